@@ -1,0 +1,359 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use blkio_parser::Format as TraceFormat;
+use clap::{Args, Parser, Subcommand};
+use shell::{FormatArgs, InputArgs, OutputArgs, VerbosityArgs};
+
+const AFTER_HELP: &str = "\
+Trace formats, told apart by content: five-column, collector, tracefs,
+perf-script, trace-cmd, blk-tracer, blk-tracer-classic, blkparse, blktrace,
+blktrace-ftrace, biosnoop. A binary blktrace is given as all its per-CPU files.
+
+Example:
+  blkio stats kv-bpftrace-block.txt --json
+  blkio cheops25 flexgen-kv-offload-opt-6.7b-bs-64-ext4-trace --figure 5
+
+Exit codes: 0 done; 2 wrong usage, unreadable input, or no events; 3 a quality
+gate (--max-loss, --max-malformed) is not met.";
+
+/// Block I/O of model and KV-cache offloading, from trace to figures.
+#[derive(Debug, Parser)]
+#[command(name = "blkio", version, after_help = AFTER_HELP, infer_long_args = true, max_term_width = 80)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// What files are, and how healthy
+    Info(InfoArgs),
+    /// All analyses of a trace, in one pass
+    Stats(Box<StatsArgs>),
+    /// Events as one table: Parquet or CSV, by the name of the output
+    Convert(ConvertArgs),
+    /// The figures of the published study as SVG, PNG, PDF and CSV
+    Cheops25(CheopsArgs),
+    /// Bandwidths of a folder of deepnvme logs
+    Deepnvme(DeepnvmeArgs),
+    /// Stacks of issued requests by kind of I/O
+    Stacks(StacksArgs),
+    /// fio's totals beside those of a trace
+    Fio(FioArgs),
+    /// Two traces side by side
+    Compare(CompareArgs),
+    /// A made-up trace with known truth
+    Synth(SynthArgs),
+    /// Record a trace without loss (needs root)
+    Collect(CollectArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InfoArgs {
+    /// Files of any kind this tool reads ('-' is standard input)
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+/// How traces are read.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Trace")]
+pub(crate) struct TraceArgs {
+    /// Format of the trace, instead of telling it from the content
+    #[arg(long, value_name = "NAME", value_parser = trace_format)]
+    pub(crate) trace_format: Option<TraceFormat>,
+    /// Only requests of this device, as MAJOR:MINOR
+    #[arg(long, value_name = "M:N", value_parser = device)]
+    pub(crate) device: Option<u32>,
+    /// How far lines may step back in time without holding everything
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = nanoseconds)]
+    pub(crate) reorder: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatsArgs {
+    /// Traces; several are read as one ('-' is standard input)
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// GPU utilisation of nvidia-smi, to lay beside the I/O
+    #[arg(long, value_name = "CSV")]
+    pub(crate) gpu: Option<PathBuf>,
+    /// Standard output of FlexGen or DeepSpeed, for phases and tokens
+    #[arg(long, value_name = "LOG")]
+    pub(crate) engine: Option<PathBuf>,
+    /// Wall clock minus trace clock in seconds, when known
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub(crate) clock_offset: Option<f64>,
+    /// Width of the bins of the additional series
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = nanoseconds)]
+    pub(crate) bin: u64,
+    /// Age at which an issued request without completion is given up
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = nanoseconds)]
+    pub(crate) stale: u64,
+    /// Totals, sizes and series only: no latency, places, blocks
+    #[arg(long)]
+    pub(crate) traffic_only: bool,
+    /// Leave latency and queue depth out
+    #[arg(long)]
+    pub(crate) no_latency: bool,
+    /// Published time stamps and arithmetic in `series`
+    #[arg(long)]
+    pub(crate) compat: bool,
+    /// Also write a page with plots
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Also write the series and histograms as CSV files into a folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Read on as the file grows, with a line of totals every TIME; ends with the tracer's last line or an interrupt
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s", value_parser = nanoseconds)]
+    pub(crate) follow: Option<u64>,
+    /// Fail when more than this share of requests is missing
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) max_loss: Option<f64>,
+    /// Fail when more lines than this are malformed
+    #[arg(long, value_name = "N")]
+    pub(crate) max_malformed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    /// Traces, then the table to write (.parquet or .csv)
+    #[arg(value_name = "FILE", required = true, num_args = 2..)]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheopsArgs {
+    /// A result folder of the published pipeline
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Which figure
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=6))]
+    pub(crate) figure: u8,
+    /// The published arithmetic and axes instead of the repaired ones
+    #[arg(long)]
+    pub(crate) compat: bool,
+    /// Folder for the figures [default: only what is printed]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeepnvmeArgs {
+    /// Folder of result logs, searched with its folders
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StacksArgs {
+    /// Output of the stack-counting script
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Folded stacks for flame graph tools
+    #[arg(long)]
+    pub(crate) folded: bool,
+    /// Also draw a flame graph
+    #[arg(long, value_name = "SVG")]
+    pub(crate) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FioArgs {
+    /// fio's result as JSON
+    #[arg(value_name = "JSON")]
+    pub(crate) file: PathBuf,
+    /// The trace of the same run
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    pub(crate) trace: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// The trace to compare with
+    #[arg(value_name = "A")]
+    pub(crate) base: PathBuf,
+    /// The trace to judge
+    #[arg(value_name = "B")]
+    pub(crate) other: PathBuf,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SynthArgs {
+    /// What to make, as JSON; see the README. Without it a small KV-offloading run
+    #[arg(long, value_name = "FILE")]
+    pub(crate) spec: Option<PathBuf>,
+    /// Seed of the random numbers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Requests, in place of the specification's
+    #[arg(long, value_name = "N")]
+    pub(crate) requests: Option<u64>,
+    /// Two-line events with completions instead of the five-column issue log
+    #[arg(long)]
+    pub(crate) events: bool,
+    /// Write the truth here, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) truth: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CollectArgs {
+    /// Device or partition to trace (/dev/nvme0n1); the whole disk is traced
+    #[arg(value_name = "DEVICE")]
+    pub(crate) device: PathBuf,
+    /// New folder for the recording; must not be on the traced device
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// How to record [default: bpftrace where it works, else tracefs]
+    #[arg(long, value_enum)]
+    pub(crate) method: Option<Method>,
+    /// Seconds to record when no command is given
+    #[arg(long, value_name = "S", default_value_t = 10.0)]
+    pub(crate) seconds: f64,
+    /// Print the bpftrace script and stop
+    #[arg(long)]
+    pub(crate) print_script: bool,
+    /// Command to run while recording
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+/// Ways to record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Method {
+    /// The shipped bpftrace script
+    Bpftrace,
+    /// An instance of tracefs
+    Tracefs,
+}
+
+fn trace_format(text: &str) -> Result<TraceFormat, String> {
+    TraceFormat::from_name(text).ok_or_else(|| {
+        let names: Vec<&str> = TraceFormat::ALL
+            .iter()
+            .map(|format| format.name())
+            .collect();
+        format!("one of {}", names.join(", "))
+    })
+}
+
+fn device(text: &str) -> Result<u32, String> {
+    let parts = text.split_once(':');
+    let numbers = parts.and_then(|(a, b)| Some((a.parse::<u32>().ok()?, b.parse::<u32>().ok()?)));
+    match numbers {
+        Some((major, minor)) if major < 1 << 12 && minor < 1 << 20 => Ok(major << 20 | minor),
+        _ => Err("expected MAJOR:MINOR, for example 259:4".to_owned()),
+    }
+}
+
+/// `1s`, `250ms`, `10us`, `5ns`.
+pub(crate) fn nanoseconds(text: &str) -> Result<u64, String> {
+    let at = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let unit = match unit {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" | "" => 1_000_000_000,
+        "m" | "min" => 60_000_000_000,
+        _ => return Err("a number with ns, us, ms, s or min".to_owned()),
+    };
+    number
+        .parse::<u64>()
+        .ok()
+        .and_then(|n| n.checked_mul(unit))
+        .filter(|n| *n > 0)
+        .ok_or_else(|| "a number above zero with ns, us, ms, s or min".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times_and_devices() {
+        assert_eq!(nanoseconds("250ms"), Ok(250_000_000));
+        assert_eq!(nanoseconds("3"), Ok(3_000_000_000));
+        assert!(nanoseconds("0s").is_err() && nanoseconds("1h").is_err());
+        assert_eq!(device("259:4"), Ok(259 << 20 | 4));
+        assert!(device("259").is_err());
+    }
+}

@@ -1,0 +1,364 @@
+//! `blkio cheops25` and `blkio deepnvme`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use blkio_parser::cheops::{self, Figure};
+use blkio_parser::deepnvme::{Results, parse, run_of};
+use blkio_parser::gpu::GpuLog;
+use blkio_parser::series::Series;
+use blkio_parser::{Stats, StatsOptions, Wanted, document};
+use serde_json::{Value, json};
+use shell::{OrExit as _, Outcome, Output, ProgressLine};
+
+use crate::NO_INPUT;
+use crate::args::{CheopsArgs, DeepnvmeArgs};
+use crate::draw::draw;
+use crate::side::{engine_value, gpu_value, whole};
+
+/// Pixels of a PNG per unit of the figure.
+const PNG_SCALE: f64 = 2.0;
+
+/// The files of a result folder, found by the ends of their names, plain or compressed.
+struct Found {
+    block: Option<PathBuf>,
+    gpu: Option<PathBuf>,
+    engine: Option<PathBuf>,
+}
+
+fn ends(path: &Path, suffix: &str) -> bool {
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
+    let plain = [".gz", ".zst", ".xz"]
+        .iter()
+        .find_map(|ending| name.strip_suffix(ending))
+        .unwrap_or(name);
+    plain.ends_with(suffix)
+}
+
+fn files_in(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(dir)
+        .with_context(|| format!("{}: cannot list the folder", dir.display()))
+        .or_exit(NO_INPUT)?;
+    let mut files = Vec::new();
+    for entry in entries {
+        files.push(entry?.path());
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn find(dir: &Path) -> anyhow::Result<Found> {
+    let files = files_in(dir)?;
+    let with = |suffix: &str| files.iter().find(|path| ends(path, suffix)).cloned();
+    let block = with("-bpftrace-block.txt");
+    let gpu = with("-gpu.txt");
+    let engine = files
+        .iter()
+        .find(|path| {
+            let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
+            ends(path, ".txt")
+                && Some(*path) != block.as_ref()
+                && Some(*path) != gpu.as_ref()
+                && !name.contains("-log.")
+                && !name.contains("call-stack")
+                && !name.starts_with("LICENSE")
+                && name.contains("-bs-")
+        })
+        .cloned();
+    Ok(Found { block, gpu, engine })
+}
+
+/// `-bs-64-ext4` out of a file name.
+fn run_suffix(path: &Path) -> String {
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
+    let Some(at) = name.find("-bs-") else {
+        return String::new();
+    };
+    let rest = &name[at..];
+    let end = ["-bpftrace-block", "-gpu", "."]
+        .iter()
+        .filter_map(|stop| rest.find(stop))
+        .min()
+        .unwrap_or(rest.len());
+    rest[..end].to_owned()
+}
+
+pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
+    if args.figure == 2 {
+        return figure_2(args);
+    }
+    let found = find(&args.dir)?;
+    let Some(block) = &found.block else {
+        return Err(anyhow::anyhow!(
+            "{}: no block I/O log (*-bpftrace-block.txt)",
+            args.dir.display()
+        ))
+        .or_exit(NO_INPUT);
+    };
+    let progress = ProgressLine::start("reading", args.verbosity);
+    let mut options = StatsOptions::default();
+    options.read.threads = args.input.threads().get();
+    options.read.strict = args.input.strict;
+    options.read.open = args.input.open_options(Some(progress.counter()));
+    options.wanted = Wanted {
+        access: true,
+        ..Wanted::TRAFFIC
+    };
+    let mut stats = Stats::of_files(std::slice::from_ref(block), &options).or_exit(NO_INPUT)?;
+    drop(progress);
+    let gpu = match &found.gpu {
+        None => None,
+        Some(path) => Some(GpuLog::parse(&path.display().to_string(), &whole(path)?)?),
+    };
+    let engine = match &found.engine {
+        None => None,
+        Some(path) => Some(blkio_parser::engine::EngineLog::parse(&whole(path)?)),
+    };
+    let series = Series::of(&mut stats);
+    let (figures, mut missing) = cheops::run_figures(
+        args.figure,
+        &series,
+        &stats.traffic,
+        gpu.as_ref(),
+        args.compat,
+    );
+    if engine.is_none() {
+        missing.push("engine log".to_owned());
+    }
+    let stem = format!(
+        "{}{}",
+        cheops::published_stem(args.figure).unwrap_or("figure"),
+        run_suffix(block)
+    );
+    let document = json!({
+        "schema_version": 1,
+        "figure": args.figure,
+        "compat": args.compat,
+        "missing": missing,
+        "quality": document::quality(&stats),
+        "gpu": gpu.as_ref().map(gpu_value),
+        "engine": engine.as_ref().map(engine_value),
+        "average_gpu_util_line": cheops::average_line(gpu.as_ref()),
+        "info": map(series.groups.iter().map(|(name, group)| (name, histogram(&group.sizes_kib)))),
+        "sector_access_count": map(series.access.iter().map(|(name, h)| (name, histogram(h)))),
+        "stdout_min_max": series.sectors.map(|(min, max, most)| [
+            format!("Min start_sector: {min}"),
+            format!("Max start_sector: {max}"),
+            format!("Max num_sectors: {most}"),
+        ]),
+        "figures": figures.iter().map(|f| f.to_json(&stem)).collect::<Vec<_>>(),
+    });
+    if let Some(dir) = &args.out {
+        save(dir, &stem, &figures)?;
+        write(
+            &dir.join(format!("{stem}-info.txt")),
+            cheops::info_text(&series, gpu.as_ref()).as_bytes(),
+        )?;
+        let access = cheops::access_text(&series);
+        write(
+            &dir.join(format!("{stem}-sector-access-count-all.txt")),
+            access.as_bytes(),
+        )?;
+    }
+    finish(args, &document, &figures, &stem)
+}
+
+fn map<'a>(items: impl Iterator<Item = (&'a String, Value)>) -> Value {
+    Value::Object(items.map(|(key, value)| (key.clone(), value)).collect())
+}
+
+fn histogram(counts: &std::collections::BTreeMap<u64, u64>) -> Value {
+    Value::Object(
+        counts
+            .iter()
+            .map(|(key, count)| (key.to_string(), json!(count)))
+            .collect(),
+    )
+}
+
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let mut out = Output::file(path)?;
+    out.write_all(bytes)?;
+    out.finish()
+}
+
+/// Each figure as SVG, PNG, PDF and CSV.
+fn save(dir: &Path, stem: &str, figures: &[Figure]) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    for figure in figures {
+        let name = format!("{stem}-{}", figure.suffix);
+        let svg = draw(figure, &name);
+        let path = |extension: &str| dir.join(format!("{name}.{extension}"));
+        write(&path("svg"), svg.as_str().as_bytes())?;
+        write(&path("csv"), figure.to_csv().as_bytes())?;
+        write(&path("png"), &charts::render::png(&svg, PNG_SCALE)?)?;
+        write(&path("pdf"), &charts::render::pdf(&svg)?)?;
+    }
+    Ok(())
+}
+
+fn finish(
+    args: &CheopsArgs,
+    document: &Value,
+    figures: &[Figure],
+    stem: &str,
+) -> anyhow::Result<Outcome> {
+    let mut out = args.output.open()?;
+    match args.format.format() {
+        shell::Format::Json => {
+            serde_json::to_writer_pretty(&mut out, document)?;
+            writeln!(out)?;
+        }
+        _ => {
+            for figure in figures {
+                let points: usize = figure.curves.iter().map(|c| c.points.len()).sum();
+                let rows = figure.table.as_ref().map_or(points, Vec::len);
+                writeln!(out, "{stem}-{}: {rows} values", figure.suffix)?;
+            }
+            if let Some(line) = document["average_gpu_util_line"].as_str() {
+                writeln!(out, "{line}")?;
+            }
+        }
+    }
+    out.finish()?;
+    for what in document["missing"].as_array().into_iter().flatten() {
+        args.verbosity
+            .note(format!("blkio: missing: {}", what.as_str().unwrap_or("")));
+    }
+    Ok(Outcome::Fine)
+}
+
+/// All results below a folder.
+fn results(
+    dir: &Path,
+    file_systems: &mut Vec<String>,
+    failed: &mut Vec<String>,
+) -> anyhow::Result<Results> {
+    let mut results = Results::new();
+    let mut folders = vec![dir.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for path in files_in(&folder)? {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
+            let Some((series, file_system, size)) = run_of(name) else {
+                continue;
+            };
+            if !file_systems.contains(&file_system) {
+                file_systems.push(file_system);
+            }
+            match parse(&whole(&path)?) {
+                Some(found) => {
+                    if !found.is_consistent() {
+                        failed.push(format!(
+                            "{name}: printed {} GB/s, but {} follows from size and time",
+                            found.printed, found.exact
+                        ));
+                    }
+                    results.entry(series).or_default().insert(size, found);
+                }
+                None => failed.push(format!("{name}: no result line")),
+            }
+        }
+    }
+    if results.is_empty() {
+        return Err(anyhow::anyhow!(
+            "{}: no deepnvme logs (deepnvme-ENGINE-FS-EXPERIMENT-SIZE-mb.txt)",
+            dir.display()
+        ))
+        .or_exit(NO_INPUT);
+    }
+    file_systems.sort();
+    Ok(results)
+}
+
+fn results_value(results: &Results, exact: bool) -> Value {
+    Value::Object(
+        results
+            .iter()
+            .map(|(series, sizes)| {
+                let sizes: serde_json::Map<String, Value> = sizes
+                    .iter()
+                    .map(|(size, found)| {
+                        (
+                            size.to_string(),
+                            json!(if exact { found.exact } else { found.printed }),
+                        )
+                    })
+                    .collect();
+                ((*series).to_owned(), Value::Object(sizes))
+            })
+            .collect(),
+    )
+}
+
+fn figure_2(args: &CheopsArgs) -> anyhow::Result<Outcome> {
+    let mut file_systems = Vec::new();
+    let mut problems = Vec::new();
+    let results = results(&args.dir, &mut file_systems, &mut problems)?;
+    let (figures, mut missing) = cheops::deepnvme_figures(&results, args.compat);
+    missing.extend(problems);
+    let stem = file_systems.join("-");
+    let document = json!({
+        "schema_version": 1,
+        "figure": 2,
+        "compat": args.compat,
+        "missing": missing,
+        "deepnvme_gb_per_s": results_value(&results, false),
+        "deepnvme_gib_per_s_exact": results_value(&results, true),
+        "figures": figures.iter().map(|f| f.to_json(&stem)).collect::<Vec<_>>(),
+    });
+    if let Some(dir) = &args.out {
+        save(dir, &stem, &figures)?;
+    }
+    finish(args, &document, &figures, &stem)
+}
+
+pub(crate) fn deepnvme(args: &DeepnvmeArgs) -> anyhow::Result<Outcome> {
+    let mut file_systems = Vec::new();
+    let mut problems = Vec::new();
+    let results = results(&args.dir, &mut file_systems, &mut problems)?;
+    let mut out = args.output.open()?;
+    match args.format.format() {
+        shell::Format::Json => {
+            let document = json!({
+                "schema_version": 1,
+                "file_systems": file_systems,
+                "problems": problems,
+                "deepnvme_gb_per_s": results_value(&results, false),
+                "deepnvme_gib_per_s_exact": results_value(&results, true),
+            });
+            serde_json::to_writer_pretty(&mut out, &document)?;
+            writeln!(out)?;
+        }
+        format => {
+            let separator = if format == shell::Format::Csv {
+                ","
+            } else {
+                "  "
+            };
+            writeln!(
+                out,
+                "{}",
+                ["series", "size_mib", "gib_per_s", "seconds"].join(separator)
+            )?;
+            for (series, sizes) in &results {
+                for (size, found) in sizes {
+                    writeln!(
+                        out,
+                        "{series}{separator}{size}{separator}{}{separator}{}",
+                        found.exact, found.seconds
+                    )?;
+                }
+            }
+        }
+    }
+    out.finish()?;
+    for problem in &problems {
+        args.verbosity.note(format!("blkio: {problem}"));
+    }
+    Ok(Outcome::Fine)
+}

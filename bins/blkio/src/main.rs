@@ -1,0 +1,44 @@
+//! Block I/O of model and KV-cache offloading, from trace to figures.
+
+mod args;
+mod cheops;
+mod collect;
+mod compare;
+mod convert;
+mod draw;
+mod follow;
+mod info;
+mod page;
+mod side;
+mod stats;
+mod synth;
+
+use std::process::ExitCode;
+
+use shell::Outcome;
+
+use crate::args::{Cli, Command};
+
+/// Unreadable input or no events.
+pub(crate) const NO_INPUT: u8 = 2;
+/// A quality gate is not met.
+pub(crate) const GATE: u8 = 3;
+
+fn main() -> ExitCode {
+    shell::main(run)
+}
+
+fn run(cli: Cli) -> anyhow::Result<Outcome> {
+    match cli.command {
+        Command::Info(args) => info::run(&args),
+        Command::Stats(args) => stats::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Cheops25(args) => cheops::run(&args),
+        Command::Deepnvme(args) => cheops::deepnvme(&args),
+        Command::Stacks(args) => side::stacks(&args),
+        Command::Fio(args) => side::fio(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Synth(args) => synth::run(&args),
+        Command::Collect(args) => collect::run(&args),
+    }
+}

@@ -1,0 +1,262 @@
+//! What lies beside a trace: GPU utilisation, engine logs, stacks, fio.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use blkio_parser::engine::EngineLog;
+use blkio_parser::fio::{FioResult, Totals};
+use blkio_parser::gpu::GpuLog;
+use blkio_parser::stacks::Stacks;
+use blkio_parser::{Stats, StatsOptions, Wanted};
+use byte_source::{OpenOptions, Source};
+use charts::flame::{FlameGraph, FlameOptions};
+use serde_json::{Value, json};
+use shell::{OrExit as _, Outcome, Output};
+
+use crate::NO_INPUT;
+use crate::args::{FioArgs, StacksArgs};
+
+/// Most bytes of a file that is read whole.
+const MAX_WHOLE: usize = 1 << 30;
+
+/// A whole file, decompressed.
+pub(crate) fn whole(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let source = match Source::open(path, &OpenOptions::default()) {
+        Ok(source) => source,
+        Err(byte_source::Error::Empty { .. }) => return Ok(Vec::new()),
+        Err(error) => return Err(error).or_exit(NO_INPUT),
+    };
+    let mut content = Vec::new();
+    let mut chunks = source.into_chunks(byte_source::ChunkOptions::default())?;
+    while let Some(chunk) = chunks.next().or_exit(NO_INPUT)? {
+        content.extend_from_slice(chunk.data());
+        anyhow::ensure!(
+            content.len() <= MAX_WHOLE,
+            "{}: more than 1 GiB: too much for this kind of file",
+            path.display()
+        );
+    }
+    Ok(content)
+}
+
+pub(crate) fn gpu_value(log: &GpuLog) -> Value {
+    let gaps: Vec<Value> = log
+        .gaps()
+        .iter()
+        .map(|(start, length)| json!({"wall_ns": start, "length_ns": length}))
+        .collect();
+    json!({
+        "samples": log.samples.len(),
+        "gpus": log.gpus,
+        "malformed": log.malformed,
+        "mean_percent": log.mean(),
+        "time_weighted_mean_percent": log.weighted_mean(),
+        "max_percent": log.max(),
+        "zero_samples": log.zero_samples(),
+        "gaps_over_3_intervals": gaps,
+    })
+}
+
+pub(crate) fn engine_value(log: &EngineLog) -> Value {
+    let identities: Vec<Value> = log
+        .identities()
+        .iter()
+        .map(|i| json!({"name": i.name, "printed": i.printed, "expected": i.expected, "holds": i.holds}))
+        .collect();
+    json!({
+        "values": log.values,
+        "batch": log.batch,
+        "prompt_len": log.prompt_len,
+        "gen_len": log.gen_len,
+        "model": log.model,
+        "tokens": log.tokens().map(|(prompt, generated)| json!({"prompt": prompt, "generated": generated})),
+        "token_latency_s": log.token_latency_s,
+        "costs_s": log.costs_s,
+        "identities": identities,
+    })
+}
+
+pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
+    let found = Stacks::parse(&whole(&args.file)?);
+    if found.stacks.is_empty() {
+        return Err(anyhow::anyhow!(
+            "{}: no stacks: expected what bpftrace prints of a map of stacks",
+            args.file.display()
+        ))
+        .or_exit(NO_INPUT);
+    }
+    if let Some(path) = &args.svg {
+        let mut graph = FlameGraph::new();
+        for stack in &found.stacks {
+            let mut frames = vec![stack.map.as_str()];
+            frames.extend(stack.frames.iter().rev().map(String::as_str));
+            graph.add(frames, stack.count);
+        }
+        let mut out = Output::file(path)?;
+        out.write_all(graph.draw(&FlameOptions::default()).svg.as_str().as_bytes())?;
+        out.finish()?;
+    }
+    let mut out = args.output.open()?;
+    if args.folded {
+        out.write_all(found.folded().as_bytes())?;
+        out.finish()?;
+        return Ok(Outcome::Fine);
+    }
+    let maps: Vec<(&str, Vec<(&str, u64)>)> = found
+        .maps()
+        .into_iter()
+        .map(|map| (map, found.classes(map)))
+        .collect();
+    match args.format.format() {
+        shell::Format::Json => {
+            let maps: serde_json::Map<String, Value> = maps
+                .iter()
+                .map(|(map, classes)| {
+                    let total: u64 = classes.iter().map(|c| c.1).sum();
+                    let classes: Vec<Value> = classes
+                        .iter()
+                        .map(|(class, count)| {
+                            let share = *count as f64 / total.max(1) as f64;
+                            json!({"class": class, "requests": count, "share": share})
+                        })
+                        .collect();
+                    (
+                        (*map).to_owned(),
+                        json!({"requests": total, "classes": classes}),
+                    )
+                })
+                .collect();
+            let document = json!({
+                "schema_version": 1,
+                "stacks": found.stacks.len(),
+                "printed_twice": found.duplicates,
+                "malformed": found.malformed,
+                "maps": maps,
+            });
+            serde_json::to_writer_pretty(&mut out, &document)?;
+            writeln!(out)?;
+        }
+        _ => {
+            for (map, classes) in &maps {
+                let total: u64 = classes.iter().map(|c| c.1).sum();
+                writeln!(out, "{map}: {total} requests")?;
+                for (class, count) in classes {
+                    let share = *count as f64 / total.max(1) as f64 * 100.0;
+                    writeln!(out, "  {class:<16} {count:>10}  {share:5.1} %")?;
+                }
+            }
+        }
+    }
+    out.finish()?;
+    Ok(Outcome::Fine)
+}
+
+/// Requests and bytes.
+type Pair = (u64, u64);
+
+pub(crate) fn fio(args: &FioArgs) -> anyhow::Result<Outcome> {
+    let name = args.file.display().to_string();
+    let result = FioResult::parse(&name, &whole(&args.file)?).or_exit(NO_INPUT)?;
+    let mut options = StatsOptions::default();
+    options.read.threads = args.input.threads().get();
+    options.read.open = args.input.open_options(None);
+    options.wanted = Wanted::TRAFFIC;
+    let stats = Stats::of_files(&args.trace, &options)
+        .or_exit(NO_INPUT)
+        .context("reading the trace")?;
+    let sum = |direct: bool, pick: fn(&blkio_parser::fio::Job) -> Totals| -> Pair {
+        result
+            .jobs
+            .iter()
+            .filter(|job| job.direct == direct)
+            .map(pick)
+            .fold((0, 0), |sum, t| (sum.0 + t.ios, sum.1 + t.bytes))
+    };
+    // Requests by letters: what went around the page cache is synchronous and nothing else.
+    let of = |test: &dyn Fn(&str) -> bool| -> Pair {
+        let mut sum = (0, 0);
+        for (number, operation) in stats.traffic.operations.iter().enumerate() {
+            let letters = stats.outcome.symbols.rwbs_all().get(number);
+            if letters.is_some_and(|letters| test(letters.as_str())) {
+                let mut sizes: Vec<(u32, u64)> =
+                    operation.sizes.iter().map(|(b, c)| (*b, *c)).collect();
+                sizes.sort_unstable();
+                for (bytes, count) in sizes {
+                    sum.0 += count;
+                    sum.1 += u64::from(bytes) * count;
+                }
+            }
+        }
+        sum
+    };
+    let rows = [
+        (
+            "direct reads, trace RS",
+            sum(true, |j| j.read),
+            of(&|l| l == "RS"),
+        ),
+        (
+            "direct writes, trace WS",
+            sum(true, |j| j.write),
+            of(&|l| l == "WS"),
+        ),
+        (
+            "buffered reads, trace R and RA",
+            sum(false, |j| j.read),
+            of(&|l| matches!(l, "R" | "RA")),
+        ),
+        (
+            "buffered writes, trace W",
+            sum(false, |j| j.write),
+            of(&|l| l == "W"),
+        ),
+    ];
+    let mut out = args.output.open()?;
+    let reals: Vec<Value> = rows
+        .iter()
+        .map(|(name, fio, trace)| {
+            json!({
+                "what": name,
+                "fio_ios": fio.0, "fio_bytes": fio.1,
+                "trace_ios": trace.0, "trace_bytes": trace.1,
+                "difference_ios": i128_value(trace.0, fio.0),
+                "difference_bytes": i128_value(trace.1, fio.1),
+            })
+        })
+        .collect();
+    let note = "fsync of buffered jobs writes whole MiB as WS, which belong to no direct job; readahead and dirty pages make buffered totals differ";
+    match args.format.format() {
+        shell::Format::Json => {
+            let document = json!({"schema_version": 1, "fio_version": result.version, "rows": reals, "note": note});
+            serde_json::to_writer_pretty(&mut out, &document)?;
+            writeln!(out)?;
+        }
+        _ => {
+            writeln!(
+                out,
+                "{:<32} {:>12} {:>16} {:>12} {:>16} {:>10} {:>14}",
+                "", "fio ios", "fio bytes", "trace ios", "trace bytes", "diff ios", "diff bytes"
+            )?;
+            for (name, fio, trace) in rows {
+                writeln!(
+                    out,
+                    "{name:<32} {:>12} {:>16} {:>12} {:>16} {:>10} {:>14}",
+                    fio.0,
+                    fio.1,
+                    trace.0,
+                    trace.1,
+                    i128::from(trace.0) - i128::from(fio.0),
+                    i128::from(trace.1) - i128::from(fio.1)
+                )?;
+            }
+            writeln!(out, "{note}")?;
+        }
+    }
+    out.finish()?;
+    Ok(Outcome::Fine)
+}
+
+fn i128_value(a: u64, b: u64) -> Option<i64> {
+    i64::try_from(i128::from(a) - i128::from(b)).ok()
+}

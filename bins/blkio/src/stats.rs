@@ -1,0 +1,336 @@
+//! `blkio stats`.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use blkio_parser::document::{self, DocumentOptions};
+use blkio_parser::engine::EngineLog;
+use blkio_parser::gpu::GpuLog;
+use blkio_parser::overlay::{self, ClockHint};
+use blkio_parser::pipeline::ReadOptions;
+use blkio_parser::series::Series;
+use blkio_parser::{Stats, StatsOptions, Wanted};
+use report::human;
+use serde_json::Value;
+use shell::{OrExit as _, Outcome, Output, ProgressLine, Stage, VerbosityArgs};
+
+use crate::args::{StatsArgs, TraceArgs};
+use crate::side::{engine_value, gpu_value, whole};
+use crate::{GATE, NO_INPUT, follow, page};
+
+/// How traces are read by all commands.
+pub(crate) fn read_options(
+    trace: &TraceArgs,
+    input: &shell::InputArgs,
+    progress: &ProgressLine,
+) -> ReadOptions {
+    let mut read = ReadOptions::default();
+    read.format = trace.trace_format;
+    read.device = trace.device;
+    read.window_ns = trace.reorder;
+    read.strict = input.strict;
+    read.threads = input.threads().get();
+    read.open = input.open_options(Some(progress.counter()));
+    read
+}
+
+pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
+    if let Some(interval_ns) = args.follow {
+        follow::run(args, interval_ns)?;
+    }
+    let progress = ProgressLine::start("reading", args.verbosity);
+    let mut options = StatsOptions::default();
+    options.read = read_options(&args.trace, &args.input, &progress);
+    options.bin_ns = args.bin.max(1_000_000);
+    options.stale_ns = args.stale;
+    options.wanted = Wanted {
+        latency: !args.no_latency && !args.traffic_only,
+        ..if args.traffic_only {
+            Wanted::TRAFFIC
+        } else {
+            Wanted::ALL
+        }
+    };
+    let mut stats = Stage::time("analyse", args.verbosity, || {
+        Stats::of_files(&args.files, &options)
+    })
+    .or_exit(NO_INPUT)?;
+    drop(progress);
+    let document_options = DocumentOptions {
+        compat: args.compat,
+        tool_version: env!("CARGO_PKG_VERSION"),
+    };
+    let mut document = document::stats(&mut stats, document_options);
+    let gpu = match &args.gpu {
+        None => None,
+        Some(path) => {
+            let log =
+                GpuLog::parse(&path.display().to_string(), &whole(path)?).or_exit(NO_INPUT)?;
+            put(&mut document, "gpu", gpu_value(&log));
+            Some(log)
+        }
+    };
+    let engine = match &args.engine {
+        None => None,
+        Some(path) => {
+            let log = EngineLog::parse(&whole(path)?);
+            put(&mut document, "engine", engine_value(&log));
+            Some(log)
+        }
+    };
+    let hint = ClockHint {
+        offset_s: args.clock_offset,
+        anchors: stats.outcome.counts().anchors,
+    };
+    if let Some(gpu) = &gpu {
+        put(
+            &mut document,
+            "gpu_against_io",
+            overlay::gpu(&stats, gpu, &hint),
+        );
+    }
+    if let Some(engine) = &engine {
+        let value = overlay::engine(&stats, engine, gpu.as_ref(), &hint);
+        put(&mut document, "engine_phases", value);
+    }
+    if let Some(path) = &args.html {
+        let page = page::build(&mut stats, &document);
+        let mut out = Output::file(path)?;
+        out.write_all(page.to_html().as_bytes())?;
+        out.finish()?;
+    }
+    if let Some(dir) = &args.out {
+        tables(dir, &mut stats, &document)?;
+    }
+    let mut out = args.output.open()?;
+    match args.format.format() {
+        shell::Format::Json => {
+            serde_json::to_writer_pretty(&mut out, &document)?;
+            writeln!(out)?;
+        }
+        shell::Format::Csv => csv(&document["metrics"], "", &mut out)?,
+        shell::Format::Text => summary(&stats, &document, &mut out)?,
+    }
+    out.finish()?;
+    warn(&document, args.verbosity);
+    if stats.traffic.issues + stats.traffic.completions == 0 {
+        return Err(anyhow::anyhow!(
+            "no events in {} (the counts of its lines were written)",
+            args.files
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
+        ))
+        .or_exit(NO_INPUT);
+    }
+    Ok(gates(args, &document))
+}
+
+fn put(document: &mut Value, key: &str, value: Value) {
+    if let Some(map) = document.as_object_mut() {
+        map.insert(key.to_owned(), value);
+    }
+}
+
+fn warn(document: &Value, verbosity: VerbosityArgs) {
+    let warnings = document["quality"]["warnings"].as_array();
+    for warning in warnings.into_iter().flatten().filter_map(Value::as_str) {
+        verbosity.note(format!("blkio: warning: {warning}"));
+    }
+}
+
+/// Whether the trace is as whole as was asked for.
+fn gates(args: &StatsArgs, document: &Value) -> Outcome {
+    let quality = &document["quality"];
+    let missing = quality["missing_share_estimate"].as_f64().unwrap_or(0.0) * 100.0;
+    let malformed = quality["malformed"].as_u64().unwrap_or(0);
+    let mut failed = false;
+    if args.max_loss.is_some_and(|most| missing > most) {
+        args.verbosity
+            .note(format!("blkio: {missing:.3} % of requests are missing"));
+        failed = true;
+    }
+    if args.max_malformed.is_some_and(|most| malformed > most) {
+        args.verbosity
+            .note(format!("blkio: {malformed} lines are malformed"));
+        failed = true;
+    }
+    if failed {
+        Outcome::Code(GATE)
+    } else {
+        Outcome::Fine
+    }
+}
+
+/// Single values as `key,value`.
+fn csv(value: &Value, prefix: &str, out: &mut Output) -> anyhow::Result<()> {
+    if prefix.is_empty() {
+        writeln!(out, "key,value")?;
+    }
+    if let Value::Object(map) = value {
+        for (key, value) in map {
+            let path = if prefix.is_empty() {
+                key.clone()
+            } else {
+                format!("{prefix}.{key}")
+            };
+            match value {
+                Value::Object(_) => csv(value, &path, out)?,
+                // Lists are tables of their own (--out).
+                Value::Array(_) | Value::Null => {}
+                value => writeln!(out, "{path},{value}")?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn summary(stats: &Stats, document: &Value, out: &mut Output) -> anyhow::Result<()> {
+    let metrics = &document["metrics"];
+    for input in document["inputs"].as_array().into_iter().flatten() {
+        let text = |key: &str| input[key].as_str().unwrap_or("-").to_owned();
+        writeln!(
+            out,
+            "{}: {} (clock {})",
+            text("name"),
+            text("format"),
+            text("clock")
+        )?;
+    }
+    let rates = &document["extra"]["mean_rates"];
+    let span = rates["span_s"].as_f64().unwrap_or(0.0);
+    writeln!(
+        out,
+        "{} requests issued, {} completed, over {span:.3} s",
+        stats.traffic.issues, stats.traffic.completions
+    )?;
+    if let Some(totals) = metrics["totals"].as_object() {
+        for (direction, amount) in totals {
+            let ios = amount["ios"].as_u64().unwrap_or(0);
+            let bytes = amount["bytes"].as_u64().unwrap_or(0);
+            let rate = if span > 0.0 { bytes as f64 / span } else { 0.0 };
+            writeln!(
+                out,
+                "  {direction:<8} {ios:>10} requests  {:>12}  {:>14}",
+                human::quantity(bytes as f64, report::Unit::Bytes),
+                human::quantity(rate, report::Unit::BytesPerSecond)
+            )?;
+        }
+    }
+    for class in ["read", "write"] {
+        let of = &metrics["sequentiality"][class];
+        let requests = of["requests"].as_f64().unwrap_or(0.0);
+        if requests > 0.0 {
+            let share = |key: &str| of[key].as_f64().unwrap_or(0.0) / requests * 100.0;
+            writeln!(
+                out,
+                "  {class:<8} {:.1} % sequential, {:.1} % with 32 streams",
+                share("sequential"),
+                share("multi_stream_32")
+            )?;
+        }
+        let latency = &metrics["pairing_newest"]["latency_ns"][class];
+        if let Some(p50) = latency["p50"].as_f64() {
+            let p99 = latency["p99"].as_f64().unwrap_or(0.0);
+            writeln!(
+                out,
+                "  {class:<8} latency p50 {}, p99 {}",
+                human::quantity(p50, report::Unit::Nanos),
+                human::quantity(p99, report::Unit::Nanos)
+            )?;
+        }
+    }
+    let blocks = metrics["working_set_4k_blocks"]["union"].as_f64();
+    if let Some(blocks) = blocks {
+        writeln!(
+            out,
+            "  working set {}",
+            human::quantity(blocks * 4096.0, report::Unit::Bytes)
+        )?;
+    }
+    for phase in document["phases"]["phases"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        let first = stats.traffic.first_issue_ns.unwrap_or(0);
+        let at = |key: &str| phase[key].as_u64().unwrap_or(0).saturating_sub(first) as f64 / 1e9;
+        writeln!(
+            out,
+            "  {:>9.1} s to {:>9.1} s  {}",
+            at("start_ns"),
+            at("end_ns"),
+            phase["label"].as_str().unwrap_or("")
+        )?;
+    }
+    let lines = &document["quality"]["lines"];
+    writeln!(
+        out,
+        "quality: {} lines, {} malformed, {} events lost, largest step back {}",
+        lines["lines"],
+        lines["malformed"],
+        lines["lost_events"],
+        human::quantity(
+            document["quality"]["largest_backward_step_ns"]
+                .as_f64()
+                .unwrap_or(0.0),
+            report::Unit::Nanos
+        )
+    )?;
+    Ok(())
+}
+
+/// Series and histograms as CSV files.
+fn tables(dir: &Path, stats: &mut Stats, document: &Value) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    let write = |name: &str, text: String| -> anyhow::Result<()> {
+        let mut out = Output::file(dir.join(name))?;
+        out.write_all(text.as_bytes())?;
+        out.finish()
+    };
+    let metrics = &document["metrics"];
+    let mut text = String::from("second,read_ios,read_bytes,write_ios,write_bytes\n");
+    let seconds = &metrics["per_second_from_first_issue"];
+    let length = seconds["read"]["ios"].as_array().map_or(0, Vec::len);
+    for at in 0..length {
+        let cell = |direction: &str, key: &str| seconds[direction][key][at].to_string();
+        text.push_str(&format!(
+            "{at},{},{},{},{}\n",
+            cell("read", "ios"),
+            cell("read", "bytes"),
+            cell("write", "ios"),
+            cell("write", "bytes")
+        ));
+    }
+    write("per_second.csv", text)?;
+    let mut text = String::from("direction,size_bytes,requests\n");
+    for (direction, sizes) in metrics["size_histogram_bytes"]
+        .as_object()
+        .into_iter()
+        .flatten()
+    {
+        for (size, count) in sizes.as_object().into_iter().flatten() {
+            text.push_str(&format!("{direction},{size},{count}\n"));
+        }
+    }
+    write("sizes.csv", text)?;
+    let mut text = String::from("address_64mib,second,bytes\n");
+    for row in metrics["heatmap_64mib_1s_bytes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        text.push_str(&format!("{},{},{}\n", row[0], row[1], row[2]));
+    }
+    write("heatmap.csv", text)?;
+    let series = Series::of(stats);
+    let mut text = String::from("operation,access_count,sectors\n");
+    for (name, histogram) in &series.access {
+        for (count, sectors) in histogram {
+            text.push_str(&format!("{name},{count},{sectors}\n"));
+        }
+    }
+    write("sector_access.csv", text)?;
+    Ok(())
+}

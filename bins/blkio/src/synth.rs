@@ -1,0 +1,37 @@
+//! `blkio synth`.
+
+use std::io::Write as _;
+
+use blkio_parser::synth::{Lines, Spec, write};
+use shell::{OrExit as _, Outcome, Output};
+
+use crate::NO_INPUT;
+use crate::args::SynthArgs;
+use crate::side::whole;
+
+pub(crate) fn run(args: &SynthArgs) -> anyhow::Result<Outcome> {
+    let mut spec = match &args.spec {
+        None => Spec::default(),
+        Some(path) => Spec::from_json(&whole(path)?)
+            .map_err(|reason| anyhow::anyhow!("{}: {reason}", path.display()))
+            .or_exit(NO_INPUT)?,
+    };
+    if let Some(requests) = args.requests {
+        spec.requests = requests;
+    }
+    let lines = if args.events {
+        Lines::Events
+    } else {
+        Lines::Issue
+    };
+    let mut out = args.output.open()?;
+    let truth = write(&spec, args.seed, lines, &mut out)?;
+    out.finish()?;
+    if let Some(path) = &args.truth {
+        let mut out = Output::file(path)?;
+        serde_json::to_writer_pretty(&mut out, &truth)?;
+        writeln!(out)?;
+        out.finish()?;
+    }
+    Ok(Outcome::Fine)
+}

@@ -1,0 +1,386 @@
+//! `cycle-rca analyse`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use byte_source::output::AtomicFile;
+use rca_cycles::{Analysis, compat, engine};
+use report::{CsvOptions, CsvWriter, JsonDocument, ParquetWriter, RowSink};
+use serde_json::{Map, Value, json};
+use shell::{Outcome, Output, Stage};
+use trace_input::{NamedTrace, only_args};
+use trace_model::Trace;
+
+use crate::args::{AnalyseArgs, CutArgs, Divide, ResultFormat};
+use crate::files::{Job, jobs};
+use crate::{document, perf, probes, text, tracks};
+
+/// Arguments of events that the analysis looks at.
+const ARGS: [&str; 6] = [
+    "correlation",
+    "corr_id",
+    "correlation_id",
+    "device",
+    "hostname",
+    "args",
+];
+
+pub(crate) fn options(cut: &CutArgs) -> anyhow::Result<rca_cycles::Options> {
+    let mut options = rca_cycles::Options::default();
+    options.marker.clone_from(&cut.marker);
+    if let Some(path) = &cut.rules {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        options.engines = engine::parse(&text).with_context(|| path.display().to_string())?;
+    }
+    Ok(options)
+}
+
+pub(crate) fn compat_options(cut: &CutArgs) -> compat::Options {
+    let mut options = compat::Options::default();
+    options.marker.clone_from(&cut.marker);
+    options.divide_by = match cut.divide_by {
+        Divide::Token => compat::DivideBy::Token,
+        Divide::Layer => compat::DivideBy::Layer,
+    };
+    options.anchor_only = cut.anchor_only;
+    options.align = cut.align;
+    options.cpu_cores = cut.cpu_cores.map(std::num::NonZero::get);
+    options
+}
+
+/// What became of a job.
+struct Done {
+    json: Map<String, Value>,
+    text: Vec<u8>,
+    rows: Vec<compat::Report>,
+    cycles: Vec<[String; 7]>,
+    tracks: Option<tracks::Job>,
+    failed: Option<String>,
+}
+
+pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
+    let format = args.format.format();
+    if format == ResultFormat::Parquet && args.output.output.is_none() {
+        return Err(shell::usage("--format parquet needs --output FILE"));
+    }
+    let folder = match (&args.output_dir, args.cut.compat) {
+        (None, true) => Some(PathBuf::from("./results")),
+        (given, _) => given.clone(),
+    };
+    if args.csv {
+        return tables(args, folder.as_deref());
+    }
+    let list = jobs(&args.paths, folder.as_deref(), args.cut.compat)?;
+    let options = options(&args.cut)?;
+    let paths: Vec<PathBuf> = list.iter().map(|j| j.path.clone()).collect();
+    let by_path = |name: &str| -> Option<&Job> {
+        list.iter()
+            .find(|j| j.path.display().to_string() == name)
+            .or_else(|| (list.len() == 1).then(|| list.first()).flatten())
+    };
+    let keep_all = folder.is_some();
+    let each = trace_input::read_each(
+        &paths,
+        &args.input,
+        args.verbosity,
+        |read| {
+            if !keep_all {
+                only_args(read, &ARGS);
+            }
+        },
+        |read: &NamedTrace| {
+            let name = by_path(&read.name).map_or_else(|| read.name.clone(), |j| j.name.clone());
+            one(args, &options, folder.as_deref(), &name, read)
+        },
+    )?;
+    report(args, &each.results, each.failed.is_some())
+}
+
+/// As [`run`], for recordings that are pairs of tables.
+fn tables(args: &AnalyseArgs, folder: Option<&Path>) -> anyhow::Result<Outcome> {
+    let options = options(&args.cut)?;
+    let mut results = Vec::new();
+    let mut failed = false;
+    for pair in probes::pairs(&args.paths, args.verbosity)? {
+        match pair.read(args.verbosity) {
+            Ok(read) => results.push(one(args, &options, folder, &pair.name, &read)?),
+            Err(error) => {
+                failed = true;
+                shell::terminal::say(&format!("{}: {error:#}", pair.name));
+            }
+        }
+    }
+    report(args, &results, failed)
+}
+
+fn report(args: &AnalyseArgs, results: &[Done], failed: bool) -> anyhow::Result<Outcome> {
+    let format = args.format.format();
+    let _stage = Stage::start("write", args.verbosity);
+    if let (ResultFormat::Parquet, Some(path)) = (format, &args.output.output) {
+        let all = merged(results)?;
+        let mut file = AtomicFile::create(path)?;
+        perf::functions(&all, &mut ParquetWriter::new(&mut file, document::VERSION))?;
+        file.commit()?;
+        return finish(args, results, failed);
+    }
+    let mut out = args.output.open()?;
+    match format {
+        ResultFormat::Text => {
+            for done in results {
+                out.write_all(&done.text)?;
+            }
+        }
+        ResultFormat::Json => {
+            let mut document = JsonDocument::new(&mut out, document::VERSION)?;
+            let jobs: Vec<&Map<String, Value>> = results.iter().map(|d| &d.json).collect();
+            document.member("jobs", &jobs)?;
+            document.finish()?;
+        }
+        ResultFormat::Csv => cycles(results, &mut out)?,
+        ResultFormat::Parquet => {}
+    }
+    out.finish()?;
+    finish(args, results, failed)
+}
+
+/// What is left to do once the results are out.
+fn finish(args: &AnalyseArgs, results: &[Done], mut failed: bool) -> anyhow::Result<Outcome> {
+    if let Some(path) = &args.perfetto {
+        let jobs: Vec<&tracks::Job> = results.iter().filter_map(|d| d.tracks.as_ref()).collect();
+        tracks::write(path, &jobs)?;
+    }
+    for done in results {
+        if let Some(why) = &done.failed {
+            failed = true;
+            shell::terminal::say(why);
+        }
+    }
+    Ok(if failed {
+        Outcome::Code(1)
+    } else {
+        Outcome::Fine
+    })
+}
+
+fn one(
+    args: &AnalyseArgs,
+    options: &rca_cycles::Options,
+    folder: Option<&Path>,
+    name: &str,
+    read: &NamedTrace,
+) -> anyhow::Result<Done> {
+    let trace = &read.trace;
+    let mut done = Done {
+        json: Map::new(),
+        text: Vec::new(),
+        rows: Vec::new(),
+        cycles: Vec::new(),
+        tracks: None,
+        failed: None,
+    };
+    done.json.insert("job".to_owned(), json!(name));
+    done.json.insert("path".to_owned(), json!(read.name));
+    let result = if args.info {
+        info(trace, name, &mut done)
+    } else if args.cut.compat {
+        reference(args, folder, (name, &read.name), trace, &mut done)?
+    } else {
+        ours(args, options, folder, name, trace, &mut done)?
+    };
+    let (status, error) = match &result {
+        Ok(()) => ("ok", None),
+        Err(why) => ("failed", Some(why.clone())),
+    };
+    done.json.insert("status".to_owned(), json!(status));
+    done.json.insert("error".to_owned(), json!(error));
+    if let Err(why) = result {
+        done.json.entry("cycles").or_insert_with(|| json!([]));
+        done.failed = Some(format!("{name}: {why}"));
+    }
+    Ok(done)
+}
+
+/// An analysis, or why there is none.
+type Answer = Result<(), String>;
+
+fn ours(
+    args: &AnalyseArgs,
+    options: &rca_cycles::Options,
+    folder: Option<&Path>,
+    name: &str,
+    trace: &Trace,
+    done: &mut Done,
+) -> anyhow::Result<Answer> {
+    let analysis = match rca_cycles::analyse(trace, options) {
+        Ok(analysis) => analysis,
+        Err(failure) => return Ok(Err(failure.to_string())),
+    };
+    text::job(&mut done.text, name, trace, &analysis)?;
+    done.json.extend(document::job(trace, &analysis));
+    done.cycles = rows(name, &analysis);
+    if args.perfetto.is_some() {
+        done.tracks = Some(tracks::job(name, &analysis));
+    }
+    let wants_rows = args.format.format() == ResultFormat::Parquet;
+    if folder.is_some() || wants_rows {
+        done.rows = rca_cycles::reports(trace, &analysis);
+    }
+    if let Some(folder) = folder {
+        perf::write(
+            folder,
+            name,
+            trace,
+            &done.rows,
+            args.export_perf_data,
+            false,
+        )?;
+    }
+    if !wants_rows {
+        done.rows.clear();
+    }
+    Ok(Ok(()))
+}
+
+fn rows(name: &str, analysis: &Analysis) -> Vec<[String; 7]> {
+    let each = analysis.cycles.iter().enumerate();
+    each.map(|(i, c)| {
+        [
+            name.to_owned(),
+            i.to_string(),
+            c.start_ns.to_string(),
+            c.end_ns.to_string(),
+            c.phase.name().to_owned(),
+            c.partial.is_some().to_string(),
+            c.critical_path
+                .bound()
+                .map_or("", rca_cycles::Bound::name)
+                .to_owned(),
+        ]
+    })
+    .collect()
+}
+
+fn reference(
+    args: &AnalyseArgs,
+    folder: Option<&Path>,
+    (name, path): (&str, &str),
+    trace: &Trace,
+    done: &mut Done,
+) -> anyhow::Result<Answer> {
+    let mut options = compat_options(&args.cut);
+    options.topology = probes::topology(path, args.verbosity);
+    let analysis = match compat::analyse(trace, &options) {
+        Ok(analysis) => analysis,
+        Err(failure) => return Ok(Err(failure.to_string())),
+    };
+    writeln!(done.text, "[Success] {name}: cut at {}", analysis.anchor)?;
+    let mut cycles = Vec::new();
+    for report in &analysis.reports {
+        for c in &report.cycles {
+            let phase = match c.phase {
+                compat::Phase::Prefill => "prefill",
+                compat::Phase::Decode => "decode",
+                compat::Phase::Generic => "unknown",
+            };
+            #[expect(clippy::cast_possible_truncation, reason = "microseconds since 1970")]
+            let ns = |us: f64| (us * 4.0).round() as i64 * 250;
+            cycles.push((c.number, ns(c.start_us), ns(c.end_us), phase));
+        }
+        writeln!(
+            done.text,
+            "  {} cycles{}",
+            report.cycles.len(),
+            report.suffix.replace('_', " ")
+        )?;
+    }
+    cycles.sort_unstable();
+    done.cycles = cycles
+        .iter()
+        .map(|c| {
+            [
+                name.to_owned(),
+                (c.0 - 1).to_string(),
+                c.1.to_string(),
+                c.2.to_string(),
+                c.3.to_owned(),
+                "false".to_owned(),
+                String::new(),
+            ]
+        })
+        .collect();
+    let list: Vec<Value> = cycles
+        .iter()
+        .map(|c| {
+            json!({"index": c.0 - 1, "start_ns": c.1, "end_ns": c.2, "phase": c.3, "partial": false})
+        })
+        .collect();
+    done.json
+        .insert("anchor".to_owned(), json!(analysis.anchor));
+    done.json.insert("cycles".to_owned(), Value::Array(list));
+    if let Some(folder) = folder {
+        perf::write(
+            folder,
+            name,
+            trace,
+            &analysis.reports,
+            args.export_perf_data,
+            true,
+        )?;
+    }
+    done.rows = analysis.reports;
+    Ok(Ok(()))
+}
+
+/// The functions that could be steps.
+fn info(trace: &Trace, name: &str, done: &mut Done) -> Answer {
+    let list = compat::functions(trace);
+    if list.is_empty() {
+        return Err("no Python function is called more than twice".to_owned());
+    }
+    let mut lines = format!(
+        "{name}\n{:>8}  {:>14}  {:>14}  function\n",
+        "calls", "average us", "total us"
+    );
+    for f in &list {
+        lines.push_str(&format!(
+            "{:>8}  {:>14.2}  {:>14.2}  {}\n",
+            f.count, f.average_us, f.total_us, f.name
+        ));
+    }
+    done.text.extend_from_slice(lines.as_bytes());
+    let rows: Vec<Value> = list
+        .iter()
+        .map(|f| json!({"name": f.name, "count": f.count, "average_us": f.average_us, "total_us": f.total_us}))
+        .collect();
+    done.json.insert("functions".to_owned(), Value::Array(rows));
+    Ok(())
+}
+
+fn cycles(results: &[Done], out: &mut Output) -> anyhow::Result<()> {
+    let mut sink = CsvWriter::new(out, CsvOptions::default());
+    sink.begin(&[
+        report::Column::text("job"),
+        report::Column::text("cycle"),
+        report::Column::text("start_ns"),
+        report::Column::text("end_ns"),
+        report::Column::text("phase"),
+        report::Column::text("partial"),
+        report::Column::text("bound"),
+    ])?;
+    for row in results.iter().flat_map(|d| &d.cycles) {
+        let cells: Vec<report::Cell<'_>> = row.iter().map(|c| c.as_str().into()).collect();
+        sink.row(&cells)?;
+    }
+    Ok(sink.finish()?)
+}
+
+/// All rows of all jobs as one report.
+fn merged(results: &[Done]) -> anyhow::Result<compat::Report> {
+    let mut reports = results.iter().flat_map(|d| &d.rows).cloned();
+    let mut all = reports.next().context("no trace gave a table")?;
+    for more in reports {
+        all.rows.extend(more.rows);
+    }
+    Ok(all)
+}

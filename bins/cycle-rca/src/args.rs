@@ -1,0 +1,205 @@
+//! The command line.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use shell::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
+
+const AFTER_HELP: &str = "\
+Recording an input:
+  PyTorch    with torch.profiler.profile(with_stack=True) as p: step()
+             p.export_chrome_trace(\"t.json.gz\")
+  vLLM       set --profiler-config, then POST /start_profile and /stop_profile
+  SGLang     POST /start_profile with {\"with_stack\": true}
+
+Example:
+  cycle-rca analyse t.json.gz
+  cycle-rca batch runs -o out --format json | jq '.cases[].culprits[0]'";
+
+/// From a serving trace to cycles, per-cycle performance and the cause
+#[derive(Debug, Parser)]
+#[command(
+    name = "cycle-rca",
+    version,
+    after_help = AFTER_HELP,
+    arg_required_else_help = true,
+    infer_long_args = true,
+    max_term_width = 80
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Cut traces into cycles and say what each spent its time on
+    Analyse(AnalyseArgs),
+    /// Compare all pairs of folders `normal` and `abnormal` and name the culprits
+    Batch(BatchArgs),
+    /// Find the period of a trace
+    Period(PeriodArgs),
+    /// Watch steps by what their workload says they should take
+    #[command(subcommand)]
+    Sentinel(SentinelCommand),
+}
+
+/// What a cycle is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Divide {
+    /// One step of the engine
+    #[default]
+    Token,
+    /// One layer of the model
+    Layer,
+}
+
+/// Formats of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum ResultFormat {
+    /// Aligned text for people
+    #[default]
+    Text,
+    /// One JSON document, exact values
+    Json,
+    /// The cycles as comma-separated values
+    Csv,
+    /// Time of each function in each cycle as a Parquet file; needs --output
+    Parquet,
+}
+
+impl HasJson for ResultFormat {
+    const JSON: Self = Self::Json;
+}
+
+/// How cycles are cut; the same for one trace and for pairs.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CutArgs {
+    /// Function or range that is one step, instead of one that is found
+    #[arg(long, value_name = "NAME")]
+    pub(crate) marker: Option<String>,
+    /// Rules of engines, instead of those that come along
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rules: Option<PathBuf>,
+    /// Compute what the published reference computes, defects included
+    #[arg(long)]
+    pub(crate) compat: bool,
+    /// With --compat: what a cycle is
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) divide_by: Divide,
+    /// With --compat: leave out what no step owns
+    #[arg(long)]
+    pub(crate) anchor_only: bool,
+    /// With --compat: join the steps of several processes to one cycle
+    #[arg(long)]
+    pub(crate) align: bool,
+    /// With --compat: cores of the host, instead of an estimate
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu_cores: Option<NonZeroUsize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AnalyseArgs {
+    /// Traces, or folders that are searched for traces
+    #[arg(value_name = "PATH", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Write the reports of each trace to this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) output_dir: Option<PathBuf>,
+    /// Also write the tables of functions and counters by cycle
+    #[arg(long)]
+    pub(crate) export_perf_data: bool,
+    /// Take pairs of micro_event.csv and macro_counter.csv for traces
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// Only list the functions that could be steps
+    #[arg(long)]
+    pub(crate) info: bool,
+    /// Write cycles, phases and interference as tracks to open beside the trace
+    #[arg(long, value_name = "FILE")]
+    pub(crate) perfetto: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) cut: CutArgs,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs<ResultFormat>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BatchArgs {
+    /// Folder that is searched for folders `normal` with a sibling `abnormal`
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Folder for the tables and reports of all cases
+    #[arg(short = 'o', long, value_name = "OUT", default_value = "batch_results")]
+    pub(crate) output_dir: PathBuf,
+    /// Share of pairs without a difference that may give a culprit
+    #[arg(long, value_name = "P", default_value_t = 0.05)]
+    pub(crate) alpha: f64,
+    #[command(flatten)]
+    pub(crate) cut: CutArgs,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PeriodArgs {
+    /// The trace ('-' is standard input)
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) cut: CutArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SentinelCommand {
+    /// Fit the model of latency to steps of a healthy system
+    Fit(FitArgs),
+    /// Say which steps took longer than the model expects; exit code 1 on an alarm
+    Watch(WatchArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FitArgs {
+    /// Tables of steps (.csv) or traces that state their batches
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// Tables of steps (.csv) or traces that state their batches
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The model that `sentinel fit` wrote
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: PathBuf,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}

@@ -1,0 +1,232 @@
+//! `cycle-rca batch`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use rca_cycles::compare;
+use report::JsonDocument;
+use serde_json::{Value, json};
+use shell::{Format, Outcome, Output};
+use trace_model::Trace;
+
+use crate::analyse::{compat_options, options};
+use crate::args::BatchArgs;
+use crate::{document, files, perf};
+
+/// A folder `normal` with its sibling `abnormal`.
+struct Case {
+    name: String,
+    normal: PathBuf,
+    abnormal: PathBuf,
+}
+
+pub(crate) fn run(args: &BatchArgs) -> anyhow::Result<Outcome> {
+    if !args.dir.is_dir() {
+        bail!("{}: not a folder", args.dir.display());
+    }
+    let mut cases = Vec::new();
+    search(&args.dir, &args.dir, &mut cases)?;
+    if cases.is_empty() {
+        args.verbosity.note(format!(
+            "warning: {}: no folder `normal` with a sibling `abnormal`",
+            args.dir.display()
+        ));
+    }
+    let mut failed = false;
+    let mut results = Vec::new();
+    for case in &cases {
+        args.verbosity.detail(|| format!("case {}", case.name));
+        let value = match one(args, case) {
+            Ok(value) => value,
+            Err(error) => {
+                failed = true;
+                let why = format!("{error:#}");
+                shell::terminal::say(&format!("{}: {why}", case.name));
+                json!({"case": case.name, "error": why, "verdict": null, "phases": [], "culprits": []})
+            }
+        };
+        results.push(value);
+    }
+    std::fs::create_dir_all(&args.output_dir)
+        .with_context(|| args.output_dir.display().to_string())?;
+    let mut summary = Output::file(args.output_dir.join("summary.json"))?;
+    let mut document = JsonDocument::new(&mut summary, document::VERSION)?;
+    document.member("cases", &results)?;
+    document.finish()?;
+    summary.finish()?;
+    show(args, &results)?;
+    Ok(if failed {
+        Outcome::Code(1)
+    } else {
+        Outcome::Fine
+    })
+}
+
+fn show(args: &BatchArgs, results: &[Value]) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    let mut out = Output::stdout();
+    match args.format.format() {
+        Format::Json => {
+            let mut document = JsonDocument::new(&mut out, document::VERSION)?;
+            document.member("cases", &results)?;
+            document.finish()?;
+        }
+        Format::Csv => {
+            writeln!(out, "case,place,name,kind,device,rank,effect_ns")?;
+            for case in results {
+                for (i, c) in case["culprits"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .enumerate()
+                {
+                    let quoted = |v: &Value| {
+                        format!("\"{}\"", v.as_str().unwrap_or("").replace('"', "\"\""))
+                    };
+                    let number = |v: &Value| v.as_i64().map_or_else(String::new, |n| n.to_string());
+                    writeln!(
+                        out,
+                        "{},{},{},{},{},{},{}",
+                        quoted(&case["case"]),
+                        i + 1,
+                        quoted(&c["name"]),
+                        c["kind"].as_str().unwrap_or(""),
+                        number(&c["device"]),
+                        number(&c["rank"]),
+                        number(&c["effect_ns"]),
+                    )?;
+                }
+            }
+        }
+        Format::Text => {
+            for case in results {
+                let name = case["case"].as_str().unwrap_or("");
+                let summary = case["error"]
+                    .as_str()
+                    .or_else(|| case["verdict"]["summary"].as_str())
+                    .unwrap_or("");
+                writeln!(out, "{name}: {summary}")?;
+                for c in case["culprits"].as_array().into_iter().flatten().take(5) {
+                    #[expect(clippy::cast_precision_loss, reason = "shown with four digits")]
+                    let effect = c["effect_ns"].as_i64().unwrap_or(0) as f64;
+                    writeln!(
+                        out,
+                        "  {:>10} per {} cycle  {} {}",
+                        report::human::duration(effect),
+                        c["phase"].as_str().unwrap_or(""),
+                        c["kind"].as_str().unwrap_or(""),
+                        c["name"].as_str().unwrap_or("")
+                    )?;
+                }
+            }
+        }
+    }
+    out.finish()
+}
+
+fn search(root: &Path, folder: &Path, cases: &mut Vec<Case>) -> anyhow::Result<()> {
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)
+        .with_context(|| folder.display().to_string())?
+        .filter_map(|e| e.ok().map(|e| e.path()))
+        .filter(|p| p.is_dir())
+        .collect();
+    entries.sort();
+    let side = |name: &str| {
+        let wanted = folder.join(name);
+        entries.iter().find(|e| **e == wanted).cloned()
+    };
+    if let (Some(normal), Some(abnormal)) = (side("normal"), side("abnormal")) {
+        let relative = folder.strip_prefix(root).unwrap_or(folder);
+        let parts: Vec<String> = relative
+            .components()
+            .map(|c| c.as_os_str().to_string_lossy().into_owned())
+            .collect();
+        let name = if parts.is_empty() {
+            ".".to_owned()
+        } else {
+            parts.join("/")
+        };
+        cases.push(Case {
+            name,
+            normal,
+            abnormal,
+        });
+    }
+    for entry in &entries {
+        search(root, entry, cases)?;
+    }
+    Ok(())
+}
+
+fn load(args: &BatchArgs, side: &Path) -> anyhow::Result<(String, Trace)> {
+    let list = files::jobs(&[side.to_owned()], None, args.cut.compat)
+        .map_err(|_| anyhow::anyhow!("{}: no trace in this folder", side.display()))?;
+    let job = list.first().context("no trace in this folder")?;
+    if list.len() > 1 {
+        args.verbosity.note(format!(
+            "warning: {}: {} traces, only {} is looked at",
+            side.display(),
+            list.len(),
+            job.path.display()
+        ));
+    }
+    let read = trace_input::read(&job.path, &args.input, args.verbosity, |_| {})?;
+    Ok((job.name.clone(), read.trace))
+}
+
+fn one(args: &BatchArgs, case: &Case) -> anyhow::Result<Value> {
+    let (name_a, normal) = load(args, &case.normal)?;
+    let (name_b, abnormal) = load(args, &case.abnormal)?;
+    let options = options(&args.cut)?;
+    let pair = compare::analyse_pair(&normal, &abnormal, &options)?;
+    let mut how = compare::Options::default();
+    how.alpha = args.alpha;
+    let comparison = compare::compare(&pair, &how);
+    let folder = if case.name == "." {
+        args.output_dir.clone()
+    } else {
+        args.output_dir.join(&case.name)
+    };
+    for (side, name, trace, analysis) in [
+        ("normal", &name_a, &normal, &pair.normal),
+        ("abnormal", &name_b, &abnormal, &pair.abnormal),
+    ] {
+        let reports = if args.cut.compat {
+            rca_cycles::compat::analyse(trace, &compat_options(&args.cut))
+                .with_context(|| format!("{side} side"))?
+                .reports
+        } else {
+            rca_cycles::reports(trace, analysis)
+        };
+        let folder = folder.join(format!("{side}_perf_data"));
+        perf::write(&folder, name, trace, &reports, true, args.cut.compat)?;
+    }
+    let verdict = verdict(args, &folder)?;
+    Ok(json!({
+        "case": case.name,
+        "error": null,
+        "anchor": pair.normal.anchor,
+        "re_anchored": pair.re_anchored,
+        "verdict": verdict,
+        "not_comparable": comparison.not_comparable,
+        "phases": document::phases(&comparison),
+        "culprits": document::culprits(&abnormal, &comparison),
+    }))
+}
+
+/// What the tables of both sides say, by the comparison that works on tables.
+fn verdict(args: &BatchArgs, folder: &Path) -> anyhow::Result<Value> {
+    let load = |side: &str| {
+        let folder = folder.join(format!("{side}_perf_data"));
+        perf_compare::load(&folder, &perf_compare::LoadOptions::default())
+    };
+    let (normal, abnormal) = (load("normal")?, load("abnormal")?);
+    let mut options = perf_compare::Options::default();
+    options.threads = args.input.threads().get();
+    options.level = args.alpha;
+    // Three digits of a probability are enough for a verdict over thousands of functions.
+    options.permutations = 999;
+    options.resamples = 499;
+    let report = perf_compare::compare(&normal, &abnormal, &options);
+    Ok(serde_json::to_value(&report.verdict)?)
+}

@@ -1,0 +1,244 @@
+//! Results as JSON.
+
+use rca_cycles::compare::{Comparison, Culprit};
+use rca_cycles::{Analysis, Cycle, Function};
+use serde_json::{Map, Value, json};
+use trace_model::{SliceId, Trace};
+
+use report::SchemaVersion;
+
+pub(crate) const VERSION: SchemaVersion = SchemaVersion::new(1, 0);
+
+/// A slice as evidence.
+fn slice(trace: &Trace, id: SliceId) -> Value {
+    let slice = trace.slice(id);
+    json!({
+        "slice_id": id.index(),
+        "name": slice.name(),
+        "ts_ns": slice.ts().nanos(),
+        "dur_ns": slice.range().duration().get(),
+    })
+}
+
+fn member(analysis: &Analysis, process: u32) -> Value {
+    let m = &analysis.members[process as usize];
+    json!({"host": m.host, "pid": m.pid})
+}
+
+fn cycle(trace: &Trace, analysis: &Analysis, index: usize, c: &Cycle) -> Value {
+    let path: Map<String, Value> = c
+        .critical_path
+        .time_ns
+        .iter()
+        .map(|(bound, ns)| (format!("{}_ns", bound.name()), json!(ns)))
+        .collect();
+    let longest: Vec<Value> = c
+        .critical_path
+        .longest
+        .iter()
+        .map(|&(id, ns)| json!({"event": slice(trace, id), "on_path_ns": ns}))
+        .collect();
+    json!({
+        "index": index,
+        "start_ns": c.start_ns,
+        "end_ns": c.end_ns,
+        "phase": c.phase.name(),
+        "phase_confidence": c.confidence,
+        "partial": c.partial.is_some(),
+        "partial_reason": c.partial.map(rca_cycles::Partial::name),
+        "anchor": c.anchor.map(|id| slice(trace, id)),
+        "workload": c.workload.map(|w| json!({
+            "prefill_requests": w.prefill_requests,
+            "prefill_tokens": w.prefill_tokens,
+            "decode_requests": w.decode_requests,
+        })),
+        "gaps": {
+            "gpu_busy_ns": c.gaps.gpu_busy_ns,
+            "exposed_communication_ns": c.gaps.exposed_communication_ns,
+            "synchronisation_ns": c.gaps.synchronisation_ns,
+            "exposed_host_ns": c.gaps.exposed_host_ns,
+            "idle_ns": c.gaps.idle_ns,
+        },
+        "critical_path": {
+            "bound": c.critical_path.bound().map(rca_cycles::Bound::name),
+            "time_ns": path,
+            "longest": longest,
+        },
+        "launches": {
+            "count": c.launches.count,
+            "latency_median_ns": c.launches.latency_median_ns,
+            "queue_median_ns": c.launches.queue_median_ns,
+            "queue_total_ns": c.launches.queue_total_ns,
+        },
+        "skew": c.skew.map(|s| json!({
+            "collectives": s.collectives,
+            "spread_ns": s.spread_ns,
+            "straggler": member(analysis, s.straggler),
+            "times_last": s.times_last,
+        })),
+        "device_ns": c.device_ns.iter().enumerate().filter(|(_, ns)| **ns > 0).map(|(p, ns)| {
+            let p = u32::try_from(p).unwrap_or(u32::MAX);
+            json!({"process": member(analysis, p), "busy_ns": ns})
+        }).collect::<Vec<_>>(),
+    })
+}
+
+/// Own time over whole cycles, and the longest event.
+pub(crate) fn sums(analysis: &Analysis, f: &Function) -> (i64, i64, u64, usize, Option<SliceId>) {
+    let (mut own, mut total, mut calls, mut cycles) = (0, 0, 0, 0);
+    let mut longest: Option<(i64, SliceId)> = None;
+    for cell in &f.cells {
+        if analysis.cycles[cell.cycle as usize].partial.is_some() {
+            continue;
+        }
+        own += cell.self_ns;
+        total += cell.total_ns;
+        calls += u64::from(cell.calls);
+        cycles += 1;
+        if longest.is_none_or(|l| cell.longest_ns > l.0) {
+            longest = Some((cell.longest_ns, cell.longest));
+        }
+    }
+    (own, total, calls, cycles, longest.map(|l| l.1))
+}
+
+/// Functions by own time, most first.
+pub(crate) fn blame(analysis: &Analysis) -> Vec<&Function> {
+    let mut list: Vec<(i64, &Function)> = analysis
+        .functions
+        .iter()
+        .map(|f| (sums(analysis, f).0, f))
+        .filter(|(own, _)| *own > 0)
+        .collect();
+    list.sort_by(|a, b| {
+        b.0.cmp(&a.0)
+            .then_with(|| a.1.name.cmp(&b.1.name))
+            .then(a.1.process.cmp(&b.1.process))
+            .then(a.1.device.cmp(&b.1.device))
+    });
+    list.into_iter().map(|l| l.1).collect()
+}
+
+/// The members of one job beside its name.
+pub(crate) fn job(trace: &Trace, analysis: &Analysis) -> Map<String, Value> {
+    let cycles: Vec<Value> = analysis
+        .cycles
+        .iter()
+        .enumerate()
+        .map(|(i, c)| cycle(trace, analysis, i, c))
+        .collect();
+    let functions: Vec<Value> = blame(analysis)
+        .into_iter()
+        .map(|f| {
+            let (own, total, calls, cycles, longest) = sums(analysis, f);
+            json!({
+                "name": f.name,
+                "kind": f.kind.name(),
+                "process": member(analysis, f.process),
+                "device": f.kind.is_device().then_some(f.device),
+                "self_ns": own,
+                "total_ns": total,
+                "calls": calls,
+                "cycles": cycles,
+                "evidence": longest.map(|id| slice(trace, id)),
+            })
+        })
+        .collect();
+    let interference: Vec<Value> = analysis
+        .interference
+        .iter()
+        .map(|i| {
+            let f = &analysis.functions[i.function];
+            let evidence: Vec<Value> = f
+                .cells
+                .iter()
+                .filter(|c| i.cycles.contains(&c.cycle))
+                .map(|c| json!({"cycle": c.cycle, "event": slice(trace, c.longest)}))
+                .collect();
+            json!({
+                "function": f.name,
+                "kind": f.kind.name(),
+                "phase": i.phase.name(),
+                "cycles": i.cycles,
+                "excess_ns": i.excess_ns,
+                "evidence": evidence,
+            })
+        })
+        .collect();
+    let counters: Vec<Value> = analysis
+        .counters
+        .iter()
+        .map(|c| {
+            json!({
+                "name": c.name,
+                "host": c.host,
+                "instance": c.instance,
+                "by_cycle": c.by_cycle,
+                "sample_age_ns": c.sample_age_ns,
+            })
+        })
+        .collect();
+    let value = json!({
+        "engine": analysis.engine,
+        "method": analysis.method.name(),
+        "anchor": analysis.anchor,
+        "process": member(analysis, analysis.reference),
+        "period_ns": analysis.period_ns(),
+        "cycles": cycles,
+        "functions": functions,
+        "interference": interference,
+        "counters": counters,
+    });
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn culprit(trace: &Trace, c: &Culprit) -> Value {
+    let evidence: Vec<Value> = c
+        .evidence
+        .iter()
+        .map(|e| json!({"side": "abnormal", "cycle": e.cycle, "event": slice(trace, e.slice)}))
+        .collect();
+    json!({
+        "name": c.name,
+        "kind": c.kind.name(),
+        "device": c.device,
+        "rank": c.rank,
+        "phase": c.phase.name(),
+        "effect_ns": c.effect_ns,
+        "interval_ns": [c.interval_ns.0, c.interval_ns.1],
+        "p_adjusted": c.p_adjusted,
+        "normal": c.normal,
+        "abnormal": c.abnormal,
+        "is_new": c.is_new,
+        "evidence": evidence,
+    })
+}
+
+/// Culprits of a pair, ranked.
+pub(crate) fn culprits(abnormal: &Trace, comparison: &Comparison) -> Vec<Value> {
+    let list = comparison.culprits.iter();
+    list.map(|c| culprit(abnormal, c)).collect()
+}
+
+/// Lengths of cycles by phase.
+pub(crate) fn phases(comparison: &Comparison) -> Vec<Value> {
+    comparison
+        .phases
+        .iter()
+        .map(|p| {
+            json!({
+                "phase": p.phase.name(),
+                "normal_cycles": p.normal_cycles,
+                "abnormal_cycles": p.abnormal_cycles,
+                "normal_median_ns": p.normal_ns,
+                "abnormal_median_ns": p.abnormal_ns,
+                "effect_ns": p.effect_ns,
+                "interval_ns": [p.interval_ns.0, p.interval_ns.1],
+                "p_value": p.p_value,
+            })
+        })
+        .collect()
+}

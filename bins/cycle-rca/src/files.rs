@@ -1,0 +1,134 @@
+//! Which files are jobs, and what they are called.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+/// A trace to analyse.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+}
+
+/// The traces of the command line. Folders are searched with all their subfolders; what this tool
+/// wrote before is left out. Jobs of one name in different folders are told apart by their path,
+/// except with `compat`, where the later replaces the earlier.
+pub(crate) fn jobs(
+    given: &[PathBuf],
+    output: Option<&Path>,
+    compat: bool,
+) -> anyhow::Result<Vec<Job>> {
+    let mut jobs = Vec::new();
+    for path in given {
+        if !path.is_dir() {
+            if path.as_os_str() != "-" && !path.exists() {
+                return Err(shell::usage(format!("{}: no such file", path.display())));
+            }
+            jobs.push((job_name(path), String::new(), path.clone()));
+            continue;
+        }
+        let mut found = Vec::new();
+        search(path, output, compat, &mut found)?;
+        for file in found {
+            let relative = file.strip_prefix(path).unwrap_or(&file);
+            let folder = relative.parent().map_or_else(String::new, |p| {
+                let parts = p.components().map(|c| c.as_os_str().to_string_lossy());
+                parts.collect::<Vec<_>>().join("_")
+            });
+            jobs.push((job_name(&file), folder, file));
+        }
+    }
+    if jobs.is_empty() {
+        return Err(shell::usage(
+            "no specified trace files: name traces or folders that hold some",
+        ));
+    }
+    let clashes = |name: &str| jobs.iter().filter(|j| j.0 == name).count() > 1;
+    let mut named: Vec<Job> = Vec::new();
+    for (name, folder, path) in &jobs {
+        let mut unique = if !compat && clashes(name) && !folder.is_empty() {
+            format!("{folder}_{name}")
+        } else {
+            name.clone()
+        };
+        if !compat {
+            let base = unique.clone();
+            let mut n = 2;
+            while named.iter().any(|j| j.name == unique) {
+                unique = format!("{base}_{n}");
+                n += 1;
+            }
+        }
+        named.push(Job {
+            name: unique,
+            path: path.clone(),
+        });
+    }
+    Ok(named)
+}
+
+fn search(
+    folder: &Path,
+    output: Option<&Path>,
+    compat: bool,
+    found: &mut Vec<PathBuf>,
+) -> anyhow::Result<()> {
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)
+        .with_context(|| folder.display().to_string())?
+        .filter_map(|e| e.ok().map(|e| e.path()))
+        .collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            let is_output = output.is_some_and(|o| {
+                o.canonicalize().ok() == path.canonicalize().ok() && o.canonicalize().is_ok()
+            });
+            if compat || !is_output {
+                search(&path, output, compat, found)?;
+            }
+        } else if is_input(&path, compat) {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn is_input(path: &Path, compat: bool) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if compat {
+        return name.ends_with(".json") || name.ends_with(".json.gz");
+    }
+    let is_own = name.contains("_representative_cycle_") || name.ends_with("truth.json");
+    trace_input::is_trace(path) && !is_own
+}
+
+/// The file's name without `.gz` and without its last ending.
+fn job_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut name = name.as_ref();
+    for ending in [".gz", ".xz", ".zst"] {
+        name = name.strip_suffix(ending).unwrap_or(name);
+    }
+    match name.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem.to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_named_after_files() {
+        for (path, name) in [
+            ("a/result.json.gz", "result"),
+            ("rank0.pt.trace.json", "rank0.pt.trace"),
+            ("x.pftrace", "x"),
+            ("-", "-"),
+        ] {
+            assert_eq!(job_name(Path::new(path)), name);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! From a serving trace to cycles, per-cycle performance and the cause.
+
+mod analyse;
+mod args;
+mod batch;
+mod document;
+mod files;
+mod perf;
+mod period;
+mod probes;
+mod sentinel;
+mod text;
+mod tracks;
+
+use shell::Outcome;
+use std::process::ExitCode;
+
+use crate::args::{Cli, Command};
+
+fn main() -> ExitCode {
+    shell::main(run)
+}
+
+fn run(cli: Cli) -> anyhow::Result<Outcome> {
+    match cli.command {
+        Command::Analyse(args) => analyse::run(&args),
+        Command::Batch(args) => batch::run(&args),
+        Command::Period(args) => period::run(&args),
+        Command::Sentinel(command) => sentinel::run(&command),
+    }
+}

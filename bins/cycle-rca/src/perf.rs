@@ -1,0 +1,171 @@
+//! The files of one job.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use rca_cycles::compat::Report;
+use report::{Cell, Column, CsvOptions, CsvWriter, RealFormat, RowSink};
+use serde_json::{Map, Value, json};
+use shell::Output;
+use trace_model::{ArgValue, Trace};
+
+/// Writes the reports of a job to a folder.
+pub(crate) fn write(
+    folder: &Path,
+    job: &str,
+    trace: &Trace,
+    reports: &[Report],
+    tables: bool,
+    compat: bool,
+) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    for report in reports {
+        let stem = format!("{job}{}", report.suffix);
+        text(&folder.join(format!("{stem}_analysis.txt")), &report.text)?;
+        if let Some(chosen) = &report.representative_text {
+            let name = format!("{stem}_representative_analysis.txt");
+            text(&folder.join(name), chosen)?;
+        }
+        for cycle in &report.cycles {
+            if report.representatives.contains(&cycle.number) {
+                let name = format!("{stem}_representative_cycle_{}.json", cycle.number);
+                let events: Vec<Value> = cycle
+                    .events
+                    .iter()
+                    .map(|&(slice, ts, dur)| event(trace, slice, ts, dur))
+                    .collect();
+                text(&folder.join(name), &serde_json::to_string_pretty(&events)?)?;
+            }
+        }
+        if tables {
+            let mut out = Output::file(folder.join(format!("{stem}_perf_data.csv")))?;
+            functions(report, &mut CsvWriter::new(&mut out, CsvOptions::default()))?;
+            out.finish()?;
+            let mut out = Output::file(folder.join(format!("{stem}_counters_data.csv")))?;
+            counters(
+                report,
+                compat,
+                &mut CsvWriter::new(&mut out, CsvOptions::default()),
+            )?;
+            out.finish()?;
+        }
+    }
+    Ok(())
+}
+
+fn text(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut out = Output::file(path)?;
+    out.write_all(text.as_bytes())?;
+    out.finish()
+}
+
+/// One event as it was read, cut to its cycle.
+fn event(trace: &Trace, slice: trace_model::SliceId, ts: f64, dur: f64) -> Value {
+    let slice = trace.slice(slice);
+    let track = slice.track();
+    let thread = track.thread.map(|t| trace.thread(t));
+    let process = track.process.map(|p| trace.process(p));
+    let mut args = Map::new();
+    for (key, value) in slice.args() {
+        let key = key.strip_prefix("args.").unwrap_or(key);
+        let value = match value {
+            ArgValue::Int(n) => json!(n),
+            ArgValue::UInt(n) | ArgValue::Pointer(n) => json!(n),
+            ArgValue::Real(x) => json!(x),
+            ArgValue::Bool(b) => json!(b),
+            ArgValue::Str(t) => json!(t),
+            ArgValue::Json(t) => serde_json::from_str(t).unwrap_or_else(|_| json!(t)),
+            _ => Value::Null,
+        };
+        args.insert(key.to_owned(), value);
+    }
+    let place = |artificial: bool, name: Option<trace_model::StrId>, number: i64| match name {
+        Some(name) if artificial => json!(trace.text(name)),
+        _ => json!(number),
+    };
+    json!({
+        "name": slice.name(),
+        "cat": slice.category(),
+        "ph": "X",
+        "pid": process.map(|p| place(p.artificial, p.name, p.pid.0)),
+        "tid": thread.map(|t| place(t.artificial, t.name, t.tid.0)),
+        "ts": ts,
+        "dur": dur,
+        "args": args,
+    })
+}
+
+/// The table of functions by cycle.
+pub(crate) fn functions(report: &Report, sink: &mut dyn RowSink) -> anyhow::Result<()> {
+    let four = |name: &'static str| Column::real(name).reals(RealFormat::Fixed(4));
+    sink.begin(&[
+        Column::uint("cycle"),
+        Column::int("pid"),
+        Column::text("hostname"),
+        four("beta_pct"),
+        Column::text("function_name"),
+        Column::text("metric_name"),
+        Column::text("device"),
+        Column::text("func_type"),
+        four("mu_pct"),
+        four("sigma_pct"),
+        four("duration"),
+        Column::text("interpolation_status"),
+        Column::text("anchor_name"),
+        four("anchor_dur_us"),
+        four("cycle_start_ts"),
+        Column::uint("instances_count"),
+        Column::text("simple_name"),
+    ])?;
+    for row in &report.rows {
+        sink.row(&[
+            row.cycle.into(),
+            row.pid.into(),
+            (&row.hostname).into(),
+            row.beta_pct.into(),
+            (&row.function_name).into(),
+            row.metric.map_or("N/A", |m| m.0).into(),
+            (&row.device).into(),
+            row.func_type.into(),
+            row.metric.map(|m| m.1).into(),
+            row.metric.map(|m| m.2).into(),
+            row.duration_us.into(),
+            row.interpolation.into(),
+            (&row.anchor_name).into(),
+            row.anchor_dur_us.into(),
+            row.cycle_start_us.into(),
+            row.instances.into(),
+            (&row.simple_name).into(),
+        ])?;
+    }
+    Ok(sink.finish()?)
+}
+
+/// The samples inside cycles; the reference does not write which instance they are of.
+fn counters(report: &Report, compat: bool, sink: &mut dyn RowSink) -> anyhow::Result<()> {
+    let six = |name: &'static str| Column::real(name).reals(RealFormat::Fixed(6));
+    let mut columns = vec![
+        Column::text("counter_name"),
+        six("timestamp"),
+        six("value"),
+        Column::text("hostname"),
+    ];
+    if !compat {
+        columns.push(Column::int("instance"));
+    }
+    sink.begin(&columns)?;
+    for row in &report.counters {
+        let mut cells: Vec<Cell<'_>> = vec![
+            (&row.name).into(),
+            row.ts_us.into(),
+            row.value.into(),
+            (&row.hostname).into(),
+        ];
+        if !compat {
+            cells.push(row.instance.into());
+        }
+        sink.row(&cells)?;
+    }
+    Ok(sink.finish()?)
+}

@@ -1,0 +1,127 @@
+//! The tables of serving probes: recordings as tables, and what the machine is made of.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use byte_source::{OpenOptions, Source};
+use rca_cycles::Topology;
+use shell::VerbosityArgs;
+use trace_input::NamedTrace;
+
+/// A recording as two tables.
+pub(crate) struct Pair {
+    pub(crate) name: String,
+    events: PathBuf,
+    counters: PathBuf,
+}
+
+impl Pair {
+    pub(crate) fn read(&self, verbosity: VerbosityArgs) -> anyhow::Result<NamedTrace> {
+        let recording = kunlun_reader::events(&text(&self.events)?, &text(&self.counters)?)?;
+        if recording.skipped > 0 {
+            verbosity.note(format!(
+                "warning: {}: {} rows could not be read",
+                self.name, recording.skipped
+            ));
+        }
+        Ok(NamedTrace {
+            name: self.events.display().to_string(),
+            trace: recording.trace,
+        })
+    }
+}
+
+/// The text of a file, compressed or not.
+pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let source = Source::open(path, &OpenOptions::default())?;
+    source.into_read()?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Microseconds as whole nanoseconds.
+#[expect(clippy::cast_possible_truncation, reason = "`as` saturates")]
+pub(crate) fn nanos(us: f64) -> i64 {
+    (us * 1000.0).round() as i64
+}
+
+/// Every `micro_event.csv` with its `macro_counter.csv`, named after their folder.
+pub(crate) fn pairs(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec<Pair>> {
+    let mut found = Vec::new();
+    for path in given {
+        search(path, verbosity, &mut found)?;
+    }
+    if found.is_empty() {
+        return Err(shell::usage(
+            "no specified trace files: no micro_event.csv with a macro_counter.csv",
+        ));
+    }
+    Ok(found)
+}
+
+fn search(path: &Path, verbosity: VerbosityArgs, found: &mut Vec<Pair>) -> anyhow::Result<()> {
+    if path.is_dir() {
+        let mut entries: Vec<PathBuf> = std::fs::read_dir(path)?
+            .filter_map(|e| e.ok().map(|e| e.path()))
+            .collect();
+        entries.sort();
+        for entry in entries {
+            search(&entry, verbosity, found)?;
+        }
+        return Ok(());
+    }
+    let is_events = path.file_name().is_some_and(|n| n == "micro_event.csv");
+    if !is_events {
+        return Ok(());
+    }
+    let counters = path.with_file_name("macro_counter.csv");
+    if !counters.is_file() {
+        verbosity.note(format!(
+            "warning: {}: skipped, there is no macro_counter.csv beside it",
+            path.display()
+        ));
+        return Ok(());
+    }
+    let folder = path.parent().and_then(Path::file_name);
+    found.push(Pair {
+        name: folder.unwrap_or_default().to_string_lossy().into_owned(),
+        events: path.to_owned(),
+        counters,
+    });
+    Ok(())
+}
+
+/// The topology beside a trace, if there is one that can be read.
+pub(crate) fn topology(trace: &str, verbosity: VerbosityArgs) -> Option<Topology> {
+    let path = Path::new(trace).with_file_name("topo_component.csv");
+    if !path.is_file() {
+        return None;
+    }
+    let read = text(&path).and_then(|t| Ok(kunlun_reader::topology(&t)?));
+    let parts = match read {
+        Ok(parts) => parts.components,
+        Err(error) => {
+            verbosity.note(format!("warning: {}: {error:#}", path.display()));
+            return None;
+        }
+    };
+    let mut topology = Topology::default();
+    for part in parts {
+        if let Some(gb) = part.memory_gb {
+            *topology.memory_gb.entry(part.host.clone()).or_default() += gb;
+        }
+        if let Some((index, gb)) = part.gpu {
+            topology.gpu_gb.insert((part.host.clone(), index), gb);
+        }
+        if let Some(mhz) = part.cpu_mhz {
+            topology.cpu_mhz.insert(part.host.clone(), mhz);
+        }
+        if let Some(cores) = part.cores {
+            *topology.cores.entry(part.host.clone()).or_default() += cores;
+        }
+        if let Some((pid, gpu)) = part.process_gpu {
+            topology.process_gpu.insert((part.host.clone(), pid), gpu);
+        }
+    }
+    Some(topology)
+}

@@ -1,0 +1,155 @@
+//! `cycle-rca sentinel`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use rca_cycles::Phase;
+use rca_cycles::sentinel::{LEAST_STEPS, PhaseModel, Step, Watch, fit, steps};
+use report::JsonDocument;
+use serde_json::{Value, json};
+use shell::{InputArgs, Outcome, VerbosityArgs};
+
+use crate::args::SentinelCommand;
+use crate::{document, probes};
+
+pub(crate) fn run(command: &SentinelCommand) -> anyhow::Result<Outcome> {
+    match command {
+        SentinelCommand::Fit(args) => {
+            let steps = read(&args.files, &args.input, args.verbosity)?;
+            let models = fit(&steps);
+            if models.is_empty() {
+                bail!(
+                    "{} steps with a workload: a phase needs at least {LEAST_STEPS}",
+                    steps.len()
+                );
+            }
+            let list: Vec<Value> = models.iter().map(model).collect();
+            let mut out = args.output.open()?;
+            let mut document = JsonDocument::new(&mut out, document::VERSION)?;
+            document.member("models", &list)?;
+            document.finish()?;
+            out.finish()?;
+            Ok(Outcome::Fine)
+        }
+        SentinelCommand::Watch(args) => {
+            let text = std::fs::read_to_string(&args.model)
+                .with_context(|| args.model.display().to_string())?;
+            let models = models(&text).with_context(|| args.model.display().to_string())?;
+            let steps = read(&args.files, &args.input, args.verbosity)?;
+            let mut watch = Watch::new(models);
+            let mut alarms = 0_usize;
+            let seen: Vec<Value> = steps
+                .iter()
+                .map(|s| {
+                    let seen = watch.see(s);
+                    alarms += usize::from(seen.is_some_and(|s| s.alarm));
+                    json!({
+                        "start_ns": s.start_ns,
+                        "phase": s.phase.name(),
+                        "duration_ns": s.duration_ns,
+                        "expected_ns": seen.map(|s| s.expected_ns),
+                        "band_ns": seen.map(|s| [s.band_ns.0, s.band_ns.1]),
+                        "z": seen.map(|s| s.z),
+                        "ewma": seen.map(|s| s.ewma),
+                        "cusum": seen.map(|s| s.cusum),
+                        "out_of_support": seen.map(|s| s.out_of_support),
+                        "alarm": seen.is_some_and(|s| s.alarm),
+                    })
+                })
+                .collect();
+            let mut out = args.output.open()?;
+            let mut document = JsonDocument::new(&mut out, document::VERSION)?;
+            document.member("alarms", &alarms)?;
+            document.member("steps", &seen)?;
+            document.finish()?;
+            out.finish()?;
+            Ok(if alarms > 0 {
+                Outcome::Code(1)
+            } else {
+                Outcome::Fine
+            })
+        }
+    }
+}
+
+fn read(
+    files: &[PathBuf],
+    input: &InputArgs,
+    verbosity: VerbosityArgs,
+) -> anyhow::Result<Vec<Step>> {
+    let mut all = Vec::new();
+    for file in files {
+        all.extend(of_file(file, input, verbosity)?);
+    }
+    Ok(all)
+}
+
+fn of_file(file: &Path, input: &InputArgs, verbosity: VerbosityArgs) -> anyhow::Result<Vec<Step>> {
+    let name = file.to_string_lossy();
+    if !name.contains(".csv") {
+        let read = trace_input::read(file, input, verbosity, |_| {})?;
+        let analysis = rca_cycles::analyse(&read.trace, &rca_cycles::Options::default())
+            .with_context(|| read.name.clone())?;
+        return Ok(steps(&analysis));
+    }
+    let (rows, skipped) =
+        kunlun_reader::steps(&probes::text(file)?).with_context(|| file.display().to_string())?;
+    if skipped > 0 {
+        verbosity.note(format!("warning: {name}: {skipped} rows could not be read"));
+    }
+    let step = |r: &kunlun_reader::StepRow| Step {
+        start_ns: probes::nanos(r.start_us),
+        duration_ns: r.duration_us * 1000.0,
+        phase: if r.prefill {
+            Phase::Prefill
+        } else {
+            Phase::Decode
+        },
+        batch: r.batch,
+        input: r.input,
+        output: r.output,
+    };
+    Ok(rows.iter().map(step).collect())
+}
+
+fn model(m: &PhaseModel) -> Value {
+    json!({
+        "phase": m.phase.name(),
+        "coefficients_ns": m.coefficients,
+        "support": m.support.map(|s| [s.0, s.1]),
+        "residual_centre": m.centre,
+        "residual_spread": m.spread,
+        "residual_band": [m.band.0, m.band.1],
+        "held_out_error": m.error,
+        "steps": m.steps,
+    })
+}
+
+/// The models of a file that [`model`] wrote.
+fn models(text: &str) -> anyhow::Result<Vec<PhaseModel>> {
+    let document: Value = serde_json::from_str(text)?;
+    let list = document["models"].as_array().context("no models in it")?;
+    list.iter()
+        .map(|m| {
+            let real = |v: &Value| v.as_f64().context("a number is missing");
+            let pair =
+                |v: &Value| -> anyhow::Result<(f64, f64)> { Ok((real(&v[0])?, real(&v[1])?)) };
+            let c = &m["coefficients_ns"];
+            let s = &m["support"];
+            Ok(PhaseModel {
+                phase: match m["phase"].as_str() {
+                    Some("prefill") => Phase::Prefill,
+                    Some("decode") => Phase::Decode,
+                    other => bail!("phase {other:?} has no model"),
+                },
+                coefficients: [real(&c[0])?, real(&c[1])?, real(&c[2])?],
+                support: [pair(&s[0])?, pair(&s[1])?, pair(&s[2])?],
+                centre: real(&m["residual_centre"])?,
+                spread: real(&m["residual_spread"])?,
+                band: pair(&m["residual_band"])?,
+                error: real(&m["held_out_error"])?,
+                steps: usize::try_from(m["steps"].as_u64().unwrap_or(0))?,
+            })
+        })
+        .collect()
+}

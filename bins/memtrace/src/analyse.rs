@@ -1,0 +1,221 @@
+//! `analyse`, `report`, `export`, `compare`.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context as _;
+use memtrace_analyser::{Analysis, AnalysisTable, Semantics};
+use memtrace_labeller::Names;
+use memtrace_run::{
+    Processed, RunExporter, append_dataset_row, compare_analyses, dataset_columns, facts, process,
+    report_json, write_dataset_card, write_report,
+};
+use report::{CsvOptions, CsvWriter, JsonDocument, SchemaVersion, TextOptions, TextWriter};
+use shell::{Format, OrExit as _, Outcome, usage};
+
+use crate::args::{
+    AnalyseArgs, CompareArgs, ComputeArgs, ExportArgs, LabelArgs, Layout, ReadArgs, ReportArgs,
+};
+use crate::input::{BAD_DATA, coded, name_of, read};
+use crate::rows::{outcome, tell};
+
+/// Version of the JSON documents.
+const VERSION: SchemaVersion = SchemaVersion::new(1, 0);
+
+fn processed(
+    path: &Path,
+    read_args: &ReadArgs,
+    label: &LabelArgs,
+    compute: &ComputeArgs,
+) -> anyhow::Result<(Processed, Analysis)> {
+    let mut names = Names::new();
+    let stream = read_args.open(path, &mut names)?;
+    let mut steps = label.steps(read_args, &stream)?;
+    steps.analyse = Some(compute.options(read_args.compat));
+    let mut processed = coded(process(stream, names, steps, None))?;
+    tell(&processed.report, read_args.verbosity);
+    let analysis = processed
+        .analysis
+        .take()
+        .context("the analysis was not made")?;
+    Ok((processed, analysis))
+}
+
+pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
+    let path = args
+        .named
+        .as_deref()
+        .or(args.path.as_deref())
+        .ok_or_else(|| usage("an input is needed"))?;
+    let table = args.table.as_deref().map(table_named).transpose()?;
+    let format = args.format.format();
+    if format == Format::Csv && table.is_none() {
+        return Err(usage("--format csv needs --table"));
+    }
+    let (done, analysis) = processed(path, &args.read, &args.label, &args.compute)?;
+    let mut out = args.output.open()?;
+    match (format, table) {
+        (Format::Json, None) if analysis.semantics == Semantics::Mrm => {
+            coded(analysis.write_json_tables(&mut out))?;
+        }
+        (Format::Json, table) => {
+            let mut document = JsonDocument::new(&mut out, VERSION)?;
+            document.member("semantics", analysis.semantics.name())?;
+            document.member("analysis", &facts(&analysis))?;
+            document.member("input", &report_json(&done.report))?;
+            let tables = table.map_or_else(|| AnalysisTable::of(&analysis), |table| vec![table]);
+            for table in tables {
+                document.table(table.name(), &coded(analysis.table(table))?)?;
+            }
+            document.finish()?;
+        }
+        (Format::Csv, Some(table)) => {
+            coded(
+                analysis.write_table(table, &mut CsvWriter::new(&mut out, CsvOptions::default())),
+            )?;
+        }
+        (_, table) => text(&analysis, table, &mut out)?,
+    }
+    out.finish()?;
+    Ok(outcome(&done.report, args.read.input.strict))
+}
+
+fn table_named(name: &str) -> anyhow::Result<AnalysisTable> {
+    let all = || AnalysisTable::MRM.into_iter().chain(AnalysisTable::NATIVE);
+    all().find(|table| table.name() == name).ok_or_else(|| {
+        let known: Vec<&str> = all().map(AnalysisTable::name).collect();
+        usage(format!("--table is one of {}", known.join(", ")))
+    })
+}
+
+/// The tables by type, or the one asked for.
+fn text(
+    analysis: &Analysis,
+    table: Option<AnalysisTable>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let summaries = [
+        AnalysisTable::RetentionSummary,
+        AnalysisTable::WorkingSetSummary,
+        AnalysisTable::LocalitySummary,
+        AnalysisTable::Iai,
+        AnalysisTable::Types,
+        AnalysisTable::Values,
+        AnalysisTable::RefreshNeed,
+        AnalysisTable::Sampling,
+        AnalysisTable::Suitability,
+    ];
+    let wanted = match table {
+        Some(table) => vec![table],
+        None => {
+            let has = AnalysisTable::of(analysis);
+            writeln!(
+                out,
+                "{} rows, {} regions, {} types",
+                analysis.rows,
+                analysis.regions.len(),
+                analysis.types.len()
+            )?;
+            summaries
+                .into_iter()
+                .filter(|table| has.contains(table))
+                .collect()
+        }
+    };
+    for table in wanted {
+        writeln!(out, "\n{}", table.name().replace('_', " "))?;
+        let mut sink = TextWriter::new(&mut *out, TextOptions::default());
+        coded(analysis.write_table(table, &mut sink))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
+    let (mut done, analysis) = processed(&args.input, &args.read, &args.label, &args.compute)?;
+    done.analysis = Some(analysis);
+    let title = name_of(&args.input);
+    let files = coded(write_report(&args.output, &title, &done))?;
+    if args.json {
+        let mut out = shell::Output::stdout();
+        let mut document = JsonDocument::new(&mut out, VERSION)?;
+        document.member("files", &files)?;
+        document.finish()?;
+        out.finish()?;
+    } else {
+        args.read.verbosity.note(format!(
+            "{} files in {}",
+            files.len(),
+            args.output.display()
+        ));
+    }
+    Ok(outcome(&done.report, args.read.input.strict))
+}
+
+pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
+    let mut names = Names::new();
+    let stream = args.read.open(&args.input, &mut names)?;
+    let mut steps = args.label.steps(&args.read, &stream)?;
+    steps.analyse = Some(args.compute.options(args.read.compat));
+    let run_id = args
+        .read
+        .run_id
+        .clone()
+        .unwrap_or_else(|| name_of(&args.input));
+    let folder = match args.layout {
+        Layout::Run => args.output.clone(),
+        Layout::Hf | Layout::Zenodo => args.output.join("runs").join(&run_id),
+    };
+    let mut exporter = RunExporter::new(&folder, &run_id, args.read.semantics());
+    exporter.figures = !args.no_figures;
+    if let Some(file) = &args.metadata {
+        exporter.metadata = serde_json::from_slice(&read(file)?)
+            .with_context(|| file.display().to_string())
+            .or_exit(BAD_DATA)?;
+    }
+    let (done, manifest) = coded(exporter.export(stream, names, steps))?;
+    tell(&done.report, args.read.verbosity);
+    if args.layout != Layout::Run {
+        let columns = dataset_columns(&run_id, &exporter.metadata, done.analysis.as_ref());
+        let columns: Vec<(&str, String)> = columns;
+        coded(append_dataset_row(
+            &args.output.join("manifest.csv"),
+            &columns,
+        ))?;
+        coded(write_dataset_card(&args.output, args.layout == Layout::Hf))?;
+    }
+    if args.json {
+        let mut out = shell::Output::stdout();
+        serde_json::to_writer_pretty(&mut out, &manifest)?;
+        writeln!(out)?;
+        out.finish()?;
+    } else {
+        args.read.verbosity.note(format!(
+            "{} rows, {} files in {}",
+            done.report.rows,
+            manifest.files.len(),
+            folder.display()
+        ));
+    }
+    // A folder that cannot be listed cannot have been written.
+    let _ = fs::metadata(&folder);
+    Ok(outcome(&done.report, args.read.input.strict))
+}
+
+pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Outcome> {
+    let (_, before) = processed(&args.before, &args.read, &args.label, &args.compute)?;
+    let (_, after) = processed(&args.after, &args.read, &args.label, &args.compute)?;
+    let table = coded(compare_analyses(&before, &after))?;
+    let mut out = args.output.open()?;
+    match args.format.format() {
+        Format::Json => {
+            let mut document = JsonDocument::new(&mut out, VERSION)?;
+            document.table("comparison", &table)?;
+            document.finish()?;
+        }
+        Format::Csv => table.write_to(&mut CsvWriter::new(&mut out, CsvOptions::default()))?,
+        Format::Text => table.write_to(&mut TextWriter::new(&mut out, TextOptions::default()))?,
+    }
+    out.finish()?;
+    Ok(Outcome::Fine)
+}

@@ -1,0 +1,342 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use shell::{ByteSize, FormatArgs, InputArgs, OutputArgs, VerbosityArgs};
+
+const AFTER_HELP: &str = "\
+Recording an input:
+  perf mem   perf mem record -c 4000 -k CLOCK_MONOTONIC -- llama-cli ...
+             perf script -F comm,pid,tid,cpu,time,event,addr,ip,sym,dso,weight,data_src
+  Valgrind   valgrind --tool=lackey --trace-mem=yes CMD 2> lackey.txt
+  memray     memray run -o run.memray.bin app.py
+
+Example:
+  memtrace analyse perf.txt.gz --phases phases.json
+  memtrace export perf.txt.gz --phases phases.json -o results/run1
+
+Exit codes: 0 fine, 1 findings, 2 usage, 3 bad input data, 4 this machine cannot
+collect, 5 input or output failed.";
+
+/// How long data lives in memory during inference
+///
+/// Reads perf script text, canonical rows and labelled Parquet, plain or compressed; '-' is standard input.
+#[derive(Debug, Parser)]
+#[command(
+    name = "memtrace",
+    version,
+    after_help = AFTER_HELP,
+    arg_required_else_help = true,
+    infer_long_args = true,
+    max_term_width = 80
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Check the configuration of an experiment
+    Validate(ConfigArgs),
+    /// List the runs of an experiment
+    Plan(ConfigArgs),
+    /// Run an experiment, or one command, and collect
+    Run(RunArgs),
+    /// Read a capture into canonical rows
+    Parse(RowsArgs),
+    /// Read a capture and label its rows
+    Label(RowsArgs),
+    /// Compute retention, write-once, reads, working set, locality and more
+    Analyse(AnalyseArgs),
+    /// Draw figures and a page of an input or a run
+    Report(ReportArgs),
+    /// Write the folder of a run: traces, metrics, figures, manifest
+    Export(ExportArgs),
+    /// Check the files of a run and the quality of its trace
+    Check(CheckArgs),
+    /// Say what this machine can collect, and what is missing
+    Doctor(DoctorArgs),
+    /// Convert between formats of rows
+    Convert(RowsArgs),
+    /// Compare the metrics of two inputs or runs
+    Compare(CompareArgs),
+    /// Print the version
+    Version(VersionArgs),
+}
+
+/// Whose semantics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compat {
+    /// mrm-trace 0.1.0
+    #[value(name = "mrm-0.1", alias = "mrm-0.1.0")]
+    Mrm010,
+    /// mrm-trace 0.1.23
+    #[value(name = "mrm-0.1.23")]
+    Mrm023,
+}
+
+/// How inputs are read.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ReadArgs {
+    /// JSON file with 'phase_boundaries'
+    #[arg(long, value_name = "FILE")]
+    pub(crate) phases: Option<PathBuf>,
+    /// Read, label and compute as a version of the reference does
+    #[arg(long, value_enum, value_name = "VERSION")]
+    pub(crate) compat: Option<Compat>,
+    /// Format of the input, when it is not recognised
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) input_format: Option<String>,
+    /// Name of the run, for inputs without one [default: the file's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) run_id: Option<String>,
+    /// Keep accesses to the kernel's addresses
+    #[arg(long)]
+    pub(crate) kernel: bool,
+    /// Nanoseconds that an instruction counts for, in streams without a clock
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) ns_per_instruction: u64,
+    /// Accesses by functions with this word in their name are stores
+    #[arg(long, value_name = "WORD")]
+    pub(crate) store_symbols: Vec<String>,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+/// How rows are labelled.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LabelArgs {
+    /// YAML rules, or 'engines' for the built-in ones of PyTorch, vLLM and TensorRT-LLM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rules: Option<PathBuf>,
+    /// JSON list of address ranges and their types
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ranges: Vec<PathBuf>,
+    /// What becomes of rows that nothing classifies: keep, skip, error, runtime
+    #[arg(long, value_name = "POLICY", default_value = "keep")]
+    pub(crate) unknown: String,
+    /// Bytes of a KV block [default: found from the stores]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) kv_block: Option<ByteSize>,
+    /// Label rows again that came labelled
+    #[arg(long)]
+    pub(crate) relabel: bool,
+}
+
+/// How to compute.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ComputeArgs {
+    /// Memory for rows; what does not fit goes to disk
+    #[arg(long, value_name = "SIZE", default_value = "1G")]
+    pub(crate) memory: ByteSize,
+    /// Folder for what does not fit [default: the system's]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) spill_dir: Option<PathBuf>,
+    /// Fewest samples of a type for a verdict
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) min_samples: u64,
+    /// Windows for figures over time
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) windows: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RowsArgs {
+    /// The capture ('-' is standard input)
+    pub(crate) input: PathBuf,
+    /// Where to write: .parquet, or JSON lines for anything else ('-' is standard output)
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub(crate) output: PathBuf,
+    /// Print what was read and skipped as JSON on standard error
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) label: LabelArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AnalyseArgs {
+    /// A capture, rows, a trace, or the folder of a run ('-' is standard input)
+    #[arg(
+        short = 'i',
+        long = "input",
+        value_name = "INPUT",
+        conflicts_with = "path"
+    )]
+    pub(crate) named: Option<PathBuf>,
+    /// The same
+    #[arg(value_name = "INPUT", required_unless_present = "named")]
+    pub(crate) path: Option<PathBuf>,
+    /// One table only
+    #[arg(long, value_name = "TABLE")]
+    pub(crate) table: Option<String>,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) label: LabelArgs,
+    #[command(flatten)]
+    pub(crate) compute: ComputeArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// A capture, rows, a trace, or the folder of a run
+    pub(crate) input: PathBuf,
+    /// Folder for figures, tables and report.html
+    #[arg(short, long, value_name = "DIR", default_value = "reports")]
+    pub(crate) output: PathBuf,
+    /// Print what was written as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) label: LabelArgs,
+    #[command(flatten)]
+    pub(crate) compute: ComputeArgs,
+}
+
+/// Layout of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Layout {
+    /// The folder of a run
+    #[default]
+    Run,
+    /// A data set for a hub: a card, a manifest of runs, a folder for each run
+    Hf,
+    /// The same without the card's front matter
+    Zenodo,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// A capture, rows or a trace
+    pub(crate) input: PathBuf,
+    /// Folder to write
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+    /// Layout of the folder
+    #[arg(long = "format", value_enum, value_name = "LAYOUT", default_value_t)]
+    pub(crate) layout: Layout,
+    /// JSON object with more members for metadata.json
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metadata: Option<PathBuf>,
+    /// Draw no figures
+    #[arg(long)]
+    pub(crate) no_figures: bool,
+    /// Print the manifest as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) label: LabelArgs,
+    #[command(flatten)]
+    pub(crate) compute: ComputeArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// The first input or run
+    pub(crate) before: PathBuf,
+    /// The second
+    pub(crate) after: PathBuf,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) label: LabelArgs,
+    #[command(flatten)]
+    pub(crate) compute: ComputeArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The folder of a run, or a trace
+    pub(crate) path: PathBuf,
+    /// What the trace was collected with: perf-mem, perf-mem-labelled, memray, other
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) profile: Option<String>,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// The experiment's YAML file
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The experiment's YAML file
+    #[arg(short, long, value_name = "FILE", conflicts_with = "command")]
+    pub(crate) config: Option<PathBuf>,
+    /// Folder for the run, of a command without a configuration
+    #[arg(short, long, value_name = "DIR", default_value = "results/run")]
+    pub(crate) output: PathBuf,
+    /// Accesses for each sample
+    #[arg(long, value_name = "N", default_value_t = 4000)]
+    pub(crate) period: u64,
+    /// What collects: perf, pagefaults, memray, monitor [default: the first that can]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) collector: Option<String>,
+    /// Regular expressions over the engine's output that begin phases: PHASE=REGEX
+    #[arg(long, value_name = "PHASE=REGEX")]
+    pub(crate) phase_mark: Vec<String>,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+    /// The command to run and watch
+    #[arg(last = true, value_name = "CMD")]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VersionArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

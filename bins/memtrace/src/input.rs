@@ -1,0 +1,184 @@
+//! From arguments to streams of rows and the steps they go through.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use memtrace_analyser::AnalysisOptions;
+use memtrace_labeller::{
+    AddressRange, Grammar, InputFormat, InputOptions, LabelOptions, Names, Phases, Regions,
+    RowStream, RuleSet, ranges_from_json,
+};
+use memtrace_run::{Error, Steps};
+use shell::{OrExit as _, usage};
+
+use crate::args::{Compat, ComputeArgs, LabelArgs, ReadArgs};
+
+/// Bad input data.
+pub(crate) const BAD_DATA: u8 = 3;
+/// This machine cannot collect.
+pub(crate) const CANNOT_COLLECT: u8 = 4;
+/// Input or output failed.
+pub(crate) const IO_FAILED: u8 = 5;
+
+/// Gives an error of the libraries its exit code.
+pub(crate) fn coded<T, E: Into<Error>>(result: Result<T, E>) -> anyhow::Result<T> {
+    result.map_err(Into::into).or_else(|error: Error| {
+        let code = code(&error);
+        Err(error).or_exit(code)
+    })
+}
+
+fn code(error: &Error) -> u8 {
+    use memtrace_labeller::Error as Trace;
+    match error {
+        Error::Io { .. } | Error::Source(_) | Error::Start { .. } => IO_FAILED,
+        Error::Trace(Trace::Io { .. } | Trace::Source(_)) => IO_FAILED,
+        Error::Trace(Trace::Policy { .. }) => 2,
+        Error::Trace(_) => BAD_DATA,
+        Error::Analysis(_) | Error::DiskFull { .. } => IO_FAILED,
+        Error::NoCollector { .. } => CANNOT_COLLECT,
+        _ => 1,
+    }
+}
+
+impl ReadArgs {
+    /// How the input is read.
+    pub(crate) fn options(&self, path: &Path) -> anyhow::Result<InputOptions> {
+        let mut options = match self.compat {
+            None => InputOptions::default(),
+            Some(Compat::Mrm010) => InputOptions::mrm_010(),
+            Some(Compat::Mrm023) => InputOptions::mrm_023(),
+        };
+        if options.grammar == Grammar::Native {
+            options.drop_kernel = !self.kernel;
+        }
+        options.threads = self.input.threads();
+        options.ns_per_instruction = self.ns_per_instruction;
+        options.run_id = self.run_id.clone().unwrap_or_else(|| name_of(path));
+        if let Some(format) = &self.input_format {
+            let known = InputFormat::ALL.map(InputFormat::name).join(", ");
+            options.format = Some(
+                format
+                    .parse()
+                    .map_err(|()| usage(format!("--input-format is one of {known}")))?,
+            );
+        }
+        Ok(options)
+    }
+
+    /// Opens the input; a folder stands for its trace.
+    pub(crate) fn open(&self, path: &Path, names: &mut Names) -> anyhow::Result<RowStream> {
+        let path = trace_of(path);
+        let options = self.options(&path)?;
+        let stream = coded(RowStream::open_path(
+            &path,
+            &self.input.open_options(None),
+            &options,
+        ))?;
+        let Some(file) = &self.phases else {
+            return Ok(stream);
+        };
+        let text = read(file)?;
+        let phases = coded(Phases::from_json(&file.display().to_string(), &text, names))?;
+        // The reference gives phases to samples of perf only; rows have theirs.
+        if self.compat.is_some() && stream.format() != InputFormat::PerfScript {
+            return Ok(stream);
+        }
+        Ok(stream.with_phases(phases))
+    }
+
+    /// Name of the semantics.
+    pub(crate) fn semantics(&self) -> &'static str {
+        if self.compat.is_some() {
+            "mrm-0.1"
+        } else {
+            "native-1"
+        }
+    }
+}
+
+/// A small file as a whole.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    fs::read(path)
+        .with_context(|| path.display().to_string())
+        .or_exit(IO_FAILED)
+}
+
+/// The trace in the folder of a run, or the path itself.
+pub(crate) fn trace_of(path: &Path) -> PathBuf {
+    if path.is_dir() {
+        path.join("trace.parquet")
+    } else {
+        path.to_owned()
+    }
+}
+
+/// A run's name from a file's.
+pub(crate) fn name_of(path: &Path) -> String {
+    let name = path.to_string_lossy();
+    let name = byte_source::logical_name(&name);
+    let name = name.rsplit('/').next().unwrap_or(name);
+    match name.split_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem.to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
+impl LabelArgs {
+    /// Labelling, unless the rows are labelled already.
+    pub(crate) fn steps(&self, read_args: &ReadArgs, stream: &RowStream) -> anyhow::Result<Steps> {
+        let mut steps = Steps::default();
+        steps.store_symbols.clone_from(&read_args.store_symbols);
+        if stream.format() == InputFormat::Parquet && !self.relabel {
+            return Ok(steps);
+        }
+        let mut options = if read_args.compat.is_some() {
+            LabelOptions::mrm()
+        } else {
+            LabelOptions::native()
+        };
+        options.unknown = coded(self.unknown.parse::<memtrace_labeller::UnknownPolicy>())?;
+        if let Some(rules) = &self.rules {
+            options.rules = if rules.as_os_str() == "engines" {
+                RuleSet::engines()
+            } else {
+                let text = read(rules)?;
+                coded(RuleSet::from_yaml(&String::from_utf8_lossy(&text)))?
+            };
+        }
+        if let Regions::Native { kv_block_bytes, .. } = &mut options.regions {
+            match self.kv_block {
+                Some(size) => *kv_block_bytes = size.bytes(),
+                None => steps.infer_kv_blocks = true,
+            }
+        }
+        for file in &self.ranges {
+            steps.ranges.extend(ranges(file)?);
+        }
+        steps.label = Some(options);
+        Ok(steps)
+    }
+}
+
+fn ranges(file: &Path) -> anyhow::Result<Vec<AddressRange>> {
+    let text = read(file)?;
+    coded(ranges_from_json(&file.display().to_string(), &text))
+}
+
+impl ComputeArgs {
+    pub(crate) fn options(&self, compat: Option<Compat>) -> AnalysisOptions {
+        let mut options = if compat.is_some() {
+            AnalysisOptions::mrm()
+        } else {
+            AnalysisOptions::default()
+        };
+        options.memory_bytes = self.memory.bytes();
+        if let Some(folder) = &self.spill_dir {
+            options.spill_folder.clone_from(folder);
+        }
+        options.min_samples = self.min_samples;
+        options.windows = self.windows;
+        options
+    }
+}

@@ -1,0 +1,168 @@
+//! `parse`, `label`, `convert`: rows in, rows out.
+
+use std::io::{self, BufWriter, Stdout, Write};
+
+use byte_source::output::AtomicFile;
+use memtrace_labeller::{Access, Compression, Names, ReadReport, TraceWriter, push_json_row};
+use memtrace_run::{Processed, RowOutput, Steps, process, report_json};
+use shell::{Outcome, VerbosityArgs};
+
+use crate::args::RowsArgs;
+use crate::input::{BAD_DATA, coded};
+
+pub(crate) fn parse(args: &RowsArgs) -> anyhow::Result<Outcome> {
+    let mut names = Names::new();
+    let stream = args.read.open(&args.input, &mut names)?;
+    let mut steps = Steps::default();
+    steps.store_symbols.clone_from(&args.read.store_symbols);
+    write(args, stream, names, steps)
+}
+
+pub(crate) fn label(args: &RowsArgs) -> anyhow::Result<Outcome> {
+    let mut names = Names::new();
+    let stream = args.read.open(&args.input, &mut names)?;
+    let steps = args.label.steps(&args.read, &stream)?;
+    write(args, stream, names, steps)
+}
+
+/// Where rows go, from another thread: a file that appears whole or not at all, or standard output.
+enum Destination {
+    File(AtomicFile),
+    Stdout(BufWriter<Stdout>),
+}
+
+impl Write for Destination {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.write(bytes),
+            Self::Stdout(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.flush(),
+            Self::Stdout(out) => out.flush(),
+        }
+    }
+}
+
+impl Destination {
+    fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Self::File(file) => coded(file.commit()),
+            Self::Stdout(mut out) => Ok(out.flush()?),
+        }
+    }
+}
+
+/// Rows as JSON lines.
+struct JsonLines<'a>(&'a mut Destination);
+
+impl RowOutput for JsonLines<'_> {
+    fn rows(&mut self, rows: &[Access], names: &Names) -> memtrace_run::Result<()> {
+        let mut text = Vec::with_capacity(rows.len() * 256);
+        for row in rows {
+            push_json_row(row, names, &mut text);
+        }
+        self.0
+            .write_all(&text)
+            .map_err(|source| memtrace_run::Error::Io {
+                name: "output".to_owned(),
+                source,
+            })
+    }
+}
+
+fn write(
+    args: &RowsArgs,
+    stream: memtrace_labeller::RowStream,
+    names: Names,
+    steps: Steps,
+) -> anyhow::Result<Outcome> {
+    let to_stdout = args.output.as_os_str() == "-";
+    let mut out = if to_stdout {
+        Destination::Stdout(BufWriter::new(io::stdout()))
+    } else {
+        Destination::File(coded(AtomicFile::create(&args.output))?)
+    };
+    let parquet = args
+        .output
+        .extension()
+        .is_some_and(|suffix| suffix == "parquet");
+    let processed = if parquet {
+        let mut writer = coded(TraceWriter::new(
+            args.output.display().to_string(),
+            &mut out,
+            args.read.semantics(),
+            Compression::Zstd,
+        ))?;
+        let processed = coded(process(stream, names, steps, Some(&mut writer)))?;
+        coded(writer.finish())?;
+        processed
+    } else {
+        coded(process(
+            stream,
+            names,
+            steps,
+            Some(&mut JsonLines(&mut out)),
+        ))?
+    };
+    out.finish()?;
+    let Processed { report, .. } = processed;
+    if args.json {
+        shell::terminal::say(&report_json(&report).to_string());
+    } else {
+        tell(&report, args.read.verbosity);
+    }
+    Ok(outcome(&report, args.read.input.strict))
+}
+
+/// Says what was left out.
+pub(crate) fn tell(report: &ReadReport, verbosity: VerbosityArgs) {
+    if report.skipped_total() == 0 && report.damage.is_empty() {
+        verbosity.detail(|| format!("{} lines, {} rows", report.lines, report.rows));
+        return;
+    }
+    let skipped: Vec<String> = report
+        .skipped
+        .iter()
+        .map(|(reason, skipped)| {
+            let first: Vec<String> = skipped.first.iter().map(u64::to_string).collect();
+            format!(
+                "{} {} (lines {})",
+                skipped.count,
+                reason.name(),
+                first.join(", ")
+            )
+        })
+        .collect();
+    let mut line = format!(
+        "{} lines, {} rows, skipped {}",
+        report.lines,
+        report.rows,
+        report.skipped_total()
+    );
+    if !skipped.is_empty() {
+        line.push_str(": ");
+        line.push_str(&skipped.join(", "));
+    }
+    for damage in &report.damage {
+        line.push_str("; ");
+        line.push_str(damage);
+    }
+    if report.is_damaged() {
+        verbosity.note(line);
+    } else {
+        verbosity.detail(|| line);
+    }
+}
+
+/// With `--strict` anything that is missing is a failure.
+pub(crate) fn outcome(report: &ReadReport, strict: bool) -> Outcome {
+    if strict && report.is_damaged() {
+        Outcome::Code(BAD_DATA)
+    } else {
+        Outcome::Fine
+    }
+}

@@ -1,0 +1,95 @@
+//! The traces of the command line.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use perfetto_reader::{ArgPolicy, ReadOptions};
+use sha2::{Digest as _, Sha256};
+use trace_input::{NamedTrace, expand, ranks, read};
+use trace_model::{Rank, Trace};
+
+use crate::args::{Cli, Format};
+
+/// A trace and what is known of its file.
+pub(crate) struct Input {
+    pub(crate) path: String,
+    /// Of the file as it is, compressed or not; only where the report shows it.
+    pub(crate) sha256: Option<String>,
+    pub(crate) rank: Rank,
+    pub(crate) trace: Trace,
+}
+
+/// Reads all traces of the command line and gives each its rank, by which they are sorted.
+pub(crate) fn traces(cli: &Cli) -> anyhow::Result<Vec<Input>> {
+    let paths = expand(&cli.traces)?;
+    let mut traces = Vec::with_capacity(paths.len());
+    let mut digests = Vec::with_capacity(paths.len());
+    for path in &paths {
+        let digest = || (cli.format.format() == Format::Json).then(|| sha256(path));
+        let (trace, digest) = std::thread::scope(|s| {
+            let hashing = s.spawn(digest);
+            let trace = load(cli, path)?;
+            anyhow::Ok((trace, hashing.join().ok().flatten().flatten()))
+        })?;
+        traces.push(trace);
+        digests.push(digest);
+    }
+    let ranks = ranks(&traces);
+    let mut inputs: Vec<Input> = traces
+        .into_iter()
+        .zip(digests)
+        .zip(paths)
+        .zip(ranks)
+        .map(|(((trace, sha256), path), rank)| Input {
+            path: path.display().to_string(),
+            sha256,
+            rank,
+            trace: trace.trace,
+        })
+        .collect();
+    inputs.sort_by_key(|input| input.rank.0);
+    Ok(inputs)
+}
+
+/// Reads the traces of `--capture`.
+pub(crate) fn captures(cli: &Cli) -> anyhow::Result<Vec<(String, Trace)>> {
+    expand(&cli.kernels.capture)?
+        .iter()
+        .map(|path| Ok((path.display().to_string(), load(cli, path)?.trace)))
+        .collect()
+}
+
+fn load(cli: &Cli, path: &Path) -> anyhow::Result<NamedTrace> {
+    cli.verbosity.note(format!("loading {}", path.display()));
+    read(
+        path,
+        &cli.input,
+        cli.verbosity,
+        |options: &mut ReadOptions| {
+            options.compat = cli.compat;
+            options.args = if cli.compat {
+                ArgPolicy::None
+            } else {
+                ArgPolicy::Only(launch_stacks::ARG_KEYS.map(str::to_owned).to_vec())
+            };
+        },
+    )
+}
+
+/// None for pipes and what cannot be read twice.
+fn sha256(path: &Path) -> Option<String> {
+    if !path.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut file = File::open(path).ok()?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        match file.read(&mut buffer).ok()? {
+            0 => break,
+            n => hash.update(buffer.get(..n)?),
+        }
+    }
+    Some(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
+}

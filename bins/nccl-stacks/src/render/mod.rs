@@ -1,0 +1,134 @@
+//! The report in all its formats.
+
+mod csv;
+mod folded;
+mod html;
+mod json;
+mod markdown;
+mod speedscope;
+mod svg;
+mod tables;
+mod text;
+
+pub(crate) use json::refusal;
+
+use std::io::Write;
+
+use launch_stacks::{
+    Alignment, Answer, CollectiveWait, MeasuredStack, MergedStack, RankTrace, StackWait,
+    align_ranks, collective_waits, merge, waits_by_stack,
+};
+use trace_model::Trace;
+
+use crate::args::{Cli, Format, Value};
+use crate::input::Input;
+
+/// A trace with its answer.
+pub(crate) struct Answered {
+    pub(crate) input: Input,
+    pub(crate) answer: Answer,
+}
+
+/// All that the report shows.
+pub(crate) struct Report<'a> {
+    pub(crate) cli: &'a Cli,
+    /// Name of the selection of kernels.
+    pub(crate) kernels: String,
+    pub(crate) traces: &'a [Answered],
+    pub(crate) captures: &'a [(String, Trace)],
+    /// What needs several ranks.
+    pub(crate) ranks: Option<Ranks>,
+}
+
+/// What needs several ranks.
+pub(crate) struct Ranks {
+    pub(crate) merged: Vec<MergedStack>,
+    pub(crate) alignment: Alignment,
+    pub(crate) waits: Vec<CollectiveWait>,
+    pub(crate) by_stack: Vec<StackWait>,
+}
+
+impl<'a> Report<'a> {
+    /// Puts the answers together.
+    pub(crate) fn new(
+        cli: &'a Cli,
+        kernels: String,
+        traces: &'a [Answered],
+        captures: &'a [(String, Trace)],
+    ) -> Self {
+        let ranks = (traces.len() > 1 && !cli.report.diff).then(|| Ranks::new(traces));
+        Self {
+            cli,
+            kernels,
+            traces,
+            captures,
+            ranks,
+        }
+    }
+
+    /// Writes the report in the format asked for.
+    pub(crate) fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        match self.cli.format.format() {
+            Format::Text => text::write(self, out),
+            Format::Json => json::write(self, out),
+            Format::Csv => csv::write(self, out),
+            Format::Folded => folded::write(self, out),
+            Format::Svg => svg::write(self, out),
+            Format::Html => html::write(self, out),
+            Format::Speedscope => speedscope::write(self, out),
+            Format::Markdown => markdown::write(self, out),
+        }
+    }
+
+    /// The frames of a stack of one trace, outermost first.
+    pub(crate) fn frames<'s>(&self, trace: &'s Answered, stack: &MeasuredStack) -> Vec<&'s str> {
+        trace.answer.stacks.table.root_first(stack.group.stack)
+    }
+
+    /// What a stack weighs in folded stacks and flame graphs.
+    pub(crate) fn weight(&self, stack: &MeasuredStack) -> u64 {
+        let measures = stack.measures.as_ref();
+        let ns = |ns: Option<i64>| ns.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+        match self.cli.report.value {
+            Value::Launches => stack.group.count() as u64,
+            Value::GpuNs => ns(measures.map(|m| m.gpu.total_ns)),
+            Value::ExposedNs => ns(measures.and_then(|m| m.exposed_ns)),
+        }
+    }
+
+    /// What the weights are, in words.
+    pub(crate) fn weight_title(&self) -> &'static str {
+        match self.cli.report.value {
+            Value::Launches => "launches",
+            Value::GpuNs => "kernel time",
+            Value::ExposedNs => "exposed communication",
+        }
+    }
+
+    /// Are the weights times?
+    pub(crate) fn weighs_time(&self) -> bool {
+        self.cli.report.value != Value::Launches
+    }
+}
+
+impl Ranks {
+    fn new(traces: &[Answered]) -> Self {
+        let ranks: Vec<RankTrace<'_>> = traces
+            .iter()
+            .map(|t| RankTrace {
+                rank: t.input.rank,
+                trace: &t.input.trace,
+                runs: &t.answer.collectives,
+            })
+            .collect();
+        let answers: Vec<&Answer> = traces.iter().map(|t| &t.answer).collect();
+        let alignment = align_ranks(&ranks);
+        let waits = collective_waits(&ranks, &alignment);
+        Self {
+            merged: merge(&answers),
+            by_stack: waits_by_stack(&answers, &waits),
+            alignment,
+            waits,
+        }
+    }
+}

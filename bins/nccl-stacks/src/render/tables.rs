@@ -1,0 +1,397 @@
+//! The numbers of the report as tables.
+
+use launch_stacks::{Answer, GraphMatch, LinkMethod, MeasuredStack, compare, waits_by_rank};
+use report::{Cell, Column, Table, Unit};
+
+use crate::render::{Answered, Report};
+
+type Titled = Vec<(String, Table)>;
+
+/// The tables of one trace: what stacks cost, devices, graphs, and with `--diagnostics` the
+/// evidence.
+pub(crate) fn of_trace(report: &Report<'_>, trace: &Answered) -> report::Result<Titled> {
+    let mut out = Vec::new();
+    let answer = &trace.answer;
+    if !answer.groups.is_empty() {
+        out.push((
+            "Cost of the stacks, in their order:".to_owned(),
+            costs(answer)?,
+        ));
+        let collectives = bandwidths(answer)?;
+        if collectives.rows() > 0 {
+            out.push((
+                "Messages of the collectives, by stack:".to_owned(),
+                collectives,
+            ));
+        }
+    }
+    if answer.devices.iter().any(|d| d.1.collective_ns > 0) {
+        out.push((
+            "Communication by device, over the whole trace:".to_owned(),
+            devices(answer)?,
+        ));
+    }
+    if !answer.graphs.is_empty() {
+        out.push(("Graph launches:".to_owned(), graphs(report, trace)?));
+    }
+    if report.cli.report.diagnostics {
+        out.push(("Evidence:".to_owned(), evidence(trace)?));
+        if !answer.launches.conflicts.is_empty() {
+            out.push((
+                "Kernels whose arrow and correlation id disagree (the id was believed):".to_owned(),
+                conflicts(trace)?,
+            ));
+        }
+        if !answer.launches.unlinked.is_empty() {
+            out.push(("Kernels without a launch:".to_owned(), unlinked(trace)?));
+        }
+    }
+    Ok(out)
+}
+
+/// One row for each stack.
+pub(crate) fn costs(answer: &Answer) -> report::Result<Table> {
+    let ns =
+        |name: &'static str, title: &'static str| Column::int(name).unit(Unit::Nanos).title(title);
+    let mut table = Table::new(
+        "costs",
+        vec![
+            Column::uint("stack").title("#"),
+            Column::uint("launches"),
+            Column::uint("kernels"),
+            ns("gpu_total_ns", "gpu"),
+            ns("gpu_p50_ns", "median"),
+            ns("gpu_max_ns", "longest"),
+            ns("exposed_ns", "exposed"),
+            ns("latency_p50_ns", "latency"),
+            Column::text("link"),
+        ],
+    )?;
+    for (i, stack) in answer.groups.iter().enumerate() {
+        let Some(m) = &stack.measures else { continue };
+        table.push(&[
+            Cell::from(i),
+            Cell::from(m.launches),
+            Cell::from(m.kernels),
+            Cell::Int(m.gpu.total_ns),
+            Cell::Int(m.gpu.p50_ns),
+            Cell::Int(m.gpu.max_ns),
+            Cell::from(m.exposed_ns),
+            Cell::Int(m.latency.p50_ns),
+            Cell::from(&short_methods(stack)),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// The kinds of evidence for a stack in a few letters, best first.
+fn short_methods(stack: &MeasuredStack) -> String {
+    let short = |method: LinkMethod| match method {
+        LinkMethod::Correlation => "id",
+        LinkMethod::Flow => "arrow",
+        LinkMethod::ExternalId => "op",
+        _ => "order",
+    };
+    let names: Vec<&str> = kinds(stack).into_iter().map(short).collect();
+    names.join("+")
+}
+
+fn kinds(stack: &MeasuredStack) -> Vec<LinkMethod> {
+    let mut methods: Vec<_> = stack.group.links.iter().map(|l| l.method).collect();
+    methods.sort_unstable();
+    methods.dedup();
+    methods
+}
+
+/// The kinds of evidence for a stack, best first.
+pub(crate) fn methods(stack: &MeasuredStack) -> String {
+    let names: Vec<&str> = kinds(stack).iter().map(|m| m.name()).collect();
+    names.join("+")
+}
+
+fn bandwidths(answer: &Answer) -> report::Result<Table> {
+    let rate = |name: &'static str, title: &'static str| {
+        Column::real(name).unit(Unit::BytesPerSecond).title(title)
+    };
+    let mut table = Table::new(
+        "bandwidths",
+        vec![
+            Column::uint("stack").title("#"),
+            Column::text("collectives").title("collective"),
+            Column::uint("bytes").unit(Unit::Bytes).title("moved"),
+            Column::text("sizes").title("messages by size"),
+            rate("algbw", "algorithm"),
+            rate("busbw", "bus"),
+        ],
+    )?;
+    for (i, stack) in answer.groups.iter().enumerate() {
+        let Some(m) = &stack.measures else { continue };
+        if m.collectives.is_empty() {
+            continue;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a label")]
+        let sizes: Vec<String> = m
+            .sizes
+            .iter()
+            .map(|(size, n)| format!("{n} x {}", report::human::bytes(*size as f64)))
+            .collect();
+        let per_second = |gb: Option<f64>| Cell::from(gb.map(|g| g * 1e9));
+        table.push(&[
+            Cell::from(i),
+            Cell::from(&m.collectives.join(", ")),
+            Cell::from(m.bytes),
+            Cell::from(&sizes.join(", ")),
+            per_second(m.algbw_gb_per_s),
+            per_second(m.busbw_gb_per_s),
+        ])?;
+    }
+    Ok(table)
+}
+
+fn devices(answer: &Answer) -> report::Result<Table> {
+    let ns =
+        |name: &'static str, title: &'static str| Column::int(name).unit(Unit::Nanos).title(title);
+    let mut table = Table::new(
+        "devices",
+        vec![
+            Column::int("device"),
+            ns("collective_ns", "collectives"),
+            ns("other_ns", "other work"),
+            ns("exposed_ns", "exposed"),
+            ns("hidden_ns", "hidden"),
+        ],
+    )?;
+    for (device, time) in &answer.devices {
+        table.push(&[
+            Cell::Int(device.0),
+            Cell::Int(time.collective_ns),
+            Cell::Int(time.other_ns),
+            Cell::Int(time.exposed_ns),
+            Cell::Int(time.hidden_ns),
+        ])?;
+    }
+    Ok(table)
+}
+
+fn graphs(report: &Report<'_>, trace: &Answered) -> report::Result<Table> {
+    let mut table = Table::new(
+        "graphs",
+        vec![
+            Column::int("correlation"),
+            Column::int("launch_ts_ns").title("launched at (ns)"),
+            Column::uint("kernels"),
+            Column::real("matched_pct").unit(Unit::Pct).title("matched"),
+            Column::text("capture"),
+        ],
+    )?;
+    for graph in &trace.answer.graphs {
+        let capture = graph
+            .source
+            .and_then(|s| report.captures.get(s))
+            .map_or("", |c| c.0.as_str());
+        table.push(&[
+            Cell::from(graph.graph.correlation.map(|c| c.0)),
+            Cell::Int(trace.input.trace.slice(graph.graph.launch).ts().nanos()),
+            Cell::from(graph.graph.kernels.len()),
+            Cell::Real(matched_pct(graph)),
+            Cell::from(capture),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// How many of a graph's kernels were matched to its capture.
+pub(crate) fn matched_pct(graph: &GraphMatch) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a share")]
+    let share = graph.matched() as f64 / graph.graph.kernels.len().max(1) as f64;
+    share * 100.0
+}
+
+fn evidence(trace: &Answered) -> report::Result<Table> {
+    let launches = &trace.answer.launches;
+    let mut table = Table::new(
+        "evidence",
+        vec![Column::text("what"), Column::uint("kernels")],
+    )?;
+    let mut row = |what: &str, n: usize| table.push(&[Cell::from(what), Cell::from(n)]);
+    row("selected kernels in the trace", launches.kernels)?;
+    for (method, n) in launches.by_method() {
+        row(&format!("linked by {}", method.name()), n)?;
+    }
+    row("of these under graph launches", launches.under_graphs())?;
+    row("without a launch", launches.unlinked.len())?;
+    row(
+        "arrow and correlation id disagree",
+        launches.conflicts.len(),
+    )?;
+    Ok(table)
+}
+
+/// Rows of long lists that text shows.
+const MOST_ROWS: usize = 20;
+
+fn conflicts(trace: &Answered) -> report::Result<Table> {
+    let mut table = Table::new(
+        "conflicts",
+        vec![
+            Column::text("kernel"),
+            Column::int("kernel_ts_ns").title("started at (ns)"),
+            Column::text("by_correlation").title("by id"),
+            Column::text("by_flow").title("by arrow"),
+        ],
+    )?;
+    let all = &trace.input.trace;
+    for c in trace.answer.launches.conflicts.iter().take(MOST_ROWS) {
+        table.push(&[
+            Cell::from(all.slice(c.kernel).name()),
+            Cell::Int(all.slice(c.kernel).ts().nanos()),
+            Cell::from(all.slice(c.by_correlation).name()),
+            Cell::from(all.slice(c.by_flow).name()),
+        ])?;
+    }
+    Ok(table)
+}
+
+fn unlinked(trace: &Answered) -> report::Result<Table> {
+    let mut table = Table::new(
+        "unlinked",
+        vec![
+            Column::text("kernel"),
+            Column::int("kernel_ts_ns").title("started at (ns)"),
+        ],
+    )?;
+    for kernel in trace.answer.launches.unlinked.iter().take(MOST_ROWS) {
+        let kernel = trace.input.trace.slice(*kernel);
+        table.push(&[Cell::from(kernel.name()), Cell::Int(kernel.ts().nanos())])?;
+    }
+    Ok(table)
+}
+
+/// The tables that need several traces: ranks side by side, waits, or a comparison.
+pub(crate) fn across_traces(report: &Report<'_>) -> report::Result<Titled> {
+    let mut out = Vec::new();
+    if let Some(ranks) = &report.ranks {
+        out.push((
+            "All ranks (launches by rank, '-' where a rank lacks the stack):".to_owned(),
+            merged(report)?,
+        ));
+        if !ranks.by_stack.is_empty() {
+            out.push((
+                "Waiting for the last rank, by stack:".to_owned(),
+                waits(report)?,
+            ));
+            out.push(("Ranks:".to_owned(), ranks_table(report)?));
+        }
+    }
+    if report.cli.report.diff
+        && let [first, second] = report.traces
+    {
+        let rows = compare(&first.answer, &second.answer);
+        let mut table = Table::new(
+            "difference",
+            vec![
+                Column::text("stack"),
+                Column::uint("launches_first").title("launches"),
+                Column::uint("launches_second").title("then"),
+                Column::int("gpu_first_ns").unit(Unit::Nanos).title("gpu"),
+                Column::int("gpu_second_ns").unit(Unit::Nanos).title("then"),
+            ],
+        )?;
+        for row in &rows {
+            table.push(&[
+                Cell::from(&row.frames.join(";")),
+                Cell::from(row.launches[0]),
+                Cell::from(row.launches[1]),
+                Cell::Int(row.gpu_ns[0]),
+                Cell::Int(row.gpu_ns[1]),
+            ])?;
+        }
+        out.push((
+            "Change from the first to the second trace:".to_owned(),
+            table,
+        ));
+    }
+    Ok(out)
+}
+
+fn merged(report: &Report<'_>) -> report::Result<Table> {
+    let mut table = Table::new(
+        "merged",
+        vec![
+            Column::text("stack"),
+            Column::text("by_rank").title("by rank"),
+            Column::uint("count_skew").title("skew"),
+            Column::int("gpu_ns").unit(Unit::Nanos).title("gpu"),
+            Column::real("time_skew").title("max/min"),
+        ],
+    )?;
+    for stack in report.ranks.iter().flat_map(|r| &r.merged) {
+        let counts: Vec<String> = stack
+            .ranks
+            .iter()
+            .map(|r| match r.launches {
+                0 => "-".to_owned(),
+                n => n.to_string(),
+            })
+            .collect();
+        table.push(&[
+            Cell::from(&stack.frames.join(";")),
+            Cell::from(&counts.join(" ")),
+            Cell::from(stack.count_skew()),
+            Cell::Int(stack.gpu_ns()),
+            Cell::from(stack.time_skew().map(|s| (s * 1000.0).round() / 1000.0)),
+        ])?;
+    }
+    Ok(table)
+}
+
+fn waits(report: &Report<'_>) -> report::Result<Table> {
+    let mut table = Table::new(
+        "waits",
+        vec![
+            Column::text("stack"),
+            Column::int("wait_ns").unit(Unit::Nanos).title("waited"),
+            Column::int("longest_ns").unit(Unit::Nanos).title("longest"),
+            Column::text("last").title("last by rank"),
+        ],
+    )?;
+    for wait in report.ranks.iter().flat_map(|r| &r.by_stack) {
+        let last: Vec<String> = wait.last.iter().map(ToString::to_string).collect();
+        table.push(&[
+            Cell::from(&wait.frames.join(";")),
+            Cell::Int(wait.total_ns()),
+            Cell::Int(wait.longest_ns),
+            Cell::from(&last.join(" ")),
+        ])?;
+    }
+    Ok(table)
+}
+
+fn ranks_table(report: &Report<'_>) -> report::Result<Table> {
+    let mut table = Table::new(
+        "ranks",
+        vec![
+            Column::uint("rank"),
+            Column::int("ahead_ns")
+                .unit(Unit::Nanos)
+                .title("clock ahead"),
+            Column::uint("samples").title("collectives"),
+            Column::int("wait_ns").unit(Unit::Nanos).title("waited"),
+            Column::uint("last").title("was last"),
+        ],
+    )?;
+    let Some(ranks) = &report.ranks else {
+        return Ok(table);
+    };
+    let totals = waits_by_rank(report.traces.len(), &ranks.waits);
+    for (i, trace) in report.traces.iter().enumerate() {
+        table.push(&[
+            Cell::from(trace.input.rank.0),
+            Cell::from(ranks.alignment.ahead_ns[i]),
+            Cell::from(ranks.alignment.samples[i]),
+            Cell::Int(totals[i].0),
+            Cell::from(totals[i].1),
+        ])?;
+    }
+    Ok(table)
+}

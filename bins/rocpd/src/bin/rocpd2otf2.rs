@@ -1,0 +1,7 @@
+//! Another name of `rocpd convert -f otf2`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    rocpd::main()
+}

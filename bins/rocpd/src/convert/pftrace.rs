@@ -1,0 +1,199 @@
+//! Perfetto traces, written as the records come.
+
+mod items;
+mod part;
+mod split;
+
+use std::io::BufWriter;
+
+use anyhow::Context as _;
+use rocpd_db::{Filter, RocpdSet};
+use serde_json::json;
+use shell::{Output, usage};
+
+use crate::args::{ConvertArgs, SplitBy};
+use crate::names::OutputNames;
+use items::Items;
+use part::{Counters, Part, Report};
+use split::Cuts;
+
+pub(super) fn write(
+    set: &RocpdSet,
+    filter: &Filter,
+    args: &ConvertArgs,
+    names: &OutputNames,
+) -> anyhow::Result<()> {
+    let perfetto = &args.perfetto;
+    if perfetto.split_time.is_some() && perfetto.split_bytes.is_some() {
+        return Err(usage("--split-time and --split-bytes: choose one"));
+    }
+    let counters = Counters::read(set, args)?;
+    let groups = groups(set, filter, perfetto.split_by);
+    let split = groups.len() > 1
+        || perfetto.split_time.is_some()
+        || perfetto.split_bytes.is_some()
+        || perfetto.split_by.is_some();
+    let mut parts = Vec::new();
+    for (label, filter) in &groups {
+        let cuts = Cuts::new(set, filter, perfetto)?;
+        one_group(
+            set,
+            filter,
+            args,
+            names,
+            &counters,
+            &cuts,
+            label.as_deref(),
+            split,
+            &mut parts,
+        )?;
+    }
+    let mut warned = 0;
+    for part in &parts {
+        warned += part.1.unmatched_frees;
+    }
+    if warned > 0 {
+        args.shared.verbosity.note(format!(
+            "note: {warned} frees of addresses that were not allocated in the recording"
+        ));
+    }
+    if split {
+        let path = names.with("manifest.json")?;
+        let list: Vec<serde_json::Value> = parts
+            .iter()
+            .map(|(file, report)| report.json(file))
+            .collect();
+        let mut out = Output::file(&path)?;
+        serde_json::to_writer_pretty(&mut out, &json!({"schema_version": "1.0", "parts": list}))?;
+        std::io::Write::write_all(&mut out, b"\n")?;
+        out.finish()?;
+    }
+    Ok(())
+}
+
+/// The files by what they hold: everything, or a process or node each.
+fn groups(set: &RocpdSet, filter: &Filter, by: Option<SplitBy>) -> Vec<(Option<String>, Filter)> {
+    let Some(by) = by else {
+        return vec![(None, filter.clone())];
+    };
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for process in set.processes() {
+        let label = match by {
+            SplitBy::Node => process.hostname.clone(),
+            SplitBy::Rank => match process.rank {
+                Some(rank) => format!("rank{rank}"),
+                None => format!("{}_{}", process.hostname, process.pid),
+            },
+            SplitBy::Process => format!("{}_{}", process.hostname, process.pid),
+        };
+        match groups.iter_mut().find(|(known, _)| *known == label) {
+            Some((_, guids)) => guids.push(process.guid.clone()),
+            None => groups.push((label, vec![process.guid.clone()])),
+        }
+    }
+    groups
+        .into_iter()
+        .map(|(label, guids)| {
+            let mut filter = filter.clone();
+            filter.guids = Some(match filter.guids.take() {
+                Some(list) => guids
+                    .into_iter()
+                    .filter(|guid| list.contains(guid))
+                    .collect(),
+                None => guids,
+            });
+            (Some(label), filter)
+        })
+        .collect()
+}
+
+#[expect(clippy::too_many_arguments, reason = "one call, from just above")]
+fn one_group<'a>(
+    set: &'a RocpdSet,
+    filter: &'a Filter,
+    args: &'a ConvertArgs,
+    names: &OutputNames,
+    counters: &'a Counters,
+    cuts: &Cuts,
+    label: Option<&str>,
+    split: bool,
+    parts: &mut Vec<(String, Report)>,
+) -> anyhow::Result<()> {
+    let mut number = 0;
+    let mut open =
+        |cut: (Option<i64>, Option<i64>)| -> anyhow::Result<Part<'a, BufWriter<Output>>> {
+            let mut name = String::new();
+            if let Some(label) = label {
+                name += &label.replace(
+                    |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c),
+                    "_",
+                );
+                name.push('_');
+            }
+            if cuts.several() {
+                name += &format!("part{number:04}_");
+            }
+            number += 1;
+            let path = names.with(&format!("{name}results.pftrace"))?;
+            let file = path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default();
+            let out = BufWriter::with_capacity(1 << 18, Output::file(&path)?);
+            Part::new(file, out, set, filter, args, counters, cut)
+        };
+    let mut part = open(cuts.bounds(0))?;
+    let mut window = 0;
+    let mut carried: Vec<items::Item<'a>> = Vec::new();
+    for item in Items::new(set, filter)? {
+        let item = item?;
+        loop {
+            let due = cuts.is_due(window, item.start_ns()) || cuts.is_full(part.bytes_written());
+            if !due {
+                break;
+            }
+            // A part that is full ends where this record begins; one of a span of time at its end.
+            window += 1;
+            let bounds = cuts.bounds(window);
+            let at = bounds.0.unwrap_or(item.start_ns());
+            let done = part.finish(at)?;
+            let live = done.live.clone();
+            close(done, split, parts)?;
+            part = open(bounds)?;
+            part.resume(live, at)?;
+            carried.retain(|item| item.end_ns() > at);
+            if cuts.by_time() {
+                for item in &carried {
+                    part.add(item, at)?;
+                }
+            }
+        }
+        if cuts.by_time() && cuts.bounds(window).1.is_some_and(|end| item.end_ns() > end) {
+            carried.push(item.clone());
+        }
+        let start = item.start_ns();
+        part.add(&item, start)?;
+    }
+    let done = part.finish(i64::MAX)?;
+    close(done, split, parts)
+}
+
+fn close(
+    done: part::Done<BufWriter<Output>>,
+    split: bool,
+    parts: &mut Vec<(String, Report)>,
+) -> anyhow::Result<()> {
+    let file = done.file;
+    if done.report.events == 0 && (split || !parts.is_empty()) {
+        // An empty span of time needs no file.
+        return Ok(());
+    }
+    let out = done
+        .out
+        .into_inner()
+        .map_err(|error| anyhow::Error::new(error.into_error()))
+        .with_context(|| file.clone())?;
+    out.finish()?;
+    parts.push((file, done.report));
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! `rocpd info`.
+
+use rocpd_db::{Filter, OpenOptions, Partition, RocpdSet};
+use serde_json::{Value, json};
+use shell::Outcome;
+
+use crate::args::InfoArgs;
+use crate::console;
+
+pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
+    let mut options = OpenOptions::default();
+    options.keep_going = args.keep_going;
+    let set = RocpdSet::open(&args.input, &options)?;
+    let mut partitions = Vec::new();
+    for (number, partition) in set.partitions().iter().enumerate() {
+        partitions.push(describe(&set, partition, number)?);
+    }
+    let bounds = set.time_bounds(&Filter::default())?;
+    let issues: Vec<Value> = set
+        .issues()
+        .iter()
+        .map(|issue| {
+            json!({"file": issue.file, "table": issue.table, "column": issue.column, "rows": issue.count,
+                   "first_rowid": issue.first_rowid, "found": issue.found})
+        })
+        .collect();
+    let healthy = issues.is_empty() && set.warnings().is_empty();
+    let document = json!({
+        "schema_version": "1.0",
+        "files": set.files().collect::<Vec<_>>(),
+        "start_ns": bounds.map(|b| b.first_ns),
+        "end_ns": bounds.map(|b| b.last_ns),
+        "partitions": partitions,
+        "warnings": set.warnings(),
+        "issues": issues,
+        "healthy": healthy,
+    });
+    if args.json {
+        console::print(&(serde_json::to_string_pretty(&document)? + "\n"))?;
+    } else {
+        console::print(&text(&document))?;
+    }
+    Ok(Outcome::Fine)
+}
+
+fn describe(set: &RocpdSet, partition: &Partition, number: usize) -> anyhow::Result<Value> {
+    let mut rows = serde_json::Map::new();
+    for table in partition.tables() {
+        rows.insert(table.to_owned(), partition.rows(table)?.into());
+    }
+    let own = |guid: &str| guid == partition.guid();
+    let processes: Vec<Value> = partition
+        .processes()
+        .iter()
+        .map(|p| {
+            json!({"guid": p.guid, "pid": p.pid, "ppid": p.ppid, "nid": p.nid, "hostname": p.hostname, "rank": p.rank,
+                   "init_ns": p.init_ns, "fini_ns": p.fini_ns, "command": p.command})
+        })
+        .collect();
+    let nodes: Vec<Value> = set
+        .nodes()
+        .filter(|(guid, _)| own(guid))
+        .map(|(_, n)| json!({"nid": n.id, "hostname": n.hostname, "machine_id": n.machine_id, "release": n.release}))
+        .collect();
+    let agents: Vec<Value> = set
+        .agents()
+        .filter(|(process, _)| process.partition == number)
+        .map(|(_, a)| {
+            json!({"type": a.kind, "absolute_index": a.absolute_index, "logical_index": a.logical_index,
+                   "type_index": a.type_index, "name": a.name, "product_name": a.product_name})
+        })
+        .collect();
+    Ok(json!({
+        "file": partition.path(),
+        "guid": partition.guid(),
+        "schema": partition.schema(),
+        "suffix": partition.suffix(),
+        "nodes": nodes,
+        "processes": processes,
+        "threads": set.threads().filter(|(process, _)| process.partition == number).count(),
+        "agents": agents,
+        "rows": rows,
+    }))
+}
+
+fn text(document: &Value) -> String {
+    let mut out = String::new();
+    let shown = |value: &Value| match value {
+        Value::String(text) => report::text::printable(text).into_owned(),
+        Value::Null => "-".to_owned(),
+        value => value.to_string(),
+    };
+    out += &format!(
+        "files: {}\ntime: {} to {} ns\nhealthy: {}\n",
+        document["files"].as_array().map_or(0, Vec::len),
+        shown(&document["start_ns"]),
+        shown(&document["end_ns"]),
+        if document["healthy"] == true {
+            "yes"
+        } else {
+            "no"
+        },
+    );
+    for partition in document["partitions"].as_array().into_iter().flatten() {
+        out += &format!(
+            "\n{}\n  guid {}  schema {}\n",
+            shown(&partition["file"]),
+            shown(&partition["guid"]),
+            shown(&partition["schema"])
+        );
+        for process in partition["processes"].as_array().into_iter().flatten() {
+            out += &format!(
+                "  process {} on {} (rank {}): {}\n",
+                shown(&process["pid"]),
+                shown(&process["hostname"]),
+                shown(&process["rank"]),
+                shown(&process["command"])
+            );
+        }
+        for agent in partition["agents"].as_array().into_iter().flatten() {
+            out += &format!(
+                "  {} {} (absolute {}): {}\n",
+                shown(&agent["type"]),
+                shown(&agent["type_index"]),
+                shown(&agent["absolute_index"]),
+                shown(&agent["product_name"])
+            );
+        }
+        for (table, rows) in partition["rows"].as_object().into_iter().flatten() {
+            if rows != 0 {
+                out += &format!("  {:>12}  {table}\n", rows.to_string());
+            }
+        }
+    }
+    for warning in document["warnings"].as_array().into_iter().flatten() {
+        out += &format!("warning: {}\n", shown(warning));
+    }
+    for issue in document["issues"].as_array().into_iter().flatten() {
+        out += &format!(
+            "warning: {}: {} rows of {} with {} in column {}\n",
+            shown(&issue["file"]),
+            issue["rows"],
+            shown(&issue["table"]),
+            shown(&issue["found"]),
+            shown(&issue["column"])
+        );
+    }
+    out
+}

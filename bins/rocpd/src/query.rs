@@ -1,0 +1,121 @@
+//! `rocpd query`.
+
+use anyhow::Context as _;
+use rocpd_db::{KernelNames, RocpdSet};
+use shell::{OrExit as _, Outcome, Stage};
+
+use crate::args::{QueryArgs, QueryFormat};
+use crate::names::OutputNames;
+use crate::tables::{self, Look, RowTaker};
+use crate::{console, mail, select};
+
+pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Outcome> {
+    if args.format == QueryFormat::Clipboard {
+        return Err(anyhow::anyhow!(
+            "--format clipboard: there is no clipboard here: use --format console and a pipe"
+        ))
+        .or_exit(3);
+    }
+    let shared = &args.shared;
+    let set = Stage::time("open", shared.verbosity, || select::open(shared))?;
+    let window = select::window(&set, &args.window, shared)?;
+    let names = OutputNames::new(shared, "out")?;
+    let path = names.file(tables::extension(args.format))?;
+    let look = Look {
+        compat: shared.compat,
+        template: match &args.template_path {
+            Some(path) => Some(
+                std::fs::read_to_string(path)
+                    .with_context(|| format!("{}: cannot read the template", path.display()))?,
+            ),
+            None => None,
+        },
+        heading: None,
+    };
+    let stage = Stage::start("query", shared.verbosity);
+    let found = match answer(&set, args, window, &path, &look) {
+        Err(error) if shared.compat && is_sql(&error) => {
+            console::print(&format!("Error: {error}\n"))?;
+            return Ok(Outcome::Fine);
+        }
+        found => found?,
+    };
+    drop(stage);
+    select::report_issues(&set, shared.verbosity);
+    if !found {
+        shared
+            .verbosity
+            .note(format!("No results found for query: {}", args.query));
+        return Ok(Outcome::Fine);
+    }
+    if args.format != QueryFormat::Console {
+        console::print(&format!("Exported to: {}\n\n", path.display()))?;
+    }
+    if !args.mail.email_to.is_empty() {
+        mail::send(
+            &args.mail,
+            (args.format != QueryFormat::Console).then_some(path.as_path()),
+        )?;
+    }
+    Ok(Outcome::Fine)
+}
+
+fn is_sql(error: &anyhow::Error) -> bool {
+    matches!(
+        error.downcast_ref::<rocpd_db::Error>(),
+        Some(rocpd_db::Error::Sql { .. })
+    )
+}
+
+/// Runs the query; whether it gave rows.
+fn answer(
+    set: &RocpdSet,
+    args: &QueryArgs,
+    window: Option<rocpd_db::Window>,
+    path: &std::path::Path,
+    look: &Look,
+) -> anyhow::Result<bool> {
+    let names = KernelNames::from(&args.names);
+    let mut sink: Option<Box<dyn RowTaker>> = None;
+    if args.script.is_none()
+        && names == KernelNames::default()
+        && let Some(view) = rocpd_db::ViewScan::of_query(&args.query)
+    {
+        // A whole view needs no SQL engine.
+        let columns: Vec<String> = view.columns(set).into_iter().map(str::to_owned).collect();
+        view.each(set, window, |value| -> anyhow::Result<()> {
+            if sink.is_none() {
+                sink = Some(tables::open(args.format, &columns, path, look)?);
+            }
+            match &mut sink {
+                Some(sink) => sink.row(value),
+                None => Ok(()),
+            }
+        })?;
+    } else {
+        let session = set.sql(window, names)?;
+        if let Some(script) = &args.script {
+            let text = std::fs::read_to_string(script)
+                .with_context(|| format!("{}: cannot read the script", script.display()))?;
+            session.run_script(&text)?;
+        }
+        let mut statement = session.prepare(&args.query)?;
+        let columns = statement.columns();
+        let mut rows = statement.query(&[])?;
+        while let Some(row) = rows.next()? {
+            if sink.is_none() {
+                sink = Some(tables::open(args.format, &columns, path, look)?);
+            }
+            if let Some(sink) = &mut sink {
+                sink.row(&|column| row.get(column))?;
+            }
+        }
+    }
+    match sink {
+        Some(sink) => {
+            sink.finish()?;
+            Ok(true)
+        }
+        None => Ok(false),
+    }
+}

@@ -1,0 +1,270 @@
+//! `rocpd summary`.
+
+use rocpd_db::{
+    DomainRow, Process, Quantiles, SqlValue, Stat, Summary, SummaryOptions, SummaryRow,
+};
+use shell::{Outcome, Stage};
+
+use crate::args::{QueryFormat, SummaryArgs};
+use crate::names::OutputNames;
+use crate::select;
+use crate::tables::{self, Look};
+
+/// Columns of the reference.
+const COLUMNS: [&str; 8] = [
+    "Name",
+    "Calls",
+    "DURATION (nsec)",
+    "AVERAGE (nsec)",
+    "PERCENT (INC)",
+    "MIN (nsec)",
+    "MAX (nsec)",
+    "STD_DEV",
+];
+
+/// Columns that `--extended` adds.
+const EXTENDED: [&str; 8] = [
+    "P50 (nsec)",
+    "P90 (nsec)",
+    "P95 (nsec)",
+    "P99 (nsec)",
+    "P99.9 (nsec)",
+    "MAD (nsec)",
+    "BYTES",
+    "GB/s",
+];
+
+pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
+    let shared = &args.shared;
+    let set = Stage::time("open", shared.verbosity, || select::open(shared))?;
+    let window = select::window(&set, &args.window, shared)?;
+    let filter = select::filter(&args.filter, window);
+    let mut options = SummaryOptions::default();
+    options.region_categories = args.region_categories.as_ref().map(|list| {
+        list.iter()
+            .flat_map(|part| part.split(','))
+            .map(str::to_owned)
+            .collect()
+    });
+    options.quantiles = args.extended;
+    options.names = (&args.names).into();
+    let summary = Stage::time("summarise", shared.verbosity, || {
+        Summary::collect(&set, &filter, &options)
+    })?;
+    let writer = Writer {
+        args,
+        names: OutputNames::new(shared, "")?,
+        processes: &summary.processes,
+    };
+    for view in &summary.views {
+        let rows = view.overall();
+        writer.rows(&format!("{}_summary", view.view), &rows, false)?;
+        if args.summary_by_rank {
+            let rows = view.by_rank(&summary.processes);
+            writer.rows(&format!("{}_summary_by_rank", view.view), &rows, true)?;
+        }
+    }
+    if args.domain_summary {
+        writer.domains("domain_summary", &summary.domains(), false)?;
+        if args.summary_by_rank {
+            writer.domains("domain_summary_by_rank", &summary.domains_by_rank(), true)?;
+        }
+    }
+    if args.extended {
+        crate::extended::write(&set, &filter, &summary, args, &writer.names)?;
+    }
+    let lost = summary.lost;
+    let losses = [
+        (
+            lost.dispatches,
+            "dispatches without region name, event, kernel, agent, queue or thread",
+        ),
+        (lost.copies, "copies without agent, event or thread"),
+        (lost.allocations, "allocations without event or thread"),
+        (lost.regions, "regions without event, name or thread"),
+        (lost.samples, "samples without event or thread"),
+    ];
+    for (count, what) in losses {
+        if count > 0 {
+            shared.verbosity.note(format!(
+                "note: {count} {what} are in no view and not counted"
+            ));
+        }
+    }
+    if summary.views.is_empty() {
+        shared
+            .verbosity
+            .note("warning: no records: nothing was written");
+    }
+    select::report_issues(&set, shared.verbosity);
+    Ok(Outcome::Fine)
+}
+
+struct Writer<'a> {
+    args: &'a SummaryArgs,
+    names: OutputNames,
+    processes: &'a [&'a Process],
+}
+
+/// A row under construction.
+type Values<'v> = Vec<SqlValue<'v>>;
+
+impl Writer<'_> {
+    fn header(&self, by_rank: bool) -> Vec<String> {
+        let rank: &[&str] = if by_rank {
+            &["ProcessID", "Hostname"]
+        } else {
+            &[]
+        };
+        let more: &[&str] = if self.args.extended { &EXTENDED } else { &[] };
+        let guid: &[&str] = if self.args.extended && by_rank {
+            &["Guid", "Rank"]
+        } else {
+            &[]
+        };
+        [rank, &COLUMNS, more, guid]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .collect()
+    }
+
+    fn process<'v>(&'v self, by_rank: bool, process: usize, values: &mut Values<'v>) {
+        if by_rank && let Some(process) = self.processes.get(process) {
+            values.push(SqlValue::Int(process.pid));
+            values.push(SqlValue::Text(&process.hostname));
+        }
+    }
+
+    fn process_after<'v>(&'v self, by_rank: bool, process: usize, values: &mut Values<'v>) {
+        if by_rank
+            && self.args.extended
+            && let Some(process) = self.processes.get(process)
+        {
+            values.push(SqlValue::Text(&process.guid));
+            values.push(process.rank.map_or(SqlValue::Null, SqlValue::Int));
+        }
+    }
+
+    fn rows(&self, file: &str, rows: &[SummaryRow], by_rank: bool) -> anyhow::Result<()> {
+        let total = |process: usize| -> i128 {
+            rows.iter()
+                .filter(|row| !by_rank || row.process == process)
+                .map(|row| row.stat.total_ns)
+                .sum()
+        };
+        let totals: Vec<i128> = (0..self.processes.len().max(1)).map(total).collect();
+        self.write(file, by_rank, rows.len(), |at, values| {
+            let Some(row) = rows.get(at) else { return };
+            let whole = totals
+                .get(if by_rank { row.process } else { 0 })
+                .copied()
+                .unwrap_or_default();
+            self.process(by_rank, row.process, values);
+            values.push(SqlValue::Text(&row.name));
+            let stddev = row.stat.stddev_ns();
+            numbers(
+                &row.stat,
+                row.stat.mean_ns(),
+                row.stat.share_pct(whole),
+                stddev,
+                values,
+            );
+            if self.args.extended {
+                let mut durations = row.durations_ns.clone();
+                quantiles(&Quantiles::of(&mut durations), values);
+                bytes(row, values);
+            }
+            self.process_after(by_rank, row.process, values);
+        })
+    }
+
+    fn domains(&self, file: &str, rows: &[DomainRow], by_rank: bool) -> anyhow::Result<()> {
+        self.write(file, by_rank, rows.len(), |at, values| {
+            let Some(row) = rows.get(at) else { return };
+            self.process(by_rank, row.process, values);
+            values.push(SqlValue::Text(&row.name));
+            // The reference adds averages and deviations up, which means nothing.
+            let (mean, stddev) = match self.args.shared.compat {
+                true => (row.sum_of_means_ns, Some(row.sum_of_stddevs_ns)),
+                false => (row.stat.mean_ns(), row.stat.stddev_ns()),
+            };
+            numbers(&row.stat, mean, row.share_pct, stddev, values);
+            if self.args.extended {
+                quantiles(&row.quantiles.unwrap_or_default(), values);
+                values.push(SqlValue::Null);
+                values.push(SqlValue::Null);
+            }
+            self.process_after(by_rank, row.process, values);
+        })
+    }
+
+    fn write<'v>(
+        &'v self,
+        file: &str,
+        by_rank: bool,
+        rows: usize,
+        fill: impl Fn(usize, &mut Values<'v>),
+    ) -> anyhow::Result<()> {
+        if rows == 0 {
+            return Ok(());
+        }
+        let path = match self.args.format {
+            QueryFormat::Console => std::path::PathBuf::new(),
+            format => self
+                .names
+                .with(&format!("{file}.{}", tables::extension(format)))?,
+        };
+        let look = Look {
+            compat: self.args.shared.compat,
+            template: None,
+            heading: Some(file.to_ascii_uppercase()),
+        };
+        let mut sink = tables::open(self.args.format, &self.header(by_rank), &path, &look)?;
+        for at in 0..rows {
+            let mut values = Vec::with_capacity(16);
+            fill(at, &mut values);
+            sink.row(&|column| values.get(column).copied().unwrap_or(SqlValue::Null))?;
+        }
+        sink.finish()
+    }
+}
+
+fn numbers(stat: &Stat, mean: f64, share: f64, stddev: Option<f64>, values: &mut Values<'_>) {
+    values.push(SqlValue::Int(i64::try_from(stat.calls).unwrap_or(i64::MAX)));
+    values.push(SqlValue::Int(
+        i64::try_from(stat.total_ns).unwrap_or(i64::MAX),
+    ));
+    values.push(SqlValue::Real(mean));
+    values.push(SqlValue::Real(share));
+    values.push(SqlValue::Int(stat.min_ns));
+    values.push(SqlValue::Int(stat.max_ns));
+    values.push(stddev.map_or(SqlValue::Null, SqlValue::Real));
+}
+
+fn quantiles(found: &Quantiles, values: &mut Values<'_>) {
+    for value in [
+        found.p50_ns,
+        found.p90_ns,
+        found.p95_ns,
+        found.p99_ns,
+        found.p999_ns,
+        found.mad_ns,
+    ] {
+        values.push(SqlValue::Real(value));
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate is a ratio of reals")]
+fn bytes(row: &SummaryRow, values: &mut Values<'_>) {
+    if row.bytes == 0 {
+        values.extend([SqlValue::Null, SqlValue::Null]);
+        return;
+    }
+    values.push(SqlValue::Int(i64::try_from(row.bytes).unwrap_or(i64::MAX)));
+    // Bytes in a nanosecond are gigabytes in a second.
+    values.push(match row.stat.total_ns {
+        0 => SqlValue::Null,
+        total => SqlValue::Real(row.bytes as f64 / total as f64),
+    });
+}

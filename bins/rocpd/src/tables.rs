@@ -1,0 +1,118 @@
+//! Tables of any columns, in every format of the tool.
+
+mod buffered;
+mod pdf;
+mod stream;
+
+use std::path::Path;
+
+pub(crate) use stream::integer;
+
+use rocpd_db::SqlValue;
+use shell::Output;
+
+use crate::args::QueryFormat;
+
+/// Takes rows of values that are known only as they come.
+pub(crate) trait RowTaker {
+    /// Takes a row: `value(i)` is that of column `i`.
+    fn row<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> anyhow::Result<()>;
+    /// Completes the output.
+    fn finish(self: Box<Self>) -> anyhow::Result<()>;
+}
+
+/// How pages and texts are made.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Look {
+    /// Show numbers as the reference does.
+    pub(crate) compat: bool,
+    /// A page in which `{{TABLE}}` stands for the table.
+    pub(crate) template: Option<String>,
+    /// A line above a table on the console.
+    pub(crate) heading: Option<String>,
+}
+
+/// A destination in the given format: a file, or standard output for the console.
+pub(crate) fn open(
+    format: QueryFormat,
+    columns: &[String],
+    path: &Path,
+    look: &Look,
+) -> anyhow::Result<Box<dyn RowTaker>> {
+    let columns = unique(columns);
+    Ok(match format {
+        QueryFormat::Console => Box::new(buffered::Console::new(columns, look.clone())),
+        QueryFormat::Csv => stream::separated(b',', &columns, Output::file(path)?)?,
+        QueryFormat::Tsv => stream::separated(b'\t', &columns, Output::file(path)?)?,
+        QueryFormat::Json => stream::json(false, columns, look.compat, Output::file(path)?)?,
+        QueryFormat::Jsonl => stream::json(true, columns, look.compat, Output::file(path)?)?,
+        QueryFormat::Parquet => Box::new(buffered::Parquet::new(columns, Output::file(path)?)),
+        QueryFormat::Arrow => Box::new(buffered::Arrow::new(columns, Output::file(path)?)),
+        QueryFormat::Md | QueryFormat::Html | QueryFormat::Dashboard | QueryFormat::Pdf => {
+            Box::new(buffered::Page::new(
+                format,
+                columns,
+                look.clone(),
+                Output::file(path)?,
+            ))
+        }
+        QueryFormat::Clipboard => unreachable_clipboard()?,
+    })
+}
+
+fn unreachable_clipboard() -> anyhow::Result<Box<dyn RowTaker>> {
+    use shell::OrExit as _;
+    Err(anyhow::anyhow!(
+        "--format clipboard: there is no clipboard here: use --format console and a pipe"
+    ))
+    .or_exit(3)
+}
+
+/// Extension of files of a format: the word itself.
+pub(crate) const fn extension(format: QueryFormat) -> &'static str {
+    match format {
+        QueryFormat::Console => "txt",
+        QueryFormat::Csv => "csv",
+        QueryFormat::Tsv => "tsv",
+        QueryFormat::Json => "json",
+        QueryFormat::Jsonl => "jsonl",
+        QueryFormat::Md => "md",
+        QueryFormat::Html => "html",
+        QueryFormat::Dashboard => "dashboard",
+        QueryFormat::Pdf => "pdf",
+        QueryFormat::Parquet => "parquet",
+        QueryFormat::Arrow => "arrow",
+        QueryFormat::Clipboard => "clipboard",
+    }
+}
+
+/// Names that are all different, as objects and columns need them: `id`, `id:1`, ...
+fn unique(columns: &[String]) -> Vec<String> {
+    let mut out: Vec<String> = Vec::with_capacity(columns.len());
+    for column in columns {
+        let mut name = column.clone();
+        let mut number = 1;
+        while out.contains(&name) {
+            name = format!("{column}:{number}");
+            number += 1;
+        }
+        out.push(name);
+    }
+    out
+}
+
+/// A real number with all its digits.
+fn real(value: f64) -> String {
+    report::real_text(value, report::RealFormat::ShortestPoint)
+}
+
+/// A value as text; `None` for NULL.
+fn text(value: SqlValue<'_>) -> Option<String> {
+    Some(match value {
+        SqlValue::Null => return None,
+        SqlValue::Int(value) => value.to_string(),
+        SqlValue::Real(value) => real(value),
+        SqlValue::Text(text) => text.to_owned(),
+        SqlValue::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02X}")).collect(),
+    })
+}

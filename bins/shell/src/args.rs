@@ -1,0 +1,197 @@
+//! Groups of arguments that mean the same in every tool; flatten the ones a tool needs.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use byte_source::{OpenOptions, Progress};
+use clap::{Args, ValueEnum};
+
+use crate::output::Output;
+use crate::size::ByteSize;
+use crate::terminal;
+
+/// An enumeration of output formats, one of which is JSON.
+pub trait HasJson: ValueEnum + Default + Clone + Send + Sync + 'static {
+    /// What `--json` stands for.
+    const JSON: Self;
+}
+
+/// The formats of most tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Format {
+    /// Aligned text for people
+    #[default]
+    Text,
+    /// One JSON document, exact values
+    Json,
+    /// Comma-separated values with a header line, exact values
+    Csv,
+}
+
+impl HasJson for Format {
+    const JSON: Self = Self::Json;
+}
+
+/// `--format FORMAT` and `--json`.
+///
+/// A tool with other formats than [`Format`] gives its own enumeration.
+#[derive(Debug, Clone, Args)]
+pub struct FormatArgs<F: HasJson = Format> {
+    /// Format of the result; the first one listed unless given
+    // Not `default_value_t`: clap keeps that in a static, which all `F` of one program would share.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<F>,
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+impl<F: HasJson> FormatArgs<F> {
+    /// The format asked for.
+    pub fn format(&self) -> F {
+        if self.json {
+            F::JSON
+        } else {
+            self.format.clone().unwrap_or_default()
+        }
+    }
+}
+
+/// `-o FILE`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct OutputArgs {
+    /// Write the result to FILE, complete or not at all ('-' is standard output)
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+impl OutputArgs {
+    /// Opens the destination: the file, or standard output without one.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be created; see [`Output::file`].
+    pub fn open(&self) -> anyhow::Result<Output> {
+        match &self.output {
+            Some(path) if path.as_os_str() != "-" => Output::file(path),
+            _ => Ok(Output::stdout()),
+        }
+    }
+}
+
+/// `--max-uncompressed SIZE`, `--threads N`, `--strict`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct InputArgs {
+    /// Most bytes one input may decompress to, for trusted input beyond the default of 64G
+    #[arg(long, value_name = "SIZE", help_heading = "Input")]
+    pub max_uncompressed: Option<ByteSize>,
+    /// Threads to work with [default: all cores]
+    #[arg(long, value_name = "N", help_heading = "Input")]
+    pub threads: Option<NonZeroUsize>,
+    /// Fail on the first damaged or malformed piece of input
+    #[arg(long, help_heading = "Input")]
+    pub strict: bool,
+}
+
+impl InputArgs {
+    /// How to open sources: the limits, and a counter to draw.
+    ///
+    /// A stated size is a statement of trust: it also turns the ratio alarm off.
+    pub fn open_options(&self, progress: Option<Arc<Progress>>) -> OpenOptions {
+        let mut options = OpenOptions::default();
+        options.progress = progress;
+        if let Some(size) = self.max_uncompressed {
+            options.limits.max_uncompressed_bytes = size.bytes();
+            options.limits.max_ratio = None;
+        }
+        options
+    }
+
+    /// The number of threads asked for, or one per core the process may use.
+    pub fn threads(&self) -> NonZeroUsize {
+        self.threads
+            .or_else(|| std::thread::available_parallelism().ok())
+            .unwrap_or(NonZeroUsize::MIN)
+    }
+}
+
+/// `-q` and `-v`.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct VerbosityArgs {
+    /// Say nothing on standard error but errors
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say on standard error what was found and how long it took
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+impl VerbosityArgs {
+    /// A line on standard error unless `-q`.
+    pub fn note(self, line: impl AsRef<str>) {
+        if !self.quiet {
+            terminal::say(line.as_ref());
+        }
+    }
+
+    /// A line on standard error with `-v`. The line is only made when it is wanted.
+    pub fn detail<S: AsRef<str>>(self, line: impl FnOnce() -> S) {
+        if self.verbose {
+            terminal::say(line().as_ref());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Everything {
+        #[command(flatten)]
+        format: FormatArgs,
+        #[command(flatten)]
+        output: OutputArgs,
+        #[command(flatten)]
+        input: InputArgs,
+        #[command(flatten)]
+        verbosity: VerbosityArgs,
+    }
+
+    fn parse(line: &str) -> Result<Everything, clap::Error> {
+        Everything::try_parse_from(std::iter::once("tool").chain(line.split_whitespace()))
+    }
+
+    #[test]
+    fn formats() {
+        let format = |line| parse(line).map(|args| args.format.format());
+        assert_eq!(format("").unwrap(), Format::Text);
+        assert_eq!(format("--json").unwrap(), Format::Json);
+        assert_eq!(format("--format csv").unwrap(), Format::Csv);
+        assert!(format("--json --format csv").is_err());
+        assert!(format("--format xml").is_err());
+    }
+
+    #[test]
+    fn limits_and_threads() {
+        let args = parse("--max-uncompressed 100G --threads 3 --strict").unwrap();
+        let options = args.input.open_options(None);
+        assert_eq!(options.limits.max_uncompressed_bytes, 100 << 30);
+        assert_eq!(options.limits.max_ratio, None);
+        assert_eq!(args.input.threads().get(), 3);
+        assert!(args.input.strict);
+        let defaults = parse("").unwrap().input.open_options(None);
+        assert_eq!(defaults.limits, byte_source::Limits::default());
+        assert!(parse("--threads 0").is_err());
+        assert!(parse("--max-uncompressed 1XB").is_err());
+    }
+
+    #[test]
+    fn quiet_and_verbose_exclude_each_other() {
+        assert!(parse("-v").unwrap().verbosity.verbose);
+        assert!(parse("-qv").is_err());
+    }
+}

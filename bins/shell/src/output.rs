@@ -1,0 +1,89 @@
+//! Where results go.
+
+use std::io::{self, BufWriter, StdoutLock, Write};
+use std::path::Path;
+
+use byte_source::output::AtomicFile;
+
+use crate::cleanup::{self, Registered};
+
+/// Bytes held back on the way to standard output.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Standard output, locked and buffered, or a file that appears whole or not at all.
+///
+/// Call [`Output::finish`]: only then are failures of the last bytes known, and only then does
+/// a file take its place.
+#[derive(Debug)]
+pub struct Output {
+    sink: Sink,
+}
+
+#[derive(Debug)]
+enum Sink {
+    Stdout(BufWriter<StdoutLock<'static>>),
+    File(AtomicFile, Option<Registered>),
+}
+
+impl Output {
+    /// Standard output, locked until this is dropped.
+    pub fn stdout() -> Self {
+        Self {
+            sink: Sink::Stdout(BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock())),
+        }
+    }
+
+    /// A file next to which a temporary one is written until [`Output::finish`].
+    ///
+    /// The temporary file is removed when this is dropped early, and when the process is
+    /// interrupted or terminated by a signal.
+    ///
+    /// # Errors
+    ///
+    /// As [`AtomicFile::create`].
+    pub fn file(path: impl AsRef<Path>) -> anyhow::Result<Self> {
+        cleanup::install();
+        let file = AtomicFile::create(path)?;
+        let registered = file.temporary_path().map(cleanup::register);
+        Ok(Self {
+            sink: Sink::File(file, registered),
+        })
+    }
+
+    /// Whether this goes to a terminal or pipe rather than a file.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self.sink, Sink::Stdout(_))
+    }
+
+    /// Writes everything that was held back, and puts a file in its place.
+    ///
+    /// # Errors
+    ///
+    /// When the last bytes cannot be written or the file cannot be renamed.
+    pub fn finish(self) -> anyhow::Result<()> {
+        match self.sink {
+            Sink::Stdout(mut stdout) => Ok(stdout.flush()?),
+            Sink::File(file, registered) => {
+                file.commit()?;
+                drop(registered);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.sink {
+            Sink::Stdout(stdout) => stdout.write(bytes),
+            Sink::File(file, _) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.sink {
+            Sink::Stdout(stdout) => stdout.flush(),
+            Sink::File(file, _) => file.flush(),
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! From a function to an exit code.
+
+use std::error::Error as StdError;
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::panic::{self, AssertUnwindSafe};
+use std::process::ExitCode;
+use std::{fmt, thread};
+
+use clap::Parser;
+
+use crate::terminal;
+
+/// The exit code of a failed tool that asked for none in particular.
+const FAILED: u8 = 1;
+/// The exit code of wrong usage.
+const USAGE: u8 = 2;
+/// The exit code of a defect, the one that an uncaught panic has.
+const DEFECT: u8 = 101;
+
+/// How a run that was not an error ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Everything asked for was done: exit code 0.
+    Fine,
+    /// It was done, and a condition the user asked for (`--fail-on`, a gate) is not met: 1.
+    ConditionFailed,
+    /// Done, with an exit code of the tool's own.
+    Code(u8),
+}
+
+impl Outcome {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Fine => 0,
+            Self::ConditionFailed => FAILED,
+            Self::Code(code) => code,
+        }
+    }
+}
+
+/// An error together with the exit code it should lead to.
+struct Coded {
+    code: u8,
+    error: anyhow::Error,
+}
+
+impl fmt::Display for Coded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.error, f)
+    }
+}
+
+impl fmt::Debug for Coded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.error, f)
+    }
+}
+
+impl StdError for Coded {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.error.source()
+    }
+}
+
+/// Gives an error another exit code than 1.
+pub trait OrExit<T> {
+    /// If this is an error, the process ends with `code`. Context may still be added.
+    ///
+    /// # Errors
+    ///
+    /// The error itself.
+    fn or_exit(self, code: u8) -> anyhow::Result<T>;
+}
+
+impl<T, E: Into<anyhow::Error>> OrExit<T> for Result<T, E> {
+    fn or_exit(self, code: u8) -> anyhow::Result<T> {
+        self.map_err(|error| {
+            anyhow::Error::new(Coded {
+                code,
+                error: error.into(),
+            })
+        })
+    }
+}
+
+/// An error in what the user asked for that the argument parser could not see: exit code 2.
+///
+/// ```
+/// let error = shell::usage("--to is before --from");
+/// assert_eq!(error.to_string(), "--to is before --from");
+/// ```
+pub fn usage(message: impl fmt::Display + fmt::Debug + Send + Sync + 'static) -> anyhow::Error {
+    anyhow::Error::new(Coded {
+        code: USAGE,
+        error: anyhow::Error::msg(message),
+    })
+}
+
+/// Parses the process's arguments, runs the tool, reports what went wrong.
+///
+/// | what happens | exit code | on stderr |
+/// |---|---|---|
+/// | [`Outcome`] | its own | nothing |
+/// | error | 1, or as [`OrExit::or_exit`] says | `tool: error: context: cause` |
+/// | wrong arguments, [`usage`] | 2 | what, and how to get help |
+/// | `--help`, `--version` | 0 | nothing |
+/// | standard output was closed by its reader | 0 | nothing |
+/// | panic | 101 | one line asking for a report; backtrace with `RUST_BACKTRACE` |
+pub fn main<A: Parser>(run: impl FnOnce(A) -> anyhow::Result<Outcome>) -> ExitCode {
+    ExitCode::from(main_from(std::env::args_os(), run))
+}
+
+/// As [`main`], with the words of a command line given, the tool's name first.
+///
+/// Returns the exit code. Installs the panic hook for the whole process, as [`main`] does.
+pub fn main_from<A: Parser>(
+    words: impl IntoIterator<Item = OsString>,
+    run: impl FnOnce(A) -> anyhow::Result<Outcome>,
+) -> u8 {
+    let mut command = A::command();
+    let tool = command.get_name().to_owned();
+    report_panics(&tool);
+    let parsed = command
+        .try_get_matches_from_mut(words)
+        .and_then(|matches| A::from_arg_matches(&matches).map_err(|e| e.format(&mut command)));
+    let args = match parsed {
+        Ok(args) => args,
+        Err(answer) => {
+            // Help that nobody reads to its end is no failure.
+            let _ = answer.print();
+            return u8::try_from(answer.exit_code()).unwrap_or(USAGE);
+        }
+    };
+    // The closure's state is not looked at again after a panic.
+    match panic::catch_unwind(AssertUnwindSafe(|| run(args))) {
+        Ok(Ok(outcome)) => outcome.code(),
+        Ok(Err(error)) if is_broken_pipe(&error) => 0,
+        Ok(Err(error)) => {
+            let code = exit_code(&error);
+            terminal::say(&format!("{tool}: error: {}", one_line(&error)));
+            if code == USAGE {
+                terminal::say(&format!("try '{tool} --help'"));
+            }
+            code
+        }
+        Err(_) => DEFECT,
+    }
+}
+
+fn exit_code(error: &anyhow::Error) -> u8 {
+    error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<Coded>())
+        .map_or(FAILED, |coded| coded.code)
+}
+
+/// Whether somewhere in the chain a reader has gone away.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let is_pipe = |cause: &(dyn StdError + 'static)| {
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    };
+    // What was given a code hides its outermost link.
+    error.chain().any(|cause| {
+        is_pipe(cause)
+            || cause
+                .downcast_ref::<Coded>()
+                .is_some_and(|coded| coded.error.chain().any(is_pipe))
+    })
+}
+
+/// The whole chain on one line, each link in lower case and none told twice.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = without_capital(&text);
+        // Some errors tell their cause themselves.
+        if line.ends_with(&text) {
+            continue;
+        }
+        if !line.is_empty() {
+            line.push_str(": ");
+        }
+        line.push_str(&text);
+    }
+    line
+}
+
+/// Makes the first letter small unless it begins a name such as `JSON`.
+fn without_capital(text: &str) -> String {
+    let mut chars = text.chars();
+    match (chars.next(), chars.next()) {
+        (Some(first), Some(second)) if first.is_uppercase() && second.is_lowercase() => {
+            first.to_lowercase().chain(text.chars().skip(1)).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Replaces the raw panic message by one line.
+fn report_panics(tool: &str) {
+    let tool = tool.to_owned();
+    let show_all = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
+    let previous = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let payload = info.payload();
+        let message = payload
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no message");
+        let message = message.lines().next().unwrap_or_default();
+        let place = info
+            .location()
+            .map(|at| format!(" ({}:{})", at.file(), at.line()))
+            .unwrap_or_default();
+        let thread = thread::current();
+        let on = match thread.name() {
+            Some("main") | None => String::new(),
+            Some(name) => format!(" on thread {name}"),
+        };
+        terminal::say(&format!(
+            "{tool}: error: internal defect{on}: {message}{place}: please report it with the input"
+        ));
+        if show_all {
+            previous(info);
+        }
+    }));
+    // Nothing may be written to the panic's own stream before the hook.
+    let _ = io::stderr().flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn chains_become_one_lower_case_line_without_repeats() {
+        let error = anyhow::Error::new(io::Error::new(
+            io::ErrorKind::NotFound,
+            "No such file\nor directory",
+        ))
+        .context("reading rank0.json: no such file or directory")
+        .context("JSON input");
+        assert_eq!(
+            one_line(&error),
+            "JSON input: reading rank0.json: no such file or directory"
+        );
+    }
+
+    #[test]
+    fn codes_survive_context() {
+        let error = Err::<(), _>(io::Error::other("gate"))
+            .or_exit(3)
+            .context("outer")
+            .unwrap_err();
+        assert_eq!(exit_code(&error), 3);
+        assert_eq!(one_line(&error), "outer: gate");
+        assert_eq!(exit_code(&anyhow::anyhow!("plain")), 1);
+        assert_eq!(exit_code(&usage("wrong")), 2);
+    }
+
+    #[test]
+    fn broken_pipes_are_found_under_codes_and_context() {
+        let pipe = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(is_broken_pipe(&anyhow::Error::new(pipe()).context("x")));
+        let coded = Err::<(), _>(pipe()).or_exit(3).context("x").unwrap_err();
+        assert!(is_broken_pipe(&coded));
+        assert!(!is_broken_pipe(&anyhow::anyhow!("broken pipe")));
+    }
+}

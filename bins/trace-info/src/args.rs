@@ -1,0 +1,329 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use crate::{comm, diff, gpu, idle, kernels, launch, memory};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use shell::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
+
+const AFTER_HELP: &str = "\
+Recording an input:
+  PyTorch    with torch.profiler.profile() as p: step()
+             p.export_chrome_trace(\"t.json.gz\")
+  vLLM       set --profiler-config, then POST /start_profile and /stop_profile
+  SGLang     python3 -m sglang.profiler, or POST /start_profile
+  ROCm       rocprofv3 --sys-trace --output-format pftrace -- python3 serve.py
+  Perfetto   tracebox -c config.pbtx --txt -o t.pftrace
+
+Example:
+  trace-info t.json.gz
+  trace-info tables t.json.gz --table slice --output slices.csv";
+
+/// What is in a trace, and how healthy it is
+///
+/// Reads Chrome/Kineto JSON and Perfetto protobuf, plain or compressed; '-' is standard input. Without
+/// a subcommand the files are summarised.
+#[derive(Debug, Parser)]
+#[command(
+    name = "trace-info",
+    version,
+    after_help = AFTER_HELP,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    arg_required_else_help = true,
+    infer_long_args = true,
+    max_term_width = 80
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) summary: SummaryArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say what is in each trace and what is wrong with it
+    #[command(after_help = SUMMARY_HELP)]
+    Summary(SummaryArgs),
+    /// Print a table of the trace: slices, flows, counters and more
+    #[command(after_help = TABLES_HELP)]
+    Tables(TablesArgs),
+    /// Write the trace in another format
+    #[command(after_help = CONVERT_HELP)]
+    Convert(ConvertArgs),
+    /// Say where GPU time goes: busy, idle, exposed communication
+    #[command(after_help = gpu::HELP)]
+    Gpu(gpu::GpuArgs),
+    /// Durations of kernels by name, class, operator, Python module or stream
+    #[command(after_help = kernels::HELP)]
+    Kernels(kernels::KernelsArgs),
+    /// Say what devices were waiting for when they did nothing
+    #[command(after_help = idle::HELP)]
+    Idle(idle::IdleArgs),
+    /// The way from launch calls to the device, and how deep queues were
+    #[command(after_help = launch::HELP)]
+    Launch(launch::LaunchArgs),
+    /// Allocated memory, where it was recorded
+    #[command(after_help = memory::HELP)]
+    Memory(memory::MemoryArgs),
+    /// Collectives of all ranks: bandwidth, exposure, clocks, waits, the straggler
+    #[command(after_help = comm::HELP)]
+    Comm(comm::CommArgs),
+    /// Two traces of one model: operators and kernels matched by structure
+    #[command(after_help = diff::HELP)]
+    Diff(diff::DiffArgs),
+}
+
+/// Formats of the analyses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// Aligned text for people
+    #[default]
+    Text,
+    /// One JSON document with all tables, exact values
+    Json,
+    /// The main table as comma-separated values with a header line
+    Csv,
+    /// Text with Markdown tables
+    Md,
+    /// The main table as a Parquet file; needs --output
+    Parquet,
+}
+
+impl HasJson for ReportFormat {
+    const JSON: Self = Self::Json;
+}
+
+/// What all analyses of traces take.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Traces to analyse ('-' is standard input)
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs<ReportFormat>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+const SUMMARY_HELP: &str = "\
+A trace is healthy when nothing of it was lost, cut or left out. The issues that say
+otherwise are listed with the places where they occurred first.
+
+Example:
+  trace-info summary rank*.json.gz --json | jq '.traces[].healthy'";
+
+const TABLES_HELP: &str = "\
+The columns are those of Perfetto's trace processor. Times are nanoseconds, pid
+and tid as they were written; with --compat they, and the names and reals, are
+shown as the trace processor shows them, and null is \\N.
+
+Example:
+  trace-info tables t.json.gz --table slice --output slices.csv";
+
+const CONVERT_HELP: &str = "\
+perfetto is one file for ui.perfetto.dev and other tools; parquet is a new folder
+with one file for each table, each with its schema version in the metadata.
+The output appears when it is complete, or not at all.
+
+Example:
+  trace-info convert t.json.gz --to parquet --output t.tables
+  duckdb -c \"SELECT count(*) FROM 't.tables/slice.parquet'\"";
+
+#[derive(Debug, Args)]
+pub(crate) struct SummaryArgs {
+    /// Traces to summarise ('-' is standard input)
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Exit with 1 when a trace is not healthy
+    #[arg(long)]
+    pub(crate) check: bool,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs<SummaryFormat>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+/// Formats of the summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum SummaryFormat {
+    /// Aligned text for people
+    #[default]
+    Text,
+    /// One JSON document, exact values
+    Json,
+}
+
+impl HasJson for SummaryFormat {
+    const JSON: Self = Self::Json;
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TablesArgs {
+    /// The trace ('-' is standard input)
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// Which table
+    #[arg(long, value_enum, value_name = "TABLE")]
+    pub(crate) table: TableName,
+    // Not `FormatArgs`: a second one of another type would get the default of the first.
+    /// Format of the table
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    format: TableFormat,
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// Read and show everything as Perfetto's trace processor does
+    #[arg(long)]
+    pub(crate) compat: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+/// Formats of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum TableFormat {
+    /// Comma-separated values with a header line
+    #[default]
+    Csv,
+    /// One JSON document with columns and rows
+    Json,
+    /// A Parquet file; needs --output
+    Parquet,
+}
+
+impl TablesArgs {
+    /// The format asked for.
+    pub(crate) fn format(&self) -> TableFormat {
+        if self.json {
+            TableFormat::Json
+        } else {
+            self.format
+        }
+    }
+}
+
+/// The tables, as arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableName {
+    /// Slices and instants in processing order
+    Slice,
+    /// Arrows between slices
+    Flow,
+    /// Samples of counters
+    Counter,
+    /// Rows that slices or samples are on
+    Track,
+    /// Processes
+    Process,
+    /// Threads
+    Thread,
+    /// Arguments of slices
+    Args,
+    /// What was odd about the file
+    Stats,
+}
+
+impl From<TableName> for trace_tables::Table {
+    fn from(name: TableName) -> Self {
+        match name {
+            TableName::Slice => Self::Slice,
+            TableName::Flow => Self::Flow,
+            TableName::Counter => Self::Counter,
+            TableName::Track => Self::Track,
+            TableName::Process => Self::Process,
+            TableName::Thread => Self::Thread,
+            TableName::Args => Self::Args,
+            TableName::Stats => Self::Stats,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    /// The trace ('-' is standard input)
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// Format to write
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) to: Target,
+    /// Where to write: a file for perfetto, a new folder for parquet
+    #[arg(short, long, value_name = "PATH")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+/// What to convert to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Target {
+    /// A Perfetto protobuf trace
+    Perfetto,
+    /// A folder of Parquet tables
+    Parquet,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(std::iter::once("trace-info").chain(line.split_whitespace()))
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn files_alone_mean_summary() {
+        let cli = parse("a.json b.json --json").unwrap();
+        assert!(cli.command.is_none());
+        assert_eq!(cli.summary.files.len(), 2);
+        assert_eq!(cli.summary.format.format(), SummaryFormat::Json);
+    }
+
+    #[test]
+    fn table_arguments_may_be_shortened_but_not_left_out() {
+        let cli = parse("tables - --tab slice --form parquet --comp --out x").unwrap();
+        let Some(Command::Tables(args)) = cli.command else {
+            panic!("tables expected");
+        };
+        assert_eq!(args.table, TableName::Slice);
+        assert_eq!(args.format(), TableFormat::Parquet);
+        assert!(args.compat);
+        assert!(parse("tables t.json").is_err());
+        assert!(parse("tables t.json --table slices").is_err());
+        assert!(parse("convert t.json --to perfetto").is_err());
+    }
+
+    #[test]
+    fn every_table_has_its_name() {
+        for (name, table) in TableName::value_variants()
+            .iter()
+            .zip(trace_tables::Table::ALL)
+        {
+            let value = name.to_possible_value().unwrap();
+            assert_eq!(value.get_name(), table.name());
+            assert_eq!(trace_tables::Table::from(*name), table);
+        }
+    }
+}

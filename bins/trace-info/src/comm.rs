@@ -1,0 +1,266 @@
+//! `trace-info comm`.
+
+use clap::{Args, ValueEnum};
+use gpu_time::comm::{CommRules, Job, RankDigest, arg_keys, assign_ranks, tracelens};
+use gpu_time::tables::{SCHEMA_VERSION, comm as tables};
+use report::Table;
+use report::human;
+use shell::{Outcome, Stage};
+
+use crate::args::{ReportArgs, ReportFormat};
+use crate::document::{Destination, Document};
+
+pub(crate) const HELP: &str = "\
+Give all ranks of a job, in any order; missing ranks and captures that begin or end at different
+times are fine. Latency is the shortest duration over the ranks; bandwidths are those of nccl-tests
+over it. Clocks are aligned by the ends of collectives that wait for all ranks.
+
+Example:
+  trace-info comm rank*.json.gz
+  trace-info comm run/ --table collectives --format csv --output collectives.csv";
+
+#[derive(Debug, Args)]
+pub(crate) struct CommArgs {
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+    /// Only this table; CSV and Parquet have the kernels unless given
+    #[arg(long, value_enum, value_name = "TABLE")]
+    pub(crate) table: Option<TableName>,
+    /// Which kernels are collectives and how they are joined
+    #[arg(long, value_enum, value_name = "RULES", default_value_t)]
+    pub(crate) rules: RulesName,
+    /// Rows of the lists of types and late arrivals, in text
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    pub(crate) top: usize,
+}
+
+/// The tables, as arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableName {
+    /// One row for each collective kernel of each rank
+    Kernels,
+    /// One row for each collective: latency, bandwidth, skew, who came last
+    Collectives,
+    /// One row for each rank: clock, waits, what it made others wait
+    Ranks,
+    /// One row for each process group
+    Groups,
+    /// By operation, group, element type and size
+    Types,
+    /// Late arrivals with what the rank did before
+    Late,
+}
+
+/// Rules, as arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum RulesName {
+    /// Custom and symmetric-memory collectives too; joined by number, else by rhythm
+    #[default]
+    Extended,
+    /// As TraceLens' NcclAnalyser: joined by place in the group, clocks as they are
+    Tracelens,
+}
+
+pub(crate) fn run(args: &CommArgs) -> anyhow::Result<Outcome> {
+    let to = Destination::open(&args.report)?;
+    let report = &args.report;
+    let rules = match args.rules {
+        RulesName::Extended => CommRules::Extended,
+        RulesName::Tracelens => CommRules::TraceLens,
+    };
+    let keys = arg_keys();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let paths = trace_input::expand(&report.files)?;
+    let each = trace_input::read_each(
+        &paths,
+        &report.input,
+        report.verbosity,
+        |options| trace_input::only_args(options, &keys),
+        |input| Ok(RankDigest::new(&input.name, &input.trace, rules)),
+    )?;
+    let mut digests = each.results;
+    let placed = assign_ranks(&mut digests) && digests.len() > 1;
+    if placed {
+        report.verbosity.note(
+            "warning: neither the files nor their names say distinct ranks: numbered in the order of their names",
+        );
+    }
+    let document = match args.rules {
+        RulesName::Tracelens => compat(args, &digests)?,
+        RulesName::Extended => {
+            let job = Stage::time("join", report.verbosity, || Job::new(&digests));
+            extended(args, &digests, &job)?
+        }
+    };
+    document.write(to)?;
+    each.failed.map_or(Ok(Outcome::Fine), Err)
+}
+
+/// TraceLens' tables; which of them is the main one follows the names of our own.
+fn compat(args: &CommArgs, digests: &[RankDigest]) -> anyhow::Result<Document> {
+    let long = tracelens::long(digests);
+    let sync = tracelens::implicit_sync(&long);
+    let table = |name: TableName| -> anyhow::Result<Table> {
+        Ok(match name {
+            TableName::Kernels => tables::tracelens_long(&long)?,
+            TableName::Collectives => tables::tracelens_sync(&sync)?,
+            TableName::Types => {
+                tables::tracelens_sync_summary(&tracelens::implicit_sync_summary(&sync))?
+            }
+            TableName::Ranks => tables::tracelens_long_summary(&tracelens::long_summary(&long))?,
+            TableName::Groups | TableName::Late => {
+                return Err(shell::usage(
+                    "--rules tracelens has the tables kernels, collectives, types and ranks",
+                ));
+            }
+        })
+    };
+    let chosen = match args.table {
+        Some(one) => vec![one],
+        None => vec![
+            TableName::Kernels,
+            TableName::Collectives,
+            TableName::Types,
+            TableName::Ranks,
+        ],
+    };
+    let mut document = Document::new(SCHEMA_VERSION);
+    for name in chosen {
+        document.table(table(name)?.name(), table(name)?);
+        document.tables.push(table(name)?);
+    }
+    Ok(document)
+}
+
+fn extended(args: &CommArgs, digests: &[RankDigest], job: &Job) -> anyhow::Result<Document> {
+    let format = args.report.format.format();
+    let people = matches!(format, ReportFormat::Text | ReportFormat::Md);
+    let all = if people { args.top } else { usize::MAX };
+    let table = |name: TableName| -> anyhow::Result<Table> {
+        Ok(match name {
+            TableName::Kernels => tables::kernels(digests, job)?,
+            TableName::Collectives => tables::collectives(digests, job)?,
+            TableName::Ranks => tables::ranks(digests, job)?,
+            TableName::Groups => tables::groups(digests, job)?,
+            TableName::Types => tables::types(digests, job)?,
+            TableName::Late => tables::late(digests, job, all)?,
+        })
+    };
+    let chosen = match (args.table, format) {
+        (Some(one), _) => vec![one],
+        (None, ReportFormat::Text | ReportFormat::Md) if digests.len() < 2 => {
+            vec![TableName::Types, TableName::Ranks]
+        }
+        (None, ReportFormat::Text | ReportFormat::Md) => {
+            vec![TableName::Types, TableName::Ranks, TableName::Late]
+        }
+        (None, ReportFormat::Csv | ReportFormat::Parquet) => vec![TableName::Kernels],
+        (None, ReportFormat::Json) => vec![
+            TableName::Kernels,
+            TableName::Collectives,
+            TableName::Ranks,
+            TableName::Groups,
+            TableName::Types,
+            TableName::Late,
+        ],
+    };
+    let mut document = Document::new(SCHEMA_VERSION);
+    if !people {
+        for name in chosen {
+            document.tables.push(table(name)?);
+        }
+        return Ok(document);
+    }
+    lines(digests, job, &mut document);
+    for name in chosen {
+        match name {
+            TableName::Kernels => document.table("collective kernels", table(name)?),
+            TableName::Collectives => document.table("collectives", table(name)?),
+            TableName::Groups => document.table("groups", table(name)?),
+            TableName::Ranks => document.table("ranks", tables::ranks_narrow(digests, job)?),
+            TableName::Types => document.table(
+                "types, most kernel time first",
+                tables::types_narrow(digests, job, all)?,
+            ),
+            TableName::Late => document.table(
+                "late arrivals, most costly first",
+                tables::late_narrow(digests, job, all)?,
+            ),
+        }
+    }
+    Ok(document)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "four digits are shown of spans")]
+fn lines(digests: &[RankDigest], job: &Job, document: &mut Document) {
+    let ns = |ns: i64| human::duration(ns as f64);
+    let n = |n: usize| human::count(n as u64);
+    let sum = |f: fn(&RankDigest) -> usize| digests.iter().map(f).sum::<usize>();
+    let kernels = sum(|d| d.runs.len());
+    let joined = job.collectives.iter().filter(|c| c.matched.runs.len() > 1);
+    document.line("job", format!(
+        "{} ranks, {} collective kernels; {} collectives joined over ranks, {} kernels without a partner; \
+metadata of {}, launch of {} kernels known",
+        n(digests.len()),
+        n(kernels),
+        n(joined.count()),
+        n(job.unmatched()),
+        n(sum(|d| d.annotated)),
+        n(kernels - sum(|d| d.unlinked)),
+    ));
+    let ambiguous: usize = job.groups.iter().map(|g| g.ambiguous.len()).sum();
+    if ambiguous > 0 {
+        document.line("caution", format!(
+            "{ambiguous} captures repeat so evenly that they could be joined with the others in more than one way"
+        ));
+    }
+    if job.contradictions() > 0 {
+        document.line(
+            "caution",
+            format!(
+                "in {} collectives a rank ends before another starts: not counted in waits",
+                n(job.contradictions())
+            ),
+        );
+    }
+    let apart = job.clocks.iter().filter(|c| c.is_none()).count();
+    if apart > 0 {
+        document.line("clocks", format!(
+            "{apart} ranks share no synchronising collective with the first one: their clocks and waits are not known"
+        ));
+    }
+    if let Some(straggler) = &job.straggler
+        && let (Some(digest), Some(rank)) = (
+            digests.get(straggler.member),
+            job.ranks.get(straggler.member),
+        )
+    {
+        let word = match straggler.persistent {
+            true => "",
+            false => "none that is persistent; most costly: ",
+        };
+        let cause = rank
+            .causes
+            .first()
+            .map_or_else(String::new, |(cause, times, _)| {
+                let name = cause
+                    .short_name()
+                    .map_or_else(String::new, |name| format!(" {name}"));
+                format!("; mostly {}{name} ({times} times)", cause.kind.name())
+            });
+        document.line("straggler", format!(
+            "{word}rank {}, last in {} of {} collectives; others waited {} for it, {} of that ({} % of all ranks') for it alone{cause}",
+            digest.rank,
+            n(straggler.times_last),
+            n(rank.collectives),
+            ns(straggler.inflicted_ns),
+            ns(straggler.avoidable_ns),
+            (straggler.share * 100.0).round(),
+        ));
+    } else if digests.len() > 1 {
+        document.line(
+            "straggler",
+            "no rank was late by more than the clocks' error",
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! `trace-info convert`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use byte_source::output::AtomicFile;
+use shell::{Outcome, Output, Stage};
+use tempfile::TempDir;
+use trace_model::Trace;
+use trace_tables::{Table, TableOptions};
+
+use crate::args::{ConvertArgs, Target};
+use crate::tables;
+
+pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
+    match args.to {
+        Target::Perfetto => {
+            // Created before the work of reading, so that a wrong path is known at once.
+            let mut out = Output::file(&args.output)?;
+            let trace = read(args)?;
+            let _stage = Stage::start("write", args.verbosity);
+            perfetto_reader::write::write_trace(&trace, &mut out)?;
+            out.finish()?;
+        }
+        Target::Parquet => {
+            let folder = NewFolder::create(&args.output)?;
+            let trace = read(args)?;
+            let _stage = Stage::start("write", args.verbosity);
+            for table in Table::ALL {
+                let path = folder.path().join(format!("{table}.parquet"));
+                let mut file = AtomicFile::create(&path)?;
+                tables::parquet(&trace, table, &TableOptions::default(), &mut file)
+                    .with_context(|| format!("table {table}"))?;
+                file.commit()?;
+            }
+            folder.commit()?;
+        }
+    }
+    Ok(Outcome::Fine)
+}
+
+fn read(args: &ConvertArgs) -> anyhow::Result<Trace> {
+    let input = trace_input::read(&args.trace, &args.input, args.verbosity, |_| {})?;
+    Ok(input.trace)
+}
+
+/// A folder that takes its place only when it is complete.
+struct NewFolder {
+    temporary: TempDir,
+    target: PathBuf,
+}
+
+impl NewFolder {
+    fn create(target: &Path) -> anyhow::Result<Self> {
+        let name = target.display();
+        // An empty folder is as good as none: it is replaced in one step.
+        let taken = match fs::read_dir(target) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(_) => target.symlink_metadata().is_ok(),
+        };
+        if taken {
+            bail!("{name}: exists already: name a folder that does not, or remove it");
+        }
+        let parent = match target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        if !parent.is_dir() {
+            bail!(
+                "{name}: no directory `{}`: create it first",
+                parent.display()
+            );
+        }
+        let temporary = tempfile::Builder::new()
+            .prefix(".trace-info.")
+            .suffix(".tmp")
+            .tempdir_in(parent)
+            .with_context(|| format!("{name}: cannot create the folder"))?;
+        Ok(Self {
+            temporary,
+            target: target.to_owned(),
+        })
+    }
+
+    fn path(&self) -> &Path {
+        self.temporary.path()
+    }
+
+    fn commit(self) -> anyhow::Result<()> {
+        open_to_others(self.temporary.path())?;
+        fs::rename(self.temporary.path(), &self.target).with_context(|| {
+            format!("{}: cannot put the folder in place", self.target.display())
+        })?;
+        // It has moved away: nothing is left to remove.
+        let _ = self.temporary.keep();
+        Ok(())
+    }
+}
+
+/// Temporary folders are private; the result has the mode that a new folder has.
+#[cfg(unix)]
+fn open_to_others(folder: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let probe = folder.join(".mode");
+    fs::create_dir(&probe)?;
+    let mode = fs::metadata(&probe)?.permissions().mode();
+    fs::remove_dir(&probe)?;
+    fs::set_permissions(folder, fs::Permissions::from_mode(mode))?;
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn open_to_others(_: &Path) -> anyhow::Result<()> {
+    Ok(())
+}

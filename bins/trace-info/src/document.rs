@@ -1,0 +1,169 @@
+//! What an analysis says: tables for programs, lines and narrower tables for people.
+
+use std::io::Write;
+
+use byte_source::output::AtomicFile;
+use report::{
+    CsvOptions, CsvWriter, JsonDocument, ParquetWriter, SchemaVersion, Table, TextOptions,
+    TextWriter,
+};
+use shell::Output;
+
+use crate::args::{ReportArgs, ReportFormat};
+use crate::render::wrapped;
+
+/// Where a document goes. Opened before the work of reading, so that a wrong path is known at once.
+pub(crate) enum Destination {
+    Stream(Output, ReportFormat),
+    Parquet(AtomicFile),
+}
+
+impl Destination {
+    pub(crate) fn open(args: &ReportArgs) -> anyhow::Result<Self> {
+        let format = args.format.format();
+        if format != ReportFormat::Parquet {
+            return Ok(Self::Stream(args.output.open()?, format));
+        }
+        match &args.output.output {
+            Some(path) if path.as_os_str() != "-" => Ok(Self::Parquet(AtomicFile::create(path)?)),
+            _ => Err(shell::usage(
+                "--format parquet needs --output FILE: Parquet is not written to standard output",
+            )),
+        }
+    }
+}
+
+/// A piece of the text.
+pub(crate) enum Block {
+    /// A heading.
+    Heading(String),
+    /// A word on the left, text on the right.
+    Line(String, String),
+    /// A table and what it is called.
+    Table(String, Table),
+}
+
+/// What an analysis says.
+pub(crate) struct Document {
+    pub(crate) version: SchemaVersion,
+    /// For people.
+    pub(crate) text: Vec<Block>,
+    /// For programs. The first is the main one: CSV and Parquet are that table.
+    pub(crate) tables: Vec<Table>,
+    /// The table for CSV where it is not the main one, and what null is called in it.
+    pub(crate) csv: Option<(Table, &'static str)>,
+}
+
+impl Document {
+    pub(crate) fn new(version: SchemaVersion) -> Self {
+        Self {
+            version,
+            text: Vec::new(),
+            tables: Vec::new(),
+            csv: None,
+        }
+    }
+
+    pub(crate) fn heading(&mut self, text: &str) {
+        self.text.push(Block::Heading(text.to_owned()));
+    }
+
+    pub(crate) fn line(&mut self, label: &str, text: impl Into<String>) {
+        self.text.push(Block::Line(label.to_owned(), text.into()));
+    }
+
+    pub(crate) fn table(&mut self, title: &str, table: Table) {
+        self.text.push(Block::Table(title.to_owned(), table));
+    }
+
+    /// Writes all of it, in the format of the destination.
+    pub(crate) fn write(&self, to: Destination) -> anyhow::Result<()> {
+        match to {
+            Destination::Parquet(mut file) => {
+                if let Some(main) = self.tables.first() {
+                    main.write_to(&mut ParquetWriter::new(&mut file, self.version))?;
+                }
+                file.commit()?;
+            }
+            Destination::Stream(mut out, format) => {
+                match format {
+                    ReportFormat::Json => self.json(&mut out)?,
+                    ReportFormat::Csv => self.csv(&mut out)?,
+                    ReportFormat::Md => self.people(&mut out, true)?,
+                    ReportFormat::Text | ReportFormat::Parquet => self.people(&mut out, false)?,
+                }
+                out.finish()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let mut document = JsonDocument::new(out, self.version)?;
+        for table in &self.tables {
+            document.table(table.name(), table)?;
+        }
+        document.finish()?;
+        Ok(())
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let main = self.tables.first().map(|table| (table, ""));
+        let special = self.csv.as_ref().map(|(table, null)| (table, *null));
+        if let Some((table, null)) = special.or(main) {
+            let options = CsvOptions {
+                null: null.into(),
+                ..CsvOptions::default()
+            };
+            table.write_to(&mut CsvWriter::new(out, options))?;
+        }
+        Ok(())
+    }
+
+    fn people(&self, out: &mut dyn Write, markdown: bool) -> anyhow::Result<()> {
+        let labels = self.text.iter().filter_map(|block| match block {
+            Block::Line(label, _) => Some(label.chars().count()),
+            _ => None,
+        });
+        let label_width = labels.max().unwrap_or(0) + 2;
+        for (at, block) in self.text.iter().enumerate() {
+            match block {
+                Block::Heading(text) => {
+                    if at > 0 {
+                        writeln!(out)?;
+                    }
+                    let mark = if markdown { "# " } else { "" };
+                    writeln!(out, "{mark}{text}")?;
+                    if markdown {
+                        writeln!(out)?;
+                    }
+                }
+                Block::Line(label, text) if markdown => writeln!(out, "- {label}: {text}")?,
+                Block::Line(label, text) => {
+                    let room = 78_usize.saturating_sub(label_width).max(20);
+                    for (i, part) in wrapped(text, room).iter().enumerate() {
+                        let label = if i == 0 { label } else { "" };
+                        writeln!(out, "  {label:<label_width$}{part}")?;
+                    }
+                }
+                Block::Table(title, table) => {
+                    if at > 0 {
+                        writeln!(out)?;
+                    }
+                    match (markdown, title.as_str()) {
+                        (_, "") => {}
+                        (true, title) => writeln!(out, "## {title}\n")?,
+                        (false, title) => writeln!(out, "{title}")?,
+                    }
+                    let options = TextOptions {
+                        width: (!markdown).then(shell::terminal::width),
+                        markdown,
+                        ..TextOptions::default()
+                    };
+                    table.write_to(&mut TextWriter::new(&mut *out, options))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

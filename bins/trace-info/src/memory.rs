@@ -1,0 +1,64 @@
+//! `trace-info memory`.
+
+use clap::Args;
+use gpu_time::{MEMORY_KEYS, Memory, memory, tables};
+use shell::Outcome;
+
+use crate::args::ReportArgs;
+use crate::document::{Destination, Document};
+
+pub(crate) const HELP: &str = "\
+From PyTorch's allocation events (profile_memory=True) and counters of memory.
+
+Example:
+  trace-info memory t.json.gz
+  trace-info memory t.json.gz --series 500 --json";
+
+#[derive(Debug, Args)]
+pub(crate) struct MemoryArgs {
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+    /// Also the course of each line in N stretches of time
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) series: u32,
+}
+
+pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
+    let report = &args.report;
+    let to = Destination::open(report)?;
+    let each = trace_input::read_each(
+        &report.files,
+        &report.input,
+        report.verbosity,
+        |options| trace_input::only_args(options, MEMORY_KEYS),
+        |input| {
+            let trace = trace_input::short_name(&input.name).to_owned();
+            Ok((trace, memory(&input.trace, args.series)))
+        },
+    )?;
+    let answers: &[(String, Memory)] = &each.results;
+    let all = || {
+        answers
+            .iter()
+            .map(|(trace, result)| (trace.as_str(), result))
+    };
+    let mut document = Document::new(tables::SCHEMA_VERSION);
+    document.tables = vec![tables::memory(all())?];
+    if args.series > 0 {
+        document.tables.push(tables::memory_series(all(), false)?);
+    }
+    for (trace, result) in answers {
+        document.heading(trace);
+        if result.rows.is_empty() {
+            document.line("memory", "not recorded: use profile_memory=True");
+            continue;
+        }
+        document.table("", tables::memory_narrow(result)?);
+        if args.series > 0 {
+            let one = [(trace.as_str(), result)];
+            document.table("over time", tables::memory_series(one, true)?);
+        }
+    }
+    document.write(to)?;
+    each.failed.map_or(Ok(Outcome::Fine), Err)
+}

@@ -1,0 +1,347 @@
+//! The summary as text.
+
+use std::io::{self, Write};
+
+use report::human;
+use report::{Cell, Column, RowSink, TextOptions, TextWriter, Unit};
+use trace_tables::Summary;
+use trace_tables::summary::{Finding, IssueCount, PlaceFacts};
+
+/// Rows shown of each list unless all are wanted.
+const SHOWN: usize = 12;
+/// Width of the labels on the left.
+const LABEL: usize = 11;
+
+/// Writes one summary; all rows of its lists with `all`.
+pub(crate) fn summary(s: &Summary, all: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    facts(s, out)?;
+    verdict(s, out)?;
+    let shown = if all { usize::MAX } else { SHOWN };
+    let count = |n: u64| Cell::UInt(n);
+    // Many files name every device of the machine.
+    let busy: Vec<_> = s
+        .processes
+        .iter()
+        .filter(|p| all || p.slices + p.counter_samples > 0)
+        .collect();
+    list(
+        out,
+        "what the slices are",
+        &[Column::text("activity"), number("slices")],
+        s.activities
+            .iter()
+            .map(|a| vec![a.name.as_deref().into(), count(a.count)]),
+        shown,
+    )?;
+    list(
+        out,
+        "categories",
+        &[Column::text("category"), number("slices")],
+        s.categories
+            .iter()
+            .map(|c| vec![c.name.as_deref().into(), count(c.count)]),
+        shown,
+    )?;
+    list(
+        out,
+        "processes",
+        &[
+            Column::int("pid"),
+            Column::text("name"),
+            Column::text("labels"),
+            number("threads"),
+            number("slices"),
+        ],
+        busy.iter().map(|p| {
+            vec![
+                p.pid.into(),
+                p.name.as_deref().into(),
+                p.labels.as_deref().into(),
+                count(p.threads),
+                count(p.slices),
+            ]
+        }),
+        shown,
+    )?;
+    list(
+        out,
+        "threads and streams",
+        &[
+            Column::int("pid"),
+            Column::int("tid"),
+            Column::text("name"),
+            number("slices"),
+        ],
+        s.threads.iter().map(|t| {
+            vec![
+                t.pid.into(),
+                t.tid.into(),
+                t.name.as_deref().into(),
+                count(t.slices),
+            ]
+        }),
+        shown,
+    )?;
+    list(
+        out,
+        "kinds of tracks",
+        &[Column::text("kind"), number("tracks"), number("rows")],
+        s.track_kinds
+            .iter()
+            .map(|k| vec![k.kind.into(), count(k.tracks), count(k.rows)]),
+        shown,
+    )?;
+    list(
+        out,
+        "records of the file",
+        &[Column::text("kind"), number("records")],
+        s.file
+            .records
+            .iter()
+            .map(|r| vec![r.name.as_deref().into(), count(r.count)]),
+        shown,
+    )?;
+    issues(&s.issues, out)?;
+    Ok(())
+}
+
+fn number(name: &'static str) -> Column {
+    Column::uint(name).unit(Unit::Count)
+}
+
+fn line(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
+    let room = 80 - LABEL - 2;
+    for (at, part) in wrapped(text, room).iter().enumerate() {
+        let label = if at == 0 { label } else { "" };
+        writeln!(out, "  {label:<LABEL$}{part}")?;
+    }
+    Ok(())
+}
+
+/// Breaks at blanks; a longer word stays whole.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.len() - 1;
+        let line = &mut lines[last];
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "four digits are shown of spans and sizes"
+)]
+fn facts(s: &Summary, out: &mut dyn Write) -> io::Result<()> {
+    let ns = |ns: i64| human::duration(ns as f64);
+    let file = &s.file;
+    writeln!(out, "{}", file.name)?;
+    let size = human::bytes(file.uncompressed_bytes as f64);
+    line(
+        out,
+        "format",
+        &format!("{}, {size} uncompressed", file.format),
+    )?;
+    line(
+        out,
+        "span",
+        &format!(
+            "{} from {} ns, clock {}",
+            ns(file.span_ns),
+            file.start_ns,
+            file.clock
+        ),
+    )?;
+    if file.base_time_ns != 0 {
+        line(
+            out,
+            "base time",
+            &format!("{} ns since 1970", file.base_time_ns),
+        )?;
+    }
+    if file.rank.is_some() || file.world_size.is_some() {
+        let known = |n: Option<u32>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
+        let backend = file.backend.as_deref().unwrap_or("unknown backend");
+        line(
+            out,
+            "job",
+            &format!(
+                "rank {} of {}, {backend}, {}",
+                known(file.rank),
+                known(file.world_size),
+                many(file.groups.len() as u64, "process group")
+            ),
+        )?;
+    }
+    let producer: Vec<String> = file
+        .producer
+        .iter()
+        .filter(|entry| entry.key.contains("version") || entry.key == "schemaVersion")
+        .map(|entry| format!("{} {}", entry.key, entry.text))
+        .collect();
+    if !producer.is_empty() {
+        line(out, "producer", &producer.join(", "))?;
+    }
+    let settings: Vec<&str> = file
+        .producer
+        .iter()
+        .filter(|entry| is_setting(&entry.key) && ["1", "true"].contains(&entry.text.as_str()))
+        .map(|entry| entry.key.as_str())
+        .collect();
+    if !settings.is_empty() {
+        line(out, "settings", &settings.join(", "))?;
+    }
+    let n = human::count;
+    line(
+        out,
+        "rows",
+        &format!(
+            "{} ({}, {}, {} deep), {}, {}, {}",
+            many(s.rows.slices, "slice"),
+            many(s.rows.instants, "instant"),
+            many(s.rows.names, "name"),
+            s.rows.deepest,
+            many(s.rows.flows, "flow"),
+            many(s.rows.counter_samples, "counter sample"),
+            many(s.rows.tracks, "track")
+        ),
+    )?;
+    let k = &s.kernels;
+    if k.kernels > 0 {
+        line(
+            out,
+            "kernels",
+            &format!(
+                "{}; launch known by flow for {}, by correlation for {} ({} in {}), unknown for {}",
+                n(k.kernels),
+                n(k.by_flow),
+                n(k.by_correlation),
+                n(k.under_graph_launch),
+                many(k.graph_launches, "graph launch"),
+                n(k.unlinked)
+            ),
+        )?;
+    }
+    for edge in &s.edges {
+        line(
+            out,
+            edge.side,
+            &format!(
+                "begins {} after the start, ends {} before the end",
+                ns(edge.gap_begin_ns),
+                ns(edge.gap_end_ns)
+            ),
+        )?;
+    }
+    Ok(())
+}
+
+/// What the profiler was told to record.
+fn is_setting(key: &str) -> bool {
+    key.starts_with("with_") || ["record_shapes", "profile_memory"].contains(&key)
+}
+
+/// `1 slice`, `2 slices`.
+fn many(count: u64, what: &str) -> String {
+    let plural = match (count, what.ends_with("ch")) {
+        (1, _) => "",
+        (_, true) => "es",
+        _ => "s",
+    };
+    format!("{} {what}{plural}", human::count(count))
+}
+
+fn verdict(s: &Summary, out: &mut dyn Write) -> io::Result<()> {
+    let word = if s.healthy { "healthy" } else { "NOT HEALTHY" };
+    line(out, "verdict", word)?;
+    let finding = |f: &Finding| format!("{}: {} ({})", f.code, f.text, human::count(f.count));
+    for reason in &s.reasons {
+        line(out, "", &finding(reason))?;
+    }
+    for (at, remark) in s.remarks.iter().enumerate() {
+        line(out, if at == 0 { "note" } else { "" }, &finding(remark))?;
+    }
+    Ok(())
+}
+
+fn list<'s>(
+    out: &mut dyn Write,
+    title: &str,
+    columns: &[Column],
+    rows: impl ExactSizeIterator<Item = Vec<Cell<'s>>>,
+    shown: usize,
+) -> anyhow::Result<()> {
+    let total = rows.len();
+    if total == 0 {
+        return Ok(());
+    }
+    let hidden = total.saturating_sub(shown);
+    let more = match hidden {
+        0 => String::new(),
+        n => format!(" (first {shown}, {n} more with -v)"),
+    };
+    writeln!(out, "\n{title}{more}")?;
+    let options = TextOptions {
+        width: Some(shell::terminal::width()),
+        ..TextOptions::default()
+    };
+    let mut sink = TextWriter::new(out, options);
+    sink.begin(columns)?;
+    for row in rows.take(shown) {
+        sink.row(&row)?;
+    }
+    sink.finish()?;
+    Ok(())
+}
+
+fn issues(issues: &[IssueCount], out: &mut dyn Write) -> io::Result<()> {
+    if issues.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nissues")?;
+    for issue in issues {
+        let detail = issue
+            .detail
+            .as_ref()
+            .map(|d| format!(" ({d})"))
+            .unwrap_or_default();
+        let head = format!(
+            "{} × {} [{}]: {}{detail}{}",
+            human::count(issue.count),
+            issue.name,
+            issue.severity,
+            issue.text,
+            places(&issue.places)
+        );
+        for (at, part) in wrapped(&head, 74).iter().enumerate() {
+            writeln!(out, "{}{part}", if at == 0 { "  " } else { "      " })?;
+        }
+    }
+    Ok(())
+}
+
+/// The first three places.
+fn places(places: &[PlaceFacts]) -> String {
+    let shown: Vec<String> = places
+        .iter()
+        .take(3)
+        .map(|place| match place {
+            PlaceFacts::Byte(n) => format!("byte {n}"),
+            PlaceFacts::Row(n) => format!("row {n}"),
+            PlaceFacts::AtNs(n) => format!("ts {n}"),
+            _ => "elsewhere".to_owned(),
+        })
+        .collect();
+    match shown.is_empty() {
+        true => String::new(),
+        false => format!("; at {}", shown.join(", ")),
+    }
+}

@@ -1,0 +1,267 @@
+//! The analyses as their users meet them: formats, several inputs, usage.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+const TRACE: &str = r#"{"traceEvents":[
+{"ph":"X","ts":0,"dur":100,"name":"ProfilerStep#1","cat":"user_annotation","pid":10,"tid":11},
+{"ph":"X","ts":1,"dur":30,"name":"aten::mm","cat":"cpu_op","pid":10,"tid":11},
+{"ph":"X","ts":2,"dur":5,"name":"cudaLaunchKernel","cat":"cuda_runtime","pid":10,"tid":11,"args":{"correlation":7}},
+{"ph":"X","ts":10.25,"dur":30,"name":"gemm, \"tall\"","cat":"kernel","pid":0,"tid":7,"args":{"device":0,"stream":7,"correlation":7}},
+{"ph":"X","ts":35.25,"dur":20,"name":"ncclDevKernel_AllReduce","cat":"kernel","pid":0,"tid":8,"args":{"device":0,"stream":8,"correlation":8}},
+{"ph":"X","ts":70,"dur":1.5,"name":"Memcpy DtoH","cat":"gpu_memcpy","pid":0,"tid":7,"args":{"device":0,"stream":7,"correlation":9}},
+{"ph":"i","s":"t","ts":50,"name":"[memory]","cat":"cpu_instant_event","pid":10,"tid":11,"args":{"Total Reserved":512,"Total Allocated":100,"Bytes":100,"Device Id":0,"Device Type":1}},
+{"ph":"C","ts":50,"name":"power","pid":10,"args":{"used":1.5}}
+]}"#;
+
+const HEADER: &str = "trace,events_total,gpu_events,kernels,memcpy,memset,comm_kernels,span_us,\
+busy_us,idle_us,comp_us,comm_us,memcpy_us,exposed_comm_us,exposed_memcpy_us,comm_comp_overlap_pct,\
+hta_compute_us,hta_noncompute_us,gaps_ge_10us,subus_gpu_events\n";
+const ROW: &str = "8,3,2,1,0,1,61.250,46.500,14.750,30.000,20.000,1.500,15.000,1.500,25.0000,\
+30.000,16.500,1,0\n";
+
+fn tool() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_trace-info"))
+}
+
+/// Exit code, standard output, standard error.
+fn outcome<S: AsRef<std::ffi::OsStr>>(words: impl IntoIterator<Item = S>) -> (i32, String, String) {
+    let output = tool().args(words).output().unwrap();
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn written(folder: &Path, name: &str, text: &str) -> String {
+    let path: PathBuf = folder.join(name);
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+const COMMANDS: [&str; 5] = ["gpu", "kernels", "idle", "launch", "memory"];
+
+#[test]
+fn the_account_as_csv() {
+    let folder = folder();
+    let trace = written(folder.path(), "t.json", TRACE);
+    let (code, text, errors) = outcome(["gpu", &trace, "--format", "csv"]);
+    assert_eq!((code, errors.as_str()), (0, ""));
+    assert_eq!(text, format!("{HEADER}t,{ROW}"));
+}
+
+#[test]
+fn rows_are_in_the_order_of_the_arguments_whatever_the_threads() {
+    let folder = folder();
+    let names = ["b.json", "a.json", "empty.json", "c.pt.trace.json"];
+    let mut paths: Vec<String> = Vec::new();
+    for name in names {
+        let text = if name == "empty.json" { "[]" } else { TRACE };
+        paths.push(written(folder.path(), name, text));
+    }
+    for threads in ["1", "2", "7"] {
+        let mut words = vec!["gpu", "--format", "csv", "--threads", threads];
+        words.extend(paths.iter().map(String::as_str));
+        let (code, text, _) = outcome(words);
+        assert_eq!(code, 0);
+        let nothing = "empty,0,0,0,0,0,0,0.000,0.000,0.000,0.000,0.000,0.000,0.000,0.000,nan,\
+0.000,0.000,0,0\n";
+        let want = format!("{HEADER}b,{ROW}a,{ROW}{nothing}c.pt.trace,{ROW}");
+        assert_eq!(text, want);
+    }
+}
+
+#[test]
+fn standard_input_is_a_trace() {
+    let mut child = tool()
+        .args(["gpu", "-", "--format", "csv"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(TRACE.as_bytes())
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.ends_with(ROW), "{text}");
+}
+
+#[test]
+fn a_trace_converted_to_perfetto_has_the_same_account() {
+    let folder = folder();
+    let trace = written(folder.path(), "t.json", TRACE);
+    let other = folder.path().join("t.pftrace");
+    let other = other.to_str().unwrap();
+    assert_eq!(
+        outcome(["convert", &trace, "--to", "perfetto", "-o", other]).0,
+        0
+    );
+    let (code, text, _) = outcome(["gpu", other, "--format", "csv"]);
+    assert_eq!(code, 0);
+    // All but the number of events: the format counts other things.
+    let after = |row: &str| row.split_once(',').unwrap().1.to_owned();
+    let row = text.lines().nth(1).unwrap();
+    assert_eq!(after(&after(row)), after(ROW.trim_end()));
+}
+
+#[test]
+fn every_command_writes_every_format() {
+    let folder = folder();
+    let trace = written(folder.path(), "t.json", TRACE);
+    for command in COMMANDS {
+        let (code, text, errors) = outcome([command, &trace]);
+        assert_eq!((code, errors.as_str()), (0, ""), "{command}");
+        assert!(text.starts_with("t\n"), "{command}: {text}");
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{command}: {line}");
+        }
+        let (code, text, _) = outcome([command, &trace, "--format", "md"]);
+        assert_eq!(code, 0);
+        assert!(
+            text.starts_with("# t\n") && text.contains("| -"),
+            "{command}: {text}"
+        );
+
+        let (code, text, _) = outcome([command, &trace, "--json"]);
+        assert_eq!(code, 0);
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(document["schema_version"], "1.0");
+        let main = document.as_object().unwrap().values().nth(1).unwrap();
+        let rows = main["rows"].as_array().unwrap();
+        assert!(
+            !rows.is_empty() && rows.iter().all(|r| r["trace"] == "t"),
+            "{command}"
+        );
+
+        let file = folder.path().join(format!("{command}.parquet"));
+        let path = file.to_str().unwrap();
+        let (code, text, _) = outcome([command, &trace, "--format", "parquet", "-o", path]);
+        assert_eq!((code, text.as_str()), (0, ""), "{command}");
+        let reader =
+            ParquetRecordBatchReaderBuilder::try_new(fs::File::open(&file).unwrap()).unwrap();
+        let count: usize = reader.build().unwrap().map(|b| b.unwrap().num_rows()).sum();
+        assert_eq!(count, rows.len(), "{command}");
+
+        let (code, text, _) = outcome([command, &trace, "--format", "csv"]);
+        assert_eq!(
+            (code, text.lines().count()),
+            (0, rows.len() + 1),
+            "{command}"
+        );
+        let (code, _, errors) = outcome([command, &trace, "--format", "parquet"]);
+        assert_eq!(code, 2, "{errors}");
+    }
+}
+
+#[test]
+fn one_bad_file_among_many_does_not_hide_the_others() {
+    let folder = folder();
+    let good = written(folder.path(), "good.json", TRACE);
+    let bad = written(folder.path(), "bad.json", "what?");
+    let (code, text, errors) = outcome(["gpu", &bad, &good, "--format", "csv"]);
+    assert_eq!((code, text), (1, format!("{HEADER}good,{ROW}")));
+    assert!(errors.contains("bad.json"), "{errors}");
+}
+
+#[test]
+fn parts_windows_and_rules() {
+    let folder = folder();
+    let trace = written(folder.path(), "t.json", TRACE);
+    let rows = |words: &[&str]| -> Vec<serde_json::Value> {
+        let mut all = vec!["gpu", &trace, "--json"];
+        all.extend(words);
+        let (code, text, errors) = outcome(all);
+        assert_eq!(code, 0, "{errors}");
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        document["gpu"]["rows"].as_array().unwrap().clone()
+    };
+    let streams = rows(&["--per-stream"]);
+    let busy: Vec<_> = streams
+        .iter()
+        .map(|r| (&r["stream"], &r["busy_ns"]))
+        .collect();
+    assert_eq!(
+        format!("{busy:?}"),
+        "[(Number(7), Number(31500)), (Number(8), Number(20000))]"
+    );
+    let steps = rows(&["--per-step"]);
+    assert_eq!(steps[0]["step"], "ProfilerStep#1");
+    assert_eq!(steps[0]["busy_ns"], 30_000);
+    assert_eq!(steps[1]["step"], "(no step)");
+    let window = rows(&["--window", "+5us..+35us"]);
+    assert_eq!(
+        (&window[0]["span_ns"], &window[0]["busy_ns"]),
+        (&30_000.into(), &30_000.into())
+    );
+    assert_eq!(window[0]["exposed_comm_ns"], 5_000);
+    let of_slice = rows(&["--window-of", "aten::*"]);
+    assert_eq!(of_slice[0]["span_ns"], 30_000);
+    assert_eq!(of_slice[0]["busy_ns"], 20_750);
+    let linked = rows(&["--linked-only", "--rules", "tracelens"]);
+    assert_eq!(linked[0]["gpu_events"], 1);
+    assert_eq!(linked[0]["rules"], "tracelens");
+    assert_eq!(rows(&["--rules", "hta"])[0]["gpu_events"], 3);
+
+    for (words, part) in [
+        (vec!["--hta-rounding"], "--rules hta"),
+        (vec!["--window", "5"], "A..B"),
+        (vec!["--linked-only", "--rules", "hta"], "does not go with"),
+    ] {
+        let mut all = vec!["gpu", &trace];
+        all.extend(words);
+        let (code, _, errors) = outcome(all);
+        assert_eq!(code, 2, "{errors}");
+        assert!(errors.contains(part), "{errors}");
+    }
+    let (code, _, errors) = outcome(["gpu", &trace, "--window-of", "nothing"]);
+    assert!(code == 1 && errors.contains("there are 0"), "{errors}");
+}
+
+#[test]
+fn groups_of_kernels() {
+    let folder = folder();
+    let trace = written(folder.path(), "t.json", TRACE);
+    let csv = |by: &str| {
+        let (code, text, errors) = outcome(["kernels", &trace, "--by", by, "--format", "csv"]);
+        assert_eq!(code, 0, "{errors}");
+        text
+    };
+    assert!(
+        csv("name").contains("t,\"gemm, \"\"tall\"\"\",kernel,gemm,1,30000,30000,30000,30000,,")
+    );
+    assert!(csv("class").contains("t,collective,,collective,1,20000"));
+    assert!(csv("operator").contains("t,aten::mm,,,1,30000"));
+    assert!(csv("module").contains("(launch not in the trace),,,2,21500"));
+    assert!(csv("stream").contains("t,device 0 stream 7,,,2,31500"));
+    let (_, text, _) = outcome([
+        "kernels", &trace, "--top", "1", "--sort", "count", "--format", "csv",
+    ]);
+    assert_eq!(text.lines().count(), 2);
+}
+
+#[test]
+fn help_fits_the_terminal_and_has_an_example() {
+    for command in COMMANDS {
+        let (code, text, _) = outcome([command, "--help"]);
+        assert_eq!(code, 0);
+        assert!(text.contains("Example:"), "{command}");
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{command}: {line}");
+        }
+    }
+}

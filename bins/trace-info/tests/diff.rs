@@ -1,0 +1,136 @@
+//! `trace-info diff` on the two ranks of the demo, which run the same model.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn demo(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../testdata/demo")
+        .join(name)
+}
+
+fn run(words: &[&str], files: &[PathBuf]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_trace-info"))
+        .args(words)
+        .args(files)
+        .output()
+        .unwrap();
+    (
+        output.status.code(),
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+fn both() -> [PathBuf; 2] {
+    [demo("demo-rank0.json.gz"), demo("demo-rank1.json.gz")]
+}
+
+fn said(words: &[&str]) -> String {
+    let (code, out, err) = run(words, &both());
+    assert_eq!(code, Some(0), "{err}");
+    out
+}
+
+fn json(words: &[&str], files: &[PathBuf]) -> Value {
+    let (code, out, err) = run(words, files);
+    assert_eq!(code, Some(0), "{err}");
+    serde_json::from_str(&out).unwrap()
+}
+
+#[test]
+fn each_side_adds_up_to_the_kernels_of_its_trace() {
+    let diff = json(&["diff", "--json"], &both());
+    let rows = diff["kernels"]["rows"].as_array().unwrap();
+    for (side, column) in ["a_ns", "b_ns"].into_iter().enumerate() {
+        let ours: i64 = rows.iter().map(|r| r[column].as_i64().unwrap()).sum();
+        let kernels = json(&["kernels", "--json"], &both()[side..=side]);
+        let theirs = kernels["kernels"]["rows"].as_array().unwrap();
+        let sum = theirs.iter().map(|r| r["sum_ns"].as_i64().unwrap());
+        assert_eq!(ours, sum.sum::<i64>());
+        assert_eq!(
+            diff["totals"]["rows"][side]["total_ns"].as_i64(),
+            Some(ours)
+        );
+        let operators = diff["operators"]["rows"].as_array().unwrap();
+        let by_operator = operators.iter().map(|r| r[column].as_i64().unwrap());
+        assert_eq!(by_operator.sum::<i64>(), ours);
+    }
+}
+
+/// One attention kernel of rank 1 was made 850 us longer; the other 53 vary by a few percent.
+#[test]
+fn the_slow_kernel_is_found_at_its_place() {
+    let diff = json(&["diff", "--json"], &both());
+    let rows = diff["kernels"]["rows"].as_array().unwrap();
+    let attention = rows
+        .iter()
+        .filter(|r| r["class"] == "attention" && r["status"] == "matched")
+        .max_by_key(|r| r["diff_ns"].as_i64().unwrap())
+        .unwrap();
+    let excess = attention["diff_ns"].as_i64().unwrap();
+    assert!((excess - 850_000).abs() < 60_000, "{attention}");
+    assert_eq!(attention["evidence"], "structure");
+    assert_eq!(attention["count_a"], attention["count_b"]);
+}
+
+#[test]
+fn a_trace_does_not_differ_from_itself() {
+    let file = demo("demo-rank0.json.gz");
+    let diff = json(&["diff", "--json"], &[file.clone(), file]);
+    for table in ["kernels", "operators"] {
+        for row in diff[table]["rows"].as_array().unwrap() {
+            assert_eq!(
+                (&row["status"], row["diff_ns"].as_i64()),
+                (&"matched".into(), Some(0)),
+                "{row}"
+            );
+        }
+    }
+    assert_eq!(diff["totals"]["rows"][0]["unmatched_ns"], 0);
+}
+
+#[test]
+fn formats_rules_and_wrong_use() {
+    let text = said(&["diff"]);
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    assert!(
+        text.contains("operators, largest difference first"),
+        "{text}"
+    );
+    assert_eq!(
+        said(&["diff", "--threads", "1"]),
+        said(&["diff", "--threads", "3"])
+    );
+    let csv = said(&[
+        "diff",
+        "--format",
+        "csv",
+        "--table",
+        "operators",
+        "--top",
+        "3",
+    ]);
+    assert!(csv.starts_with("module,operator,status,"), "{csv}");
+    assert_eq!(csv.lines().count(), 4);
+    let hta = said(&["diff", "--rules", "hta", "--format", "csv"]);
+    assert!(
+        hta.starts_with("name,control_counts,control_total_duration,"),
+        "{hta}"
+    );
+    let lens = said(&["diff", "--rules", "tracelens", "--format", "csv"]);
+    assert!(
+        lens.starts_with("name,cpu_op_name,source,Input Dims,"),
+        "{lens}"
+    );
+    let (code, _, err) = run(&["diff"], &both()[..1]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("exactly two traces"), "{err}");
+}

@@ -1,0 +1,25 @@
+//! From the paths of a command line to traces, the same way in every tool.
+//!
+//! * [`expand`] makes files of folders and patterns;
+//! * [`read()`] opens one, whatever its format, shows progress and says on standard error what was
+//!   wrong with it;
+//! * [`read_each`] reads several, some at once, with bounded memory;
+//! * [`ranks`] tells which rank of the job recorded which trace.
+//!
+//! It decides nothing about what is done with a trace, and prints no results.
+//!
+//! ```
+//! use std::path::Path;
+//! use trace_input::{is_trace, rank_in_name};
+//!
+//! assert!(is_trace(Path::new("run/rank3.json.xz")));
+//! assert_eq!(rank_in_name("run/rank3.json.xz").map(|rank| rank.0), Some(3));
+//! ```
+
+mod files;
+mod rank;
+mod read;
+
+pub use files::{expand, is_trace, short_name};
+pub use rank::{rank_in_name, ranks};
+pub use read::{NamedTrace, ReadEach, only_args, read, read_each};

@@ -1,0 +1,192 @@
+//! From a file to a trace.
+
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::Context as _;
+use byte_source::{Progress, Source};
+use perfetto_reader::{ArgPolicy, ReadOptions};
+use shell::{InputArgs, ProgressLine, Stage, VerbosityArgs};
+use trace_model::{IssueKind, Severity, Trace};
+
+/// A trace and what its file is called.
+#[derive(Debug)]
+pub struct NamedTrace {
+    /// The path as given, with the member of an archive after `!`.
+    pub name: String,
+    /// What it holds.
+    pub trace: Trace,
+}
+
+/// Reads a trace of any format, with progress on the terminal, and says on standard error what
+/// was wrong with it. `choose` sets what the tool wants of the file.
+///
+/// # Errors
+///
+/// What [`perfetto_reader::read`] refuses; the errors name the file.
+pub fn read(
+    path: &Path,
+    input: &InputArgs,
+    verbosity: VerbosityArgs,
+    choose: impl FnOnce(&mut ReadOptions),
+) -> anyhow::Result<NamedTrace> {
+    let line = ProgressLine::start("reading", verbosity);
+    let read = read_quietly(path, input, verbosity, line.counter(), choose)?;
+    drop(line);
+    for warning in warnings(&read) {
+        verbosity.note(warning);
+    }
+    Ok(read)
+}
+
+/// Reads a trace and says nothing but, with `-v`, how long it took.
+fn read_quietly(
+    path: &Path,
+    input: &InputArgs,
+    verbosity: VerbosityArgs,
+    counter: Arc<Progress>,
+    choose: impl FnOnce(&mut ReadOptions),
+) -> anyhow::Result<NamedTrace> {
+    let mut source = Source::open(path, &input.open_options(Some(counter)))?;
+    let name = source.name().to_owned();
+    // Databases are read page by page, from their own place or from a copy of what was compressed.
+    if byte_source::magic::looks_like_sqlite(source.head(16)?) {
+        drop(source);
+        let trace = Stage::time("read", verbosity, || database(path))?;
+        return Ok(NamedTrace { name, trace });
+    }
+    let mut options = ReadOptions::default();
+    options.threads = input.threads().get();
+    options.strict = input.strict;
+    choose(&mut options);
+    let read = Stage::time("read", verbosity, || {
+        perfetto_reader::read(source, &options)
+    });
+    let trace = read.map_err(|error| {
+        let names_the_file = error.to_string().starts_with(&name);
+        let error = anyhow::Error::new(error);
+        if names_the_file {
+            error
+        } else {
+            error.context(name.clone())
+        }
+    })?;
+    Ok(NamedTrace { name, trace })
+}
+
+/// Reads a rocPD database.
+fn database(path: &Path) -> anyhow::Result<Trace> {
+    let set = rocpd_db::RocpdSet::open(&[path], &rocpd_db::OpenOptions::default())?;
+    Ok(rocpd_db::load(&set, &rocpd_db::Filter::default())?)
+}
+
+/// One line for each kind of thing that was wrong.
+fn warnings(read: &NamedTrace) -> Vec<String> {
+    let mut lines = Vec::new();
+    for issue in read.trace.diagnostics().issues() {
+        // Overlapping slices are all there, on tracks of their own.
+        if issue.kind.severity() == Severity::Info || issue.kind == IssueKind::Overlap {
+            continue;
+        }
+        let first = issue.places.first();
+        let place = first.map_or_else(String::new, |place| format!(", first at {place}"));
+        lines.push(format!(
+            "warning: {}: {} ({} times{place})",
+            read.name,
+            issue.kind.explanation(),
+            issue.count
+        ));
+    }
+    lines
+}
+
+/// What [`read_each`] made of the traces that could be read, in the order of the paths.
+#[derive(Debug)]
+pub struct ReadEach<T> {
+    /// One for each trace.
+    pub results: Vec<T>,
+    /// The error to end with once the results are written, if a trace could not be read.
+    pub failed: Option<anyhow::Error>,
+}
+
+/// Reads several traces, some at once, and reduces each to what `analyse` makes of it. The results
+/// do not depend on the number of threads, and no more traces are in memory at a time than there
+/// are threads. A trace that fails does not stop the others: it is said on standard error.
+///
+/// # Errors
+///
+/// Those of the only trace.
+pub fn read_each<T: Send>(
+    paths: &[PathBuf],
+    input: &InputArgs,
+    verbosity: VerbosityArgs,
+    choose: impl Fn(&mut ReadOptions) + Sync,
+    analyse: impl Fn(&NamedTrace) -> anyhow::Result<T> + Sync,
+) -> anyhow::Result<ReadEach<T>> {
+    let line = ProgressLine::start("reading", verbosity);
+    let threads = input.threads().get();
+    let workers = threads.min(paths.len()).max(1);
+    let one = |path: &PathBuf| -> anyhow::Result<(T, Vec<String>)> {
+        let read = read_quietly(path, input, verbosity, line.counter(), |options| {
+            options.threads = threads.div_ceil(workers);
+            choose(options);
+        })?;
+        let _stage = Stage::start("analyse", verbosity);
+        let result = analyse(&read).with_context(|| read.name.clone())?;
+        Ok((result, warnings(&read)))
+    };
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(path) = paths.get(at) else {
+                return done;
+            };
+            done.push((at, one(path)));
+        }
+    };
+    let mut all = if workers == 1 {
+        work()
+    } else {
+        thread::scope(|scope| {
+            let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+            let join = |handle: thread::ScopedJoinHandle<'_, Vec<_>>| {
+                handle.join().unwrap_or_else(|panic| resume_unwind(panic))
+            };
+            handles.into_iter().flat_map(join).collect()
+        })
+    };
+    drop(line);
+    all.sort_by_key(|(at, _)| *at);
+    let mut each = ReadEach {
+        results: Vec::with_capacity(all.len()),
+        failed: None,
+    };
+    for (at, result) in all {
+        match result {
+            Ok((result, warnings)) => {
+                warnings.iter().for_each(|line| verbosity.note(line));
+                each.results.push(result);
+            }
+            Err(error) if paths.len() == 1 => return Err(error),
+            Err(error) => {
+                shell::terminal::say(&format!("error: {error:#}"));
+                let path = paths.get(at).map(|path| path.display().to_string());
+                each.failed = Some(anyhow::anyhow!(
+                    "not all traces could be read, the last one was {}",
+                    path.unwrap_or_default()
+                ));
+            }
+        }
+    }
+    Ok(each)
+}
+
+/// Keeps the arguments of these keys only.
+pub fn only_args(options: &mut ReadOptions, keys: &[&str]) {
+    options.args = ArgPolicy::Only(keys.iter().map(|key| (*key).to_owned()).collect());
+}

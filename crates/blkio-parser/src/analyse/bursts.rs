@@ -1,0 +1,152 @@
+//! Times between issues, bursts and idleness.
+
+use super::Analyser;
+use super::distribution::Distribution;
+use crate::event::{Event, EventKind};
+
+/// A maximal run of issues without a long gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Burst {
+    /// First issue.
+    pub start_ns: u64,
+    /// Last issue.
+    pub end_ns: u64,
+    /// Issues of any direction.
+    pub ios: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
+}
+
+/// Bursts that are kept.
+const KEPT: usize = 20;
+
+/// Arrivals of requests.
+#[derive(Debug, Clone)]
+pub struct Arrivals {
+    gap_ns: u64,
+    origin: Option<u64>,
+    previous: u64,
+    /// Times between successive issues of any direction.
+    pub gaps: Distribution,
+    /// Number of bursts.
+    pub bursts: u64,
+    /// The first twenty bursts.
+    pub first: Vec<Burst>,
+    open: Option<Burst>,
+    /// Time between bursts.
+    pub idle_ns: u64,
+    /// The longest time between bursts.
+    pub longest_idle_ns: u64,
+    fano: [Fano; 4],
+}
+
+/// Variance over mean of the counts in bins of one width.
+#[derive(Debug, Clone, Default)]
+struct Fano {
+    width_ns: u64,
+    bin: u64,
+    count: u64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Fano {
+    #[inline]
+    fn add(&mut self, since_ns: u64) {
+        let bin = since_ns / self.width_ns;
+        if bin != self.bin {
+            self.close();
+            self.bin = bin;
+        }
+        self.count += 1;
+    }
+
+    fn close(&mut self) {
+        let count = std::mem::take(&mut self.count) as f64;
+        self.sum += count;
+        self.squares += count * count;
+    }
+
+    fn factor(&self) -> Option<f64> {
+        let bins = (self.bin + 1) as f64;
+        let mean = self.sum / bins;
+        (mean > 0.0).then(|| (self.squares / bins - mean * mean) / mean)
+    }
+}
+
+impl Arrivals {
+    /// With bursts split where nothing is issued for this long.
+    #[must_use]
+    pub fn new(gap_ns: u64) -> Self {
+        Self {
+            gap_ns,
+            origin: None,
+            previous: 0,
+            gaps: Distribution::default(),
+            bursts: 0,
+            first: Vec::new(),
+            open: None,
+            idle_ns: 0,
+            longest_idle_ns: 0,
+            fano: [1_000_000, 10_000_000, 100_000_000, 1_000_000_000].map(|width_ns| Fano {
+                width_ns,
+                ..Fano::default()
+            }),
+        }
+    }
+
+    /// Width of bins and the Fano factor of the counts in them; 1 for a Poisson process.
+    pub fn fano(&self) -> impl Iterator<Item = (u64, Option<f64>)> {
+        self.fano.iter().map(|fano| (fano.width_ns, fano.factor()))
+    }
+
+    /// Closes what is open; call once after the last event.
+    pub fn finish(&mut self) {
+        self.close();
+        self.fano.iter_mut().for_each(Fano::close);
+    }
+
+    fn close(&mut self) {
+        if let Some(burst) = self.open.take() {
+            self.bursts += 1;
+            if self.first.len() < KEPT {
+                self.first.push(burst);
+            }
+        }
+    }
+}
+
+impl Analyser for Arrivals {
+    fn observe(&mut self, event: &Event) {
+        if event.kind != EventKind::Issue {
+            return;
+        }
+        let origin = match self.origin {
+            None => *self.origin.insert(event.t_ns),
+            Some(origin) => {
+                let gap = event.t_ns.saturating_sub(self.previous);
+                self.gaps.add(gap);
+                if gap >= self.gap_ns {
+                    self.close();
+                    self.idle_ns += gap;
+                    self.longest_idle_ns = self.longest_idle_ns.max(gap);
+                }
+                origin
+            }
+        };
+        self.previous = self.previous.max(event.t_ns);
+        let burst = self.open.get_or_insert(Burst {
+            start_ns: event.t_ns,
+            end_ns: event.t_ns,
+            ios: 0,
+            bytes: 0,
+        });
+        burst.end_ns = burst.end_ns.max(event.t_ns);
+        burst.ios += 1;
+        if event.direction.is_data() {
+            burst.bytes += u64::from(event.bytes);
+        }
+        let since = event.t_ns.saturating_sub(origin);
+        self.fano.iter_mut().for_each(|fano| fano.add(since));
+    }
+}

@@ -1,0 +1,30 @@
+//! The analyses: each sees every event once, in order, and holds results rather than events.
+
+pub mod access;
+pub mod bursts;
+mod depth;
+pub mod distribution;
+pub mod heat;
+pub mod pairing;
+pub mod phases;
+pub mod reuse;
+pub mod sequential;
+pub mod traffic;
+pub mod working_set;
+
+pub use depth::Depth;
+
+use crate::event::Event;
+
+/// What an analysis is to the pipeline.
+pub trait Analyser: Send {
+    /// Takes the next event. Events come in the order of (time, issue before completion, input).
+    fn observe(&mut self, event: &Event);
+
+    /// Takes several events.
+    fn observe_all(&mut self, events: &[Event]) {
+        for event in events {
+            self.observe(event);
+        }
+    }
+}

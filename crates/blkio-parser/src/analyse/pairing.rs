@@ -1,0 +1,343 @@
+//! Issue and completion of each request put together.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::Analyser;
+use super::depth::Depth;
+use super::distribution::Distribution;
+use crate::event::{Event, EventKind};
+use crate::rwbs::Direction;
+
+/// What to do when a request is issued while one of the same place and size is outstanding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// The new one replaces the old one, whose completion was evidently lost.
+    #[default]
+    Newest,
+    /// They queue. A lost completion then shifts every later latency of the place.
+    Fifo,
+}
+
+/// Sizes up to which latencies are kept apart, in KiB; the last class is everything larger.
+pub const SIZE_CLASSES_KIB: [u64; 9] = [4, 8, 16, 32, 64, 128, 256, 512, 1024];
+
+/// How pairs were found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Matching {
+    /// Issues with their completion.
+    pub pairs: u64,
+    /// Completions that end a flush sequence and are no request.
+    pub sequence_end_completions: u64,
+    /// Issues of a place and size that was outstanding.
+    pub issues_with_same_key_outstanding: u64,
+    /// Outstanding issues that a newer one replaced.
+    pub superseded_issues: u64,
+    /// Outstanding issues that were too old for a completion.
+    pub stale_dropped: u64,
+    /// Completions of a part of a request.
+    pub partial_completions: u64,
+    /// Requests the driver gave back.
+    pub requeues: u64,
+    /// Completions without an issue: issued before tracing began, or the issue was lost.
+    pub unmatched_completions: u64,
+    /// Issues without a completion.
+    pub unmatched_issues: u64,
+}
+
+/// A request at the driver.
+#[derive(Debug, Clone)]
+struct Outstanding {
+    nr_sector: u32,
+    bytes: u32,
+    issue_ns: u64,
+    /// When its bios were queued, where the trace says.
+    queued_ns: Vec<u64>,
+}
+
+/// Latencies of one direction.
+#[derive(Debug, Clone, Default)]
+pub struct Latency {
+    /// Issue to completion in nanoseconds.
+    pub all: Distribution,
+    /// The same by size class.
+    pub by_size: [Distribution; 10],
+}
+
+/// Pairs of a trace under one policy.
+#[derive(Debug, Clone)]
+pub struct Pairing {
+    policy: Policy,
+    stale_ns: u64,
+    outstanding: FxHashMap<(u32, u64), Vec<Outstanding>>,
+    queued: BTreeMap<(u32, u64), Vec<(u32, u64)>>,
+    issues: u64,
+    /// How pairs were found.
+    pub matching: Matching,
+    /// Latencies by direction, in the order of [`Direction::ALL`].
+    pub latency: [Latency; 7],
+    /// Queueing to completion of each bio, reads and writes, where the trace has queue events.
+    pub queue_to_complete: [Distribution; 2],
+    /// Queueing to issue of each bio, reads and writes.
+    pub queue_to_issue: [Distribution; 2],
+    /// Requests in flight.
+    pub depth: Depth,
+    /// First issue and last completion of a pair.
+    pub span: Option<(u64, u64)>,
+}
+
+/// Sectors of the places where flushes and requests without sectors are kept.
+const FLUSH: u64 = u64::MAX;
+const NOTHING: u64 = u64::MAX - 1;
+
+/// Where the request is kept and its size there.
+fn place(event: &Event) -> ((u32, u64), u32) {
+    match event.direction {
+        Direction::Flush => ((event.dev, FLUSH), 0),
+        Direction::None if event.nr_sector == 0 => ((event.dev, NOTHING), 0),
+        _ => ((event.dev, event.sector), event.nr_sector),
+    }
+}
+
+impl Pairing {
+    /// With a policy and the age at which an outstanding issue is given up.
+    #[must_use]
+    pub fn new(policy: Policy, stale_ns: u64) -> Self {
+        Self {
+            policy,
+            stale_ns,
+            outstanding: FxHashMap::default(),
+            queued: BTreeMap::new(),
+            issues: 0,
+            matching: Matching::default(),
+            latency: Default::default(),
+            queue_to_complete: Default::default(),
+            queue_to_issue: Default::default(),
+            depth: Depth::new(stale_ns),
+            span: None,
+        }
+    }
+
+    fn issue(&mut self, event: &Event) {
+        self.issues += 1;
+        let (key, nr_sector) = place(event);
+        let queued_ns = self.take_queued(event);
+        let request = Outstanding {
+            nr_sector,
+            bytes: event.bytes,
+            issue_ns: event.t_ns,
+            queued_ns,
+        };
+        let list = self.outstanding.entry(key).or_default();
+        let same = list.iter_mut().find(|out| out.nr_sector == nr_sector);
+        match same {
+            None => list.push(request),
+            Some(old) => {
+                self.matching.issues_with_same_key_outstanding += 1;
+                if self.policy == Policy::Newest {
+                    self.matching.superseded_issues += 1;
+                    *old = request;
+                } else {
+                    list.push(request);
+                }
+            }
+        }
+    }
+
+    /// The queueing times of the bios that the request carries.
+    fn take_queued(&mut self, event: &Event) -> Vec<u64> {
+        if self.queued.is_empty() || !event.direction.is_data() {
+            return Vec::new();
+        }
+        let end = event.sector.saturating_add(event.nr_sector.into());
+        let range = (event.dev, event.sector)..(event.dev, end);
+        let places: Vec<(u32, u64)> = self.queued.range(range).map(|(place, _)| *place).collect();
+        let mut times = Vec::new();
+        for place in places {
+            if let Some(bios) = self.queued.remove(&place) {
+                times.extend(bios.into_iter().map(|(_, t_ns)| t_ns));
+            }
+        }
+        if let Some(waited) = self.queue_to_issue.get_mut(event.direction.slot()) {
+            for t_ns in &times {
+                waited.add(event.t_ns.saturating_sub(*t_ns));
+            }
+        }
+        times
+    }
+
+    fn complete(&mut self, event: &Event) {
+        let (key, nr_sector) = place(event);
+        if event.nr_sector == 0 && !matches!(event.direction, Direction::Flush | Direction::None) {
+            self.matching.sequence_end_completions += 1;
+            return;
+        }
+        let Some(list) = self.outstanding.get_mut(&key) else {
+            self.matching.unmatched_completions += 1;
+            return;
+        };
+        let before = list.len();
+        let stale_ns = self.stale_ns;
+        list.retain(|out| {
+            out.nr_sector != nr_sector || event.t_ns.saturating_sub(out.issue_ns) <= stale_ns
+        });
+        self.matching.stale_dropped += (before - list.len()) as u64;
+        let exact = list.iter().position(|out| out.nr_sector == nr_sector);
+        let larger = || list.iter().position(|out| out.nr_sector > nr_sector);
+        let found = exact.or_else(larger).map(|at| list.remove(at));
+        if list.is_empty() {
+            self.outstanding.remove(&key);
+        }
+        let Some(mut request) = found else {
+            self.matching.unmatched_completions += 1;
+            return;
+        };
+        if request.nr_sector > nr_sector {
+            self.matching.partial_completions += 1;
+            request.nr_sector -= nr_sector;
+            let rest = (event.dev, event.sector.saturating_add(nr_sector.into()));
+            self.outstanding.entry(rest).or_default().push(request);
+            return;
+        }
+        self.pair(event, &request);
+    }
+
+    fn pair(&mut self, event: &Event, request: &Outstanding) {
+        self.matching.pairs += 1;
+        let latency_ns = event.t_ns.saturating_sub(request.issue_ns);
+        let slot = event.direction.slot();
+        if let Some(latency) = self.latency.get_mut(slot) {
+            latency.all.add(latency_ns);
+            let kib = u64::from(request.bytes).div_ceil(1024);
+            let class = SIZE_CLASSES_KIB.partition_point(|top| *top < kib);
+            if let Some(class) = latency.by_size.get_mut(class)
+                && event.direction.is_data()
+            {
+                class.add(latency_ns);
+            }
+        }
+        if let Some(times) = self.queue_to_complete.get_mut(slot) {
+            for t_ns in &request.queued_ns {
+                times.add(event.t_ns.saturating_sub(*t_ns));
+            }
+        }
+        self.depth.add(request.issue_ns, event.t_ns);
+        let (first, last) = self.span.get_or_insert((request.issue_ns, event.t_ns));
+        *first = request.issue_ns.min(*first);
+        *last = event.t_ns.max(*last);
+    }
+
+    /// Closes what is open; call once after the last event.
+    pub fn finish(&mut self) {
+        self.matching.unmatched_issues = self.issues - self.matching.pairs - self.matching.requeues;
+        self.depth.finish();
+    }
+}
+
+impl Analyser for Pairing {
+    fn observe(&mut self, event: &Event) {
+        match event.kind {
+            EventKind::Issue => self.issue(event),
+            EventKind::Complete => self.complete(event),
+            EventKind::Requeue => {
+                let (key, nr_sector) = place(event);
+                if let Some(list) = self.outstanding.get_mut(&key)
+                    && let Some(at) = list.iter().position(|out| out.nr_sector == nr_sector)
+                {
+                    list.remove(at);
+                    self.matching.requeues += 1;
+                }
+            }
+            EventKind::Queue if event.direction.is_data() && event.nr_sector > 0 => {
+                self.queued
+                    .entry((event.dev, event.sector))
+                    .or_default()
+                    .push((event.nr_sector, event.t_ns));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: EventKind, t_ns: u64, sector: u64, nr_sector: u32) -> Event {
+        Event {
+            t_ns,
+            sector,
+            nr_sector,
+            bytes: nr_sector * 512,
+            dev: 0,
+            pid: 0,
+            error: 0,
+            comm: 0,
+            cpu: 0,
+            rwbs: 0,
+            kind,
+            direction: Direction::Read,
+        }
+    }
+
+    fn run(policy: Policy, events: &[Event]) -> Pairing {
+        let mut pairing = Pairing::new(policy, 5_000_000_000);
+        pairing.observe_all(events);
+        pairing.finish();
+        pairing
+    }
+
+    #[test]
+    fn a_lost_completion_shifts_latencies_only_in_queues() {
+        let events = [
+            event(EventKind::Issue, 0, 8, 8),
+            // Its completion is lost.
+            event(EventKind::Issue, 1_000_000, 8, 8),
+            event(EventKind::Complete, 1_000_100, 8, 8),
+            event(EventKind::Issue, 2_000_000, 8, 8),
+            event(EventKind::Complete, 2_000_100, 8, 8),
+        ];
+        let newest = run(Policy::Newest, &events);
+        assert_eq!(newest.latency[0].all.max, 100);
+        assert_eq!(newest.matching.superseded_issues, 1);
+        assert_eq!(newest.matching.unmatched_issues, 1);
+        let fifo = run(Policy::Fifo, &events);
+        assert_eq!(fifo.latency[0].all.max, 1_000_100);
+        assert_eq!(fifo.matching.issues_with_same_key_outstanding, 2);
+    }
+
+    #[test]
+    fn partial_completions_end_with_the_last_piece() {
+        let pairing = run(
+            Policy::Newest,
+            &[
+                event(EventKind::Issue, 0, 8, 16),
+                event(EventKind::Complete, 50, 8, 8),
+                event(EventKind::Complete, 90, 16, 8),
+                event(EventKind::Complete, 95, 99, 8),
+            ],
+        );
+        assert_eq!(pairing.latency[0].all.max, 90);
+        assert_eq!(pairing.matching.pairs, 1);
+        assert_eq!(pairing.matching.partial_completions, 1);
+        assert_eq!(pairing.matching.unmatched_completions, 1);
+        assert_eq!(pairing.matching.unmatched_issues, 0);
+    }
+
+    #[test]
+    fn bios_share_the_completion_of_their_request() {
+        let pairing = run(
+            Policy::Newest,
+            &[
+                event(EventKind::Queue, 0, 8, 8),
+                event(EventKind::Queue, 10, 16, 8),
+                event(EventKind::Issue, 20, 8, 16),
+                event(EventKind::Complete, 100, 8, 16),
+            ],
+        );
+        assert_eq!(pairing.queue_to_complete[0].count, 2);
+        assert_eq!(pairing.queue_to_complete[0].sum, 190);
+        assert_eq!(pairing.queue_to_issue[0].sum, 30);
+    }
+}

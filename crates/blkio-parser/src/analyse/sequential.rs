@@ -1,0 +1,179 @@
+//! Where each request starts, seen from the one before.
+
+use rustc_hash::FxHashMap;
+
+use super::Analyser;
+use super::distribution::Distribution;
+use crate::event::{Event, EventKind};
+
+/// Ends of earlier requests at which a request may start and count as sequential.
+const STREAMS: usize = 32;
+/// Near: within a MiB, in sectors.
+const NEAR: u64 = 2048;
+/// Distinct strides that are counted before the rarest are forgotten.
+const MAX_STRIDES: usize = 1 << 19;
+
+/// Sequentiality of one class of requests.
+#[derive(Debug, Clone)]
+pub struct Class {
+    /// Requests with sectors.
+    pub requests: u64,
+    /// Those that start where the one before ended.
+    pub sequential: u64,
+    /// Those that start behind it.
+    pub forward: u64,
+    /// Those that start before it.
+    pub backward: u64,
+    /// Those that start within a MiB of it, sequential ones included.
+    pub near: u64,
+    /// Those that start where one of the last 32 ended.
+    pub multi_stream: u64,
+    /// Maximal chains of sequential requests, single ones included.
+    pub runs: u64,
+    /// Requests of the longest chain.
+    pub longest_run: u64,
+    /// Bytes in chains of eight and more.
+    pub bytes_in_long_runs: u64,
+    /// Distances from the end of one to the start of the next, in sectors, without sign.
+    pub seeks: Distribution,
+    strides: FxHashMap<i128, u64>,
+    last_stride: (i128, u64),
+    /// Whether rare strides were forgotten.
+    pub strides_are_approximate: bool,
+    previous: Option<(u64, u64)>,
+    ends: [u64; STREAMS],
+    next_end: usize,
+    run: (u64, u64),
+}
+
+impl Default for Class {
+    fn default() -> Self {
+        Self {
+            requests: 0,
+            sequential: 0,
+            forward: 0,
+            backward: 0,
+            near: 0,
+            multi_stream: 0,
+            runs: 0,
+            longest_run: 0,
+            bytes_in_long_runs: 0,
+            seeks: Distribution::default(),
+            strides: FxHashMap::default(),
+            last_stride: (0, 0),
+            strides_are_approximate: false,
+            previous: None,
+            // No request starts there: it has no room for sectors.
+            ends: [u64::MAX; STREAMS],
+            next_end: 0,
+            run: (0, 0),
+        }
+    }
+}
+
+impl Class {
+    fn add(&mut self, start: u64, sectors: u64, bytes: u64) {
+        self.requests += 1;
+        let end = start.saturating_add(sectors);
+        let mut continues = false;
+        if let Some((before_start, before_end)) = self.previous {
+            let distance = start.abs_diff(before_end);
+            continues = distance == 0;
+            self.sequential += u64::from(continues);
+            self.forward += u64::from(start > before_end);
+            self.backward += u64::from(start < before_end);
+            self.near += u64::from(distance <= NEAR);
+            self.seeks.add(distance);
+            let stride = i128::from(start) - i128::from(before_start);
+            if self.last_stride.0 != stride {
+                self.settle_stride();
+                self.last_stride.0 = stride;
+            }
+            self.last_stride.1 += 1;
+        }
+        let mut found = false;
+        for known in &self.ends {
+            found |= *known == start;
+        }
+        self.multi_stream += u64::from(found);
+        if let Some(place) = self.ends.get_mut(self.next_end) {
+            *place = end;
+        }
+        self.next_end = (self.next_end + 1) % STREAMS;
+        if !continues {
+            self.close_run();
+        }
+        self.run.0 += 1;
+        self.run.1 += bytes;
+        self.previous = Some((start, end));
+    }
+
+    fn close_run(&mut self) {
+        let (requests, bytes) = std::mem::take(&mut self.run);
+        if requests == 0 {
+            return;
+        }
+        self.runs += 1;
+        self.longest_run = self.longest_run.max(requests);
+        if requests >= 8 {
+            self.bytes_in_long_runs += bytes;
+        }
+    }
+
+    fn settle_stride(&mut self) {
+        let (stride, count) = self.last_stride;
+        if count == 0 {
+            return;
+        }
+        self.last_stride.1 = 0;
+        *self.strides.entry(stride).or_default() += count;
+        if self.strides.len() > MAX_STRIDES {
+            self.strides_are_approximate = true;
+            let mut least = 1;
+            while self.strides.len() > MAX_STRIDES / 2 {
+                self.strides.retain(|_, count| *count > least);
+                least *= 2;
+            }
+        }
+    }
+
+    /// The commonest start-to-start distances with their counts; at equal counts the smaller distance first.
+    #[must_use]
+    pub fn top_strides(&self, top: usize) -> Vec<(i128, u64)> {
+        let mut strides: Vec<(i128, u64)> = self.strides.iter().map(|(s, c)| (*s, *c)).collect();
+        strides.sort_unstable_by_key(|(stride, count)| (std::cmp::Reverse(*count), *stride));
+        strides.truncate(top);
+        strides
+    }
+}
+
+/// Sequentiality of reads, writes, and both together.
+#[derive(Debug, Clone, Default)]
+pub struct Sequentiality {
+    /// Reads, writes, all.
+    pub classes: [Class; 3],
+}
+
+impl Sequentiality {
+    /// Closes what is open; call once after the last event.
+    pub fn finish(&mut self) {
+        for class in &mut self.classes {
+            class.close_run();
+            class.settle_stride();
+        }
+    }
+}
+
+impl Analyser for Sequentiality {
+    fn observe(&mut self, event: &Event) {
+        if event.kind != EventKind::Issue || !event.direction.is_data() || event.nr_sector == 0 {
+            return;
+        }
+        let sectors = u64::from(event.nr_sector);
+        for slot in [event.direction.slot(), 2] {
+            if let Some(class) = self.classes.get_mut(slot) {
+                class.add(event.sector, sectors, u64::from(event.bytes));
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Wall times, and how the clock of one stream lies to another's.
+
+use crate::quality::Anchor;
+use crate::scan::Cursor;
+
+/// `YYYY-MM-DDTHH:MM:SS[.fraction]` or `YYYY/MM/DD HH:MM:SS[.,]fraction` as nanoseconds since 1970, taken as UTC. A zone at the
+/// end (`Z`, `+01:00`) is applied.
+#[must_use]
+pub fn parse_wall(text: &[u8]) -> Option<u64> {
+    let mut cursor = Cursor::new(text);
+    let year = cursor.uint().filter(|y| (1970..=9999).contains(y))?;
+    let separator = cursor.peek().filter(|b| matches!(b, b'-' | b'/'))?;
+    cursor.skip(1);
+    let month = cursor.uint().filter(|m| (1..=12).contains(m))?;
+    if !cursor.eat(separator) {
+        return None;
+    }
+    let day = cursor.uint().filter(|d| (1..=31).contains(d))?;
+    if !(cursor.eat(b'T') || cursor.eat(b' ')) {
+        return None;
+    }
+    cursor.blanks();
+    let hour = cursor.uint().filter(|h| *h < 24)?;
+    if !cursor.eat(b':') {
+        return None;
+    }
+    let minute = cursor.uint().filter(|m| *m < 60)?;
+    if !cursor.eat(b':') {
+        return None;
+    }
+    let second = cursor.uint().filter(|s| *s <= 60)?;
+    let mut nanos = 0;
+    if cursor.eat(b'.') || cursor.eat(b',') {
+        let mut scale = 1_000_000_000_u64;
+        while let Some(digit) = cursor.peek().filter(u8::is_ascii_digit) {
+            scale /= 10;
+            nanos += u64::from(digit - b'0') * scale;
+            cursor.skip(1);
+        }
+    }
+    let seconds = days_since_1970(year, month, day)? * 86_400 + hour * 3600 + minute * 60 + second;
+    let seconds = match cursor.peek() {
+        Some(sign @ (b'+' | b'-')) => {
+            cursor.skip(1);
+            let hours = cursor.uint()?;
+            let minutes = if cursor.eat(b':') { cursor.uint()? } else { 0 };
+            let shift = hours * 3600 + minutes * 60;
+            if sign == b'+' {
+                seconds.checked_sub(shift)?
+            } else {
+                seconds + shift
+            }
+        }
+        _ => seconds,
+    };
+    seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
+}
+
+/// Days from 1970-01-01 to a date of the Gregorian calendar.
+fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
+    // Years that begin in March put the leap day at their end.
+    let (year, month) = if month <= 2 {
+        (year - 1, month + 9)
+    } else {
+        (year, month - 3)
+    };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
+    days.checked_sub(719_468)
+}
+
+/// How a clock lies to wall time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alignment {
+    /// How it was found: `anchors`, `correlation`, `given`.
+    pub method: &'static str,
+    /// Wall nanoseconds minus trace nanoseconds.
+    pub offset_ns: i128,
+    /// By how much the offset may be wrong.
+    pub uncertainty_ns: u64,
+    /// Change of the offset over time, in parts per million, when there are two anchors or more.
+    pub drift_ppm: Option<f64>,
+    /// For correlations: the best value and the best one elsewhere.
+    pub correlation: Option<(f64, f64)>,
+}
+
+/// From pairs of readings: the median offset, and half their spread (at least a millisecond, the width of a printed reading)
+/// as uncertainty.
+#[must_use]
+pub fn from_anchors(anchors: &[Anchor]) -> Option<Alignment> {
+    let mut offsets: Vec<i128> = anchors
+        .iter()
+        .map(|a| i128::from(a.wall_ns) - i128::from(a.trace_ns))
+        .collect();
+    offsets.sort_unstable();
+    let median = *offsets.get(offsets.len() / 2)?;
+    let spread = offsets.last()? - offsets.first()?;
+    let first = anchors.first()?;
+    let last = anchors.last()?;
+    let elapsed = last.trace_ns.saturating_sub(first.trace_ns);
+    let drift_ppm = (elapsed > 0).then(|| {
+        let moved = (i128::from(last.wall_ns) - i128::from(last.trace_ns))
+            - (i128::from(first.wall_ns) - i128::from(first.trace_ns));
+        moved as f64 / elapsed as f64 * 1e6
+    });
+    Some(Alignment {
+        method: "anchors",
+        offset_ns: median,
+        uncertainty_ns: u64::try_from(spread / 2).unwrap_or(u64::MAX).max(1_000_000),
+        drift_ppm,
+        correlation: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wall_times_of_all_printed_kinds() {
+        assert_eq!(parse_wall(b"1970-01-01T00:00:00"), Some(0));
+        assert_eq!(
+            parse_wall(b"2026-11-20T12:36:52.388901"),
+            Some(1_795_178_212_388_901_000)
+        );
+        assert_eq!(
+            parse_wall(b"2025/01/21 01:31:52.978"),
+            parse_wall(b"2025-01-21 01:31:52,978")
+        );
+        assert_eq!(
+            parse_wall(b"2025-01-21T02:00:00+01:00"),
+            parse_wall(b"2025-01-21T01:00:00Z")
+        );
+        assert_eq!(
+            parse_wall(b"2024-02-29T00:00:00"),
+            Some(1_709_164_800_000_000_000)
+        );
+        assert_eq!(parse_wall(b"2025-13-01T00:00:00"), None);
+        assert_eq!(parse_wall(b"2025-01-01"), None);
+    }
+
+    #[test]
+    fn anchors_give_offset_spread_and_drift() {
+        let anchor = |trace_ns, wall_ns| Anchor { trace_ns, wall_ns };
+        let found = from_anchors(&[
+            anchor(0, 1_000_000_000),
+            anchor(10_000_000_000, 11_000_000_000),
+            anchor(20_000_000_000, 21_010_000_000),
+        ])
+        .unwrap();
+        assert_eq!(found.offset_ns, 1_000_000_000);
+        assert_eq!(found.uncertainty_ns, 5_000_000);
+        assert!((found.drift_ppm.unwrap() - 500.0).abs() < 1e-9);
+        assert!(from_anchors(&[]).is_none());
+    }
+}

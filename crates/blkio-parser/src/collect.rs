@@ -1,0 +1,129 @@
+//! What the collector needs to know: the scripts, device numbers, counters of the kernel.
+
+use std::fmt::Write as _;
+
+/// The lossless bpftrace program: all printing happens at completion, because a completion interrupt that meets a tracing
+/// program at work on its processor is skipped by the kernel without a word.
+const SCRIPT: &str = include_str!("blkio-collect.bt");
+/// The two-line program of the samples, which loses completions; for comparison.
+const EVENTS_SCRIPT: &str = include_str!("blkio-events.bt");
+
+/// The bpftrace program for a device.
+#[must_use]
+pub fn script(major: u32, minor: u32, events: bool) -> String {
+    let text = if events { EVENTS_SCRIPT } else { SCRIPT };
+    text.replace("$1", &major.to_string())
+        .replace("$2", &minor.to_string())
+}
+
+/// Counters of `/sys/block/DEV/stat`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DiskStat {
+    /// Reads completed.
+    pub read_ios: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes completed.
+    pub write_ios: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Discards completed.
+    pub discard_ios: u64,
+    /// Flushes completed.
+    pub flush_ios: u64,
+}
+
+impl DiskStat {
+    /// Reads the counters; columns that an old kernel lacks are 0.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let numbers: Vec<u64> = text
+            .split_whitespace()
+            .map_while(|n| n.parse().ok())
+            .collect();
+        let at = |place: usize| numbers.get(place).copied();
+        Some(Self {
+            read_ios: at(0)?,
+            read_bytes: at(2)? * 512,
+            write_ios: at(4)?,
+            write_bytes: at(6)? * 512,
+            discard_ios: at(11).unwrap_or(0),
+            flush_ios: at(15).unwrap_or(0),
+        })
+    }
+
+    /// What was added since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let minus = |a: u64, b: u64| a.wrapping_sub(b);
+        Self {
+            read_ios: minus(self.read_ios, earlier.read_ios),
+            read_bytes: minus(self.read_bytes, earlier.read_bytes),
+            write_ios: minus(self.write_ios, earlier.write_ios),
+            write_bytes: minus(self.write_bytes, earlier.write_bytes),
+            discard_ios: minus(self.discard_ios, earlier.discard_ios),
+            flush_ios: minus(self.flush_ios, earlier.flush_ios),
+        }
+    }
+}
+
+/// Sum of `recursion_misses` in the texts of `/proc/PID/fdinfo/*`: runs of a program that the kernel left out.
+#[must_use]
+pub fn recursion_misses<'a>(texts: impl IntoIterator<Item = &'a str>) -> u64 {
+    texts
+        .into_iter()
+        .flat_map(str::lines)
+        .filter_map(|line| line.strip_prefix("recursion_misses:"))
+        .filter_map(|number| number.trim().parse::<u64>().ok())
+        .sum()
+}
+
+/// What is written to a tracefs instance to record a device: file and text, in order.
+#[must_use]
+pub fn tracefs_settings(major: u32, minor: u32) -> Vec<(String, String)> {
+    let dev = (major << 20) | minor;
+    let mut settings = vec![
+        ("buffer_size_kb".to_owned(), "16384".to_owned()),
+        ("trace_clock".to_owned(), "boot".to_owned()),
+    ];
+    let mut filter = String::new();
+    let _ = write!(filter, "dev == {dev}");
+    for event in [
+        "block_bio_queue",
+        "block_rq_issue",
+        "block_rq_complete",
+        "block_rq_requeue",
+    ] {
+        settings.push((format!("events/block/{event}/filter"), filter.clone()));
+        settings.push((format!("events/block/{event}/enable"), "1".to_owned()));
+    }
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_and_misses() {
+        let a = DiskStat::parse("  10 0 80 3 5 0 40 2 0 9 9 1 0 8 0 4 1\n").unwrap();
+        assert_eq!(
+            (a.read_bytes, a.write_bytes, a.flush_ios),
+            (40_960, 20_480, 4)
+        );
+        let b = DiskStat { read_ios: 13, ..a };
+        assert_eq!(b.since(&a).read_ios, 3);
+        assert!(DiskStat::parse("x").is_none());
+        let info = "pos:\t0\nrecursion_misses:\t398\n";
+        assert_eq!(recursion_misses([info, "flags: 1\n", info]), 796);
+    }
+
+    #[test]
+    fn scripts_name_the_device() {
+        let text = script(259, 4, false);
+        assert!(text.contains("(259 << 20) | 4") && !text.contains("$1"));
+        assert!(script(7, 0, true).contains("(7 << 20) | 0"));
+        let settings = tracefs_settings(7, 1);
+        assert!(settings.iter().any(|(_, text)| text == "dev == 7340033"));
+    }
+}

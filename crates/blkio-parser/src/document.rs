@@ -1,0 +1,740 @@
+//! The analyses as one JSON document.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::analyse::pairing::{Pairing, SIZE_CLASSES_KIB};
+use crate::analyse::phases;
+use crate::analyse::sequential::Class;
+use crate::analyse::traffic::{Amount, Bins, DATA, SECOND};
+use crate::clock::from_anchors;
+use crate::quality::LineCounts;
+use crate::rwbs::Direction;
+use crate::series::{Group, Series};
+use crate::stats::Stats;
+
+/// Version of the document's layout.
+pub const SCHEMA_VERSION: u32 = 1;
+/// Most bins a dense list may have.
+const MAX_DENSE: u64 = 1 << 22;
+
+/// What goes into a document besides the measures.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DocumentOptions {
+    /// The published time stamps, which are early inside gaps, as `ts`.
+    pub compat: bool,
+    /// Version of the tool, for provenance.
+    pub tool_version: &'static str,
+}
+
+/// The document of a trace: `metrics`, `quality`, `inputs`, `series`, `phases`, `extra`.
+///
+/// Takes the analyses by `&mut` because percentiles sort their values.
+#[must_use]
+pub fn stats(stats: &mut Stats, options: DocumentOptions) -> Value {
+    let series = Series::of(stats);
+    json!({
+        "schema_version": SCHEMA_VERSION,
+        "tool": "blkio",
+        "tool_version": options.tool_version,
+        "inputs": inputs(stats),
+        "quality": quality(stats),
+        "metrics": metrics(stats),
+        "extra": extra(stats),
+        "phases": phase_list(stats),
+        "series": series_value(&series, options.compat),
+    })
+}
+
+/// Bytes as text, whatever they are.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn keyed<K: ToString, V: Into<Value>>(pairs: impl IntoIterator<Item = (K, V)>) -> Value {
+    Value::Object(
+        pairs
+            .into_iter()
+            .map(|(key, value)| (key.to_string(), value.into()))
+            .collect(),
+    )
+}
+
+/// Device number as `major:minor`.
+#[must_use]
+pub fn device_name(dev: u32) -> String {
+    format!("{}:{}", dev >> 20, dev & 0xf_ffff)
+}
+
+fn counts_value(counts: &LineCounts) -> Value {
+    let samples: Vec<Value> = counts
+        .malformed_samples
+        .iter()
+        .map(|m| json!({"line": m.line, "offset": m.offset, "reason": m.reason}))
+        .collect();
+    json!({
+        "lines": counts.lines,
+        "event_lines": counts.event_lines,
+        "valid_events": counts.event_lines,
+        "header": counts.header,
+        "warning": counts.warning,
+        "error": counts.error,
+        "blank": counts.blank,
+        "lost_lines": counts.lost_lines,
+        "lost_events": counts.lost_events,
+        "lfs_pointer": counts.lfs_pointer,
+        "map_output": counts.map_output,
+        "comment": counts.comment,
+        "stack": counts.stack,
+        "other": counts.other,
+        "malformed": counts.malformed,
+        "malformed_samples": samples,
+        "unterminated_last_line": counts.unterminated_last_line,
+        "outstanding_at_end": counts.outstanding_at_end,
+    })
+}
+
+/// One entry per input: what it is and what was in it.
+#[must_use]
+pub fn inputs(stats: &Stats) -> Value {
+    stats
+        .outcome
+        .inputs
+        .iter()
+        .map(|input| {
+            let clock = match input.kind {
+                crate::Kind::Events(format) => Some(format.clock()),
+                _ => None,
+            };
+            json!({
+                "name": input.name,
+                "format": input.kind.name(),
+                "clock": clock,
+                "bytes": input.bytes,
+                "damaged_pieces": input.damaged,
+                "lines": counts_value(&input.counts),
+            })
+        })
+        .collect()
+}
+
+/// How far to trust the numbers: always part of a report.
+#[must_use]
+pub fn quality(stats: &Stats) -> Value {
+    let outcome = &stats.outcome;
+    let traffic = &stats.traffic;
+    let counts = outcome.counts();
+    let matching = stats
+        .newest
+        .as_ref()
+        .map(|p| p.matching)
+        .unwrap_or_default();
+    let has_pairs = traffic.completions > 0;
+    let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
+    let real_completions =
+        traffic.completions - matching.sequence_end_completions.min(traffic.completions);
+    let mut devices: Vec<(u32, Amount)> = traffic.devices.iter().map(|(d, a)| (*d, *a)).collect();
+    devices.sort_unstable_by_key(|(dev, _)| *dev);
+    let mut processes: Vec<(u32, Amount)> =
+        traffic.processes.iter().map(|(c, a)| (*c, *a)).collect();
+    processes.sort_unstable_by_key(|(comm, a)| (std::cmp::Reverse(a.ios), *comm));
+    let tracers = ["bpftrace", "blktrace", "perf", "trace-cmd"];
+    let tracer_ios: u64 = processes
+        .iter()
+        .filter(|(comm, _)| tracers.contains(&text(outcome.symbols.comm_of(*comm)).as_str()))
+        .map(|(_, amount)| amount.ios)
+        .sum();
+    let mut warnings: Vec<String> = Vec::new();
+    if counts.lost_events > 0 {
+        warnings.push(format!(
+            "the tracer reports {} lost events: every total is too small",
+            counts.lost_events
+        ));
+    }
+    if counts.malformed > 0 {
+        warnings.push(format!(
+            "{} lines are malformed and left out",
+            counts.malformed
+        ));
+    }
+    if has_pairs && matching.unmatched_issues > 0 {
+        warnings.push(format!(
+            "{} of {} issued requests have no completion: latency and depth are of the others",
+            matching.unmatched_issues, traffic.issues
+        ));
+    }
+    if outcome.late_events > 0 {
+        warnings.push(format!(
+            "{} events came later than the reorder window allows, and count out of order",
+            outcome.late_events
+        ));
+    }
+    if tracer_ios > 0 {
+        warnings.push(format!(
+            "{tracer_ios} requests are of the tracer itself: it writes to the traced device"
+        ));
+    }
+    let clocks: std::collections::BTreeSet<&str> = outcome
+        .inputs
+        .iter()
+        .filter_map(|input| match input.kind {
+            crate::Kind::Events(format) => Some(format.clock()),
+            _ => None,
+        })
+        .collect();
+    if clocks.len() > 1 {
+        warnings.push("the inputs have different clocks, which are not aligned".to_owned());
+    }
+    let missing = if has_pairs {
+        ratio(matching.unmatched_issues, traffic.issues)
+    } else {
+        ratio(
+            counts.lost_events,
+            counts.lost_events.saturating_add(traffic.issues),
+        )
+    };
+    let gaps: Vec<Value> = traffic
+        .gaps
+        .iter()
+        .map(|(from, to)| json!({"start_ns": from, "end_ns": to}))
+        .collect();
+    json!({
+        "lines": counts_value(&counts),
+        "lost_events": counts.lost_events,
+        "malformed": counts.malformed,
+        "largest_backward_step_ns": outcome.largest_backward_step_ns,
+        "backward_steps": outcome.backward_steps,
+        "late_events": outcome.late_events,
+        "unmatched_issues": has_pairs.then_some(matching.unmatched_issues),
+        "unmatched_completions": has_pairs.then_some(matching.unmatched_completions),
+        "superseded_issues": has_pairs.then_some(matching.superseded_issues),
+        "stale_dropped": has_pairs.then_some(matching.stale_dropped),
+        "sequence_end_completions": has_pairs.then_some(matching.sequence_end_completions),
+        "completions_per_issue": if has_pairs { ratio(real_completions, traffic.issues) } else { None },
+        "missing_share_estimate": missing,
+        "first_event_ns": traffic.span_ns.map(|(first, _)| first),
+        "last_event_ns": traffic.span_ns.map(|(_, last)| last),
+        "gaps_over_1s": {"count": traffic.gap_count, "first": gaps},
+        "clocks": clocks,
+        "clock_alignment": alignment(&counts),
+        "devices": keyed(devices.iter().map(|(dev, a)| (device_name(*dev), json!({"ios": a.ios, "bytes": a.bytes})))),
+        "processes": keyed(processes.iter().take(20).map(|(comm, a)| (text(outcome.symbols.comm_of(*comm)), json!({"ios": a.ios, "bytes": a.bytes})))),
+        "warnings": warnings,
+    })
+}
+
+fn alignment(counts: &LineCounts) -> Value {
+    match from_anchors(&counts.anchors) {
+        None => Value::Null,
+        Some(found) => json!({
+            "method": found.method,
+            "wall_minus_trace_ns": i64::try_from(found.offset_ns).ok(),
+            "uncertainty_ns": found.uncertainty_ns,
+            "drift_ppm": found.drift_ppm,
+            "anchors": counts.anchors.len(),
+        }),
+    }
+}
+
+fn totals(stats: &Stats) -> BTreeMap<Direction, (Amount, BTreeMap<u32, u64>)> {
+    let mut totals: BTreeMap<Direction, (Amount, BTreeMap<u32, u64>)> = BTreeMap::new();
+    for (number, operation) in stats.traffic.operations.iter().enumerate() {
+        let rwbs = u16::try_from(number)
+            .ok()
+            .and_then(|number| stats.outcome.symbols.rwbs_of(number));
+        let Some(rwbs) = rwbs else { continue };
+        if operation.sizes.is_empty() {
+            continue;
+        }
+        let (amount, sizes) = totals.entry(rwbs.decode().direction).or_default();
+        #[expect(
+            clippy::iter_over_hash_type,
+            reason = "sums do not depend on the order"
+        )]
+        for (bytes, count) in &operation.sizes {
+            amount.ios += count;
+            amount.bytes += u64::from(*bytes) * count;
+            *sizes.entry(*bytes).or_default() += count;
+        }
+    }
+    totals
+}
+
+/// What is subtracted from the times among the measures: those of binary traces count from their first record, as the
+/// tracer's own tools print them.
+#[must_use]
+pub fn time_base(stats: &Stats) -> u64 {
+    if stats.outcome.has_text() || stats.outcome.inputs.is_empty() {
+        return 0;
+    }
+    stats.traffic.span_ns.map_or(0, |(first, _)| first)
+}
+
+/// The measures with the names of the reference.
+fn metrics(stats: &mut Stats) -> Value {
+    let mut map = Map::new();
+    let mut put = |key: &str, value: Value| {
+        map.insert(key.to_owned(), value);
+    };
+    if stats.outcome.has_text() {
+        put(
+            "lines_not_events",
+            stats.outcome.counts().not_events().into(),
+        );
+    }
+    put("issues", stats.traffic.issues.into());
+    put("completions", stats.traffic.completions.into());
+    let base = time_base(stats);
+    put(
+        "first_issue_ns",
+        stats.traffic.first_issue_ns.map(|t| t - base).into(),
+    );
+    let last = stats
+        .traffic
+        .first_issue_ns
+        .map(|_| stats.traffic.last_issue_ns - base);
+    put("last_issue_ns", last.into());
+    put("errors", stats.traffic.errors.into());
+    let totals = totals(stats);
+    put(
+        "totals",
+        keyed(totals.iter().map(|(direction, (amount, _))| {
+            (
+                direction.name(),
+                json!({"ios": amount.ios, "bytes": amount.bytes}),
+            )
+        })),
+    );
+    let length = stats.traffic.first_issue_ns.map_or(0, |first| {
+        (stats.traffic.last_issue_ns - first) / SECOND + 1
+    });
+    let seconds = DATA.iter().zip(&stats.traffic.seconds);
+    put(
+        "per_second_from_first_issue",
+        keyed(seconds.map(|(direction, bins)| (direction.name(), dense(bins, length)))),
+    );
+    put(
+        "size_histogram_bytes",
+        keyed(
+            totals
+                .iter()
+                .map(|(direction, (_, sizes))| (direction.name(), keyed(sizes.clone()))),
+        ),
+    );
+    if let Some(sequentiality) = &mut stats.sequentiality {
+        let names = ["read", "write", "all"];
+        let classes = names.iter().zip(&mut sequentiality.classes);
+        put(
+            "sequentiality",
+            keyed(classes.map(|(name, class)| (*name, sequential(class)))),
+        );
+    }
+    let gaps = &mut stats.arrivals.gaps;
+    let percentiles = gaps.percentiles(&[50.0, 99.0]);
+    put(
+        "interarrival_ns",
+        json!({
+            "p50": percentiles.first(),
+            "p99": percentiles.get(1),
+            "max": (gaps.count > 0).then_some(gaps.max),
+            "mean": gaps.mean(),
+        }),
+    );
+    let bursts: Vec<Value> = stats
+        .arrivals
+        .first
+        .iter()
+        .map(|b| json!({"start_ns": b.start_ns - base, "end_ns": b.end_ns - base, "ios": b.ios, "bytes": b.bytes}))
+        .collect();
+    put(
+        "bursts_gap_100ms",
+        json!({"count": stats.arrivals.bursts, "first": bursts}),
+    );
+    if let Some(set) = &stats.working_set {
+        let blocks = set.blocks();
+        put(
+            "working_set_4k_blocks",
+            json!({"read": blocks.read, "write": blocks.write, "both": blocks.both, "union": blocks.union}),
+        );
+    }
+    if let Some(reuse) = &mut stats.reuse {
+        let p50 = reuse.distances.percentiles(&[50.0]);
+        put(
+            "reuse_distance_128k_blocks",
+            json!({
+                "accesses": reuse.accesses,
+                "cold": reuse.cold,
+                "log2_histogram": keyed(reuse.log2_histogram()),
+                "p50": p50.first(),
+                "max": (reuse.distances.count > 0).then_some(reuse.distances.max),
+            }),
+        );
+    }
+    if let Some(heat) = &mut stats.heat {
+        let rows: Vec<Value> = heat
+            .rows()
+            .iter()
+            .map(|(a, t, b)| json!([a, t, b]))
+            .collect();
+        put("heatmap_64mib_1s_bytes", rows.into());
+    }
+    if stats.traffic.completions > 0 {
+        for (key, pairing) in [
+            ("pairing_fifo", &mut stats.fifo),
+            ("pairing_newest", &mut stats.newest),
+        ] {
+            if let Some(pairing) = pairing {
+                put(key, pairing_value(pairing));
+            }
+        }
+    }
+    Value::Object(map)
+}
+
+fn dense(bins: &Bins, length: u64) -> Value {
+    if length > MAX_DENSE {
+        return Value::Null;
+    }
+    let length = crate::num::index(length);
+    let mut ios = vec![0_u64; length];
+    let mut bytes = vec![0_u64; length];
+    for (bin, amount) in bins.finish() {
+        let bin = crate::num::index(bin);
+        if let (Some(i), Some(b)) = (ios.get_mut(bin), bytes.get_mut(bin)) {
+            *i = amount.ios;
+            *b = amount.bytes;
+        }
+    }
+    json!({"ios": ios, "bytes": bytes})
+}
+
+fn sequential(class: &mut Class) -> Value {
+    let p50 = class.seeks.percentiles(&[50.0]);
+    let strides: Vec<Value> = class
+        .top_strides(5)
+        .iter()
+        .map(|(stride, count)| json!([i64::try_from(*stride).ok(), count]))
+        .collect();
+    json!({
+        "requests": class.requests,
+        "sequential": class.sequential,
+        "forward": class.forward,
+        "backward": class.backward,
+        "near_1mib": class.near,
+        "multi_stream_32": class.multi_stream,
+        "runs": class.runs,
+        "longest_run": class.longest_run,
+        "abs_seek_sectors_p50": p50.first(),
+        "abs_seek_sectors_sum": u64::try_from(class.seeks.sum).ok(),
+        "top_strides": strides,
+    })
+}
+
+fn pairing_value(pairing: &mut Pairing) -> Value {
+    let matching = pairing.matching;
+    let mut pairs = Map::new();
+    pairs.insert("pairs".into(), matching.pairs.into());
+    // What did not happen is not named.
+    for (key, count) in [
+        (
+            "sequence_end_completions",
+            matching.sequence_end_completions,
+        ),
+        (
+            "issues_with_same_key_outstanding",
+            matching.issues_with_same_key_outstanding,
+        ),
+        ("superseded_issues", matching.superseded_issues),
+        ("stale_dropped", matching.stale_dropped),
+        ("partial_completions", matching.partial_completions),
+        ("requeues", matching.requeues),
+        ("unmatched_completions", matching.unmatched_completions),
+    ] {
+        if count > 0 {
+            pairs.insert(key.into(), count.into());
+        }
+    }
+    pairs.insert("unmatched_issues".into(), matching.unmatched_issues.into());
+    let mut latencies = Map::new();
+    for (direction, latency) in Direction::ALL.iter().zip(&mut pairing.latency) {
+        let is_known = matches!(
+            direction,
+            Direction::Read | Direction::Write | Direction::Flush | Direction::Discard
+        );
+        if latency.all.count > 0 && is_known {
+            latencies.insert(
+                direction.name().into(),
+                distribution(&mut latency.all, false),
+            );
+        }
+    }
+    let span_ns = pairing
+        .span
+        .map_or(0, |(first, last)| last.saturating_sub(first));
+    let depth = &pairing.depth;
+    json!({
+        "matching": pairs,
+        "latency_ns": latencies,
+        "queue_depth": {
+            "max": depth.max,
+            "time_weighted_mean": (span_ns > 0).then(|| depth.integral as f64 / span_ns as f64),
+            "busy_ns": depth.busy_ns,
+            "span_ns": span_ns,
+            "at_issue_histogram": keyed(depth.at_issue.clone()),
+        },
+    })
+}
+
+fn distribution(values: &mut crate::analyse::distribution::Distribution, with_more: bool) -> Value {
+    let found = values.percentiles(&[50.0, 90.0, 95.0, 99.0, 99.9, 99.99]);
+    let mut map = Map::new();
+    map.insert("count".into(), values.count.into());
+    map.insert("min".into(), values.min.into());
+    map.insert("max".into(), values.max.into());
+    map.insert("mean".into(), values.mean().into());
+    for (name, value) in ["p50", "p90", "p95", "p99", "p99.9"].iter().zip(&found) {
+        map.insert((*name).into(), (*value).into());
+    }
+    map.insert("log2_us_histogram".into(), keyed(values.log2_counts(1000)));
+    if with_more {
+        map.insert("stddev".into(), values.deviation().into());
+        if values.count >= 100_000 {
+            map.insert("p99.99".into(), found.get(5).copied().into());
+        }
+        map.insert("exact".into(), values.is_exact().into());
+    }
+    Value::Object(map)
+}
+
+/// Measures beyond the reference.
+fn extra(stats: &mut Stats) -> Value {
+    let mut map = Map::new();
+    let totals = totals(stats);
+    let total = |direction| totals.get(&direction).map(|(a, _)| *a).unwrap_or_default();
+    let (read, write) = (total(Direction::Read), total(Direction::Write));
+    let span_s = stats
+        .traffic
+        .first_issue_ns
+        .map(|first| (stats.traffic.last_issue_ns - first) as f64 / 1e9)
+        .filter(|span| *span > 0.0);
+    let rates = span_s.map(|span| {
+        json!({
+            "span_s": span,
+            "read_bytes_per_s": read.bytes as f64 / span,
+            "write_bytes_per_s": write.bytes as f64 / span,
+            "read_iops": read.ios as f64 / span,
+            "write_iops": write.ios as f64 / span,
+        })
+    });
+    map.insert("mean_rates".into(), rates.into());
+    map.insert("metrics_time_base_ns".into(), time_base(stats).into());
+    let peaks = stats.traffic.peaks();
+    let peak = |widths: &[Amount; 3]| {
+        keyed(
+            ["1s", "100ms", "10ms"]
+                .iter()
+                .zip(widths)
+                .map(|(width, a)| (*width, json!({"bytes": a.bytes, "ios": a.ios}))),
+        )
+    };
+    map.insert(
+        "peak_per_bin".into(),
+        keyed(
+            DATA.iter()
+                .zip(&peaks)
+                .map(|(d, widths)| (d.name(), peak(widths))),
+        ),
+    );
+    let bin_ns = stats.traffic.bin_ns();
+    let bins = DATA.iter().zip(stats.traffic.bins());
+    let length = stats.traffic.first_issue_ns.map_or(0, |first| {
+        (stats.traffic.last_issue_ns - first) / bin_ns + 1
+    });
+    let mut issued = Map::new();
+    issued.insert("bin_ns".into(), bin_ns.into());
+    for (direction, bins) in bins {
+        issued.insert(direction.name().into(), dense(bins, length));
+    }
+    if bin_ns != SECOND {
+        map.insert("issued_per_bin".into(), issued.into());
+    }
+    if let (Some(first), Some(last)) =
+        (stats.traffic.first_issue_ns, stats.traffic.last_complete_ns)
+    {
+        let length = last.saturating_sub(first) / SECOND + 1;
+        let bins = DATA.iter().zip(&stats.traffic.completed_seconds);
+        map.insert(
+            "completed_per_second_from_first_issue".into(),
+            keyed(bins.map(|(d, bins)| (d.name(), dense(bins, length)))),
+        );
+    }
+    let arrivals = &stats.arrivals;
+    let variation = arrivals
+        .gaps
+        .deviation()
+        .zip(arrivals.gaps.mean().filter(|mean| *mean > 0.0))
+        .map(|(deviation, mean)| deviation / mean);
+    map.insert(
+        "arrivals".into(),
+        json!({
+            "interarrival_coefficient_of_variation": variation,
+            "fano_by_bin_ns": keyed(arrivals.fano()),
+            "idle_between_bursts_ns": arrivals.idle_ns,
+            "longest_idle_ns": arrivals.longest_idle_ns,
+            "percentiles_are_exact": arrivals.gaps.is_exact(),
+        }),
+    );
+    if let Some(set) = &stats.working_set {
+        let blocks = set.blocks();
+        let reread = (blocks.read > 0).then(|| read.bytes as f64 / (blocks.read * 4096) as f64);
+        map.insert(
+            "reuse".into(),
+            json!({
+                "re_read_factor": reread,
+                "bytes_written_never_read": (blocks.write - blocks.both) * 4096,
+                "distinct_bytes": blocks.union * 4096,
+            }),
+        );
+    }
+    if let Some(reuse) = &mut stats.reuse {
+        let curve: Vec<Value> = reuse
+            .miss_ratio_curve()
+            .iter()
+            .map(|(blocks, ratio)| json!([blocks * reuse.block_bytes(), ratio]))
+            .collect();
+        let cache = reuse.cache_blocks_for(0.9);
+        map.insert("lru_miss_ratio_by_cache_bytes".into(), curve.into());
+        map.insert(
+            "lru_cache_bytes_for_90_percent_hits".into(),
+            cache.map(|blocks| blocks * reuse.block_bytes()).into(),
+        );
+    }
+    if let Some(sequentiality) = &stats.sequentiality {
+        let share = |class: &Class| {
+            let of = |n: u64| (class.requests > 0).then(|| n as f64 / class.requests as f64);
+            json!({
+                "sequential_share": of(class.sequential),
+                "multi_stream_share": of(class.multi_stream),
+                "bytes_in_runs_of_8_and_more": class.bytes_in_long_runs,
+                "strides_are_exact": !class.strides_are_approximate,
+            })
+        };
+        let names = ["read", "write", "all"].iter();
+        map.insert(
+            "sequentiality".into(),
+            keyed(
+                names
+                    .zip(&sequentiality.classes)
+                    .map(|(n, c)| (*n, share(c))),
+            ),
+        );
+    }
+    if let Some(pairing) = stats.newest.as_mut().filter(|p| p.matching.pairs > 0) {
+        map.insert("latency".into(), latency_more(pairing));
+    }
+    Value::Object(map)
+}
+
+fn latency_more(pairing: &mut Pairing) -> Value {
+    let mut map = Map::new();
+    let mut labels: Vec<String> = SIZE_CLASSES_KIB
+        .iter()
+        .map(|k| format!("<={k}KiB"))
+        .collect();
+    labels.push(">1024KiB".to_owned());
+    for (direction, latency) in Direction::ALL.iter().zip(&mut pairing.latency) {
+        if latency.all.count == 0 {
+            continue;
+        }
+        let mut of = Map::new();
+        of.insert(
+            "issue_to_complete_ns".into(),
+            distribution(&mut latency.all, true),
+        );
+        let classes = labels.iter().zip(&mut latency.by_size);
+        let classes = classes.filter(|(_, values)| values.count > 0);
+        of.insert(
+            "by_size".into(),
+            keyed(classes.map(|(label, values)| (label, distribution(values, true)))),
+        );
+        map.insert(direction.name().into(), of.into());
+    }
+    for (key, both) in [
+        ("queue_to_complete_ns", &mut pairing.queue_to_complete),
+        ("queue_to_issue_ns", &mut pairing.queue_to_issue),
+    ] {
+        let found = DATA.iter().zip(both).filter(|(_, values)| values.count > 0);
+        let found: Map<String, Value> = found
+            .map(|(d, values)| (d.name().to_owned(), distribution(values, true)))
+            .collect();
+        if !found.is_empty() {
+            map.insert(key.into(), found.into());
+        }
+    }
+    map.insert(
+        "time_by_queue_depth_ns".into(),
+        keyed(pairing.depth.time_at.clone()),
+    );
+    Value::Object(map)
+}
+
+fn phase_list(stats: &Stats) -> Value {
+    let found = phases::of(&stats.traffic);
+    let first = stats.traffic.first_issue_ns.unwrap_or(0);
+    let phases: Vec<Value> = found
+        .phases
+        .iter()
+        .map(|p| {
+            json!({
+                "label": p.label.name(),
+                "start_ns": first.saturating_add(p.start_ns),
+                "end_ns": first.saturating_add(p.end_ns),
+                "read": {"ios": p.read.ios, "bytes": p.read.bytes},
+                "write": {"ios": p.write.ios, "bytes": p.write.bytes},
+            })
+        })
+        .collect();
+    json!({
+        "method": "optimal partition of the bins, labelled by traffic",
+        "bin_ns": found.bin_ns,
+        "prefill_decode_boundary_ns": found.boundary_ns.map(|(end, start)| [first + end, first + start]),
+        "phases": phases,
+    })
+}
+
+fn series_value(series: &Series, compat: bool) -> Value {
+    let per_second = |group: &Group| {
+        let (first, last) = group.seconds().unzip();
+        let right = || -> Option<Vec<u64>> {
+            let (first, last) = first.zip(last)?;
+            (last - first < MAX_DENSE).then(|| (first..=last).collect())
+        };
+        let mut map = Map::new();
+        let published = group.published_ts();
+        if compat {
+            map.insert("ts".into(), published.into());
+        } else {
+            map.insert("ts".into(), right().into());
+            map.insert("published_ts".into(), published.into());
+        }
+        map.insert("size".into(), group.dense().into());
+        Value::Object(map)
+    };
+    let seconds = series.seconds();
+    let cdf = |histogram: &BTreeMap<u64, u64>| -> Value {
+        crate::analyse::access::cumulative(histogram)
+            .iter()
+            .map(|(count, share)| json!([count, share]))
+            .collect()
+    };
+    json!({
+        "requests_parsed": series.requests,
+        "first_second": seconds.map(|s| s.0),
+        "last_second": seconds.map(|s| s.1),
+        "size_kib_histogram": keyed(series.groups.iter().map(|(name, g)| (name, keyed(g.sizes_kib.clone())))),
+        "kib_per_second": keyed(series.groups.iter().map(|(name, g)| (name, per_second(g)))),
+        "sector_access_count": keyed(series.access.iter().map(|(name, h)| (name, keyed(h.clone())))),
+        "sector_access_cdf": keyed(series.access.iter().map(|(name, h)| (name, cdf(h)))),
+    })
+}

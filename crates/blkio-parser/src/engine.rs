@@ -1,0 +1,276 @@
+//! Standard output of FlexGen and of DeepSpeed's inference example: how long prefill and decode took, and how much memory.
+
+use std::collections::BTreeMap;
+
+use crate::clock::parse_wall;
+use crate::scan::{contains, real, trim};
+
+/// The keys that are read; the last value wins.
+const KEYS: [&str; 11] = [
+    "model size",
+    "cache size",
+    "hidden size (p)",
+    "peak gpu mem",
+    "projected",
+    "prefill latency",
+    "prefill throughput",
+    "decode latency",
+    "decode throughput",
+    "total latency",
+    "total throughput",
+];
+
+/// What a log says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct EngineLog {
+    /// Values by key, in the printed unit: GB, s, token/s.
+    pub values: BTreeMap<&'static str, f64>,
+    /// Digits after the point of each value, which bound its rounding.
+    digits: BTreeMap<&'static str, usize>,
+    /// Latency of each step: prefill, then one per generated token. Seconds.
+    pub token_latency_s: Vec<f64>,
+    /// Costs of whole runs in seconds.
+    pub costs_s: Vec<f64>,
+    /// Batch size, if the log tells.
+    pub batch: Option<u64>,
+    /// Prompt length, if the log tells.
+    pub prompt_len: Option<u64>,
+    /// Generated length, if the log tells.
+    pub gen_len: Option<u64>,
+    /// Model, if the log tells.
+    pub model: Option<String>,
+    /// The last time-stamped line, as local wall time in nanoseconds.
+    pub last_wall_ns: Option<u64>,
+    /// The first time-stamped line.
+    pub first_wall_ns: Option<u64>,
+}
+
+/// One relation between printed values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Identity {
+    /// What should equal what.
+    pub name: &'static str,
+    /// The printed value.
+    pub printed: f64,
+    /// What follows from the others.
+    pub expected: f64,
+    /// Whether they agree within the rounding of the printed digits.
+    pub holds: bool,
+}
+
+impl EngineLog {
+    /// Reads a log; lines that say nothing are passed over. Lines end at line feeds and at the carriage returns of progress
+    /// bars.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Self {
+        let mut log = Self::default();
+        for line in text.split(|b| matches!(b, b'\n' | b'\r')).map(trim) {
+            log.line(line);
+        }
+        log
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        if line.is_empty() {
+            return;
+        }
+        if let Some(rest) = line.strip_prefix(b"[")
+            && let Some(wall) = rest.get(..23).and_then(parse_wall)
+        {
+            self.first_wall_ns.get_or_insert(wall);
+            self.last_wall_ns = Some(wall);
+        }
+        if let Some(rest) = line.strip_prefix(b"token_latency=") {
+            self.token_latency_s = list(rest);
+        }
+        if let Some(rest) = line.strip_prefix(b"costs = ") {
+            self.costs_s = list(rest);
+        }
+        for key in KEYS {
+            let pattern = [key.as_bytes(), b": "].concat();
+            let Some(at) = memchr::memmem::find(line, &pattern) else {
+                continue;
+            };
+            let value = line.get(at + pattern.len()..).unwrap_or_default();
+            let end = value
+                .iter()
+                .position(|b| matches!(b, b' ' | b'\t' | b','))
+                .unwrap_or(value.len());
+            let value = value.get(..end).unwrap_or_default();
+            if let Some(number) = real(value) {
+                let point = value.iter().position(|b| *b == b'.');
+                let digits = point.map_or(0, |at| value.len() - at - 1);
+                self.values.insert(key, number);
+                self.digits.insert(key, digits);
+            }
+        }
+        let number = |after: &[u8]| -> Option<u64> {
+            let at = memchr::memmem::find(line, after)? + after.len();
+            crate::scan::Cursor::new(line.get(at..)?).uint()
+        };
+        let command = contains(line, b"--prompt-len") || contains(line, b"--gen-len");
+        if command {
+            self.prompt_len = number(b"--prompt-len ").or(self.prompt_len);
+            self.gen_len = number(b"--gen-len ").or(self.gen_len);
+            self.batch = number(b"--gpu-batch-size ")
+                .or_else(|| number(b"--batch-size "))
+                .or(self.batch);
+        }
+        if line.starts_with(b"benchmark, ") {
+            self.prompt_len = number(b"prompt_len = ").or(self.prompt_len);
+            self.gen_len = number(b"execute_gen_len = ").or(self.gen_len);
+            self.batch = number(b"torch.Size([").or(self.batch);
+        }
+        if let Some(at) = memchr::memmem::find(line, b"args.model: ") {
+            let name = trim(line.get(at + 12..).unwrap_or_default());
+            self.model = Some(String::from_utf8_lossy(name).into_owned());
+        }
+    }
+
+    /// Seconds of prefill, decode and both.
+    #[must_use]
+    pub fn latencies_s(&self) -> Option<(f64, f64, f64)> {
+        let value = |key| self.values.get(key).copied();
+        Some((
+            value("prefill latency")?,
+            value("decode latency")?,
+            value("total latency")?,
+        ))
+    }
+
+    /// Tokens of the prompt and generated, of all sequences, as far as the printed throughputs tell.
+    #[must_use]
+    pub fn tokens(&self) -> Option<(f64, f64)> {
+        match (self.batch, self.prompt_len, self.gen_len) {
+            (Some(batch), Some(prompt), Some(generated)) => {
+                Some(((batch * prompt) as f64, (batch * generated) as f64))
+            }
+            _ => Some((
+                self.roundest("prefill throughput", "prefill latency")?,
+                self.roundest("total throughput", "total latency")?,
+            )),
+        }
+    }
+
+    /// The whole number that a rate times a time may be with the roundest binary digits: batches and lengths are round.
+    fn roundest(&self, rate: &'static str, time: &'static str) -> Option<f64> {
+        let (a, b) = (*self.values.get(rate)?, *self.values.get(time)?);
+        let slack = self.step(rate) * b + self.step(time) * a;
+        let low = crate::num::whole((a * b - slack).ceil());
+        let high = crate::num::whole((a * b + slack).floor()).min(low.saturating_add(1 << 16));
+        (low..=high)
+            .max_by_key(|n| (n.trailing_zeros(), std::cmp::Reverse(*n)))
+            .map(|n| n as f64)
+    }
+
+    /// Half a unit of the last printed digit.
+    fn step(&self, key: &str) -> f64 {
+        let digits = self.digits.get(key).copied().unwrap_or(0);
+        0.5 * 10_f64.powi(-i32::try_from(digits).unwrap_or(0))
+    }
+
+    /// The relations that must hold among the printed values; those whose parts are not known are left out.
+    #[must_use]
+    pub fn identities(&self) -> Vec<Identity> {
+        let value = |key: &'static str| self.values.get(key).copied();
+        let mut found = Vec::new();
+        let mut check = |name, printed: Option<f64>, expected: Option<f64>, tolerance: f64| {
+            if let (Some(printed), Some(expected)) = (printed, expected) {
+                found.push(Identity {
+                    name,
+                    printed,
+                    expected,
+                    holds: (printed - expected).abs() <= tolerance,
+                });
+            }
+        };
+        let sum = value("prefill latency")
+            .zip(value("decode latency"))
+            .map(|(p, d)| p + d);
+        let step = |key| self.step(key);
+        check(
+            "total latency = prefill latency + decode latency",
+            value("total latency"),
+            sum,
+            step("total latency") * 3.0 + 1e-9,
+        );
+        if let (Some(batch), Some(prompt), Some(generated)) =
+            (self.batch, self.prompt_len, self.gen_len)
+        {
+            let rate =
+                |tokens: u64, key: &'static str| value(key).map(|latency| tokens as f64 / latency);
+            let mut throughput = |name, key, tokens: u64, latency_key| {
+                let expected = rate(tokens, latency_key);
+                let latency = value(latency_key).unwrap_or(1.0);
+                let slack = expected.unwrap_or(0.0) * step(latency_key) / latency;
+                check(name, value(key), expected, step(key) + slack + 1e-9);
+            };
+            throughput(
+                "prefill throughput = batch x prompt / prefill latency",
+                "prefill throughput",
+                batch * prompt,
+                "prefill latency",
+            );
+            throughput(
+                "decode throughput = batch x (generated - 1) / decode latency",
+                "decode throughput",
+                batch * generated.saturating_sub(1),
+                "decode latency",
+            );
+            throughput(
+                "total throughput = batch x generated / total latency",
+                "total throughput",
+                batch * generated,
+                "total latency",
+            );
+        }
+        found
+    }
+}
+
+/// A Python list of numbers.
+fn list(text: &[u8]) -> Vec<f64> {
+    let start = memchr::memchr(b'[', text).map_or(0, |at| at + 1);
+    let end = memchr::memchr(b']', text).unwrap_or(text.len());
+    text.get(start..end)
+        .unwrap_or_default()
+        .split(|b| *b == b',')
+        .filter_map(|item| real(trim(item)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_engines() {
+        let flexgen = EngineLog::parse(
+            b"python -m flexgen.flex_opt --model facebook/opt-6.7b --gpu-batch-size 64 --prompt-len 256 --gen-len 256\nmodel size: 12.386 GB, cache size: 16.000 GB, hidden size (prefill): 0.250 GB\ninit weight...\nprefill latency: 21.923 s\tprefill throughput: 747.328 token/s\ndecode latency: 1463.125 s\tdecode throughput: 11.154 token/s\ntotal latency: 1485.049 s\ttotal throughput: 11.033 token/s\n",
+        );
+        assert_eq!(flexgen.latencies_s(), Some((21.923, 1463.125, 1485.049)));
+        assert_eq!(flexgen.tokens(), Some((16384.0, 16384.0)));
+        let identities = flexgen.identities();
+        assert_eq!(identities.len(), 4);
+        assert!(identities.iter().all(|i| i.holds), "{identities:?}");
+        let deepspeed = EngineLog::parse(
+            b"bar 1\rbar 2\r[2025-01-21 01:35:15,998] [INFO] [launch.py:351:main] x\nbenchmark, prompt_len = 256, execute_gen_len = 32, input_ids.shape = torch.Size([1, 256])\ntoken_latency=[5.98, 3.80]\ncosts = [109.4], prefill_timings = [5.97]\npeak gpu mem: 0.929 GB\tprefill latency: 5.980 s\tprefill throughput: 42.810 token/s\n",
+        );
+        assert_eq!((deepspeed.batch, deepspeed.gen_len), (Some(1), Some(32)));
+        assert_eq!(deepspeed.token_latency_s, [5.98, 3.8]);
+        assert_eq!(deepspeed.costs_s, [109.4]);
+        assert_eq!(
+            deepspeed.last_wall_ns,
+            parse_wall(b"2025-01-21 01:35:15,998")
+        );
+        assert!(deepspeed.identities().iter().all(|i| i.holds));
+    }
+
+    #[test]
+    fn a_wrong_number_is_found() {
+        let log = EngineLog::parse(
+            b"prefill latency: 1.000 s\ndecode latency: 2.000 s\ntotal latency: 4.000 s\n",
+        );
+        assert!(!log.identities()[0].holds);
+    }
+}

@@ -1,0 +1,194 @@
+//! fio's results and logs.
+
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::scan::{Cursor, trim};
+
+/// Totals of one job in one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Totals {
+    /// Requests fio made.
+    pub ios: u64,
+    /// Bytes it moved.
+    pub bytes: u64,
+    /// Mean completion latency in nanoseconds.
+    pub clat_mean_ns: f64,
+    /// Bandwidth in KiB/s.
+    pub bw_kib_s: f64,
+}
+
+/// One job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Its name.
+    pub name: String,
+    /// Whether it went around the page cache (`direct=1`), from its own or the global options.
+    pub direct: bool,
+    /// Reads.
+    pub read: Totals,
+    /// Writes.
+    pub write: Totals,
+    /// Trims.
+    pub trim: Totals,
+}
+
+/// A result of fio.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FioResult {
+    /// Its version.
+    pub version: String,
+    /// The jobs.
+    pub jobs: Vec<Job>,
+}
+
+impl FioResult {
+    /// Reads fio's JSON, which may follow lines of text.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such JSON.
+    pub fn parse(name: &str, text: &[u8]) -> Result<Self> {
+        let unreadable = |reason: String| Error::Unreadable {
+            name: name.to_owned(),
+            reason,
+        };
+        let start = if text.starts_with(b"{") {
+            Some(0)
+        } else {
+            memchr::memmem::find(text, b"\n{").map(|at| at + 1)
+        };
+        let json = start
+            .and_then(|at| text.get(at..))
+            .ok_or_else(|| unreadable("no JSON: run fio with --output-format=json".to_owned()))?;
+        // Text may follow, too.
+        let mut values = serde_json::Deserializer::from_slice(json).into_iter::<Value>();
+        let document = match values.next() {
+            Some(Ok(document)) => document,
+            Some(Err(error)) => return Err(unreadable(format!("not fio's JSON: {error}"))),
+            None => return Err(unreadable("no JSON".to_owned())),
+        };
+        let global_direct = is_direct(document.get("global options"));
+        let jobs = document
+            .get("jobs")
+            .and_then(Value::as_array)
+            .ok_or_else(|| unreadable("no jobs in this JSON: is it fio's?".to_owned()))?;
+        let jobs = jobs
+            .iter()
+            .map(|job| Job {
+                name: job
+                    .get("jobname")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned(),
+                direct: is_direct(job.get("job options"))
+                    .or(global_direct)
+                    .unwrap_or(false),
+                read: totals(job.get("read")),
+                write: totals(job.get("write")),
+                trim: totals(job.get("trim")),
+            })
+            .collect();
+        Ok(Self {
+            version: document
+                .get("fio version")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+            jobs,
+        })
+    }
+}
+
+fn is_direct(options: Option<&Value>) -> Option<bool> {
+    let value = options?.get("direct")?;
+    Some(match value {
+        Value::String(text) => text != "0",
+        other => other.as_u64() != Some(0),
+    })
+}
+
+fn totals(value: Option<&Value>) -> Totals {
+    let number = |key: &str| value.and_then(|v| v.get(key)).and_then(Value::as_u64);
+    let clat = value
+        .and_then(|v| v.get("clat_ns"))
+        .and_then(|v| v.get("mean"))
+        .and_then(Value::as_f64);
+    Totals {
+        ios: number("total_ios").unwrap_or(0),
+        bytes: number("io_bytes").unwrap_or(0),
+        clat_mean_ns: clat.unwrap_or(0.0),
+        bw_kib_s: value
+            .and_then(|v| v.get("bw"))
+            .and_then(Value::as_f64)
+            .unwrap_or(0.0),
+    }
+}
+
+/// One line of a log: time in ms since the job began, value, direction (0 read, 1 write, 2 trim), block size, offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogLine {
+    /// Completion in milliseconds since its job began.
+    pub time_ms: u64,
+    /// Latency in nanoseconds, or bandwidth in KiB/s, or IOPS, by the kind of log.
+    pub value: u64,
+    /// 0 read, 1 write, 2 trim.
+    pub direction: u8,
+    /// Bytes.
+    pub block_bytes: u64,
+    /// Offset in the file, if the log has it.
+    pub offset: Option<u64>,
+}
+
+/// Reads a line of a log.
+#[must_use]
+pub fn log_line(line: &[u8]) -> Option<LogLine> {
+    let mut cursor = Cursor::new(trim(line));
+    let mut column = || {
+        cursor.blanks();
+        let value = cursor.uint()?;
+        cursor.blanks();
+        if !cursor.rest.is_empty() && !cursor.eat(b',') {
+            return None;
+        }
+        Some(value)
+    };
+    Some(LogLine {
+        time_ms: column()?,
+        value: column()?,
+        direction: u8::try_from(column()?).ok().filter(|d| *d <= 2)?,
+        block_bytes: column()?,
+        offset: column(),
+    })
+}
+
+/// Whether a line is one of such a log.
+pub(crate) fn is_log_line(line: &[u8]) -> bool {
+    log_line(line).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_between_text() {
+        let text = b"note: both iodepth >= 1\n{\n\"fio version\": \"fio-3.33\", \"global options\": {\"direct\": \"1\"}, \"jobs\": [{\"jobname\": \"a\", \"read\": {\"io_bytes\": 4096, \"total_ios\": 1, \"clat_ns\": {\"mean\": 5.5}}}, {\"jobname\": \"b\", \"job options\": {\"direct\": \"0\"}}]}\ntail\n";
+        let found = FioResult::parse("fio.json", text).unwrap();
+        assert_eq!(found.jobs[0].read.bytes, 4096);
+        assert!(found.jobs[0].direct && !found.jobs[1].direct);
+        assert!(FioResult::parse("x", b"{}").is_err());
+        assert!(FioResult::parse("x", b"nothing").is_err());
+    }
+
+    #[test]
+    fn log_lines() {
+        let line = log_line(b"1, 104851, 1, 131072, 0, 0").unwrap();
+        assert_eq!(
+            (line.value, line.direction, line.offset),
+            (104_851, 1, Some(0))
+        );
+        assert_eq!(log_line(b"1, 2, 0, 4096").unwrap().offset, None);
+        assert_eq!(log_line(b"1, R, 0, 4096"), None);
+    }
+}

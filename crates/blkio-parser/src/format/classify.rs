@@ -1,0 +1,100 @@
+//! Lines that are no events: what the tracers and the shell write in between.
+
+use crate::quality::{Anchor, LineCounts};
+use crate::scan::{Cursor, contains, trim, whole_uint};
+
+/// Counts a line that is no event in its class.
+pub(super) fn count(line: &[u8], counts: &mut LineCounts) {
+    let text = trim(line);
+    match text.first() {
+        None => counts.blank += 1,
+        Some(b'@') => counts.map_output += 1,
+        Some(b'#') => {
+            counts.comment += 1;
+            comment(text, counts);
+        }
+        Some(_) if text.starts_with(b"Attaching ") => counts.header += 1,
+        Some(_) if lost(text, counts) => {}
+        Some(_)
+            if text.starts_with(b"version https://git-lfs")
+                || text.starts_with(b"oid sha256:")
+                || is_lfs_size(text) =>
+        {
+            counts.lfs_pointer += 1;
+        }
+        Some(_) if contains(text, b"WARNING:") || text.starts_with(b"WARNING") => {
+            counts.warning += 1;
+        }
+        Some(_) if contains(text, b"ERROR:") || text.starts_with(b"ERROR") => counts.error += 1,
+        Some(_) => counts.other += 1,
+    }
+}
+
+/// `Lost N events` of bpftrace, `LOST n events!` of perf, `CPU:n [LOST m EVENTS]` of tracefs, `CPU:n [EVENTS DROPPED]`.
+fn lost(text: &[u8], counts: &mut LineCounts) -> bool {
+    let number = if let Some(rest) = text
+        .strip_prefix(b"Lost ")
+        .or_else(|| text.strip_prefix(b"LOST "))
+    {
+        let mut cursor = Cursor::new(rest);
+        let number = cursor.uint();
+        number.filter(|_| trim(cursor.rest).starts_with(b"events"))
+    } else if text.starts_with(b"CPU:") {
+        let found = memchr::memmem::find(text, b"[LOST ").map(|at| at + 6);
+        match found {
+            Some(at) => Cursor::new(text.get(at..).unwrap_or_default()).uint(),
+            None => contains(text, b"DROPPED]").then_some(0),
+        }
+    } else {
+        None
+    };
+    let Some(number) = number else { return false };
+    counts.lost_lines += 1;
+    counts.lost_events = counts.lost_events.saturating_add(number);
+    true
+}
+
+fn is_lfs_size(text: &[u8]) -> bool {
+    text.strip_prefix(b"size ")
+        .is_some_and(|n| whole_uint(n).is_some())
+}
+
+/// Takes clock readings and closing counts out of our collector's comments, and overwrites out of tracefs headings.
+fn comment(text: &[u8], counts: &mut LineCounts) {
+    let body = trim(text.get(1..).unwrap_or_default());
+    if let Some(rest) = body.strip_prefix(b"clock:") {
+        counts.anchors.extend(anchor(rest));
+    } else if let Some(rest) = body.strip_prefix(b"outstanding:") {
+        counts.outstanding_at_end = whole_uint(trim(rest));
+    } else if let Some(rest) = body.strip_prefix(b"entries-in-buffer/entries-written:") {
+        let mut cursor = Cursor::new(trim(rest));
+        if let (Some(kept), true, Some(written)) = (cursor.uint(), cursor.eat(b'/'), cursor.uint())
+        {
+            counts.lost_events = counts
+                .lost_events
+                .saturating_add(written.saturating_sub(kept));
+        }
+    }
+}
+
+/// ` nsecs=N wall=YYYY-MM-DDTHH:MM:SS.micros`
+fn anchor(text: &[u8]) -> Option<Anchor> {
+    let mut cursor = Cursor::new(text);
+    let mut trace_ns = None;
+    let mut wall_ns = None;
+    loop {
+        let word = cursor.word();
+        if word.is_empty() {
+            break;
+        }
+        if let Some(value) = word.strip_prefix(b"nsecs=") {
+            trace_ns = whole_uint(value);
+        } else if let Some(value) = word.strip_prefix(b"wall=") {
+            wall_ns = crate::clock::parse_wall(value);
+        }
+    }
+    Some(Anchor {
+        trace_ns: trace_ns?,
+        wall_ns: wall_ns?,
+    })
+}

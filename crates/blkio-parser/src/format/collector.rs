@@ -1,0 +1,137 @@
+//! Lines of our collector: `I` and `C` for issue and completion, or `R` for a request written when it completes.
+
+use super::{Line, Sink};
+use crate::event::{Event, EventKind};
+use crate::rwbs::Rwbs;
+use crate::scan::{Cursor, device_number, trim};
+
+/// The value up to the next comma; the comma is consumed.
+fn column<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
+    let end = memchr::memchr(b',', cursor.rest)?;
+    let value = cursor.rest.get(..end)?;
+    cursor.skip(end + 1);
+    Some(trim(value))
+}
+
+fn number(cursor: &mut Cursor<'_>) -> Option<u64> {
+    let text = column(cursor)?;
+    crate::scan::whole_uint(text)
+}
+
+fn wrapped(cursor: &mut Cursor<'_>) -> Option<u32> {
+    let mut inner = Cursor::new(column(cursor)?);
+    let value = inner.wrapped32()?;
+    inner.rest.is_empty().then_some(value)
+}
+
+/// Parses one line.
+pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
+    let text = trim(line);
+    let kind = match text {
+        [b'I', b',', ..] => Some(EventKind::Issue),
+        [b'C', b',', ..] => Some(EventKind::Complete),
+        [b'R', b',', ..] => None,
+        _ => return Line::Not,
+    };
+    let mut cursor = Cursor::new(text.get(2..).unwrap_or_default());
+    match columns(&mut cursor, kind, sink) {
+        Some(()) => Line::Event,
+        None => Line::Malformed("not the columns of a collector line"),
+    }
+}
+
+fn columns(cursor: &mut Cursor<'_>, kind: Option<EventKind>, sink: &mut Sink) -> Option<()> {
+    let issue_ns = match kind {
+        Some(_) => 0,
+        None => number(cursor)?,
+    };
+    let t_ns = number(cursor)?;
+    let cpu = u16::try_from(number(cursor)?).ok()?;
+    let dev = device_number(number(cursor)?, number(cursor)?)?;
+    let (rwbs, direction) = sink.symbols.rwbs(Rwbs::new(column(cursor)?)?)?;
+    let bytes = wrapped(cursor)?;
+    let sector = number(cursor)?;
+    let nr_sector = wrapped(cursor)?;
+    let mut error = Cursor::new(column(cursor)?);
+    let error = i32::try_from(error.int()?).ok()?;
+    let pid = wrapped(cursor)?;
+    // The name comes last because it may hold commas.
+    let comm = sink.symbols.comm(trim(cursor.rest));
+    let event = Event {
+        t_ns,
+        sector,
+        nr_sector,
+        bytes,
+        dev,
+        pid,
+        error,
+        comm,
+        cpu,
+        rwbs,
+        kind: kind.unwrap_or(EventKind::Complete),
+        direction,
+    };
+    if kind.is_none() && issue_ns > 0 {
+        sink.events.push(Event {
+            t_ns: issue_ns,
+            error: 0,
+            kind: EventKind::Issue,
+            // A flush is issued at no sector and completes at the last one.
+            sector: if sector == u64::MAX && nr_sector == 0 {
+                0
+            } else {
+                sector
+            },
+            ..event
+        });
+    }
+    sink.events.push(event);
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_dialects_give_the_same_events() {
+        let mut two = Sink::default();
+        assert_eq!(
+            line(
+                b"I, 100, 1, 7, 0, WS, 4096, 64, 8, 0, 42, my, job",
+                &mut two
+            ),
+            Line::Event
+        );
+        assert_eq!(
+            line(
+                b"C, 900, 1, 7, 0, WS, 4096, 64, 8, -5, 42, my, job",
+                &mut two
+            ),
+            Line::Event
+        );
+        let mut one = Sink::default();
+        assert_eq!(
+            line(
+                b"R, 100, 900, 1, 7, 0, WS, 4096, 64, 8, -5, 42, my, job",
+                &mut one
+            ),
+            Line::Event
+        );
+        assert_eq!(one.events, two.events);
+        assert_eq!(one.symbols.comm_of(one.events[0].comm), b"my, job");
+        assert_eq!(one.events[1].error, -5);
+    }
+
+    #[test]
+    fn an_unknown_issue_gives_a_completion_only() {
+        let mut sink = Sink::default();
+        line(b"R, 0, 900, 1, 7, 0, WS, 0, 64, 0, 0, 0, ", &mut sink);
+        assert_eq!(sink.events.len(), 1);
+        assert_eq!(sink.events[0].kind, EventKind::Complete);
+        assert_eq!(
+            line(b"I, 100, 1, 7, 0, WS, 4096", &mut sink),
+            Line::Malformed("not the columns of a collector line")
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! What a file is, by its content.
+
+use super::blktrace::{CONTEXT, magic};
+use super::{Format, Sink, parse_block};
+use crate::scan::{contains, trim};
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Block I/O events.
+    Events(Format),
+    /// GPU utilisation of nvidia-smi.
+    GpuCsv,
+    /// Standard output of FlexGen or DeepSpeed.
+    EngineLog,
+    /// A result log of deepnvme.
+    DeepNvme,
+    /// Kernel and user stacks counted by bpftrace.
+    Stacks,
+    /// Histograms of bpftrace or biolatency.
+    Histograms,
+    /// fio's result.
+    FioJson,
+    /// A log of fio: time, value, direction, block size.
+    FioLog,
+    /// A Git LFS pointer in place of a file.
+    LfsPointer,
+    /// Lines of a tracer without any event.
+    NoEvents,
+    /// Nothing known.
+    Unknown,
+}
+
+impl Kind {
+    /// Name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Events(format) => format.name(),
+            Self::GpuCsv => "gpu-csv",
+            Self::EngineLog => "engine-log",
+            Self::DeepNvme => "deepnvme-log",
+            Self::Stacks => "stacks",
+            Self::Histograms => "histograms",
+            Self::FioJson => "fio-json",
+            Self::FioLog => "fio-log",
+            Self::LfsPointer => "git-lfs-pointer",
+            Self::NoEvents => "no-events",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Text formats in order of preference at equal score.
+const TEXT: [Format; 6] = [
+    Format::FiveColumn,
+    Format::Collector,
+    Format::Tracefs,
+    Format::Blkparse,
+    Format::Biosnoop,
+    Format::PerfScript,
+];
+
+/// Says what a file is from its first bytes (64 KiB are plenty).
+#[must_use]
+pub fn detect(head: &[u8]) -> Kind {
+    if magic(head).is_some() {
+        return Kind::Events(Format::Blktrace);
+    }
+    if head.get(CONTEXT..).and_then(magic).is_some() {
+        return Kind::Events(Format::BlktraceFtrace);
+    }
+    if head.starts_with(b"version https://git-lfs") {
+        return Kind::LfsPointer;
+    }
+    // A line that the head cuts says nothing.
+    let whole = match memchr::memrchr(b'\n', head) {
+        Some(end) => head.get(..=end).unwrap_or_default(),
+        None => head,
+    };
+    if let Some(kind) = secondary(whole) {
+        return kind;
+    }
+    let mut best: Option<(u64, Format)> = None;
+    for format in TEXT {
+        let mut sink = Sink::default();
+        parse_block(format, whole, !whole.ends_with(b"\n"), &mut sink);
+        let events = sink.counts.event_lines;
+        let score = events.saturating_sub(sink.counts.malformed / 2);
+        if events > 0 && score > 0 && best.is_none_or(|(most, _)| score > most) {
+            best = Some((score, format));
+        }
+    }
+    match best {
+        Some((_, Format::Tracefs)) => Kind::Events(ftrace_dialect(whole)),
+        Some((_, Format::Blkparse)) => Kind::Events(blkparse_dialect(whole)),
+        Some((_, format)) => Kind::Events(format),
+        None => nothing(whole),
+    }
+}
+
+/// Which of the layouts with an ftrace prefix this is.
+fn ftrace_dialect(head: &[u8]) -> Format {
+    if contains(head, b" block:block_") {
+        Format::PerfScript
+    } else if head.starts_with(b"cpus=") || contains(head, b"\ncpus=") {
+        Format::TraceCmd
+    } else if contains(head, b": block_") {
+        Format::Tracefs
+    } else {
+        Format::BlkTracer
+    }
+}
+
+/// With or without a sequence number.
+fn blkparse_dialect(head: &[u8]) -> Format {
+    let with_sequence = lines(head).find_map(|line| {
+        let mut cursor = crate::scan::Cursor::new(line);
+        crate::scan::device(cursor.word())?;
+        cursor.word();
+        Some(!cursor.word().contains(&b'.'))
+    });
+    match with_sequence {
+        Some(false) => Format::BlkTracerClassic,
+        _ => Format::Blkparse,
+    }
+}
+
+fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    head.split(|b| *b == b'\n').map(trim)
+}
+
+/// Kinds that hold no events.
+fn secondary(head: &[u8]) -> Option<Kind> {
+    let first = lines(head).find(|line| !line.is_empty())?;
+    if contains(first, b"utilization.gpu") || crate::gpu::looks_like_row(first) {
+        return Some(Kind::GpuCsv);
+    }
+    let has_line = |test: &dyn Fn(&[u8]) -> bool| lines(head).any(test);
+    if has_line(&|line| line.starts_with(b"@") && line.ends_with(b"["))
+        && has_line(&|line| line.starts_with(b"]: "))
+    {
+        return Some(Kind::Stacks);
+    }
+    if has_line(&|line| line == b"{") && contains(head, b"\"fio version\"") {
+        return Some(Kind::FioJson);
+    }
+    if has_line(&|line| contains(line, b" GB/sec") && contains(line, b" secs,")) {
+        return Some(Kind::DeepNvme);
+    }
+    if contains(head, b"prefill latency:")
+        || contains(head, b"<run_flexllmgen>")
+        || contains(head, b"<run_flexgen>")
+        || contains(head, b"[launch.py:")
+        || contains(head, b"token_latency=[")
+    {
+        return Some(Kind::EngineLog);
+    }
+    if has_line(&crate::histogram::is_row) {
+        return Some(Kind::Histograms);
+    }
+    if crate::fio::is_log_line(first) {
+        return Some(Kind::FioLog);
+    }
+    None
+}
+
+/// A tracer that saw nothing, or something foreign.
+fn nothing(head: &[u8]) -> Kind {
+    let mut sink = Sink::default();
+    parse_block(Format::FiveColumn, head, !head.ends_with(b"\n"), &mut sink);
+    let counts = sink.counts;
+    if counts.lfs_pointer >= 2 {
+        Kind::LfsPointer
+    } else if counts.header + counts.error + counts.warning + counts.lost_lines > 0
+        || head.starts_with(b"TIME(")
+    {
+        Kind::NoEvents
+    } else if counts.malformed > 0 && contains(head, b", ") {
+        // Digits and commas: the log of the pipeline, in a bad state.
+        Kind::Events(Format::FiveColumn)
+    } else {
+        Kind::Unknown
+    }
+}

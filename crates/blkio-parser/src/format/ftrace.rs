@@ -1,0 +1,350 @@
+//! Lines with an ftrace prefix: raw tracefs, `trace-cmd report`, `perf script`, and the `blk` tracer's default layout.
+
+use super::blkparse::{self, Before};
+use super::{Line, Sink};
+use crate::event::{Event, EventKind};
+use crate::rwbs::Rwbs;
+use crate::scan::{Cursor, contains, device, seconds_ns, trim, whole_uint};
+
+/// Where ` [CPU]` stands: the place of the bracket and of what follows, and the number.
+fn find_cpu(line: &[u8]) -> Option<(usize, usize, u16)> {
+    for open in memchr::memchr_iter(b'[', line) {
+        if open == 0 || !matches!(line.get(open - 1), Some(b' ' | b'\t')) {
+            continue;
+        }
+        let mut cursor = Cursor::new(line.get(open + 1..)?);
+        let Some(cpu) = cursor.uint() else { continue };
+        if cursor.eat(b']') && matches!(cursor.peek(), Some(b' ' | b'\t')) {
+            let after = line.len() - cursor.rest.len();
+            return Some((open, after, u16::try_from(cpu).ok()?));
+        }
+    }
+    None
+}
+
+/// Name and process from what stands before the processor: `task-12`, `task-12 (12)`, `bkio: task-12`, `task 12`, `task 7/12`.
+fn task(before: &[u8]) -> Option<(&[u8], u32)> {
+    let mut text = trim(before);
+    if text.ends_with(b")") {
+        let open = memchr::memrchr(b'(', text)?;
+        text = trim(text.get(..open)?);
+    }
+    let digits = text.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let (name, pid) = text.split_at(text.len() - digits);
+    let pid = whole_uint(pid).and_then(|pid| u32::try_from(pid).ok())?;
+    let name = match name {
+        [name @ .., b'-'] => without_instance(name),
+        [.., b' ' | b'\t'] | [] => trim(name),
+        // PID/TID of perf.
+        [outer @ .., b'/'] => {
+            let digits = outer
+                .iter()
+                .rev()
+                .take_while(|b| b.is_ascii_digit())
+                .count();
+            trim(outer.get(..outer.len() - digits)?)
+        }
+        _ => return None,
+    };
+    Some((name, pid))
+}
+
+/// `bkio:    fio` is the task `fio` of the instance `bkio`; `kworker/1:1H` is a task.
+fn without_instance(name: &[u8]) -> &[u8] {
+    match memchr::memchr(b':', name) {
+        Some(colon) if matches!(name.get(colon + 1), Some(b' ' | b'\t')) => {
+            trim(name.get(colon + 1..).unwrap_or_default())
+        }
+        _ => trim(name),
+    }
+}
+
+/// Parses one line.
+pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
+    let text = trim(line);
+    if matches!(text.first(), None | Some(b'#')) || text.starts_with(b"CPU:") {
+        return Line::Not;
+    }
+    let Some((open, after, cpu)) = find_cpu(line) else {
+        return without_cpu(line, text);
+    };
+    let Some((name, pid)) = line.get(..open).and_then(task) else {
+        return Line::Not;
+    };
+    let mut cursor = Cursor::new(line.get(after..).unwrap_or_default());
+    // Up to two columns of flags may stand before the time.
+    let mut t_ns = None;
+    for _ in 0..3 {
+        let word = cursor.word();
+        if let Some(time) = word.strip_suffix(b":") {
+            t_ns = seconds_ns(time);
+            break;
+        }
+    }
+    let Some(t_ns) = t_ns else {
+        return Line::Malformed("no time");
+    };
+    cursor.blanks();
+    let comm = sink.symbols.comm(name);
+    if cursor.peek().is_some_and(|b| b.is_ascii_digit()) {
+        let Some(dev) = device(cursor.word()) else {
+            return Line::Malformed("no device");
+        };
+        let before = Before {
+            t_ns,
+            dev,
+            cpu,
+            pid,
+            comm,
+        };
+        return blkparse::body(&mut cursor, before, sink)
+            .unwrap_or(Line::Malformed("not the body of a blk tracer line"));
+    }
+    let word = cursor.word();
+    let Some(event) = word.strip_suffix(b":") else {
+        return Line::Malformed("no event name");
+    };
+    let event = event.strip_prefix(b"block:").unwrap_or(event);
+    let Some(shape) = shape(event) else {
+        return if event.starts_with(b"block_") || !contains(event, b"block") {
+            Line::Foreign
+        } else {
+            Line::Malformed("unknown block event")
+        };
+    };
+    let before = Before {
+        t_ns,
+        dev: 0,
+        cpu,
+        pid,
+        comm,
+    };
+    match body(&mut cursor, shape, before, sink) {
+        Some(()) => Line::Event,
+        None => Line::Malformed("not the body of this event"),
+    }
+}
+
+/// Lines without a processor: call chains, headings, or an event cut in its first columns.
+fn without_cpu(line: &[u8], text: &[u8]) -> Line {
+    let indented = matches!(line.first(), Some(b' ' | b'\t'));
+    let mut cursor = Cursor::new(text);
+    let first = cursor.word();
+    let is_address = first.len() >= 4 && first.iter().all(u8::is_ascii_hexdigit);
+    if indented && is_address {
+        return Line::Stack;
+    }
+    if text.starts_with(b"cpus=") {
+        return Line::Header;
+    }
+    Line::Not
+}
+
+/// How the body of an event is laid out.
+#[derive(Debug, Clone, Copy)]
+enum Shape {
+    /// `DEV RWBS BYTES (CMD) SECTOR + NR [PRIO] [COMM]`
+    Request(EventKind),
+    /// `DEV RWBS (CMD) SECTOR + NR [PRIO] [ERROR]`
+    Ended(EventKind),
+    /// `DEV RWBS SECTOR + NR [COMM]`
+    Bio(EventKind),
+    /// `DEV RWBS SECTOR / NEW [COMM]`
+    Split,
+    /// `[COMM]` and a number
+    Plug(EventKind),
+}
+
+fn shape(event: &[u8]) -> Option<Shape> {
+    Some(match event {
+        b"block_rq_issue" => Shape::Request(EventKind::Issue),
+        b"block_rq_insert" => Shape::Request(EventKind::Insert),
+        b"block_rq_merge" => Shape::Request(EventKind::Merge),
+        b"block_rq_complete" => Shape::Ended(EventKind::Complete),
+        b"block_rq_requeue" => Shape::Ended(EventKind::Requeue),
+        b"block_bio_queue" => Shape::Bio(EventKind::Queue),
+        b"block_getrq" => Shape::Bio(EventKind::GetRq),
+        b"block_bio_backmerge" | b"block_bio_frontmerge" => Shape::Bio(EventKind::Merge),
+        b"block_bio_remap" | b"block_rq_remap" => Shape::Bio(EventKind::Remap),
+        b"block_bio_complete" | b"block_bio_bounce" | b"block_sleeprq" => {
+            Shape::Bio(EventKind::Note)
+        }
+        b"block_split" => Shape::Split,
+        b"block_plug" => Shape::Plug(EventKind::Plug),
+        b"block_unplug" => Shape::Plug(EventKind::Unplug),
+        _ => return None,
+    })
+}
+
+fn body(cursor: &mut Cursor<'_>, shape: Shape, before: Before, sink: &mut Sink) -> Option<()> {
+    let mut event = Event {
+        t_ns: before.t_ns,
+        sector: 0,
+        nr_sector: 0,
+        bytes: 0,
+        dev: 0,
+        pid: before.pid,
+        error: 0,
+        comm: before.comm,
+        cpu: before.cpu,
+        rwbs: 0,
+        kind: EventKind::Note,
+        direction: crate::rwbs::Direction::Other,
+    };
+    if let Shape::Plug(kind) = shape {
+        let (rwbs, direction) = sink.symbols.rwbs(Rwbs::new(b"N")?)?;
+        memchr::memrchr(b']', cursor.rest)?;
+        sink.events.push(Event {
+            rwbs,
+            direction,
+            kind,
+            ..event
+        });
+        return Some(());
+    }
+    event.dev = device(cursor.word())?;
+    (event.rwbs, event.direction) = sink.symbols.rwbs(Rwbs::new(cursor.word())?)?;
+    cursor.blanks();
+    let mut bytes = None;
+    match shape {
+        Shape::Request(kind) => {
+            event.kind = kind;
+            bytes = Some(cursor.wrapped32()?);
+            command(cursor)?;
+        }
+        Shape::Ended(kind) => {
+            event.kind = kind;
+            command(cursor)?;
+        }
+        Shape::Bio(kind) => event.kind = kind,
+        Shape::Split => event.kind = EventKind::Split,
+        Shape::Plug(_) => {}
+    }
+    cursor.blanks();
+    event.sector = cursor.uint()?;
+    cursor.blanks();
+    if matches!(shape, Shape::Split) {
+        if !cursor.eat(b'/') {
+            return None;
+        }
+        cursor.blanks();
+        cursor.uint()?;
+    } else {
+        if !cursor.eat(b'+') {
+            return None;
+        }
+        cursor.blanks();
+        event.nr_sector = cursor.wrapped32()?;
+    }
+    event.bytes = bytes.unwrap_or(event.nr_sector.wrapping_mul(512));
+    if event.kind == EventKind::Remap {
+        sink.events.push(event);
+        return Some(());
+    }
+    // The priority, where there is one, is no bracket.
+    let rest = trim(cursor.rest);
+    let open = memchr::memchr(b'[', rest)?;
+    let close = memchr::memrchr(b']', rest).filter(|close| *close > open)?;
+    let inside = rest.get(open + 1..close)?;
+    match shape {
+        Shape::Ended(_) => {
+            event.error = i32::try_from(Cursor::new(trim(inside)).int()?).ok()?;
+        }
+        Shape::Request(_) => event.comm = sink.symbols.comm(inside),
+        _ => {}
+    }
+    sink.events.push(event);
+    Some(())
+}
+
+/// `(CMD)`, usually empty.
+fn command(cursor: &mut Cursor<'_>) -> Option<()> {
+    cursor.blanks();
+    if !cursor.eat(b'(') {
+        return None;
+    }
+    let end = memchr::memchr(b')', cursor.rest)?;
+    cursor.skip(end + 1);
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> (Event, Sink) {
+        let mut sink = Sink::default();
+        assert_eq!(line(text.as_bytes(), &mut sink), Line::Event, "{text}");
+        (sink.events[0], sink)
+    }
+
+    #[test]
+    fn one_request_in_five_layouts() {
+        let lines = [
+            "             fio-26257   [001] .....  1048.996254: block_rq_issue: 7,0 WS 131072 () 68920 + 256 be,0,4 [fio]",
+            "             fio-26257   (26250) [001] d..2. 1048.996254: block_rq_issue: 7,0 WS 131072 () 68920 + 256 [fio]",
+            "             fio-26257 [001]  1048.996254: block_rq_issue:       7,0 WS 131072 () 68920 + 256 0x2,0,4 [fio]",
+            "bkio:        fio-26257 [001]  1048.996254: block_rq_issue:       7,0 WS 131072 () 68920 + 256 0x2,0,4 [fio]",
+            "             fio 26257 [001]  1048.996254:    block:block_rq_issue: 7,0 WS 131072 () 68920 + 256 0x2,0,4 [fio]",
+            "             fio 9/26257 [001]  1048.996254000:    block:block_rq_issue: 7,0 WS 131072 () 68920 + 256 [fio]",
+            "             fio-26257   [001] d..1.  1048.996254:   7,0    D  WS 68920 + 256 [fio]",
+        ];
+        let (first, _) = parse(lines[0]);
+        assert_eq!(first.t_ns, 1_048_996_254_000);
+        assert_eq!(
+            (first.bytes, first.sector, first.nr_sector),
+            (131_072, 68_920, 256)
+        );
+        for text in lines {
+            let (event, sink) = parse(text);
+            assert_eq!(event, first, "{text}");
+            assert_eq!(sink.symbols.comm_of(event.comm), b"fio", "{text}");
+        }
+    }
+
+    #[test]
+    fn names_may_hold_anything() {
+        let (event, sink) = parse(
+            "    jbd2/loop0-8-25865   [001] .....  1169.024193: block_rq_issue: 7,0 WSM 4096 () 2884104 + 8 rt,4 [high pool[1], x]",
+        );
+        assert_eq!(event.pid, 25_865);
+        assert_eq!(sink.symbols.comm_of(event.comm), b"high pool[1], x");
+        let (event, _) = parse(
+            " kworker/1:1H-kb    44 [001]  1168.997136:    block:block_rq_issue: 7,0 FF 0 () 0 + 0 0x0,0,0 [kworker/1:1H]",
+        );
+        assert_eq!(event.pid, 44);
+        let (event, _) = parse(
+            "     ksoftirqd/0-14      [000] ..s..  1049.004038: block_rq_complete: 7,0 RS () 68920 + 256 be,0,4 [-5]",
+        );
+        assert_eq!((event.error, event.bytes), (-5, 131_072));
+    }
+
+    #[test]
+    fn what_is_no_block_event_is_no_error() {
+        let mut sink = Sink::default();
+        let found = |text: &str, sink: &mut Sink| line(text.as_bytes(), sink);
+        assert_eq!(found("# tracer: nop", &mut sink), Line::Not);
+        assert_eq!(found("cpus=2", &mut sink), Line::Header);
+        assert_eq!(found("CPU:1 [LOST 7 EVENTS]", &mut sink), Line::Not);
+        assert_eq!(
+            found(
+                "\tffffffff8111 blk_mq_start_request+0x7 ([kernel])",
+                &mut sink
+            ),
+            Line::Stack
+        );
+        assert_eq!(
+            found(
+                "  fio-1 [000] ..... 1.000000: sched_switch: prev=fio",
+                &mut sink
+            ),
+            Line::Foreign
+        );
+        let whole = "  fio-26257   [001] .....  1048.996254: block_rq_issue: 7,0 WS 131072 () 68920 + 256 be,0,4 [fio]";
+        for end in 40..whole.len() {
+            let cut = found(&whole[..end], &mut sink);
+            assert!(matches!(cut, Line::Malformed(_)), "{end} {cut:?}");
+        }
+        assert!(sink.events.is_empty());
+    }
+}

@@ -1,0 +1,219 @@
+//! The formats of block I/O traces and how they are told apart.
+
+mod biosnoop;
+mod blkparse;
+pub(crate) mod blktrace;
+mod classify;
+mod collector;
+mod detect;
+mod five;
+mod ftrace;
+
+use crate::event::{Event, Symbols};
+use crate::quality::LineCounts;
+
+pub use detect::{Kind, detect};
+
+/// Longest line that can be an event; longer ones are malformed.
+pub(crate) const MAX_LINE: usize = 4096;
+
+/// A format of block I/O events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Format {
+    /// `nsecs, rwbs, bytes, sector, nr_sector`: the published pipeline's issue log.
+    FiveColumn,
+    /// `I, ...`, `C, ...` and `R, ...` lines of our collector.
+    Collector,
+    /// `trace` and `trace_pipe` of tracefs.
+    Tracefs,
+    /// `perf script`.
+    PerfScript,
+    /// `trace-cmd report`.
+    TraceCmd,
+    /// The ftrace `blk` tracer's text in the default layout.
+    BlkTracer,
+    /// The same in the `blk_classic` layout.
+    BlkTracerClassic,
+    /// `blkparse` text.
+    Blkparse,
+    /// Binary blktrace records.
+    Blktrace,
+    /// Binary records as the ftrace `blk` tracer writes them, with context.
+    BlktraceFtrace,
+    /// `biosnoop` of bcc or libbpf.
+    Biosnoop,
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Self; 11] = [
+        Self::FiveColumn,
+        Self::Collector,
+        Self::Tracefs,
+        Self::PerfScript,
+        Self::TraceCmd,
+        Self::BlkTracer,
+        Self::BlkTracerClassic,
+        Self::Blkparse,
+        Self::Blktrace,
+        Self::BlktraceFtrace,
+        Self::Biosnoop,
+    ];
+
+    /// Name on the command line and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FiveColumn => "five-column",
+            Self::Collector => "collector",
+            Self::Tracefs => "tracefs",
+            Self::PerfScript => "perf-script",
+            Self::TraceCmd => "trace-cmd",
+            Self::BlkTracer => "blk-tracer",
+            Self::BlkTracerClassic => "blk-tracer-classic",
+            Self::Blkparse => "blkparse",
+            Self::Blktrace => "blktrace",
+            Self::BlktraceFtrace => "blktrace-ftrace",
+            Self::Biosnoop => "biosnoop",
+        }
+    }
+
+    /// The format of a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// Which clock its times are of.
+    #[must_use]
+    pub const fn clock(self) -> &'static str {
+        match self {
+            Self::FiveColumn | Self::Collector => "boottime",
+            Self::Tracefs | Self::TraceCmd | Self::BlkTracer | Self::BlkTracerClassic => {
+                "trace-local"
+            }
+            Self::PerfScript => "perf",
+            Self::Blkparse => "rebased",
+            Self::Blktrace | Self::BlktraceFtrace => "blktrace",
+            Self::Biosnoop => "rebased",
+        }
+    }
+
+    /// Whether it is a sequence of binary records rather than lines.
+    #[must_use]
+    pub const fn is_binary(self) -> bool {
+        matches!(self, Self::Blktrace | Self::BlktraceFtrace)
+    }
+}
+
+/// What one line turned out to be; counted by the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// An event, which was pushed.
+    Event,
+    /// No event: classify it.
+    Not,
+    /// An event of another subsystem, or one that carries nothing for us.
+    Foreign,
+    /// A frame of a call chain.
+    Stack,
+    /// A column heading.
+    Header,
+    /// It should be an event.
+    Malformed(&'static str),
+}
+
+/// Where parsers put what they find.
+#[derive(Debug, Default)]
+pub(crate) struct Sink {
+    pub(crate) events: Vec<Event>,
+    pub(crate) symbols: Symbols,
+    pub(crate) counts: LineCounts,
+}
+
+/// Parses one line (without line feed) of a text format.
+#[inline]
+fn line_of(format: Format, line: &[u8], sink: &mut Sink) -> Line {
+    match format {
+        Format::FiveColumn => five::line(line, sink),
+        Format::Collector => collector::line(line, sink),
+        Format::Tracefs | Format::PerfScript | Format::TraceCmd | Format::BlkTracer => {
+            ftrace::line(line, sink)
+        }
+        Format::BlkTracerClassic | Format::Blkparse => blkparse::line(line, sink),
+        Format::Biosnoop => biosnoop::line(line, sink),
+        Format::Blktrace | Format::BlktraceFtrace => Line::Not,
+    }
+}
+
+/// Parses a block of whole lines. `last_is_open` says that the last line has no line feed because the input ends there.
+pub(crate) fn parse_block(format: Format, block: &[u8], last_is_open: bool, sink: &mut Sink) {
+    if format == Format::FiveColumn && !last_is_open {
+        return five::block(block, sink);
+    }
+    lines(format, block, last_is_open, sink);
+}
+
+/// As [`parse_block`], line by line.
+fn lines(format: Format, block: &[u8], last_is_open: bool, sink: &mut Sink) {
+    let mut start = 0;
+    while start < block.len() {
+        let rest = block.get(start..).unwrap_or_default();
+        let end = memchr::memchr(b'\n', rest);
+        let line = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+        let open = end.is_none() && last_is_open;
+        one_line(format, line, start, open, sink);
+        start += line.len() + 1;
+    }
+}
+
+/// Parses and counts one line that begins at `offset` of its block.
+fn one_line(format: Format, line: &[u8], offset: usize, open: bool, sink: &mut Sink) {
+    sink.counts.lines += 1;
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let before = sink.events.len();
+    let mut found = if line.len() > MAX_LINE {
+        Line::Malformed("line longer than 4 KiB")
+    } else {
+        line_of(format, line, sink)
+    };
+    if open {
+        sink.counts.unterminated_last_line = true;
+        let pushed = sink.events.get(before..).unwrap_or_default();
+        let is_cut = match found {
+            Line::Event => !is_whole(format, pushed),
+            Line::Malformed(_) => true,
+            _ => false,
+        };
+        if is_cut {
+            found = Line::Malformed("truncated");
+        }
+    }
+    if !matches!(found, Line::Event) {
+        sink.events.truncate(before);
+    }
+    let counts = &mut sink.counts;
+    match found {
+        Line::Event => counts.event_lines += 1,
+        Line::Not => classify::count(line, counts),
+        Line::Foreign => counts.other += 1,
+        Line::Stack => counts.stack += 1,
+        Line::Header => counts.header += 1,
+        Line::Malformed(reason) => {
+            let line_number = counts.lines;
+            counts.malformed(line_number, offset as u64, reason);
+        }
+    }
+}
+
+/// Whether the last line, which has no line feed, is complete: where bytes and sectors are both printed they must agree;
+/// the other formats end in a bracket or a name, of which nothing can be told, and are believed.
+fn is_whole(format: Format, events: &[Event]) -> bool {
+    match format {
+        Format::FiveColumn => events.iter().all(|event| {
+            u64::from(event.bytes) == (u64::from(event.nr_sector) * 512) & u64::from(u32::MAX)
+        }),
+        _ => true,
+    }
+}

@@ -1,0 +1,56 @@
+//! Block I/O traces read, paired and measured in one pass.
+//!
+//! Made for the traces taken while a language model's weights or KV cache live on a disk. Eleven formats, told apart by
+//! content, become one stream of [`Event`]s; analyses see each event once and keep results, not events, so a log of any
+//! length fits into memory. Everything that is not an event is counted and reported ([`quality`]).
+//!
+//! * [`Stats`]: all analyses of one or several files;
+//! * [`pipeline`]: the events themselves, in order;
+//! * [`document`]: the results as JSON;
+//! * [`gpu`], [`engine`], [`deepnvme`], [`stacks`], [`histogram`], [`fio`]: what lies beside a trace;
+//! * [`cheops`]: the figures of the published study as data;
+//! * [`clock`]: how the clocks of two streams lie to each other.
+//!
+//! What it does not do: collecting (the tool `blkio` does), drawing, tables.
+//!
+//! ```
+//! use blkio_parser::{Stats, StatsOptions};
+//! let dir = tempfile::tempdir()?;
+//! let log = dir.path().join("issue.txt");
+//! std::fs::write(&log, "Attaching 1 probe...\n10, RA, 4096, 64, 8\n20, W, 8192, 128, 16\nLost 3 events\n")?;
+//! let stats = Stats::of_files(&[log], &StatsOptions::default())?;
+//! assert_eq!(stats.traffic.issues, 2);
+//! assert_eq!(stats.outcome.counts().lost_events, 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod analyse;
+pub mod cheops;
+pub mod clock;
+pub mod collect;
+pub mod deepnvme;
+pub mod document;
+pub mod engine;
+mod error;
+mod event;
+pub mod fio;
+pub mod format;
+pub mod gpu;
+pub mod histogram;
+mod num;
+mod order;
+pub mod overlay;
+pub mod pipeline;
+pub mod quality;
+mod rwbs;
+mod scan;
+pub mod series;
+pub mod stacks;
+mod stats;
+pub mod synth;
+
+pub use error::{Error, Result};
+pub use event::{Event, EventKind, SECTOR_BYTES, Symbols};
+pub use format::{Format, Kind, detect};
+pub use rwbs::{Direction, Operation, Rwbs};
+pub use stats::{Stats, StatsOptions, Wanted};

@@ -1,0 +1,350 @@
+//! A trace beside a GPU's utilisation and an engine's log: one clock, then what happened together.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::analyse::traffic::Amount;
+use crate::clock::{Alignment, from_anchors};
+use crate::engine::EngineLog;
+use crate::gpu::GpuLog;
+use crate::quality::Anchor;
+use crate::stats::Stats;
+
+/// Width of the common grid, the interval of the GPU's samples.
+const GRID_NS: u64 = 200_000_000;
+/// How far clocks are searched, in bins of the grid: 30 s.
+const REACH: i64 = 150;
+/// A correlation must be this much better than elsewhere to be believed.
+const RATIO: f64 = 1.2;
+/// Utilisation below which the GPU is idle, percent.
+const IDLE_PERCENT: f64 = 5.0;
+
+/// What is known of the clocks.
+#[derive(Debug, Clone, Default)]
+pub struct ClockHint {
+    /// Wall clock minus trace clock, as the user says.
+    pub offset_s: Option<f64>,
+    /// Pairs of readings in the trace.
+    pub anchors: Vec<Anchor>,
+}
+
+/// Amounts by bin of the grid since the first issue, reads and writes together.
+fn io_bins(stats: &Stats) -> Vec<u64> {
+    let mut bins: BTreeMap<u64, u64> = BTreeMap::new();
+    for direction in &stats.traffic.tenths {
+        for (bin, amount) in direction.finish() {
+            *bins.entry(bin / 2).or_default() += amount.bytes;
+        }
+    }
+    let length = bins
+        .keys()
+        .next_back()
+        .map_or(0, |last| last + 1)
+        .min(1 << 22);
+    (0..length)
+        .map(|bin| bins.get(&bin).copied().unwrap_or(0))
+        .collect()
+}
+
+/// The GPU's value in each bin of the grid from `start_ns` of its clock; a value holds from the sample before.
+fn gpu_bins(gpu: &GpuLog, start_ns: i128, length: usize) -> Vec<Option<f64>> {
+    let mut bins = vec![None; length];
+    for pair in gpu.samples.windows(2) {
+        let [before, sample] = pair else { continue };
+        let from = (i128::from(before.t_ns) - start_ns).div_euclid(i128::from(GRID_NS));
+        let to = (i128::from(sample.t_ns) - start_ns).div_euclid(i128::from(GRID_NS));
+        for bin in (from + 1)..=to {
+            if let Some(place) = usize::try_from(bin).ok().and_then(|bin| bins.get_mut(bin)) {
+                *place = sample.percent;
+            }
+        }
+    }
+    bins
+}
+
+/// Pearson's correlation of pairs that both have a value.
+fn pearson(pairs: &[(f64, f64)]) -> Option<f64> {
+    let n = pairs.len() as f64;
+    if pairs.len() < 10 {
+        return None;
+    }
+    let mean = |pick: fn(&(f64, f64)) -> f64| pairs.iter().map(pick).sum::<f64>() / n;
+    let (mx, my) = (mean(|p| p.0), mean(|p| p.1));
+    let mut xx = 0.0;
+    let mut yy = 0.0;
+    let mut xy = 0.0;
+    for (x, y) in pairs {
+        xx += (x - mx).powi(2);
+        yy += (y - my).powi(2);
+        xy += (x - mx) * (y - my);
+    }
+    (xx > 0.0 && yy > 0.0).then(|| xy / (xx * yy).sqrt())
+}
+
+/// Ranks with ties in the middle.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    let value = |at: &usize| values.get(*at).copied().unwrap_or(0.0);
+    order.sort_by(|a, b| value(a).total_cmp(&value(b)));
+    let mut ranks = vec![0.0; values.len()];
+    let mut start = 0;
+    while start < order.len() {
+        let Some(first) = order.get(start) else { break };
+        let same = |at: &usize| value(at).total_cmp(&value(first)).is_eq();
+        let count = order.iter().skip(start).take_while(|at| same(at)).count();
+        let middle = start as f64 + (count as f64 - 1.0) / 2.0;
+        for at in order.iter().skip(start).take(count) {
+            if let Some(rank) = ranks.get_mut(*at) {
+                *rank = middle;
+            }
+        }
+        start += count.max(1);
+    }
+    ranks
+}
+
+/// Values of both at the same time, the GPU's moved by `lag` bins.
+fn paired(io: &[u64], gpu: &[Option<f64>], lag: i64) -> Vec<(f64, f64)> {
+    io.iter()
+        .enumerate()
+        .filter_map(|(at, bytes)| {
+            let place = i64::try_from(at).ok()?.checked_add(lag)?;
+            let value = (*gpu.get(usize::try_from(place).ok()?)?)?;
+            Some((*bytes as f64, value))
+        })
+        .collect()
+}
+
+/// Finds how the GPU's wall clock lies to the trace's: what the user says, else anchors, else the best correlation of traffic
+/// and utilisation when both start together within half a minute.
+///
+/// # Errors
+///
+/// Why no alignment is believed.
+pub fn align(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Result<Alignment, String> {
+    if let Some(offset_s) = hint.offset_s {
+        let nanos = i128::from(crate::num::whole(offset_s.abs() * 1e9));
+        return Ok(Alignment {
+            method: "given",
+            offset_ns: if offset_s < 0.0 { -nanos } else { nanos },
+            uncertainty_ns: 0,
+            drift_ppm: None,
+            correlation: None,
+        });
+    }
+    let first = stats.traffic.first_issue_ns.ok_or("no requests")?;
+    let start = gpu.samples.first().ok_or("no GPU samples")?.t_ns;
+    if let Some(found) = from_anchors(&hint.anchors) {
+        let at = i128::from(first) + found.offset_ns;
+        let end = gpu.samples.last().map_or(start, |s| s.t_ns);
+        let last = i128::from(stats.traffic.last_issue_ns) + found.offset_ns;
+        if at <= i128::from(end) && last >= i128::from(start) {
+            return Ok(found);
+        }
+        return Err("the anchors put the trace and the GPU log at different times: another run, or another time zone (give --clock-offset)".into());
+    }
+    let io = io_bins(stats);
+    let reach = usize::try_from(REACH).unwrap_or(0);
+    let values = gpu_bins(gpu, i128::from(start), io.len() + 2 * reach);
+    let mut found: Vec<(i64, f64)> = (-REACH..=REACH)
+        .filter_map(|lag| Some((lag, pearson(&paired(&io, &values, lag))?.abs())))
+        .collect();
+    found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let (lag, best) = *found
+        .first()
+        .ok_or("too little in common for a correlation")?;
+    // Lags beside the best one are the same peak.
+    let second = found
+        .iter()
+        .find(|(other, _)| (other - lag).abs() > 5)
+        .map_or(0.0, |(_, value)| *value);
+    if best < second * RATIO {
+        return Err(format!(
+            "no anchors, and the correlation of I/O and GPU is not clear (best {best:.3}, elsewhere {second:.3}): give --clock-offset"
+        ));
+    }
+    Ok(Alignment {
+        method: "correlation",
+        offset_ns: i128::from(start) - i128::from(first) + i128::from(lag) * i128::from(GRID_NS),
+        uncertainty_ns: GRID_NS,
+        drift_ppm: None,
+        correlation: Some((best, second)),
+    })
+}
+
+fn alignment_value(found: &Alignment) -> Value {
+    json!({
+        "method": found.method,
+        "wall_minus_trace_ns": i64::try_from(found.offset_ns).ok(),
+        "uncertainty_ns": found.uncertainty_ns,
+        "drift_ppm": found.drift_ppm,
+        "correlation": found.correlation.map(|(best, second)| json!({"best": best, "elsewhere": second})),
+    })
+}
+
+/// Times of an idle or working GPU against a busy or quiet device, and how both go together.
+#[must_use]
+pub fn gpu(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Value {
+    let alignment = match align(stats, gpu, hint) {
+        Ok(found) => found,
+        Err(reason) => return json!({"alignment": null, "refused": reason}),
+    };
+    let first = i128::from(stats.traffic.first_issue_ns.unwrap_or(0));
+    let io = io_bins(stats);
+    let values = gpu_bins(gpu, first + alignment.offset_ns, io.len());
+    let mut sorted = io.clone();
+    sorted.sort_unstable();
+    let rank = crate::num::nearest_rank(95.0, sorted.len() as u64);
+    let p95 = sorted
+        .get(crate::num::index(rank.saturating_sub(1)))
+        .copied()
+        .unwrap_or(0);
+    let mut table = [[0_u64; 2]; 2];
+    for (bytes, value) in io.iter().zip(&values) {
+        let Some(value) = value else { continue };
+        let idle = usize::from(*value < IDLE_PERCENT);
+        let busy = usize::from(*bytes > 0 && *bytes as f64 > p95 as f64 * 0.1);
+        if let Some(cell) = table.get_mut(idle).and_then(|row| row.get_mut(busy)) {
+            *cell += GRID_NS;
+        }
+    }
+    let [[working_quiet, working_busy], [idle_quiet, idle_busy]] = table;
+    let known = working_quiet + working_busy + idle_quiet + idle_busy;
+    let pairs = paired(&io, &values, 0);
+    let (x, y): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let ranked: Vec<(f64, f64)> = ranks(&x).into_iter().zip(ranks(&y)).collect();
+    let best = (-10..=10_i64)
+        .filter_map(|lag| Some((lag, pearson(&paired(&io, &values, lag))?)))
+        .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+    json!({
+        "alignment": alignment_value(&alignment),
+        "grid_ns": GRID_NS,
+        "gpu_idle_below_percent": IDLE_PERCENT,
+        "io_busy_above_share_of_p95": 0.1,
+        "time_ns": {
+            "gpu_working_io_quiet": working_quiet,
+            "gpu_working_io_busy": working_busy,
+            "gpu_idle_io_quiet": idle_quiet,
+            "gpu_idle_io_busy": idle_busy,
+        },
+        "stalled_on_storage_share": (known > 0).then(|| idle_busy as f64 / known as f64),
+        "pearson": pearson(&pairs),
+        "spearman": pearson(&ranked),
+        "best_lag": best.map(|(lag, value)| json!({"lag_s": lag as f64 * 0.2, "pearson": value})),
+    })
+}
+
+/// Prefill and decode as the engine's log has them, laid on the trace: the end of the benchmark is the end of traffic, or the
+/// log's last wall time where the clocks are aligned. With bytes and requests per generated token.
+#[must_use]
+pub fn engine(stats: &Stats, log: &EngineLog, gpu: Option<&GpuLog>, hint: &ClockHint) -> Value {
+    let Some((prefill_s, decode_s, total_s)) = log.latencies_s() else {
+        return json!({"refused": "the log has no latencies of prefill and decode"});
+    };
+    let Some(first) = stats.traffic.first_issue_ns else {
+        return json!({"refused": "no requests"});
+    };
+    let [read, write] = stats.traffic.tenths.clone().map(|bins| bins.finish());
+    let (end_ns, anchor, uncertainty_ns) = end_of_run(stats, log, gpu, hint, &read);
+    let nanos = |seconds: f64| crate::num::whole(seconds * 1e9);
+    let start_ns = end_ns.saturating_sub(nanos(total_s));
+    let split_ns = start_ns.saturating_add(nanos(prefill_s));
+    let span_ns = stats.traffic.last_issue_ns - first;
+    let within = |from: u64, to: u64, bins: &BTreeMap<u64, Amount>| -> Amount {
+        let mut sum = Amount::default();
+        if from < to {
+            // A bin belongs to where its middle lies.
+            let low = (from + 50_000_000) / 100_000_000;
+            let high = (to + 50_000_000) / 100_000_000;
+            bins.range(low..high)
+                .for_each(|(_, amount)| sum.add(*amount));
+        }
+        sum
+    };
+    let tokens = log.tokens().map(|(_, generated)| generated);
+    let phase = |name: &str, from: u64, to: u64, tokens: Option<f64>| {
+        let (r, w) = (within(from, to, &read), within(from, to, &write));
+        let per_token = tokens.filter(|t| *t > 0.0).map(|t| {
+            json!({
+                "tokens": t,
+                "read_bytes": r.bytes as f64 / t,
+                "write_bytes": w.bytes as f64 / t,
+                "requests": (r.ios + w.ios) as f64 / t,
+            })
+        });
+        json!({
+            "name": name,
+            "start_ns": first.saturating_add(from),
+            "end_ns": first.saturating_add(to),
+            "read": {"ios": r.ios, "bytes": r.bytes},
+            "write": {"ios": w.ios, "bytes": w.bytes},
+            "per_token": per_token,
+        })
+    };
+    let prompt = log.tokens().map(|(prompt, _)| prompt);
+    json!({
+        "anchor": anchor,
+        "uncertainty_ns": uncertainty_ns,
+        "covers_run": nanos(total_s) <= span_ns.saturating_add(uncertainty_ns),
+        "decode_s": decode_s,
+        "phases": [
+            phase("before", 0, start_ns, None),
+            phase("prefill", start_ns, split_ns, prompt),
+            phase("decode", split_ns, end_ns, tokens),
+        ],
+    })
+}
+
+/// When the benchmark ended, in nanoseconds since the first issue; how that is known, and how well.
+fn end_of_run(
+    stats: &Stats,
+    log: &EngineLog,
+    gpu: Option<&GpuLog>,
+    hint: &ClockHint,
+    read: &BTreeMap<u64, Amount>,
+) -> (u64, &'static str, u64) {
+    let first = i128::from(stats.traffic.first_issue_ns.unwrap_or(0));
+    let aligned = gpu
+        .and_then(|gpu| align(stats, gpu, hint).ok())
+        .or_else(|| from_anchors(&hint.anchors));
+    if let (Some(wall), Some(found)) = (log.last_wall_ns, aligned) {
+        let end = i128::from(wall) - found.offset_ns - first;
+        if let Ok(end) = u64::try_from(end) {
+            return (
+                end,
+                "last time stamp of the engine log",
+                found.uncertainty_ns.saturating_add(1_000_000_000),
+            );
+        }
+    }
+    let mut sizes: Vec<u64> = read.values().map(|amount| amount.bytes).collect();
+    sizes.sort_unstable();
+    let rank = crate::num::nearest_rank(95.0, sizes.len() as u64);
+    let usual = sizes
+        .get(crate::num::index(rank.saturating_sub(1)))
+        .copied()
+        .unwrap_or(0);
+    let last = read
+        .iter()
+        .rev()
+        .find(|(_, amount)| amount.bytes > usual / 20)
+        .map_or(0, |(bin, _)| (bin + 1) * 100_000_000);
+    (last, "last reading above 5 % of the usual", 1_000_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn correlations_and_ranks() {
+        let pairs: Vec<(f64, f64)> = (0..20).map(|i| (f64::from(i), f64::from(i * i))).collect();
+        let x: Vec<f64> = pairs.iter().map(|p| p.0).collect();
+        let y: Vec<f64> = pairs.iter().map(|p| p.1).collect();
+        let ranked: Vec<(f64, f64)> = ranks(&x).into_iter().zip(ranks(&y)).collect();
+        assert!((pearson(&ranked).unwrap() - 1.0).abs() < 1e-12);
+        assert!(pearson(&pairs).unwrap() < 0.99);
+        assert_eq!(ranks(&[5.0, 1.0, 5.0]), [1.5, 0.0, 1.5]);
+    }
+}

@@ -1,0 +1,555 @@
+//! From files to analyses: reading, parsing on several threads, putting in order, handing on.
+//!
+//! Every analysis sees the same events in the same order whatever the number of threads, because blocks are put back into
+//! the order of the input before anything is counted.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use byte_source::{ChunkOptions, OpenOptions, Source};
+
+use crate::error::{Error, Result};
+use crate::event::{Event, Symbols};
+use crate::format::blktrace::Records;
+use crate::format::{Format, Kind, MAX_LINE, Sink, detect, parse_block};
+use crate::order::Order;
+use crate::quality::LineCounts;
+
+/// Bytes looked at to tell the format.
+pub const HEAD_BYTES: usize = 64 << 10;
+/// Events handed on at once.
+const BATCH: usize = 1 << 15;
+/// An unfinished line that grows beyond this is not kept.
+const LONGEST_CARRY: usize = 16 * MAX_LINE;
+
+/// How to read.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ReadOptions {
+    /// Format, instead of telling it from the content.
+    pub format: Option<Format>,
+    /// Fail on the first malformed line.
+    pub strict: bool,
+    /// Threads to work with, at least 1.
+    pub threads: usize,
+    /// How far lines may step back in time without everything being held. Nanoseconds.
+    pub window_ns: u64,
+    /// Only events of this device (`major << 20 | minor`); events without a device stay.
+    pub device: Option<u32>,
+    /// How to open files.
+    pub open: OpenOptions,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            format: None,
+            strict: false,
+            threads: 1,
+            window_ns: 1_000_000_000,
+            device: None,
+            open: OpenOptions::default(),
+        }
+    }
+}
+
+/// What was in one input.
+#[derive(Debug, Clone)]
+pub struct Input {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Its lines.
+    pub counts: LineCounts,
+    /// Bytes of content, decompressed.
+    pub bytes: u64,
+    /// Pieces of the container that could not be decoded.
+    pub damaged: u64,
+}
+
+/// What was in all inputs together.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// One by one.
+    pub inputs: Vec<Input>,
+    /// The texts of the events.
+    pub symbols: Symbols,
+    /// Largest step back in time from one event to the next of the same input.
+    pub largest_backward_step_ns: u64,
+    /// Steps back in time.
+    pub backward_steps: u64,
+    /// Events that came after later ones had been handed on; only for standard input.
+    pub late_events: u64,
+}
+
+impl Outcome {
+    /// The lines of all inputs.
+    #[must_use]
+    pub fn counts(&self) -> LineCounts {
+        let mut sum = LineCounts::default();
+        for input in &self.inputs {
+            sum.append(input.counts.clone(), 0, 0);
+        }
+        sum
+    }
+
+    /// Whether any input is text.
+    #[must_use]
+    pub fn has_text(&self) -> bool {
+        self.inputs
+            .iter()
+            .any(|input| !matches!(input.kind, Kind::Events(format) if format.is_binary()))
+    }
+}
+
+/// Reads inputs as one trace and hands all events, in order, to `take` in batches.
+///
+/// Steps back in time within the window are put right while streaming. When an input steps back further, everything handed
+/// on so far is wrong: `restart` is called, and all inputs are read again and held. That is not possible for standard input,
+/// where such events are handed on late and counted.
+///
+/// # Errors
+///
+/// What cannot be opened or is no trace; with `strict` the first malformed line.
+pub fn read(
+    paths: &[PathBuf],
+    options: &ReadOptions,
+    take: &mut dyn FnMut(Arc<Vec<Event>>),
+    restart: &mut dyn FnMut(),
+) -> Result<Outcome> {
+    let again = !paths.iter().any(|path| is_pipe(path));
+    let outcome = read_once(paths, options, false, again, take)?;
+    match outcome {
+        Some(outcome) => Ok(outcome),
+        None => {
+            restart();
+            let outcome = read_once(paths, options, true, false, take)?;
+            Ok(outcome.unwrap_or_default())
+        }
+    }
+}
+
+/// Whether the bytes can be had only once.
+fn is_pipe(path: &Path) -> bool {
+    path.as_os_str() == "-" || path.metadata().is_ok_and(|data| !data.is_file())
+}
+
+/// One pass; `None` when it has to be done again with everything held.
+fn read_once(
+    paths: &[PathBuf],
+    options: &ReadOptions,
+    keep_all: bool,
+    may_restart: bool,
+    take: &mut dyn FnMut(Arc<Vec<Event>>),
+) -> Result<Option<Outcome>> {
+    let mut merge = Merge {
+        order: Order::new(options.window_ns, keep_all),
+        symbols: Symbols::default(),
+        device: options.device,
+        take,
+    };
+    let mut inputs = Vec::with_capacity(paths.len());
+    for path in paths {
+        merge.order.next_input();
+        inputs.push(read_input(path, options, &mut merge)?);
+        if may_restart && merge.order.late > 0 {
+            return Ok(None);
+        }
+    }
+    let rest = merge.order.finish();
+    merge.hand_on(rest);
+    Ok(Some(Outcome {
+        inputs,
+        symbols: merge.symbols,
+        largest_backward_step_ns: merge.order.largest_backward_step_ns,
+        backward_steps: merge.order.backward_steps,
+        late_events: merge.order.late,
+    }))
+}
+
+/// The place where blocks come together.
+struct Merge<'t> {
+    order: Order,
+    symbols: Symbols,
+    device: Option<u32>,
+    take: &'t mut dyn FnMut(Arc<Vec<Event>>),
+}
+
+impl Merge<'_> {
+    /// Takes the events of the next block.
+    fn block(&mut self, sink: &mut Sink) {
+        let renumber = self.symbols.absorb(&sink.symbols);
+        if !renumber.is_identity() {
+            for event in &mut sink.events {
+                renumber.apply(event);
+            }
+        }
+        if let Some(device) = self.device {
+            sink.events.retain(|e| e.dev == device || e.dev == 0);
+        }
+        if let Some(events) = self.order.push(&sink.events) {
+            self.hand_on(events);
+        }
+        sink.events.clear();
+    }
+
+    fn hand_on(&mut self, events: Vec<Event>) {
+        if events.len() <= BATCH {
+            if !events.is_empty() {
+                (self.take)(Arc::new(events));
+            }
+            return;
+        }
+        for batch in events.chunks(BATCH) {
+            (self.take)(Arc::new(batch.to_vec()));
+        }
+    }
+}
+
+/// Says what a file is; `None` when it is empty.
+///
+/// # Errors
+///
+/// When it cannot be opened.
+pub fn identify(path: &Path, open: &OpenOptions) -> Result<Option<(Source, Kind)>> {
+    let mut source = match Source::open(path, open) {
+        Ok(source) => source,
+        Err(byte_source::Error::Empty { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let head = source.head(HEAD_BYTES)?;
+    let kind = detect(head);
+    Ok(Some((source, kind)))
+}
+
+fn read_input(path: &Path, options: &ReadOptions, merge: &mut Merge<'_>) -> Result<Input> {
+    let Some((mut source, found)) = identify(path, &options.open)? else {
+        return Ok(Input {
+            name: path.display().to_string(),
+            kind: Kind::NoEvents,
+            counts: LineCounts::default(),
+            bytes: 0,
+            damaged: 0,
+        });
+    };
+    let name = source.name().to_owned();
+    let kind = match (options.format, found) {
+        (Some(format), _) => Kind::Events(format),
+        (None, kind) => kind,
+    };
+    let format = match kind {
+        Kind::Events(format) => format,
+        // Counting its lines is what can be done.
+        Kind::NoEvents => Format::FiveColumn,
+        Kind::Unknown => return Err(Error::UnknownFormat { name }),
+        Kind::LfsPointer => {
+            let head = source.head(HEAD_BYTES)?;
+            let size = lfs_size(head);
+            return Err(Error::LfsPointer { name, size });
+        }
+        other => {
+            return Err(Error::WrongKind {
+                name,
+                found: other.name(),
+                wanted: "a trace of block I/O",
+            });
+        }
+    };
+    let damage = source.damage();
+    let (counts, bytes) = if format.is_binary() {
+        read_records(source, format, options, merge)?
+    } else {
+        read_lines(source, format, options, merge)?
+    };
+    Ok(Input {
+        name,
+        kind,
+        counts,
+        bytes,
+        damaged: damage.records().len() as u64,
+    })
+}
+
+fn lfs_size(head: &[u8]) -> u64 {
+    head.split(|b| *b == b'\n')
+        .find_map(|line| crate::scan::whole_uint(line.strip_prefix(b"size ")?))
+        .unwrap_or(0)
+}
+
+fn read_records(
+    source: Source,
+    format: Format,
+    options: &ReadOptions,
+    merge: &mut Merge<'_>,
+) -> Result<(LineCounts, u64)> {
+    let name = source.name().to_owned();
+    let mut records = Records::new(format == Format::BlktraceFtrace);
+    let mut sink = Sink::default();
+    let mut chunks = source.into_chunks(ChunkOptions::default())?;
+    while let Some(chunk) = chunks.next()? {
+        records.push(chunk.data(), &mut sink);
+        if let Some((version, offset)) = records.foreign_version {
+            return Err(Error::BlktraceVersion {
+                name,
+                version,
+                offset,
+            });
+        }
+        merge.block(&mut sink);
+    }
+    records.finish(&mut sink);
+    merge.block(&mut sink);
+    if options.strict {
+        fail_on_malformed(&name, &sink.counts)?;
+    }
+    Ok((sink.counts, chunks.offset()))
+}
+
+fn fail_on_malformed(name: &str, counts: &LineCounts) -> Result<()> {
+    match counts.malformed_samples.first() {
+        None => Ok(()),
+        Some(first) => Err(Error::Malformed {
+            name: name.to_owned(),
+            line: first.line,
+            offset: first.offset,
+            reason: first.reason,
+        }),
+    }
+}
+
+/// A run of whole lines.
+struct Block {
+    number: usize,
+    offset: u64,
+    bytes: Vec<u8>,
+    /// The last line has no line feed because the input ends.
+    last_is_open: bool,
+    sink: Sink,
+}
+
+impl Block {
+    fn parse(mut self, format: Format) -> Self {
+        parse_block(format, &self.bytes, self.last_is_open, &mut self.sink);
+        self
+    }
+}
+
+/// Cuts a source into blocks of whole lines.
+struct Blocks {
+    chunks: byte_source::Chunks,
+    carry: Vec<u8>,
+    /// Where `carry` begins.
+    offset: u64,
+    number: usize,
+    /// In the middle of a line that is too long.
+    skipping: bool,
+    ended: bool,
+}
+
+impl Blocks {
+    /// The next block, in `buffer`; the second part says that a line too long ended before it.
+    fn next(&mut self, mut buffer: Vec<u8>) -> Result<Option<(Block, bool)>> {
+        let mut too_long = false;
+        while !self.ended {
+            let Some(chunk) = self.chunks.next()? else {
+                self.ended = true;
+                if self.carry.is_empty() {
+                    break;
+                }
+                let bytes = std::mem::take(&mut self.carry);
+                return Ok(Some((self.block(bytes, true), too_long)));
+            };
+            let mut data = chunk.data();
+            if self.skipping {
+                let Some(end) = memchr::memchr(b'\n', data) else {
+                    self.offset += data.len() as u64;
+                    continue;
+                };
+                self.skipping = false;
+                self.offset += end as u64 + 1;
+                data = data.get(end + 1..).unwrap_or_default();
+            }
+            let Some(end) = memchr::memrchr(b'\n', data) else {
+                self.carry.extend_from_slice(data);
+                if self.carry.len() > LONGEST_CARRY {
+                    self.offset += self.carry.len() as u64;
+                    self.carry.clear();
+                    self.skipping = true;
+                    too_long = true;
+                }
+                continue;
+            };
+            let (lines, rest) = data.split_at(end + 1);
+            buffer.clear();
+            buffer.extend_from_slice(&self.carry);
+            buffer.extend_from_slice(lines);
+            self.carry.clear();
+            self.carry.extend_from_slice(rest);
+            return Ok(Some((self.block(buffer, false), too_long)));
+        }
+        if too_long {
+            return Ok(Some((self.block(Vec::new(), false), true)));
+        }
+        Ok(None)
+    }
+
+    fn block(&mut self, bytes: Vec<u8>, last_is_open: bool) -> Block {
+        let offset = self.offset;
+        self.offset += bytes.len() as u64;
+        self.number += 1;
+        Block {
+            number: self.number - 1,
+            offset,
+            bytes,
+            last_is_open,
+            sink: Sink::default(),
+        }
+    }
+}
+
+/// Counts and events of blocks that are back in order.
+struct Gather<'m, 't> {
+    name: String,
+    counts: LineCounts,
+    strict: bool,
+    merge: &'m mut Merge<'t>,
+    /// Offsets of lines that were too long to keep, by the block after them.
+    too_long: BTreeMap<usize, u64>,
+}
+
+impl Gather<'_, '_> {
+    /// Takes the next block; gives its buffer back.
+    fn take(&mut self, mut block: Block) -> Result<Vec<u8>> {
+        if let Some(offset) = self.too_long.remove(&block.number) {
+            self.counts.lines += 1;
+            let line = self.counts.lines;
+            self.counts
+                .malformed(line, offset, "line longer than 4 KiB");
+        }
+        let lines = self.counts.lines;
+        let counts = std::mem::take(&mut block.sink.counts);
+        self.counts.append(counts, lines, block.offset);
+        if self.strict {
+            fail_on_malformed(&self.name, &self.counts)?;
+        }
+        self.merge.block(&mut block.sink);
+        Ok(block.bytes)
+    }
+}
+
+fn read_lines(
+    source: Source,
+    format: Format,
+    options: &ReadOptions,
+    merge: &mut Merge<'_>,
+) -> Result<(LineCounts, u64)> {
+    let name = source.name().to_owned();
+    let mut blocks = Blocks {
+        chunks: source.into_chunks(ChunkOptions::default())?,
+        carry: Vec::new(),
+        offset: 0,
+        number: 0,
+        skipping: false,
+        ended: false,
+    };
+    let mut gather = Gather {
+        name,
+        counts: LineCounts::default(),
+        strict: options.strict,
+        merge,
+        too_long: BTreeMap::new(),
+    };
+    if options.threads <= 1 {
+        let mut buffer = Vec::new();
+        while let Some((block, too_long)) = blocks.next(std::mem::take(&mut buffer))? {
+            if too_long {
+                gather.too_long.insert(block.number, block.offset);
+            }
+            buffer = gather.take(block.parse(format))?;
+        }
+    } else {
+        on_threads(&mut blocks, format, options.threads, &mut gather)?;
+    }
+    let bytes = blocks.chunks.offset();
+    Ok((gather.counts, bytes))
+}
+
+/// Parses blocks on threads and takes them in order.
+fn on_threads(
+    blocks: &mut Blocks,
+    format: Format,
+    threads: usize,
+    gather: &mut Gather<'_, '_>,
+) -> Result<()> {
+    let in_flight = threads * 2;
+    let (to_workers, jobs) = sync_channel::<Block>(in_flight);
+    let (to_here, done) = sync_channel::<Block>(in_flight);
+    let jobs = Arc::new(Mutex::new(jobs));
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            let jobs = Arc::clone(&jobs);
+            let to_here = to_here.clone();
+            scope.spawn(move || work(&jobs, &to_here, format));
+        }
+        drop(to_here);
+        // Dropped on every way out of this function, so that the workers end.
+        let to_workers = to_workers;
+        let done: Receiver<Block> = done;
+        let mut waiting: BTreeMap<usize, Block> = BTreeMap::new();
+        let mut next = 0;
+        let mut flying = 0;
+        let mut buffers: Vec<Vec<u8>> = Vec::new();
+        let mut ended = false;
+        loop {
+            while !ended && flying < in_flight {
+                match blocks.next(buffers.pop().unwrap_or_default())? {
+                    None => ended = true,
+                    Some((block, too_long)) => {
+                        if too_long {
+                            gather.too_long.insert(block.number, block.offset);
+                        }
+                        if to_workers.send(block).is_err() {
+                            return Err(died(gather));
+                        }
+                        flying += 1;
+                    }
+                }
+            }
+            if flying == 0 {
+                return Ok(());
+            }
+            let Ok(block) = done.recv() else {
+                return Err(died(gather));
+            };
+            waiting.insert(block.number, block);
+            while let Some(block) = waiting.remove(&next) {
+                next += 1;
+                flying -= 1;
+                buffers.push(gather.take(block)?);
+            }
+        }
+    })
+}
+
+fn died(gather: &Gather<'_, '_>) -> Error {
+    Error::ThreadDied {
+        name: gather.name.clone(),
+    }
+}
+
+fn work(jobs: &Mutex<Receiver<Block>>, to_here: &SyncSender<Block>, format: Format) {
+    loop {
+        let job = match jobs.lock() {
+            Ok(jobs) => jobs.recv(),
+            Err(_) => return,
+        };
+        let Ok(block) = job else { return };
+        if to_here.send(block.parse(format)).is_err() {
+            return;
+        }
+    }
+}

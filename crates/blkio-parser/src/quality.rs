@@ -1,0 +1,115 @@
+//! What was in the input besides events: the part of every report that says how far to trust it.
+
+/// Samples of malformed lines that are kept.
+pub(crate) const SAMPLES: usize = 10;
+
+/// One malformed line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed {
+    /// Line number from 1; record number for binary input.
+    pub line: u64,
+    /// Byte at which the line begins.
+    pub offset: u64,
+    /// What is wrong.
+    pub reason: &'static str,
+}
+
+/// A pair of readings of two clocks, written by the collector or the tracer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Anchor {
+    /// The trace's clock in nanoseconds.
+    pub trace_ns: u64,
+    /// Wall time in nanoseconds since 1970 as printed, without zone unless it was printed.
+    pub wall_ns: u64,
+}
+
+/// Counts of everything that was read from one input.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LineCounts {
+    /// Lines of text, all kinds.
+    pub lines: u64,
+    /// Lines that are events.
+    pub event_lines: u64,
+    /// Empty lines and lines of blanks.
+    pub blank: u64,
+    /// `Attaching N probes`, column headings, comments of the tracers.
+    pub header: u64,
+    /// Lines that report lost events.
+    pub lost_lines: u64,
+    /// Events reported as lost.
+    pub lost_events: u64,
+    /// Warnings of the tracer.
+    pub warning: u64,
+    /// Errors of the tracer.
+    pub error: u64,
+    /// Lines of a Git LFS pointer in place of the log.
+    pub lfs_pointer: u64,
+    /// Printed maps.
+    pub map_output: u64,
+    /// Comment lines (`# ...`).
+    pub comment: u64,
+    /// Frames of call chains.
+    pub stack: u64,
+    /// Lines that are none of these.
+    pub other: u64,
+    /// Lines that look like events and are none.
+    pub malformed: u64,
+    /// The first of them.
+    pub malformed_samples: Vec<Malformed>,
+    /// Whether the last line has no line feed.
+    pub unterminated_last_line: bool,
+    /// Requests the collector says were outstanding at its end.
+    pub outstanding_at_end: Option<u64>,
+    /// Pairs of clock readings in the input.
+    pub anchors: Vec<Anchor>,
+}
+
+impl LineCounts {
+    /// Lines that are no event, malformed ones included.
+    #[must_use]
+    pub fn not_events(&self) -> u64 {
+        self.lines - self.event_lines
+    }
+
+    /// Counts a malformed line and keeps it if it is one of the first.
+    pub(crate) fn malformed(&mut self, line: u64, offset: u64, reason: &'static str) {
+        self.malformed += 1;
+        if self.malformed_samples.len() < SAMPLES {
+            self.malformed_samples.push(Malformed {
+                line,
+                offset,
+                reason,
+            });
+        }
+    }
+
+    /// Adds what a later piece of the same input had; its line numbers and offsets are moved behind this one's.
+    pub(crate) fn append(&mut self, later: Self, line_base: u64, offset_base: u64) {
+        for sample in later.malformed_samples {
+            if self.malformed_samples.len() < SAMPLES {
+                self.malformed_samples.push(Malformed {
+                    line: sample.line + line_base,
+                    offset: sample.offset + offset_base,
+                    ..sample
+                });
+            }
+        }
+        self.lines += later.lines;
+        self.event_lines += later.event_lines;
+        self.blank += later.blank;
+        self.header += later.header;
+        self.lost_lines += later.lost_lines;
+        self.lost_events += later.lost_events;
+        self.warning += later.warning;
+        self.error += later.error;
+        self.lfs_pointer += later.lfs_pointer;
+        self.map_output += later.map_output;
+        self.comment += later.comment;
+        self.stack += later.stack;
+        self.other += later.other;
+        self.malformed += later.malformed;
+        self.unterminated_last_line |= later.unterminated_last_line;
+        self.outstanding_at_end = later.outstanding_at_end.or(self.outstanding_at_end);
+        self.anchors.extend(later.anchors);
+    }
+}

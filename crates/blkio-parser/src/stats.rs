@@ -1,0 +1,298 @@
+//! All analyses of one trace in one pass.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+
+use crate::analyse::Analyser;
+use crate::analyse::access::SectorAccess;
+use crate::analyse::bursts::Arrivals;
+use crate::analyse::heat::HeatMap;
+use crate::analyse::pairing::{Pairing, Policy};
+use crate::analyse::reuse::Reuse;
+use crate::analyse::sequential::Sequentiality;
+use crate::analyse::traffic::{SECOND, Traffic};
+use crate::analyse::working_set::WorkingSet;
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::pipeline::{Outcome, ReadOptions, read};
+
+/// Which analyses to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each analysis can be left out on its own"
+)]
+pub struct Wanted {
+    /// Sequentiality, seeks and strides.
+    pub sequentiality: bool,
+    /// Access counts of sectors.
+    pub access: bool,
+    /// Heat map.
+    pub heat: bool,
+    /// Working set.
+    pub working_set: bool,
+    /// Reuse distances.
+    pub reuse: bool,
+    /// Latency and queue depth.
+    pub latency: bool,
+}
+
+impl Wanted {
+    /// Everything.
+    pub const ALL: Self = Self {
+        sequentiality: true,
+        access: true,
+        heat: true,
+        working_set: true,
+        reuse: true,
+        latency: true,
+    };
+
+    /// Totals, sizes, series and arrivals only.
+    pub const TRAFFIC: Self = Self {
+        sequentiality: false,
+        access: false,
+        heat: false,
+        working_set: false,
+        reuse: false,
+        latency: false,
+    };
+}
+
+/// How to analyse.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct StatsOptions {
+    /// How to read.
+    pub read: ReadOptions,
+    /// Width of the bins of the series in nanoseconds.
+    pub bin_ns: u64,
+    /// Gap that ends a burst.
+    pub burst_gap_ns: u64,
+    /// Age at which an outstanding request is given up.
+    pub stale_ns: u64,
+    /// Sectors of the blocks of reuse distances.
+    pub reuse_block_sectors: u64,
+    /// Which analyses to make.
+    pub wanted: Wanted,
+}
+
+impl Default for StatsOptions {
+    fn default() -> Self {
+        Self {
+            read: ReadOptions::default(),
+            bin_ns: SECOND,
+            burst_gap_ns: 100_000_000,
+            stale_ns: 5 * SECOND,
+            reuse_block_sectors: 256,
+            wanted: Wanted::ALL,
+        }
+    }
+}
+
+/// The analyses of a trace.
+#[derive(Debug, Clone)]
+pub struct Stats {
+    /// What was read.
+    pub outcome: Outcome,
+    /// Totals, sizes, series.
+    pub traffic: Traffic,
+    /// Bursts and times between issues.
+    pub arrivals: Arrivals,
+    /// Address against time.
+    pub heat: Option<HeatMap>,
+    /// Sequentiality.
+    pub sequentiality: Option<Sequentiality>,
+    /// Access counts by sector.
+    pub access: Option<SectorAccess>,
+    /// Distinct blocks.
+    pub working_set: Option<WorkingSet>,
+    /// Reuse distances.
+    pub reuse: Option<Reuse>,
+    /// Pairs, a lost completion costing one request.
+    pub newest: Option<Pairing>,
+    /// Pairs, requests of one place queueing.
+    pub fifo: Option<Pairing>,
+}
+
+/// Analyses that share a thread.
+enum Group {
+    Flow(Box<(Traffic, Arrivals, Option<HeatMap>)>),
+    Places(Box<(Option<Sequentiality>, Option<SectorAccess>)>),
+    Blocks(Box<(Option<WorkingSet>, Option<Reuse>)>),
+    Pairs(Box<(Option<Pairing>, Option<Pairing>)>),
+}
+
+fn feed<A: Analyser>(analyser: &mut Option<A>, events: &[Event]) {
+    if let Some(analyser) = analyser {
+        analyser.observe_all(events);
+    }
+}
+
+impl Group {
+    fn all(options: &StatsOptions) -> Vec<Self> {
+        let wanted = options.wanted;
+        let pairing = |policy| Pairing::new(policy, options.stale_ns);
+        vec![
+            Self::Flow(Box::new((
+                Traffic::new(options.bin_ns),
+                Arrivals::new(options.burst_gap_ns),
+                wanted.heat.then(HeatMap::default),
+            ))),
+            Self::Places(Box::new((
+                wanted.sequentiality.then(Sequentiality::default),
+                wanted.access.then(SectorAccess::default),
+            ))),
+            Self::Blocks(Box::new((
+                wanted.working_set.then(WorkingSet::default),
+                wanted
+                    .reuse
+                    .then(|| Reuse::new(options.reuse_block_sectors)),
+            ))),
+            Self::Pairs(Box::new((
+                wanted.latency.then(|| pairing(Policy::Newest)),
+                wanted.latency.then(|| pairing(Policy::Fifo)),
+            ))),
+        ]
+    }
+
+    fn is_idle(&self) -> bool {
+        match self {
+            Self::Flow(_) => false,
+            Self::Places(group) => group.0.is_none() && group.1.is_none(),
+            Self::Blocks(group) => group.0.is_none() && group.1.is_none(),
+            Self::Pairs(group) => group.0.is_none() && group.1.is_none(),
+        }
+    }
+
+    fn take(&mut self, events: &[Event]) {
+        match self {
+            Self::Flow(group) => {
+                group.0.observe_all(events);
+                group.1.observe_all(events);
+                feed(&mut group.2, events);
+            }
+            Self::Places(group) => {
+                feed(&mut group.0, events);
+                feed(&mut group.1, events);
+            }
+            Self::Blocks(group) => {
+                feed(&mut group.0, events);
+                feed(&mut group.1, events);
+            }
+            Self::Pairs(group) => {
+                // Only issues: there is nothing to pair, and nothing to keep.
+                feed(&mut group.0, events);
+                feed(&mut group.1, events);
+            }
+        }
+    }
+}
+
+impl Stats {
+    /// Reads all inputs as one trace and makes the analyses asked for.
+    ///
+    /// Memory follows what was touched (distinct blocks, distinct request borders, bins of time), not the number of lines.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`].
+    pub fn of_files(paths: &[PathBuf], options: &StatsOptions) -> Result<Self> {
+        if options.read.threads <= 1 {
+            let mut groups = Group::all(options);
+            let cell = std::cell::RefCell::new(&mut groups);
+            let outcome = read(
+                paths,
+                &options.read,
+                &mut |events| {
+                    for group in cell.borrow_mut().iter_mut() {
+                        group.take(&events);
+                    }
+                },
+                &mut || **cell.borrow_mut() = Group::all(options),
+            )?;
+            return Ok(Self::assemble(outcome, groups));
+        }
+        thread::scope(|scope| {
+            let start = || {
+                let mut senders: Vec<SyncSender<Arc<Vec<Event>>>> = Vec::new();
+                let mut threads = Vec::new();
+                for mut group in Group::all(options) {
+                    if group.is_idle() {
+                        threads.push(scope.spawn(move || group));
+                        continue;
+                    }
+                    let (sender, batches) = sync_channel::<Arc<Vec<Event>>>(4);
+                    senders.push(sender);
+                    threads.push(scope.spawn(move || {
+                        while let Ok(events) = batches.recv() {
+                            group.take(&events);
+                        }
+                        group
+                    }));
+                }
+                (senders, threads)
+            };
+            let cell = std::cell::RefCell::new(start());
+            let outcome = read(
+                paths,
+                &options.read,
+                &mut |events| {
+                    for sender in &cell.borrow().0 {
+                        // A thread that died is found when it is joined.
+                        let _ = sender.send(Arc::clone(&events));
+                    }
+                },
+                &mut || *cell.borrow_mut() = start(),
+            );
+            let (senders, threads) = cell.into_inner();
+            drop(senders);
+            let mut groups = Vec::new();
+            for thread in threads {
+                groups.push(thread.join().map_err(|_| {
+                    Error::ThreadDied {
+                        name: paths
+                            .first()
+                            .map(|path| path.display().to_string())
+                            .unwrap_or_default(),
+                    }
+                })?);
+            }
+            Ok(Self::assemble(outcome?, groups))
+        })
+    }
+
+    fn assemble(outcome: Outcome, groups: Vec<Group>) -> Self {
+        let mut stats = Self {
+            outcome,
+            traffic: Traffic::new(SECOND),
+            arrivals: Arrivals::new(0),
+            heat: None,
+            sequentiality: None,
+            access: None,
+            working_set: None,
+            reuse: None,
+            newest: None,
+            fifo: None,
+        };
+        for group in groups {
+            match group {
+                Group::Flow(group) => (stats.traffic, stats.arrivals, stats.heat) = *group,
+                Group::Places(group) => (stats.sequentiality, stats.access) = *group,
+                Group::Blocks(group) => (stats.working_set, stats.reuse) = *group,
+                Group::Pairs(group) => (stats.newest, stats.fifo) = *group,
+            }
+        }
+        stats.traffic.finish();
+        stats.arrivals.finish();
+        stats
+            .sequentiality
+            .iter_mut()
+            .for_each(Sequentiality::finish);
+        stats.newest.iter_mut().for_each(Pairing::finish);
+        stats.fifo.iter_mut().for_each(Pairing::finish);
+        stats
+    }
+}

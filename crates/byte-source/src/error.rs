@@ -1,0 +1,256 @@
+//! What can go wrong between a path and its bytes.
+
+use std::io;
+
+use crate::damage::Damage;
+use crate::detect::Container;
+
+/// Why bytes could not be had, or an output could not be written.
+///
+/// Every variant names the source (`name` is the path as given, `stdin`, or
+/// `archive.zip!member`) and, where there is one, the remedy. Damage that leaves usable
+/// data behind is not an error: see [`Damage`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Nothing exists at the path.
+    #[error("{name}: no such file: check the path")]
+    NotFound {
+        /// The path as given.
+        name: String,
+    },
+    /// The operating system refused access.
+    #[error("{name}: permission denied: make it readable for this user")]
+    Denied {
+        /// The path as given.
+        name: String,
+    },
+    /// The path is a directory where one file is wanted.
+    #[error("{name}: is a directory: name a file in it")]
+    Directory {
+        /// The path as given.
+        name: String,
+    },
+    /// The source has no bytes at all.
+    #[error("{name}: empty (0 bytes): was the recording finished and copied completely?")]
+    Empty {
+        /// The source.
+        name: String,
+    },
+    /// Standard input was asked for, but it is a terminal.
+    #[error("stdin is a terminal: name a file, or pipe data in")]
+    Terminal,
+    /// Reading failed.
+    #[error("{name}: read failed at byte {offset}")]
+    Read {
+        /// The source.
+        name: String,
+        /// Where in the bytes being read, counted before decompression when the file itself failed.
+        offset: u64,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// A file became shorter while it was read.
+    #[error(
+        "{name}: file shrank while being read: {expected} bytes at first, none at byte {offset} now: copy it before reading"
+    )]
+    Shrunk {
+        /// The file.
+        name: String,
+        /// Its length when it was opened, in bytes.
+        expected: u64,
+        /// Where the bytes ran out.
+        offset: u64,
+    },
+    /// A compressed stream gave nothing usable.
+    #[error("{name}: nothing could be decompressed: {damage}")]
+    NothingDecoded {
+        /// The source.
+        name: String,
+        /// What is wrong with the stream.
+        damage: Damage,
+    },
+    /// More containers inside one another than allowed.
+    #[error("{name}: more than {limit} containers inside one another: unpack the outer ones first")]
+    Nested {
+        /// The source.
+        name: String,
+        /// The limit, in containers.
+        limit: usize,
+    },
+    /// Decompression gave more bytes than allowed.
+    #[error(
+        "{name}: more than {limit_bytes} bytes after decompression: if the file is trusted, raise max-uncompressed"
+    )]
+    OutputLimit {
+        /// The source.
+        name: String,
+        /// The limit in force ([`Limits::max_uncompressed_bytes`](crate::Limits)).
+        limit_bytes: u64,
+    },
+    /// The data expands like a decompression bomb.
+    #[error(
+        "{name}: {compressed_bytes} compressed bytes gave {uncompressed_bytes}, over {limit}:1, as a decompression bomb does: \
+         if the file is trusted, set max-uncompressed to the size expected"
+    )]
+    Bomb {
+        /// The source.
+        name: String,
+        /// The ratio in force ([`Limits::max_ratio`](crate::Limits)).
+        limit: u64,
+        /// Bytes read so far.
+        compressed_bytes: u64,
+        /// Bytes they expanded to.
+        uncompressed_bytes: u64,
+    },
+    /// Decoding needs more memory than allowed.
+    #[error(
+        "{name}: {container} needs a window of more than {limit_bytes} bytes: recompress it, or raise max-decoder-memory"
+    )]
+    DecoderMemory {
+        /// The source.
+        name: String,
+        /// The format.
+        container: Container,
+        /// The limit in force ([`Limits::max_decoder_bytes`](crate::Limits)).
+        limit_bytes: u64,
+    },
+    /// A container this crate does not read.
+    #[error("{name}: {what} is not supported: unpack it first, for example with `{tool}`")]
+    Unsupported {
+        /// The source.
+        name: String,
+        /// What was found.
+        what: &'static str,
+        /// A command that unpacks it.
+        tool: &'static str,
+    },
+    /// An archive whose directory cannot be read.
+    #[error("{name}: broken {container} archive: {remedy}")]
+    Archive {
+        /// The archive.
+        name: String,
+        /// Its format.
+        container: Container,
+        /// What may help.
+        remedy: &'static str,
+        /// The archive reader's reason.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// An archive without a single file.
+    #[error("{name}: the {container} archive holds no files")]
+    NoMembers {
+        /// The archive.
+        name: String,
+        /// Its format.
+        container: Container,
+    },
+    /// One source was asked for, but the archive has several.
+    #[error(
+        "{name}: the {container} archive holds {count} files: name one of them, such as `{first}`"
+    )]
+    SeveralMembers {
+        /// The archive.
+        name: String,
+        /// Its format.
+        container: Container,
+        /// How many files it holds.
+        count: usize,
+        /// The first of them, written as a name that can be opened.
+        first: String,
+    },
+    /// The archive has no such member.
+    #[error("{archive}: no member `{member}` in the archive")]
+    NoSuchMember {
+        /// The archive.
+        archive: String,
+        /// The member asked for.
+        member: String,
+    },
+    /// A path of the inputs gave no file.
+    #[error("{name}: no matching files")]
+    NoInputs {
+        /// The directory or pattern.
+        name: String,
+    },
+    /// The system would not start a thread.
+    #[error("{name}: cannot start the decompression thread")]
+    Thread {
+        /// The source.
+        name: String,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The decompression thread died: a defect of this crate or of a decompressor.
+    #[error("{name}: the decompression thread stopped unexpectedly: please report this file")]
+    ThreadDied {
+        /// The source.
+        name: String,
+    },
+    /// The directory of an output file does not exist.
+    #[error("{name}: no directory `{directory}`: create it first")]
+    NoDirectory {
+        /// The output.
+        name: String,
+        /// The missing directory.
+        directory: String,
+    },
+    /// An output file could not be created, written or put in place.
+    #[error("{name}: cannot {step}")]
+    Write {
+        /// The output.
+        name: String,
+        /// What failed: `create`, `write` or `rename into place`.
+        step: &'static str,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Sorts an operating system error about `name` at `offset` into a variant.
+    ///
+    /// An [`Error`] that travelled inside the `io::Error` comes out as it went in.
+    pub(crate) fn from_io(name: &str, offset: u64, source: io::Error) -> Self {
+        match source.downcast::<Self>() {
+            Ok(inner) => inner,
+            Err(source) => Self::Read {
+                name: name.to_owned(),
+                offset,
+                source,
+            },
+        }
+    }
+
+    /// As [`Error::from_io`], for a failure to open.
+    pub(crate) fn opening(name: &str, source: io::Error) -> Self {
+        let name = name.to_owned();
+        match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::NotFound { name },
+            io::ErrorKind::PermissionDenied => Self::Denied { name },
+            io::ErrorKind::IsADirectory => Self::Directory { name },
+            _ => Self::Read {
+                name,
+                offset: 0,
+                source,
+            },
+        }
+    }
+}
+
+impl From<Error> for io::Error {
+    /// Wraps the error so that it can travel through `Read`; `io::Error::downcast` gets it back.
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::NotFound { .. } => io::ErrorKind::NotFound,
+            Error::Denied { .. } => io::ErrorKind::PermissionDenied,
+            Error::Read { source, .. } => source.kind(),
+            _ => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}

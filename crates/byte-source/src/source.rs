@@ -1,0 +1,413 @@
+//! One source of bytes: opened, unpacked, looked into, and handed on.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use crate::access::RandomAccess;
+use crate::archive::{self, Archive};
+use crate::chunks::{ChunkOptions, Chunks};
+use crate::codecs::{XzDecoder, ZstdDecoder};
+use crate::damage::DamageLog;
+use crate::decode::{Decode, DecodeReader, Guard};
+use crate::detect::{Container, Detected, LOOK, detect};
+use crate::error::Error;
+use crate::gzip::GzipDecoder;
+use crate::members::Members;
+use crate::names::logical_name;
+use crate::options::OpenOptions;
+use crate::peek::Peek;
+use crate::progress::Progress;
+use crate::reader::Reader;
+
+/// The decompressed bytes of one file, pipe, buffer or archive member.
+///
+/// Opening reads as much as it takes to recognise the containers (512 bytes of each).
+/// Then look ahead with [`Source::head`], and take the bytes in one of three ways:
+/// [`Source::random_access`] where they lie still, [`Source::into_chunks`], or
+/// [`Source::into_read`].
+pub struct Source {
+    name: String,
+    stream: Peek,
+    access: Option<RandomAccess>,
+    containers: Vec<Container>,
+    damage: DamageLog,
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source")
+            .field("name", &self.name)
+            .field("containers", &self.containers)
+            .field("random_access", &self.access.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    /// What [`Source::head`] is usually asked for: 16 KiB.
+    pub const HEAD_BYTES: usize = 16 << 10;
+
+    /// Opens a file, or standard input for `-`.
+    ///
+    /// Compression is found out from the content and undone. An archive with one file in it
+    /// is that file; a member of any archive is opened by the name `archive.zip!member`.
+    /// For all members see [`Members::open`].
+    ///
+    /// # Errors
+    ///
+    /// When there is nothing to read ([`Error::NotFound`], [`Error::Denied`],
+    /// [`Error::Directory`], [`Error::Empty`], [`Error::Terminal`]), when an archive has
+    /// several files ([`Error::SeveralMembers`]) or is broken, and when a limit is passed.
+    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, Error> {
+        let path = path.as_ref();
+        match open_path(path, options) {
+            Err(Error::NotFound { name }) => match archive::split_member(path) {
+                Some((archive, member)) => {
+                    open_path(archive, options)?.into_member(member, options)
+                }
+                None => Err(Error::NotFound { name }),
+            },
+            opened => opened?.into_one(options),
+        }
+    }
+
+    /// Every source behind a path: the members of an archive, or the one file.
+    ///
+    /// A short form of [`Members::open`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Members::open`]; members that cannot be opened are errors of the iterator.
+    pub fn open_all(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Members, Error> {
+        Members::open(path, options)
+    }
+
+    /// Takes bytes from any reader; `name` stands in messages.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::open`].
+    pub fn from_reader(
+        name: impl Into<String>,
+        reader: impl Read + Send + 'static,
+    ) -> Result<Self, Error> {
+        Self::from_reader_with(name, reader, &OpenOptions::default())
+    }
+
+    /// As [`Source::from_reader`], with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::open`].
+    pub fn from_reader_with(
+        name: impl Into<String>,
+        reader: impl Read + Send + 'static,
+        options: &OpenOptions,
+    ) -> Result<Self, Error> {
+        Raw::reader(name.into(), Box::new(reader), options)
+            .unpack(options)?
+            .into_one(options)
+    }
+
+    /// Takes bytes in memory; `name` stands in messages.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::open`].
+    pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Result<Self, Error> {
+        Self::from_bytes_with(name, bytes, &OpenOptions::default())
+    }
+
+    /// As [`Source::from_bytes`], with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::open`].
+    pub fn from_bytes_with(
+        name: impl Into<String>,
+        bytes: Vec<u8>,
+        options: &OpenOptions,
+    ) -> Result<Self, Error> {
+        Raw::bytes(name.into(), bytes, options)
+            .unpack(options)?
+            .into_one(options)
+    }
+
+    /// The source's name in messages: the path, `stdin`, or `archive.zip!member`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The file name without directories, archive and compression suffix; see [`logical_name`].
+    pub fn logical_name(&self) -> &str {
+        logical_name(&self.name)
+    }
+
+    /// The containers that were opened, outermost first; empty for plain bytes.
+    pub fn containers(&self) -> &[Container] {
+        &self.containers
+    }
+
+    /// The log of damage met while reading; keep it, and look when everything is read.
+    pub fn damage(&self) -> DamageLog {
+        self.damage.clone()
+    }
+
+    /// The first `wanted` bytes of content, or all there are, without consuming them.
+    ///
+    /// The look-ahead grows on demand and stays in memory until it is read; ask for
+    /// [`Source::HEAD_BYTES`] first and for more only when that does not decide.
+    ///
+    /// # Errors
+    ///
+    /// When not even one byte could be read; a failure after some bytes is reported when
+    /// reading gets there.
+    pub fn head(&mut self, wanted: usize) -> Result<&[u8], Error> {
+        self.stream
+            .peek(wanted)
+            .map_err(|error| Error::from_io(&self.name, 0, error))
+    }
+
+    /// Reads at any offset, when the bytes lie plain on disk or in memory.
+    ///
+    /// `None` for pipes and for everything compressed. Independent of the other ways to
+    /// read, and of what was looked at.
+    pub fn random_access(&self) -> Option<RandomAccess> {
+        self.access.clone()
+    }
+
+    /// Hands the bytes on in chunks, read and decompressed on a thread of their own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Thread`] when the system will not start a thread.
+    pub fn into_chunks(self, options: ChunkOptions) -> Result<Chunks, Error> {
+        Chunks::start(self.name, self.stream, self.damage, options)
+    }
+
+    /// Hands the bytes on as [`std::io::BufRead`], read and decompressed on a thread of
+    /// their own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Thread`] when the system will not start a thread.
+    pub fn into_read(self) -> Result<Reader, Error> {
+        self.into_chunks(ChunkOptions::default()).map(Reader::new)
+    }
+}
+
+/// A source after unpacking, or the archive that was found in it.
+pub(crate) enum Opened {
+    One(Source),
+    Many(Archive),
+}
+
+impl Opened {
+    /// The single source, if this is one.
+    fn into_one(self, options: &OpenOptions) -> Result<Source, Error> {
+        match self {
+            Self::One(source) => Ok(source),
+            Self::Many(archive) => archive.into_only_member(options)?.into_one(options),
+        }
+    }
+
+    /// The member of that name; nested archives are separated by another `!`.
+    fn into_member(self, member: &str, options: &OpenOptions) -> Result<Source, Error> {
+        match self {
+            Self::One(source) => Err(Error::NoSuchMember {
+                archive: source.name,
+                member: member.to_owned(),
+            }),
+            Self::Many(archive) => {
+                let (opened, rest) = archive.into_named_member(member, options)?;
+                match rest {
+                    None => opened.into_one(options),
+                    Some(rest) => opened.into_member(rest, options),
+                }
+            }
+        }
+    }
+}
+
+/// Opens a path as far as [`Opened`].
+pub(crate) fn open_path(path: &Path, options: &OpenOptions) -> Result<Opened, Error> {
+    if path.as_os_str() == "-" {
+        let stdin = io::stdin();
+        if stdin.is_terminal() {
+            return Err(Error::Terminal);
+        }
+        return Raw::reader("stdin".to_owned(), Box::new(stdin), options).unpack(options);
+    }
+    let name = path.display().to_string();
+    let opening = |error| Error::opening(&name, error);
+    let file = File::open(path).map_err(opening)?;
+    let metadata = file.metadata().map_err(opening)?;
+    if metadata.is_dir() {
+        return Err(Error::Directory { name });
+    }
+    // Length 0 may also be a file that the system makes up while it is read.
+    if metadata.is_file() && metadata.len() > 0 {
+        let len = metadata.len();
+        if let Some(progress) = &options.progress {
+            progress.add_total(len);
+        }
+        let access = RandomAccess::file(&name, file, len, options.progress.clone());
+        Raw::access(name, access).unpack(options)
+    } else {
+        Raw::reader(name, Box::new(file), options).unpack(options)
+    }
+}
+
+/// Bytes that may still be in containers.
+pub(crate) struct Raw {
+    pub(crate) name: String,
+    stream: Peek,
+    access: Option<RandomAccess>,
+    pub(crate) containers: Vec<Container>,
+    pub(crate) damage: DamageLog,
+    raw_bytes: Arc<AtomicU64>,
+    decoders: usize,
+}
+
+impl Raw {
+    pub(crate) fn reader(
+        name: String,
+        reader: Box<dyn Read + Send>,
+        options: &OpenOptions,
+    ) -> Self {
+        let counted = Counted {
+            inner: reader,
+            progress: options.progress.clone(),
+        };
+        Self {
+            name,
+            stream: Peek::new(Box::new(counted)),
+            access: None,
+            containers: Vec::new(),
+            damage: DamageLog::default(),
+            raw_bytes: Arc::default(),
+            decoders: 0,
+        }
+    }
+
+    pub(crate) fn bytes(name: String, bytes: Vec<u8>, options: &OpenOptions) -> Self {
+        let access = RandomAccess::memory(&name, bytes, options.progress.clone());
+        if let Some(progress) = &options.progress {
+            progress.add_total(access.len());
+        }
+        Self::access(name, access)
+    }
+
+    pub(crate) fn access(name: String, access: RandomAccess) -> Self {
+        // The accessor counts progress by itself.
+        let no_options = OpenOptions::default();
+        let mut raw = Self::reader(name, Box::new(access.reader()), &no_options);
+        raw.access = Some(access);
+        raw
+    }
+
+    /// Puts a decoder on top of what is there.
+    pub(crate) fn decoded_by(
+        self,
+        container: Container,
+        decoder: Box<dyn Decode>,
+        options: &OpenOptions,
+    ) -> Self {
+        let guard = Guard {
+            name: self.name.clone(),
+            limits: options.limits.clone(),
+            raw_bytes: Arc::clone(&self.raw_bytes),
+            is_first: self.decoders == 0,
+        };
+        let reader = DecodeReader::new(self.stream, container, decoder, self.damage.clone(), guard);
+        Self {
+            stream: Peek::new(Box::new(reader)),
+            access: None,
+            decoders: self.decoders + 1,
+            ..self
+        }
+    }
+
+    /// Opens containers until there is plain content or an archive.
+    pub(crate) fn unpack(mut self, options: &OpenOptions) -> Result<Opened, Error> {
+        loop {
+            let head = match self.stream.peek(LOOK) {
+                Ok(head) => head,
+                Err(error) => return Err(Error::from_io(&self.name, 0, error)),
+            };
+            if head.is_empty() {
+                return Err(match self.damage.records().pop() {
+                    Some(damage) => Error::NothingDecoded {
+                        name: self.name,
+                        damage,
+                    },
+                    None => Error::Empty { name: self.name },
+                });
+            }
+            let container = match detect(head) {
+                Detected::Container(container) => container,
+                Detected::Foreign(what, tool) if !options.pass_foreign => {
+                    return Err(Error::Unsupported {
+                        name: self.name,
+                        what,
+                        tool,
+                    });
+                }
+                Detected::Plain | Detected::Foreign(..) => {
+                    return Ok(Opened::One(Source {
+                        name: self.name,
+                        stream: self.stream,
+                        access: self.access,
+                        containers: self.containers,
+                        damage: self.damage,
+                    }));
+                }
+            };
+            if self.containers.len() >= options.limits.max_nesting {
+                return Err(Error::Nested {
+                    name: self.name,
+                    limit: options.limits.max_nesting,
+                });
+            }
+            self.containers.push(container);
+            let max_bytes = options.limits.max_decoder_bytes;
+            let decoder: io::Result<Box<dyn Decode>> = match container {
+                Container::Gzip => Ok(Box::new(GzipDecoder::new())),
+                Container::Zstd => {
+                    ZstdDecoder::new(max_bytes).map(|decoder| Box::new(decoder) as _)
+                }
+                Container::Xz => XzDecoder::new(max_bytes).map(|decoder| Box::new(decoder) as _),
+                Container::Zip | Container::Tar => {
+                    let access = match self.access {
+                        Some(access) => access,
+                        None => archive::spool(&self.name, &mut self.stream, options)?,
+                    };
+                    let archive =
+                        Archive::list(self.name, container, access, self.containers, self.damage)?;
+                    return Ok(Opened::Many(archive));
+                }
+            };
+            let decoder = decoder.map_err(|error| Error::from_io(&self.name, 0, error))?;
+            self = self.decoded_by(container, decoder, options);
+        }
+    }
+}
+
+/// Counts what is taken from the outermost input for the progress display.
+struct Counted {
+    inner: Box<dyn Read + Send>,
+    progress: Option<Arc<Progress>>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        if let Some(progress) = &self.progress {
+            progress.add_done(u64::try_from(count).unwrap_or(0));
+        }
+        Ok(count)
+    }
+}

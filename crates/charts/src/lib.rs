@@ -1,0 +1,36 @@
+//! Figures as SVG: flame graphs and plots, and one self-contained HTML page.
+//!
+//! * `flame`: flame graphs of weighted call stacks, and the difference of two;
+//! * `plot`: lines, points, horizontal bars, power-of-two histograms, heat maps;
+//! * `html`: a page of text, tables and figures in one file.
+//!
+//! The output has no scripts and refers to nothing outside itself, everything in it is escaped, and the same input gives
+//! the same bytes: colours come from names, order from sorting, never from a clock or a hash map. What is left out (frames
+//! too narrow to see, points without a place on the axis) is counted and said in the figure.
+//!
+//! With the features `raster` and `pdf` a figure becomes PNG or PDF as well (`render`); text then comes from the fonts of
+//! the machine.
+//!
+//! What it does not do: interaction beyond tooltips, statistics.
+//!
+//! ```
+//! use charts::flame::{FlameGraph, FlameOptions};
+//! use charts::html::{Page, Section};
+//!
+//! let mut graph = FlameGraph::new();
+//! graph.add(["forward", "mlp", "gemm"], 900);
+//! graph.add(["forward", "mlp", "all_reduce"], 100);
+//! let drawn = graph.draw(&FlameOptions::default());
+//! let page = Page::new("Launches").section(Section::new("Stacks").figure(&drawn.svg, "by launches"));
+//! assert!(page.to_html().contains("all_reduce"));
+//! ```
+
+mod colour;
+pub mod flame;
+pub mod html;
+pub mod plot;
+#[cfg(any(feature = "raster", feature = "pdf"))]
+pub mod render;
+mod svg;
+
+pub use crate::svg::{Svg, escape};

@@ -1,0 +1,334 @@
+//! Lines, steps, areas and points over two axes.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use rustc_hash::FxHashSet;
+
+use super::axis::{Axis, Ruler};
+use super::frame::{Area, Frame, Head, Key, Side, Sign};
+use super::usable;
+use crate::colour::{Rgb, category, repeats};
+use crate::svg::{Anchor, Num, Svg, Type};
+
+/// Gives a point its pixel, if it has one.
+type Place<'a> = dyn Fn(&(f64, f64)) -> Option<(f64, f64)> + 'a;
+
+/// How a series is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mark {
+    /// Straight lines between points; a point that cannot be shown interrupts the line.
+    #[default]
+    Line,
+    /// The value holds until the next point: counters, cumulative distributions.
+    Step,
+    /// A line with the area down to the axis filled.
+    Area,
+    /// Dots only: a scatter plot.
+    Dots,
+}
+
+/// Points of one kind.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Series {
+    /// Name in the legend.
+    pub name: Cow<'static, str>,
+    /// How it is drawn.
+    pub mark: Mark,
+    /// The points, x and y, in drawing order.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    /// A series.
+    pub fn new(name: impl Into<Cow<'static, str>>, mark: Mark, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            name: name.into(),
+            mark,
+            points,
+        }
+    }
+}
+
+/// A labelled horizontal line across the plot: a threshold, a budget.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct RefLine {
+    /// Text above the line.
+    pub label: Cow<'static, str>,
+    /// Where it is on the y axis.
+    pub y: f64,
+}
+
+impl RefLine {
+    /// A line at `y`.
+    pub fn new(label: impl Into<Cow<'static, str>>, y: f64) -> Self {
+        Self {
+            label: label.into(),
+            y,
+        }
+    }
+}
+
+/// Series over two axes. Lines of more points than pixels keep the first, lowest, highest and last point of every pixel
+/// column, so spikes survive.
+///
+/// ```
+/// use charts::plot::{Axis, LinePlot, Mark, Series};
+/// use report::Unit;
+/// let x = Axis::new("step", Unit::Count);
+/// let y = Axis::from_zero("decode time", Unit::Nanos);
+/// let mut plot = LinePlot::new("Decode steps", x, y);
+/// plot.series.push(Series::new("rank 0", Mark::Line, vec![(0.0, 11.0e6), (1.0, 12.5e6), (2.0, 11.2e6)]));
+/// assert!(plot.draw().as_str().contains("decode time (ms)"));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct LinePlot {
+    /// Heading.
+    pub title: Cow<'static, str>,
+    /// A line under the heading; left out when empty.
+    pub subtitle: Cow<'static, str>,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// What is drawn, first below.
+    pub series: Vec<Series>,
+    /// Lines across the plot.
+    pub ref_lines: Vec<RefLine>,
+    /// Width of the figure in pixels.
+    pub width_px: f64,
+    /// Height of the area of values in pixels.
+    pub height_px: f64,
+}
+
+impl LinePlot {
+    /// An empty plot, 720 pixels wide.
+    pub fn new(title: impl Into<Cow<'static, str>>, x: Axis, y: Axis) -> Self {
+        let (series, ref_lines) = (Vec::new(), Vec::new());
+        Self {
+            title: title.into(),
+            subtitle: Cow::Borrowed(""),
+            x,
+            y,
+            series,
+            ref_lines,
+            width_px: 720.0,
+            height_px: 280.0,
+        }
+    }
+
+    /// Draws the plot.
+    #[must_use]
+    pub fn draw(&self) -> Svg {
+        let width = usable(self.width_px);
+        let shown = |p: &(f64, f64)| self.x.takes(p.0) && self.y.takes(p.1);
+        let points = || {
+            self.series
+                .iter()
+                .flat_map(|s| &s.points)
+                .filter(|p| shown(p))
+        };
+        // Lines reach from side to side; dots keep clear of the edges.
+        let tight = self.series.iter().all(|s| s.mark != Mark::Dots) && points().next().is_some();
+        let x = self
+            .x
+            .lay_out_ends(points().map(|p| p.0), (width / 110.0).max(2.0), tight);
+        let y = self.y.lay_out(
+            points()
+                .map(|p| p.1)
+                .chain(self.ref_lines.iter().map(|l| l.y)),
+            5.0,
+        );
+        let omitted = self
+            .series
+            .iter()
+            .flat_map(|s| &s.points)
+            .filter(|p| !shown(p))
+            .count();
+        let mut remarks = Vec::new();
+        if omitted > 0 {
+            remarks.push(format!(
+                "points without a place on these axes, not shown: {}",
+                report::human::count(omitted as u64)
+            ));
+        }
+        let several = self.series.len() > 1;
+        let keys = self
+            .series
+            .iter()
+            .enumerate()
+            .filter(|_| several)
+            .map(|(index, s)| key(index, s))
+            .collect();
+        let head = Head {
+            title: &self.title,
+            subtitle: &self.subtitle,
+            width,
+            keys,
+            remarks,
+        };
+        let side = Side::Axis(&y, &self.y);
+        let mut frame = Frame::new(
+            head,
+            self.height_px.clamp(60.0, 20_000.0),
+            &side,
+            (&x, &self.x),
+            0.0,
+        );
+        let area = frame.area;
+        let base = y.place(0.0_f64.clamp(y.low, y.high));
+        let base = if base.is_finite() { base } else { 0.0 };
+        frame.base_line((area.left, area.y(base)), (area.right(), area.y(base)));
+        if points().next().is_none() {
+            frame.note("no data");
+        }
+        frame.open_clip();
+        for (index, series) in self.series.iter().enumerate() {
+            let place =
+                |p: &(f64, f64)| shown(p).then(|| (area.x(x.place(p.0)), area.y(y.place(p.1))));
+            self.draw_series(&mut frame, index, series, &place, area.y(base));
+        }
+        frame.close_clip();
+        self.draw_ref_lines(&mut frame, &y, area);
+        frame.finish()
+    }
+
+    fn draw_ref_lines(&self, frame: &mut Frame, y: &Ruler, area: Area) {
+        for line in self
+            .ref_lines
+            .iter()
+            .filter(|l| self.y.takes(l.y) && (y.low..=y.high).contains(&l.y))
+        {
+            let at = area.y(y.place(line.y));
+            let look = [
+                ("class", "ref".into()),
+                ("stroke", Rgb::INK.into()),
+                ("stroke-dasharray", "6 4".into()),
+            ];
+            frame
+                .canvas
+                .line((area.left, at), (area.right(), at), &look);
+            frame.canvas.text(
+                (area.right() - 4.0, at - 5.0),
+                &line.label,
+                Type::new(11.5).anchor(Anchor::End),
+            );
+        }
+    }
+
+    fn draw_series(
+        &self,
+        frame: &mut Frame,
+        index: usize,
+        series: &Series,
+        place: &Place<'_>,
+        base: f64,
+    ) {
+        let colour = category(index);
+        if series.mark == Mark::Dots {
+            let opacity = if series.points.len() > 300 { 0.45 } else { 0.8 };
+            frame.canvas.open(
+                "g",
+                &[("fill", colour.into()), ("fill-opacity", opacity.into())],
+            );
+            // Dots that fall on the same half pixel are drawn once.
+            let mut seen = FxHashSet::default();
+            for at in series.points.iter().filter_map(place) {
+                if seen.insert((
+                    (at.0 * 2.0).round().to_bits(),
+                    (at.1 * 2.0).round().to_bits(),
+                )) {
+                    frame.canvas.dot(at, 2.6);
+                }
+            }
+            frame.canvas.close("g");
+            return;
+        }
+        let dash = if repeats(index) > 0 { "5 3" } else { "none" };
+        // A point that cannot be shown ends one stretch of the line.
+        for stretch in series.points.split(|p| place(p).is_none()) {
+            let points: Vec<(f64, f64)> = stretch.iter().filter_map(place).collect();
+            let points = thin(points, frame.area);
+            let Some((first, last)) = points.first().zip(points.last()) else {
+                continue;
+            };
+            let mut path = format!("M{} {}", Num(first.0), Num(first.1));
+            for pair in points.windows(2) {
+                if series.mark == Mark::Step {
+                    let _ = write!(path, "H{}V{}", Num(pair[1].0), Num(pair[1].1));
+                } else {
+                    let _ = write!(path, "L{} {}", Num(pair[1].0), Num(pair[1].1));
+                }
+            }
+            if series.mark == Mark::Area {
+                let area = format!("{path}V{}H{}Z", Num(base), Num(first.0));
+                frame.canvas.leaf(
+                    "path",
+                    &[
+                        ("d", area.as_str().into()),
+                        ("fill", colour.into()),
+                        ("fill-opacity", 0.18.into()),
+                    ],
+                );
+            }
+            if points.len() == 1 {
+                frame.canvas.open("g", &[("fill", colour.into())]);
+                frame.canvas.dot(*last, 2.2);
+                frame.canvas.close("g");
+                continue;
+            }
+            let look = [
+                ("d", path.as_str().into()),
+                ("fill", "none".into()),
+                ("stroke", colour.into()),
+                ("stroke-width", 1.8.into()),
+                ("stroke-linejoin", "round".into()),
+                ("stroke-dasharray", dash.into()),
+            ];
+            frame.canvas.leaf("path", &look);
+        }
+    }
+}
+
+fn key(index: usize, series: &Series) -> Key {
+    let sign = match series.mark {
+        Mark::Dots => Sign::Dot,
+        Mark::Area => Sign::Block,
+        Mark::Line | Mark::Step if repeats(index) > 0 => Sign::Dashed,
+        Mark::Line | Mark::Step => Sign::Line,
+    };
+    Key {
+        name: series.name.clone().into_owned(),
+        colour: category(index),
+        sign,
+    }
+}
+
+/// First, lowest, highest and last point of every pixel column, if there are many more points than pixels and x does not
+/// run backwards; all points otherwise.
+fn thin(points: Vec<(f64, f64)>, area: Area) -> Vec<(f64, f64)> {
+    if (points.len() as f64) < 4.0 * area.width
+        || points.windows(2).any(|pair| pair[1].0 < pair[0].0)
+    {
+        return points;
+    }
+    let mut kept = Vec::new();
+    for column in points.chunk_by(|a, b| b.0.floor() <= a.0.floor()) {
+        let by_y = |a: &usize, b: &usize| column[*a].1.total_cmp(&column[*b].1);
+        let low = (0..column.len()).min_by(by_y).unwrap_or(0);
+        let high = (0..column.len()).max_by(by_y).unwrap_or(0);
+        let mut picks = [0, low, high, column.len() - 1];
+        picks.sort_unstable();
+        let mut last = None;
+        for pick in picks {
+            if last != Some(pick) {
+                kept.push(column[pick]);
+            }
+            last = Some(pick);
+        }
+    }
+    kept
+}

@@ -1,0 +1,24 @@
+//! Plots: lines and points over two axes, horizontal bars, histograms with power-of-two bins, heat maps.
+//!
+//! Every plot is a plain value that [`draw`](LinePlot::draw)s itself; the same value always gives the same bytes. What
+//! cannot be shown (not-a-number, zero on a logarithmic axis) is left out and counted under the figure.
+
+mod axis;
+mod bars;
+mod frame;
+mod heat;
+mod lines;
+
+pub use axis::{Axis, Scale};
+pub use bars::{Bar, BarChart, Histogram};
+pub use heat::HeatMap;
+pub use lines::{LinePlot, Mark, RefLine, Series};
+
+/// A width that can be drawn: at least 240 pixels.
+fn usable(width_px: f64) -> f64 {
+    if width_px.is_finite() {
+        width_px.clamp(240.0, 20_000.0)
+    } else {
+        720.0
+    }
+}

@@ -1,0 +1,222 @@
+//! Why the last rank of a collective was late: what it did since the collective before, against
+//! what the others did in the same time.
+
+use std::collections::BTreeMap;
+
+use trace_model::align::kernel_stem;
+
+use crate::comm::before::{Before, Spent};
+use crate::comm::digest::RankDigest;
+use crate::comm::job::{CollectiveTime, RankClock};
+use crate::comm::real::median;
+
+/// What kind of thing made a rank late.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum CauseKind {
+    /// The same kernels took longer.
+    SlowerKernels,
+    /// There were more kernels.
+    MoreKernels,
+    /// The device waited while a function of the host took longer.
+    SlowerHost,
+    /// The device waited; what the host did then is not known.
+    DeviceIdle,
+    /// The collective came late although device and host did what the others did: it came out of
+    /// the one before late, or waited for something that is not recorded.
+    NotOnRecord,
+    /// It is the first collective that was recorded: when the ranks began to differ is not known.
+    NoHistory,
+}
+
+impl CauseKind {
+    /// Stable machine name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SlowerKernels => "slower_kernels",
+            Self::MoreKernels => "more_kernels",
+            Self::SlowerHost => "slower_host",
+            Self::DeviceIdle => "device_idle",
+            Self::NotOnRecord => "not_on_record",
+            Self::NoHistory => "no_history",
+        }
+    }
+}
+
+/// What made a rank late. The numbers of the others are medians.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub struct Cause {
+    /// What kind of thing.
+    pub kind: CauseKind,
+    /// The kernel or host function with the largest excess.
+    pub name: Option<String>,
+    /// Time that it took on the late rank.
+    pub here_ns: i64,
+    /// Time that it took on the others.
+    pub others_ns: i64,
+    /// How often it ran on the late rank; of host functions in how many stretches.
+    pub here_count: i64,
+    /// How often on the others.
+    pub others_count: i64,
+    /// How much later the rank started than the others' median.
+    pub lateness_ns: i64,
+}
+
+impl Cause {
+    /// The time that is more than the others'.
+    pub fn excess_ns(&self) -> i64 {
+        self.here_ns.saturating_sub(self.others_ns)
+    }
+
+    /// The name for people: kernels without template arguments and parameters.
+    pub fn short_name(&self) -> Option<String> {
+        let name = self.name.as_deref()?;
+        Some(match self.kind {
+            CauseKind::SlowerKernels | CauseKind::MoreKernels => kernel_stem(name),
+            _ => name.to_owned(),
+        })
+    }
+
+    /// The same cause without its numbers.
+    pub(crate) fn kind_and_name(&self) -> Self {
+        Self {
+            kind: self.kind,
+            name: self.name.clone(),
+            here_ns: 0,
+            others_ns: 0,
+            here_count: 0,
+            others_count: 0,
+            lateness_ns: 0,
+        }
+    }
+}
+
+/// Least part of the lateness that an excess must be to count as its cause, as a divisor.
+const LEAST_PART: i64 = 4;
+
+struct Excess {
+    name: String,
+    here: (i64, i64),
+    others: (i64, i64),
+}
+
+/// Time and number on the late rank, and on each other that has any.
+type Entry = (i64, i64, Vec<(i64, i64)>);
+
+/// The entry with the largest excess over the median of the others.
+fn largest_excess(
+    (digest, here): (&RankDigest, &[Spent]),
+    others: &[(&RankDigest, &[Spent])],
+) -> Option<Excess> {
+    let mut table: BTreeMap<&str, Entry> = BTreeMap::new();
+    for spent in here {
+        let entry = table.entry(digest.text(spent.name)).or_default();
+        entry.0 += spent.ns;
+        entry.1 += i64::from(spent.count);
+    }
+    for (digest, list) in others {
+        let mut sums: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
+        for spent in *list {
+            let sum = sums.entry(digest.text(spent.name)).or_default();
+            sum.0 += spent.ns;
+            sum.1 += i64::from(spent.count);
+        }
+        for (name, sum) in sums {
+            if let Some(entry) = table.get_mut(name) {
+                entry.2.push(sum);
+            }
+        }
+    }
+    table
+        .into_iter()
+        .map(|(name, (ns, n, mut list))| {
+            list.resize(others.len(), (0, 0));
+            Excess {
+                name: name.to_owned(),
+                here: (ns, n),
+                others: (
+                    median(list.iter().map(|l| l.0).collect()).unwrap_or(0),
+                    median(list.iter().map(|l| l.1).collect()).unwrap_or(0),
+                ),
+            }
+        })
+        .max_by_key(|e| (e.here.0 - e.others.0, std::cmp::Reverse(e.name.clone())))
+}
+
+pub(crate) fn explain(
+    digests: &[RankDigest],
+    clocks: &[Option<RankClock>],
+    collective: &CollectiveTime,
+) -> Option<Cause> {
+    let last = collective.last?;
+    let start = |i: usize| collective.start_ns.get(i).copied().flatten();
+    let side = |i: usize| -> Option<(&RankDigest, &Before)> {
+        let (member, place) = collective.matched.runs.get(i)?;
+        clocks.get(*member)?.as_ref()?;
+        let digest = digests.get(*member)?;
+        Some((digest, digest.before.get(*place)?))
+    };
+    let places = 0..collective.matched.runs.len();
+    let others: Vec<usize> = places
+        .filter(|i| *i != last && start(*i).is_some())
+        .collect();
+    let usual = median(others.iter().filter_map(|i| start(*i)).collect())?;
+    let lateness_ns = start(last)?.saturating_sub(usual);
+    let (digest, here) = side(last)?;
+    let sides: Vec<(&RankDigest, &Before)> = others
+        .iter()
+        .filter_map(|i| side(*i))
+        .filter(|s| s.1.has_previous)
+        .collect();
+    let bare = |kind| Cause {
+        kind,
+        name: None,
+        here_ns: 0,
+        others_ns: 0,
+        here_count: 0,
+        others_count: 0,
+        lateness_ns,
+    };
+    if !here.has_previous || sides.is_empty() {
+        return Some(bare(CauseKind::NoHistory));
+    }
+    let of = |f: fn(&Before) -> i64| median(sides.iter().map(|s| f(s.1)).collect()).unwrap_or(0);
+    let idle_others = of(|b| b.idle_ns);
+    let idle_excess = here.idle_ns.saturating_sub(idle_others);
+    let busy = |b: &Before| b.window_ns.saturating_sub(b.idle_ns);
+    let busy_excess = busy(here).saturating_sub(of(|b| b.window_ns.saturating_sub(b.idle_ns)));
+    let least = lateness_ns / LEAST_PART;
+    let found = |kind, e: Excess| Cause {
+        kind,
+        name: Some(e.name),
+        here_ns: e.here.0,
+        others_ns: e.others.0,
+        here_count: e.here.1,
+        others_count: e.others.1,
+        lateness_ns,
+    };
+    if busy_excess >= idle_excess && busy_excess > least {
+        let lists: Vec<_> = sides.iter().map(|s| (s.0, s.1.device.as_slice())).collect();
+        let kernel = largest_excess((digest, &here.device), &lists)?;
+        let kind = match kernel.here.1 > kernel.others.1 {
+            true => CauseKind::MoreKernels,
+            false => CauseKind::SlowerKernels,
+        };
+        return Some(found(kind, kernel));
+    }
+    if idle_excess > least {
+        let lists: Vec<_> = sides.iter().map(|s| (s.0, s.1.host.as_slice())).collect();
+        if let Some(function) = largest_excess((digest, &here.host), &lists)
+            && function.here.0 - function.others.0 > least
+        {
+            return Some(found(CauseKind::SlowerHost, function));
+        }
+        return Some(Cause {
+            here_ns: here.idle_ns,
+            others_ns: idle_others,
+            ..bare(CauseKind::DeviceIdle)
+        });
+    }
+    Some(bare(CauseKind::NotOnRecord))
+}

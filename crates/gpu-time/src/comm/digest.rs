@@ -1,0 +1,470 @@
+//! What is kept of one rank's trace: its collectives, what they cost, and what came before each.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rustc_hash::FxBuildHasher;
+use trace_model::interval::{Interval, IntervalSet};
+use trace_model::kernel::collective::{COLLECTIVE_KEYS, Collective, CollectiveReader, OpNames};
+use trace_model::kernel::{Activity, TraceIndex, Vocabulary};
+use trace_model::{ArgValue, DeviceId, Rank, Slice, StreamId, Trace};
+
+use crate::comm::before::{self, Before};
+use crate::comm::library::{CommLibrary, ranks_in_name};
+
+/// Keys, without prefix, of the arguments that [`RankDigest::new`] reads; a reader may leave out
+/// all others.
+pub fn arg_keys() -> Vec<String> {
+    let more = [
+        "correlation",
+        "corr_id",
+        "correlation_id",
+        "External id",
+        "device",
+        "agent",
+        "stream",
+        "queue",
+        "Rank",
+    ];
+    let keys = COLLECTIVE_KEYS.iter().chain(&more);
+    keys.map(|k| (*k).to_owned()).collect()
+}
+
+/// Which kernels count as communication, and where their metadata may come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum CommRules {
+    /// All kernels that the vocabulary calls collectives, those of peer and symmetric memory
+    /// included; metadata of the kernel, else of what is around its launch.
+    #[default]
+    Extended,
+    /// As TraceLens' `NcclAnalyser`: kernels of category `kernel` whose name contains `nccl`,
+    /// `rccl` or `cross_device_reduce` and that carry a correlation or external id; metadata of the
+    /// kernel alone.
+    TraceLens,
+}
+
+/// How the rank of a trace is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RankSource {
+    /// The file says so.
+    Stated,
+    /// All its collectives say so.
+    Arguments,
+    /// Its name says so.
+    FileName,
+    /// Its place among the files.
+    Place,
+}
+
+impl RankSource {
+    /// Stable machine name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stated => "file",
+            Self::Arguments => "arguments",
+            Self::FileName => "file_name",
+            Self::Place => "place",
+        }
+    }
+}
+
+/// One collective kernel. Times are nanoseconds of the trace's own clock, without its base time.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Run {
+    /// Place of the kernel's name in [`RankDigest::names`].
+    pub kernel: u32,
+    /// Place of what it is in [`RankDigest::kinds`].
+    pub kind: u32,
+    /// Sequence number within the group.
+    pub seq: Option<i64>,
+    /// Device it ran on.
+    pub device: DeviceId,
+    /// Stream it ran on.
+    pub stream: StreamId,
+    /// Start.
+    pub start_ns: i64,
+    /// End.
+    pub end_ns: i64,
+    /// The part of its time in which no computation ran on its device.
+    pub exposed_ns: i64,
+    /// Start of the call that launched it.
+    pub launch_ns: Option<i64>,
+}
+
+impl Run {
+    /// How long it ran.
+    pub fn duration_ns(&self) -> i64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// The part of its time in which computation ran too; with [`Run::exposed_ns`] its duration.
+    pub fn overlapped_ns(&self) -> i64 {
+        self.duration_ns().saturating_sub(self.exposed_ns)
+    }
+}
+
+/// Time of one rank: lengths of unions over each device, summed over devices, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RankTime {
+    /// Time in which communication ran.
+    pub comm_ns: i64,
+    /// Of it, time without computation (kernels that are no communication, and fills).
+    pub exposed_ns: i64,
+    /// Of it, time with computation.
+    pub overlapped_ns: i64,
+    /// Time in which computation ran.
+    pub computation_ns: i64,
+    /// Time in which anything ran.
+    pub busy_ns: i64,
+    /// From the first start to the last end of device work.
+    pub span_ns: i64,
+}
+
+/// What is kept of one rank's trace; some hundred bytes for each collective, so that the trace can
+/// be dropped.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RankDigest {
+    /// What the trace is called.
+    pub source: String,
+    /// The rank.
+    pub rank: Rank,
+    /// How the rank is known.
+    pub rank_source: RankSource,
+    /// Ranks in the job, if the file says.
+    pub world_size: Option<u32>,
+    /// Added to a time it is nanoseconds since 1970, if the trace says.
+    pub base_time_ns: i64,
+    /// Names of kernels and host slices.
+    pub names: Vec<String>,
+    /// Distinct collectives, without sequence numbers.
+    pub kinds: Vec<Collective>,
+    /// The collective kernels in ascending time.
+    pub runs: Vec<Run>,
+    /// For each of `runs`: what the rank did since the collective before.
+    pub before: Vec<Before>,
+    /// Its time.
+    pub time: RankTime,
+    /// Collective kernels that carry metadata, their own or that around their launch.
+    pub annotated: usize,
+    /// Collective kernels whose launch is not in the trace.
+    pub unlinked: usize,
+}
+
+/// Texts, each once.
+#[derive(Default)]
+pub(crate) struct Names<'t> {
+    places: HashMap<&'t str, u32, FxBuildHasher>,
+    texts: Vec<String>,
+}
+
+impl<'t> Names<'t> {
+    pub(crate) fn place(&mut self, text: &'t str) -> u32 {
+        let next = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
+        let texts = &mut self.texts;
+        *self.places.entry(text).or_insert_with(|| {
+            texts.push(text.to_owned());
+            next
+        })
+    }
+}
+
+impl RankDigest {
+    /// Extracts a digest from `trace`, which `source` names. Cost: one pass over the device work,
+    /// one over the slices of the threads that launched collectives, and a sort of intervals.
+    ///
+    /// The rank is the one that the file states, else that of its collectives' arguments, else that
+    /// of its name, else 0; [`assign_ranks`] settles it among several files.
+    pub fn new(source: &str, trace: &Trace, rules: CommRules) -> Self {
+        let index = TraceIndex::new(trace, Vocabulary::default());
+        let chosen: Vec<Slice<'_>> = match rules {
+            CommRules::Extended => index
+                .kernels()
+                .filter(|k| index.is_collective(*k))
+                .collect(),
+            CommRules::TraceLens => tracelens_kernels(&index),
+        };
+        let mut names = Names::default();
+        let mut kinds = Kinds::default();
+        let reader = CollectiveReader::new(trace);
+        let mut ops = OpNames::default();
+        let (mut runs, mut threads) = (Vec::with_capacity(chosen.len()), Vec::new());
+        let (mut annotated, mut unlinked) = (0, 0);
+        for kernel in &chosen {
+            let launch = index.launch_of(*kernel).map(|l| l.0);
+            unlinked += usize::from(launch.is_none());
+            let known = match rules {
+                CommRules::Extended => reader.find(&index, *kernel, launch, &mut ops),
+                CommRules::TraceLens => reader.on(*kernel),
+            };
+            let name = kernel.name().unwrap_or("");
+            let mut what = known.unwrap_or_else(|| Collective::named("", None));
+            annotated += usize::from(what.group.is_some() || what.elements_in.is_some());
+            if rules == CommRules::Extended {
+                what.group_size = what.group_size.or_else(|| ranks_in_name(name));
+            }
+            let seq = what.seq.take();
+            runs.push(Run {
+                kernel: names.place(name),
+                kind: kinds.place(what),
+                seq,
+                device: index.device(*kernel),
+                stream: index.stream(*kernel),
+                start_ns: kernel.ts().nanos(),
+                end_ns: kernel.end().nanos(),
+                exposed_ns: 0,
+                launch_ns: launch.map(|l| l.ts().nanos()),
+            });
+            threads.push(launch.map(Slice::track_id));
+        }
+        let devices = Devices::new(&index, &chosen);
+        let time = devices.time();
+        for run in &mut runs {
+            let one: IntervalSet = [(run.start_ns, run.end_ns)].into_iter().collect();
+            let range = trace_model::TimeRange::new(
+                trace_model::Timestamp::from_nanos(run.start_ns),
+                trace_model::Timestamp::from_nanos(run.end_ns),
+            );
+            run.exposed_ns = match devices.by_id.get(&run.device) {
+                Some(device) => one
+                    .subtract(&device.computation.clip(range))
+                    .measure()
+                    .get(),
+                None => one.measure().get(),
+            };
+        }
+        let before = before::all(trace, &devices.by_id, &runs, &threads, &mut names);
+        let meta = trace.meta();
+        let (rank, rank_source) = meta
+            .rank()
+            .map(|r| (r, RankSource::Stated))
+            .or_else(|| Some((rank_of_arguments(trace)?, RankSource::Arguments)))
+            .or_else(|| Some((Rank::from_file_name(source)?, RankSource::FileName)))
+            .unwrap_or((Rank(0), RankSource::Place));
+        Self {
+            source: source.to_owned(),
+            rank,
+            rank_source,
+            world_size: meta.distributed.as_ref().and_then(|d| d.world_size),
+            base_time_ns: meta.base_time_ns,
+            names: names.texts,
+            kinds: kinds.list,
+            runs,
+            before,
+            time,
+            annotated,
+            unlinked,
+        }
+    }
+
+    /// The name of a run's kernel.
+    pub fn kernel_name(&self, run: &Run) -> &str {
+        self.text(run.kernel)
+    }
+
+    /// What a run is.
+    pub fn what(&self, run: &Run) -> Option<&Collective> {
+        self.kinds.get(run.kind as usize)
+    }
+
+    /// The text at a place of [`RankDigest::names`].
+    pub fn text(&self, place: u32) -> &str {
+        self.names.get(place as usize).map_or("", String::as_str)
+    }
+
+    /// Start of a run in nanoseconds since the clock's zero, base time included.
+    pub fn start_ns(&self, run: &Run) -> i64 {
+        run.start_ns.saturating_add(self.base_time_ns)
+    }
+
+    /// End of a run, likewise.
+    pub fn end_ns(&self, run: &Run) -> i64 {
+        run.end_ns.saturating_add(self.base_time_ns)
+    }
+}
+
+/// Gives every digest a rank of its own and sorts by rank: the ranks that the files state, else
+/// those that their names say, else their places, whichever are all known and distinct first.
+/// The files may come in any order. Returns whether places had to be used.
+pub fn assign_ranks(digests: &mut [RankDigest]) -> bool {
+    let distinct = |ranks: &[u32]| {
+        let mut sorted = ranks.to_vec();
+        sorted.sort_unstable();
+        sorted.windows(2).all(|w| w[0] != w[1])
+    };
+    let stated: Vec<u32> = digests.iter().map(|d| d.rank.0).collect();
+    let is_known = digests.iter().all(|d| d.rank_source != RankSource::Place);
+    let placed = if is_known && distinct(&stated) {
+        false
+    } else {
+        let named: Vec<u32> = digests
+            .iter()
+            .filter_map(|d| Some(Rank::from_file_name(&d.source)?.0))
+            .collect();
+        let by_name = named.len() == digests.len() && distinct(&named);
+        let mut order: Vec<usize> = (0..digests.len()).collect();
+        order.sort_by(|a, b| digests[*a].source.cmp(&digests[*b].source));
+        for (place, at) in order.into_iter().enumerate() {
+            let Some(digest) = digests.get_mut(at) else {
+                continue;
+            };
+            (digest.rank, digest.rank_source) = match named.get(at).filter(|_| by_name) {
+                Some(rank) => (Rank(*rank), RankSource::FileName),
+                None => (
+                    Rank(u32::try_from(place).unwrap_or(u32::MAX)),
+                    RankSource::Place,
+                ),
+            };
+        }
+        !by_name
+    };
+    digests.sort_by(|a, b| a.rank.cmp(&b.rank).then_with(|| a.source.cmp(&b.source)));
+    placed
+}
+
+/// The rank that the host's records of collectives name, if all name the same.
+fn rank_of_arguments(trace: &Trace) -> Option<Rank> {
+    let column = trace.arg_column("Rank");
+    if column.is_empty() {
+        return None;
+    }
+    let mut ranks = trace.slices().filter_map(|s| column.int(s));
+    let first = ranks.next()?;
+    let same = ranks.all(|r| r == first);
+    same.then(|| u32::try_from(first).ok().map(Rank)).flatten()
+}
+
+fn tracelens_kernels<'t>(index: &TraceIndex<'t>) -> Vec<Slice<'t>> {
+    let trace = index.trace();
+    let ids = ["correlation", "External id"].map(|k| trace.arg_column(k));
+    index
+        .kernels()
+        .filter(|k| k.category() == Some("kernel"))
+        .filter(|k| is_tracelens_comm(k.name().unwrap_or("")))
+        .filter(|k| {
+            ids.iter().any(|c| {
+                c.get(*k)
+                    .is_some_and(|v: ArgValue<'_>| v.as_i64().is_some())
+            })
+        })
+        .collect()
+}
+
+/// TraceLens' classification of kernels as communication.
+pub(crate) fn is_tracelens_comm(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["nccl", "rccl", "cross_device_reduce"]
+        .iter()
+        .any(|part| name.contains(part))
+}
+
+/// Distinct collectives.
+#[derive(Default)]
+struct Kinds {
+    list: Vec<Collective>,
+    /// By the fields that differ most; few entries share one.
+    places: BTreeMap<(String, Option<String>, Option<u64>), Vec<u32>>,
+}
+
+impl Kinds {
+    fn place(&mut self, what: Collective) -> u32 {
+        let key = (what.name.clone(), what.group.clone(), what.elements_in);
+        let same = self.places.entry(key).or_default();
+        for at in same.iter() {
+            if self.list.get(*at as usize) == Some(&what) {
+                return *at;
+            }
+        }
+        let at = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
+        same.push(at);
+        self.list.push(what);
+        at
+    }
+}
+
+/// The work of one device.
+#[derive(Debug, Default)]
+pub(crate) struct DeviceWork<'t> {
+    /// What is no communication, in ascending time.
+    pub(crate) others: Vec<(Interval, Slice<'t>)>,
+    /// Kernels that are no communication, and fills.
+    pub(crate) computation: IntervalSet,
+    /// Everything.
+    pub(crate) busy: IntervalSet,
+    communication: IntervalSet,
+}
+
+struct Devices<'t> {
+    by_id: BTreeMap<DeviceId, DeviceWork<'t>>,
+}
+
+impl<'t> Devices<'t> {
+    fn new(index: &TraceIndex<'t>, collectives: &[Slice<'t>]) -> Self {
+        type Parts<'t> = (Vec<(Interval, Slice<'t>)>, Vec<Interval>, Vec<Interval>);
+        let mut parts: BTreeMap<DeviceId, Parts<'t>> = BTreeMap::new();
+        let mut next = collectives.iter().peekable();
+        for slice in index.device_work() {
+            let span = (slice.ts().nanos(), slice.end().nanos());
+            let (others, computation, communication) =
+                parts.entry(index.device(slice)).or_default();
+            // Both are in ascending order of id.
+            if next.next_if(|c| c.id() == slice.id()).is_some() {
+                communication.push(span);
+                continue;
+            }
+            others.push((span, slice));
+            if index.activity(slice) != Activity::GpuMemcpy {
+                computation.push(span);
+            }
+        }
+        let by_id = parts
+            .into_iter()
+            .map(|(id, (others, computation, communication))| {
+                let all = others
+                    .iter()
+                    .map(|o| o.0)
+                    .chain(communication.iter().copied());
+                let work = DeviceWork {
+                    busy: all.collect(),
+                    others,
+                    computation: computation.into_iter().collect(),
+                    communication: communication.into_iter().collect(),
+                };
+                (id, work)
+            });
+        Self {
+            by_id: by_id.collect(),
+        }
+    }
+
+    fn time(&self) -> RankTime {
+        let mut time = RankTime::default();
+        for work in self.by_id.values() {
+            let exposed = work.communication.subtract(&work.computation);
+            time.comm_ns += work.communication.measure().get();
+            time.exposed_ns += exposed.measure().get();
+            time.overlapped_ns += work
+                .communication
+                .intersect(&work.computation)
+                .measure()
+                .get();
+            time.computation_ns += work.computation.measure().get();
+            time.busy_ns += work.busy.measure().get();
+            let spans = work.busy.as_slice();
+            if let (Some(first), Some(last)) = (spans.first(), spans.last()) {
+                time.span_ns += last.1.saturating_sub(first.0);
+            }
+        }
+        time
+    }
+}
+
+impl RankDigest {
+    /// The library of a run's kernel.
+    pub fn library(&self, run: &Run) -> CommLibrary {
+        CommLibrary::of_kernel(self.kernel_name(run))
+    }
+}

@@ -1,0 +1,460 @@
+//! All ranks of a job together: clocks, waits, and who made the others wait.
+
+use std::collections::BTreeMap;
+
+use trace_model::kernel::collective::Collective;
+
+use crate::comm::cause::{self, Cause};
+use crate::comm::clock::{ClockFit, fit};
+use crate::comm::digest::RankDigest;
+use crate::comm::matching::{Group, Matched, is_synchronising, match_ranks};
+use crate::comm::real::{count, real};
+
+/// One rank's clock: the fit, and the rank it was compared with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RankClock {
+    /// Its clock against that of the first rank.
+    pub fit: ClockFit,
+    /// Place of the rank it was compared with, which is itself aligned with the first; its errors
+    /// are part of this one's.
+    pub via: usize,
+}
+
+/// One collective on the ranks that recorded it. Times are nanoseconds on the first rank's clock,
+/// base time included.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct CollectiveTime {
+    /// Its group and kernels.
+    pub matched: Matched,
+    /// What it is, as the first rank that knows says.
+    pub what: Collective,
+    /// Does it end at the same time everywhere? Only of these waits are known.
+    pub synchronising: bool,
+    /// Members of the group that did not record it; none if the members are not known.
+    pub missing: Option<usize>,
+    /// For each of its runs: start, if the rank's clock is known.
+    pub start_ns: Vec<Option<i64>>,
+    /// For each of its runs: how long it ran until the last one started. Empty unless at least two
+    /// ranks of known clock recorded it and it is synchronising.
+    pub wait_ns: Vec<Option<i64>>,
+    /// The shortest duration: what is left of the time when nobody is waited for.
+    pub latency_ns: i64,
+    /// From the first to the last start; none where waits are not known.
+    pub skew_ns: Option<i64>,
+    /// From the first to the last end.
+    pub end_skew_ns: Option<i64>,
+    /// Half the width of the interval around the skew: the errors of the two clocks.
+    pub error_ns: i64,
+    /// The run (place in `matched.runs`) that started last, and first.
+    pub last: Option<usize>,
+    /// The run that started first.
+    pub first: Option<usize>,
+    /// How much later the last one came than the one before it; times the number of those who
+    /// waited it is what they lost to the last one alone.
+    pub late_ns: Option<i64>,
+    /// Does one run end before another starts, by more than the clocks' errors? Then the runs are
+    /// not one collective, or a clock is wrong.
+    pub contradiction: bool,
+    /// What made the last one late; none if it was late by less than the error.
+    pub cause: Option<Cause>,
+}
+
+impl CollectiveTime {
+    /// Algorithm bandwidth over the latency in bytes per second: message size (the larger of in
+    /// and out, of gathers what comes out, of scatters what goes in) over time.
+    pub fn algbw_bytes_per_s(&self) -> Option<f64> {
+        Some(self.what.algbw(self.latency_ns)? * 1e9)
+    }
+
+    /// Bus bandwidth in bytes per second: the algorithm bandwidth times the factor of nccl-tests.
+    pub fn busbw_bytes_per_s(&self) -> Option<f64> {
+        Some(self.what.busbw(self.latency_ns)? * 1e9)
+    }
+
+    /// All waits together.
+    pub fn total_wait_ns(&self) -> i64 {
+        self.wait_ns.iter().flatten().sum()
+    }
+}
+
+/// What one rank did to the others and they to it.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct RankSummary {
+    /// Synchronising collectives with known waits that it took part in.
+    pub collectives: usize,
+    /// How long it waited for others.
+    pub waited_ns: i64,
+    /// How long others waited in collectives where it came last.
+    pub inflicted_ns: i64,
+    /// The part of it that would not have been lost had it come with the one before it.
+    pub avoidable_ns: i64,
+    /// How often it came last, by more than the error of the clocks.
+    pub times_last: usize,
+    /// How often it came first.
+    pub times_first: usize,
+    /// The causes of its being last, the largest first: (cause, how often, avoidable time).
+    pub causes: Vec<(Cause, usize, i64)>,
+}
+
+/// The rank that made the others wait most.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Straggler {
+    /// Place of the digest.
+    pub member: usize,
+    /// How long the others waited for it.
+    pub inflicted_ns: i64,
+    /// The part that would not have been lost had it come with the one before it.
+    pub avoidable_ns: i64,
+    /// Its part of all avoidable time, 0 to 1.
+    pub share: f64,
+    /// How often it was last.
+    pub times_last: usize,
+    /// How many standard deviations its avoidable time is above what chance would give it if in
+    /// each collective every rank were equally likely to come last.
+    pub z: f64,
+    /// Is that more than 3? If not it may have been its turn; single late arrivals are never
+    /// certain.
+    pub persistent: bool,
+}
+
+/// What [`Job::new`] found.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Job {
+    /// By digest: its clock against the first one's; none if no synchronising collective joins it
+    /// to the others.
+    pub clocks: Vec<Option<RankClock>>,
+    /// Groups of ranks.
+    pub groups: Vec<Group>,
+    /// All collectives, by group and time.
+    pub collectives: Vec<CollectiveTime>,
+    /// By digest.
+    pub ranks: Vec<RankSummary>,
+    /// The rank that cost the others most, if any cost more than the clocks' error.
+    pub straggler: Option<Straggler>,
+}
+
+impl Job {
+    /// Matches the collectives of `digests`, which are in order of rank ([`crate::comm::assign_ranks`]),
+    /// aligns their clocks and finds out who waited for whom.
+    ///
+    /// Cost: n log n in the number of collective kernels.
+    pub fn new(digests: &[RankDigest]) -> Self {
+        let matching = match_ranks(digests);
+        let clocks = clocks(digests, &matching.collectives);
+        let mut collectives: Vec<CollectiveTime> = matching
+            .collectives
+            .into_iter()
+            .filter_map(|m| {
+                let group = matching.groups.get(m.group)?;
+                time(digests, &clocks, group, m)
+            })
+            .collect();
+        for collective in &mut collectives {
+            if is_late(collective) {
+                collective.cause = cause::explain(digests, &clocks, collective);
+            }
+        }
+        let ranks = summaries(digests.len(), &collectives);
+        let straggler = straggler(&collectives, &ranks);
+        Self {
+            clocks,
+            groups: matching.groups,
+            collectives,
+            ranks,
+            straggler,
+        }
+    }
+
+    /// Kernels that no other rank has a partner for, of groups of at least two recorded ranks.
+    pub fn unmatched(&self) -> usize {
+        let shared = |c: &&CollectiveTime| {
+            let group = self.groups.get(c.matched.group);
+            group.is_some_and(|g| g.members.len() > 1)
+        };
+        let alone = |c: &&CollectiveTime| c.matched.runs.len() == 1;
+        self.collectives.iter().filter(shared).filter(alone).count()
+    }
+
+    /// Collectives of which runs contradict each other.
+    pub fn contradictions(&self) -> usize {
+        self.collectives.iter().filter(|c| c.contradiction).count()
+    }
+
+    /// The collectives whose last rank was late by more than the error, most avoidable time first.
+    pub fn late(&self) -> Vec<&CollectiveTime> {
+        let mut late: Vec<&CollectiveTime> =
+            self.collectives.iter().filter(|c| is_late(c)).collect();
+        late.sort_by_key(|c| std::cmp::Reverse(avoidable(c)));
+        late
+    }
+}
+
+/// Was the last one late by more than the clocks' errors?
+fn is_late(c: &CollectiveTime) -> bool {
+    !c.contradiction && c.late_ns.is_some_and(|late| late > c.error_ns)
+}
+
+/// What the others lost to the last one alone.
+pub(crate) fn avoidable(c: &CollectiveTime) -> i64 {
+    let waiting = c.wait_ns.iter().flatten().count().saturating_sub(1);
+    let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
+    c.late_ns.unwrap_or(0).saturating_mul(waiting)
+}
+
+fn what_of(digests: &[RankDigest], m: &Matched) -> Collective {
+    let all = || {
+        m.runs.iter().filter_map(|(member, place)| {
+            let digest = digests.get(*member)?;
+            digest.what(digest.runs.get(*place)?)
+        })
+    };
+    let known = all()
+        .find(|w| w.bytes.is_some())
+        .or_else(|| all().find(|w| w.op.is_some()));
+    let mut what = known
+        .or_else(|| all().next())
+        .cloned()
+        .unwrap_or_else(|| Collective::named("", None));
+    let seq = m
+        .runs
+        .iter()
+        .find_map(|(member, place)| digests.get(*member)?.runs.get(*place)?.seq);
+    what.seq = seq;
+    what
+}
+
+/// So many shared collectives are enough: a shorter way to the first rank is then worth more than
+/// further ones.
+const ENOUGH: usize = 30;
+
+/// Aligns clocks along a tree: the first rank is the root; next comes a rank that shares enough
+/// collectives with one that is aligned already, as near to the root as possible, else the one that
+/// shares most.
+fn clocks(digests: &[RankDigest], collectives: &[Matched]) -> Vec<Option<RankClock>> {
+    let mut out: Vec<Option<RankClock>> = vec![None; digests.len()];
+    let Some(first) = out.first_mut() else {
+        return out;
+    };
+    *first = Some(RankClock {
+        fit: ClockFit::reference(),
+        via: 0,
+    });
+    // Ends of synchronising collectives, by pair of ranks.
+    let ends: Vec<Vec<(usize, i64)>> = collectives
+        .iter()
+        .filter(|m| m.runs.len() > 1 && is_synchronising(what_of(digests, m).op))
+        .map(|m| {
+            let end = |(member, place): &(usize, usize)| {
+                let digest = digests.get(*member)?;
+                Some((*member, digest.end_ns(digest.runs.get(*place)?)))
+            };
+            m.runs.iter().filter_map(end).collect()
+        })
+        .collect();
+    let mut shared: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    for list in &ends {
+        for (i, a) in list.iter().enumerate() {
+            for b in list.iter().skip(i + 1) {
+                if a.0 != b.0 {
+                    *shared.entry((a.0, b.0)).or_default() += 1;
+                }
+            }
+        }
+    }
+    let mut depth = vec![0_usize; digests.len()];
+    loop {
+        let known = |m: usize| out.get(m).is_some_and(Option::is_some);
+        let best = shared
+            .iter()
+            .flat_map(|(&(a, b), &n)| [(n, a, b), (n, b, a)])
+            .filter(|(_, from, to)| known(*from) && !known(*to))
+            .min_by_key(|&(n, from, to)| {
+                let way = depth.get(from).copied().unwrap_or(0);
+                (n < ENOUGH, way, std::cmp::Reverse(n), from, to)
+            });
+        let Some((_, from, to)) = best else {
+            return out;
+        };
+        let Some(parent) = out.get(from).copied().flatten() else {
+            return out;
+        };
+        let observations: Vec<(i64, i64)> = ends
+            .iter()
+            .filter_map(|list| {
+                let end = |member: usize| list.iter().find(|e| e.0 == member).map(|e| e.1);
+                Some((end(to)?, parent.fit.to_reference(end(from)?)))
+            })
+            .collect();
+        let Some(mut fit) = fit(&observations) else {
+            shared.retain(|pair, _| *pair != (from.min(to), from.max(to)));
+            continue;
+        };
+        if from != 0 {
+            // Observed against an estimate: its errors add.
+            fit.ahead_error_ns = fit
+                .ahead_error_ns
+                .saturating_add(parent.fit.error_at(fit.at_ns));
+            fit.drift_low_ppb -= parent.fit.drift_ppb - parent.fit.drift_low_ppb;
+            fit.drift_high_ppb += parent.fit.drift_high_ppb - parent.fit.drift_ppb;
+        }
+        let way = depth.get(from).map_or(0, |d| d + 1);
+        if let Some(slot) = depth.get_mut(to) {
+            *slot = way;
+        }
+        if let Some(slot) = out.get_mut(to) {
+            *slot = Some(RankClock { fit, via: from });
+        }
+    }
+}
+
+fn time(
+    digests: &[RankDigest],
+    clocks: &[Option<RankClock>],
+    group: &Group,
+    matched: Matched,
+) -> Option<CollectiveTime> {
+    let what = what_of(digests, &matched);
+    let synchronising = is_synchronising(what.op);
+    let runs: Vec<_> = matched
+        .runs
+        .iter()
+        .filter_map(|(member, place)| {
+            let digest = digests.get(*member)?;
+            Some((*member, digest, digest.runs.get(*place)?))
+        })
+        .collect();
+    let latency_ns = runs.iter().map(|r| r.2.duration_ns()).min()?;
+    let aligned: Vec<Option<(i64, i64, i64)>> = runs
+        .iter()
+        .map(|(member, digest, run)| {
+            let fit = clocks.get(*member).copied().flatten()?.fit;
+            let start = digest.start_ns(run);
+            let own_end = digest.end_ns(run);
+            Some((
+                fit.to_reference(start),
+                fit.to_reference(own_end),
+                fit.error_at(start),
+            ))
+        })
+        .collect();
+    let members = group.key.members();
+    let missing = members.map(|m| m.len().saturating_sub(runs.len()));
+    let mut out = CollectiveTime {
+        what,
+        synchronising,
+        missing,
+        start_ns: aligned.iter().map(|a| a.map(|a| a.0)).collect(),
+        wait_ns: Vec::new(),
+        latency_ns,
+        skew_ns: None,
+        end_skew_ns: None,
+        error_ns: 0,
+        last: None,
+        first: None,
+        late_ns: None,
+        contradiction: false,
+        cause: None,
+        matched,
+    };
+    let mut known: Vec<(i64, i64, i64, usize)> = aligned
+        .iter()
+        .enumerate()
+        .filter_map(|(i, a)| a.map(|a| (a.0, a.1, a.2, i)))
+        .collect();
+    if known.len() < 2 || !synchronising {
+        return Some(out);
+    }
+    known.sort_unstable();
+    let (first, last) = (*known.first()?, *known.last()?);
+    let before = *known.get(known.len() - 2)?;
+    let ends = known.iter().map(|k| k.1);
+    let (first_end, last_end) = (ends.clone().min()?, ends.max()?);
+    out.skew_ns = Some(last.0.saturating_sub(first.0));
+    out.end_skew_ns = Some(last_end.saturating_sub(first_end));
+    out.late_ns = Some(last.0.saturating_sub(before.0));
+    (out.first, out.last) = (Some(first.3), Some(last.3));
+    let worst = known.iter().filter(|k| k.3 != last.3).map(|k| k.2).max()?;
+    out.error_ns = last.2.saturating_add(worst);
+    out.contradiction = first_end.saturating_add(out.error_ns) < last.0;
+    out.wait_ns = aligned
+        .iter()
+        .map(|a| a.map(|a| last.0.saturating_sub(a.0)))
+        .collect();
+    Some(out)
+}
+
+fn summaries(members: usize, collectives: &[CollectiveTime]) -> Vec<RankSummary> {
+    let mut out = vec![RankSummary::default(); members];
+    let mut causes: Vec<BTreeMap<Cause, (usize, i64)>> = vec![BTreeMap::new(); members];
+    for c in collectives
+        .iter()
+        .filter(|c| !c.wait_ns.is_empty() && !c.contradiction)
+    {
+        for (i, (wait, run)) in c.wait_ns.iter().zip(&c.matched.runs).enumerate() {
+            let (Some(wait), Some(rank)) = (wait, out.get_mut(run.0)) else {
+                continue;
+            };
+            rank.collectives += 1;
+            rank.waited_ns += wait;
+            rank.times_first += usize::from(c.first == Some(i));
+            if c.last != Some(i) {
+                continue;
+            }
+            rank.inflicted_ns += c.total_wait_ns();
+            if is_late(c) {
+                rank.times_last += 1;
+                rank.avoidable_ns += avoidable(c);
+                if let (Some(cause), Some(causes)) = (&c.cause, causes.get_mut(run.0)) {
+                    let sum = causes.entry(cause.kind_and_name()).or_default();
+                    sum.0 += 1;
+                    sum.1 += avoidable(c);
+                }
+            }
+        }
+    }
+    for (rank, causes) in out.iter_mut().zip(causes) {
+        rank.causes = causes.into_iter().map(|(c, (n, ns))| (c, n, ns)).collect();
+        rank.causes.sort_by_key(|c| std::cmp::Reverse((c.2, c.1)));
+    }
+    out
+}
+
+fn straggler(collectives: &[CollectiveTime], ranks: &[RankSummary]) -> Option<Straggler> {
+    let total: i64 = ranks.iter().map(|r| r.avoidable_ns).sum();
+    let (member, most) = ranks
+        .iter()
+        .enumerate()
+        .max_by_key(|(i, r)| (r.avoidable_ns, std::cmp::Reverse(*i)))?;
+    if most.avoidable_ns == 0 {
+        return None;
+    }
+    // Under chance alone: the sum of w / m, and of w^2 (1 / m) (1 - 1 / m).
+    let (mut mean, mut variance) = (0.0, 0.0);
+    for c in collectives.iter().filter(|c| is_late(c)) {
+        if c.matched.runs.iter().any(|r| r.0 == member) {
+            let w = real(avoidable(c));
+            let p = 1.0 / count(c.wait_ns.iter().flatten().count().max(1));
+            mean += w * p;
+            variance += w * w * p * (1.0 - p);
+        }
+    }
+    let z = if variance > 0.0 {
+        (real(most.avoidable_ns) - mean) / variance.sqrt()
+    } else {
+        0.0
+    };
+    Some(Straggler {
+        member,
+        inflicted_ns: most.inflicted_ns,
+        avoidable_ns: most.avoidable_ns,
+        share: real(most.avoidable_ns) / real(total.max(1)),
+        times_last: most.times_last,
+        z,
+        persistent: z > 3.0,
+    })
+}

@@ -1,0 +1,296 @@
+//! Which collective kernels of different ranks are one collective.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rustc_hash::FxBuildHasher;
+use trace_model::align::kernel_stem;
+use trace_model::kernel::collective::{Collective, CollectiveOp};
+
+use crate::comm::digest::{RankDigest, Run};
+use crate::comm::library::CommLibrary;
+use crate::comm::sequence::{Beat, Token, align};
+
+/// Collectives that only wait for each other within it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+pub struct GroupKey {
+    /// Name of the process group; none where no rank knows it.
+    pub name: Option<String>,
+    /// Its members as the producer wrote them.
+    pub ranks: Option<String>,
+    /// The library, where the name is not known.
+    pub library: Option<CommLibrary>,
+}
+
+impl GroupKey {
+    /// How the group is called in reports.
+    pub fn label(&self) -> String {
+        match (&self.name, self.library) {
+            (Some(name), _) => name.clone(),
+            (None, Some(library)) => format!("({})", library.name()),
+            (None, None) => "(unknown)".to_owned(),
+        }
+    }
+
+    /// The members, if they are known.
+    pub fn members(&self) -> Option<Vec<u32>> {
+        let text = self.ranks.as_deref()?;
+        let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
+        inner.split(',').map(|r| r.trim().parse().ok()).collect()
+    }
+}
+
+/// A group and the ranks seen in it.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Group {
+    /// What tells it apart.
+    pub key: GroupKey,
+    /// Places of the digests with runs in it, ascending.
+    pub members: Vec<usize>,
+    /// Digests whose runs could be aligned in more than one way.
+    pub ambiguous: Vec<usize>,
+}
+
+/// One collective: its kernels on the ranks that recorded it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Matched {
+    /// Place of its group.
+    pub group: usize,
+    /// (place of the digest, place of the run in it), ascending.
+    pub runs: Vec<(usize, usize)>,
+}
+
+/// How the collectives of several ranks belong together.
+#[derive(Clone, PartialEq, Debug, Default)]
+#[non_exhaustive]
+pub struct Matching {
+    /// The groups in ascending order of their keys.
+    pub groups: Vec<Group>,
+    /// The collectives, those of one group side by side in ascending time; also those that only
+    /// one rank recorded.
+    pub collectives: Vec<Matched>,
+}
+
+/// Which collectives end at the same time on all ranks: every rank needs data of every other.
+pub(crate) fn is_synchronising(op: Option<CollectiveOp>) -> bool {
+    matches!(
+        op,
+        Some(
+            CollectiveOp::AllReduce
+                | CollectiveOp::AllGather
+                | CollectiveOp::ReduceScatter
+                | CollectiveOp::AllToAll
+                | CollectiveOp::Barrier
+        )
+    )
+}
+
+/// The group of a run by what it says itself.
+fn stated(what: Option<&Collective>) -> Option<GroupKey> {
+    let what = what?;
+    Some(GroupKey {
+        name: Some(what.group.clone()?),
+        ranks: what.ranks.clone(),
+        library: None,
+    })
+}
+
+/// The group of each run. A communicator has a stream of its own, so runs without metadata
+/// (recorded without their launch) belong to the group of their stream if all others of the same
+/// library there agree.
+fn groups_of(digest: &RankDigest) -> Vec<GroupKey> {
+    let stated: Vec<Option<GroupKey>> =
+        digest.runs.iter().map(|r| stated(digest.what(r))).collect();
+    let mut by_stream: BTreeMap<_, Option<&GroupKey>> = BTreeMap::new();
+    for (run, key) in digest.runs.iter().zip(&stated) {
+        if let Some(key) = key {
+            let place = (run.device, run.stream, digest.library(run));
+            by_stream
+                .entry(place)
+                .and_modify(|known| {
+                    if *known != Some(key) {
+                        *known = None;
+                    }
+                })
+                .or_insert(Some(key));
+        }
+    }
+    digest
+        .runs
+        .iter()
+        .zip(&stated)
+        .map(|(run, key)| {
+            let library = digest.library(run);
+            let of_stream = || {
+                let found = by_stream.get(&(run.device, run.stream, library));
+                found.copied().flatten().cloned()
+            };
+            key.clone().or_else(of_stream).unwrap_or(GroupKey {
+                name: None,
+                ranks: None,
+                library: Some(library),
+            })
+        })
+        .collect()
+}
+
+/// Numbers of kernel names without templates, the same for all ranks.
+#[derive(Default)]
+struct Stems(HashMap<String, u32, FxBuildHasher>);
+
+impl Stems {
+    fn number(&mut self, name: &str) -> u32 {
+        let next = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
+        *self.0.entry(kernel_stem(name)).or_insert(next)
+    }
+}
+
+fn token(digest: &RankDigest, run: &Run, stem: u32) -> Token {
+    let what = digest.what(run);
+    Token {
+        op: what.and_then(|w| w.op).and_then(|op| {
+            let place = CollectiveOp::ALL.iter().position(|o| *o == op)?;
+            u8::try_from(place).ok()
+        }),
+        elements: what.and_then(|w| w.elements_in),
+        seq: None,
+        stem,
+    }
+}
+
+/// Joins the runs of different ranks: within a group by sequence number where there are any, else
+/// by rhythm (the times between ends), so that ranks that miss some of them at the beginning, in the
+/// middle or at the end are still matched. Operation and size must agree where both are known.
+///
+/// Cost: for each group and rank n log n in its runs.
+pub fn match_ranks(digests: &[RankDigest]) -> Matching {
+    let mut stems = Stems::default();
+    // By group: for each digest the places of its runs.
+    let mut by_group: BTreeMap<GroupKey, BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
+    for (member, digest) in digests.iter().enumerate() {
+        for (place, key) in groups_of(digest).into_iter().enumerate() {
+            let places = by_group.entry(key).or_default().entry(member).or_default();
+            places.push(place);
+        }
+    }
+    let mut out = Matching::default();
+    for (key, members) in by_group {
+        let group = out.groups.len();
+        let lists: Vec<(usize, Vec<(usize, Beat)>)> = members
+            .iter()
+            .filter_map(|(member, places)| {
+                let digest = digests.get(*member)?;
+                Some((*member, beats(digest, places, &mut stems)))
+            })
+            .collect();
+        let (collectives, ambiguous) = progressive(&lists);
+        out.groups.push(Group {
+            key,
+            members: members.into_keys().collect(),
+            ambiguous,
+        });
+        out.collectives
+            .extend(collectives.into_iter().map(|runs| Matched { group, runs }));
+    }
+    out
+}
+
+/// The ends of runs, ascending, with their places.
+fn beats(digest: &RankDigest, places: &[usize], stems: &mut Stems) -> Vec<(usize, Beat)> {
+    let mut seen: HashMap<(i64, Option<u8>), u32, FxBuildHasher> = HashMap::default();
+    let mut list: Vec<(usize, Beat)> = places
+        .iter()
+        .filter_map(|place| {
+            let run = digest.runs.get(*place)?;
+            let stem = stems.number(digest.kernel_name(run));
+            let mut token = token(digest, run, stem);
+            token.seq = run.seq.map(|seq| {
+                let before = seen.entry((seq, token.op)).or_default();
+                *before += 1;
+                (seq, *before)
+            });
+            let end_ns = digest.end_ns(run);
+            Some((*place, Beat { end_ns, token }))
+        })
+        .collect();
+    list.sort_by_key(|b| (b.1.end_ns, b.0));
+    list
+}
+
+struct Column {
+    /// The end on the clock of the first rank.
+    beat: Beat,
+    runs: Vec<(usize, usize)>,
+}
+
+/// Aligns one rank after the other with all before it, those with most runs first; what has no
+/// partner becomes a collective of its own, at its time on the first rank's clock.
+fn progressive(lists: &[(usize, Vec<(usize, Beat)>)]) -> (Vec<Vec<(usize, usize)>>, Vec<usize>) {
+    let mut order: Vec<usize> = (0..lists.len()).collect();
+    order.sort_by_key(|i| {
+        (
+            std::cmp::Reverse(lists.get(*i).map_or(0, |l| l.1.len())),
+            *i,
+        )
+    });
+    let mut columns: Vec<Column> = Vec::new();
+    // Of ranks that share nothing with the others: nobody knows where on their clock these are.
+    let mut apart: Vec<Column> = Vec::new();
+    let mut ambiguous = Vec::new();
+    for at in order {
+        let Some((member, list)) = lists.get(at) else {
+            continue;
+        };
+        let a: Vec<Beat> = columns.iter().map(|c| c.beat).collect();
+        let b: Vec<Beat> = list.iter().map(|l| l.1).collect();
+        let found = align(&a, &b);
+        if found.ambiguous {
+            ambiguous.push(*member);
+        }
+        let mut partner: Vec<Option<usize>> = vec![None; b.len()];
+        for (i, j) in &found.pairs {
+            if let Some(slot) = partner.get_mut(*j) {
+                *slot = Some(*i);
+            }
+        }
+        // Offsets of pairs, to put what has no partner on the first rank's clock.
+        let offsets: Vec<(usize, i64)> = found
+            .pairs
+            .iter()
+            .filter_map(|(i, j)| Some((*j, b.get(*j)?.end_ns.saturating_sub(a.get(*i)?.end_ns))))
+            .collect();
+        for (j, (place, beat)) in list.iter().enumerate() {
+            match partner.get(j).copied().flatten() {
+                Some(i) => {
+                    if let Some(column) = columns.get_mut(i) {
+                        column.runs.push((*member, *place));
+                        let token = &mut column.beat.token;
+                        token.op = token.op.or(beat.token.op);
+                        token.elements = token.elements.or(beat.token.elements);
+                        token.seq = token.seq.or(beat.token.seq);
+                    }
+                }
+                None => {
+                    let next = offsets.partition_point(|o| o.0 < j);
+                    let near = offsets.get(next).or_else(|| offsets.last());
+                    let end_ns = beat.end_ns.saturating_sub(near.map_or(0, |o| o.1));
+                    let alone = offsets.is_empty() && !a.is_empty();
+                    let place_for = if alone { &mut apart } else { &mut columns };
+                    place_for.push(Column {
+                        beat: Beat { end_ns, ..*beat },
+                        runs: vec![(*member, *place)],
+                    });
+                }
+            }
+        }
+        columns.sort_by_key(|c| c.beat.end_ns);
+    }
+    columns.append(&mut apart);
+    for column in &mut columns {
+        column.runs.sort_unstable();
+    }
+    ambiguous.sort_unstable();
+    (columns.into_iter().map(|c| c.runs).collect(), ambiguous)
+}

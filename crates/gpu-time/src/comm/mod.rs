@@ -1,0 +1,37 @@
+//! Collectives of a job: what each cost, and who waited for whom.
+//!
+//! Each rank's trace becomes a [`RankDigest`] and can then be dropped; [`assign_ranks`] puts the
+//! digests in order, and a [`Job`] joins them: the same collectives on several ranks, by process
+//! group and sequence number or, without numbers, by the rhythm of their ends ([`match_ranks`]); the
+//! offset and drift of each clock with an interval ([`ClockFit`]); skews, waits, the straggler, and
+//! what it did before it was late ([`Cause`]). [`summarise`] sums up by type, group and size;
+//! [`tracelens`] has the tables of another analyser for comparison.
+//!
+//! Bandwidths follow nccl-tests (`doc/PERFORMANCE.md`): the algorithm bandwidth is message size over
+//! time, the bus bandwidth is that times 2 (n - 1) / n for an all-reduce, (n - 1) / n for all-gather,
+//! reduce-scatter and all-to-all, 1 for the others. The time is the *latency*, the shortest duration
+//! of the collective over the ranks, since all longer ones contain waiting.
+//!
+//! What it cannot know: waits for ranks that were not recorded, and a lag of ends that one rank
+//! always has, which looks like an offset of its clock.
+
+mod before;
+mod cause;
+mod clock;
+mod digest;
+mod job;
+mod library;
+mod matching;
+mod real;
+mod sequence;
+mod summary;
+pub mod tracelens;
+
+pub use before::{Before, Spent};
+pub use cause::{Cause, CauseKind};
+pub use clock::{ClockFit, fit};
+pub use digest::{CommRules, RankDigest, RankSource, RankTime, Run, arg_keys, assign_ranks};
+pub use job::{CollectiveTime, Job, RankClock, RankSummary, Straggler};
+pub use library::CommLibrary;
+pub use matching::{Group, GroupKey, Matched, Matching, match_ranks};
+pub use summary::{CommSummary, SummaryKey, summarise};

@@ -1,0 +1,139 @@
+//! Collectives by type, group and size.
+
+use std::collections::BTreeMap;
+
+use trace_model::kernel::collective::CollectiveOp;
+
+use crate::comm::digest::RankDigest;
+use crate::comm::job::Job;
+use crate::comm::library::CommLibrary;
+use crate::comm::real::{count, real};
+
+/// What the collectives of one row have in common.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub struct SummaryKey {
+    /// Operation.
+    pub op: Option<CollectiveOp>,
+    /// Place of the group.
+    pub group: usize,
+    /// Element type.
+    pub dtype: Option<String>,
+    /// Message size in bytes.
+    pub bytes: Option<u64>,
+    /// Who wrote the kernel.
+    pub library: CommLibrary,
+}
+
+/// Collectives of one operation, group, type and size.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct CommSummary {
+    /// What they have in common.
+    pub key: SummaryKey,
+    /// Collectives.
+    pub collectives: usize,
+    /// Their kernels on all ranks.
+    pub kernels: usize,
+    /// Durations of all kernels together.
+    pub kernel_ns: i64,
+    /// The part in which no computation ran.
+    pub exposed_ns: i64,
+    /// Latencies (shortest duration over ranks) together.
+    pub latency_ns: i64,
+    /// Smallest latency.
+    pub min_latency_ns: i64,
+    /// Median latency (the lower of two).
+    pub median_latency_ns: i64,
+    /// Largest latency.
+    pub max_latency_ns: i64,
+    /// Mean skew of starts where it is known.
+    pub mean_skew_ns: Option<f64>,
+    /// All waits together.
+    pub wait_ns: i64,
+    /// Message sizes over latencies, both summed, in bytes per second.
+    pub algbw_bytes_per_s: Option<f64>,
+    /// The same as bus bandwidth.
+    pub busbw_bytes_per_s: Option<f64>,
+}
+
+/// The collectives of a job by operation, group, type and size; most kernel time first.
+pub fn summarise(digests: &[RankDigest], job: &Job) -> Vec<CommSummary> {
+    #[derive(Default)]
+    struct Sums {
+        kernels: usize,
+        kernel_ns: i64,
+        exposed_ns: i64,
+        latencies: Vec<i64>,
+        skews: Vec<i64>,
+        wait_ns: i64,
+        group_size: Option<u32>,
+    }
+    let mut table: BTreeMap<SummaryKey, Sums> = BTreeMap::new();
+    for c in &job.collectives {
+        let runs: Vec<_> = c
+            .matched
+            .runs
+            .iter()
+            .filter_map(|(member, place)| {
+                let digest = digests.get(*member)?;
+                Some((digest, digest.runs.get(*place)?))
+            })
+            .collect();
+        let library = runs
+            .first()
+            .map_or(CommLibrary::Other, |(d, r)| d.library(r));
+        let key = SummaryKey {
+            op: c.what.op,
+            group: c.matched.group,
+            dtype: c.what.dtype.clone(),
+            bytes: c.what.bytes,
+            library,
+        };
+        let sums = table.entry(key).or_default();
+        sums.kernels += runs.len();
+        sums.kernel_ns += runs.iter().map(|r| r.1.duration_ns()).sum::<i64>();
+        sums.exposed_ns += runs.iter().map(|r| r.1.exposed_ns).sum::<i64>();
+        sums.latencies.push(c.latency_ns);
+        sums.skews.extend(c.skew_ns);
+        sums.wait_ns += c.total_wait_ns();
+        sums.group_size = sums.group_size.or(c.what.group_size);
+    }
+    let mut rows: Vec<CommSummary> = table
+        .into_iter()
+        .map(|(key, mut sums)| {
+            sums.latencies.sort_unstable();
+            let n = sums.latencies.len();
+            let latency_ns: i64 = sums.latencies.iter().sum();
+            let at = |i: usize| sums.latencies.get(i).copied().unwrap_or(0);
+            let algbw = (key.bytes.zip(sums.group_size))
+                .filter(|(_, size)| *size > 1 && latency_ns > 0)
+                .map(|(bytes, _)| {
+                    real(i64::try_from(bytes).unwrap_or(i64::MAX)) * count(n) / real(latency_ns)
+                        * 1e9
+                });
+            let factor = key
+                .op
+                .zip(sums.group_size)
+                .and_then(|(op, n)| op.bus_factor(n));
+            CommSummary {
+                collectives: n,
+                kernels: sums.kernels,
+                kernel_ns: sums.kernel_ns,
+                exposed_ns: sums.exposed_ns,
+                latency_ns,
+                min_latency_ns: at(0),
+                median_latency_ns: at(n.saturating_sub(1) / 2),
+                max_latency_ns: at(n.saturating_sub(1)),
+                mean_skew_ns: (!sums.skews.is_empty())
+                    .then(|| real(sums.skews.iter().sum()) / count(sums.skews.len())),
+                wait_ns: sums.wait_ns,
+                algbw_bytes_per_s: algbw,
+                busbw_bytes_per_s: algbw.zip(factor).map(|(b, f)| b * f),
+                key,
+            }
+        })
+        .collect();
+    rows.sort_by_key(|r| std::cmp::Reverse(r.kernel_ns));
+    rows
+}

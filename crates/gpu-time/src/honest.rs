@@ -1,0 +1,185 @@
+//! What stands behind an account: what was counted, what is missing, how far it could move.
+
+use report::human;
+use trace_model::{IssueKind, Severity};
+
+use crate::account::{GpuTime, account};
+use crate::note::Note;
+use crate::rules::{Roles, Rules};
+use crate::work::{GpuEvent, GpuWork, Selection, WorkKind};
+
+/// The largest step that all starts and durations of `events` are multiples of, relative to the
+/// first: what the clock of the recording resolved. None of fewer than two events.
+pub fn granularity_ns(events: &[GpuEvent]) -> Option<u64> {
+    let first = events.first()?.start_ns;
+    let mut step = 0;
+    for event in events {
+        if step == 1 {
+            break;
+        }
+        step = gcd(step, event.start_ns.abs_diff(first));
+        step = gcd(step, event.dur_ns().unsigned_abs());
+    }
+    (events.len() > 1 && step > 0).then_some(step)
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+fn shown(ns: i64) -> String {
+    human::duration(ns as f64)
+}
+
+/// Remarks on the account of a whole trace. Cost: a look-up of the launch of each piece of work, and
+/// the account of those that have one.
+pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTime) -> Vec<Note> {
+    let mut notes = vec![Note::new(
+        "rules",
+        format!("{}: {}", rules.name(), rules.explanation()),
+    )];
+    let how = match work.selection() {
+        Selection::Category => "categories kernel, gpu_memcpy and gpu_memset",
+        Selection::Vocabulary => "categories of other producers, none of PyTorch's is there",
+    };
+    notes.push(
+        Note::new(
+            "counted",
+            format!(
+                "{} kernels, {} copies, {} fills of {} events ({how})",
+                human::count(time.kernels),
+                human::count(time.memcpy),
+                human::count(time.memset),
+                human::count(work.trace().meta().events)
+            ),
+        )
+        .count(time.gpu_events),
+    );
+    if rules == Rules::Hta {
+        let left_out = (work.events().len() as u64).saturating_sub(events.len() as u64);
+        notes.push(
+            Note::new(
+                "window",
+                "events that these rules leave out: before or after the steps",
+            )
+            .count(left_out),
+        );
+    }
+    let mut linked: Vec<GpuEvent> = Vec::with_capacity(events.len());
+    let (mut unlinked, mut unlinked_ns, mut skewed) = (0_u64, 0_i64, 0_u64);
+    for event in events {
+        match work.launch_of(event) {
+            Some(call) => {
+                skewed += u64::from(call.ts().nanos() > event.start_ns);
+                linked.push(*event);
+            }
+            None => {
+                unlinked += 1;
+                unlinked_ns += event.dur_ns();
+            }
+        }
+    }
+    if unlinked > 0 {
+        let without = account(&mut Roles::new(work, rules), &linked, None);
+        let busy = time.busy_ns - without.busy_ns;
+        notes.push(
+            Note::new(
+                "unlinked",
+                format!(
+                    "launched by no call in the trace, {} of work; without it busy would be \
+                     {} less and the span {} less",
+                    shown(unlinked_ns),
+                    shown(busy),
+                    shown(time.span_ns - without.span_ns)
+                ),
+            )
+            .count(unlinked)
+            .ns(busy),
+        );
+    }
+    if skewed > 0 {
+        let text = "start before their launch call does: the clocks of host and device disagree";
+        notes.push(Note::new("skewed", text).count(skewed));
+    }
+    let concurrent = time.total_dur_ns - time.busy_ns;
+    if concurrent > 0 {
+        let text = format!(
+            "durations add up to {} more than busy: work ran at the same time",
+            shown(concurrent)
+        );
+        notes.push(Note::new("concurrent", text).ns(concurrent));
+    }
+    if time.zero_ns_events > 0 {
+        let text = "take no time: they are counted and cover nothing";
+        notes.push(Note::new("zero_duration", text).count(time.zero_ns_events));
+    }
+    if let Some(step) = granularity_ns(events) {
+        let edges = i64::try_from(time.gpu_events)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(2);
+        let step = i64::try_from(step).unwrap_or(i64::MAX);
+        let most = step
+            .saturating_sub(1)
+            .saturating_mul(edges)
+            .min(time.span_ns);
+        let text = match step {
+            1 => "the clock counts nanoseconds: nothing is rounded".to_owned(),
+            _ => format!(
+                "the clock counts steps of {step} ns: busy and idle are known to {} at worst",
+                shown(most)
+            ),
+        };
+        notes.push(Note::new("clock", text).ns(step));
+    }
+    let custom = unseen_collectives(work, rules, events);
+    if custom.0 > 0 {
+        let text = format!(
+            "look like collectives of another kind ({} of work) and count as computation; \
+             --rules extended counts them as communication",
+            shown(custom.1)
+        );
+        notes.push(
+            Note::new("custom_collectives", text)
+                .count(custom.0)
+                .ns(custom.1),
+        );
+    }
+    for issue in work.trace().diagnostics().issues() {
+        let lost = issue.kind == IssueKind::NegativeDuration
+            || issue.kind.severity() == Severity::DataLoss
+            || matches!(
+                issue.kind,
+                IssueKind::JsonNoDuration
+                    | IssueKind::JsonNoTimestamp
+                    | IssueKind::JsonEventSkipped
+                    | IssueKind::OverlapDropped
+            );
+        if lost {
+            notes.push(Note::new(issue.kind.name(), issue.kind.explanation()).count(issue.count));
+        }
+    }
+    notes
+}
+
+/// Kernels that are communication by [`Rules::Extended`] but not by `rules`, and their time.
+fn unseen_collectives(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent]) -> (u64, i64) {
+    use crate::rules::Role::Communication;
+    let (mut by_rules, mut extended) = (Roles::new(work, rules), Roles::new(work, Rules::Extended));
+    let kernels = events.iter().filter(|e| e.kind == WorkKind::Kernel);
+    kernels
+        .filter(|e| extended.of(e) == Communication && by_rules.of(e) != Communication)
+        .fold((0, 0), |(n, ns), e| (n + 1, ns + e.dur_ns()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greatest_common_step() {
+        assert_eq!(gcd(0, 0), 0);
+        assert_eq!(gcd(0, 5000), 5000);
+        assert_eq!(gcd(3000, 5000), 1000);
+    }
+}

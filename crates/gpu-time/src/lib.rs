@@ -1,0 +1,64 @@
+//! Where does the GPU time of a trace go, to the nanosecond?
+//!
+//! * [`GpuWork`]: the kernels, copies and fills of a trace;
+//! * [`Rules`], [`Roles`]: what of it is communication, computation and copying, by definitions
+//!   that are stated and can be chosen;
+//! * [`gpu_time`], [`Account`], [`split()`]: busy and idle time, exposed communication, overlap, of
+//!   all of the time, a window, a step or a stream; [`notes`]: how far these numbers could move;
+//! * [`kernels()`]: durations by name, class, operator, Python module or stream;
+//! * [`idle()`]: gaps and what the device was waiting for;
+//! * [`launches`]: the way from the call to the device, and the depth of the queues;
+//! * [`memory()`]: allocations, where they were recorded;
+//! * [`compat`]: the windows, classes and tables of HolisticTraceAnalysis and TraceLens.
+//! * [`diff`]: two traces of the same model, matched by structure;
+//! * [`comm`]: collectives of all ranks of a job, clocks, waits, the straggler.
+//!
+//! All times are integer nanoseconds and unions of half-open intervals, never sums of rounded
+//! numbers. [`tables`] makes tables of the results. What this crate does not do: no files, no
+//! formats.
+//!
+//! ```
+//! use gpu_time::{Account, Role, WorkKind};
+//!
+//! let mut account = Account::new();
+//! account.add(WorkKind::Kernel, Role::Computation, (0, 60));
+//! account.add(WorkKind::Kernel, Role::Communication, (40, 100));
+//! account.add(WorkKind::Memcpy, Role::Memcpy, (120, 130));
+//! let time = account.finish();
+//! assert_eq!((time.span_ns, time.busy_ns, time.idle_ns), (130, 110, 20));
+//! assert_eq!((time.comp_ns, time.exposed_comm_ns, time.exposed_memcpy_ns), (60, 40, 10));
+//! ```
+
+mod account;
+pub mod comm;
+pub mod compat;
+pub mod diff;
+mod error;
+mod honest;
+mod idle;
+mod kernels;
+mod launch;
+mod memory;
+mod note;
+mod origin;
+mod rules;
+mod split;
+mod spread;
+pub mod tables;
+mod work;
+
+pub use account::{Account, GpuTime, LARGE_GAP_NS, Unions, account, gpu_time, percent};
+pub use error::Error;
+pub use honest::{granularity_ns, notes};
+pub use idle::{Gap, Idle, IdleCause, IdleRow, IdleScope, IdleTime, idle};
+pub use kernels::{
+    KernelGroup, KernelOptions, KernelSort, Kernels, KernelsBy, NO_LAUNCH, NO_MODULE, kernels,
+};
+pub use launch::{DepthPoint, DepthRow, LaunchKind, LaunchRow, LaunchTimes, Launches, launches};
+pub use memory::{MEMORY_KEYS, Memory, MemoryPoint, MemoryRow, MemorySource, memory};
+pub use note::Note;
+pub use origin::{module_of, operator_of};
+pub use rules::{Role, Roles, Rules};
+pub use split::{Part, PlaceKind, STEP_PATTERNS, Split, Step, StepRule, WindowSpec, split, steps};
+pub use spread::Spread;
+pub use work::{ARG_KEYS, GpuEvent, GpuWork, Selection, WorkKind};

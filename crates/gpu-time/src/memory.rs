@@ -1,0 +1,253 @@
+//! Allocated memory, where the trace counts it.
+
+use std::collections::BTreeMap;
+
+use trace_model::Trace;
+
+/// The name of PyTorch's allocation events.
+const EVENT: &str = "[memory]";
+
+/// The keys of arguments, without prefix, that [`memory`] reads.
+pub const MEMORY_KEYS: &[&str] = &[
+    "Total Allocated",
+    "Total Reserved",
+    "Bytes",
+    "Device Id",
+    "Device Type",
+];
+
+/// Where numbers of memory come from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum MemorySource {
+    /// PyTorch's allocator, one event for each allocation and each release.
+    Allocator,
+    /// A counter whose name or unit speaks of memory.
+    Counter,
+}
+
+impl MemorySource {
+    /// Stable machine name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allocator => "allocator",
+            Self::Counter => "counter",
+        }
+    }
+}
+
+/// The memory of one device, or of one counter.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct MemoryRow {
+    /// Where the numbers come from.
+    pub source: MemorySource,
+    /// `cpu`, `cuda` and so on, as PyTorch numbers its device types; the counter's name.
+    pub what: String,
+    /// The device; -1 for the host.
+    pub device: Option<i64>,
+    /// Events or samples.
+    pub samples: u64,
+    /// Allocations.
+    pub allocations: u64,
+    /// Releases.
+    pub releases: u64,
+    /// Bytes of all allocations.
+    pub allocated_bytes: u64,
+    /// Bytes of all releases.
+    pub released_bytes: u64,
+    /// Allocated at the first event, and after it.
+    pub first_bytes: i64,
+    /// The most allocated, or the largest value of the counter.
+    pub peak_bytes: i64,
+    /// When that was first.
+    pub peak_at_ns: i64,
+    /// At the end.
+    pub last_bytes: i64,
+    /// The most that the allocator had reserved from the device.
+    pub peak_reserved_bytes: Option<i64>,
+    /// Reserved at the end.
+    pub last_reserved_bytes: Option<i64>,
+}
+
+/// The memory of one device in one stretch of time.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct MemoryPoint {
+    /// As in [`MemoryRow::what`].
+    pub what: String,
+    /// As in [`MemoryRow::device`].
+    pub device: Option<i64>,
+    /// Start of the stretch.
+    pub start_ns: i64,
+    /// End of the stretch.
+    pub end_ns: i64,
+    /// The most allocated in it.
+    pub peak_bytes: i64,
+    /// Allocated at its end.
+    pub last_bytes: i64,
+}
+
+/// What is known of memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Memory {
+    /// Devices first, then counters.
+    pub rows: Vec<MemoryRow>,
+    /// Their course.
+    pub series: Vec<MemoryPoint>,
+}
+
+type Key = (MemorySource, String, Option<i64>);
+
+struct Sample {
+    at_ns: i64,
+    bytes: i64,
+    change: Option<i64>,
+    reserved: Option<i64>,
+}
+
+/// Reads PyTorch's allocation events (`profile_memory=True`) and counters of memory; the series has
+/// `points` stretches of equal length from the first sample to the last, none if 0.
+///
+/// Cost: a pass over the slices' names and over the counters.
+pub fn memory(trace: &Trace, points: u32) -> Memory {
+    let mut lines: BTreeMap<Key, Vec<Sample>> = BTreeMap::new();
+    if let Some(event) = trace.strings().find(EVENT) {
+        let keys = [
+            "Total Allocated",
+            "Total Reserved",
+            "Bytes",
+            "Device Id",
+            "Device Type",
+        ];
+        let [total, reserved, bytes, id, kind] = keys.map(|key| trace.arg_column(key));
+        for slice in trace.slices().filter(|s| s.name_id() == Some(event)) {
+            let change = bytes.int(slice);
+            let Some(allocated) = total.int(slice).or(change) else {
+                continue;
+            };
+            let what = device_type(kind.int(slice));
+            let key = (MemorySource::Allocator, what, id.int(slice));
+            lines.entry(key).or_default().push(Sample {
+                at_ns: slice.ts().nanos(),
+                bytes: allocated,
+                change,
+                reserved: reserved.int(slice),
+            });
+        }
+    }
+    let counters: Vec<Option<Key>> = trace
+        .track_ids()
+        .map(|id| {
+            let track = trace.track(id);
+            let name = trace.text(track.name.filter(|_| track.kind.is_counter())?);
+            let unit = track.unit_name.map_or("", |unit| trace.text(unit));
+            let is_memory = track.unit == Some(trace_model::Unit::Bytes)
+                || unit.eq_ignore_ascii_case("bytes")
+                || ["memory", "alloc", "reserved", "bytes"]
+                    .iter()
+                    .any(|word| name.to_ascii_lowercase().contains(word));
+            let process = track.process.map(|p| trace.process(p).pid.0);
+            is_memory.then(|| (MemorySource::Counter, name.to_owned(), process))
+        })
+        .collect();
+    for sample in trace.counters().iter() {
+        let key = counters.get(sample.track.index()).cloned().flatten();
+        if let Some(key) = key
+            && sample.value.is_finite()
+        {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "held at the ends of the range"
+            )]
+            let bytes = sample.value.round() as i64;
+            lines.entry(key).or_default().push(Sample {
+                at_ns: sample.ts.nanos(),
+                bytes,
+                change: None,
+                reserved: None,
+            });
+        }
+    }
+    let mut out = Memory::default();
+    for (key, samples) in lines {
+        out.rows.push(row(&key, &samples));
+        course(&key, &samples, points, &mut out.series);
+    }
+    out
+}
+
+fn row(key: &Key, samples: &[Sample]) -> MemoryRow {
+    let (source, what, device) = key.clone();
+    let changes = || samples.iter().filter_map(|s| s.change);
+    let sum = |list: &mut dyn Iterator<Item = i64>| list.map(i64::unsigned_abs).sum();
+    let count = |list: &mut dyn Iterator<Item = i64>| list.count() as u64;
+    // The first of equal peaks.
+    let peak = samples.iter().rev().max_by_key(|s| s.bytes);
+    MemoryRow {
+        source,
+        what,
+        device,
+        samples: samples.len() as u64,
+        allocations: count(&mut changes().filter(|c| *c > 0)),
+        releases: count(&mut changes().filter(|c| *c < 0)),
+        allocated_bytes: sum(&mut changes().filter(|c| *c > 0)),
+        released_bytes: sum(&mut changes().filter(|c| *c < 0)),
+        first_bytes: samples.first().map_or(0, |s| s.bytes),
+        peak_bytes: peak.map_or(0, |s| s.bytes),
+        peak_at_ns: peak.map_or(0, |s| s.at_ns),
+        last_bytes: samples.last().map_or(0, |s| s.bytes),
+        peak_reserved_bytes: samples.iter().filter_map(|s| s.reserved).max(),
+        last_reserved_bytes: samples.iter().rev().find_map(|s| s.reserved),
+    }
+}
+
+fn course(key: &Key, samples: &[Sample], points: u32, out: &mut Vec<MemoryPoint>) {
+    let (Some(first), Some(last)) = (samples.first(), samples.last()) else {
+        return;
+    };
+    let length = i128::from(last.at_ns) - i128::from(first.at_ns) + 1;
+    let bound = |i: u32| {
+        let offset = length * i128::from(i) / i128::from(points.max(1));
+        first.at_ns + i64::try_from(offset).unwrap_or(0)
+    };
+    let mut rest = samples;
+    let mut bytes = first.bytes;
+    for i in 0..points {
+        let (from, to) = (bound(i), bound(i + 1));
+        if from == to {
+            continue;
+        }
+        let count = rest.partition_point(|s| s.at_ns < to);
+        let (here, later) = rest.split_at(count);
+        let peak = here.iter().map(|s| s.bytes).chain([bytes]).max();
+        bytes = here.last().map_or(bytes, |s| s.bytes);
+        rest = later;
+        out.push(MemoryPoint {
+            what: key.1.clone(),
+            device: key.2,
+            start_ns: from,
+            end_ns: to,
+            peak_bytes: peak.unwrap_or(bytes),
+            last_bytes: bytes,
+        });
+    }
+}
+
+/// PyTorch's numbers of device types, from `c10/core/DeviceType.h`.
+fn device_type(number: Option<i64>) -> String {
+    let known = match number {
+        None => "unknown",
+        Some(0) => "cpu",
+        Some(1) => "cuda",
+        Some(6) => "hip",
+        Some(9) => "xla",
+        Some(12) => "xpu",
+        Some(13) => "mps",
+        Some(15) => "hpu",
+        Some(19) => "mtia",
+        Some(other) => return format!("device type {other}"),
+    };
+    known.to_owned()
+}

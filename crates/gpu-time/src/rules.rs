@@ -1,0 +1,215 @@
+//! What counts as communication, computation and copying: three public definitions and one that
+//! recognises more.
+
+use serde::Serialize;
+use trace_model::StrId;
+use trace_model::kernel::KernelClass;
+
+use crate::work::{GpuEvent, GpuWork, WorkKind};
+
+/// A set of rules for classes of device work.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Rules {
+    /// Communication is a kernel with `nccl` or `rccl` in its name, in any case; computation all
+    /// other kernels and the fills; copying the copies.
+    #[default]
+    Exact,
+    /// As `Exact`, and communication is also what the vocabulary knows as a collective: custom,
+    /// symmetric-memory and fused all-reduces, NVSHMEM and others.
+    Extended,
+    /// Those of HolisticTraceAnalysis 0.5: communication `nccl*Kernel*`, copying `Memcpy*`,
+    /// `Memset*` and `dma*`, computation all else whose name has no `Memcpy`, `Memset` or `Sync`.
+    Hta,
+    /// Those of TraceLens: as `Exact`, and communication has `cross_device_reduce` too, kernels
+    /// named `MEMORY_COPY_*` or `__amd_rocclr_copyBuffer*` are copies.
+    TraceLens,
+}
+
+impl Rules {
+    /// Stable machine name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Extended => "extended",
+            Self::Hta => "hta",
+            Self::TraceLens => "tracelens",
+        }
+    }
+
+    /// The classes in one line.
+    pub fn explanation(self) -> &'static str {
+        match self {
+            Self::Exact => "communication = kernels named nccl or rccl",
+            Self::Extended => {
+                "communication = kernels named nccl or rccl, custom and symmetric-memory collectives"
+            }
+            Self::Hta => {
+                "as HolisticTraceAnalysis 0.5: its window, nccl*Kernel, any event with a stream"
+            }
+            Self::TraceLens => {
+                "as TraceLens: nccl, rccl, cross_device_reduce; ROCm copy kernels are copies"
+            }
+        }
+    }
+
+    /// What a piece of device work of this kind and name is. `class` is what the vocabulary says of
+    /// the name, asked only where it matters.
+    pub fn role(self, kind: WorkKind, name: &str, class: impl FnOnce() -> KernelClass) -> Role {
+        if self == Self::Hta {
+            return hta_role(name);
+        }
+        match kind {
+            WorkKind::Memcpy => return Role::Memcpy,
+            WorkKind::Memset => return Role::Memset,
+            WorkKind::Kernel => {}
+        }
+        if has(name, "nccl") || has(name, "rccl") {
+            return Role::Communication;
+        }
+        match self {
+            Self::Extended if class() == KernelClass::Collective => return Role::Communication,
+            Self::TraceLens if name.contains("cross_device_reduce") => {
+                return Role::Communication;
+            }
+            Self::TraceLens
+                if name.starts_with("MEMORY_COPY_")
+                    || name.starts_with("__amd_rocclr_copyBuffer") =>
+            {
+                return Role::Memcpy;
+            }
+            _ => {}
+        }
+        if name.starts_with("Memcpy") || name.starts_with("Memset") {
+            Role::CopyKernel
+        } else {
+            Role::Computation
+        }
+    }
+}
+
+/// Does `name` hold `part`, which is in lower case, in any case?
+fn has(name: &str, part: &str) -> bool {
+    name.as_bytes()
+        .windows(part.len())
+        .any(|w| w.eq_ignore_ascii_case(part.as_bytes()))
+}
+
+fn hta_role(name: &str) -> Role {
+    let rest = name.strip_prefix("nccl");
+    if rest.is_some_and(|rest| rest.contains("Kernel")) {
+        Role::Communication
+    } else if ["Memcpy", "Memset", "dma"]
+        .iter()
+        .any(|p| name.starts_with(p))
+    {
+        Role::Memcpy
+    } else if ["Memcpy", "Memset", "Sync"]
+        .iter()
+        .any(|p| name.contains(p))
+    {
+        Role::Neither
+    } else {
+        Role::Computation
+    }
+}
+
+/// What a piece of device work counts as.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Role {
+    /// Computation.
+    Computation,
+    /// A kernel named as a copy or fill: computation, but not in
+    /// [`GpuTime::kernel_comp_ns`](crate::GpuTime::kernel_comp_ns).
+    CopyKernel,
+    /// A fill: computation, but not in [`GpuTime::kernel_comp_ns`](crate::GpuTime::kernel_comp_ns).
+    Memset,
+    /// Communication.
+    Communication,
+    /// Copying.
+    Memcpy,
+    /// None of these; busy all the same. Only with [`Rules::Hta`].
+    Neither,
+}
+
+impl Role {
+    /// Is it computation?
+    pub fn is_computation(self) -> bool {
+        matches!(self, Self::Computation | Self::CopyKernel | Self::Memset)
+    }
+}
+
+/// The roles of the events of one trace; each name is looked at once.
+#[derive(Debug)]
+pub struct Roles<'w, 't> {
+    work: &'w GpuWork<'t>,
+    rules: Rules,
+    /// By name, kernels apart from copies and fills.
+    known: Vec<[Option<Role>; 3]>,
+}
+
+impl<'w, 't> Roles<'w, 't> {
+    /// Nothing is classified yet.
+    pub fn new(work: &'w GpuWork<'t>, rules: Rules) -> Self {
+        Self {
+            known: vec![[None; 3]; work.trace().strings().len()],
+            work,
+            rules,
+        }
+    }
+
+    /// What `event` counts as.
+    pub fn of(&mut self, event: &GpuEvent) -> Role {
+        let (work, rules) = (self.work, self.rules);
+        let decide = |name: Option<StrId>| {
+            let name = name.map_or("", |id| work.trace().text(id));
+            rules.role(event.kind, name, || work.index().vocabulary().class(name))
+        };
+        let kind = match event.kind {
+            WorkKind::Kernel => 0,
+            WorkKind::Memcpy => 1,
+            WorkKind::Memset => 2,
+        };
+        let slot = event.name.and_then(|id| self.known.get_mut(id.index()));
+        match slot.and_then(|kinds| kinds.get_mut(kind)) {
+            Some(known) => *known.get_or_insert_with(|| decide(event.name)),
+            None => decide(event.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_differ_where_they_should() {
+        use Role::{Communication as Comm, Computation as Comp, CopyKernel, Memcpy, Neither};
+        let class = |name: &str| trace_model::kernel::Vocabulary::default().class(name);
+        // Exact, Extended, Hta, TraceLens.
+        for (name, want) in [
+            (
+                "ncclDevKernel_Generic_1(ncclDevKernelArgs)",
+                [Comm, Comm, Comm, Comm],
+            ),
+            ("ncclDev_AllReduce", [Comm, Comm, Comp, Comm]),
+            ("void RCCLSomething()", [Comm, Comm, Comp, Comm]),
+            ("multimem_all_reduce_kernel", [Comp, Comm, Comp, Comp]),
+            (
+                "sglang::cross_device_reduce_1stage",
+                [Comp, Comm, Comp, Comm],
+            ),
+            ("MEMORY_COPY_DEVICE_TO_DEVICE", [Comp, Comp, Comp, Memcpy]),
+            ("__amd_rocclr_copyBufferAligned", [Comp, Comp, Comp, Memcpy]),
+            ("Memcpy DtoD", [CopyKernel, CopyKernel, Memcpy, CopyKernel]),
+            ("dma_copy", [Comp, Comp, Memcpy, Comp]),
+            ("cudaStreamSync", [Comp, Comp, Neither, Comp]),
+            ("gemm", [Comp, Comp, Comp, Comp]),
+        ] {
+            let all = [Rules::Exact, Rules::Extended, Rules::Hta, Rules::TraceLens];
+            let got = all.map(|r| r.role(WorkKind::Kernel, name, || class(name)));
+            assert_eq!(got, want, "{name}");
+        }
+    }
+}

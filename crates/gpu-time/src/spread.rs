@@ -1,0 +1,89 @@
+//! How a number of spans is distributed.
+
+use serde::Serialize;
+
+/// The distribution of spans in nanoseconds.
+///
+/// Quantiles are linear interpolations between the two nearest values in order (type 7 of Hyndman
+/// and Fan, as numpy and pandas do), the median among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Spread {
+    /// How many.
+    pub count: u64,
+    /// Their sum.
+    pub sum_ns: i64,
+    /// Arithmetic mean; 0 of none.
+    pub mean_ns: f64,
+    /// The smallest.
+    pub min_ns: i64,
+    /// The largest.
+    pub max_ns: i64,
+    /// Standard deviation of the sample (divided by n - 1); none of fewer than two.
+    pub std_ns: Option<f64>,
+    /// The median.
+    pub median_ns: f64,
+    /// The 90th percentile.
+    pub p90_ns: f64,
+    /// The 95th percentile.
+    pub p95_ns: f64,
+    /// The 99th percentile.
+    pub p99_ns: f64,
+}
+
+impl Spread {
+    /// The distribution of `values`, which are sorted. Cost: the sort.
+    #[expect(clippy::cast_precision_loss, reason = "statistics")]
+    pub fn of(values: &mut [i64]) -> Self {
+        values.sort_unstable();
+        let (Some(&min_ns), Some(&max_ns)) = (values.first(), values.last()) else {
+            return Self::default();
+        };
+        let sum: i128 = values.iter().map(|v| i128::from(*v)).sum();
+        let n = values.len() as f64;
+        let mean_ns = sum as f64 / n;
+        let squares: f64 = values.iter().map(|v| (*v as f64 - mean_ns).powi(2)).sum();
+        Self {
+            count: values.len() as u64,
+            sum_ns: i64::try_from(sum).unwrap_or(i64::MAX),
+            mean_ns,
+            min_ns,
+            max_ns,
+            std_ns: (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()),
+            median_ns: quantile(values, 50),
+            p90_ns: quantile(values, 90),
+            p95_ns: quantile(values, 95),
+            p99_ns: quantile(values, 99),
+        }
+    }
+}
+
+/// The value below which `percent` of the sorted values lie.
+#[expect(clippy::cast_precision_loss, reason = "an interpolation")]
+fn quantile(sorted: &[i64], percent: usize) -> f64 {
+    let last = sorted.len().saturating_sub(1);
+    let place = last * percent;
+    let (at, part) = (place / 100, (place % 100) as f64 / 100.0);
+    let value = |i: usize| sorted.get(i.min(last)).map_or(0.0, |v| *v as f64);
+    value(at) + (value(at + 1) - value(at)) * part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_interpolate() {
+        let s = Spread::of(&mut [40, 10, 30, 20]);
+        assert_eq!((s.count, s.sum_ns, s.min_ns, s.max_ns), (4, 100, 10, 40));
+        // numpy.quantile([10, 20, 30, 40], [0.5, 0.9, 0.95, 0.99])
+        let got = [s.mean_ns, s.median_ns, s.p90_ns, s.p95_ns, s.p99_ns];
+        for (got, want) in got.iter().zip([25.0, 25.0, 37.0, 38.5, 39.7]) {
+            assert!((got - want).abs() < 1e-9, "{got} against {want}");
+        }
+        let std = s.std_ns.unwrap();
+        assert!((std - 12.909_944_487_358_056).abs() < 1e-9);
+        assert_eq!(Spread::of(&mut []), Spread::default());
+        assert_eq!(Spread::of(&mut [7]).std_ns, None);
+    }
+}

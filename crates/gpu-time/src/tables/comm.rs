@@ -1,0 +1,749 @@
+//! Collectives of a job.
+
+use std::collections::BTreeMap;
+
+use report::{Cell, Column, RealFormat, Table, Unit};
+
+use super::{count, nanos, pct};
+use crate::comm::tracelens::{LongRow, LongSummary, MeanStd, SyncRow, SyncSummary};
+use crate::comm::{CollectiveTime, Job, RankDigest, Run, summarise};
+
+fn rate(name: &'static str, title: &'static str) -> Column {
+    Column::real(name).unit(Unit::BytesPerSecond).title(title)
+}
+
+fn bytes(name: &'static str, title: &'static str) -> Column {
+    Column::uint(name).unit(Unit::Bytes).title(title)
+}
+
+fn run_of(digests: &[RankDigest], (member, place): (usize, usize)) -> Option<(&RankDigest, &Run)> {
+    let digest = digests.get(member)?;
+    Some((digest, digest.runs.get(place)?))
+}
+
+fn rank_at(digests: &[RankDigest], c: &CollectiveTime, at: Option<usize>) -> Cell<'static> {
+    at.and_then(|i| c.matched.runs.get(i))
+        .and_then(|r| digests.get(r.0))
+        .map(|d| d.rank.0)
+        .into()
+}
+
+/// One row for each collective kernel of each rank, by rank and start.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn kernels(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
+    let columns = vec![
+        Column::uint("rank"),
+        Column::uint("collective"),
+        Column::text("group"),
+        Column::text("group_ranks").title("ranks of the group"),
+        Column::uint("group_size"),
+        Column::int("seq"),
+        Column::text("type"),
+        Column::text("name"),
+        Column::text("kernel"),
+        Column::text("library"),
+        Column::text("dtype"),
+        bytes("in_bytes", "in"),
+        bytes("out_bytes", "out"),
+        bytes("message_bytes", "message"),
+        Column::int("device"),
+        Column::int("stream"),
+        Column::int("start_ns").title("start"),
+        Column::int("aligned_start_ns").title("start by the first rank's clock"),
+        nanos("dur_ns", "duration"),
+        nanos("exposed_ns", "exposed"),
+        nanos("overlapped_ns", "overlapped"),
+        nanos("wait_ns", "wait"),
+        rate("algbw_bytes_per_s", "algorithm bandwidth"),
+        rate("busbw_bytes_per_s", "bus bandwidth"),
+        nanos("launch_to_start_ns", "launch to start"),
+        Column::text("source").title("trace"),
+    ];
+    let mut table = Table::new("kernels", columns)?;
+    // By kernel: place of the collective and of the kernel in it.
+    let mut at: BTreeMap<(usize, usize), (usize, usize)> = BTreeMap::new();
+    for (i, c) in job.collectives.iter().enumerate() {
+        for (k, run) in c.matched.runs.iter().enumerate() {
+            at.insert(*run, (i, k));
+        }
+    }
+    for (member, digest) in digests.iter().enumerate() {
+        for (place, run) in digest.runs.iter().enumerate() {
+            let Some((number, c, k)) = at
+                .get(&(member, place))
+                .and_then(|(i, k)| Some((*i, job.collectives.get(*i)?, *k)))
+            else {
+                continue;
+            };
+            let Some(group) = job.groups.get(c.matched.group) else {
+                continue;
+            };
+            let label = group.key.label();
+            let own = digest.what(run);
+            let what = own.filter(|w| w.op.is_some()).unwrap_or(&c.what);
+            let dur = run.duration_ns();
+            table.push(&[
+                digest.rank.0.into(),
+                number.into(),
+                label.as_str().into(),
+                group.key.ranks.as_deref().into(),
+                what.group_size.into(),
+                run.seq.into(),
+                what.op.map(|op| op.name()).into(),
+                Some(what.name.as_str()).filter(|n| !n.is_empty()).into(),
+                digest.kernel_name(run).into(),
+                digest.library(run).name().into(),
+                what.dtype.as_deref().into(),
+                what.bytes_of(what.elements_in).into(),
+                what.bytes_of(what.elements_out).into(),
+                what.bytes.into(),
+                run.device.0.into(),
+                run.stream.0.into(),
+                digest.start_ns(run).into(),
+                c.start_ns.get(k).copied().flatten().into(),
+                dur.into(),
+                run.exposed_ns.into(),
+                run.overlapped_ns().into(),
+                c.wait_ns.get(k).copied().flatten().into(),
+                what.algbw(dur).map(|b| b * 1e9).into(),
+                what.busbw(dur).map(|b| b * 1e9).into(),
+                run.launch_ns.map(|l| run.start_ns.saturating_sub(l)).into(),
+                digest.source.as_str().into(),
+            ])?;
+        }
+    }
+    Ok(table)
+}
+
+/// One row for each collective, by group and time.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn collectives(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
+    let columns = vec![
+        Column::uint("collective"),
+        Column::text("group"),
+        Column::int("seq"),
+        Column::text("type"),
+        Column::text("dtype"),
+        bytes("message_bytes", "message"),
+        Column::uint("group_size"),
+        count("recorded", "ranks recorded"),
+        count("missing", "ranks missing"),
+        Column::int("start_ns").title("first start"),
+        nanos("latency_ns", "latency"),
+        rate("algbw_bytes_per_s", "algorithm bandwidth"),
+        rate("busbw_bytes_per_s", "bus bandwidth"),
+        nanos("exposed_ns", "exposed on all ranks"),
+        nanos("skew_ns", "skew"),
+        nanos("skew_error_ns", "error of the skew"),
+        nanos("end_skew_ns", "skew of the ends"),
+        nanos("wait_ns", "all waits"),
+        Column::uint("first_rank"),
+        Column::uint("last_rank"),
+        nanos("late_ns", "last after the one before"),
+        Column::bool("contradiction"),
+        Column::text("cause"),
+        Column::text("cause_name"),
+        nanos("cause_excess_ns", "excess of the cause"),
+    ];
+    let mut table = Table::new("collectives", columns)?;
+    for (number, c) in job.collectives.iter().enumerate() {
+        let label = job.groups.get(c.matched.group).map(|g| g.key.label());
+        let runs = || c.matched.runs.iter().filter_map(|r| run_of(digests, *r));
+        let cause = c.cause.as_ref();
+        table.push(&[
+            number.into(),
+            label.as_deref().into(),
+            c.what.seq.into(),
+            c.what.op.map(|op| op.name()).into(),
+            c.what.dtype.as_deref().into(),
+            c.what.bytes.into(),
+            c.what.group_size.into(),
+            c.matched.runs.len().into(),
+            c.missing.map(|m| m as u64).into(),
+            c.start_ns.iter().flatten().min().copied().into(),
+            c.latency_ns.into(),
+            c.algbw_bytes_per_s().into(),
+            c.busbw_bytes_per_s().into(),
+            runs().map(|r| r.1.exposed_ns).sum::<i64>().into(),
+            c.skew_ns.into(),
+            c.skew_ns.map(|_| c.error_ns).into(),
+            c.end_skew_ns.into(),
+            c.skew_ns.map(|_| c.total_wait_ns()).into(),
+            rank_at(digests, c, c.first),
+            rank_at(digests, c, c.last),
+            c.late_ns.into(),
+            c.contradiction.into(),
+            cause.map(|x| x.kind.name()).into(),
+            cause.and_then(|x| x.name.as_deref()).into(),
+            cause.map(|x| x.excess_ns()).into(),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// One row for each rank: its clock, its communication, its waits, and those it inflicted.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn ranks(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
+    let columns = vec![
+        Column::uint("rank"),
+        Column::text("source").title("trace"),
+        Column::text("rank_source").title("rank known by"),
+        count("kernels", "kernels"),
+        count("annotated", "with metadata"),
+        count("unlinked", "without launch"),
+        nanos("comm_ns", "communication"),
+        nanos("exposed_ns", "exposed"),
+        nanos("overlapped_ns", "overlapped"),
+        nanos("computation_ns", "computation"),
+        nanos("busy_ns", "busy"),
+        nanos("span_ns", "span"),
+        Column::uint("clock_via_rank"),
+        count("clock_samples", "collectives for the clock"),
+        nanos("clock_ahead_ns", "clock ahead"),
+        nanos("clock_error_ns", "error of the offset"),
+        Column::real("drift_ppb").title("drift in ppb"),
+        Column::real("drift_low_ppb").title("at least"),
+        Column::real("drift_high_ppb").title("at most"),
+        nanos("clock_noise_ns", "noise of the ends"),
+        count("collectives", "collectives with known waits"),
+        nanos("waited_ns", "waited"),
+        nanos("inflicted_ns", "others waited for it"),
+        nanos("avoidable_ns", "avoidable"),
+        count("times_last", "last"),
+        count("times_first", "first"),
+        Column::text("cause").title("main cause"),
+        Column::text("cause_name"),
+        count("cause_times", "times"),
+    ];
+    let mut table = Table::new("ranks", columns)?;
+    for ((digest, clock), sum) in digests.iter().zip(&job.clocks).zip(&job.ranks) {
+        let fit = clock.map(|c| c.fit);
+        let via = clock.and_then(|c| digests.get(c.via)).map(|d| d.rank.0);
+        let finite = |x: f64| x.is_finite().then_some(x);
+        let cause = sum.causes.first();
+        table.push(&[
+            digest.rank.0.into(),
+            digest.source.as_str().into(),
+            digest.rank_source.name().into(),
+            digest.runs.len().into(),
+            digest.annotated.into(),
+            digest.unlinked.into(),
+            digest.time.comm_ns.into(),
+            digest.time.exposed_ns.into(),
+            digest.time.overlapped_ns.into(),
+            digest.time.computation_ns.into(),
+            digest.time.busy_ns.into(),
+            digest.time.span_ns.into(),
+            via.into(),
+            fit.map(|f| f.samples as u64).into(),
+            fit.map(|f| f.ahead_ns).into(),
+            fit.map(|f| f.ahead_error_ns).into(),
+            fit.map(|f| f.drift_ppb).into(),
+            fit.and_then(|f| finite(f.drift_low_ppb)).into(),
+            fit.and_then(|f| finite(f.drift_high_ppb)).into(),
+            fit.map(|f| f.noise_ns).into(),
+            sum.collectives.into(),
+            sum.waited_ns.into(),
+            sum.inflicted_ns.into(),
+            sum.avoidable_ns.into(),
+            sum.times_last.into(),
+            sum.times_first.into(),
+            cause.map(|c| c.0.kind.name()).into(),
+            cause.and_then(|c| c.0.name.as_deref()).into(),
+            cause.map(|c| c.1 as u64).into(),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// The ranks for people: what matters in 80 columns.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn ranks_narrow(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
+    let columns = vec![
+        Column::uint("rank"),
+        nanos("clock_ahead_ns", "clock ahead"),
+        nanos("clock_error_ns", "±"),
+        pct("exposed_pct", "exposed"),
+        nanos("waited_ns", "waited"),
+        nanos("inflicted_ns", "inflicted"),
+        count("times_last", "last"),
+        Column::text("cause").title("why"),
+    ];
+    let mut table = Table::new("ranks", columns)?;
+    for ((digest, clock), sum) in digests.iter().zip(&job.clocks).zip(&job.ranks) {
+        let fit = clock.map(|c| c.fit);
+        let time = &digest.time;
+        let share = crate::percent(time.exposed_ns, time.span_ns);
+        let cause = sum.causes.first();
+        let cause = cause.map(|c| {
+            let name = c.0.short_name();
+            name.unwrap_or_else(|| c.0.kind.name().to_owned())
+        });
+        table.push(&[
+            digest.rank.0.into(),
+            fit.map(|f| f.ahead_ns).into(),
+            fit.map(|f| f.ahead_error_ns).into(),
+            share.into(),
+            sum.waited_ns.into(),
+            sum.inflicted_ns.into(),
+            sum.times_last.into(),
+            cause.as_deref().into(),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// One row for each group of ranks.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn groups(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
+    let columns = vec![
+        Column::text("group"),
+        Column::text("group_ranks").title("ranks of the group"),
+        count("recorded", "ranks recorded"),
+        count("collectives", "collectives"),
+        count("partial", "not on all recorded"),
+        count("ambiguous", "ranks aligned ambiguously"),
+        count("contradictions", "contradictions"),
+        nanos("kernel_ns", "kernel time"),
+        nanos("exposed_ns", "exposed"),
+        nanos("wait_ns", "all waits"),
+        nanos("max_skew_ns", "largest skew"),
+    ];
+    let mut table = Table::new("groups", columns)?;
+    for (at, group) in job.groups.iter().enumerate() {
+        let label = group.key.label();
+        let of = || job.collectives.iter().filter(|c| c.matched.group == at);
+        let runs = || {
+            of().flat_map(|c| &c.matched.runs)
+                .filter_map(|r| run_of(digests, *r))
+        };
+        let members = group.members.len();
+        table.push(&[
+            label.as_str().into(),
+            group.key.ranks.as_deref().into(),
+            members.into(),
+            of().count().into(),
+            of().filter(|c| c.matched.runs.len() < members)
+                .count()
+                .into(),
+            group.ambiguous.len().into(),
+            of().filter(|c| c.contradiction).count().into(),
+            runs().map(|r| r.1.duration_ns()).sum::<i64>().into(),
+            runs().map(|r| r.1.exposed_ns).sum::<i64>().into(),
+            of().map(CollectiveTime::total_wait_ns).sum::<i64>().into(),
+            of().filter_map(|c| c.skew_ns).max().into(),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// One row for each operation, group, type and size, most kernel time first.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn types(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
+    let columns = vec![
+        Column::text("type"),
+        Column::text("group"),
+        Column::text("library"),
+        Column::text("dtype"),
+        bytes("message_bytes", "message"),
+        count("collectives", "collectives"),
+        count("kernels", "kernels"),
+        nanos("kernel_ns", "kernel time"),
+        nanos("exposed_ns", "exposed"),
+        nanos("latency_ns", "latency, all"),
+        nanos("min_latency_ns", "least"),
+        nanos("median_latency_ns", "median"),
+        nanos("max_latency_ns", "most"),
+        Column::real("mean_skew_ns")
+            .unit(Unit::Nanos)
+            .title("mean skew"),
+        nanos("wait_ns", "all waits"),
+        rate("algbw_bytes_per_s", "algorithm bandwidth"),
+        rate("busbw_bytes_per_s", "bus bandwidth"),
+    ];
+    let mut table = Table::new("types", columns)?;
+    for row in summarise(digests, job) {
+        let label = job.groups.get(row.key.group).map(|g| g.key.label());
+        table.push(&[
+            row.key.op.map(|op| op.name()).into(),
+            label.as_deref().into(),
+            row.key.library.name().into(),
+            row.key.dtype.as_deref().into(),
+            row.key.bytes.into(),
+            row.collectives.into(),
+            row.kernels.into(),
+            row.kernel_ns.into(),
+            row.exposed_ns.into(),
+            row.latency_ns.into(),
+            row.min_latency_ns.into(),
+            row.median_latency_ns.into(),
+            row.max_latency_ns.into(),
+            row.mean_skew_ns.into(),
+            row.wait_ns.into(),
+            row.algbw_bytes_per_s.into(),
+            row.busbw_bytes_per_s.into(),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// The types for people: what matters in 80 columns.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn types_narrow(digests: &[RankDigest], job: &Job, top: usize) -> report::Result<Table> {
+    let columns = vec![
+        Column::text("type"),
+        Column::text("group"),
+        bytes("message_bytes", "message"),
+        count("collectives", "n"),
+        nanos("exposed_ns", "exposed"),
+        nanos("median_latency_ns", "latency"),
+        rate("busbw_bytes_per_s", "bus"),
+        nanos("wait_ns", "waits"),
+    ];
+    let mut table = Table::new("types", columns)?;
+    for row in summarise(digests, job).iter().take(top) {
+        let label = job.groups.get(row.key.group).map(|g| g.key.label());
+        table.push(&[
+            row.key.op.map_or("(unknown)", |op| op.name()).into(),
+            label.as_deref().into(),
+            row.key.bytes.into(),
+            row.collectives.into(),
+            row.exposed_ns.into(),
+            row.median_latency_ns.into(),
+            row.busbw_bytes_per_s.into(),
+            row.wait_ns.into(),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// The collectives whose last rank was late by more than the clocks' error, those that cost most
+/// first, with what the rank did before.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn late(digests: &[RankDigest], job: &Job, top: usize) -> report::Result<Table> {
+    let columns = vec![
+        Column::uint("rank"),
+        Column::text("group"),
+        Column::int("start_ns").title("start"),
+        nanos("late_ns", "late by"),
+        nanos("wait_ns", "all waits"),
+        Column::text("cause").title("why"),
+        Column::text("cause_name").title("what"),
+        nanos("here_ns", "here"),
+        nanos("others_ns", "others"),
+        Column::int("here_count").unit(Unit::Count).title("n here"),
+        Column::int("others_count")
+            .unit(Unit::Count)
+            .title("n others"),
+    ];
+    let mut table = Table::new("late", columns)?;
+    for c in job.late().into_iter().take(top) {
+        let label = job.groups.get(c.matched.group).map(|g| g.key.label());
+        let cause = c.cause.as_ref();
+        table.push(&[
+            rank_at(digests, c, c.last),
+            label.as_deref().into(),
+            c.last
+                .and_then(|i| c.start_ns.get(i).copied().flatten())
+                .into(),
+            c.late_ns.into(),
+            c.total_wait_ns().into(),
+            cause.map(|x| x.kind.name()).into(),
+            cause.and_then(|x| x.name.as_deref()).into(),
+            cause.map(|x| x.here_ns).into(),
+            cause.map(|x| x.others_ns).into(),
+            cause.map(|x| x.here_count).into(),
+            cause.map(|x| x.others_count).into(),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// The late collectives for people: what matters in 80 columns.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn late_narrow(digests: &[RankDigest], job: &Job, top: usize) -> report::Result<Table> {
+    let columns = vec![
+        Column::uint("rank"),
+        nanos("late_ns", "late by"),
+        Column::text("cause").title("why"),
+        Column::text("cause_name").title("what"),
+        nanos("here_ns", "here"),
+        nanos("others_ns", "others"),
+    ];
+    let mut table = Table::new("late", columns)?;
+    for c in job.late().into_iter().take(top) {
+        let cause = c.cause.as_ref();
+        let name = cause.and_then(|x| x.short_name());
+        table.push(&[
+            rank_at(digests, c, c.last),
+            c.late_ns.into(),
+            cause.map(|x| x.kind.name()).into(),
+            name.as_deref().into(),
+            cause.map(|x| x.here_ns).into(),
+            cause.map(|x| x.others_ns).into(),
+        ])?;
+    }
+    Ok(table)
+}
+
+fn us(name: &'static str) -> Column {
+    Column::real(name).reals(RealFormat::ShortestPoint)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "TraceLens counts in real microseconds"
+)]
+fn micros(ns: i64) -> Cell<'static> {
+    Cell::Real(ns as f64 / 1000.0)
+}
+
+/// TraceLens' `build_df_long`, with its column names.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn tracelens_long(rows: &[LongRow]) -> report::Result<Table> {
+    let columns = vec![
+        Column::text("collective_id"),
+        Column::uint("index_in_group"),
+        Column::uint("rank"),
+        Column::text("Process Group Name"),
+        Column::text("Process Group Ranks"),
+        Column::text("Collective name"),
+        Column::uint("Group size"),
+        Column::text("dtype"),
+        Column::uint("In msg nelems"),
+        Column::real("In msg size (MB)"),
+        Column::uint("Out msg nelems"),
+        Column::real("Out msg size (MB)"),
+        Column::text("In split size"),
+        Column::text("Out split size"),
+        Column::int("stream"),
+        us("ts"),
+        us("dur"),
+    ];
+    let mut table = Table::new("tracelens_long", columns)?;
+    for row in rows {
+        let what = row.what.as_ref();
+        table.push(&[
+            row.collective_id.as_str().into(),
+            row.index_in_group.into(),
+            row.rank.0.into(),
+            row.group.as_str().into(),
+            what.and_then(|w| w.ranks.as_deref()).into(),
+            what.map(|w| w.name.as_str()).into(),
+            what.and_then(|w| w.group_size).into(),
+            what.and_then(|w| w.dtype.as_deref()).into(),
+            what.and_then(|w| w.elements_in).into(),
+            row.in_mib().into(),
+            what.and_then(|w| w.elements_out).into(),
+            row.out_mib().into(),
+            what.and_then(|w| w.split_in.as_deref()).into(),
+            what.and_then(|w| w.split_out.as_deref()).into(),
+            row.stream.into(),
+            micros(row.ts_ns),
+            micros(row.dur_ns),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// TraceLens' `build_df_nccl_implicit_sync_cat`, with its column names.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn tracelens_sync(rows: &[SyncRow]) -> report::Result<Table> {
+    let columns = vec![
+        Column::text("collective_id"),
+        Column::text("Process Group Name"),
+        Column::text("Process Group Ranks"),
+        Column::text("Collective name"),
+        Column::uint("Group size"),
+        Column::text("dtype"),
+        Column::uint("In msg nelems"),
+        Column::uint("Out msg nelems"),
+        Column::real("In msg size (MB)"),
+        Column::real("Out msg size (MB)"),
+        Column::real("Full msg size (MB)"),
+        us("comm_latency"),
+        us("skew in start time"),
+        Column::uint("earliest arrival rank"),
+        us("avg_wait_time"),
+        us("skew in end time"),
+        Column::real("algo bw (GB/s)"),
+        Column::real("bus bw (GB/s)"),
+    ];
+    let mut table = Table::new("tracelens_implicit_sync", columns)?;
+    for row in rows {
+        let what = &row.what;
+        table.push(&[
+            row.collective_id.as_str().into(),
+            what.group.as_deref().into(),
+            what.ranks.as_deref().into(),
+            what.name.as_str().into(),
+            what.group_size.into(),
+            what.dtype.as_deref().into(),
+            what.elements_in.into(),
+            what.elements_out.into(),
+            row.in_mib.into(),
+            row.out_mib.into(),
+            row.full_mib.into(),
+            micros(row.latency_ns),
+            micros(row.start_skew_ns),
+            row.earliest.0.into(),
+            Cell::Real(row.mean_wait_ns / 1000.0),
+            micros(row.end_skew_ns),
+            row.algbw_gib_s.into(),
+            row.busbw_gib_s.into(),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// TraceLens' `build_df_summary_long`, with its column names.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn tracelens_long_summary(rows: &[LongSummary]) -> report::Result<Table> {
+    let columns = vec![
+        Column::uint("rank"),
+        Column::text("Process Group Name"),
+        Column::text("Process Group Ranks"),
+        Column::text("Collective name"),
+        Column::uint("Group size"),
+        Column::text("dtype"),
+        Column::uint("In msg nelems"),
+        Column::uint("Out msg nelems"),
+        Column::text("In split size"),
+        Column::text("Out split size"),
+        Column::int("stream"),
+        Column::real("In msg size (MB)_first"),
+        Column::real("Out msg size (MB)_first"),
+        us("dur_sum"),
+        us("dur_mean"),
+        us("dur_std"),
+        us("dur_min"),
+        us("dur_max"),
+        Column::uint("operation_count"),
+    ];
+    let mut table = Table::new("tracelens_summary_long", columns)?;
+    for row in rows {
+        let what = &row.what;
+        table.push(&[
+            row.rank.0.into(),
+            what.group.as_deref().into(),
+            what.ranks.as_deref().into(),
+            what.name.as_str().into(),
+            what.group_size.into(),
+            what.dtype.as_deref().into(),
+            what.elements_in.into(),
+            what.elements_out.into(),
+            what.split_in.as_deref().into(),
+            what.split_out.as_deref().into(),
+            row.stream.into(),
+            row.in_mib.into(),
+            row.out_mib.into(),
+            micros(row.sum_ns),
+            Cell::Real(row.dur.mean / 1000.0),
+            row.dur.std.map(|s| s / 1000.0).into(),
+            micros(row.min_ns),
+            micros(row.max_ns),
+            row.count.into(),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// TraceLens' `build_df_summary_nccl_implicit_sync_cat`, with its column names.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn tracelens_sync_summary(rows: &[SyncSummary]) -> report::Result<Table> {
+    let mut columns = vec![
+        Column::text("Collective name"),
+        Column::text("dtype"),
+        Column::uint("In msg nelems"),
+        Column::text("Process Group Name"),
+        Column::uint("Group size"),
+        Column::real("Full msg size (MB)"),
+    ];
+    columns.extend(
+        [
+            "comm_latency_mean",
+            "comm_latency_std",
+            "skew in start time_mean",
+            "skew in start time_std",
+            "skew in end time_mean",
+            "skew in end time_std",
+            "algo bw (GB/s)_mean",
+            "algo bw (GB/s)_std",
+            "bus bw (GB/s)_mean",
+            "bus bw (GB/s)_std",
+        ]
+        .map(us),
+    );
+    columns.push(Column::uint("count"));
+    columns.push(us("Total comm latency (ms)"));
+    let mut table = Table::new("tracelens_summary_implicit_sync", columns)?;
+    let mean = |m: Option<MeanStd>, scale: f64| Cell::from(m.map(|m| m.mean * scale));
+    let std = |m: Option<MeanStd>, scale: f64| Cell::from(m.and_then(|m| m.std).map(|s| s * scale));
+    for row in rows {
+        let what = &row.what;
+        let mut cells: Vec<Cell<'_>> = vec![
+            what.name.as_str().into(),
+            what.dtype.as_deref().into(),
+            what.elements_in.into(),
+            what.group.as_deref().into(),
+            what.group_size.into(),
+            row.full_mib.into(),
+        ];
+        for (m, scale) in [
+            (Some(row.latency), 1e-3),
+            (Some(row.start_skew), 1e-3),
+            (Some(row.end_skew), 1e-3),
+            (row.algbw, 1.0),
+            (row.busbw, 1.0),
+        ] {
+            cells.push(mean(m, scale));
+            cells.push(std(m, scale));
+        }
+        cells.push(row.count.into());
+        let Cell::Real(us) = micros(row.total_latency_ns) else {
+            continue;
+        };
+        cells.push(Cell::Real(us / 1000.0));
+        table.push(&cells)?;
+    }
+    Ok(table)
+}

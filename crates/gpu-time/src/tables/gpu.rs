@@ -1,0 +1,306 @@
+//! Accounts of time.
+
+use report::{Cell, Column, RealFormat, Table};
+
+use super::{count, nanos, pct};
+use crate::account::{GpuTime, percent};
+use crate::rules::Rules;
+
+/// One account and what it is of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GpuRow {
+    /// The trace.
+    pub trace: String,
+    /// The number of the step, for accounts by step.
+    pub step_index: Option<u64>,
+    /// The name of the step, or of what belongs to none.
+    pub step: Option<String>,
+    /// The device, for accounts by device or stream.
+    pub device: Option<i64>,
+    /// The stream, for accounts by stream.
+    pub stream: Option<i64>,
+    /// What counted as what.
+    pub rules: Rules,
+    /// Events of the trace, of whatever kind.
+    pub events_total: u64,
+    /// The account.
+    pub time: GpuTime,
+}
+
+/// Which columns say what a row is of.
+#[derive(Clone, Copy, Default)]
+struct Keys {
+    step: bool,
+    device: bool,
+    stream: bool,
+}
+
+impl Keys {
+    fn of(rows: &[GpuRow]) -> Self {
+        Self {
+            step: rows.iter().any(|r| r.step.is_some()),
+            device: rows.iter().any(|r| r.device.is_some()),
+            stream: rows.iter().any(|r| r.stream.is_some()),
+        }
+    }
+
+    fn columns(self) -> Vec<Column> {
+        let mut columns = vec![Column::text("trace")];
+        if self.step {
+            columns.push(Column::uint("step_index"));
+            columns.push(Column::text("step"));
+        }
+        if self.device {
+            columns.push(Column::int("device"));
+        }
+        if self.stream {
+            columns.push(Column::int("stream"));
+        }
+        columns
+    }
+
+    fn cells(self, row: &GpuRow) -> Vec<Cell<'_>> {
+        let mut cells = vec![Cell::from(&row.trace)];
+        if self.step {
+            cells.push(row.step_index.into());
+            cells.push(row.step.as_deref().into());
+        }
+        if self.device {
+            cells.push(row.device.into());
+        }
+        if self.stream {
+            cells.push(row.stream.into());
+        }
+        cells
+    }
+}
+
+/// The table that others compare with: microseconds with three decimals, percent with four; the
+/// overlap is null without communication, which is to be written `nan`.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn reference(rows: &[GpuRow]) -> report::Result<Table> {
+    let keys = Keys::of(rows);
+    let us = |name: &'static str| Column::real(name).reals(RealFormat::Fixed(3));
+    let mut columns = keys.columns();
+    columns.extend(
+        [
+            "events_total",
+            "gpu_events",
+            "kernels",
+            "memcpy",
+            "memset",
+            "comm_kernels",
+        ]
+        .map(Column::uint),
+    );
+    columns.extend(
+        [
+            "span_us",
+            "busy_us",
+            "idle_us",
+            "comp_us",
+            "comm_us",
+            "memcpy_us",
+            "exposed_comm_us",
+            "exposed_memcpy_us",
+        ]
+        .map(us),
+    );
+    columns.push(Column::real("comm_comp_overlap_pct").reals(RealFormat::Fixed(4)));
+    columns.extend(["hta_compute_us", "hta_noncompute_us"].map(us));
+    columns.extend(["gaps_ge_10us", "subus_gpu_events"].map(Column::uint));
+    let mut table = Table::new("gpu", columns)?;
+    for row in rows {
+        let t = &row.time;
+        let mut cells = keys.cells(row);
+        cells.extend(
+            [
+                row.events_total,
+                t.gpu_events,
+                t.kernels,
+                t.memcpy,
+                t.memset,
+                t.comm_kernels,
+            ]
+            .map(Cell::UInt),
+        );
+        cells.extend(
+            [
+                t.span_ns,
+                t.busy_ns,
+                t.idle_ns,
+                t.comp_ns,
+                t.comm_ns,
+                t.memcpy_ns,
+                t.exposed_comm_ns,
+                t.exposed_memcpy_ns,
+            ]
+            .map(micros),
+        );
+        cells.push(t.comm_comp_overlap_pct().into());
+        cells.extend([t.kernel_comp_ns, t.noncompute_ns()].map(micros));
+        cells.extend([t.gaps_ge_10us, t.subus_gpu_events].map(Cell::UInt));
+        table.push(&cells)?;
+    }
+    Ok(table)
+}
+
+/// A span in microseconds. Three decimals of it are exact up to 2^53 ns, more than a hundred days.
+#[expect(clippy::cast_precision_loss, reason = "see above")]
+fn micros(ns: i64) -> Cell<'static> {
+    Cell::Real(ns as f64 / 1000.0)
+}
+
+/// The accounts in nanoseconds, with all that is known of them.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn gpu(rows: &[GpuRow]) -> report::Result<Table> {
+    let keys = Keys::of(rows);
+    let mut columns = keys.columns();
+    columns.extend([
+        Column::text("rules"),
+        count("events_total", "events"),
+        count("gpu_events", "GPU events"),
+        count("kernels", "kernels"),
+        count("memcpy", "copies"),
+        count("memset", "fills"),
+        count("comm_kernels", "comm. kernels"),
+        Column::int("start_ns").title("start ns"),
+        nanos("span_ns", "span"),
+        nanos("busy_ns", "busy"),
+        nanos("idle_ns", "idle"),
+        nanos("comp_ns", "comp."),
+        nanos("comm_ns", "comm."),
+        nanos("memcpy_ns", "copy"),
+        nanos("exposed_comm_ns", "exposed comm."),
+        nanos("exposed_memcpy_ns", "exposed copy"),
+        nanos("exposed_other_ns", "exposed other"),
+        nanos("kernel_comp_ns", "kernel comp."),
+        nanos("overlap_ns", "overlap"),
+        pct("comm_comp_overlap_pct", "overlap of comm."),
+        nanos("micro_idle_ns", "idle < 10 µs"),
+        nanos("macro_idle_ns", "idle >= 10 µs"),
+        count("gaps_ge_10us", "gaps >= 10 µs"),
+        count("subus_gpu_events", "events < 1 µs"),
+        count("zero_ns_events", "events of 0 ns"),
+        nanos("total_dur_ns", "sum of durations"),
+    ]);
+    let mut table = Table::new("gpu", columns)?;
+    for row in rows {
+        let t = &row.time;
+        let mut cells = keys.cells(row);
+        cells.extend::<[Cell<'_>; 26]>([
+            row.rules.name().into(),
+            row.events_total.into(),
+            t.gpu_events.into(),
+            t.kernels.into(),
+            t.memcpy.into(),
+            t.memset.into(),
+            t.comm_kernels.into(),
+            t.start_ns.into(),
+            t.span_ns.into(),
+            t.busy_ns.into(),
+            t.idle_ns.into(),
+            t.comp_ns.into(),
+            t.comm_ns.into(),
+            t.memcpy_ns.into(),
+            t.exposed_comm_ns.into(),
+            t.exposed_memcpy_ns.into(),
+            t.exposed_other_ns.into(),
+            t.kernel_comp_ns.into(),
+            t.overlap_ns.into(),
+            t.comm_comp_overlap_pct().into(),
+            t.micro_idle_ns.into(),
+            t.macro_idle_ns.into(),
+            t.gaps_ge_10us.into(),
+            t.subus_gpu_events.into(),
+            t.zero_ns_events.into(),
+            t.total_dur_ns.into(),
+        ]);
+        table.push(&cells)?;
+    }
+    Ok(table)
+}
+
+/// One account, line by line, each time with its share of the span.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn profile(time: &GpuTime) -> report::Result<Table> {
+    let columns = vec![
+        Column::text("what").title(""),
+        nanos("time_ns", "time"),
+        pct("span_pct", "of span"),
+    ];
+    let mut table = Table::new("profile", columns)?;
+    let mut lines = vec![
+        ("span", time.span_ns),
+        ("  busy", time.busy_ns),
+        ("    computation", time.comp_ns),
+        ("    exposed communication", time.exposed_comm_ns),
+        ("    exposed copies", time.exposed_memcpy_ns),
+    ];
+    if time.exposed_other_ns > 0 {
+        lines.push(("    exposed other work", time.exposed_other_ns));
+    }
+    lines.extend([
+        ("  idle", time.idle_ns),
+        ("    in gaps below 10 µs", time.micro_idle_ns),
+        ("    in gaps of 10 µs and more", time.macro_idle_ns),
+        ("communication in all", time.comm_ns),
+        ("  while kernels computed", time.overlap_ns),
+        ("copies in all", time.memcpy_ns),
+    ]);
+    for (what, ns) in lines {
+        table.push(&[what.into(), ns.into(), percent(ns, time.span_ns).into()])?;
+    }
+    Ok(table)
+}
+
+/// Accounts of parts of one trace, one line each.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn parts(rows: &[GpuRow]) -> report::Result<Table> {
+    let columns = vec![
+        Column::text("part"),
+        count("gpu_events", "events"),
+        nanos("span_ns", "span"),
+        nanos("busy_ns", "busy"),
+        nanos("comp_ns", "comp."),
+        nanos("exposed_comm_ns", "exp. comm"),
+        nanos("exposed_memcpy_ns", "exp. copy"),
+        nanos("idle_ns", "idle"),
+    ];
+    let mut table = Table::new("parts", columns)?;
+    for row in rows {
+        let mut part = Vec::new();
+        part.extend(row.step_index.map(|at| at.to_string()));
+        part.extend(row.step.clone());
+        match (row.device, row.stream) {
+            (Some(device), Some(stream)) => part.push(format!("{device}/{stream}")),
+            (Some(device), None) => part.push(format!("GPU {device}")),
+            _ => {}
+        }
+        let part = part.join(" ");
+        let t = &row.time;
+        table.push(&[
+            part.as_str().into(),
+            t.gpu_events.into(),
+            t.span_ns.into(),
+            t.busy_ns.into(),
+            t.comp_ns.into(),
+            t.exposed_comm_ns.into(),
+            t.exposed_memcpy_ns.into(),
+            t.idle_ns.into(),
+        ])?;
+    }
+    Ok(table)
+}

@@ -1,0 +1,97 @@
+//! Results as tables of `report`: wide ones in integer nanoseconds for programs, narrow ones, which
+//! fit a terminal, for people.
+
+mod analyses;
+pub mod comm;
+pub mod diff;
+mod gpu;
+
+use report::{Cell, Column, SchemaVersion, Table, Unit};
+
+use crate::note::Note;
+use crate::spread::Spread;
+
+pub use analyses::{
+    depth, depth_series, gaps, hta_idle, hta_types, idle, idle_narrow, kernels, kernels_narrow,
+    launchers, launches, launches_narrow, memory, memory_narrow, memory_series,
+};
+pub use gpu::{GpuRow, gpu, parts, profile, reference};
+
+/// Version of the shape of all tables of this crate.
+pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 0);
+
+fn nanos(name: &'static str, title: &'static str) -> Column {
+    Column::int(name).unit(Unit::Nanos).title(title)
+}
+
+fn real_nanos(name: &'static str, title: &'static str) -> Column {
+    Column::real(name).unit(Unit::Nanos).title(title)
+}
+
+fn count(name: &'static str, title: &'static str) -> Column {
+    Column::uint(name).unit(Unit::Count).title(title)
+}
+
+fn bytes(name: &'static str, title: &'static str) -> Column {
+    Column::int(name).unit(Unit::Bytes).title(title)
+}
+
+fn pct(name: &'static str, title: &'static str) -> Column {
+    Column::real(name).unit(Unit::Pct).title(title)
+}
+
+fn spread_columns() -> [Column; 10] {
+    [
+        count("count", "count"),
+        nanos("sum_ns", "sum"),
+        real_nanos("mean_ns", "mean"),
+        nanos("min_ns", "min"),
+        nanos("max_ns", "max"),
+        real_nanos("std_ns", "std. dev."),
+        real_nanos("median_ns", "median"),
+        real_nanos("p90_ns", "p90"),
+        real_nanos("p95_ns", "p95"),
+        real_nanos("p99_ns", "p99"),
+    ]
+}
+
+fn spread_cells(s: &Spread) -> [Cell<'static>; 10] {
+    [
+        s.count.into(),
+        s.sum_ns.into(),
+        s.mean_ns.into(),
+        s.min_ns.into(),
+        s.max_ns.into(),
+        s.std_ns.into(),
+        s.median_ns.into(),
+        s.p90_ns.into(),
+        s.p95_ns.into(),
+        s.p99_ns.into(),
+    ]
+}
+
+/// The remarks on each trace.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn notes<'n>(notes: impl IntoIterator<Item = (&'n str, &'n Note)>) -> report::Result<Table> {
+    let columns = vec![
+        Column::text("trace"),
+        Column::text("code"),
+        count("events", "events"),
+        nanos("time_ns", "time"),
+        Column::text("text"),
+    ];
+    let mut table = Table::new("notes", columns)?;
+    for (trace, note) in notes {
+        table.push(&[
+            trace.into(),
+            note.code.into(),
+            note.count.into(),
+            note.ns.into(),
+            note.text.as_str().into(),
+        ])?;
+    }
+    Ok(table)
+}

@@ -1,0 +1,94 @@
+//! Comma-separated values with quotes, which may hold line ends.
+
+use crate::Error;
+
+/// A table with a line of names.
+pub(crate) struct Table<'t> {
+    names: Vec<String>,
+    rest: Records<'t>,
+}
+
+struct Records<'t> {
+    text: &'t str,
+}
+
+impl<'t> Records<'t> {
+    fn next(&mut self) -> Option<Vec<String>> {
+        if self.text.is_empty() {
+            return None;
+        }
+        let mut cells = vec![String::new()];
+        let mut quoted = false;
+        let mut chars = self.text.char_indices().peekable();
+        let mut end = self.text.len();
+        while let Some((i, c)) = chars.next() {
+            let cell = cells.last_mut()?;
+            match c {
+                '"' if quoted && chars.peek().is_some_and(|n| n.1 == '"') => {
+                    cell.push('"');
+                    chars.next();
+                }
+                '"' => quoted = !quoted,
+                ',' if !quoted => cells.push(String::new()),
+                '\r' if !quoted => {}
+                '\n' if !quoted => {
+                    end = i + 1;
+                    break;
+                }
+                c => cell.push(c),
+            }
+        }
+        self.text = &self.text[end..];
+        Some(cells)
+    }
+}
+
+impl<'t> Table<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        let mut rest = Records {
+            text: text.strip_prefix('\u{feff}').unwrap_or(text),
+        };
+        let names = rest.next().unwrap_or_default();
+        Self { names, rest }
+    }
+
+    pub(crate) fn column(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|n| n.trim() == name)
+    }
+
+    pub(crate) fn needs(&self, column: &'static str) -> Result<usize, Error> {
+        self.column(column).ok_or(Error::NoColumn { column })
+    }
+
+    /// The next row; empty lines are none.
+    pub(crate) fn row(&mut self) -> Option<Vec<String>> {
+        loop {
+            let row = self.rest.next()?;
+            if row.len() > 1 || row.first().is_some_and(|c| !c.is_empty()) {
+                return Some(row);
+            }
+        }
+    }
+}
+
+/// A cell by its column, empty if there is none.
+pub(crate) fn cell(row: &[String], column: Option<usize>) -> &str {
+    column
+        .and_then(|c| row.get(c))
+        .map_or("", String::as_str)
+        .trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_hold_commas_quotes_and_lines() {
+        let mut table = Table::new("\u{feff}a,b\r\n\"x,\"\"y\"\"\nz\",2\n\n3,4");
+        assert_eq!((table.column("a"), table.column("b")), (Some(0), Some(1)));
+        assert_eq!(table.row().unwrap(), ["x,\"y\"\nz", "2"]);
+        assert_eq!(table.row().unwrap(), ["3", "4"]);
+        assert!(table.row().is_none());
+    }
+}

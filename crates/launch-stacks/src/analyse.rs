@@ -1,0 +1,264 @@
+//! All steps for one question about one trace.
+
+use trace_model::Trace;
+use trace_model::kernel::Vocabulary;
+
+use crate::Error;
+use crate::capture::{Capture, GraphMatch, captures, match_graphs};
+use crate::exposure::{DeviceTime, Exposure};
+use crate::filter::{LaunchFilter, in_windows};
+use crate::graph::graph_launches;
+use crate::link::{Launches, Linking, launches};
+use crate::measure::{Breakdown, CollectiveRun, Measures, Meter};
+use crate::outcome::{Absence, Outcome, absence};
+use crate::select::KernelSelector;
+use crate::stacks::{StackGroup, StackOptions, Stacks, stacks};
+use crate::window::{NameMatch, Pick, Window, find_windows};
+use trace_model::kernel::TraceIndex;
+
+/// Keys, without prefix, of all arguments that the analysis reads; a reader may leave out all
+/// others.
+pub const ARG_KEYS: [&str; 19] = [
+    "correlation",
+    "corr_id",
+    "correlation_id",
+    "External id",
+    "device",
+    "agent",
+    "stream",
+    "queue",
+    "kernel",
+    "Sequence number",
+    "Fwd thread id",
+    "Call stack",
+    "Collective name",
+    "In msg nelems",
+    "Out msg nelems",
+    "dtype",
+    "Group size",
+    "Process Group Name",
+    "Seq",
+];
+
+/// Which windows a question is about.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum WindowChoice {
+    /// All of the time.
+    #[default]
+    WholeTrace,
+    /// These.
+    Given(Vec<Window>),
+    /// Those that slices of a name span.
+    Function(NameMatch, Pick),
+}
+
+/// A question about one trace.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Query {
+    /// When. Default is always.
+    pub windows: WindowChoice,
+    /// Which kernels. Default is none.
+    pub kernels: KernelSelector,
+    /// Which evidence. Default is the best there is.
+    pub linking: Linking,
+    /// Which launches.
+    pub filter: LaunchFilter,
+    /// How stacks are read.
+    pub stacks: StackOptions,
+    /// Also find out what the kernels cost. Default is not to.
+    pub measure: bool,
+    /// How slices are classified.
+    pub vocabulary: Vocabulary,
+}
+
+/// One stack of the answer.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct MeasuredStack {
+    /// The stack and its launches.
+    pub group: StackGroup,
+    /// What its kernels cost, if that was asked for.
+    pub measures: Option<Measures>,
+    /// Its kernels by name and by stream, if measuring was asked for.
+    pub breakdown: Option<Breakdown>,
+}
+
+impl MeasuredStack {
+    /// Distinct kernels.
+    pub fn kernels(&self) -> usize {
+        match &self.measures {
+            Some(m) => m.kernels,
+            None => {
+                let mut kernels: Vec<_> = self.group.links.iter().map(|l| l.kernel).collect();
+                kernels.sort_unstable();
+                kernels.dedup();
+                kernels.len()
+            }
+        }
+    }
+}
+
+/// What stacks are sorted by, largest first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Order {
+    /// Distinct launch calls.
+    #[default]
+    Count,
+    /// Kernel time.
+    Gpu,
+    /// Exposed communication.
+    Exposed,
+    /// Bytes of collectives.
+    Bytes,
+}
+
+/// The answer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Answer {
+    /// All windows of the name that was asked for.
+    pub candidates: usize,
+    /// The windows that were used.
+    pub windows: Vec<Window>,
+    /// How it came out.
+    pub outcome: Outcome,
+    /// The selected kernels of the whole trace with their launches.
+    pub launches: Launches,
+    /// The stacks; their groups have been moved to `groups`.
+    pub stacks: Stacks,
+    /// The stacks with what they cost, in the order of the report.
+    pub groups: Vec<MeasuredStack>,
+    /// Stacks that [`Answer::arrange`] left out.
+    pub left_out: usize,
+    /// What runs in the windows, when there are no stacks.
+    pub absence: Option<Absence>,
+    /// Graph launches in the windows.
+    pub graphs: Vec<GraphMatch>,
+    /// The captures that were available.
+    pub captures: Vec<Capture>,
+    /// All links in the windows together, if measuring was asked for.
+    pub total: Option<Measures>,
+    /// Collectives in the windows in ascending time, if measuring was asked for.
+    pub collectives: Vec<CollectiveRun>,
+    /// Time of each device over the whole trace, if measuring was asked for.
+    pub devices: Vec<(trace_model::DeviceId, DeviceTime)>,
+}
+
+/// Answers `query` about `trace`; `capture_traces` were taken while its graphs were captured.
+///
+/// # Errors
+///
+/// [`Error::FunctionNotFound`] and [`Error::IndexOutOfRange`] when there is no such window.
+pub fn analyse(trace: &Trace, query: &Query, capture_traces: &[&Trace]) -> Result<Answer, Error> {
+    let (windows, candidates) = choose_windows(trace, &query.windows)?;
+    let index = TraceIndex::new(trace, query.vocabulary.clone());
+    let found = launches(&index, &query.kernels, query.linking);
+    let links = in_windows(&index, &found.links, &windows, &query.filter);
+
+    let sources: Vec<TraceIndex<'_>> = capture_traces
+        .iter()
+        .map(|t| TraceIndex::new(t, query.vocabulary.clone()))
+        .collect();
+    let extend = query.stacks.extend;
+    let graphs = if extend {
+        graph_launches(&index, &links)
+    } else {
+        Vec::new()
+    };
+    let all_captures: Vec<Capture> = sources
+        .iter()
+        .enumerate()
+        .filter(|_| extend)
+        .flat_map(|(i, source)| captures(source, i))
+        .collect();
+    let graphs = match_graphs(&index, graphs, &all_captures);
+
+    let sources: Vec<&TraceIndex<'_>> = sources.iter().collect();
+    let mut stacks = stacks(&index, &links, query.stacks, &graphs, &sources);
+    let absence = stacks
+        .groups
+        .is_empty()
+        .then(|| absence(&index, &query.kernels, &windows));
+    let mut answer = Answer {
+        candidates,
+        windows,
+        outcome: absence.as_ref().map_or(Outcome::Stacks, |a| a.outcome),
+        launches: found,
+        groups: Vec::new(),
+        left_out: 0,
+        absence,
+        graphs,
+        captures: all_captures,
+        total: None,
+        collectives: Vec::new(),
+        devices: Vec::new(),
+        stacks: Stacks::default(),
+    };
+    let groups = std::mem::take(&mut stacks.groups);
+    answer.stacks = stacks;
+    if query.measure {
+        let exposure = Exposure::new(&index, |s| index.is_collective(s));
+        let meter = Meter::new(&index, &exposure, &links);
+        answer.devices = exposure.devices().collect();
+        answer.total = Some(meter.measure(&links));
+        answer.groups = groups
+            .into_iter()
+            .map(|group| MeasuredStack {
+                measures: Some(meter.measure(&group.links)),
+                breakdown: Some(meter.breakdown(&group.links)),
+                group,
+            })
+            .collect();
+        answer.collectives = meter.into_collectives();
+    } else {
+        answer.groups = groups
+            .into_iter()
+            .map(|group| MeasuredStack {
+                group,
+                measures: None,
+                breakdown: None,
+            })
+            .collect();
+    }
+    Ok(answer)
+}
+
+impl Answer {
+    /// Sorts the stacks by `order` (equal ones stay as they are), then leaves out those with fewer
+    /// than `min_count` launches and all after the first `top`.
+    pub fn arrange(&mut self, order: Order, min_count: usize, top: Option<usize>) {
+        let key = |s: &MeasuredStack| -> i128 {
+            let m = s.measures.as_ref();
+            match order {
+                Order::Count => i128::try_from(s.group.count()).unwrap_or(i128::MAX),
+                Order::Gpu => m.map_or(0, |m| i128::from(m.gpu.total_ns)),
+                Order::Exposed => m.and_then(|m| m.exposed_ns).map_or(-1, i128::from),
+                Order::Bytes => m.and_then(|m| m.bytes).map_or(-1, i128::from),
+            }
+        };
+        self.groups.sort_by_key(|s| std::cmp::Reverse(key(s)));
+        let before = self.groups.len();
+        self.groups.retain(|s| s.group.count() >= min_count);
+        self.groups.truncate(top.unwrap_or(usize::MAX));
+        self.left_out += before - self.groups.len();
+    }
+}
+
+fn choose_windows(trace: &Trace, choice: &WindowChoice) -> Result<(Vec<Window>, usize), Error> {
+    match choice {
+        WindowChoice::WholeTrace => Ok((vec![Window::whole_trace()], 1)),
+        WindowChoice::Given(windows) => Ok((windows.clone(), windows.len())),
+        WindowChoice::Function(name, pick) => {
+            let all = find_windows(trace, name);
+            if all.is_empty() {
+                return Err(Error::FunctionNotFound {
+                    name: name.text().to_owned(),
+                });
+            }
+            Ok((pick.of(&all)?, all.len()))
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Communication that no computation hides.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rustc_hash::FxBuildHasher;
+use trace_model::interval::{Interval, IntervalSet, share};
+use trace_model::{DeviceId, Slice, SliceId};
+
+use trace_model::kernel::TraceIndex;
+
+/// Time of one device. `exposed_ns + hidden_ns` is `collective_ns`, exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceTime {
+    /// Time in which a collective ran.
+    pub collective_ns: i64,
+    /// Time in which anything else ran: other kernels, copies, fills.
+    pub other_ns: i64,
+    /// Time in which a collective ran and nothing else.
+    pub exposed_ns: i64,
+    /// Time in which both ran.
+    pub hidden_ns: i64,
+}
+
+/// The work of one device.
+#[derive(Default)]
+struct Work {
+    kernels: Vec<SliceId>,
+    /// When each of `kernels` runs.
+    collectives: Vec<Interval>,
+    others: Vec<Interval>,
+}
+
+/// Exposed communication of a whole trace.
+#[derive(Clone, Debug, Default)]
+pub struct Exposure {
+    devices: BTreeMap<DeviceId, DeviceTime>,
+    /// What each collective kernel is charged with.
+    shares: HashMap<SliceId, i64, FxBuildHasher>,
+}
+
+impl Exposure {
+    /// Sweeps the time line of each device; `is_collective` decides which kernels are
+    /// communication. An exposed nanosecond is shared equally by the collectives that run in it.
+    ///
+    /// Cost: a sort of each device's work.
+    pub fn new(index: &TraceIndex<'_>, is_collective: impl Fn(Slice<'_>) -> bool) -> Self {
+        let mut work: BTreeMap<DeviceId, Work> = BTreeMap::new();
+        for slice in index.device_work() {
+            let span = (slice.ts().nanos(), slice.end().nanos());
+            let device = work.entry(index.device(slice)).or_default();
+            if index.is_kernel(slice) && is_collective(slice) {
+                device.kernels.push(slice.id());
+                device.collectives.push(span);
+            } else {
+                device.others.push(span);
+            }
+        }
+        let mut out = Self::default();
+        for (device, work) in work {
+            let communication: IntervalSet = work.collectives.iter().copied().collect();
+            let other: IntervalSet = work.others.into_iter().collect();
+            let exposed = communication.subtract(&other);
+            let time = DeviceTime {
+                collective_ns: communication.measure().get(),
+                other_ns: other.measure().get(),
+                exposed_ns: exposed.measure().get(),
+                hidden_ns: communication.intersect(&other).measure().get(),
+            };
+            out.devices.insert(device, time);
+            let shares = share(&work.collectives, &exposed);
+            out.shares.extend(work.kernels.into_iter().zip(shares));
+        }
+        out
+    }
+
+    /// Every device that did any work, in ascending order.
+    pub fn devices(&self) -> impl ExactSizeIterator<Item = (DeviceId, DeviceTime)> + '_ {
+        self.devices.iter().map(|(d, t)| (*d, *t))
+    }
+
+    /// The exposed time that `kernel` is charged with; none if it is no collective.
+    pub fn of(&self, kernel: SliceId) -> Option<i64> {
+        self.shares.get(&kernel).copied()
+    }
+}

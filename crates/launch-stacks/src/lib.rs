@@ -1,0 +1,69 @@
+//! Which host call stacks launched these GPU kernels, and what did it cost?
+//!
+//! The question is asked in steps, each a function over an immutable [`trace_model::Trace`]:
+//!
+//! * [`find_windows`]: the stretches of host time that slices of a name span;
+//! * [`launches`]: kernels with the calls that launched them, and the evidence for it;
+//! * [`in_windows`]: of these, the launches in the windows, on the right threads;
+//! * [`graph_launches`], [`captures`], [`match_graphs`]: kernels of a replayed graph with the calls
+//!   that were captured into it;
+//! * [`stacks()`]: the call stacks of the launches, grouped;
+//! * [`Exposure`], [`Meter`]: what the kernels cost; [`align_ranks`], [`collective_waits`]: the
+//!   same collectives on several ranks; [`compare`]: the stacks of two traces;
+//! * [`absence`]: why there are none.
+//!
+//! [`analyse()`] takes all of them for one [`Query`]. What this crate does not do: no files, no
+//! formats, no rendering.
+//!
+//! ```
+//! use launch_stacks::{KernelSelector, Query, analyse};
+//! use trace_model::{FinishOptions, TraceBuilder};
+//!
+//! let trace = TraceBuilder::new().finish(&FinishOptions::default())?;
+//! let mut query = Query::default();
+//! query.kernels = KernelSelector::exact("ncclDevKernel_Generic_1");
+//! let answer = analyse(&trace, &query, &[]).unwrap();
+//! assert_eq!(answer.outcome.name(), "no-kernels-in-window");
+//! # Ok::<(), trace_model::BuildError>(())
+//! ```
+
+mod analyse;
+mod autograd;
+mod capture;
+mod diff;
+mod error;
+mod exposure;
+mod filter;
+mod graph;
+mod link;
+mod measure;
+mod merge;
+mod outcome;
+mod ranks;
+mod select;
+mod stacks;
+mod window;
+
+pub use analyse::{ARG_KEYS, Answer, MeasuredStack, Order, Query, WindowChoice, analyse};
+pub use capture::{Capture, CaptureNode, GraphMatch, captures, match_graphs};
+pub use diff::{Difference, compare};
+pub use error::Error;
+pub use exposure::{DeviceTime, Exposure};
+pub use filter::{LaunchFilter, in_windows};
+pub use graph::{GraphLaunch, graph_launches};
+pub use link::{Conflict, Launch, Launches, Linking, launches};
+pub use measure::{
+    Breakdown, CollectiveRun, Distribution, KernelPart, Measures, Meter, StreamPart,
+};
+pub use merge::{MergedStack, RankShare, StackWait, merge, waits_by_rank, waits_by_stack};
+pub use outcome::{Absence, KernelCount, Outcome, absence};
+pub use ranks::{Alignment, CollectiveWait, RankTrace, align_ranks, collective_waits};
+pub use select::KernelSelector;
+pub use stacks::{AUTOGRAD_FRAME, StackGroup, StackOptions, Stacks, stacks};
+pub use trace_model::align::{kernel_stem, longest_common};
+pub use trace_model::correlation::LinkMethod;
+pub use trace_model::kernel::TraceIndex;
+pub use trace_model::kernel::collective::{
+    COLLECTIVE_KEYS, Collective, CollectiveOp, CollectiveReader, dtype_bytes,
+};
+pub use window::{NameMatch, Pick, Window, find_windows};

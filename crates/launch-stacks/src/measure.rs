@@ -1,0 +1,371 @@
+//! What kernels cost: times, latencies, exposure, bandwidth.
+
+use std::collections::BTreeMap;
+
+use trace_model::{DeviceId, SliceId, StreamId};
+
+use crate::exposure::Exposure;
+use crate::link::Launch;
+use trace_model::kernel::TraceIndex;
+use trace_model::kernel::collective::{Collective, CollectiveReader, OpNames};
+
+/// The distribution of a number of spans in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Distribution {
+    /// How many values.
+    pub count: usize,
+    /// Their sum.
+    pub total_ns: i64,
+    /// The smallest.
+    pub min_ns: i64,
+    /// The median, as the other percentiles by nearest rank: the smallest value that at least that
+    /// share of all values do not exceed.
+    pub p50_ns: i64,
+    /// The 90th percentile.
+    pub p90_ns: i64,
+    /// The 99th percentile.
+    pub p99_ns: i64,
+    /// The largest.
+    pub max_ns: i64,
+    /// Arithmetic mean.
+    pub mean_ns: f64,
+    /// Standard deviation of the sample (divided by n - 1); 0 for fewer than two values.
+    pub stddev_ns: f64,
+}
+
+impl Distribution {
+    /// The distribution of `values`, which are sorted. Cost: the sort.
+    pub fn of(values: &mut [i64]) -> Self {
+        values.sort_unstable();
+        let (Some(&min_ns), Some(&max_ns)) = (values.first(), values.last()) else {
+            return Self::default();
+        };
+        let rank = |percent: usize| {
+            let at = (values.len() * percent).div_ceil(100).max(1) - 1;
+            values.get(at).copied().unwrap_or(max_ns)
+        };
+        let total: i128 = values.iter().map(|v| i128::from(*v)).sum();
+        #[expect(clippy::cast_precision_loss, reason = "means are statistics")]
+        let (n, total_real) = (values.len() as f64, total as f64);
+        let mean_ns = total_real / n;
+        #[expect(clippy::cast_precision_loss, reason = "deviations are statistics")]
+        let squares: f64 = values.iter().map(|v| (*v as f64 - mean_ns).powi(2)).sum();
+        Self {
+            count: values.len(),
+            total_ns: i64::try_from(total).unwrap_or(i64::MAX),
+            min_ns,
+            p50_ns: rank(50),
+            p90_ns: rank(90),
+            p99_ns: rank(99),
+            max_ns,
+            mean_ns,
+            stddev_ns: if values.len() < 2 {
+                0.0
+            } else {
+                (squares / (n - 1.0)).sqrt()
+            },
+        }
+    }
+}
+
+/// What a set of kernels cost.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Measures {
+    /// Distinct launch calls.
+    pub launches: usize,
+    /// Distinct kernels.
+    pub kernels: usize,
+    /// Durations of the kernels.
+    pub gpu: Distribution,
+    /// Start of the kernel minus start of its launch.
+    pub latency: Distribution,
+    /// How many kernels start before their launch (clock skew).
+    pub negative_latencies: usize,
+    /// Start of the kernel minus end of its launch: how long it waited in the queue. Negative when
+    /// it starts while the call still runs.
+    pub queue: Distribution,
+    /// Exposed communication charged to the kernels; none without collectives among them.
+    pub exposed_ns: Option<i64>,
+    /// Bytes of all collectives whose size is known.
+    pub bytes: Option<u64>,
+    /// Those bytes by the time of their kernels, in 10⁹ bytes per second.
+    pub algbw_gb_per_s: Option<f64>,
+    /// Bus bandwidth, weighted by time.
+    pub busbw_gb_per_s: Option<f64>,
+    /// Collectives by size: (the largest power of two not above it, how many).
+    pub sizes: Vec<(u64, usize)>,
+    /// The names of the collectives in it, as their producers wrote them.
+    pub collectives: Vec<String>,
+}
+
+/// Kernels of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KernelPart {
+    /// Name.
+    pub name: String,
+    /// How many.
+    pub kernels: usize,
+    /// Their time.
+    pub gpu_ns: i64,
+}
+
+/// Kernels of one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StreamPart {
+    /// Device.
+    pub device: DeviceId,
+    /// Stream.
+    pub stream: StreamId,
+    /// How many kernels.
+    pub kernels: usize,
+    /// Their time.
+    pub gpu_ns: i64,
+}
+
+/// The kernels of a set by name and by stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Breakdown {
+    /// By name.
+    pub kernels: Vec<KernelPart>,
+    /// By stream.
+    pub streams: Vec<StreamPart>,
+}
+
+/// One collective kernel and its bandwidth.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct CollectiveRun {
+    /// The kernel.
+    pub kernel: SliceId,
+    /// What it is part of.
+    pub what: Collective,
+    /// How long the kernel ran.
+    pub duration_ns: i64,
+}
+
+impl CollectiveRun {
+    /// A run of `duration_ns`.
+    pub fn new(kernel: SliceId, what: Collective, duration_ns: i64) -> Self {
+        Self {
+            kernel,
+            what,
+            duration_ns,
+        }
+    }
+}
+
+/// Measures sets of links of one trace.
+#[derive(Debug)]
+pub struct Meter<'a, 't> {
+    index: &'a TraceIndex<'t>,
+    exposure: &'a Exposure,
+    /// Sorted by kernel.
+    runs: Vec<CollectiveRun>,
+}
+
+impl<'a, 't> Meter<'a, 't> {
+    /// A meter for subsets of `links`, whose kernels belong to `index`'s trace. Cost: a look at the
+    /// arguments of each collective.
+    pub fn new(index: &'a TraceIndex<'t>, exposure: &'a Exposure, links: &[Launch]) -> Self {
+        let trace = index.trace();
+        let reader = CollectiveReader::new(trace);
+        let mut ops = OpNames::default();
+        let mut sorted: Vec<&Launch> = links.iter().collect();
+        sorted.sort_by_key(|l| l.kernel);
+        sorted.dedup_by_key(|l| l.kernel);
+        // Grown step by step the list would take up to three times its size for a while.
+        let mut runs = Vec::with_capacity(sorted.len());
+        runs.extend(sorted.into_iter().filter_map(|link| {
+            let kernel = trace.slice(link.kernel);
+            if exposure.of(link.kernel).is_none() && !reader.is_annotated(kernel) {
+                return None;
+            }
+            let launch = (!link.graph).then(|| trace.slice(link.launch));
+            Some(CollectiveRun {
+                kernel: link.kernel,
+                what: reader.find(index, kernel, launch, &mut ops)?,
+                duration_ns: kernel.dur().map_or(0, |d| d.get()),
+            })
+        }));
+        runs.shrink_to_fit();
+        Self {
+            runs,
+            index,
+            exposure,
+        }
+    }
+
+    /// The collectives among the links, in ascending time.
+    pub fn collectives(&self) -> &[CollectiveRun] {
+        &self.runs
+    }
+
+    /// The collectives among the links, when nothing more is to be measured.
+    pub fn into_collectives(self) -> Vec<CollectiveRun> {
+        self.runs
+    }
+
+    /// The kernels of `links` by name and by stream, most time first. Cost: a sort.
+    pub fn breakdown(&self, links: &[Launch]) -> Breakdown {
+        let trace = self.index.trace();
+        let mut kernels: Vec<SliceId> = links.iter().map(|l| l.kernel).collect();
+        kernels.sort_unstable();
+        kernels.dedup();
+        let mut names: BTreeMap<&str, (usize, i64)> = BTreeMap::new();
+        let mut streams: BTreeMap<(i64, i64), (usize, i64)> = BTreeMap::new();
+        for kernel in kernels {
+            let kernel = trace.slice(kernel);
+            let ns = (kernel.end() - kernel.ts()).get();
+            let name = kernel.name().unwrap_or(trace_model::callstack::NO_NAME);
+            let stream = (self.index.device(kernel).0, self.index.stream(kernel).0);
+            for row in [
+                names.entry(name).or_default(),
+                streams.entry(stream).or_default(),
+            ] {
+                row.0 += 1;
+                row.1 = row.1.saturating_add(ns);
+            }
+        }
+        let mut out = Breakdown::default();
+        for (name, (kernels, gpu_ns)) in names {
+            out.kernels.push(KernelPart {
+                name: name.to_owned(),
+                kernels,
+                gpu_ns,
+            });
+        }
+        for ((device, stream), (kernels, gpu_ns)) in streams {
+            out.streams.push(StreamPart {
+                device: DeviceId(device),
+                stream: StreamId(stream),
+                kernels,
+                gpu_ns,
+            });
+        }
+        out.kernels.sort_by_key(|k| std::cmp::Reverse(k.gpu_ns));
+        out.streams.sort_by_key(|s| std::cmp::Reverse(s.gpu_ns));
+        out
+    }
+
+    /// Measures `links`; a kernel that is in several of them counts once. Cost: a few sorts.
+    pub fn measure(&self, links: &[Launch]) -> Measures {
+        let trace = self.index.trace();
+        let mut distinct: Vec<&Launch> = links.iter().collect();
+        distinct.sort_by_key(|l| l.kernel);
+        distinct.dedup_by_key(|l| l.kernel);
+        let mut calls: Vec<SliceId> = links.iter().map(|l| l.launch).collect();
+        calls.sort_unstable();
+        calls.dedup();
+        let (mut gpu, mut latency, mut queue) = (Vec::new(), Vec::new(), Vec::new());
+        let mut exposed: Option<i64> = None;
+        let mut sizes: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut collectives: Vec<String> = Vec::new();
+        let mut bytes: Option<u64> = None;
+        let (mut moved, mut timed_ns, mut bus_time) = (0_u64, 0_i64, 0.0);
+        let mut bus_known = false;
+        let mut runs = self.runs.as_slice();
+        for link in &distinct {
+            let (kernel, launch) = (trace.slice(link.kernel), trace.slice(link.launch));
+            gpu.push((kernel.end() - kernel.ts()).get());
+            latency.push((kernel.ts() - launch.ts()).get());
+            queue.push((kernel.ts() - launch.end()).get());
+            if let Some(share) = self.exposure.of(link.kernel) {
+                exposed = Some(exposed.unwrap_or(0).saturating_add(share));
+            }
+            runs = from_kernel(runs, link.kernel);
+            let Some(run) = runs.first().filter(|run| run.kernel == link.kernel) else {
+                continue;
+            };
+            if let Some(size) = run.what.bytes {
+                bytes = Some(bytes.unwrap_or(0).saturating_add(size));
+                let floor = size.checked_ilog2().map_or(0, |log| 1 << log);
+                *sizes.entry(floor).or_default() += 1;
+                if run.what.algbw(run.duration_ns).is_some() {
+                    moved = moved.saturating_add(size);
+                    timed_ns = timed_ns.saturating_add(run.duration_ns);
+                    if let Some(bus) = run.what.busbw(run.duration_ns) {
+                        #[expect(clippy::cast_precision_loss, reason = "a weight")]
+                        let weight = run.duration_ns as f64;
+                        bus_time += bus * weight;
+                        bus_known = true;
+                    }
+                }
+            }
+            if !collectives.contains(&run.what.name) {
+                collectives.push(run.what.name.clone());
+            }
+        }
+        collectives.sort();
+        #[expect(clippy::cast_precision_loss, reason = "ratios")]
+        let rate = |amount: f64| (timed_ns > 0).then(|| amount / timed_ns as f64);
+        #[expect(clippy::cast_precision_loss, reason = "ratios")]
+        let algbw = rate(moved as f64);
+        Measures {
+            launches: calls.len(),
+            kernels: distinct.len(),
+            negative_latencies: latency.iter().filter(|l| **l < 0).count(),
+            gpu: Distribution::of(&mut gpu),
+            latency: Distribution::of(&mut latency),
+            queue: Distribution::of(&mut queue),
+            exposed_ns: exposed,
+            bytes,
+            algbw_gb_per_s: algbw,
+            busbw_gb_per_s: rate(bus_time).filter(|_| bus_known),
+            sizes: sizes.into_iter().collect(),
+            collectives,
+        }
+    }
+}
+
+/// The runs of `kernel` and later ones. Cost: the logarithm of how far that is, so that a walk in
+/// ascending order does not search everything again at each step.
+fn from_kernel(runs: &[CollectiveRun], kernel: SliceId) -> &[CollectiveRun] {
+    let mut reach = 1;
+    while runs.get(reach).is_some_and(|run| run.kernel < kernel) {
+        reach *= 2;
+    }
+    let near = &runs[..runs.len().min(reach + 1)];
+    let at = reach / 2 + near[near.len().min(reach / 2)..].partition_point(|r| r.kernel < kernel);
+    &runs[at.min(runs.len())..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_over_runs_finds_what_a_search_finds() {
+        let id = |i| SliceId::new(i).unwrap();
+        let run = |i| CollectiveRun::new(id(i), Collective::named("x", None), 1);
+        let all: Vec<CollectiveRun> = (0..300).filter(|i| i % 7 < 3).map(run).collect();
+        for step in [1, 2, 5, 40, 299] {
+            let mut rest = all.as_slice();
+            for kernel in (0..310).step_by(step) {
+                rest = from_kernel(rest, id(kernel));
+                let expected = all.partition_point(|r| r.kernel < id(kernel));
+                assert_eq!(rest, &all[expected..], "{step} {kernel}");
+            }
+        }
+        assert!(from_kernel(&[], id(3)).is_empty());
+    }
+
+    #[test]
+    fn percentiles_by_nearest_rank() {
+        let mut values: Vec<i64> = (1..=10).rev().collect();
+        let d = Distribution::of(&mut values);
+        assert_eq!(
+            (d.min_ns, d.p50_ns, d.p90_ns, d.p99_ns, d.max_ns),
+            (1, 5, 9, 10, 10)
+        );
+        assert_eq!((d.count, d.total_ns), (10, 55));
+        assert!((d.mean_ns - 5.5).abs() < 1e-12);
+        assert!((d.stddev_ns - 3.027_650_354_097_491_6).abs() < 1e-12);
+        assert_eq!(Distribution::of(&mut []), Distribution::default());
+        assert!(Distribution::of(&mut [7]).stddev_ns.abs() < f64::EPSILON);
+    }
+}

@@ -1,0 +1,362 @@
+//! The steps on traces built by hand: windows, links, exposure, ranks, against brute force.
+
+use launch_stacks::{
+    Capture, CaptureNode, CollectiveOp, Exposure, KernelSelector, LaunchFilter, Linking, NameMatch,
+    Pick, Query, RankTrace, TraceIndex, Window, WindowChoice, align_ranks, analyse,
+    collective_waits, find_windows, in_windows, launches,
+};
+use proptest::prelude::*;
+use trace_model::kernel::Vocabulary;
+use trace_model::{
+    Arg, FinishOptions, LaneId, Pid, Process, Rank, SliceData, Thread, Tid, Timestamp, Trace,
+    TraceBuilder, Track, TrackKind,
+};
+
+/// A trace under construction with short-hands.
+#[derive(Default)]
+struct Made {
+    builder: TraceBuilder,
+    lanes: Vec<((i64, i64), LaneId)>,
+}
+
+enum Value<'a> {
+    Int(i64),
+    Text(&'a str),
+}
+
+impl Made {
+    fn lane(&mut self, row: (i64, i64)) -> LaneId {
+        if let Some((_, lane)) = self.lanes.iter().find(|l| l.0 == row) {
+            return *lane;
+        }
+        let b = &mut self.builder;
+        let process = b.process(Process::new(Pid(row.0)));
+        let thread = b.thread(Thread::new(Tid(row.1), Some(process)));
+        let mut track = Track::new(TrackKind::Thread);
+        (track.process, track.thread) = (Some(process), Some(thread));
+        let track = b.track(track);
+        let lane = b.lane(Some(track));
+        self.lanes.push((row, lane));
+        lane
+    }
+
+    fn slice(
+        &mut self,
+        row: (i64, i64),
+        (ts, dur): (i64, i64),
+        (category, name): (&str, &str),
+        args: &[(&str, Value<'_>)],
+    ) {
+        let lane = self.lane(row);
+        let b = &mut self.builder;
+        let args: Vec<Arg> = args
+            .iter()
+            .map(|(key, value)| {
+                let key = b.string(&format!("args.{key}"));
+                match value {
+                    Value::Int(n) => Arg::int(key, *n),
+                    Value::Text(t) => Arg::text(key, b.string(t)),
+                }
+            })
+            .collect();
+        let category = b.string(category);
+        let data = SliceData {
+            name: Some(b.string(name)),
+            category: b.events.category(category),
+            args: b.events.args(&args),
+        };
+        b.events.complete(lane, ts, dur, data);
+    }
+
+    fn finish(self) -> Trace {
+        self.builder
+            .finish(&FinishOptions::default())
+            .expect("it fits")
+    }
+}
+
+fn window(start: i64, end: i64) -> Window {
+    Window::between(Timestamp::from_nanos(start), Timestamp::from_nanos(end))
+}
+
+#[test]
+fn ranges_of_windows() {
+    let windows: Vec<Window> = (0..4).map(|i| window(i * 10, i * 10 + 5)).collect();
+    for (text, want) in [
+        ("1..3", Some(&windows[1..3])),
+        ("1..=3", Some(&windows[1..4])),
+        ("2..", Some(&windows[2..])),
+        ("..2", Some(&windows[..2])),
+        ("3", Some(&windows[3..4])),
+        ("0..99", Some(&windows[..])),
+        ("4..", None),
+        ("2..2", None),
+    ] {
+        let pick: Pick = text.parse().unwrap();
+        assert_eq!(pick.of(&windows).ok().as_deref(), want, "{text}");
+    }
+    for bad in ["", "a..b", "-1..2", "1...3", "1..-2"] {
+        assert!(bad.parse::<Pick>().is_err(), "{bad}");
+    }
+    assert_eq!(Pick::Last.of(&windows).unwrap(), windows[3..]);
+    assert!(Pick::First.of(&[]).is_err());
+    assert!(Pick::Index(i64::MIN).of(&windows).is_err());
+}
+
+#[test]
+fn a_regex_finds_windows_anywhere_in_the_name() {
+    let mut made = Made::default();
+    for (ts, name) in [
+        (0, "decode step 1"),
+        (100, "prefill"),
+        (200, "decode step 2"),
+    ] {
+        made.slice((1, 1), (ts, 50), ("user_annotation", name), &[]);
+    }
+    let trace = made.finish();
+    let found = find_windows(&trace, &NameMatch::regex("^decode").unwrap());
+    let starts: Vec<i64> = found.iter().map(|w| w.start.nanos()).collect();
+    assert_eq!(starts, [0, 200]);
+    assert!(NameMatch::regex("(").is_err());
+}
+
+#[test]
+fn the_whole_query_in_one_call() {
+    let mut made = Made::default();
+    let corr = |n| [("correlation", Value::Int(n))];
+    made.slice((1, 1), (0, 1000), ("cpu_op", "fn"), &[]);
+    made.slice(
+        (1, 1),
+        (10, 5),
+        ("cuda_runtime", "cudaLaunchKernel"),
+        &corr(1),
+    );
+    made.slice(
+        (1, 1),
+        (2000, 5),
+        ("cuda_runtime", "cudaLaunchKernel"),
+        &corr(2),
+    );
+    made.slice(
+        (0, 7),
+        (5000, 30),
+        ("kernel", "ncclDevKernel_AllReduce"),
+        &corr(1),
+    );
+    made.slice(
+        (0, 7),
+        (6000, 30),
+        ("kernel", "ncclDevKernel_AllReduce"),
+        &corr(2),
+    );
+    made.slice((0, 8), (5010, 10), ("kernel", "gemm"), &[]);
+    let trace = made.finish();
+    let mut query = Query::default();
+    query.kernels = KernelSelector::collectives();
+    query.windows = WindowChoice::Function(NameMatch::function("fn"), Pick::First);
+    query.measure = true;
+    let answer = analyse(&trace, &query, &[]).unwrap();
+    assert_eq!(answer.launches.kernels, 2);
+    assert_eq!(answer.groups.len(), 1);
+    let frames = answer.stacks.table.root_first(answer.groups[0].group.stack);
+    assert_eq!(frames, ["fn", "cudaLaunchKernel"]);
+    let measures = answer.groups[0].measures.as_ref().unwrap();
+    assert_eq!(measures.gpu.total_ns, 30);
+    assert_eq!(measures.exposed_ns, Some(20));
+    assert_eq!(measures.latency.total_ns, 4990);
+    assert_eq!(measures.queue.total_ns, 4985);
+    let device = answer.devices[0].1;
+    assert_eq!(
+        (device.collective_ns, device.exposed_ns, device.hidden_ns),
+        (60, 50, 10)
+    );
+}
+
+#[test]
+fn copies_hide_communication_and_devices_do_not_mix() {
+    let mut made = Made::default();
+    made.slice((0, 1), (0, 100), ("kernel", "ncclDevKernel_A"), &[]);
+    made.slice((0, 2), (50, 100), ("gpu_memcpy", "Memcpy DtoH"), &[]);
+    made.slice((1, 1), (0, 100), ("kernel", "gemm"), &[]);
+    let trace = made.finish();
+    let index = TraceIndex::new(&trace, Vocabulary::default());
+    let exposure = Exposure::new(&index, |s| index.is_collective(s));
+    let times: Vec<_> = exposure
+        .devices()
+        .map(|(d, t)| (d.0, t.collective_ns, t.other_ns, t.exposed_ns))
+        .collect();
+    assert_eq!(times, [(0, 100, 100, 50), (1, 0, 100, 0)]);
+}
+
+/// Three ranks whose clocks are ahead by 0, 1000 and -500; rank 2 has no collective with rank 0.
+#[test]
+fn clocks_align_through_common_groups() {
+    let ahead = [0, 1000, -500];
+    let groups: [&[&str]; 3] = [&["a"], &["a", "b"], &["b"]];
+    let traces: Vec<Trace> = (0..3)
+        .map(|rank| {
+            let mut made = Made::default();
+            for k in 1..6_i64 {
+                for group in groups[rank] {
+                    // True times: rank r arrives r * 10 late; all end together.
+                    let start = 1000 * k + 10 * i64::try_from(rank).unwrap() + ahead[rank];
+                    let end = 1000 * k + 400 + ahead[rank];
+                    let row = (0, if *group == "a" { 1 } else { 2 });
+                    let args = [
+                        ("Collective name", Value::Text("allreduce")),
+                        ("Process Group Name", Value::Text(group)),
+                        ("Group size", Value::Int(2)),
+                        ("Seq", Value::Int(k)),
+                        ("dtype", Value::Text("Float")),
+                        ("In msg nelems", Value::Int(100)),
+                        ("Out msg nelems", Value::Int(100)),
+                    ];
+                    made.slice(
+                        row,
+                        (start, end - start),
+                        ("kernel", "ncclDevKernel_x"),
+                        &args,
+                    );
+                }
+            }
+            made.finish()
+        })
+        .collect();
+
+    let runs: Vec<_> = traces
+        .iter()
+        .map(|t| {
+            let index = TraceIndex::new(t, Vocabulary::default());
+            let reader = launch_stacks::CollectiveReader::new(t);
+            let all = t.slices().filter(|s| index.is_kernel(*s));
+            all.map(|s| {
+                launch_stacks::CollectiveRun::new(
+                    s.id(),
+                    reader.on(s).unwrap(),
+                    s.dur().unwrap().get(),
+                )
+            })
+            .collect::<Vec<_>>()
+        })
+        .collect();
+    let ranks: Vec<RankTrace<'_>> = (0..3)
+        .map(|i| RankTrace {
+            rank: Rank(u32::try_from(i).unwrap()),
+            trace: &traces[i],
+            runs: &runs[i],
+        })
+        .collect();
+    let alignment = align_ranks(&ranks);
+    assert_eq!(alignment.ahead_ns, [Some(0), Some(1000), Some(-500)]);
+    assert_eq!(alignment.samples, [0, 5, 5]);
+    let waits = collective_waits(&ranks, &alignment);
+    assert_eq!(waits.len(), 10);
+    for wait in &waits {
+        assert_eq!(wait.what.op, Some(CollectiveOp::AllReduce));
+        assert_eq!(wait.spread_ns, 10);
+        assert_eq!(wait.wait_ns, [10, 0]);
+        assert_eq!(wait.last, wait.members[1]);
+        let arrival = 10 * i64::try_from(wait.last).unwrap();
+        assert_eq!(wait.transfer_ns, 400 - arrival);
+        assert_eq!(wait.what.bytes, Some(400));
+    }
+}
+
+#[test]
+fn graphs_prefer_captures_with_equal_names() {
+    let mut made = Made::default();
+    let corr = [("correlation", Value::Int(1))];
+    made.slice((1, 1), (0, 5), ("cuda_runtime", "cudaGraphLaunch"), &corr);
+    for (ts, name) in [(100, "a"), (200, "b")] {
+        made.slice(
+            (0, 7),
+            (ts, 5),
+            ("kernel", name),
+            &[("correlation", Value::Int(1))],
+        );
+    }
+    let trace = made.finish();
+    let index = TraceIndex::new(&trace, Vocabulary::default());
+    let all = KernelSelector::from(NameMatch::glob("*"));
+    let found = launches(&index, &all, Linking::Best);
+    let graphs = launch_stacks::graph_launches(&index, &found.links);
+    let id = |i: usize| trace.slices().nth(i).unwrap().id();
+    let capture = |names: [Option<&str>; 2]| {
+        let nodes = names
+            .iter()
+            .enumerate()
+            .map(|(i, n)| CaptureNode::new(id(i), n.map(str::to_owned)));
+        Capture::new(0, nodes.collect())
+    };
+    let captures = [
+        capture([Some("a"), Some("other")]),
+        capture([None, None]),
+        capture([Some("a"), Some("b")]),
+    ];
+    let matches = launch_stacks::match_graphs(&index, graphs.clone(), &captures);
+    assert_eq!((matches[0].capture, matches[0].matched()), (Some(2), 2));
+    let matches = launch_stacks::match_graphs(&index, graphs.clone(), &captures[..2]);
+    assert_eq!((matches[0].capture, matches[0].one_to_one), (Some(1), true));
+    let matches = launch_stacks::match_graphs(&index, graphs, &captures[..1]);
+    assert_eq!((matches[0].capture, matches[0].matched()), (Some(0), 1));
+    assert!(!matches[0].one_to_one);
+}
+
+proptest! {
+    /// A launch is counted when it lies strictly inside any window.
+    #[test]
+    fn windows_together_are_each_of_them(
+        windows in prop::collection::vec((0_i64..60, -5_i64..30), 1..8),
+        launches_at in prop::collection::btree_set(0_i64..80, 1..20),
+    ) {
+        let mut made = Made::default();
+        for (i, ts) in launches_at.iter().enumerate() {
+            let n = i64::try_from(i).unwrap() + 1;
+            let corr = || [("correlation", Value::Int(n))];
+            made.slice((1, n), (*ts, 1), ("cuda_runtime", "cudaLaunchKernel"), &corr());
+            made.slice((0, 7), (1000 + 10 * n, 5), ("kernel", "k"), &corr());
+        }
+        let trace = made.finish();
+        let index = TraceIndex::new(&trace, Vocabulary::default());
+        let found = launches(&index, &KernelSelector::exact("k"), Linking::Best);
+        prop_assert_eq!(found.links.len(), launches_at.len());
+        let windows: Vec<Window> = windows.iter().map(|(s, d)| window(*s, s + d)).collect();
+        let inside = in_windows(&index, &found.links, &windows, &LaunchFilter::default());
+        let got: Vec<i64> = inside.iter().map(|l| trace.slice(l.launch).ts().nanos()).collect();
+        let want: Vec<i64> = launches_at
+            .into_iter()
+            .filter(|ts| windows.iter().any(|w| w.contains(Timestamp::from_nanos(*ts))))
+            .collect();
+        prop_assert_eq!(got, want);
+    }
+
+    /// Exposed time, instant by instant: collectives there, nothing else on the device.
+    #[test]
+    fn exposed_time_by_brute_force(
+        work in prop::collection::vec((0_i64..2, any::<bool>(), 0_i64..50, 1_i64..20), 0..14),
+    ) {
+        let mut made = Made::default();
+        for (i, (device, collective, ts, dur)) in work.iter().enumerate() {
+            let name = if *collective { "ncclDevKernel_x" } else { "gemm" };
+            // A stream each: they may overlap in any way.
+            let stream = i64::try_from(i).unwrap() + 1;
+            made.slice((*device, stream), (*ts, *dur), ("kernel", name), &[("device", Value::Int(*device))]);
+        }
+        let trace = made.finish();
+        let index = TraceIndex::new(&trace, Vocabulary::default());
+        let exposure = Exposure::new(&index, |s| index.is_collective(s));
+        for (device, time) in exposure.devices() {
+            let runs = |t: i64, collective: bool| {
+                work.iter().any(|w| w.0 == device.0 && w.1 == collective && w.2 <= t && t < w.2 + w.3)
+            };
+            let count = |f: &dyn Fn(i64) -> bool| i64::try_from((0..80).filter(|t| f(*t)).count()).unwrap();
+            prop_assert_eq!(time.collective_ns, count(&|t| runs(t, true)));
+            prop_assert_eq!(time.other_ns, count(&|t| runs(t, false)));
+            prop_assert_eq!(time.exposed_ns, count(&|t| runs(t, true) && !runs(t, false)));
+            prop_assert_eq!(time.exposed_ns + time.hidden_ns, time.collective_ns);
+        }
+        let charged: i64 = trace.slices().filter_map(|s| exposure.of(s.id())).sum();
+        let exposed: i64 = exposure.devices().map(|d| d.1.exposed_ns).sum();
+        prop_assert_eq!(charged, exposed);
+    }
+}

@@ -1,0 +1,363 @@
+//! What happens to each address, in order of time: intervals, stores, values.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::engine::{Extent, RegionState, spill};
+use crate::error::Result;
+use crate::options::{AnalysisOptions, Semantics};
+use crate::quantile::OrderStats;
+use crate::record::{ByAddress, LOAD, Record, STORE};
+use crate::sorter::Sorter;
+
+/// Distinct things of a region.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RegionAddresses {
+    pub(crate) pages: u64,
+    pub(crate) written: u64,
+    pub(crate) written_once: u64,
+}
+
+/// Figures of a type that need each address' rows together.
+pub(crate) struct KindAddresses {
+    pub(crate) intervals: OrderStats,
+    pub(crate) value_retention: OrderStats,
+    pub(crate) read_age: OrderStats,
+    /// Stores that a later load read.
+    pub(crate) values_read: u64,
+    /// Loads of which no store was seen before.
+    pub(crate) reads_before_store: u64,
+    pub(crate) addresses: u64,
+    pub(crate) seen_once: u64,
+    pub(crate) seen_twice: u64,
+    pub(crate) pages: u64,
+    pub(crate) lines: u64,
+    /// Pages that more than one thread touched.
+    pub(crate) shared_pages: u64,
+    /// Distinct pages in each window of time.
+    pub(crate) window_pages: Vec<u64>,
+    /// Loads and stores in each window.
+    pub(crate) window_loads: Vec<u64>,
+    pub(crate) window_stores: Vec<u64>,
+}
+
+/// What the walk over all addresses gave.
+pub(crate) struct AddressScan {
+    pub(crate) regions: Vec<RegionAddresses>,
+    pub(crate) kinds: Vec<KindAddresses>,
+    /// Pages of the whole trace, each once.
+    pub(crate) pages: u64,
+}
+
+/// The windows that the run is divided into.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Windows {
+    pub(crate) start: u64,
+    pub(crate) width: u64,
+    pub(crate) count: usize,
+}
+
+impl Windows {
+    pub(crate) fn new(extent: Extent, wanted: usize) -> Self {
+        let wanted = wanted.clamp(1, 4096);
+        let span = extent
+            .last_ns
+            .saturating_sub(extent.first_ns)
+            .saturating_add(1);
+        let width = span.div_ceil(wanted as u64).max(1);
+        let count = usize::try_from(span.div_ceil(width)).unwrap_or(wanted);
+        Self {
+            start: extent.first_ns,
+            width,
+            count: if extent.rows == 0 { 0 } else { count },
+        }
+    }
+
+    fn at(self, time: u64) -> usize {
+        usize::try_from(time.saturating_sub(self.start) / self.width).unwrap_or(0)
+    }
+}
+
+/// Rows of the page that is being walked over.
+struct Page {
+    page: u64,
+    windows: FxHashSet<u32>,
+    threads: [bool; 256],
+    line: Option<u64>,
+}
+
+struct Address {
+    kind: u16,
+    address: u64,
+    time: Option<u64>,
+    seen: u64,
+    stores: Vec<(u32, u64)>,
+    stored_at: Option<u64>,
+    read_at: Option<u64>,
+}
+
+struct Scan<'a> {
+    states: &'a [RegionState],
+    native: bool,
+    windows: Windows,
+    out: AddressScan,
+    last_page: Vec<Option<u64>>,
+    irregular_pages: FxHashSet<(u32, u64)>,
+    irregular_stores: FxHashMap<(u32, u64), u64>,
+    all_pages: FxHashSet<u64>,
+}
+
+pub(crate) fn scan_addresses(
+    sorter: Sorter<ByAddress>,
+    states: &[RegionState],
+    kinds: usize,
+    extent: Extent,
+    options: &AnalysisOptions,
+) -> Result<AddressScan> {
+    let native = options.semantics == Semantics::Native;
+    let windows = Windows::new(extent, options.windows);
+    let stats = || OrderStats::new(spill(options, 16));
+    let kind = || KindAddresses {
+        intervals: stats(),
+        value_retention: stats(),
+        read_age: stats(),
+        values_read: 0,
+        reads_before_store: 0,
+        addresses: 0,
+        seen_once: 0,
+        seen_twice: 0,
+        pages: 0,
+        lines: 0,
+        shared_pages: 0,
+        window_pages: vec![0; windows.count],
+        window_loads: vec![0; windows.count],
+        window_stores: vec![0; windows.count],
+    };
+    let mut scan = Scan {
+        states,
+        native,
+        windows,
+        out: AddressScan {
+            regions: vec![RegionAddresses::default(); states.len()],
+            kinds: (0..kinds).map(|_| kind()).collect(),
+            pages: 0,
+        },
+        last_page: vec![None; states.len()],
+        irregular_pages: FxHashSet::default(),
+        irregular_stores: FxHashMap::default(),
+        all_pages: FxHashSet::default(),
+    };
+    let mut records = sorter.finish()?;
+    let mut address: Option<Address> = None;
+    let mut page: Option<(u16, Page)> = None;
+    while let Some(record) = records.next()? {
+        let same = address
+            .as_ref()
+            .is_some_and(|at| (at.kind, at.address) == (record.kind, record.address));
+        if !same {
+            if let Some(done) = address.take() {
+                scan.end_address(&done)?;
+            }
+            address = Some(Address {
+                kind: record.kind,
+                address: record.address,
+                time: None,
+                seen: 0,
+                stores: Vec::new(),
+                stored_at: None,
+                read_at: None,
+            });
+        }
+        scan.region_page(&record);
+        if let Some(at) = &mut address {
+            scan.step(at, &record)?;
+        }
+        if native {
+            let number = record.address >> 12;
+            if page
+                .as_ref()
+                .is_none_or(|(kind, at)| (*kind, at.page) != (record.kind, number))
+            {
+                if let Some((kind, done)) = page.take() {
+                    scan.end_page(kind, &done);
+                }
+                page = Some((
+                    record.kind,
+                    Page {
+                        page: number,
+                        windows: FxHashSet::default(),
+                        threads: [false; 256],
+                        line: None,
+                    },
+                ));
+            }
+            if let Some((_, at)) = &mut page {
+                scan.page_step(at, &record);
+            }
+        }
+    }
+    if let Some(done) = address {
+        scan.end_address(&done)?;
+    }
+    if let Some((kind, done)) = page {
+        scan.end_page(kind, &done);
+    }
+    Ok(scan.end())
+}
+
+impl Scan<'_> {
+    fn irregular(&self, region: u32) -> bool {
+        self.states
+            .get(region as usize)
+            .is_some_and(|state| state.irregular)
+    }
+
+    /// Counts the pages of regions. Addresses ascend, so a page of a regular region comes in one piece.
+    fn region_page(&mut self, record: &Record) {
+        if self.irregular(record.region) {
+            self.irregular_pages.insert((record.region, record.page));
+            return;
+        }
+        let at = record.region as usize;
+        if let Some(last) = self.last_page.get_mut(at)
+            && *last != Some(record.page)
+        {
+            *last = Some(record.page);
+            if let Some(region) = self.out.regions.get_mut(at) {
+                region.pages += 1;
+            }
+        }
+    }
+
+    fn step(&mut self, at: &mut Address, record: &Record) -> Result<()> {
+        let Some(kind) = self.out.kinds.get_mut(usize::from(record.kind)) else {
+            return Ok(());
+        };
+        at.seen += 1;
+        if let Some(before) = at.time
+            && record.time > before
+        {
+            kind.intervals.push(record.time - before)?;
+        }
+        at.time = Some(record.time);
+        if record.op == STORE {
+            match at
+                .stores
+                .iter_mut()
+                .find(|(region, _)| *region == record.region)
+            {
+                Some((_, count)) => *count += 1,
+                None => at.stores.push((record.region, 1)),
+            }
+        }
+        if !self.native {
+            return Ok(());
+        }
+        if record.op == STORE {
+            close_value(at, kind)?;
+            at.stored_at = Some(record.time);
+            at.read_at = None;
+        } else if record.op == LOAD {
+            match at.stored_at {
+                Some(stored) => {
+                    kind.read_age.push(record.time - stored)?;
+                    at.read_at = Some(record.time);
+                }
+                None => kind.reads_before_store += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn end_address(&mut self, at: &Address) -> Result<()> {
+        for (region, count) in &at.stores {
+            if self.irregular(*region) {
+                *self
+                    .irregular_stores
+                    .entry((*region, at.address))
+                    .or_default() += count;
+            } else if let Some(region) = self.out.regions.get_mut(*region as usize) {
+                region.written += 1;
+                region.written_once += u64::from(*count == 1);
+            }
+        }
+        if let Some(kind) = self.out.kinds.get_mut(usize::from(at.kind)) {
+            close_value(at, kind)?;
+            kind.addresses += 1;
+            kind.seen_once += u64::from(at.seen == 1);
+            kind.seen_twice += u64::from(at.seen == 2);
+        }
+        Ok(())
+    }
+
+    fn page_step(&mut self, at: &mut Page, record: &Record) {
+        let window = self.windows.at(record.time);
+        at.windows.insert(u32::try_from(window).unwrap_or(u32::MAX));
+        if let Some(seen) = at.threads.get_mut(usize::from(record.thread)) {
+            *seen = true;
+        }
+        let Some(kind) = self.out.kinds.get_mut(usize::from(record.kind)) else {
+            return;
+        };
+        let line = record.address >> 6;
+        if at.line != Some(line) {
+            at.line = Some(line);
+            kind.lines += 1;
+        }
+        let counts = match record.op {
+            LOAD => &mut kind.window_loads,
+            STORE => &mut kind.window_stores,
+            _ => return,
+        };
+        if let Some(count) = counts.get_mut(window) {
+            *count += 1;
+        }
+    }
+
+    fn end_page(&mut self, kind: u16, at: &Page) {
+        self.all_pages.insert(at.page);
+        let Some(kind) = self.out.kinds.get_mut(usize::from(kind)) else {
+            return;
+        };
+        kind.pages += 1;
+        kind.shared_pages += u64::from(at.threads.iter().filter(|seen| **seen).count() > 1);
+        #[expect(
+            clippy::iter_over_hash_type,
+            reason = "counters are added to, in any order"
+        )]
+        for window in &at.windows {
+            if let Some(count) = kind.window_pages.get_mut(*window as usize) {
+                *count += 1;
+            }
+        }
+    }
+
+    #[expect(
+        clippy::iter_over_hash_type,
+        reason = "counters are added to, in any order"
+    )]
+    fn end(mut self) -> AddressScan {
+        for (region, _) in &self.irregular_pages {
+            if let Some(region) = self.out.regions.get_mut(*region as usize) {
+                region.pages += 1;
+            }
+        }
+        for ((region, _), count) in &self.irregular_stores {
+            if let Some(region) = self.out.regions.get_mut(*region as usize) {
+                region.written += 1;
+                region.written_once += u64::from(*count == 1);
+            }
+        }
+        self.out.pages = self.all_pages.len() as u64;
+        self.out
+    }
+}
+
+/// The value that a store left ends: at the next store, or with the trace.
+fn close_value(at: &Address, kind: &mut KindAddresses) -> Result<()> {
+    if let Some(stored) = at.stored_at {
+        kind.values_read += u64::from(at.read_at.is_some());
+        kind.value_retention
+            .push(at.read_at.map_or(0, |read| read - stored))?;
+    }
+    Ok(())
+}

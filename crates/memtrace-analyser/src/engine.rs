@@ -1,0 +1,275 @@
+//! Takes rows, gives the analysis.
+
+use std::thread;
+
+use memtrace_labeller::{Access, Name, Names};
+use rustc_hash::FxHashMap;
+
+use crate::addresses::{AddressScan, scan_addresses};
+use crate::error::{Error, Result};
+use crate::options::{AnalysisOptions, Semantics};
+use crate::record::{ByAddress, ByRegion, ByTime, LOAD, OTHER, Record, STORE};
+use crate::result::Analysis;
+use crate::reuse::ReuseScan;
+use crate::sorter::{Sorter, SpillOptions};
+use crate::summary::summarise;
+use crate::tokens::TokenCounts;
+use crate::walk::{WalkScan, scan_walks};
+
+/// What is known of a region from its rows in any order.
+#[derive(Debug, Clone)]
+pub(crate) struct RegionState {
+    pub(crate) id: u64,
+    pub(crate) kind: u16,
+    pub(crate) min_store: Option<u64>,
+    pub(crate) min_any: u64,
+    pub(crate) max_load: Option<u64>,
+    pub(crate) loads: u64,
+    pub(crate) stores: u64,
+    pub(crate) rows: u64,
+    pub(crate) weighted_loads: u64,
+    pub(crate) weighted_stores: u64,
+    /// Rows of several types, or a page that is not that of its address: what is distinct needs a set.
+    pub(crate) irregular: bool,
+}
+
+/// Facts of the whole trace.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extent {
+    pub(crate) rows: u64,
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+    pub(crate) wide: bool,
+    pub(crate) sorted: bool,
+    pub(crate) weighted: u64,
+}
+
+/// Takes rows in any order and any portions, and gives the [`Analysis`].
+///
+/// Rows beyond the budget go to a file without a name; what stays is one small record for each region.
+///
+/// ```
+/// use memtrace_analyser::{Analyser, AnalysisOptions};
+/// use memtrace_labeller::{Access, Name, Names};
+///
+/// let mut store = Access::new(1_000_000_000, 0x1000);
+/// (store.op, store.region_type, store.region_id) = (Name::STORE, Name::WEIGHT, 1);
+/// let mut load = Access::new(31_000_000_000, 0x1000);
+/// (load.region_type, load.region_id) = (Name::WEIGHT, 1);
+///
+/// let mut analyser = Analyser::new(AnalysisOptions::default());
+/// analyser.push(&[store, load])?;
+/// let analysis = analyser.finish(&Names::new())?;
+/// assert_eq!(analysis.regions[0].retention_ns, 30_000_000_000);
+/// assert_eq!(analysis.types[0].region_type, "weight");
+/// # Ok::<(), memtrace_analyser::Error>(())
+/// ```
+pub struct Analyser {
+    options: AnalysisOptions,
+    regions: Vec<RegionState>,
+    by_id: FxHashMap<u64, u32>,
+    kinds: Vec<Name>,
+    kind_of: FxHashMap<Name, u16>,
+    by_address: Sorter<ByAddress>,
+    by_region: Sorter<ByRegion>,
+    reuse: Option<ReuseScan>,
+    tokens: TokenCounts,
+    extent: Extent,
+}
+
+impl std::fmt::Debug for Analyser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Analyser")
+            .field("rows", &self.extent.rows)
+            .field("regions", &self.regions.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Analyser {
+    /// An analysis of nothing.
+    #[must_use]
+    pub fn new(options: AnalysisOptions) -> Self {
+        let native = options.semantics == Semantics::Native;
+        Self {
+            by_address: Sorter::new(spill(&options, 4)),
+            by_region: Sorter::new(spill(&options, 4)),
+            reuse: native.then(ReuseScan::default),
+            options,
+            regions: Vec::new(),
+            by_id: FxHashMap::default(),
+            kinds: Vec::new(),
+            kind_of: FxHashMap::default(),
+            tokens: TokenCounts::default(),
+            extent: Extent {
+                rows: 0,
+                first_ns: u64::MAX,
+                last_ns: 0,
+                wide: false,
+                sorted: true,
+                weighted: 0,
+            },
+        }
+    }
+
+    /// Adds labelled rows.
+    ///
+    /// # Errors
+    ///
+    /// When rows cannot be spilled, or there are more than 65 535 types.
+    pub fn push(&mut self, rows: &[Access]) -> Result<()> {
+        for row in rows {
+            self.add(row)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, row: &Access) -> Result<()> {
+        let kind = self.kind(row.region_type)?;
+        let op = match row.op {
+            Name::LOAD => LOAD,
+            Name::STORE => STORE,
+            _ => OTHER,
+        };
+        let region = self.region(row, kind, op)?;
+        let time = row.timestamp_ns;
+        let extent = &mut self.extent;
+        extent.sorted &= extent.rows == 0 || time >= extent.last_ns;
+        extent.rows += 1;
+        extent.first_ns = extent.first_ns.min(time);
+        extent.last_ns = extent.last_ns.max(time);
+        extent.wide |= !row.wide.is_null();
+        extent.weighted += row.period;
+        let record = Record {
+            time,
+            address: row.address,
+            page: row.address_page,
+            region,
+            kind,
+            op,
+            thread: row.thread_id.map_or(0, |thread| thread.to_le_bytes()[0]),
+        };
+        if let Some(token) = row.token_index {
+            self.tokens.add(token, kind, op);
+        }
+        if self.extent.sorted
+            && let Some(reuse) = &mut self.reuse
+        {
+            reuse.touch(record.kind, record.page);
+        }
+        self.by_address.push(record)?;
+        self.by_region.push(record)
+    }
+
+    fn kind(&mut self, name: Name) -> Result<u16> {
+        if let Some(kind) = self.kind_of.get(&name) {
+            return Ok(*kind);
+        }
+        let limit = usize::from(u16::MAX);
+        let kind = u16::try_from(self.kinds.len())
+            .ok()
+            .filter(|kind| *kind != u16::MAX)
+            .ok_or(Error::TooManyTypes { limit })?;
+        self.kinds.push(name);
+        self.kind_of.insert(name, kind);
+        Ok(kind)
+    }
+
+    fn region(&mut self, row: &Access, kind: u16, op: u8) -> Result<u32> {
+        let next = u32::try_from(self.regions.len())
+            .map_err(|_| Error::TooManyRegions { limit: u32::MAX })?;
+        let at = *self.by_id.entry(row.region_id).or_insert(next);
+        let time = row.timestamp_ns;
+        if at == next {
+            self.regions.push(RegionState {
+                id: row.region_id,
+                kind,
+                min_store: None,
+                min_any: time,
+                max_load: None,
+                loads: 0,
+                stores: 0,
+                rows: 0,
+                weighted_loads: 0,
+                weighted_stores: 0,
+                irregular: false,
+            });
+        }
+        if let Some(region) = self.regions.get_mut(at as usize) {
+            region.rows += 1;
+            region.min_any = region.min_any.min(time);
+            region.irregular |= region.kind != kind || row.address_page != row.address >> 12;
+            if op == STORE {
+                region.stores += 1;
+                region.weighted_stores += row.period;
+                region.min_store = Some(region.min_store.map_or(time, |known| known.min(time)));
+            } else if op == LOAD {
+                region.loads += 1;
+                region.weighted_loads += row.period;
+                region.max_load = Some(region.max_load.map_or(time, |known| known.max(time)));
+            }
+        }
+        Ok(at)
+    }
+
+    /// Rows so far.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.extent.rows
+    }
+
+    /// Ends the analysis.
+    ///
+    /// # Errors
+    ///
+    /// When spilled rows cannot be read back.
+    pub fn finish(self, names: &Names) -> Result<Analysis> {
+        let (options, regions, extent) = (&self.options, &self.regions, self.extent);
+        let native = options.semantics == Semantics::Native;
+        let kinds = self.kinds.len();
+        let (by_address, by_region) = (self.by_address, self.by_region);
+        let (addresses, walks): (Result<AddressScan>, Result<Walks>) = thread::scope(|scope| {
+            let addresses =
+                scope.spawn(|| scan_addresses(by_address, regions, kinds, extent, options));
+            let by_time = (native && !extent.sorted).then(|| Sorter::new(spill(options, 4)));
+            let walks = scan_walks(by_region, regions, kinds, extent, options, by_time);
+            (addresses.join().unwrap_or(Err(Error::Thread)), walks)
+        });
+        let (walks, by_time) = walks?;
+        let mut reuse = self.reuse;
+        if let Some(by_time) = by_time {
+            let mut scan = ReuseScan::default();
+            let mut records = by_time.finish()?;
+            while let Some(record) = records.next()? {
+                scan.touch(record.kind, record.page);
+            }
+            reuse = Some(scan);
+        }
+        let kinds = self
+            .kinds
+            .iter()
+            .map(|kind| names.text(*kind).to_owned())
+            .collect();
+        summarise(
+            self.options,
+            self.regions,
+            kinds,
+            extent,
+            addresses?,
+            walks,
+            reuse,
+            self.tokens,
+        )
+    }
+}
+
+/// Strides, and the rows by time when they have to be sorted so.
+type Walks = (WalkScan, Option<Sorter<ByTime>>);
+
+/// A share of the budget.
+pub(crate) fn spill(options: &AnalysisOptions, share: u64) -> SpillOptions {
+    SpillOptions {
+        folder: options.spill_folder.clone(),
+        memory_bytes: usize::try_from(options.memory_bytes / share).unwrap_or(usize::MAX),
+    }
+}

@@ -1,0 +1,77 @@
+//! How each region is walked, in order of time: strides.
+
+use crate::engine::{Extent, RegionState, spill};
+use crate::error::Result;
+use crate::options::AnalysisOptions;
+use crate::quantile::{OrderStats, real};
+use crate::record::{ByRegion, ByTime, Record};
+use crate::sorter::Sorter;
+
+/// Locality of a region.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RegionWalk {
+    pub(crate) mean_stride_bytes: f64,
+    pub(crate) median_stride_bytes: f64,
+    pub(crate) same_page_fraction: f64,
+}
+
+/// Locality of all regions.
+#[derive(Debug)]
+pub(crate) struct WalkScan {
+    pub(crate) regions: Vec<RegionWalk>,
+}
+
+/// Walks all regions. With `by_time` the rows are handed on to it.
+pub(crate) fn scan_walks(
+    sorter: Sorter<ByRegion>,
+    states: &[RegionState],
+    _kinds: usize,
+    _extent: Extent,
+    options: &AnalysisOptions,
+    mut by_time: Option<Sorter<ByTime>>,
+) -> Result<(WalkScan, Option<Sorter<ByTime>>)> {
+    let mut regions = vec![RegionWalk::default(); states.len()];
+    let mut strides = OrderStats::new(spill(options, 8));
+    let mut same_page = 0_u64;
+    let mut before: Option<Record> = None;
+    let mut records = sorter.finish()?;
+    loop {
+        let record = records.next()?;
+        let ends =
+            before.is_some_and(|before| record.is_none_or(|now| now.region != before.region));
+        if ends && let Some(done) = before {
+            if let Some(region) = regions.get_mut(done.region as usize) {
+                *region = walk(&mut strides, same_page)?;
+            }
+            same_page = 0;
+            before = None;
+        }
+        let Some(record) = record else { break };
+        if let Some(by_time) = &mut by_time {
+            by_time.push(record)?;
+        }
+        if let Some(before) = before {
+            // As the reference: differences of two's complement, then their size.
+            let difference = record.address.wrapping_sub(before.address).cast_signed();
+            strides.push(difference.unsigned_abs())?;
+            same_page += u64::from(record.page == before.page);
+        }
+        before = Some(record);
+    }
+    Ok((WalkScan { regions }, by_time))
+}
+
+fn walk(strides: &mut OrderStats, same_page: u64) -> Result<RegionWalk> {
+    let count = strides.count();
+    if count == 0 {
+        return Ok(RegionWalk::default());
+    }
+    let mean_stride_bytes = strides.mean();
+    // The median of an even number is the mean of the middle two, which interpolation in the middle is too.
+    let median = strides.take_quantiles(&[0.5])?;
+    Ok(RegionWalk {
+        mean_stride_bytes,
+        median_stride_bytes: median.first().copied().unwrap_or(0.0),
+        same_page_fraction: real(same_page) / real(count),
+    })
+}

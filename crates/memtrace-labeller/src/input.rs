@@ -1,0 +1,340 @@
+//! Any input as a stream of rows.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::str::FromStr;
+
+use byte_source::magic::{first_non_blank, hex_preview};
+use byte_source::{OpenOptions, Source};
+
+use crate::access::Access;
+use crate::damon::DamonRows;
+use crate::error::{Error, Result};
+use crate::lackey::LackeyRows;
+use crate::memray::MemrayRows;
+use crate::names::{Name, Names};
+use crate::parquet_file::ParquetRows;
+use crate::perf_data::PerfDataRows;
+use crate::perf_text::Grammar;
+use crate::perf_text::reader::{LineRows, perf_lines};
+use crate::phases::Phases;
+use crate::report::ReadReport;
+use crate::rows_json::JsonRows;
+
+/// What an input is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum InputFormat {
+    /// Text of `perf script`.
+    PerfScript,
+    /// `perf.data`.
+    PerfData,
+    /// A memray capture.
+    Memray,
+    /// Valgrind Lackey with `--trace-mem=yes`.
+    Lackey,
+    /// Records of DAMON as `damo report raw` prints them.
+    Damon,
+    /// Canonical rows as JSON lines.
+    RowsJson,
+    /// A trace as Parquet.
+    Parquet,
+}
+
+impl InputFormat {
+    /// All formats.
+    pub const ALL: [Self; 7] = [
+        Self::PerfScript,
+        Self::PerfData,
+        Self::Memray,
+        Self::Lackey,
+        Self::Damon,
+        Self::RowsJson,
+        Self::Parquet,
+    ];
+
+    /// The format's name on the command line and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PerfScript => "perf-script",
+            Self::PerfData => "perf-data",
+            Self::Memray => "memray",
+            Self::Lackey => "lackey",
+            Self::Damon => "damon",
+            Self::RowsJson => "rows-jsonl",
+            Self::Parquet => "parquet",
+        }
+    }
+
+    /// Recognises a format by the first bytes of the content; an empty input is perf text without lines.
+    #[must_use]
+    pub fn sniff(head: &[u8]) -> Option<Self> {
+        if head.starts_with(b"PAR1") {
+            Some(Self::Parquet)
+        } else if head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP") {
+            Some(Self::PerfData)
+        } else if head.starts_with(b"memray\0") || head.starts_with(&[0x04, 0x22, 0x4d, 0x18]) {
+            Some(Self::Memray)
+        } else if head.starts_with(b"==") && memchr::memmem::find(head, b"== Lackey").is_some() {
+            Some(Self::Lackey)
+        } else if memchr::memmem::find(head, b"base_time_absolute:").is_some()
+            || memchr::memmem::find(head, b"monitoring_start:").is_some()
+        {
+            Some(Self::Damon)
+        } else if head.contains(&0) {
+            None
+        } else if first_non_blank(head) == Some(b'{') {
+            Some(Self::RowsJson)
+        } else if looks_like_lackey(head) {
+            Some(Self::Lackey)
+        } else {
+            Some(Self::PerfScript)
+        }
+    }
+}
+
+/// Lines like ` L 1ffeff,8` without the banner.
+fn looks_like_lackey(head: &[u8]) -> bool {
+    head.split(|byte| *byte == b'\n').take(3).all(|line| {
+        matches!(
+            line,
+            [b'I', b' ', b' ', ..] | [b' ', b'L' | b'S' | b'M', b' ', ..]
+        )
+    })
+}
+
+impl FromStr for InputFormat {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL
+            .into_iter()
+            .find(|format| format.name() == text)
+            .ok_or(())
+    }
+}
+
+/// How to read an input.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct InputOptions {
+    /// The format, when it is not to be found out.
+    pub format: Option<InputFormat>,
+    /// Grammar of `perf script` text.
+    pub grammar: Grammar,
+    /// Whether rows of the kernel's half of the addresses are left out.
+    pub drop_kernel: bool,
+    /// Name of the run, for inputs that do not say one.
+    pub run_id: String,
+    /// Nanoseconds that an instruction counts for, where instructions are the only clock.
+    pub ns_per_instruction: u64,
+    /// Accesses of Lackey are split at multiples of so many bytes; 0 leaves them whole.
+    pub split_bytes: u64,
+    /// Threads that parse.
+    pub threads: NonZeroUsize,
+}
+
+impl Default for InputOptions {
+    fn default() -> Self {
+        Self {
+            format: None,
+            grammar: Grammar::Native,
+            drop_kernel: true,
+            run_id: String::new(),
+            ns_per_instruction: 1,
+            split_bytes: 0,
+            threads: NonZeroUsize::MIN,
+        }
+    }
+}
+
+impl InputOptions {
+    /// As the reference's version 0.1.0 reads.
+    #[must_use]
+    pub fn mrm_010() -> Self {
+        Self {
+            grammar: Grammar::Mrm010,
+            drop_kernel: false,
+            ..Self::default()
+        }
+    }
+
+    /// As the reference's version 0.1.23 reads.
+    #[must_use]
+    pub fn mrm_023() -> Self {
+        Self {
+            grammar: Grammar::Mrm023,
+            drop_kernel: false,
+            ..Self::default()
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Reader {
+    /// Nothing was there to be read.
+    Empty,
+    Lines(LineRows),
+    Json(Box<JsonRows>),
+    Parquet(Box<ParquetRows>),
+    Lackey(Box<LackeyRows>),
+    Memray(Box<MemrayRows>),
+    PerfData(Box<PerfDataRows>),
+    Damon(Box<DamonRows>),
+}
+
+/// Rows of an input, in batches.
+///
+/// ```
+/// use byte_source::{OpenOptions, Source};
+/// use memtrace_labeller::{InputOptions, Names, RowStream};
+///
+/// let text = b"cli 42 [0] 1.5: cpu/mem-stores/P: 7f3a00001000 kv_update+0x10 (/x.so)\n";
+/// let source = Source::from_bytes("perf.txt", text.to_vec())?;
+/// let (mut names, mut rows) = (Names::new(), Vec::new());
+/// let mut stream = RowStream::open(source, &InputOptions::default())?;
+/// while stream.next_batch(&mut names, &mut rows)? {}
+/// assert_eq!(rows[0].timestamp_ns, 1_500_000_000);
+/// assert_eq!(stream.report().lines, 1);
+/// # Ok::<(), memtrace_labeller::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct RowStream {
+    reader: Reader,
+    format: InputFormat,
+    run_id: String,
+    run_name: Option<Name>,
+    phases: Phases,
+}
+
+impl RowStream {
+    /// Opens an input.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unrecognised`], and what the format's reader says.
+    pub fn open(mut source: Source, options: &InputOptions) -> Result<Self> {
+        let name = source.name().to_owned();
+        let head = source.head(4096)?;
+        let format = options
+            .format
+            .or_else(|| InputFormat::sniff(head))
+            .ok_or_else(|| Error::Unrecognised {
+                name: name.clone(),
+                head: hex_preview(head),
+            })?;
+        let reader = match format {
+            InputFormat::PerfScript => Reader::Lines(LineRows::new(
+                source,
+                perf_lines(options.grammar, options.drop_kernel),
+                options.threads,
+                format.name(),
+                "perf",
+            )?),
+            InputFormat::RowsJson => Reader::Json(Box::new(JsonRows::new(source)?)),
+            InputFormat::Parquet => Reader::Parquet(Box::new(ParquetRows::new(source)?)),
+            InputFormat::Lackey => Reader::Lackey(Box::new(LackeyRows::new(
+                source,
+                options.ns_per_instruction,
+                options.split_bytes,
+            )?)),
+            InputFormat::Memray => Reader::Memray(Box::new(MemrayRows::new(source)?)),
+            InputFormat::PerfData => {
+                Reader::PerfData(Box::new(PerfDataRows::new(source, options.drop_kernel)?))
+            }
+            InputFormat::Damon => Reader::Damon(Box::new(DamonRows::new(source)?)),
+        };
+        Ok(Self {
+            reader,
+            format,
+            run_id: options.run_id.clone(),
+            run_name: None,
+            phases: Phases::default(),
+        })
+    }
+
+    /// Opens a path, or standard input for `-`. An empty input is one without rows.
+    ///
+    /// # Errors
+    ///
+    /// As [`RowStream::open`], and when the path cannot be opened.
+    pub fn open_path(
+        path: impl AsRef<Path>,
+        open: &OpenOptions,
+        options: &InputOptions,
+    ) -> Result<Self> {
+        // Captures of memray are packed in LZ4 as they are written.
+        let mut open = open.clone();
+        open.pass_foreign = true;
+        match Source::open(path, &open) {
+            Ok(source) => Self::open(source, options),
+            Err(byte_source::Error::Empty { .. }) => Ok(Self {
+                reader: Reader::Empty,
+                format: options.format.unwrap_or(InputFormat::PerfScript),
+                run_id: options.run_id.clone(),
+                run_name: None,
+                phases: Phases::default(),
+            }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Rows without a phase get the one of their time.
+    #[must_use]
+    pub fn with_phases(mut self, phases: Phases) -> Self {
+        self.phases = phases;
+        self
+    }
+
+    /// What the input is.
+    #[must_use]
+    pub fn format(&self) -> InputFormat {
+        self.format
+    }
+
+    /// Appends the next rows, some thousands at most; `false` when there are no more. A batch may be empty.
+    ///
+    /// # Errors
+    ///
+    /// When the input cannot be read, or is not what it should be.
+    pub fn next_batch(&mut self, names: &mut Names, rows: &mut Vec<Access>) -> Result<bool> {
+        let before = rows.len();
+        let more = match &mut self.reader {
+            Reader::Empty => false,
+            Reader::Lines(lines) => lines.next_batch(names, rows)?,
+            Reader::Json(json) => json.next_batch(names, rows)?,
+            Reader::Parquet(parquet) => parquet.next_batch(names, rows)?,
+            Reader::Lackey(lackey) => lackey.next_batch(names, rows)?,
+            Reader::Memray(memray) => memray.next_batch(names, rows)?,
+            Reader::PerfData(perf) => perf.next_batch(names, rows)?,
+            Reader::Damon(damon) => damon.next_batch(names, rows)?,
+        };
+        let run_id = &self.run_id;
+        let run = *self.run_name.get_or_insert_with(|| names.intern(run_id));
+        for row in rows.iter_mut().skip(before) {
+            if row.run_id == Name::EMPTY {
+                row.run_id = run;
+            }
+            if row.phase.is_null() && !self.phases.is_empty() {
+                row.phase = self.phases.at(row.timestamp_ns);
+            }
+        }
+        Ok(more)
+    }
+
+    /// What was found so far beside the rows.
+    #[must_use]
+    pub fn report(&self) -> ReadReport {
+        match &self.reader {
+            Reader::Empty => ReadReport::new(self.format.name(), "unknown"),
+            Reader::Lines(lines) => lines.report(),
+            Reader::Json(json) => json.report(),
+            Reader::Parquet(parquet) => parquet.report(),
+            Reader::Lackey(lackey) => lackey.report(),
+            Reader::Memray(memray) => memray.report(),
+            Reader::PerfData(perf) => perf.report(),
+            Reader::Damon(damon) => damon.report(),
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Gives every row a region type and a region.
+
+use std::str::FromStr;
+
+use rustc_hash::FxHashMap;
+
+use crate::access::{Access, PAGE_BITS};
+use crate::error::{Error, Result};
+use crate::names::{Name, Names};
+use crate::ranges::{AddressRange, RangeMap};
+use crate::region::{KvBlock, KvTracker, Region};
+use crate::rules::RuleSet;
+
+/// What becomes of rows that nothing classifies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum UnknownPolicy {
+    /// They stay, with the type `unknown` and the region 0.
+    #[default]
+    Keep,
+    /// They are left out.
+    Skip,
+    /// They are an error.
+    Error,
+    /// They are taken for `runtime`.
+    Runtime,
+}
+
+impl FromStr for UnknownPolicy {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "keep" => Ok(Self::Keep),
+            "skip" => Ok(Self::Skip),
+            "error" => Ok(Self::Error),
+            "runtime" => Ok(Self::Runtime),
+            _ => Err(Error::Policy {
+                policy: text.to_owned(),
+            }),
+        }
+    }
+}
+
+/// What makes a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Regions {
+    /// As the reference: all weights are region 1, every address of the KV cache is one, every other page is one; the KV
+    /// life cycle is kept for each page.
+    Mrm,
+    /// Weights by named range or by extent, the KV cache by block, everything else by page.
+    Native {
+        /// Bytes of a KV block.
+        kv_block_bytes: u64,
+        /// Bytes of an extent of weights without a name.
+        weight_extent_bytes: u64,
+    },
+}
+
+impl Regions {
+    /// Blocks of a page, extents of 2 MiB.
+    pub const NATIVE: Self = Self::Native {
+        kv_block_bytes: 4096,
+        weight_extent_bytes: 2 << 20,
+    };
+}
+
+/// How to label.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LabelOptions {
+    /// Rules for rows whose page has no type yet.
+    pub rules: RuleSet,
+    /// What becomes of the rest.
+    pub unknown: UnknownPolicy,
+    /// What makes a region.
+    pub regions: Regions,
+}
+
+impl LabelOptions {
+    /// As the reference labels.
+    #[must_use]
+    pub fn mrm() -> Self {
+        Self {
+            rules: RuleSet::llama_cpp(),
+            unknown: UnknownPolicy::Keep,
+            regions: Regions::Mrm,
+        }
+    }
+
+    /// As we label: the reference's rules, regions of known size.
+    #[must_use]
+    pub fn native() -> Self {
+        Self {
+            regions: Regions::NATIVE,
+            ..Self::mrm()
+        }
+    }
+}
+
+impl Default for LabelOptions {
+    fn default() -> Self {
+        Self::native()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum RegionKey {
+    Weights,
+    Extent(u64),
+    Range(usize),
+    Kv(u64),
+    Page(u64),
+}
+
+/// Labels rows one after the other, in the order in which they come.
+///
+/// The first row that classifies a page decides for it, so the order matters. Memory follows the number of pages and regions.
+///
+/// ```
+/// use memtrace_labeller::{Access, LabelOptions, Labeller, Name, Names};
+/// let mut names = Names::new();
+/// let mut labeller = Labeller::new(LabelOptions::mrm());
+/// let mut row = Access::new(10, 0x7f00_0000_1040);
+/// row.symbol = names.intern("llama_kv_cell");
+/// assert!(labeller.label(&mut row, &mut names)?);
+/// assert_eq!((row.region_type, row.region_id), (Name::KV_CACHE, 2));
+/// assert_eq!(labeller.region_map()[0].access_count, 1);
+/// # Ok::<(), memtrace_labeller::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Labeller {
+    options: LabelOptions,
+    ranges: RangeMap,
+    /// Verdicts of the rules by phase, operation, symbol, object.
+    verdicts: FxHashMap<[Name; 4], Option<Name>>,
+    last: Option<([Name; 4], Option<Name>)>,
+    page_types: FxHashMap<u64, Name>,
+    regions: Vec<Region>,
+    by_key: FxHashMap<RegionKey, u32>,
+    next_id: u64,
+    kv: KvTracker,
+    /// Rows by what became of them.
+    counts: LabelCounts,
+}
+
+/// How many rows were labelled how.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LabelCounts {
+    /// Rows that came with a type.
+    pub given: u64,
+    /// Rows typed by an address range.
+    pub by_range: u64,
+    /// Rows typed by their page.
+    pub by_page: u64,
+    /// Rows typed by a rule.
+    pub by_rule: u64,
+    /// Rows that nothing classified.
+    pub unknown: u64,
+    /// Rows that were left out.
+    pub skipped: u64,
+}
+
+impl Labeller {
+    /// A labeller that has seen nothing.
+    #[must_use]
+    pub fn new(options: LabelOptions) -> Self {
+        Self {
+            options,
+            ranges: RangeMap::default(),
+            verdicts: FxHashMap::default(),
+            last: None,
+            page_types: FxHashMap::default(),
+            regions: Vec::new(),
+            by_key: FxHashMap::default(),
+            next_id: 2,
+            kv: KvTracker::default(),
+            counts: LabelCounts::default(),
+        }
+    }
+
+    /// Makes ranges known; the first one that covers an address wins. In the reference's way of labelling they type whole pages
+    /// that have no type yet, and the number of those pages is returned; else the number of pages covered.
+    pub fn register_address_ranges(&mut self, list: &[AddressRange], names: &mut Names) -> u64 {
+        if self.options.regions != Regions::Mrm {
+            self.ranges.extend(list, names);
+            return list
+                .iter()
+                .map(|range| range.pages())
+                .map(|(first, last)| last - first + 1)
+                .sum();
+        }
+        let mut typed = 0;
+        for range in list {
+            let (first, last) = range.pages();
+            let mut fresh: Vec<(u64, u64)> = vec![(first, last)];
+            // Pages typed one by one, or by an earlier range, keep their type.
+            for known in &self.mrm_ranges() {
+                fresh = fresh
+                    .into_iter()
+                    .flat_map(|part| minus(part, *known))
+                    .collect();
+            }
+            let count: u64 = fresh.iter().map(|(first, last)| last - first + 1).sum();
+            let taken = self
+                .page_types
+                .keys()
+                .filter(|page| {
+                    fresh
+                        .iter()
+                        .any(|(first, last)| first <= page && *page <= last)
+                })
+                .count();
+            typed += count - taken as u64;
+            let pages = AddressRange::new(
+                first << PAGE_BITS,
+                last.saturating_add(1).saturating_mul(1 << PAGE_BITS),
+                range.region_type.clone(),
+            );
+            self.ranges.extend(&[pages], names);
+        }
+        typed
+    }
+
+    fn mrm_ranges(&self) -> Vec<(u64, u64)> {
+        self.ranges
+            .iter()
+            .map(|range| (range.start >> PAGE_BITS, (range.end - 1) >> PAGE_BITS))
+            .collect()
+    }
+
+    /// Labels a row. `false` means that it is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unclassified`] under the policy `error`.
+    pub fn label(&mut self, row: &mut Access, names: &mut Names) -> Result<bool> {
+        let mut range_at = None;
+        let given = row.region_type != Name::UNKNOWN && !row.region_type.is_null();
+        let region_type = if given {
+            self.counts.given += 1;
+            row.region_type
+        } else if let Some((at, region_type)) = self.by_valid_range(row) {
+            self.counts.by_range += 1;
+            range_at = Some(at);
+            region_type
+        } else if let Some(known) = self.page_types.get(&row.address_page) {
+            self.counts.by_page += 1;
+            *known
+        } else if let Some((_, range)) = self.by_mrm_range(row) {
+            self.counts.by_range += 1;
+            range
+        } else if let Some(verdict) = self.verdict(row, names) {
+            self.counts.by_rule += 1;
+            verdict
+        } else {
+            self.counts.unknown += 1;
+            match self.options.unknown {
+                UnknownPolicy::Keep => {
+                    row.region_type = Name::UNKNOWN;
+                    row.region_id = 0;
+                    return Ok(true);
+                }
+                UnknownPolicy::Skip => {
+                    self.counts.skipped += 1;
+                    return Ok(false);
+                }
+                UnknownPolicy::Error => {
+                    return Err(Error::Unclassified {
+                        page: row.address_page,
+                        symbol: names.text(row.symbol).to_owned(),
+                        dso: names.text(row.dso).to_owned(),
+                    });
+                }
+                UnknownPolicy::Runtime => Name::RUNTIME,
+            }
+        };
+        row.region_type = region_type;
+        if range_at.is_none() {
+            self.page_types
+                .entry(row.address_page)
+                .or_insert(region_type);
+        }
+        self.assign(row, range_at);
+        Ok(true)
+    }
+
+    fn is_mrm(&self) -> bool {
+        self.options.regions == Regions::Mrm
+    }
+
+    /// Ranges decide before pages in our way of labelling, ...
+    fn by_valid_range(&self, row: &Access) -> Option<(usize, Name)> {
+        if self.ranges.is_empty() || self.is_mrm() {
+            return None;
+        }
+        let (at, range) = self.ranges.find(row.address, row.timestamp_ns)?;
+        Some((at, range.region_type))
+    }
+
+    /// ... and are the types of pages in the reference's.
+    fn by_mrm_range(&self, row: &Access) -> Option<(usize, Name)> {
+        if self.ranges.is_empty() || !self.is_mrm() {
+            return None;
+        }
+        let start = row.address_page.checked_mul(1 << PAGE_BITS)?;
+        let (at, range) = self.ranges.find(start, row.timestamp_ns)?;
+        Some((at, range.region_type))
+    }
+
+    fn verdict(&mut self, row: &Access, names: &mut Names) -> Option<Name> {
+        let key = [row.phase, row.op, row.symbol, row.dso];
+        if let Some((known, verdict)) = &self.last
+            && *known == key
+        {
+            return *verdict;
+        }
+        let verdict = match self.verdicts.get(&key) {
+            Some(verdict) => *verdict,
+            None => {
+                let found = self
+                    .options
+                    .rules
+                    .classify(
+                        names.get(row.phase),
+                        names.text(row.op),
+                        names.text(row.symbol),
+                        names.text(row.dso),
+                    )
+                    .map(str::to_owned);
+                let verdict = found.map(|found| names.intern(&found));
+                self.verdicts.insert(key, verdict);
+                verdict
+            }
+        };
+        self.last = Some((key, verdict));
+        verdict
+    }
+
+    fn assign(&mut self, row: &mut Access, range_at: Option<usize>) {
+        let key = match (self.options.regions, row.region_type) {
+            (Regions::Mrm, Name::WEIGHT) => RegionKey::Weights,
+            (Regions::Mrm, Name::KV_CACHE) => RegionKey::Kv(row.address),
+            (Regions::Mrm, _) => RegionKey::Page(row.address_page),
+            (Regions::Native { kv_block_bytes, .. }, Name::KV_CACHE) => {
+                RegionKey::Kv(row.address / kv_block_bytes.max(1))
+            }
+            (Regions::Native { .. }, _) if range_at.is_some() => {
+                range_at.map_or(RegionKey::Weights, RegionKey::Range)
+            }
+            (
+                Regions::Native {
+                    weight_extent_bytes,
+                    ..
+                },
+                Name::WEIGHT,
+            ) => RegionKey::Extent(row.address / weight_extent_bytes.max(1)),
+            (Regions::Native { .. }, _) => RegionKey::Page(row.address_page),
+        };
+        let next = u32::try_from(self.regions.len()).unwrap_or(u32::MAX);
+        let at = *self.by_key.entry(key).or_insert(next);
+        if at == next {
+            let id = if key == RegionKey::Weights {
+                1
+            } else {
+                self.next_id += 1;
+                self.next_id - 1
+            };
+            let mut region = Region::new(id, row.region_type, row.address_page, row.timestamp_ns);
+            if let Some(range) = range_at.and_then(|at| self.ranges.get(at)) {
+                region.name = range.name;
+            }
+            self.regions.push(region);
+        }
+        if let Some(region) = self.regions.get_mut(at as usize) {
+            region.touch(row.address_page, row.timestamp_ns);
+            row.region_id = region.region_id;
+        }
+        if row.region_type == Name::KV_CACHE {
+            match self.options.regions {
+                Regions::Mrm => {
+                    let page = row.address_page;
+                    self.kv.touch(page, row.address, page, row);
+                }
+                Regions::Native { kv_block_bytes, .. } => {
+                    let bytes = kv_block_bytes.max(1);
+                    let block = row.address / bytes;
+                    let start = block * bytes;
+                    self.kv.touch(block, start, start >> PAGE_BITS, row);
+                }
+            }
+        }
+    }
+
+    /// The regions, in order of creation.
+    #[must_use]
+    pub fn region_map(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// The blocks of the KV cache, in order of creation.
+    #[must_use]
+    pub fn kv_blocks(&self) -> &[KvBlock] {
+        self.kv.blocks()
+    }
+
+    /// What became of the rows.
+    #[must_use]
+    pub fn counts(&self) -> LabelCounts {
+        self.counts
+    }
+}
+
+/// The part of the closed interval `part` outside `known`.
+fn minus(part: (u64, u64), known: (u64, u64)) -> Vec<(u64, u64)> {
+    if known.1 < part.0 || part.1 < known.0 {
+        return vec![part];
+    }
+    let mut left = Vec::new();
+    if part.0 < known.0 {
+        left.push((part.0, known.0 - 1));
+    }
+    if known.1 < part.1 {
+        left.push((known.1 + 1, part.1));
+    }
+    left
+}
+
+/// The size of KV blocks as the addresses of stores suggest it: the greatest common divisor of the distances between
+/// neighbouring addresses that were stored to, at least 64 and at most a page; a page when there are fewer than three.
+///
+/// ```
+/// let stores = [0x1000, 0x1100, 0x1300, 0x1100, 0x2000];
+/// assert_eq!(memtrace_labeller::infer_kv_block_bytes(&stores), 256);
+/// ```
+#[must_use]
+pub fn infer_kv_block_bytes(store_addresses: &[u64]) -> u64 {
+    let mut addresses = store_addresses.to_vec();
+    addresses.sort_unstable();
+    addresses.dedup();
+    if addresses.len() < 3 {
+        return crate::access::PAGE_BYTES;
+    }
+    let step = addresses
+        .windows(2)
+        .map(|pair| match pair {
+            [low, high] => high - low,
+            _ => 0,
+        })
+        .fold(0, gcd);
+    // Regions start at multiples of the size, so a size that does not divide the addresses is none.
+    let step = addresses.first().map_or(step, |first| gcd(step, *first));
+    step.clamp(64, crate::access::PAGE_BYTES)
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

@@ -1,0 +1,127 @@
+//! Valgrind Lackey with `--trace-mem=yes`: every load and store, without a clock.
+
+use std::io::BufRead as _;
+
+use byte_source::{Reader, Source};
+
+use crate::access::{Access, PAGE_BITS};
+use crate::error::{Error, Result};
+use crate::names::{Name, Names};
+use crate::perf_text::Skip;
+use crate::report::ReadReport;
+
+const BATCH_ROWS: usize = 16_384;
+/// Longer lines are no records.
+const MAX_LINE: usize = 4096;
+
+/// Reads ` L ADDR,SIZE`, ` S ...`, ` M ...` (a load, then a store) and `I  ...`, which moves the clock.
+#[derive(Debug)]
+pub(crate) struct LackeyRows {
+    name: String,
+    reader: Reader,
+    line: Vec<u8>,
+    ns_per_instruction: u64,
+    split_bytes: u64,
+    instructions: u64,
+    report: ReadReport,
+}
+
+impl LackeyRows {
+    pub(crate) fn new(source: Source, ns_per_instruction: u64, split_bytes: u64) -> Result<Self> {
+        Ok(Self {
+            name: source.name().to_owned(),
+            reader: source.into_read()?,
+            line: Vec::new(),
+            ns_per_instruction,
+            split_bytes,
+            instructions: 0,
+            report: ReadReport::new("lackey", "instructions"),
+        })
+    }
+
+    pub(crate) fn next_batch(
+        &mut self,
+        _names: &mut Names,
+        rows: &mut Vec<Access>,
+    ) -> Result<bool> {
+        let before = rows.len();
+        while rows.len() - before < BATCH_ROWS {
+            self.line.clear();
+            let read = self
+                .reader
+                .read_until(b'\n', &mut self.line)
+                .map_err(|source| Error::Io {
+                    name: self.name.clone(),
+                    source,
+                })?;
+            if read == 0 {
+                return Ok(rows.len() > before);
+            }
+            self.report.lines += 1;
+            if let Err(reason) = self.record(rows) {
+                self.report.skip(reason, self.report.lines);
+            }
+        }
+        Ok(true)
+    }
+
+    fn record(&mut self, rows: &mut Vec<Access>) -> Result<(), Skip> {
+        let line = self.line.trim_ascii_end();
+        if line.is_empty() {
+            return Err(Skip::Blank);
+        }
+        if line.starts_with(b"==") || line.starts_with(b"--") {
+            return Err(Skip::Comment);
+        }
+        if line.len() > MAX_LINE {
+            return Err(Skip::Truncated);
+        }
+        let (kind, rest) = match line {
+            [b'I', b' ', rest @ ..] => (b'I', rest),
+            [b' ', kind @ (b'L' | b'S' | b'M'), b' ', rest @ ..] => (*kind, rest),
+            _ => return Err(Skip::NoEvent),
+        };
+        if kind == b'I' {
+            self.instructions += 1;
+            return Ok(());
+        }
+        let text = std::str::from_utf8(rest.trim_ascii()).map_err(|_| Skip::BadAddress)?;
+        let (address, size) = text.split_once(',').ok_or(Skip::Truncated)?;
+        let address = u64::from_str_radix(address, 16).map_err(|_| Skip::BadAddress)?;
+        let size: u32 = size.parse().map_err(|_| Skip::BadAddress)?;
+        if kind != b'S' {
+            self.push(address, size, Name::LOAD, rows);
+        }
+        if kind != b'L' {
+            self.push(address, size, Name::STORE, rows);
+        }
+        Ok(())
+    }
+
+    /// One row, or one for each piece that a straddling access touches.
+    fn push(&mut self, address: u64, size: u32, op: Name, rows: &mut Vec<Access>) {
+        let end = address.saturating_add(u64::from(size.max(1)));
+        let mut at = address;
+        while at < end {
+            let next = match self.split_bytes {
+                0 => end,
+                bytes => (at / bytes + 1).saturating_mul(bytes).min(end),
+            };
+            let time = self.instructions.saturating_mul(self.ns_per_instruction);
+            let mut row = Access::new(time, at);
+            row.address_page = at >> PAGE_BITS;
+            row.op = op;
+            row.size_bytes = u32::try_from(next - at).unwrap_or(size);
+            row.sample_id = self.report.rows;
+            self.report.rows += 1;
+            rows.push(row);
+            at = next;
+        }
+    }
+
+    pub(crate) fn report(&self) -> ReadReport {
+        let mut report = self.report.clone();
+        report.damage = crate::rows_json::damage(&self.reader.damage());
+        report
+    }
+}

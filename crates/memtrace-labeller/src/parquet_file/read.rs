@@ -1,0 +1,328 @@
+//! Reading and checking.
+
+use std::io::Read as _;
+
+use arrow::array::{Array as _, ArrayRef, RecordBatch, StringArray, UInt64Array};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Schema as ArrowSchema};
+use byte_source::{RandomAccess, Source};
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, Length};
+
+use crate::access::{Access, PAGE_BITS};
+use crate::error::{Error, Result};
+use crate::names::{Name, Names};
+use crate::report::ReadReport;
+use crate::schema::{PRODUCER_KEY, SEMANTICS_KEY, Schema, VERSION_KEY, check_version};
+
+const BATCH_ROWS: usize = 16_384;
+
+/// A file on disk, or what was decompressed.
+#[derive(Debug, Clone)]
+enum Whole {
+    Disk(RandomAccess),
+    Memory(Bytes),
+}
+
+impl Whole {
+    fn open(source: Source) -> Result<Self> {
+        if let Some(access) = source.random_access() {
+            return Ok(Self::Disk(access));
+        }
+        let name = source.name().to_owned();
+        let mut bytes = Vec::new();
+        source
+            .into_read()?
+            .read_to_end(&mut bytes)
+            .map_err(|source| Error::Io { name, source })?;
+        Ok(Self::Memory(Bytes::from(bytes)))
+    }
+}
+
+impl Length for Whole {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Disk(access) => access.len(),
+            Self::Memory(bytes) => bytes.len() as u64,
+        }
+    }
+}
+
+impl ChunkReader for Whole {
+    type T = std::io::Cursor<Bytes>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        // Only the pages' headers are read this way, and they are small.
+        let room = self.len().saturating_sub(start).min(64 << 10);
+        let length = usize::try_from(room).unwrap_or(0);
+        Ok(std::io::Cursor::new(self.get_bytes(start, length)?))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        match self {
+            Self::Disk(access) => {
+                if start.saturating_add(length as u64) > access.len() {
+                    return Err(ParquetError::EOF("a part lies beyond the end".to_owned()));
+                }
+                let mut buffer = vec![0; length];
+                let read = access
+                    .read_at(start, &mut buffer)
+                    .map_err(|error| ParquetError::External(Box::new(error)))?;
+                if read < length {
+                    return Err(ParquetError::EOF("the file became shorter".to_owned()));
+                }
+                Ok(Bytes::from(buffer))
+            }
+            Self::Memory(bytes) => {
+                let start = usize::try_from(start).unwrap_or(usize::MAX);
+                let end = start.saturating_add(length);
+                if end > bytes.len() {
+                    return Err(ParquetError::EOF("a part lies beyond the end".to_owned()));
+                }
+                Ok(bytes.slice(start..end))
+            }
+        }
+    }
+}
+
+/// What a Parquet file of a run says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ParquetInfo {
+    /// Schema version; `None` when it was not written, which the reference never did.
+    pub schema_version: Option<String>,
+    /// Who wrote it.
+    pub producer: Option<String>,
+    /// Semantics of the labels.
+    pub semantics: Option<String>,
+    /// Rows.
+    pub rows: u64,
+    /// Names of the columns, in order.
+    pub columns: Vec<String>,
+}
+
+/// Checks that a Parquet file has the columns of a schema and a version that can be read. A file without a version is taken.
+///
+/// # Errors
+///
+/// [`Error::SchemaVersion`], [`Error::MissingColumns`], and those of reading.
+pub fn check_parquet(source: Source, schema: Schema) -> Result<ParquetInfo> {
+    let name = source.name().to_owned();
+    let builder = builder(&name, Whole::open(source)?)?;
+    let info = info(&builder);
+    check_info_version(&name, &info, schema)?;
+    require(&name, &info, schema.required_columns())?;
+    Ok(info)
+}
+
+fn check_info_version(name: &str, info: &ParquetInfo, schema: Schema) -> Result<()> {
+    match &info.schema_version {
+        Some(version) => check_version(name, schema, version),
+        None => Ok(()),
+    }
+}
+
+fn require(name: &str, info: &ParquetInfo, columns: &[&str]) -> Result<()> {
+    let mut present: Vec<&str> = info.columns.iter().map(String::as_str).collect();
+    let mut missing: Vec<&str> = columns
+        .iter()
+        .copied()
+        .filter(|column| !present.contains(column))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    missing.sort_unstable();
+    present.sort_unstable();
+    Err(Error::MissingColumns {
+        name: name.to_owned(),
+        line: 0,
+        missing: missing.join(", "),
+        present: present.join(", "),
+    })
+}
+
+fn builder(name: &str, whole: Whole) -> Result<ParquetRecordBatchReaderBuilder<Whole>> {
+    ParquetRecordBatchReaderBuilder::try_new(whole).map_err(|source| Error::Parquet {
+        name: name.to_owned(),
+        source,
+    })
+}
+
+fn info(builder: &ParquetRecordBatchReaderBuilder<Whole>) -> ParquetInfo {
+    let meta = builder.metadata().file_metadata();
+    let value = |key: &str| {
+        meta.key_value_metadata()?
+            .iter()
+            .find(|entry| entry.key == key)?
+            .value
+            .clone()
+    };
+    let columns: Vec<String> = builder
+        .schema()
+        .fields()
+        .iter()
+        .map(|field| field.name().clone())
+        .collect();
+    ParquetInfo {
+        schema_version: value(VERSION_KEY),
+        producer: value(PRODUCER_KEY),
+        semantics: value(SEMANTICS_KEY),
+        rows: u64::try_from(meta.num_rows()).unwrap_or(0),
+        columns,
+    }
+}
+
+/// Reads the rows of a trace, batch by batch; types are converted where they differ.
+pub(crate) struct ParquetRows {
+    name: String,
+    reader: ParquetRecordBatchReader,
+    report: ReadReport,
+}
+
+impl std::fmt::Debug for ParquetRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ParquetRows")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ParquetRows {
+    pub(crate) fn new(source: Source) -> Result<Self> {
+        let name = source.name().to_owned();
+        let builder = builder(&name, Whole::open(source)?)?;
+        let info = info(&builder);
+        check_info_version(&name, &info, Schema::Trace)?;
+        // What can be left empty may be absent, and everything in a file without rows.
+        if info.rows > 0 {
+            require(&name, &info, &["address", "op_type", "timestamp_ns"])?;
+        }
+        let reader = builder
+            .with_batch_size(BATCH_ROWS)
+            .build()
+            .map_err(|source| Error::Parquet {
+                name: name.clone(),
+                source,
+            })?;
+        Ok(Self {
+            name,
+            reader,
+            report: ReadReport::new("parquet", "unknown"),
+        })
+    }
+
+    pub(crate) fn next_batch(&mut self, names: &mut Names, rows: &mut Vec<Access>) -> Result<bool> {
+        let Some(batch) = self.reader.next() else {
+            return Ok(false);
+        };
+        let arrow = |source| Error::Arrow {
+            name: self.name.clone(),
+            source,
+        };
+        let batch = batch.map_err(arrow)?;
+        let before = rows.len();
+        fill(&batch, names, rows).map_err(arrow)?;
+        let count = (rows.len() - before) as u64;
+        self.report.lines += count;
+        self.report.rows += count;
+        Ok(true)
+    }
+
+    pub(crate) fn report(&self) -> ReadReport {
+        self.report.clone()
+    }
+}
+
+/// A column as the type we work with; absent columns are null throughout.
+fn column(
+    batch: &RecordBatch,
+    schema: &ArrowSchema,
+    name: &str,
+    to: &DataType,
+) -> Result<ArrayRef, arrow::error::ArrowError> {
+    match schema.index_of(name) {
+        Ok(at) => cast_with_options(batch.column(at), to, &CastOptions::default()),
+        Err(_) => Ok(arrow::array::new_null_array(to, batch.num_rows())),
+    }
+}
+
+fn fill(
+    batch: &RecordBatch,
+    names: &mut Names,
+    rows: &mut Vec<Access>,
+) -> Result<(), arrow::error::ArrowError> {
+    let schema = batch.schema();
+    let number = |name: &str| -> Result<UInt64Array, arrow::error::ArrowError> {
+        let array = column(batch, &schema, name, &DataType::UInt64)?;
+        Ok(UInt64Array::from(array.to_data()))
+    };
+    let mut text = |name: &str, absent: Name| -> Result<Vec<Name>, arrow::error::ArrowError> {
+        let array = column(batch, &schema, name, &DataType::Utf8)?;
+        let array = StringArray::from(array.to_data());
+        // Neighbours are often equal.
+        let mut last: Option<(&str, Name)> = None;
+        Ok(array
+            .iter()
+            .map(|text| match (text, last) {
+                (None, _) => absent,
+                (Some(text), Some((known, name))) if known == text => name,
+                (Some(text), _) => {
+                    let name = names.intern(text);
+                    last = Some((text, name));
+                    name
+                }
+            })
+            .collect())
+    };
+    let run_id = text("run_id", Name::EMPTY)?;
+    let phase = text("phase", Name::NULL)?;
+    let op = text("op_type", Name::NULL)?;
+    let symbol = text("symbol", Name::EMPTY)?;
+    let dso = text("dso", Name::EMPTY)?;
+    let region_type = text("region_type", Name::UNKNOWN)?;
+    let cache_level = text("cache_level", Name::NULL)?;
+    let sample_id = number("sample_id")?;
+    let timestamp = number("timestamp_ns")?;
+    let address = number("address")?;
+    let page = number("address_page")?;
+    let region_id = number("region_id")?;
+    let latency = number("access_latency_ns")?;
+    let numa = number("numa_node")?;
+    let cpu = number("cpu_id")?;
+    let thread = number("thread_id")?;
+    let token = number("token_index")?;
+    let context = number("context_tokens")?;
+    let get = |array: &UInt64Array, at: usize| array.is_valid(at).then(|| array.value(at));
+    let small =
+        |array: &UInt64Array, at: usize| get(array, at).and_then(|value| u32::try_from(value).ok());
+    let name = |list: &[Name], at: usize| list.get(at).copied().unwrap_or(Name::NULL);
+    rows.reserve(batch.num_rows());
+    for at in 0..batch.num_rows() {
+        let address = get(&address, at).unwrap_or_default();
+        let mut row = Access::new(get(&timestamp, at).unwrap_or_default(), address);
+        row.run_id = name(&run_id, at);
+        row.sample_id = get(&sample_id, at).unwrap_or_default();
+        row.phase = name(&phase, at);
+        row.address_page = match get(&page, at) {
+            Some(page) if page != 0 => page,
+            _ => address >> PAGE_BITS,
+        };
+        row.op = name(&op, at);
+        row.symbol = name(&symbol, at);
+        row.dso = name(&dso, at);
+        row.region_type = name(&region_type, at);
+        row.region_id = get(&region_id, at).unwrap_or_default();
+        row.access_latency_ns = small(&latency, at);
+        row.cache_level = name(&cache_level, at);
+        row.numa_node = get(&numa, at).and_then(|value| u8::try_from(value).ok());
+        row.cpu_id = get(&cpu, at).and_then(|value| u16::try_from(value).ok());
+        row.thread_id = small(&thread, at);
+        row.token_index = small(&token, at);
+        row.context_tokens = small(&context, at);
+        rows.push(row);
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! What a reader found, beside the rows.
+
+use std::collections::BTreeMap;
+
+use crate::perf_text::Skip;
+
+/// How many positions of each reason are kept.
+const KEPT: usize = 5;
+
+/// Lines or records that gave no row, for one reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Skipped {
+    /// How many.
+    pub count: u64,
+    /// Numbers of the first few, from 1.
+    pub first: Vec<u64>,
+}
+
+/// What a reader found, beside the rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReadReport {
+    /// Format of the input.
+    pub format: &'static str,
+    /// What the times count: `perf`, `instructions`, `epoch`, `unknown`.
+    pub clock: &'static str,
+    /// Lines, or records of a binary file.
+    pub lines: u64,
+    /// Rows that came out.
+    pub rows: u64,
+    /// Samples that the kernel says it lost.
+    pub lost: u64,
+    /// What gave no row, by reason.
+    pub skipped: BTreeMap<Skip, Skipped>,
+    /// Damage of the container, as text.
+    pub damage: Vec<String>,
+}
+
+impl ReadReport {
+    pub(crate) fn new(format: &'static str, clock: &'static str) -> Self {
+        Self {
+            format,
+            clock,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn skip(&mut self, reason: Skip, number: u64) {
+        let skipped = self.skipped.entry(reason).or_default();
+        skipped.count += 1;
+        if skipped.first.len() < KEPT {
+            skipped.first.push(number);
+        }
+    }
+
+    /// Adds what a part of the input gave, whose lines begin behind `before`.
+    pub(crate) fn absorb(&mut self, part: &Self, before: u64) {
+        self.lines += part.lines;
+        self.rows += part.rows;
+        self.lost += part.lost;
+        for (reason, from) in &part.skipped {
+            let into = self.skipped.entry(*reason).or_default();
+            into.count += from.count;
+            let room = KEPT.saturating_sub(into.first.len());
+            into.first
+                .extend(from.first.iter().take(room).map(|line| line + before));
+        }
+    }
+
+    /// Whether something was skipped that does not belong into a healthy file, or the container is damaged.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        !self.damage.is_empty() || self.skipped.keys().any(|reason| !reason.is_harmless())
+    }
+
+    /// Everything that was skipped, whatever the reason.
+    #[must_use]
+    pub fn skipped_total(&self) -> u64 {
+        self.skipped.values().map(|skipped| skipped.count).sum()
+    }
+}

@@ -1,0 +1,266 @@
+//! Canonical rows as JSON, one object a line.
+
+use std::borrow::Cow;
+use std::io::BufRead as _;
+
+use byte_source::{Reader, Source};
+use serde::{Deserialize, Deserializer};
+
+use crate::access::{Access, PAGE_BITS};
+use crate::error::{Error, Result};
+use crate::names::{Name, Names};
+use crate::perf_text::Skip;
+use crate::report::ReadReport;
+use crate::schema::REQUIRED_ROW_COLUMNS;
+
+const BATCH_ROWS: usize = 16_384;
+
+/// A column that is there, null or not; absent is `None`.
+fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::<T>::deserialize(from).map(Some)
+}
+
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Deserialize)]
+struct Row<'a> {
+    #[serde(borrow, default, deserialize_with = "there")]
+    run_id: Option<Option<Text<'a>>>,
+    #[serde(default, deserialize_with = "there")]
+    sample_id: Option<Option<u64>>,
+    #[serde(default, deserialize_with = "there")]
+    timestamp_ns: Option<Option<u64>>,
+    #[serde(default, deserialize_with = "there")]
+    address: Option<Option<u64>>,
+    #[serde(default, deserialize_with = "there")]
+    address_page: Option<Option<u64>>,
+    #[serde(borrow, default, deserialize_with = "there")]
+    op_type: Option<Option<Text<'a>>>,
+    #[serde(borrow, default)]
+    phase: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    symbol: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    dso: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    region_type: Option<Text<'a>>,
+    #[serde(default)]
+    region_id: Option<u64>,
+    #[serde(default)]
+    access_latency_ns: Option<u32>,
+    #[serde(borrow, default)]
+    cache_level: Option<Text<'a>>,
+    #[serde(default)]
+    numa_node: Option<u8>,
+    #[serde(default)]
+    cpu_id: Option<u16>,
+    #[serde(default)]
+    thread_id: Option<u32>,
+    #[serde(default)]
+    token_index: Option<u32>,
+    #[serde(default)]
+    context_tokens: Option<u32>,
+}
+
+impl Row<'_> {
+    fn missing(&self) -> Vec<&'static str> {
+        let present = [
+            self.run_id.is_some(),
+            self.sample_id.is_some(),
+            self.timestamp_ns.is_some(),
+            self.address.is_some(),
+            self.address_page.is_some(),
+            self.op_type.is_some(),
+        ];
+        let mut missing: Vec<&'static str> = REQUIRED_ROW_COLUMNS
+            .into_iter()
+            .zip(present)
+            .filter_map(|(name, present)| (!present).then_some(name))
+            .collect();
+        missing.sort_unstable();
+        missing
+    }
+
+    fn access(&self, names: &mut Names) -> Access {
+        let mut name = |text: Option<&Text<'_>>, absent: Name| {
+            text.map_or(absent, |text| names.intern(&text.0))
+        };
+        let address = self.address.flatten().unwrap_or_default();
+        let page = self.address_page.flatten().unwrap_or_default();
+        let mut row = Access::new(self.timestamp_ns.flatten().unwrap_or_default(), address);
+        if page != 0 {
+            row.address_page = page;
+        } else {
+            row.address_page = address >> PAGE_BITS;
+        }
+        row.run_id = name(self.run_id.as_ref().and_then(Option::as_ref), Name::EMPTY);
+        row.op = name(self.op_type.as_ref().and_then(Option::as_ref), Name::NULL);
+        row.phase = name(self.phase.as_ref(), Name::NULL);
+        row.symbol = name(self.symbol.as_ref(), Name::EMPTY);
+        row.dso = name(self.dso.as_ref(), Name::EMPTY);
+        row.region_type = name(self.region_type.as_ref(), Name::UNKNOWN);
+        row.cache_level = name(self.cache_level.as_ref(), Name::NULL);
+        row.sample_id = self.sample_id.flatten().unwrap_or_default();
+        row.region_id = self.region_id.unwrap_or_default();
+        row.access_latency_ns = self.access_latency_ns;
+        row.numa_node = self.numa_node;
+        row.cpu_id = self.cpu_id;
+        row.thread_id = self.thread_id;
+        row.token_index = self.token_index;
+        row.context_tokens = self.context_tokens;
+        row
+    }
+}
+
+/// Reads canonical rows, one JSON object a line.
+///
+/// Missing optional columns get their defaults, unknown ones are dropped, a page of 0 is computed. A line that is no row is an
+/// error: rows are written by programs.
+#[derive(Debug)]
+pub(crate) struct JsonRows {
+    name: String,
+    reader: Reader,
+    line: Vec<u8>,
+    report: ReadReport,
+}
+
+impl JsonRows {
+    pub(crate) fn new(source: Source) -> Result<Self> {
+        Ok(Self {
+            name: source.name().to_owned(),
+            reader: source.into_read()?,
+            line: Vec::new(),
+            report: ReadReport::new("rows-jsonl", "unknown"),
+        })
+    }
+
+    fn row(&self, number: u64, names: &mut Names) -> Result<Access> {
+        let bad = |what: String| Error::Row {
+            name: self.name.clone(),
+            line: number,
+            what,
+        };
+        let row: Row<'_> =
+            serde_json::from_slice(&self.line).map_err(|error| bad(error.to_string()))?;
+        let missing = row.missing();
+        if missing.is_empty() {
+            return Ok(row.access(names));
+        }
+        let present: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_slice(&self.line).map_err(|error| bad(error.to_string()))?;
+        let mut present: Vec<String> = present.into_iter().map(|(key, _)| key).collect();
+        present.sort_unstable();
+        Err(Error::MissingColumns {
+            name: self.name.clone(),
+            line: number,
+            missing: missing.join(", "),
+            present: present.join(", "),
+        })
+    }
+
+    pub(crate) fn next_batch(&mut self, names: &mut Names, rows: &mut Vec<Access>) -> Result<bool> {
+        let before = rows.len();
+        for _ in 0..BATCH_ROWS {
+            self.line.clear();
+            let read = self
+                .reader
+                .read_until(b'\n', &mut self.line)
+                .map_err(|source| Error::Io {
+                    name: self.name.clone(),
+                    source,
+                })?;
+            if read == 0 {
+                return Ok(rows.len() > before);
+            }
+            self.report.lines += 1;
+            if self.line.iter().all(u8::is_ascii_whitespace) {
+                self.report.skip(Skip::Blank, self.report.lines);
+                continue;
+            }
+            rows.push(self.row(self.report.lines, names)?);
+            self.report.rows += 1;
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn report(&self) -> ReadReport {
+        let mut report = self.report.clone();
+        report.damage = damage(&self.reader.damage());
+        report
+    }
+}
+
+/// Damage as text.
+pub(crate) fn damage(log: &byte_source::DamageLog) -> Vec<String> {
+    log.records()
+        .iter()
+        .filter(|damage| !damage.kind.is_harmless())
+        .map(ToString::to_string)
+        .collect()
+}
+
+/// Appends a row as a line of JSON, the columns in their order.
+///
+/// ```
+/// use memtrace_labeller::{Access, Names, push_json_row};
+/// let mut text = Vec::new();
+/// push_json_row(&Access::new(5, 0x1000), &Names::new(), &mut text);
+/// assert!(text.starts_with(br#"{"run_id":"","sample_id":0,"timestamp_ns":5,"phase":null,"address":4096,"address_page":1,"#));
+/// ```
+pub fn push_json_row(row: &Access, names: &Names, out: &mut Vec<u8>) {
+    let mut first = true;
+    let mut put = |name: &str, value: &dyn Fn(&mut Vec<u8>)| {
+        out.push(if first { b'{' } else { b',' });
+        first = false;
+        out.push(b'"');
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b"\":");
+        value(out);
+    };
+    fn number(value: Option<u64>, out: &mut Vec<u8>) {
+        match value {
+            Some(value) => out.extend_from_slice(value.to_string().as_bytes()),
+            None => out.extend_from_slice(b"null"),
+        }
+    }
+    let text = |name: Name, out: &mut Vec<u8>| match names.get(name) {
+        // Writing a text into memory cannot fail.
+        Some(text) => drop(serde_json::to_writer(out, text)),
+        None => out.extend_from_slice(b"null"),
+    };
+    put("run_id", &|out| text(row.run_id, out));
+    put("sample_id", &|out| number(Some(row.sample_id), out));
+    put("timestamp_ns", &|out| number(Some(row.timestamp_ns), out));
+    put("phase", &|out| text(row.phase, out));
+    put("address", &|out| match names.get(row.wide) {
+        Some(wide) => out.extend_from_slice(wide.as_bytes()),
+        None => number(Some(row.address), out),
+    });
+    put("address_page", &|out| number(Some(row.address_page), out));
+    put("op_type", &|out| text(row.op, out));
+    put("symbol", &|out| text(row.symbol, out));
+    put("dso", &|out| text(row.dso, out));
+    put("region_type", &|out| text(row.region_type, out));
+    put("region_id", &|out| number(Some(row.region_id), out));
+    put("access_latency_ns", &|out| {
+        number(row.access_latency_ns.map(u64::from), out)
+    });
+    put("cache_level", &|out| text(row.cache_level, out));
+    put("numa_node", &|out| {
+        number(row.numa_node.map(u64::from), out)
+    });
+    put("cpu_id", &|out| number(row.cpu_id.map(u64::from), out));
+    put("thread_id", &|out| {
+        number(row.thread_id.map(u64::from), out)
+    });
+    put("token_index", &|out| {
+        number(row.token_index.map(u64::from), out)
+    });
+    put("context_tokens", &|out| {
+        number(row.context_tokens.map(u64::from), out)
+    });
+    out.extend_from_slice(b"}\n");
+}

@@ -1,0 +1,610 @@
+//! The configuration of an experiment: YAML, checked, with every mistake named by its place.
+
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+use yaml_rust2::yaml::Hash;
+use yaml_rust2::{Yaml, YamlLoader};
+
+use crate::error::{ConfigMistake, Error, Result};
+
+/// About the experiment.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+#[non_exhaustive]
+pub struct ExperimentInfo {
+    pub name: String,
+    pub description: String,
+    pub version: String,
+    pub date_created: String,
+    pub authors: Vec<String>,
+    pub institution: String,
+    pub paper_ref: String,
+}
+
+/// A model and the engine that runs it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+#[non_exhaustive]
+pub struct ModelConfig {
+    pub id: String,
+    pub engine: String,
+    pub path: Option<String>,
+    pub hf_repo: Option<String>,
+    pub family: String,
+    pub params_billions: Option<f64>,
+    pub quantisation: Option<String>,
+    pub dtype: String,
+}
+
+/// The combinations to run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+#[non_exhaustive]
+pub struct SweepConfig {
+    pub context_lengths: Vec<u64>,
+    pub batch_sizes: Vec<u64>,
+    pub output_tokens: Vec<u64>,
+    pub repetitions: u64,
+    pub warmup_runs: u64,
+}
+
+/// Where prompts come from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+#[non_exhaustive]
+pub struct PromptsConfig {
+    pub source: String,
+    pub categories: Vec<String>,
+}
+
+/// Settings of `perf mem`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+#[non_exhaustive]
+pub struct PerfMemConfig {
+    pub sample_period: u64,
+    pub ldlat_threshold: u64,
+    pub events: Vec<String>,
+    pub extra_flags: Vec<String>,
+    pub require_root: bool,
+}
+
+/// Settings of memray.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+#[non_exhaustive]
+pub struct MemrayConfig {
+    pub native_traces: bool,
+    pub follow_fork: bool,
+    pub file_size_limit_gb: u64,
+}
+
+/// Settings of the process monitor.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+#[non_exhaustive]
+pub struct ProcessMonitorConfig {
+    pub poll_interval_ms: u64,
+    pub metrics: Vec<String>,
+}
+
+/// What collects.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+#[non_exhaustive]
+pub struct CollectorConfig {
+    pub primary: String,
+    pub fallback: Option<String>,
+    pub fallback_2: Option<String>,
+    pub perf_mem: PerfMemConfig,
+    pub memray: MemrayConfig,
+    pub process_monitor: ProcessMonitorConfig,
+}
+
+/// What is recorded beside the trace.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(
+    missing_docs,
+    clippy::struct_excessive_bools,
+    reason = "the names are those of the file"
+)]
+#[non_exhaustive]
+pub struct TelemetryConfig {
+    pub capture: bool,
+    pub thermal_sampling_interval_s: u64,
+    pub thermal_source: String,
+    pub invalidate_on_throttle: bool,
+    pub software_versions: bool,
+    pub hardware_topology: bool,
+    pub run_fio_benchmark: bool,
+}
+
+/// How rows are labelled.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+#[non_exhaustive]
+pub struct LabellerConfig {
+    pub rules_file: String,
+    pub unknown_policy: String,
+    pub min_sample_count: u64,
+}
+
+/// What is analysed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+#[non_exhaustive]
+pub struct AnalyserConfig {
+    pub metrics: Vec<String>,
+    pub histogram_bins: u64,
+    pub cdf_resolution: u64,
+    pub group_by: Vec<String>,
+}
+
+/// Formats of the outputs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+#[non_exhaustive]
+pub struct FormatsConfig {
+    pub raw_traces: String,
+    pub metrics: String,
+    pub figures: String,
+    pub metadata: String,
+}
+
+/// What is written, and where.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+#[non_exhaustive]
+pub struct OutputConfig {
+    pub base_dir: String,
+    pub formats: FormatsConfig,
+    pub compression: String,
+    pub hf_dataset_push: bool,
+    pub hf_repo: Option<String>,
+}
+
+/// The whole configuration.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names are those of the file")]
+#[non_exhaustive]
+pub struct Config {
+    pub experiment: ExperimentInfo,
+    pub models: Vec<ModelConfig>,
+    pub sweep: SweepConfig,
+    pub prompts: Option<PromptsConfig>,
+    pub collector: CollectorConfig,
+    pub telemetry: TelemetryConfig,
+    pub labeller: LabellerConfig,
+    pub analyser: AnalyserConfig,
+    pub output: OutputConfig,
+}
+
+const COLLECTORS: &[&str] = &["perf_mem", "memray", "process_monitor"];
+const POLICIES: &[&str] = &[
+    "log_and_skip",
+    "assign_runtime",
+    "assign_unknown",
+    "fail_run",
+];
+const METRICS: &[&str] = &[
+    "retention_duration",
+    "write_once_ratio",
+    "read_frequency",
+    "working_set_size",
+    "access_locality",
+    "inter_access_interval",
+];
+
+impl Config {
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    ///
+    /// A missing or empty file, text that is no YAML, and all mistakes at once.
+    pub fn load(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(|_| Error::ConfigMissing {
+            name: path.display().to_string(),
+        })?;
+        Self::from_yaml(&text)
+    }
+
+    /// The same from text.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::load`].
+    ///
+    /// ```
+    /// use memtrace_run::{Config, Error};
+    /// let text = "experiment: {name: x}\nmodels: [{id: m, engine: tgi, path: /a}]\n";
+    /// let Err(Error::ConfigInvalid(mistakes)) = Config::from_yaml(text) else { unreachable!() };
+    /// assert_eq!(mistakes[0].field, "models.0.engine");
+    /// ```
+    pub fn from_yaml(text: &str) -> Result<Self> {
+        let documents = YamlLoader::load_from_str(text).map_err(|error| Error::ConfigYaml {
+            what: error.to_string(),
+        })?;
+        let document = match documents.first() {
+            None | Some(Yaml::Null) => return Err(Error::ConfigEmpty),
+            Some(document) => document,
+        };
+        let mut mistakes = Vec::new();
+        let config = match document.as_hash() {
+            Some(table) => read(&mut Section {
+                table: Some(table),
+                path: String::new(),
+                mistakes: &mut mistakes,
+            }),
+            None => {
+                mistakes.push(ConfigMistake {
+                    field: String::new(),
+                    what: "expected a table of sections".to_owned(),
+                });
+                None
+            }
+        };
+        match config {
+            Some(config) if mistakes.is_empty() => Ok(config),
+            _ => Err(Error::ConfigInvalid(mistakes)),
+        }
+    }
+}
+
+/// A table of the file, and where it is.
+struct Section<'a> {
+    table: Option<&'a Hash>,
+    path: String,
+    mistakes: &'a mut Vec<ConfigMistake>,
+}
+
+impl Section<'_> {
+    fn place(&self, key: &str) -> String {
+        if self.path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{}.{key}", self.path)
+        }
+    }
+
+    fn wrong(&mut self, field: String, what: impl Into<String>) {
+        self.mistakes.push(ConfigMistake {
+            field,
+            what: what.into(),
+        });
+    }
+
+    fn get(&self, key: &str) -> Option<&Yaml> {
+        self.table?.get(&Yaml::String(key.to_owned()))
+    }
+
+    /// A section; absent it has only defaults.
+    fn with<T>(&mut self, key: &str, read: impl FnOnce(&mut Section<'_>) -> T) -> T {
+        let path = self.place(key);
+        let table = match self.get(key) {
+            None => None,
+            Some(Yaml::Hash(table)) => Some(table.clone()),
+            Some(_) => {
+                self.wrong(path.clone(), "expected a table");
+                None
+            }
+        };
+        read(&mut Section {
+            table: table.as_ref(),
+            path,
+            mistakes: self.mistakes,
+        })
+    }
+
+    fn text(&mut self, key: &str, default: &str) -> String {
+        match self.get(key).cloned() {
+            None => default.to_owned(),
+            Some(Yaml::String(text)) => text,
+            Some(_) => {
+                self.wrong(self.place(key), "expected a text");
+                default.to_owned()
+            }
+        }
+    }
+
+    fn required(&mut self, key: &str) -> String {
+        if self.get(key).is_none() {
+            self.wrong(self.place(key), "required");
+        }
+        self.text(key, "")
+    }
+
+    fn maybe(&mut self, key: &str, default: Option<&str>) -> Option<String> {
+        match self.get(key) {
+            None => default.map(str::to_owned),
+            Some(Yaml::Null) => None,
+            Some(_) => Some(self.text(key, "")),
+        }
+    }
+
+    fn one_of(&mut self, key: &str, default: &str, allowed: &[&str]) -> String {
+        let found = self.text(key, default);
+        if !allowed.contains(&&*found) {
+            self.wrong(
+                self.place(key),
+                format!("expected one of {}", allowed.join(", ")),
+            );
+        }
+        found
+    }
+
+    fn maybe_one_of(&mut self, key: &str, default: &str, allowed: &[&str]) -> Option<String> {
+        match self.get(key) {
+            Some(Yaml::Null) => None,
+            _ => Some(self.one_of(key, default, allowed)),
+        }
+    }
+
+    fn flag(&mut self, key: &str, default: bool) -> bool {
+        let found = match self.get(key) {
+            None => Some(default),
+            Some(Yaml::Boolean(flag)) => Some(*flag),
+            Some(Yaml::Integer(number @ 0..=1)) => Some(*number == 1),
+            Some(Yaml::String(text)) => match text.to_ascii_lowercase().as_str() {
+                "true" | "yes" | "on" | "1" | "t" | "y" => Some(true),
+                "false" | "no" | "off" | "0" | "f" | "n" => Some(false),
+                _ => None,
+            },
+            Some(_) => None,
+        };
+        found.unwrap_or_else(|| {
+            self.wrong(self.place(key), "expected true or false");
+            default
+        })
+    }
+
+    fn number(&mut self, key: &str, default: u64, least: i64) -> u64 {
+        let found = match self.get(key) {
+            None => return default,
+            Some(value) => whole(value),
+        };
+        match found {
+            Some(number) if number >= least => u64::try_from(number).unwrap_or(default),
+            Some(_) => {
+                self.wrong(self.place(key), format!("expected at least {least}"));
+                default
+            }
+            None => {
+                self.wrong(self.place(key), "expected a whole number");
+                default
+            }
+        }
+    }
+
+    fn real(&mut self, key: &str) -> Option<f64> {
+        let found = match self.get(key)? {
+            Yaml::Null => return None,
+            Yaml::String(text) => text.trim().parse().ok(),
+            Yaml::Integer(number) => number.to_string().parse().ok(),
+            value => value.as_f64(),
+        };
+        if found.is_none() {
+            self.wrong(self.place(key), "expected a number");
+        }
+        found
+    }
+
+    /// Numbers above zero, at least one.
+    fn counts(&mut self, key: &str, default: u64) -> Vec<u64> {
+        let place = self.place(key);
+        let list = match self.get(key).cloned() {
+            None => return vec![default],
+            Some(Yaml::Array(list)) => list,
+            Some(_) => {
+                self.wrong(place, "expected a list");
+                return Vec::new();
+            }
+        };
+        let mut numbers = Vec::new();
+        let mut positive = true;
+        for (at, value) in list.iter().enumerate() {
+            match whole(value) {
+                Some(number) => match u64::try_from(number) {
+                    Ok(number) if number > 0 => numbers.push(number),
+                    _ => positive = false,
+                },
+                None => self.wrong(format!("{place}.{at}"), "expected a whole number"),
+            }
+        }
+        if list.is_empty() || !positive {
+            self.wrong(place, "expected at least one number, all above zero");
+        }
+        numbers
+    }
+
+    fn texts(&mut self, key: &str, default: &[&str]) -> Vec<String> {
+        let place = self.place(key);
+        let list = match self.get(key).cloned() {
+            None => return default.iter().map(|text| (*text).to_owned()).collect(),
+            Some(Yaml::Array(list)) => list,
+            Some(_) => {
+                self.wrong(place, "expected a list");
+                return Vec::new();
+            }
+        };
+        let mut texts = Vec::new();
+        for (at, value) in list.iter().enumerate() {
+            match value {
+                Yaml::String(text) => texts.push(text.clone()),
+                _ => self.wrong(format!("{place}.{at}"), "expected a text"),
+            }
+        }
+        texts
+    }
+}
+
+/// A whole number, also as text, and a real without a fraction.
+fn whole(value: &Yaml) -> Option<i64> {
+    match value {
+        Yaml::Integer(number) => Some(*number),
+        Yaml::String(text) => text.trim().parse().ok(),
+        Yaml::Real(text) => {
+            let digits = text.strip_suffix(".0").unwrap_or(text);
+            digits.parse().ok()
+        }
+        _ => None,
+    }
+}
+
+fn read(root: &mut Section<'_>) -> Option<Config> {
+    if root.get("experiment").is_none() {
+        root.wrong("experiment".to_owned(), "required");
+    }
+    let named = root.get("experiment").is_some();
+    let experiment = root.with("experiment", |s| ExperimentInfo {
+        name: if named {
+            s.required("name")
+        } else {
+            String::new()
+        },
+        description: s.text("description", ""),
+        version: s.text("version", "1.0.0"),
+        date_created: s.text("date_created", ""),
+        authors: s.texts("authors", &[]),
+        institution: s.text("institution", ""),
+        paper_ref: s.text("paper_ref", ""),
+    });
+    let models = models(root);
+    let sweep = root.with("sweep", |s| SweepConfig {
+        context_lengths: s.counts("context_lengths", 2048),
+        batch_sizes: s.counts("batch_sizes", 1),
+        output_tokens: s.counts("output_tokens", 128),
+        repetitions: s.number("repetitions", 1, 1),
+        warmup_runs: s.number("warmup_runs", 0, 0),
+    });
+    let prompts = match root.get("prompts") {
+        None | Some(Yaml::Null) => None,
+        Some(_) => Some(root.with("prompts", |s| PromptsConfig {
+            source: s.required("source"),
+            categories: s.texts("categories", &[]),
+        })),
+    };
+    let collector = root.with("collector", |s| CollectorConfig {
+        primary: s.one_of("primary", "perf_mem", COLLECTORS),
+        fallback: s.maybe_one_of("fallback", "memray", COLLECTORS),
+        fallback_2: s.maybe_one_of("fallback_2", "process_monitor", COLLECTORS),
+        perf_mem: s.with("perf_mem", |s| PerfMemConfig {
+            sample_period: s.number("sample_period", 4000, i64::MIN),
+            ldlat_threshold: s.number("ldlat_threshold", 20, i64::MIN),
+            events: s.texts("events", &["cpu/mem-loads,ldlat=20/P", "cpu/mem-stores/P"]),
+            extra_flags: s.texts("extra_flags", &[]),
+            require_root: s.flag("require_root", true),
+        }),
+        memray: s.with("memray", |s| MemrayConfig {
+            native_traces: s.flag("native_traces", true),
+            follow_fork: s.flag("follow_fork", true),
+            file_size_limit_gb: s.number("file_size_limit_gb", 20, i64::MIN),
+        }),
+        process_monitor: s.with("process_monitor", |s| ProcessMonitorConfig {
+            poll_interval_ms: s.number("poll_interval_ms", 100, i64::MIN),
+            metrics: s.texts("metrics", &["rss", "vms", "shared", "text", "data"]),
+        }),
+    });
+    let telemetry = root.with("telemetry", |s| TelemetryConfig {
+        capture: s.flag("capture", true),
+        thermal_sampling_interval_s: s.number("thermal_sampling_interval_s", 5, i64::MIN),
+        thermal_source: s.text("thermal_source", "auto"),
+        invalidate_on_throttle: s.flag("invalidate_on_throttle", true),
+        software_versions: s.flag("software_versions", true),
+        hardware_topology: s.flag("hardware_topology", true),
+        run_fio_benchmark: s.flag("run_fio_benchmark", false),
+    });
+    let labeller = root.with("labeller", |s| LabellerConfig {
+        rules_file: s.text("rules_file", "config/models.yaml"),
+        unknown_policy: s.one_of("unknown_policy", "log_and_skip", POLICIES),
+        min_sample_count: s.number("min_sample_count", 10, i64::MIN),
+    });
+    let analyser = root.with("analyser", |s| {
+        let metrics = s.texts("metrics", METRICS.get(..4).unwrap_or_default());
+        for (at, metric) in metrics.iter().enumerate() {
+            if !METRICS.contains(&&**metric) {
+                let place = format!("{}.{at}", s.place("metrics"));
+                s.wrong(place, format!("expected one of {}", METRICS.join(", ")));
+            }
+        }
+        AnalyserConfig {
+            metrics,
+            histogram_bins: s.number("histogram_bins", 100, i64::MIN),
+            cdf_resolution: s.number("cdf_resolution", 1000, i64::MIN),
+            group_by: s.texts("group_by", &["region_type", "context_length"]),
+        }
+    });
+    let output = root.with("output", |s| OutputConfig {
+        base_dir: s.text("base_dir", "results/"),
+        formats: s.with("formats", |s| FormatsConfig {
+            raw_traces: s.text("raw_traces", "parquet"),
+            metrics: s.text("metrics", "csv"),
+            figures: s.text("figures", "pdf"),
+            metadata: s.text("metadata", "json"),
+        }),
+        compression: s.one_of("compression", "zstd", &["zstd", "snappy", "gzip", "none"]),
+        hf_dataset_push: s.flag("hf_dataset_push", false),
+        hf_repo: s.maybe("hf_repo", None),
+    });
+    Some(Config {
+        experiment,
+        models,
+        sweep,
+        prompts,
+        collector,
+        telemetry,
+        labeller,
+        analyser,
+        output,
+    })
+}
+
+fn models(root: &mut Section<'_>) -> Vec<ModelConfig> {
+    let list = match root.get("models").cloned() {
+        None => {
+            root.wrong("models".to_owned(), "required");
+            return Vec::new();
+        }
+        Some(Yaml::Array(list)) if !list.is_empty() => list,
+        Some(_) => {
+            root.wrong("models".to_owned(), "expected a list of at least one model");
+            return Vec::new();
+        }
+    };
+    let mut models = Vec::new();
+    for (at, value) in list.iter().enumerate() {
+        let path = format!("models.{at}");
+        let before = root.mistakes.len();
+        let mut section = Section {
+            table: value.as_hash(),
+            path: path.clone(),
+            mistakes: root.mistakes,
+        };
+        let model = ModelConfig {
+            id: section.required("id"),
+            engine: {
+                if section.get("engine").is_none() {
+                    section.wrong(section.place("engine"), "required");
+                }
+                section.one_of("engine", "llamacpp", &["llamacpp", "vllm"])
+            },
+            path: section.maybe("path", None),
+            hf_repo: section.maybe("hf_repo", None),
+            family: section.text("family", ""),
+            params_billions: section.real("params_billions"),
+            quantisation: section.maybe("quantisation", None),
+            dtype: section.text("dtype", "float16"),
+        };
+        // What belongs together is only looked at when each part is right.
+        if root.mistakes.len() == before {
+            if model.engine == "llamacpp" && model.path.is_none() {
+                root.wrong(path, "llamacpp needs a path");
+            } else if model.path.is_none() && model.hf_repo.is_none() {
+                root.wrong(path, "vllm needs hf_repo or path");
+            }
+        }
+        models.push(model);
+    }
+    models
+}

@@ -1,0 +1,369 @@
+//! What this machine can collect.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde::Serialize;
+
+/// Outcome of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+#[non_exhaustive]
+pub enum Status {
+    /// Fine.
+    Pass,
+    /// Usable, with a drawback.
+    Warn,
+    /// Not usable.
+    Fail,
+    /// Neither good nor bad.
+    Info,
+    /// Not looked at.
+    Skip,
+}
+
+impl Status {
+    /// The status as a word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Warn => "WARN",
+            Self::Fail => "FAIL",
+            Self::Info => "INFO",
+            Self::Skip => "SKIP",
+        }
+    }
+}
+
+/// A check.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Check {
+    /// What was looked at.
+    pub name: &'static str,
+    /// How it is.
+    pub status: Status,
+    /// What was found.
+    pub detail: String,
+    /// What would help.
+    pub remediation: Option<&'static str>,
+}
+
+/// All checks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Diagnosis {
+    /// One by one.
+    pub checks: Vec<Check>,
+    /// What the machine can do.
+    pub verdict: &'static str,
+    /// 0 samples of loads and stores, 1 allocations only, 2 nothing but watching the process.
+    pub exit_code: u8,
+}
+
+/// Whether a program can be started by its name.
+#[must_use]
+pub fn on_path(program: &str) -> bool {
+    let Some(path) = env::var_os("PATH") else {
+        return false;
+    };
+    env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// A file of the system as trimmed text.
+pub(crate) fn system_text(path: &str) -> Option<String> {
+    fs::read_to_string(path)
+        .ok()
+        .map(|text| text.trim().to_owned())
+}
+
+/// Which facility samples data addresses here.
+pub(crate) fn facility() -> Option<&'static str> {
+    let exists = |name: &str| {
+        Path::new("/sys/bus/event_source/devices")
+            .join(name)
+            .exists()
+    };
+    let intel = |device: &str| {
+        exists(&format!("{device}/format/ldlat")) && exists(&format!("{device}/events/mem-loads"))
+    };
+    if intel("cpu") || intel("cpu_core") {
+        Some("intel")
+    } else if exists("ibs_op") || exists("ibs_fetch") {
+        Some("amd")
+    } else if (0..4).any(|at| exists(&format!("arm_spe_{at}"))) {
+        Some("arm")
+    } else {
+        None
+    }
+}
+
+fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    output
+        .status
+        .success()
+        .then(|| text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// Whether the Python module memray can be imported.
+pub(crate) fn has_memray() -> bool {
+    on_path("memray") || first_line("python3", &["-c", "import memray"]).is_some()
+}
+
+/// Whether this process is root.
+fn is_root() -> bool {
+    system_text("/proc/self/status").is_some_and(|status| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("Uid:"))
+            .is_some_and(|line| line.split_whitespace().nth(1) == Some("0"))
+    })
+}
+
+/// Looks at the machine. The smoke test records page faults of a short command where perf is there.
+#[must_use]
+pub fn diagnose() -> Diagnosis {
+    let mut checks: Vec<Check> = Vec::new();
+    let mut add = |name, status, detail: String, remediation| {
+        checks.push(Check {
+            name,
+            status,
+            detail,
+            remediation,
+        });
+    };
+    let linux = cfg!(target_os = "linux");
+    let pass = |good: bool, bad: Status| if good { Status::Pass } else { bad };
+    add(
+        "os",
+        pass(linux, Status::Fail),
+        env::consts::OS.to_owned(),
+        (!linux).then_some("collect on Linux; analysing works everywhere"),
+    );
+    let version = system_text("/proc/version").unwrap_or_default();
+    let wsl = version.to_ascii_lowercase().contains("microsoft");
+    add(
+        "wsl2",
+        pass(!wsl, Status::Fail),
+        if wsl { "runs under WSL" } else { "no" }.to_owned(),
+        wsl.then_some("WSL has no memory-sampling counters; use a machine of its own"),
+    );
+    let kernel = system_text("/proc/sys/kernel/osrelease").unwrap_or_default();
+    add("kernel", Status::Info, kernel.clone(), None);
+    let perf = on_path("perf");
+    add(
+        "perf_installed",
+        pass(perf, Status::Fail),
+        if perf { "on PATH" } else { "not on PATH" }.to_owned(),
+        (!perf)
+            .then_some("install the perf package of the running kernel (linux-tools, linux-perf)"),
+    );
+    let perf_version = perf.then(|| first_line("perf", &["version"])).flatten();
+    let short = |text: &str| {
+        let digits = text.split_whitespace().last().unwrap_or(text);
+        digits.split('.').take(2).collect::<Vec<_>>().join(".")
+    };
+    let matches = perf_version
+        .as_deref()
+        .is_some_and(|version| short(version) == short(&kernel));
+    add(
+        "perf_version",
+        if !perf {
+            Status::Skip
+        } else {
+            pass(matches, Status::Warn)
+        },
+        perf_version.unwrap_or_else(|| "unknown".to_owned()),
+        (perf && !matches).then_some("use the perf of the running kernel"),
+    );
+    let root = is_root();
+    add(
+        "root",
+        pass(root, Status::Warn),
+        if root { "root" } else { "not root" }.to_owned(),
+        (!root).then_some("addresses of other processes need root or CAP_PERFMON"),
+    );
+    let paranoid: Option<i64> =
+        system_text("/proc/sys/kernel/perf_event_paranoid").and_then(|text| text.parse().ok());
+    let open = root || paranoid.is_some_and(|level| level <= 0);
+    add(
+        "paranoid",
+        pass(open, Status::Warn),
+        paranoid.map_or("unknown".to_owned(), |level| level.to_string()),
+        (!open).then_some("sysctl kernel.perf_event_paranoid=0"),
+    );
+    let cpu = system_text("/proc/cpuinfo")
+        .and_then(|text| {
+            let line = text.lines().find(|line| line.starts_with("model name"))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        })
+        .unwrap_or_else(|| env::consts::ARCH.to_owned());
+    add("cpu", Status::Info, cpu, None);
+    let facility = facility();
+    add(
+        "facility",
+        pass(facility.is_some(), Status::Fail),
+        facility.unwrap_or("no memory-sampling counters").to_owned(),
+        facility.is_none().then_some(
+            "virtual machines rarely have them; use bare metal, Valgrind Lackey, or page faults",
+        ),
+    );
+    add("pmu_dmesg", Status::Skip, "not read".to_owned(), None);
+    let samples = perf.then(smoke).flatten();
+    let smoke_status = match samples {
+        None if !perf => Status::Skip,
+        None | Some(0) => Status::Fail,
+        Some(1000..) => Status::Pass,
+        Some(_) => Status::Warn,
+    };
+    add(
+        "smoke",
+        smoke_status,
+        samples.map_or("no recording".to_owned(), |count| {
+            format!("{count} samples")
+        }),
+        matches!(smoke_status, Status::Fail).then_some("see paranoid and facility"),
+    );
+    let ac = fs::read_dir("/sys/class/power_supply")
+        .ok()
+        .and_then(|supplies| {
+            supplies
+                .filter_map(Result::ok)
+                .find_map(|supply| fs::read_to_string(supply.path().join("online")).ok())
+        });
+    let on_battery = ac.as_deref().is_some_and(|online| online.trim() == "0");
+    add(
+        "ac_power",
+        pass(!on_battery, Status::Warn),
+        ac.map_or("no battery known".to_owned(), |online| {
+            format!("online {}", online.trim())
+        }),
+        on_battery.then_some("plug the machine in"),
+    );
+    let governor = system_text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    let steady = governor
+        .as_deref()
+        .is_none_or(|governor| governor == "performance");
+    add(
+        "governor",
+        pass(steady, Status::Warn),
+        governor.unwrap_or_else(|| "unknown".to_owned()),
+        (!steady).then_some("cpupower frequency-set -g performance"),
+    );
+    let temperature = temperature_c();
+    add(
+        "thermal",
+        if temperature > 85.0 {
+            Status::Warn
+        } else {
+            Status::Info
+        },
+        format!("{temperature} °C"),
+        (temperature > 85.0).then_some("let it cool down"),
+    );
+    let memray = has_memray();
+    add(
+        "memray",
+        pass(memray, Status::Warn),
+        if memray {
+            "importable"
+        } else {
+            "not importable"
+        }
+        .to_owned(),
+        (!memray).then_some("pip install memray"),
+    );
+    let gpu = on_path("nvidia-smi") || on_path("rocm-smi");
+    add(
+        "gpu",
+        Status::Info,
+        if gpu {
+            "a driver's tool is there"
+        } else {
+            "none known"
+        }
+        .to_owned(),
+        None,
+    );
+    let free = crate::collect::free_bytes(Path::new("."));
+    let roomy = free.is_none_or(|free| free >= 50 << 30);
+    add(
+        "disk",
+        pass(roomy, Status::Warn),
+        free.map_or("unknown".to_owned(), |free| {
+            format!("{} GiB free", free >> 30)
+        }),
+        (!roomy).then_some("captures need room: 50 GiB are comfortable"),
+    );
+    let sampling = linux
+        && !wsl
+        && perf
+        && facility.is_some()
+        && matches!(smoke_status, Status::Pass | Status::Warn);
+    let (verdict, exit_code) = if sampling {
+        ("samples of loads and stores", 0)
+    } else if memray {
+        ("allocations only (memray)", 1)
+    } else {
+        ("nothing but watching the process", 2)
+    };
+    Diagnosis {
+        checks,
+        verdict,
+        exit_code,
+    }
+}
+
+/// Samples of loads that `perf mem` takes of a command that walks over memory.
+fn smoke() -> Option<u64> {
+    let file = env::temp_dir().join(format!("memtrace-smoke-{}.data", std::process::id()));
+    let name = file.to_str()?;
+    let walk = ["dd", "if=/dev/zero", "of=/dev/null", "bs=32M", "count=16"];
+    let recorded = Command::new("perf")
+        .args(["mem", "record", "-o", name, "--"])
+        .args(walk)
+        .output()
+        .is_ok_and(|output| output.status.success());
+    let script = Command::new("perf")
+        .args(["script", "-i", name, "-F", "addr"])
+        .output();
+    // What cannot be removed was not written.
+    let _ = fs::remove_file(&file);
+    recorded.then_some(())?;
+    let text = script.ok()?.stdout;
+    Some(
+        text.split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .count() as u64,
+    )
+}
+
+/// The package's temperature: the zone of the package, else the hottest; 0 when nothing says.
+#[must_use]
+pub fn temperature_c() -> f64 {
+    let Ok(zones) = fs::read_dir("/sys/class/thermal") else {
+        return 0.0;
+    };
+    let mut hottest = 0.0_f64;
+    let mut package = None;
+    for zone in zones.filter_map(Result::ok) {
+        let read = |file: &str| fs::read_to_string(zone.path().join(file)).ok();
+        let (Some(kind), Some(value)) = (read("type"), read("temp")) else {
+            continue;
+        };
+        let Ok(milli) = value.trim().parse::<f64>() else {
+            continue;
+        };
+        let kind = kind.to_ascii_lowercase();
+        if kind.contains("pkg") || kind.contains("x86") && kind.contains("cpu") {
+            package = package.or(Some(milli / 1000.0));
+        }
+        hottest = hottest.max(milli / 1000.0);
+    }
+    package.unwrap_or(hottest)
+}

@@ -1,0 +1,295 @@
+//! An experiment: load, validate, plan.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::error::Result;
+use crate::manifest::{civil, unix_seconds};
+
+/// What validating found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Findings {
+    /// What stops the experiment.
+    pub errors: Vec<String>,
+    /// What does not.
+    pub warnings: Vec<String>,
+}
+
+/// One run of the sweep.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct PlannedRun {
+    /// Which model, as an index into the configuration.
+    pub model_index: usize,
+    /// Its id.
+    pub model_id: String,
+    /// Its engine.
+    pub engine: String,
+    /// Tokens of context.
+    pub context_length: u64,
+    /// Sequences at once.
+    pub batch_size: u64,
+    /// Tokens to make.
+    pub output_tokens: u64,
+    /// Repetition, or number of the warm-up, from 0.
+    pub rep_index: u64,
+    /// Whether it only warms up.
+    pub is_warmup: bool,
+    /// The run's name.
+    pub run_id: String,
+    /// Its folder.
+    pub output_dir: PathBuf,
+}
+
+/// How runs are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Naming {
+    /// Ours: warm-ups are numbered, a model's slashes and blanks make no folders.
+    #[default]
+    Native,
+    /// The reference's: all warm-ups of a combination share a name and a folder.
+    Mrm,
+}
+
+/// An experiment.
+///
+/// ```
+/// use memtrace_run::{Experiment, Naming};
+/// let text = "experiment: {name: demo}\nmodels: [{id: m1, engine: vllm, hf_repo: a/b}]\nsweep: {repetitions: 2}\n";
+/// let experiment = Experiment::from_yaml(text)?;
+/// let runs = experiment.plan_at("20250102T030405Z", Naming::Native);
+/// assert_eq!(runs[1].run_id, "m1_ctx2048_batch1_out128_rep1_20250102T030405Z");
+/// # Ok::<(), memtrace_run::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Experiment {
+    /// Its configuration.
+    pub config: Config,
+}
+
+impl Experiment {
+    /// Reads an experiment.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::load`].
+    pub fn load(path: &Path) -> Result<Self> {
+        Ok(Self {
+            config: Config::load(path)?,
+        })
+    }
+
+    /// The same from text.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::load`].
+    pub fn from_yaml(text: &str) -> Result<Self> {
+        Ok(Self {
+            config: Config::from_yaml(text)?,
+        })
+    }
+
+    /// Looks at what the configuration means on this machine. `on_path` says whether a program can be started.
+    #[must_use]
+    pub fn validate(&self, on_path: impl Fn(&str) -> bool) -> Findings {
+        let config = &self.config;
+        let mut found = Findings::default();
+        let mut ids: Vec<&str> = config.models.iter().map(|model| &*model.id).collect();
+        ids.sort_unstable();
+        if ids.windows(2).any(|pair| pair.first() == pair.last()) {
+            found.errors.push("Model IDs must be unique".to_owned());
+        }
+        for model in &config.models {
+            if let Some(path) = &model.path
+                && !Path::new(path).exists()
+            {
+                found
+                    .errors
+                    .push(format!("Model '{}' path not found: {path}", model.id));
+            }
+        }
+        let base = Path::new(&config.output.base_dir);
+        if base.exists() && !base.is_dir() {
+            found.errors.push(format!(
+                "output.base_dir exists but is not a directory: {}",
+                config.output.base_dir
+            ));
+        }
+        let sweep = &config.sweep;
+        let product = [
+            config.models.len(),
+            sweep.context_lengths.len(),
+            sweep.batch_sizes.len(),
+            sweep.output_tokens.len(),
+        ]
+        .iter()
+        .map(|count| *count as u64)
+        .fold(sweep.repetitions, u64::saturating_mul);
+        if product > 1000 {
+            found.warnings.push(format!(
+                "Sweep will produce {product} actual runs — this may take a long time"
+            ));
+        }
+        let collector = &config.collector;
+        if collector.primary == "perf_mem" && !on_path("perf") {
+            found.warnings.push(
+                "'perf' not found in PATH; primary collector unavailable — will fall back to next available collector"
+                    .to_owned(),
+            );
+        }
+        found
+    }
+
+    /// What of the configuration has no effect here.
+    #[must_use]
+    pub fn unused_settings(&self) -> Vec<String> {
+        let config = &self.config;
+        let mut unused = Vec::new();
+        let mut say = |is_set: bool, what: &str| {
+            if is_set {
+                unused.push(format!("{what} has no effect"));
+            }
+        };
+        say(
+            config.telemetry.run_fio_benchmark,
+            "telemetry.run_fio_benchmark",
+        );
+        say(config.output.hf_dataset_push, "output.hf_dataset_push");
+        say(
+            config.analyser.histogram_bins != 100,
+            "analyser.histogram_bins",
+        );
+        say(
+            config.analyser.cdf_resolution != 1000,
+            "analyser.cdf_resolution",
+        );
+        unused
+    }
+
+    /// The runs, named by the time now.
+    #[must_use]
+    pub fn plan(&self) -> Vec<PlannedRun> {
+        let ([year, month, day], [hour, minute, second]) = civil(unix_seconds());
+        let stamp = format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z");
+        self.plan_at(&stamp, Naming::Native)
+    }
+
+    /// The runs in order: model, context, batch, output; of each combination first the warm-ups.
+    #[must_use]
+    pub fn plan_at(&self, stamp: &str, naming: Naming) -> Vec<PlannedRun> {
+        let (config, sweep) = (&self.config, &self.config.sweep);
+        let mut runs = Vec::new();
+        for (model_index, model) in config.models.iter().enumerate() {
+            for context_length in &sweep.context_lengths {
+                for batch_size in &sweep.batch_sizes {
+                    for output_tokens in &sweep.output_tokens {
+                        let warmups = (0..sweep.warmup_runs).map(|at| (at, true));
+                        let repetitions = (0..sweep.repetitions).map(|at| (at, false));
+                        for (rep_index, is_warmup) in warmups.chain(repetitions) {
+                            let mut run = PlannedRun {
+                                model_index,
+                                model_id: model.id.clone(),
+                                engine: model.engine.clone(),
+                                context_length: *context_length,
+                                batch_size: *batch_size,
+                                output_tokens: *output_tokens,
+                                rep_index,
+                                is_warmup,
+                                run_id: String::new(),
+                                output_dir: PathBuf::new(),
+                            };
+                            run.run_id = run_id(&run, stamp, naming);
+                            let folder = match naming {
+                                Naming::Mrm => run.model_id.clone(),
+                                Naming::Native => slug(&run.model_id),
+                            };
+                            run.output_dir = Path::new(&config.output.base_dir)
+                                .join(folder)
+                                .join(&run.run_id);
+                            runs.push(run);
+                        }
+                    }
+                }
+            }
+        }
+        runs
+    }
+}
+
+fn run_id(run: &PlannedRun, stamp: &str, naming: Naming) -> String {
+    let which = match (naming, run.is_warmup) {
+        (Naming::Mrm, true) => "warmup".to_owned(),
+        (Naming::Native, true) => format!("warmup{}", run.rep_index),
+        (_, false) => format!("rep{}", run.rep_index),
+    };
+    let model = match naming {
+        Naming::Mrm => run.model_id.clone(),
+        Naming::Native => slug(&run.model_id),
+    };
+    format!(
+        "{model}_ctx{}_batch{}_out{}_{which}_{stamp}",
+        run.context_length, run.batch_size, run.output_tokens
+    )
+}
+
+/// A name that is one folder: anything but letters, digits, points, underscores and hyphens becomes a hyphen.
+fn slug(text: &str) -> String {
+    let slug: String = text
+        .chars()
+        .map(|char| {
+            if char.is_alphanumeric() || matches!(char, '.' | '_' | '-') {
+                char
+            } else {
+                '-'
+            }
+        })
+        .collect();
+    match slug.trim_matches('.') {
+        "" => "model".to_owned(),
+        _ => slug,
+    }
+}
+
+/// The plan as the reference prints it.
+#[must_use]
+pub fn plan_text(name: &str, runs: &[PlannedRun]) -> String {
+    let warmups = runs.iter().filter(|run| run.is_warmup).count();
+    let mut out = format!(
+        "\nExperiment : {name}\nTotal runs : {}  ({warmups} warmup, {} actual)\n\n",
+        runs.len(),
+        runs.len() - warmups
+    );
+    let _ = writeln!(
+        out,
+        "{:<5} {:<24} {:<10} {:>7} {:>5} {:>5} {:>4}  {:<8}",
+        "#", "Model", "Engine", "Ctx", "Batch", "Out", "Rep", "Type"
+    );
+    let _ = writeln!(out, "{}", "-".repeat(76));
+    for (at, run) in runs.iter().enumerate() {
+        let kind = if run.is_warmup {
+            "warmup".to_owned()
+        } else {
+            format!("rep{}", run.rep_index)
+        };
+        let _ = writeln!(
+            out,
+            "{:<5} {:<24} {:<10} {:>7} {:>5} {:>5} {:>4}  {:<8}",
+            at + 1,
+            run.model_id,
+            run.engine,
+            run.context_length,
+            run.batch_size,
+            run.output_tokens,
+            run.rep_index,
+            kind
+        );
+    }
+    out
+}

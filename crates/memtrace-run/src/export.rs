@@ -1,0 +1,216 @@
+//! The folder of a run: trace, region map, KV life cycle, metrics, metadata, figures, manifest.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use byte_source::output::AtomicFile;
+use memtrace_analyser::Analysis;
+use memtrace_labeller::{
+    Compression, Names, ReadReport, RowStream, TraceWriter, write_kv_blocks, write_region_map,
+};
+use serde_json::{Map, Value, json};
+
+use crate::error::{Result, io_error};
+use crate::figures::{Figure, draw_figures};
+use crate::manifest::{Manifest, write_json, write_manifest, write_whole};
+use crate::metrics_csv::metrics_csv;
+use crate::pipeline::{Processed, Steps, process};
+
+/// Writes the folder of a run.
+///
+/// Every file appears whole or not at all, and the manifest last: a run that was stopped half way has none.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RunExporter {
+    /// The run's folder, made when it is missing.
+    pub folder: PathBuf,
+    /// The run.
+    pub run_id: String,
+    /// Semantics of labels and metrics, for the metadata.
+    pub semantics: &'static str,
+    /// More members of `metadata.json`.
+    pub metadata: Map<String, Value>,
+    /// Compression of the trace.
+    pub compression: Compression,
+    /// Whether figures are drawn.
+    pub figures: bool,
+}
+
+impl RunExporter {
+    /// An exporter into a folder.
+    #[must_use]
+    pub fn new(
+        folder: impl Into<PathBuf>,
+        run_id: impl Into<String>,
+        semantics: &'static str,
+    ) -> Self {
+        Self {
+            folder: folder.into(),
+            run_id: run_id.into(),
+            semantics,
+            metadata: Map::new(),
+            compression: Compression::Zstd,
+            figures: true,
+        }
+    }
+
+    /// Reads, labels, analyses and writes everything in one pass.
+    ///
+    /// # Errors
+    ///
+    /// The first of any step; files that are complete by then stay, without a manifest.
+    pub fn export(
+        &self,
+        stream: RowStream,
+        names: Names,
+        steps: Steps,
+    ) -> Result<(Processed, Manifest)> {
+        fs::create_dir_all(&self.folder).map_err(io_error(&self.folder))?;
+        let mut writer = TraceWriter::new(
+            "trace.parquet",
+            AtomicFile::create(self.folder.join("trace.parquet"))?,
+            self.semantics,
+            self.compression,
+        )?;
+        let processed = process(stream, names, steps, Some(&mut writer))?;
+        writer.finish()?.commit()?;
+        let manifest = self.finish(&processed)?;
+        Ok((processed, manifest))
+    }
+
+    /// Writes everything but the trace, which is there.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be written.
+    pub fn finish(&self, processed: &Processed) -> Result<Manifest> {
+        let path = |name: &str| self.folder.join(name);
+        let file = AtomicFile::create(path("region_map.parquet"))?;
+        write_region_map(file, &processed.regions, &processed.names, self.semantics)?.commit()?;
+        let file = AtomicFile::create(path("kv_block_lifecycle.parquet"))?;
+        write_kv_blocks(file, &processed.kv_blocks, self.semantics)?.commit()?;
+        if let Some(analysis) = &processed.analysis {
+            write_whole(&path("metrics.csv"), metrics_csv(analysis).as_bytes())?;
+            let mut text = Vec::new();
+            analysis.write_json_tables(&mut text)?;
+            write_whole(&path("analysis.json"), &text)?;
+        }
+        write_json(&path("metadata.json"), &self.metadata_of(processed))?;
+        if let (true, Some(analysis)) = (self.figures, &processed.analysis) {
+            write_figures(&self.folder, &draw_figures(analysis, &processed.kv_blocks))?;
+        }
+        write_manifest(&self.folder, &self.run_id)
+    }
+
+    fn metadata_of(&self, processed: &Processed) -> Value {
+        let mut metadata = Map::new();
+        metadata.insert("run_id".to_owned(), self.run_id.as_str().into());
+        metadata.insert("semantics".to_owned(), self.semantics.into());
+        metadata.insert("clock".to_owned(), processed.report.clock.into());
+        metadata.insert(
+            "inputs".to_owned(),
+            Value::from(vec![report_json(&processed.report)]),
+        );
+        metadata.insert(
+            "labels".to_owned(),
+            json!({
+                "given": processed.counts.given,
+                "by_range": processed.counts.by_range,
+                "by_page": processed.counts.by_page,
+                "by_rule": processed.counts.by_rule,
+                "unknown": processed.counts.unknown,
+                "skipped": processed.counts.skipped,
+                "kv_block_bytes": processed.kv_block_bytes,
+            }),
+        );
+        if let Some(analysis) = &processed.analysis {
+            metadata.insert("analysis".to_owned(), facts(analysis));
+        }
+        for (key, value) in &self.metadata {
+            metadata.insert(key.clone(), value.clone());
+        }
+        metadata.into()
+    }
+}
+
+/// Facts of an analysis that are in no table.
+#[must_use]
+pub fn facts(analysis: &Analysis) -> Value {
+    json!({
+        "rows": analysis.rows,
+        "accesses": analysis.weighted_rows,
+        "first_ns": analysis.first_ns,
+        "last_ns": analysis.last_ns,
+        "in_order": analysis.in_order,
+        "distinct_pages": analysis.distinct_pages,
+        "window_ns": analysis.window_ns,
+        "reuse_sampled_share": analysis.reuse.as_ref().map(|reuse| reuse.sampled_share),
+    })
+}
+
+/// What a reader found, as JSON.
+#[must_use]
+pub fn report_json(report: &ReadReport) -> Value {
+    let skipped: Map<String, Value> = report
+        .skipped
+        .iter()
+        .map(|(reason, skipped)| {
+            let value = json!({"count": skipped.count, "first_lines": skipped.first});
+            (reason.name().to_owned(), value)
+        })
+        .collect();
+    json!({
+        "format": report.format,
+        "clock": report.clock,
+        "lines": report.lines,
+        "rows": report.rows,
+        "lost": report.lost,
+        "skipped": skipped,
+        "damage": report.damage,
+    })
+}
+
+/// Writes figures, each with its data beside it.
+pub(crate) fn write_figures(folder: &Path, figures: &[Figure]) -> Result<()> {
+    for figure in figures {
+        write_whole(
+            &folder.join(format!("{}.svg", figure.name)),
+            figure.svg.as_str().as_bytes(),
+        )?;
+        write_whole(
+            &folder.join(format!("{}.csv", figure.name)),
+            figure.csv.as_bytes(),
+        )?;
+    }
+    Ok(())
+}
+
+/// Appends a run to `manifest.csv` of a data set; the header is written when the file is new.
+///
+/// # Errors
+///
+/// When the file cannot be written.
+pub fn append_dataset_row(file: &Path, columns: &[(&str, String)]) -> Result<()> {
+    let mut text = Vec::new();
+    match fs::read(file) {
+        Ok(old) => text = old,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let header: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+            writeln!(text, "{}", header.join(",")).map_err(io_error(file))?;
+        }
+        Err(error) => return Err(io_error(file)(error)),
+    }
+    let row: Vec<String> = columns
+        .iter()
+        .map(|(_, value)| {
+            if value.contains([',', '"', '\n']) {
+                format!("\"{}\"", value.replace('"', "\"\""))
+            } else {
+                value.clone()
+            }
+        })
+        .collect();
+    writeln!(text, "{}", row.join(",")).map_err(io_error(file))?;
+    write_whole(file, &text)
+}

@@ -1,0 +1,312 @@
+//! Figures of an analysis.
+
+use std::fmt::Write as _;
+
+use charts::Svg;
+use charts::plot::{Axis, Bar, BarChart, HeatMap, LinePlot, Mark, RefLine, Series};
+use memtrace_analyser::Analysis;
+use memtrace_labeller::KvBlock;
+use report::Unit;
+
+/// Bins of the histogram of retention, as in the reference's figure.
+const BINS: usize = 30;
+/// Points of the KV cache's occupancy.
+const STEPS: u64 = 100;
+
+/// A figure and the data it shows.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Figure {
+    /// File name without suffix.
+    pub name: &'static str,
+    /// The figure.
+    pub svg: Svg,
+    /// What it shows, as CSV.
+    pub csv: String,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "places in a figure")]
+fn real(value: u64) -> f64 {
+    value as f64
+}
+
+/// All figures that an analysis has data for.
+#[must_use]
+pub fn draw_figures(analysis: &Analysis, kv_blocks: &[KvBlock]) -> Vec<Figure> {
+    let mut figures = vec![
+        retention_histogram(analysis),
+        retention_cdf(analysis),
+        working_set(analysis),
+        write_once(analysis),
+    ];
+    figures.extend(pages_over_time(analysis));
+    figures.extend(miss_ratio(analysis));
+    figures.extend(kv_occupancy(kv_blocks));
+    figures
+}
+
+fn retentions(analysis: &Analysis) -> Vec<(&str, Vec<f64>)> {
+    analysis
+        .types
+        .iter()
+        .enumerate()
+        .filter(|(_, kind)| kind.n_regions > 0)
+        .map(|(at, kind)| {
+            let mut values: Vec<f64> = analysis
+                .regions
+                .iter()
+                .filter(|region| region.type_index == at)
+                .map(memtrace_analyser::RegionMetrics::retention_s)
+                .collect();
+            values.sort_by(f64::total_cmp);
+            (&*kind.region_type, values)
+        })
+        .collect()
+}
+
+fn retention_histogram(analysis: &Analysis) -> Figure {
+    let mut plot = LinePlot::new(
+        "Retention by region type",
+        Axis::from_zero("Retention", Unit::Seconds),
+        Axis::from_zero("Region count", Unit::Count),
+    );
+    let mut csv = String::from("region_type,from_s,to_s,regions\n");
+    for (kind, values) in retentions(analysis) {
+        let (low, high) = match (values.first(), values.last()) {
+            (Some(low), Some(high)) if high > low => (*low, *high),
+            (Some(low), _) => (low - 0.5, low + 0.5),
+            _ => continue,
+        };
+        let width = (high - low) / real(BINS as u64);
+        let mut points = vec![(low, 0.0)];
+        let mut rest = &values[..];
+        for bin in 1..=BINS as u64 {
+            let end = low + width * real(bin);
+            let inside = if bin == BINS as u64 {
+                rest.len()
+            } else {
+                rest.partition_point(|value| *value < end)
+            };
+            let (bin_values, after) = rest.split_at(inside);
+            rest = after;
+            let count = real(bin_values.len() as u64);
+            points.extend([(end - width, count), (end, count)]);
+            let _ = writeln!(csv, "{kind},{},{end},{}", end - width, bin_values.len());
+        }
+        points.push((high, 0.0));
+        plot.series
+            .push(Series::new(kind.to_owned(), Mark::Line, points));
+    }
+    Figure {
+        name: "retention_histogram",
+        svg: plot.draw(),
+        csv,
+    }
+}
+
+fn retention_cdf(analysis: &Analysis) -> Figure {
+    let mut plot = LinePlot::new(
+        "Share of regions with at most this retention",
+        Axis::from_zero("Retention", Unit::Seconds),
+        Axis::from_zero("Share", Unit::None),
+    );
+    let mut csv = String::from("region_type,retention_s,share\n");
+    for (kind, values) in retentions(analysis) {
+        let all = real(values.len() as u64);
+        let points: Vec<(f64, f64)> = (1_u64..)
+            .zip(&values)
+            .map(|(at, value)| (*value, real(at) / all))
+            .collect();
+        for (value, share) in &points {
+            let _ = writeln!(csv, "{kind},{value},{share}");
+        }
+        plot.series
+            .push(Series::new(kind.to_owned(), Mark::Line, points));
+    }
+    Figure {
+        name: "retention_cdf",
+        svg: plot.draw(),
+        csv,
+    }
+}
+
+fn working_set(analysis: &Analysis) -> Figure {
+    let mut chart = BarChart::new("Working set by region type", "Working set", Unit::Bytes);
+    let mut csv = String::from("region_type,total_bytes\n");
+    for kind in analysis.types.iter().filter(|kind| kind.n_regions > 0) {
+        let bytes = kind.total_pages * 4096;
+        chart
+            .bars
+            .push(Bar::new(kind.region_type.clone(), real(bytes)));
+        let _ = writeln!(csv, "{},{bytes}", kind.region_type);
+    }
+    Figure {
+        name: "working_set",
+        svg: chart.draw(),
+        csv,
+    }
+}
+
+fn write_once(analysis: &Analysis) -> Figure {
+    let mut plot = LinePlot::new(
+        "Mean write-once ratio by region type",
+        Axis::from_zero("Region type", Unit::Count),
+        Axis::from_zero("Write-once ratio", Unit::None).range(0.0, 1.05),
+    );
+    plot.ref_lines.push(RefLine::new("high_mrm threshold", 0.8));
+    let mut csv = String::from("region_type,write_once_ratio_mean\n");
+    for (at, kind) in (0_u64..).zip(analysis.types.iter().filter(|kind| kind.n_regions > 0)) {
+        let ratio = kind.write_once_ratio_mean.unwrap_or(0.0);
+        let (left, right) = (real(at) + 0.1, real(at) + 0.9);
+        plot.series.push(Series::new(
+            kind.region_type.clone(),
+            Mark::Line,
+            vec![(left, 0.0), (left, ratio), (right, ratio), (right, 0.0)],
+        ));
+        let _ = writeln!(csv, "{},{ratio}", kind.region_type);
+    }
+    Figure {
+        name: "write_once",
+        svg: plot.draw(),
+        csv,
+    }
+}
+
+/// Time across, types upwards, distinct pages as colour.
+fn pages_over_time(analysis: &Analysis) -> Option<Figure> {
+    let columns = analysis
+        .types
+        .first()
+        .map(|kind| kind.window_pages.len())
+        .filter(|columns| *columns > 0)?;
+    let mut csv = String::from("region_type,start_ns,distinct_pages\n");
+    let mut cells = Vec::new();
+    for kind in &analysis.types {
+        for (at, pages) in (0_u64..).zip(&kind.window_pages) {
+            cells.push(real(*pages));
+            let start = analysis.first_ns + at * analysis.window_ns;
+            let _ = writeln!(csv, "{},{start},{pages}", kind.region_type);
+        }
+    }
+    let span = real(columns as u64 * analysis.window_ns);
+    let order: Vec<&str> = analysis
+        .types
+        .iter()
+        .map(|kind| &*kind.region_type)
+        .collect();
+    let mut map = HeatMap::new(
+        "Distinct pages over time",
+        Axis::from_zero("Time", Unit::Nanos).range(0.0, span),
+        Axis::from_zero("Region type", Unit::Count).range(0.0, real(analysis.types.len() as u64)),
+        columns,
+        cells,
+        Unit::Count,
+    );
+    map.subtitle = format!("from below: {}", order.join(", ")).into();
+    map.log_colour = true;
+    Some(Figure {
+        name: "pages_over_time",
+        svg: map.draw(),
+        csv,
+    })
+}
+
+fn miss_ratio(analysis: &Analysis) -> Option<Figure> {
+    let reuse = analysis.reuse.as_ref()?;
+    let mut csv = String::from("cache_bytes,miss_ratio\n");
+    let points: Vec<(f64, f64)> = reuse
+        .miss_ratios
+        .iter()
+        .map(|(pages, ratio)| {
+            let _ = writeln!(csv, "{},{ratio}", pages * 4096);
+            (real(pages * 4096), *ratio)
+        })
+        .collect();
+    if points.is_empty() {
+        return None;
+    }
+    let mut plot = LinePlot::new(
+        "Miss ratio by cache size",
+        Axis::log("Cache size", Unit::Bytes),
+        Axis::from_zero("Miss ratio", Unit::None).range(0.0, 1.0),
+    );
+    plot.series
+        .push(Series::new("all accesses", Mark::Line, points));
+    Some(Figure {
+        name: "miss_ratio",
+        svg: plot.draw(),
+        csv,
+    })
+}
+
+/// How many blocks are alive, and how old, at points in time.
+///
+/// A block is alive from its first store to its eviction or last load. Ages are counted as a pyramid: under a second, under ten,
+/// under a minute, older.
+#[must_use]
+pub fn kv_age_pyramid(kv_blocks: &[KvBlock], steps: u64) -> Vec<(u64, [u64; 4])> {
+    let alive: Vec<(u64, u64)> = kv_blocks
+        .iter()
+        .filter(|block| block.write_ns > 0)
+        .map(|block| (block.write_ns, block.write_ns + block.lifetime_ns()))
+        .collect();
+    let (Some(start), Some(end)) = (
+        alive.iter().map(|(from, _)| *from).min(),
+        alive.iter().map(|(_, to)| *to).max(),
+    ) else {
+        return Vec::new();
+    };
+    let steps = steps.max(1);
+    (0..=steps)
+        .map(|step| {
+            let offset = u128::from(end - start) * u128::from(step) / u128::from(steps);
+            let time = start + u64::try_from(offset).unwrap_or(0);
+            let mut ages = [0; 4];
+            for (from, to) in &alive {
+                if *from <= time && time <= *to {
+                    let [second, ten, minute, older] = &mut ages;
+                    let class = match time - from {
+                        0..1_000_000_000 => second,
+                        1_000_000_000..10_000_000_000 => ten,
+                        10_000_000_000..60_000_000_000 => minute,
+                        _ => older,
+                    };
+                    *class += 1;
+                }
+            }
+            (time, ages)
+        })
+        .collect()
+}
+
+fn kv_occupancy(kv_blocks: &[KvBlock]) -> Option<Figure> {
+    let pyramid = kv_age_pyramid(kv_blocks, STEPS);
+    let (start, _) = *pyramid.first()?;
+    let mut csv = String::from("time_ns,under_1s,under_10s,under_60s,older\n");
+    let mut plot = LinePlot::new(
+        "Blocks of the KV cache alive, by age",
+        Axis::from_zero("Time", Unit::Nanos),
+        Axis::from_zero("Blocks", Unit::Count),
+    );
+    for (time, [a, b, c, d]) in &pyramid {
+        let _ = writeln!(csv, "{time},{a},{b},{c},{d}");
+    }
+    // Each line stands on those of the younger ages.
+    for (upto, name) in [
+        (1, "under 1 s"),
+        (2, "under 10 s"),
+        (3, "under 60 s"),
+        (4, "all"),
+    ] {
+        let points = pyramid
+            .iter()
+            .map(|(time, ages)| (real(time - start), real(ages.iter().take(upto).sum())))
+            .collect();
+        plot.series.push(Series::new(name, Mark::Line, points));
+    }
+    Some(Figure {
+        name: "kv_occupancy",
+        svg: plot.draw(),
+        csv,
+    })
+}

@@ -1,0 +1,92 @@
+//! `metrics.csv`: one row for each region type.
+
+use std::fmt::Write as _;
+
+use memtrace_analyser::Analysis;
+
+/// Columns of `metrics.csv`, in order.
+pub const METRICS_COLUMNS: [&str; 11] = [
+    "region_type",
+    "n_regions",
+    "retention_p50_s",
+    "retention_p90_s",
+    "retention_p99_s",
+    "retention_mean_s",
+    "write_once_ratio_mean",
+    "reads_per_write_mean",
+    "working_set_mb_total",
+    "unique_pages_total",
+    "suitability",
+];
+
+/// The text of `metrics.csv`: commas, LF, numbers as short as they can be read back. The ratio of a type without stores is an
+/// empty cell.
+#[must_use]
+pub fn metrics_csv(analysis: &Analysis) -> String {
+    let mut out = METRICS_COLUMNS.join(",");
+    out.push('\n');
+    for kind in analysis.types.iter().filter(|kind| kind.n_regions > 0) {
+        let [p50, p90, p99, mean] = kind.retention_s.map(real);
+        let ratio = kind.write_once_ratio_mean.map(real).unwrap_or_default();
+        #[expect(clippy::cast_precision_loss, reason = "a size in MiB is a real")]
+        let mib = (kind.total_pages * 4096) as f64 / 1_048_576.0;
+        let _ = writeln!(
+            out,
+            "{},{},{p50},{p90},{p99},{mean},{ratio},{},{},{},{}",
+            quoted(&kind.region_type),
+            kind.n_regions,
+            real(kind.reads_per_write_mean),
+            real(mib),
+            kind.total_pages,
+            kind.suitability,
+        );
+    }
+    out
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// A real as Python prints it: shortest that reads back, exponent of two digits below 1e-4 and from 1e16.
+fn real(value: f64) -> String {
+    let size = value.abs();
+    if size != 0.0 && !(1e-4..1e16).contains(&size) && value.is_finite() {
+        let text = format!("{value:e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        return match exponent.strip_prefix('-') {
+            Some(exponent) => format!("{digits}e-{exponent:0>2}"),
+            None => format!("{digits}e+{exponent:0>2}"),
+        };
+    }
+    let text = format!("{value}");
+    if text.contains('.') || !value.is_finite() {
+        text
+    } else {
+        format!("{text}.0")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reals_are_those_of_python() {
+        for (value, text) in [
+            (0.0, "0.0"),
+            (1.0, "1.0"),
+            (3.915e-7, "3.915e-07"),
+            (0.0001, "0.0001"),
+            (0.00005, "5e-05"),
+            (1e16, "1e+16"),
+            (0.19999, "0.19999"),
+        ] {
+            assert_eq!(real(value), text);
+        }
+    }
+}

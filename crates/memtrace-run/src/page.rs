@@ -1,0 +1,238 @@
+//! Reports, comparisons, data sets.
+
+use std::fs;
+use std::path::Path;
+
+use charts::html::{Page, Section};
+use memtrace_analyser::{Analysis, AnalysisTable, TypeMetrics};
+use report::{Cell, Column, Table};
+use serde_json::{Map, Value};
+
+use crate::error::{Result, io_error};
+use crate::export::write_figures;
+use crate::figures::draw_figures;
+use crate::manifest::{iso_now, write_whole};
+use crate::metrics_csv::metrics_csv;
+use crate::pipeline::Processed;
+
+/// Rows of a table on the page.
+const ROWS: usize = 40;
+
+/// Writes figures, their data, `metrics.csv` and `report.html` into a folder; gives the names of the files.
+///
+/// # Errors
+///
+/// When a file cannot be written.
+pub fn write_report(folder: &Path, title: &str, processed: &Processed) -> Result<Vec<String>> {
+    fs::create_dir_all(folder).map_err(io_error(folder))?;
+    let Some(analysis) = &processed.analysis else {
+        return Ok(Vec::new());
+    };
+    let figures = draw_figures(analysis, &processed.kv_blocks);
+    write_figures(folder, &figures)?;
+    write_whole(
+        &folder.join("metrics.csv"),
+        metrics_csv(analysis).as_bytes(),
+    )?;
+    let mut page = Page::new(format!("Memory of {title}"));
+    let mut section = Section::new("Figures");
+    for figure in &figures {
+        section = section.figure(&figure.svg, figure.name);
+    }
+    page = page.section(section);
+    let mut section = Section::new("Tables");
+    for table in AnalysisTable::of(analysis) {
+        section = section
+            .text(&table.name().replace('_', " "))
+            .table(&analysis.table(table)?, ROWS);
+    }
+    page = page.section(section);
+    write_whole(&folder.join("report.html"), page.to_html().as_bytes())?;
+    let mut files: Vec<String> = figures
+        .iter()
+        .flat_map(|figure| {
+            [
+                format!("{}.svg", figure.name),
+                format!("{}.csv", figure.name),
+            ]
+        })
+        .collect();
+    files.extend(["metrics.csv".to_owned(), "report.html".to_owned()]);
+    files.sort();
+    Ok(files)
+}
+
+/// Figures of the types of two analyses side by side, with their difference.
+///
+/// # Errors
+///
+/// None in practice; the signature is that of [`report::Table`].
+pub fn compare_analyses(before: &Analysis, after: &Analysis) -> Result<Table> {
+    let mut table = Table::new(
+        "comparison",
+        vec![
+            Column::text("region_type"),
+            Column::text("metric"),
+            Column::real("before"),
+            Column::real("after"),
+            Column::real("difference"),
+            Column::real("change_pct"),
+        ],
+    )?;
+    let mut names: Vec<&str> = before
+        .types
+        .iter()
+        .chain(&after.types)
+        .map(|kind| &*kind.region_type)
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    type Metric = (&'static str, fn(&TypeMetrics) -> Option<f64>);
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "differences of metrics are reals"
+    )]
+    const METRICS: [Metric; 7] = [
+        ("n_regions", |kind| Some(kind.n_regions as f64)),
+        ("retention_p50_s", |kind| Some(kind.retention_s[0])),
+        ("retention_p99_s", |kind| Some(kind.retention_s[2])),
+        ("write_once_ratio_mean", |kind| kind.write_once_ratio_mean),
+        ("reads_per_write_mean", |kind| {
+            Some(kind.reads_per_write_mean)
+        }),
+        ("total_pages", |kind| Some(kind.total_pages as f64)),
+        ("read_age_p99_ns", |kind| {
+            kind.values.map(|values| values.read_age_ns[2])
+        }),
+    ];
+    for name in names {
+        let of = |analysis: &Analysis, metric: fn(&TypeMetrics) -> Option<f64>| {
+            let kind = analysis
+                .types
+                .iter()
+                .find(|kind| kind.region_type == name)?;
+            metric(kind)
+        };
+        for (metric, read) in METRICS {
+            let (old, new) = (of(before, read), of(after, read));
+            let difference = old.zip(new).map(|(old, new)| new - old);
+            let change = old
+                .zip(difference)
+                .filter(|(old, _)| *old != 0.0)
+                .map(|(old, difference)| difference / old * 100.0);
+            let cell = |value: Option<f64>| value.map_or(Cell::Null, Cell::Real);
+            table.push(&[
+                name.into(),
+                metric.into(),
+                cell(old),
+                cell(new),
+                cell(difference),
+                cell(change),
+            ])?;
+        }
+    }
+    Ok(table)
+}
+
+/// The columns of a run in a data set's `manifest.csv`, from its metadata and analysis.
+#[must_use]
+pub fn dataset_columns(
+    run_id: &str,
+    metadata: &Map<String, Value>,
+    analysis: Option<&Analysis>,
+) -> Vec<(&'static str, String)> {
+    let at = |path: &[&str]| -> String {
+        let mut value = metadata.get(path.first().copied().unwrap_or_default());
+        for key in path.iter().skip(1) {
+            value = value.and_then(|value| value.get(key));
+        }
+        match value {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        }
+    };
+    let either = |first: String, second: String| if first.is_empty() { second } else { first };
+    #[expect(clippy::cast_precision_loss, reason = "means are reals")]
+    let mean = |values: Vec<f64>| {
+        if values.is_empty() {
+            String::new()
+        } else {
+            format!("{:.4}", values.iter().sum::<f64>() / values.len() as f64)
+        }
+    };
+    let types = analysis.map(|analysis| &analysis.types);
+    let retention = types.map_or(Vec::new(), |types| {
+        types.iter().map(|kind| kind.retention_s[2]).collect()
+    });
+    let ratios = analysis.map_or(Vec::new(), |analysis| {
+        analysis
+            .regions
+            .iter()
+            .filter_map(memtrace_analyser::RegionMetrics::write_once_ratio)
+            .collect()
+    });
+    let pages: u64 = types.map_or(0, |types| types.iter().map(|kind| kind.total_pages).sum());
+    vec![
+        ("run_id", run_id.to_owned()),
+        ("machine_id", at(&["machine_id"])),
+        (
+            "model_id",
+            either(at(&["model", "id"]), at(&["model", "hf_repo"])),
+        ),
+        ("collector", at(&["collector", "type"])),
+        ("context_length", at(&["generation", "context_length"])),
+        ("batch_size", at(&["generation", "batch_size"])),
+        (
+            "max_tokens_per_prompt",
+            at(&["generation", "output_tokens"]),
+        ),
+        ("rep", at(&["generation", "rep_index"])),
+        ("run_validity", at(&["thermal", "run_validity"])),
+        ("peak_temp_c", at(&["thermal", "peak_temp_c"])),
+        ("throttle_events", at(&["thermal", "throttle_events"])),
+        ("total_wall_s", at(&["timing", "total_wall_duration_s"])),
+        (
+            "avg_tok_per_s",
+            at(&["generation", "avg_tokens_per_second"]),
+        ),
+        (
+            "total_output_tokens",
+            at(&["generation", "total_output_tokens"]),
+        ),
+        ("retention_p99_s", mean(retention)),
+        ("write_once_ratio_mean", mean(ratios)),
+        ("working_set_pages_total", pages.to_string()),
+        ("cpu_model", at(&["hardware", "cpu_model"])),
+        (
+            "cpu_freq_scaling_max_mhz",
+            at(&["hardware", "cpu_freq_scaling_max_mhz"]),
+        ),
+        ("os", at(&["software", "os"])),
+        ("kernel", at(&["software", "kernel"])),
+        ("has_prompt_outputs", "false".to_owned()),
+        ("recorded_at", iso_now()),
+    ]
+}
+
+/// Writes the card of a data set, unless it has one.
+///
+/// # Errors
+///
+/// When it cannot be written.
+pub fn write_dataset_card(folder: &Path, front_matter: bool) -> Result<()> {
+    let path = folder.join("README.md");
+    if path.exists() {
+        return Ok(());
+    }
+    let mut text = String::new();
+    if front_matter {
+        text.push_str(
+            "---\npretty_name: Memory traces of LLM inference\nconfigs:\n  - config_name: trace\n    data_files: runs/*/trace.parquet\n  - config_name: region_map\n    data_files: runs/*/region_map.parquet\n  - config_name: kv_block_lifecycle\n    data_files: runs/*/kv_block_lifecycle.parquet\n---\n\n",
+        );
+    }
+    text.push_str(
+        "# Memory traces of LLM inference\n\nOne folder for each run under `runs/`; `manifest.csv` lists them. Each folder has its own `manifest.json` with hashes,\nand `metadata.json` with what was measured and how. Parquet files carry their schema version under\n`mrm_trace_schema_version`.\n",
+    );
+    write_whole(&path, text.as_bytes())
+}

@@ -1,0 +1,316 @@
+//! Whether collecting has disturbed what was collected.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// Limits of the classes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ValidityLimits {
+    /// CPU share of the observer below which a run is clean, percent.
+    pub clean_cpu_pct: f64,
+    /// Memory of the observer over that of the target below which a run is clean.
+    pub clean_memory_frac: f64,
+    /// CPU share before the run below which it is clean, percent.
+    pub clean_baseline_pct: f64,
+    /// Temperature up to which a run is clean, degrees Celsius.
+    pub clean_temperature_c: f64,
+    /// As above, for marginal.
+    pub marginal_cpu_pct: f64,
+    /// As above, for marginal.
+    pub marginal_memory_frac: f64,
+    /// As above, for marginal; `None` is no limit.
+    pub marginal_baseline_pct: Option<f64>,
+    /// Temperature up to which a run is marginal.
+    pub marginal_temperature_c: f64,
+    /// Throttle events up to which a run is marginal.
+    pub marginal_throttle: u64,
+}
+
+impl ValidityLimits {
+    /// Of the reference's version 0.1.0, which puts no limit on the baseline of a marginal run and knows no temperature.
+    pub const MRM_010: Self = Self {
+        clean_cpu_pct: 10.0,
+        clean_memory_frac: 0.05,
+        clean_baseline_pct: 15.0,
+        clean_temperature_c: f64::INFINITY,
+        marginal_cpu_pct: 20.0,
+        marginal_memory_frac: 0.15,
+        marginal_baseline_pct: None,
+        marginal_temperature_c: f64::INFINITY,
+        marginal_throttle: 2,
+    };
+
+    /// Of the reference's version 0.1.23, and ours.
+    pub const MRM_023: Self = Self {
+        clean_temperature_c: 85.0,
+        marginal_baseline_pct: Some(30.0),
+        marginal_temperature_c: 90.0,
+        ..Self::MRM_010
+    };
+}
+
+impl Default for ValidityLimits {
+    fn default() -> Self {
+        Self::MRM_023
+    }
+}
+
+/// Class of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Validity {
+    /// Nothing disturbed it.
+    Clean,
+    /// Something did, a little.
+    Marginal,
+    /// Keep it, but leave it out of aggregates.
+    Contaminated,
+}
+
+impl Validity {
+    /// The class as a word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::Marginal => "marginal",
+            Self::Contaminated => "contaminated",
+        }
+    }
+}
+
+/// What decides the class.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Disturbance {
+    /// CPU share of the observer, percent.
+    pub cpu_pct: f64,
+    /// Memory of the observer over that of the target.
+    pub memory_frac: f64,
+    /// Throttle events during the run.
+    pub throttle_events: u64,
+    /// CPU share before the run, percent.
+    pub baseline_cpu_pct: f64,
+    /// Whether the observer wrote much.
+    pub io_contention: bool,
+    /// Hottest temperature, degrees Celsius; 0 when unknown.
+    pub peak_temperature_c: f64,
+}
+
+impl Disturbance {
+    /// Nothing disturbed.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+}
+
+/// The class, and a reason for every limit of a clean run that is not met.
+#[must_use]
+pub fn classify(seen: &Disturbance, limits: &ValidityLimits) -> (Validity, Vec<String>) {
+    let mut reasons = Vec::new();
+    let mut unmet = |bad: bool, what: String| {
+        if bad {
+            reasons.push(what);
+        }
+    };
+    let l = limits;
+    unmet(
+        seen.cpu_pct >= l.clean_cpu_pct,
+        format!(
+            "observer CPU {} % is not below {} %",
+            seen.cpu_pct, l.clean_cpu_pct
+        ),
+    );
+    unmet(
+        seen.memory_frac >= l.clean_memory_frac,
+        format!(
+            "observer memory {} of the target's is not below {}",
+            seen.memory_frac, l.clean_memory_frac
+        ),
+    );
+    unmet(
+        seen.throttle_events > 0,
+        format!("{} throttle events", seen.throttle_events),
+    );
+    unmet(
+        seen.baseline_cpu_pct >= l.clean_baseline_pct,
+        format!(
+            "CPU before the run {} % is not below {} %",
+            seen.baseline_cpu_pct, l.clean_baseline_pct
+        ),
+    );
+    unmet(
+        seen.io_contention,
+        "the observer wrote more than 10 MiB".to_owned(),
+    );
+    unmet(
+        seen.peak_temperature_c > l.clean_temperature_c,
+        format!(
+            "{} °C is above {} °C",
+            seen.peak_temperature_c, l.clean_temperature_c
+        ),
+    );
+    let marginal = seen.cpu_pct < l.marginal_cpu_pct
+        && seen.memory_frac < l.marginal_memory_frac
+        && seen.throttle_events <= l.marginal_throttle
+        && !seen.io_contention
+        && l.marginal_baseline_pct
+            .is_none_or(|limit| seen.baseline_cpu_pct < limit)
+        && seen.peak_temperature_c <= l.marginal_temperature_c;
+    let class = if reasons.is_empty() {
+        Validity::Clean
+    } else if marginal {
+        Validity::Marginal
+    } else {
+        Validity::Contaminated
+    };
+    (class, reasons)
+}
+
+/// A sample of the observer itself.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[non_exhaustive]
+pub struct ObserverSample {
+    /// CPU share, percent.
+    pub cpu_pct: f64,
+    /// Resident memory, MiB.
+    pub rss_mb: f64,
+    /// Bytes written since it began.
+    pub write_bytes: u64,
+}
+
+impl ObserverSample {
+    /// A sample.
+    #[must_use]
+    pub const fn new(cpu_pct: f64, rss_mb: f64, write_bytes: u64) -> Self {
+        Self {
+            cpu_pct,
+            rss_mb,
+            write_bytes,
+        }
+    }
+}
+
+/// What observing cost: the summary of the reference.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ObserverEffect {
+    /// In 0.1.0 the largest CPU share, since 0.1.23 its 95th percentile.
+    pub observer_cpu_overhead_pct_max: f64,
+    /// The largest CPU share; since 0.1.23.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observer_cpu_overhead_pct_abs_max: Option<f64>,
+    /// Mean CPU share.
+    pub observer_cpu_overhead_pct_mean: f64,
+    /// Peak memory, MiB.
+    pub observer_memory_overhead_mb_peak: f64,
+    /// Over the target's peak; 0 when that is 0.
+    pub observer_memory_overhead_frac: f64,
+    /// Peak memory of the target, MiB.
+    pub target_rss_mb_peak: f64,
+    /// Throttle events.
+    pub thermal_throttle_events: u64,
+    /// CPU share before the run.
+    pub baseline_cpu_pct: f64,
+    /// Whether more than 10 MiB were written.
+    pub io_contention_detected: bool,
+    /// Samples of the observer.
+    pub n_observer_samples: usize,
+    /// Samples of the target.
+    pub n_target_samples: usize,
+}
+
+/// Whose summary: it differs in what the largest CPU share is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ObserverVersion {
+    /// 0.1.0.
+    Mrm010,
+    /// 0.1.23, and ours.
+    #[default]
+    Mrm023,
+}
+
+impl ObserverEffect {
+    /// Summarises samples; none count as a single zero.
+    #[must_use]
+    pub fn new(
+        observer: &[ObserverSample],
+        target_rss_mb: &[f64],
+        throttle_events: u64,
+        baseline_cpu_pct: f64,
+        version: ObserverVersion,
+    ) -> Self {
+        let none = [ObserverSample::default()];
+        let samples = if observer.is_empty() { &none } else { observer };
+        let mut cpu: Vec<f64> = samples.iter().map(|sample| sample.cpu_pct).collect();
+        cpu.sort_by(f64::total_cmp);
+        let count = cpu.len();
+        #[expect(clippy::cast_precision_loss, reason = "a mean is a real")]
+        let mean = samples.iter().map(|sample| sample.cpu_pct).sum::<f64>() / count as f64;
+        let largest = cpu.last().copied().unwrap_or(0.0);
+        let p95 = cpu
+            .get((count * 95 / 100).saturating_sub(1))
+            .copied()
+            .unwrap_or(0.0);
+        let peak = samples
+            .iter()
+            .map(|sample| sample.rss_mb)
+            .fold(0.0, f64::max);
+        let target = target_rss_mb.iter().copied().fold(0.0, f64::max);
+        let written: u64 = samples
+            .windows(2)
+            .map(|pair| match pair {
+                [before, after] => after.write_bytes.saturating_sub(before.write_bytes),
+                _ => 0,
+            })
+            .sum();
+        let old = version == ObserverVersion::Mrm010;
+        Self {
+            observer_cpu_overhead_pct_max: if old { largest } else { p95 },
+            observer_cpu_overhead_pct_abs_max: (!old).then_some(largest),
+            observer_cpu_overhead_pct_mean: mean,
+            observer_memory_overhead_mb_peak: peak,
+            observer_memory_overhead_frac: if target > 0.0 { peak / target } else { 0.0 },
+            target_rss_mb_peak: target,
+            thermal_throttle_events: throttle_events,
+            baseline_cpu_pct,
+            io_contention_detected: written > 10 * 1_048_576,
+            n_observer_samples: observer.len(),
+            n_target_samples: target_rss_mb.len(),
+        }
+    }
+
+    /// What decides the class: the mean CPU share where it is the rule (0.1.23), else the largest.
+    #[must_use]
+    pub fn disturbance(&self, version: ObserverVersion) -> Disturbance {
+        Disturbance {
+            cpu_pct: match version {
+                ObserverVersion::Mrm010 => self.observer_cpu_overhead_pct_max,
+                ObserverVersion::Mrm023 => self.observer_cpu_overhead_pct_mean,
+            },
+            memory_frac: if self.target_rss_mb_peak > 0.0 {
+                self.observer_memory_overhead_mb_peak / self.target_rss_mb_peak
+            } else {
+                self.observer_memory_overhead_frac
+            },
+            throttle_events: self.thermal_throttle_events,
+            baseline_cpu_pct: self.baseline_cpu_pct,
+            io_contention: self.io_contention_detected,
+            peak_temperature_c: 0.0,
+        }
+    }
+}
+
+/// Throttle events between two readings of the CPUs' counters; a CPU that is new counts nothing.
+#[must_use]
+pub fn throttle_events(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> u64 {
+    after
+        .iter()
+        .filter_map(|(cpu, after)| Some(after.saturating_sub(*before.get(cpu)?)))
+        .sum()
+}

@@ -1,0 +1,308 @@
+//! May these two be compared? Asked before any statistic.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::panel::Pairing;
+use crate::document::{Comparability, Reason, Status};
+use crate::side::{Capture, Class, Side, unit_to_us};
+use crate::stats::median;
+
+/// Cycles below which nothing can be declared.
+pub(super) const FEWEST: usize = 5;
+/// Medians further apart than this, at different anchors, mean another granularity.
+const GRANULARITY: f64 = 5.0;
+
+fn reason(code: &'static str, stops: bool, text: String) -> Reason {
+    Reason { code, stops, text }
+}
+
+/// Captures of the same type of cycle, side by side. A file without a type goes with decode cycles.
+pub(super) fn pairings<'s>(a: &'s Side, b: &'s Side) -> Vec<Pairing<'s>> {
+    let by_kind = |side: &'s Side| {
+        let mut kinds: ByKind<'s> = BTreeMap::new();
+        for capture in &side.captures {
+            kinds
+                .entry(capture.kind.as_str())
+                .or_default()
+                .push(capture);
+        }
+        kinds
+    };
+    let (mut one, mut two) = (by_kind(a), by_kind(b));
+    untyped_is_decode(&mut one, &two);
+    untyped_is_decode(&mut two, &one);
+    one.into_iter()
+        .filter_map(|(kind, first)| {
+            let second = two.remove(kind)?;
+            Some(Pairing {
+                cycle_type: kind.to_owned(),
+                sides: [first, second],
+            })
+        })
+        .collect()
+}
+
+type ByKind<'s> = BTreeMap<&'s str, Vec<&'s Capture>>;
+
+fn untyped_is_decode<'s>(this: &mut ByKind<'s>, other: &ByKind<'s>) {
+    if !other.contains_key("")
+        && !this.contains_key("decode")
+        && let Some(captures) = this.remove("")
+    {
+        this.insert("decode", captures);
+    }
+}
+
+/// The gate for captures.
+pub(super) fn captures(
+    a: &Side,
+    b: &Side,
+    pairings: &[Pairing<'_>],
+    matched_roles: usize,
+) -> Comparability {
+    let mut reasons = Vec::new();
+    for (side, name) in [(a, "baseline"), (b, "candidate")] {
+        if side.cycles() == 0 {
+            reasons.push(reason(
+                "no_data",
+                true,
+                format!("the {name} ({}) has no cycles", side.name),
+            ));
+        }
+    }
+    if pairings.is_empty() && reasons.is_empty() {
+        let kinds = |side: &Side| {
+            let kinds: BTreeSet<&str> = side.captures.iter().map(|c| c.kind.as_str()).collect();
+            kinds
+                .into_iter()
+                .map(|k| if k.is_empty() { "untyped" } else { k })
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        reasons.push(reason(
+            "cycle_type",
+            true,
+            format!(
+                "no type of cycle on both sides: {} against {}",
+                kinds(a),
+                kinds(b)
+            ),
+        ));
+    }
+    for pairing in pairings {
+        pair(pairing, &mut reasons);
+    }
+    let ranks = |side: usize| {
+        pairings
+            .first()
+            .and_then(|p| p.sides[side].first())
+            .map_or(0, |c| c.processes.len())
+    };
+    if ranks(0) != ranks(1) {
+        reasons.push(reason(
+            "roles",
+            matched_roles == 0,
+            format!(
+                "{} processes against {}: {matched_roles} of them are matched",
+                ranks(0),
+                ranks(1)
+            ),
+        ));
+    }
+    conclude(reasons)
+}
+
+fn conclude(reasons: Vec<Reason>) -> Comparability {
+    let status = if reasons.iter().any(|reason| reason.stops) {
+        Status::NotComparable
+    } else if reasons.is_empty() {
+        Status::Comparable
+    } else {
+        Status::ComparableWithWarnings
+    };
+    Comparability {
+        status,
+        reasons,
+        forced: false,
+    }
+}
+
+fn pair(pairing: &Pairing<'_>, reasons: &mut Vec<Reason>) {
+    let kind = if pairing.cycle_type.is_empty() {
+        "all"
+    } else {
+        &pairing.cycle_type
+    };
+    let lengths = pairing.sides.each_ref().map(|captures| {
+        captures
+            .iter()
+            .flat_map(|c| c.cycles.iter().map(|cycle| cycle.dur_us))
+            .collect::<Vec<f64>>()
+    });
+    if lengths.iter().any(Vec::is_empty) {
+        return;
+    }
+    let middles = lengths.each_ref().map(|l| median(l));
+    let ratio = middles[1] / middles[0];
+    let anchors = pairing.sides.each_ref().map(|captures| {
+        captures
+            .iter()
+            .flat_map(|c| c.anchors.iter().map(String::as_str))
+            .collect::<BTreeSet<_>>()
+    });
+    let shown = |side: usize| anchors[side].iter().copied().collect::<Vec<_>>().join(", ");
+    let far = !(1.0 / GRANULARITY..=GRANULARITY).contains(&ratio);
+    let known = anchors.iter().all(|names| !names.is_empty());
+    if known && anchors[0] != anchors[1] {
+        reasons.push(reason(
+            "anchor",
+            far || anchors[0].is_disjoint(&anchors[1]),
+            format!(
+                "cycles are cut at {} (median {:.1} ms) in the baseline and at {} (median {:.1} ms) in the candidate",
+                shown(0),
+                middles[0] / 1000.0,
+                shown(1),
+                middles[1] / 1000.0
+            ),
+        ));
+    } else if far {
+        reasons.push(reason(
+            "granularity",
+            false,
+            format!("{kind} cycles differ by a factor of {ratio:.2} at the same anchor"),
+        ));
+    }
+    for (side, name) in ["baseline", "candidate"].into_iter().enumerate() {
+        if lengths[side].len() < FEWEST {
+            reasons.push(reason(
+                "too_few_cycles",
+                false,
+                format!(
+                    "{kind}: the {name} has {} cycles; {FEWEST} are needed to declare anything",
+                    lengths[side].len()
+                ),
+            ));
+        }
+    }
+    let device_rows = |side: usize| {
+        pairing.sides[side]
+            .iter()
+            .any(|c| c.functions.iter().any(|f| f.class.on_device()))
+    };
+    if device_rows(0) != device_rows(1) {
+        let without = if device_rows(0) {
+            "candidate"
+        } else {
+            "baseline"
+        };
+        reasons.push(reason(
+            "coverage",
+            false,
+            format!("{kind}: the {without} has no device rows at all"),
+        ));
+    }
+    let kernels = [0, 1].map(|side| {
+        let mut time: BTreeMap<&str, f64> = BTreeMap::new();
+        for function in pairing.sides[side]
+            .iter()
+            .flat_map(|c| &c.functions)
+            .filter(|f| f.class == Class::Kernel)
+        {
+            *time.entry(&function.name).or_default() +=
+                function.dur_us.iter().filter(|d| !d.is_nan()).sum::<f64>();
+        }
+        time
+    });
+    let all: f64 = kernels[0].values().sum();
+    let common: f64 = kernels[0]
+        .iter()
+        .filter(|(name, _)| kernels[1].contains_key(*name))
+        .map(|(_, time)| time)
+        .sum();
+    if all > 0.0 && !kernels[1].is_empty() && common < 0.2 * all {
+        reasons.push(reason(
+            "functions",
+            false,
+            format!("{kind}: only {:.0} % of the baseline's kernel time is in kernels that the candidate has too", common / all * 100.0),
+        ));
+    }
+    units(pairing, kind, reasons);
+}
+
+/// One metric name may hold percent of a capacity or a raw value times 100.
+fn units(pairing: &Pairing<'_>, kind: &str, reasons: &mut Vec<Reason>) {
+    for metric in ["cpu_frequency", "gpu_mem_used", "process_mem_usage"] {
+        let typical = [0, 1].map(|side| {
+            let values: Vec<f64> = pairing.sides[side]
+                .iter()
+                .flat_map(|c| c.device_counters.iter().filter(|d| d.metric == metric))
+                .flat_map(|d| d.values.iter().copied().filter(|v| !v.is_nan()))
+                .collect();
+            median(&values)
+        });
+        let raw = typical.map(|value| value > 1000.0);
+        if typical.iter().all(|v| v.is_finite()) && raw[0] != raw[1] {
+            reasons.push(reason(
+                "unit",
+                false,
+                format!("{kind}: {metric} is a percentage on one side and a raw value on the other; it is not compared from rows"),
+            ));
+        }
+    }
+}
+
+/// The gate for tables of samples.
+pub(super) fn samples(a: &Side, b: &Side) -> Comparability {
+    let mut reasons = Vec::new();
+    for (side, name) in [(a, "baseline"), (b, "candidate")] {
+        if side.series.is_empty() {
+            reasons.push(reason(
+                "no_data",
+                true,
+                format!("the {name} ({}) has no samples", side.name),
+            ));
+        }
+    }
+    let same = |x: &crate::side::Series| {
+        b.series
+            .iter()
+            .find(|y| y.metric == x.metric && y.group == x.group)
+    };
+    let mut common = 0;
+    for x in &a.series {
+        let Some(y) = same(x) else { continue };
+        if x.unit == y.unit || (unit_to_us(&x.unit).is_some() && unit_to_us(&y.unit).is_some()) {
+            common += 1;
+        } else {
+            reasons.push(reason(
+                "unit",
+                false,
+                format!(
+                    "{}: unit {:?} against {:?}; not compared",
+                    x.metric, x.unit, y.unit
+                ),
+            ));
+        }
+        for (series, name) in [(x, "baseline"), (y, "candidate")] {
+            let n: usize = series.runs.iter().map(Vec::len).sum();
+            if n < FEWEST {
+                reasons.push(reason(
+                    "too_few_cycles",
+                    false,
+                    format!(
+                        "{}: the {name} has {n} samples; {FEWEST} are needed to declare anything",
+                        x.metric
+                    ),
+                ));
+            }
+        }
+    }
+    if common == 0 && reasons.iter().all(|r| r.code != "no_data") {
+        reasons.push(reason(
+            "functions",
+            true,
+            "no metric is on both sides in compatible units".to_owned(),
+        ));
+    }
+    conclude(reasons)
+}

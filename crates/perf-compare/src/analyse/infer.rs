@@ -1,0 +1,483 @@
+//! Level by level: cycle time, then functions, with what may be said about each.
+
+use super::Options;
+use super::gate::FEWEST;
+use super::panel::{Panel, RUNS};
+use crate::document::{Change, CycleTime, Effect, Finding, Statement};
+use crate::report_text::short;
+use crate::side::{Side, unit_to_us};
+use crate::stats::{
+    Compared, adjust, choose, compare_columns, drift, mean, median, normal_quantile, quantile,
+    quantile_change, sorted,
+};
+
+/// Runs below which nothing can be declared.
+const FEWEST_RUNS: usize = 4;
+/// Power that sample sizes are given for.
+const POWER: f64 = 0.9;
+
+/// What came out.
+#[derive(Debug, Default)]
+pub(super) struct Inferred {
+    pub(super) cycle_time: Vec<CycleTime>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) notes: Vec<String>,
+    pub(super) by_run: bool,
+}
+
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
+fn both(values: [f64; 2]) -> Option<[f64; 2]> {
+    values.iter().all(|v| v.is_finite()).then_some(values)
+}
+
+fn effect(found: &Compared, by_run: bool) -> Effect {
+    let d = found.dependence;
+    let method = match (by_run, found.exact, d.block) {
+        (true, ..) => "permutation of runs, Welch statistic",
+        (_, true, 1) => "exact permutation of cycles, Welch statistic",
+        (_, true, _) => "exact permutation of blocks of cycles, Welch statistic",
+        (_, _, 1) => "permutation of cycles, Welch statistic",
+        _ => "permutation of blocks of cycles, Welch statistic",
+    };
+    let or_zero = |x: f64| if x.is_finite() { x } else { 0.0 };
+    Effect {
+        baseline: or_zero(found.mean[0]),
+        candidate: or_zero(found.mean[1]),
+        delta: or_zero(found.delta),
+        interval: both(found.interval),
+        ratio: found.ratio.and_then(|r| finite(r.0)),
+        ratio_interval: found.ratio.and_then(|r| both(r.1)),
+        n: found.n,
+        effective_n: found.n.map(|n| d.effective(n)),
+        autocorrelation: d.rho,
+        block: d.block,
+        p: found.p,
+        p_brunner_munzel: finite(found.p_rank),
+        shift: finite(found.shift),
+        cliffs_delta: finite(found.dominance),
+        trimmed: found
+            .trimmed
+            .filter(|t| t.0.is_finite() && both(t.1).is_some()),
+        method,
+    }
+}
+
+/// The end of the interval nearest to zero.
+fn bound(found: &Compared) -> f64 {
+    let [low, high] = found.interval;
+    if low > 0.0 {
+        low
+    } else if high < 0.0 {
+        -high
+    } else {
+        0.0
+    }
+}
+
+fn state(found: &Compared, significant: bool, limit: f64, margin: f64, by_run: bool) -> Statement {
+    let fewest = if by_run { FEWEST_RUNS } else { FEWEST };
+    if found.n.iter().any(|n| *n < fewest) {
+        return Statement::Insufficient;
+    }
+    if significant && bound(found) > limit {
+        return Statement::Changed;
+    }
+    let [low, high] = found.interval90;
+    if low > -margin && high < margin {
+        Statement::Equivalent
+    } else {
+        Statement::Inconclusive
+    }
+}
+
+fn direction(verdict: Statement, delta: f64) -> Change {
+    match verdict {
+        Statement::Changed if delta > 0.0 => Change::Slower,
+        Statement::Changed => Change::Faster,
+        _ => Change::None,
+    }
+}
+
+/// All types of cycle, and one family of all functions.
+pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
+    let mut out = Inferred::default();
+    let mut family: Vec<(usize, usize, Compared)> = Vec::new();
+    let mut limits = Vec::new();
+    let mut totals_changed = Vec::new();
+    for (at, panel) in panels.iter().enumerate() {
+        let effort = options.effort(!panel.by_run);
+        let mut columns: Vec<[Vec<f64>; 2]> = vec![panel.totals.clone()];
+        columns.extend(panel.columns.iter().map(|column| column.values.clone()));
+        let mut compared = compare_columns(&columns, effort).into_iter();
+        let Some(total) = compared.next() else {
+            continue;
+        };
+        if total.n.contains(&0) {
+            limits.push((0.0, 0.0));
+            totals_changed.push(None);
+            continue;
+        }
+        // The mean of both sides, so that exchanging them changes nothing.
+        let cycle = (total.mean[0] + total.mean[1]) / 2.0;
+        let limit = (options.min_effect_pct / 100.0 * cycle).max(options.min_effect_us);
+        limits.push((limit, cycle));
+        let time = cycle_time(panel, &total, limit, cycle, options, &mut out.notes);
+        let changed = time
+            .effect
+            .interval
+            .is_some_and(|[low, high]| low > 0.0 || high < 0.0);
+        totals_changed.push(changed.then_some(total.delta));
+        out.cycle_time.push(time);
+        family.extend(
+            compared
+                .enumerate()
+                .map(|(column, found)| (at, column, found)),
+        );
+    }
+    family.retain(|(_, _, found)| {
+        let idle = found.mean.iter().all(|m| *m <= 0.0 || m.is_nan());
+        found.n.iter().all(|n| *n > 0) && !idle
+    });
+    let testable: Vec<usize> = (0..family.len())
+        .filter(|&at| family[at].2.p.is_some())
+        .collect();
+    let p: Vec<f64> = testable.iter().filter_map(|&at| family[at].2.p).collect();
+    let adjusted = adjust(&p, options.any_dependence);
+    let mut q = vec![None; family.len()];
+    for (&at, adjusted) in testable.iter().zip(&adjusted) {
+        q[at] = Some(*adjusted);
+    }
+    warn_if_hopeless(&family, testable.len(), options, &mut out.notes);
+    for ((at, column, found), q) in family.iter().zip(q) {
+        let panel = &panels[*at];
+        let column = &panel.columns[*column];
+        let (limit, _) = limits[*at];
+        let margin =
+            (options.equivalence_pct / 100.0 * (found.mean[0] + found.mean[1]) / 2.0).max(limit);
+        let verdict = state(
+            found,
+            q.is_some_and(|q| q <= options.level),
+            limit,
+            margin,
+            panel.by_run,
+        );
+        let mut change = direction(verdict, found.delta);
+        match column.present {
+            [false, true] if verdict == Statement::Changed || !panel.by_run => change = Change::New,
+            [true, false] if verdict == Statement::Changed || !panel.by_run => {
+                change = Change::Gone
+            }
+            _ => {}
+        }
+        let calls = column.calls[1] / column.calls[0];
+        let total_changed = totals_changed[*at];
+        out.findings.push(Finding {
+            id: String::new(),
+            kind: column.key.kind,
+            name: column.key.name.clone(),
+            class: column.key.class.name(),
+            device: column.key.device.clone(),
+            role: column.key.role,
+            cycle_type: panel.cycle_type.clone(),
+            unit: "us".to_owned(),
+            change,
+            verdict,
+            q,
+            effect: effect(found, panel.by_run),
+            bound: bound(found),
+            calls_ratio: finite(calls).filter(|c| *c > 0.0),
+            us_per_call_ratio: finite(found.mean[1] / found.mean[0] / calls).filter(|r| *r > 0.0),
+            explained_pct: total_changed.and_then(|total| finite(found.delta / total * 100.0)),
+            no_effect_on_cycle: verdict == Statement::Changed && total_changed.is_none(),
+        });
+        if verdict == Statement::Changed
+            && let Some((_, [low, high])) = found.trimmed
+            && low <= 0.0
+            && high >= 0.0
+        {
+            out.notes.push(format!(
+                "{}: the change rests on the extreme tenths of the cycles; without them it is not established",
+                column.key.name
+            ));
+        }
+    }
+    rank(&mut out.findings);
+    out
+}
+
+/// Declared findings by the conservative end of their interval, the rest by size.
+fn rank(findings: &mut [Finding]) {
+    let key = |f: &Finding| {
+        let declared = f.verdict == Statement::Changed;
+        (
+            declared,
+            if declared {
+                f.bound
+            } else {
+                f.effect.delta.abs()
+            },
+        )
+    };
+    findings.sort_by(|a, b| {
+        let (x, y) = (key(a), key(b));
+        y.0.cmp(&x.0).then(y.1.total_cmp(&x.1)).then_with(|| {
+            (&a.name, &a.device, a.role, a.kind).cmp(&(&b.name, &b.device, b.role, b.kind))
+        })
+    });
+    for (at, finding) in (1..).zip(findings) {
+        finding.id = format!("f{at}");
+    }
+}
+
+/// Says when no member of the family could be declared, whatever its values.
+fn warn_if_hopeless(
+    family: &[(usize, usize, Compared)],
+    m: usize,
+    options: &Options,
+    notes: &mut Vec<String>,
+) {
+    let best = family
+        .iter()
+        .map(|(_, _, found)| {
+            let blocks = found.n.map(|n| n.div_ceil(found.dependence.block));
+            2.0 / choose(blocks[0] + blocks[1], blocks[0]) as f64
+        })
+        .fold(f64::INFINITY, f64::min);
+    if m > 0 && best > options.level / m as f64 {
+        notes.push(format!(
+            "the smallest attainable p is {}, above {}/{m}: a single changed function could not be declared; capture more cycles",
+            short(best),
+            options.level
+        ));
+    }
+}
+
+fn cycle_time(
+    panel: &Panel,
+    total: &Compared,
+    limit: f64,
+    cycle: f64,
+    options: &Options,
+    notes: &mut Vec<String>,
+) -> CycleTime {
+    let significant = total.p.is_some_and(|p| p <= options.level);
+    let margin = options.equivalence_pct / 100.0 * cycle;
+    let verdict = state(total, significant, limit, margin, panel.by_run);
+    let lengths = panel
+        .cycles
+        .each_ref()
+        .map(|side| side.iter().map(|c| c.1).collect::<Vec<f64>>());
+    let effort = options.effort(true);
+    let of = |p: f64| {
+        (
+            lengths.each_ref().map(|side| quantile(&sorted(side), p)),
+            quantile_change(&lengths[0], &lengths[1], p, total.dependence, effort),
+        )
+    };
+    let (median_us, median_change_us) = of(0.5);
+    let (p95_us, p95_change_us) = of(0.95);
+    let drifts = lengths
+        .each_ref()
+        .map(|side| drift(side).map(|change| change * 100.0));
+    for (drift, name) in drifts.iter().zip(["baseline", "candidate"]) {
+        if let Some(drift) = drift {
+            notes.push(format!(
+                "{name}: cycles drift by {drift:+.1} % from the first to the second half; a longer warm-up or capture is advisable"
+            ));
+        }
+    }
+    let (detectable_pct, cycles_needed_for_2pct) = sample_size(total, limit, cycle);
+    CycleTime {
+        cycle_type: panel.cycle_type.clone(),
+        effect: effect(total, panel.by_run),
+        verdict,
+        change: direction(verdict, total.delta),
+        median_us,
+        median_change_us,
+        p95_us,
+        p95_change_us,
+        detectable_pct,
+        cycles_needed_for_2pct,
+        drift_pct: drifts,
+        intermittent_cycles: intermittent(panel),
+        cycles_us: lengths,
+    }
+}
+
+/// Detectable change at this size, and the size for 2 %: a change is declared when its interval clears the practical
+/// limit, so the distance to that limit is what has to be resolved.
+fn sample_size(total: &Compared, limit: f64, cycle: f64) -> (Option<f64>, Option<u64>) {
+    let variance =
+        (total.std[0].powi(2) + total.std[1].powi(2)) / 2.0 * total.dependence.inflation();
+    if !variance.is_finite() || cycle <= 0.0 {
+        return (None, None);
+    }
+    let z = normal_quantile(0.975) + normal_quantile(POWER);
+    let n = total.n[0].min(total.n[1]) as f64;
+    let detectable = limit + z * (2.0 * variance / n).sqrt();
+    let room = 0.02 * cycle - limit;
+    let needed = (room > 0.0).then(|| {
+        // More than the normal theory says: the dispersion is itself an estimate, small samples have wider intervals, and
+        // the correction for dependence costs something where there is none. Calibrated by simulation.
+        let exact = 1.4 * 2.0 * variance * z * z / (room * room) + 2.0;
+        let fewest = FEWEST as u64;
+        (fewest..1_000_000_000).find(|&n| n as f64 >= exact || n > 100_000_000)
+    });
+    (finite(detectable / cycle * 100.0), needed.flatten())
+}
+
+/// Candidate cycles far beyond the baseline, if they are few and the baseline has none like them.
+fn intermittent(panel: &Panel) -> Vec<i64> {
+    let baseline: Vec<f64> = panel.cycles[0].iter().map(|c| c.1).collect();
+    let middle = median(&baseline);
+    let spread = median(
+        &baseline
+            .iter()
+            .map(|x| (x - middle).abs())
+            .collect::<Vec<f64>>(),
+    );
+    let limit = middle + (8.0 * spread).max(0.15 * middle);
+    let beyond = |side: usize| {
+        panel.cycles[side]
+            .iter()
+            .filter(|c| c.1 > limit)
+            .map(|c| c.0)
+            .collect::<Vec<i64>>()
+    };
+    let (before, after) = (beyond(0), beyond(1));
+    if before.is_empty() && after.len() * 3 <= panel.cycles[1].len() {
+        after
+    } else {
+        Vec::new()
+    }
+}
+
+/// Metrics of two tables of samples.
+pub(super) fn samples(a: &Side, b: &Side, options: &Options) -> Inferred {
+    let mut out = Inferred::default();
+    let mut columns = Vec::new();
+    let mut about = Vec::new();
+    for x in &a.series {
+        let Some(y) = b
+            .series
+            .iter()
+            .find(|y| y.metric == x.metric && y.group == x.group)
+        else {
+            out.notes
+                .push(format!("{}: only in the baseline", x.metric));
+            continue;
+        };
+        let scales = if x.unit == y.unit {
+            [1.0, 1.0]
+        } else {
+            match (unit_to_us(&x.unit), unit_to_us(&y.unit)) {
+                (Some(one), Some(two)) => [1.0, two / one],
+                _ => continue,
+            }
+        };
+        let by_run = x.runs.len() >= RUNS && y.runs.len() >= RUNS;
+        out.by_run |= by_run;
+        let observe = |runs: &[Vec<f64>], scale: f64| -> Vec<f64> {
+            if by_run {
+                runs.iter().map(|run| mean(run) * scale).collect()
+            } else {
+                runs.iter().flatten().map(|v| v * scale).collect()
+            }
+        };
+        columns.push([observe(&x.runs, scales[0]), observe(&y.runs, scales[1])]);
+        about.push((x, by_run));
+    }
+    for y in &b.series {
+        if !a
+            .series
+            .iter()
+            .any(|x| x.metric == y.metric && x.group == y.group)
+        {
+            out.notes
+                .push(format!("{}: only in the candidate", y.metric));
+        }
+    }
+    let by_run = out.by_run;
+    let compared = compare_columns(&columns, options.effort(!by_run));
+    let testable: Vec<usize> = (0..compared.len())
+        .filter(|&at| compared[at].p.is_some())
+        .collect();
+    let p: Vec<f64> = testable.iter().filter_map(|&at| compared[at].p).collect();
+    let adjusted = adjust(&p, options.any_dependence);
+    for (at, (found, (series, by_run))) in compared.iter().zip(&about).enumerate() {
+        let q = testable
+            .iter()
+            .position(|t| *t == at)
+            .and_then(|place| adjusted.get(place))
+            .copied();
+        let size = (found.mean[0].abs() + found.mean[1].abs()) / 2.0;
+        let limit = options.min_effect_pct / 100.0 * size;
+        let margin = options.equivalence_pct / 100.0 * size;
+        let verdict = state(
+            found,
+            q.is_some_and(|q| q <= options.level),
+            limit,
+            margin,
+            *by_run,
+        );
+        let worse = if more_is_better(&series.metric, &series.unit) {
+            -found.delta
+        } else {
+            found.delta
+        };
+        out.findings.push(Finding {
+            id: String::new(),
+            kind: "metric",
+            name: series.metric.clone(),
+            class: "metric",
+            device: String::new(),
+            role: None,
+            cycle_type: series.group.clone(),
+            unit: series.unit.clone(),
+            change: direction(verdict, worse),
+            verdict,
+            q,
+            effect: effect(found, *by_run),
+            bound: bound(found),
+            calls_ratio: None,
+            us_per_call_ratio: None,
+            explained_pct: None,
+            no_effect_on_cycle: false,
+        });
+    }
+    // Units differ from metric to metric: relative size ranks them.
+    out.findings.sort_by(|a, b| {
+        let key = |f: &Finding| {
+            let size = (f.effect.baseline.abs() + f.effect.candidate.abs()).max(f64::MIN_POSITIVE);
+            let declared = f.verdict == Statement::Changed;
+            (
+                declared,
+                if declared {
+                    f.bound
+                } else {
+                    f.effect.delta.abs()
+                } / size,
+            )
+        };
+        let (x, y) = (key(a), key(b));
+        y.0.cmp(&x.0)
+            .then(y.1.total_cmp(&x.1))
+            .then_with(|| (&a.name, &a.cycle_type).cmp(&(&b.name, &b.cycle_type)))
+    });
+    for (at, finding) in (1..).zip(&mut out.findings) {
+        finding.id = format!("f{at}");
+    }
+    out
+}
+
+/// Rates of work done are better when higher; everything else is a cost.
+fn more_is_better(metric: &str, unit: &str) -> bool {
+    let metric = metric.to_ascii_lowercase();
+    unit.contains("/s")
+        || unit.contains("per_s")
+        || metric.contains("throughput")
+        || metric.contains("per_second")
+}

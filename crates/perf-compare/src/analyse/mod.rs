@@ -1,0 +1,223 @@
+//! From two sides to a report.
+
+mod gate;
+mod infer;
+mod panel;
+mod roles;
+
+use std::collections::BTreeSet;
+
+use self::panel::{Pairing, Panel};
+use crate::document::{Report, Role, SCHEMA_VERSION, SideInfo, Status};
+use crate::side::Side;
+use crate::stats::Effort;
+use crate::verdict::{self, Facts, Signatures};
+
+/// Settings of a comparison.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// Permutations of each test, unless all arrangements can be counted; 9,999 unless set.
+    pub permutations: usize,
+    /// Resamples for each interval; 1,999 unless set.
+    pub resamples: usize,
+    /// Seed of all random numbers; fixed unless set.
+    pub seed: u64,
+    /// Threads to work with; the result does not depend on it.
+    pub threads: usize,
+    /// False discovery rate among functions, and level of the test of cycle time; 0.05 unless set.
+    pub level: f64,
+    /// A change counts only beyond this part of the cycle, in percent; 0.5 unless set.
+    pub min_effect_pct: f64,
+    /// ... and beyond this time per cycle, in microseconds; 20 unless set.
+    pub min_effect_us: f64,
+    /// Within this many percent, things count as the same; 3 unless set.
+    pub equivalence_pct: f64,
+    /// Control the false discovery rate under any dependence (Benjamini and Yekutieli).
+    pub any_dependence: bool,
+    /// Compare although the gate forbids it.
+    pub force: bool,
+    /// Processes to be matched, baseline and candidate.
+    pub map: Vec<(i64, i64)>,
+    /// What counters look like for each cause.
+    pub signatures: Signatures,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            permutations: 9_999,
+            resamples: 1_999,
+            seed: 20_240_229,
+            threads: 1,
+            level: 0.05,
+            min_effect_pct: 0.5,
+            min_effect_us: 20.0,
+            equivalence_pct: 3.0,
+            any_dependence: false,
+            force: false,
+            map: Vec::new(),
+            signatures: Signatures::builtin(),
+        }
+    }
+}
+
+impl Options {
+    fn effort(&self, in_time: bool) -> Effort {
+        Effort {
+            permutations: self.permutations.max(19),
+            resamples: self.resamples.max(99),
+            seed: self.seed,
+            threads: self.threads,
+            in_time,
+        }
+    }
+}
+
+fn info(side: &Side) -> SideInfo {
+    let anchors: BTreeSet<&str> = side
+        .captures
+        .iter()
+        .flat_map(|c| c.anchors.iter().map(String::as_str))
+        .collect();
+    SideInfo {
+        name: side.name.clone(),
+        files: side
+            .captures
+            .len()
+            .max(usize::from(!side.series.is_empty())),
+        cycles: side.cycles(),
+        anchors: anchors.into_iter().map(str::to_owned).collect(),
+        counter_samples: side.captures.iter().any(|c| c.has_counter_file),
+    }
+}
+
+/// Compares a candidate with a baseline.
+///
+/// Bad input was dealt with when the sides were read: whatever they hold, there is a report. Cost: proportional to
+/// permutations × cycles × functions.
+#[must_use]
+pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
+    let samples = !baseline.series.is_empty() || !candidate.series.is_empty();
+    // A table on one side makes both tables.
+    let tables = [baseline, candidate].map(|side| Side {
+        name: side.name.clone(),
+        series: if samples {
+            side.as_series()
+        } else {
+            Vec::new()
+        },
+        ..Side::default()
+    });
+    let [baseline_table, candidate_table] = &tables;
+    let pairings = if samples {
+        Vec::new()
+    } else {
+        gate::pairings(baseline, candidate)
+    };
+    let roles = match_roles(&pairings, options);
+    let mut comparability = if samples {
+        gate::samples(baseline_table, candidate_table)
+    } else {
+        gate::captures(baseline, candidate, &pairings, roles.len())
+    };
+    let no_data = comparability
+        .reasons
+        .iter()
+        .any(|reason| reason.code == "no_data");
+    let stopped = comparability.status == Status::NotComparable;
+    comparability.forced = stopped && options.force && !no_data;
+    let go = !stopped || comparability.forced;
+
+    let mut notes: Vec<String> = [baseline, candidate]
+        .iter()
+        .flat_map(|side| side.notes.clone())
+        .collect();
+    let panels: Vec<Panel> = if go && !samples {
+        pairings
+            .iter()
+            .flat_map(|pairing| panel::panels(pairing, &roles))
+            .collect()
+    } else {
+        Vec::new()
+    };
+    for panel in &panels {
+        notes.extend(panel.notes.iter().cloned());
+        notes.extend(panel.swaps.iter().cloned());
+    }
+    let inferred = if go && samples {
+        infer::samples(baseline_table, candidate_table, options)
+    } else {
+        infer::panels(&panels, options)
+    };
+    notes.extend(inferred.notes);
+    let facts = Facts {
+        cycle_time: &inferred.cycle_time,
+        findings: &inferred.findings,
+        comparable: go && !comparability.forced,
+        swaps: panels.iter().flat_map(|p| p.swaps.clone()).collect(),
+    };
+    let primary = pairings.iter().max_by_key(|p| {
+        p.sides
+            .iter()
+            .map(|s| s.iter().map(|c| c.cycles.len()).sum::<usize>())
+            .min()
+    });
+    let (verdict, counters) = match primary {
+        Some(pairing) => {
+            let of = |one: usize, two: usize, roles: &[Role]| {
+                verdict::observe(
+                    [&pairing.sides[one], &pairing.sides[two]],
+                    roles,
+                    facts.comparable,
+                )
+            };
+            let mirrored: Vec<Role> = roles.iter().map(mirror).collect();
+            verdict::conclude(
+                &of(0, 1, &roles),
+                &of(1, 0, &mirrored),
+                &facts,
+                &options.signatures,
+            )
+        }
+        None => {
+            let there = verdict::observe_samples(baseline_table, candidate_table);
+            let back = verdict::observe_samples(candidate_table, baseline_table);
+            verdict::conclude(&there, &back, &facts, &options.signatures)
+        }
+    };
+    let by_run = panels.iter().any(|panel| panel.by_run) || inferred.by_run;
+    Report {
+        schema_version: SCHEMA_VERSION,
+        baseline: info(baseline),
+        candidate: info(candidate),
+        comparability,
+        verdict,
+        cycle_time: inferred.cycle_time,
+        findings: inferred.findings,
+        roles,
+        counters,
+        claim: if by_run {
+            "the condition"
+        } else {
+            "these two captures"
+        },
+        notes,
+        seed: options.seed,
+        permutations: options.permutations,
+    }
+}
+
+fn mirror(role: &Role) -> Role {
+    let mut role = role.clone();
+    role.pids.swap(0, 1);
+    role.devices.swap(0, 1);
+    role
+}
+
+fn match_roles(pairings: &[Pairing<'_>], options: &Options) -> Vec<Role> {
+    pairings
+        .iter()
+        .find_map(|pairing| Some((pairing.sides[0].first()?, pairing.sides[1].first()?)))
+        .map_or_else(Vec::new, |(a, b)| roles::assign(a, b, &options.map))
+}

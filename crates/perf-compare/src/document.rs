@@ -1,0 +1,321 @@
+//! The result of a comparison, as plain data. All of it is written to JSON under these names.
+
+use serde::Serialize;
+
+/// Version of the JSON document.
+pub const SCHEMA_VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 0);
+
+/// Whether the sides may be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Status {
+    /// Nothing speaks against it.
+    Comparable,
+    /// They may be compared, but see the reasons.
+    ComparableWithWarnings,
+    /// Durations mean different things on the two sides.
+    NotComparable,
+}
+
+/// One reason of the gate.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Reason {
+    /// Stable short name: `anchor`, `cycle_type`, `too_few_cycles`, `roles`, `coverage`, `unit`, `functions`, `no_data`.
+    pub code: &'static str,
+    /// Whether it alone forbids the comparison.
+    pub stops: bool,
+    /// In words, with the values.
+    pub text: String,
+}
+
+/// What the gate says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Comparability {
+    /// The summary.
+    pub status: Status,
+    /// Why, if not simply comparable.
+    pub reasons: Vec<Reason>,
+    /// Whether the comparison was made in spite of it.
+    pub forced: bool,
+}
+
+/// What may be said about a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Statement {
+    /// Different: q is small and the interval lies beyond the practical limit.
+    Changed,
+    /// The same within the margin (two one-sided tests at 5 %).
+    Equivalent,
+    /// Neither can be said.
+    Inconclusive,
+    /// Too few cycles to say anything; effect and interval only.
+    Insufficient,
+}
+
+/// In which direction something changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Change {
+    /// More time, or a metric changed for the worse.
+    Slower,
+    /// Less time, or a metric changed for the better.
+    Faster,
+    /// Only the candidate has it.
+    New,
+    /// Only the baseline has it.
+    Gone,
+    /// No change established.
+    None,
+}
+
+/// An effect with everything it stands on. Times are microseconds per cycle, other metrics in their own unit.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Effect {
+    /// Mean of the baseline.
+    pub baseline: f64,
+    /// Mean of the candidate.
+    pub candidate: f64,
+    /// Candidate − baseline.
+    pub delta: f64,
+    /// 95 % interval of `delta`; absent with fewer than two observations on a side.
+    pub interval: Option<[f64; 2]>,
+    /// Candidate / baseline, if both are positive.
+    pub ratio: Option<f64>,
+    /// 95 % interval of `ratio`.
+    pub ratio_interval: Option<[f64; 2]>,
+    /// Observations on each side.
+    pub n: [usize; 2],
+    /// What they are worth: n (1 − ρ)/(1 + ρ).
+    pub effective_n: [f64; 2],
+    /// Correlation of neighbouring observations.
+    pub autocorrelation: f64,
+    /// Observations exchanged together.
+    pub block: usize,
+    /// p of the studentised permutation test.
+    pub p: Option<f64>,
+    /// p of the test of Brunner and Munzel.
+    pub p_brunner_munzel: Option<f64>,
+    /// Hodges–Lehmann shift.
+    pub shift: Option<f64>,
+    /// Cliff's δ: chance to be larger minus chance to be smaller.
+    pub cliffs_delta: Option<f64>,
+    /// Difference of the means without the extreme tenths, and its interval.
+    pub trimmed: Option<(f64, [f64; 2])>,
+    /// Name of the test.
+    pub method: &'static str,
+}
+
+/// One line of the result.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Finding {
+    /// Stable within a document: `f1`, `f2`, … in rank order.
+    pub id: String,
+    /// `function`, `collective_transfer`, `collective_total` or `metric`.
+    pub kind: &'static str,
+    /// The function or metric.
+    pub name: String,
+    /// Kind of work: `kernel`, `collective`, `on_cpu`, …; `metric` for samples.
+    pub class: &'static str,
+    /// Device on the baseline side, or `all ranks`.
+    pub device: String,
+    /// Number of the role, from 0; absent for joint quantities and samples.
+    pub role: Option<usize>,
+    /// Type of cycle, or group of the samples.
+    pub cycle_type: String,
+    /// Unit of the effect.
+    pub unit: String,
+    /// Direction, or that it is new or gone.
+    pub change: Change,
+    /// What may be said.
+    pub verdict: Statement,
+    /// False discovery rate at which it would be declared.
+    pub q: Option<f64>,
+    /// The effect.
+    pub effect: Effect,
+    /// End of the interval nearest to zero, 0 if it includes zero: what findings are ranked by.
+    pub bound: f64,
+    /// Calls per cycle, candidate / baseline.
+    pub calls_ratio: Option<f64>,
+    /// Microseconds per call, candidate / baseline.
+    pub us_per_call_ratio: Option<f64>,
+    /// Part of the change of the cycle, in percent; only if the cycle did change.
+    pub explained_pct: Option<f64>,
+    /// Changed, although the cycle is not: it costs no time.
+    pub no_effect_on_cycle: bool,
+}
+
+/// The cycle time of one type of cycle.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct CycleTime {
+    /// `prefill`, `decode`, `layer`, or nothing; `/short` and `/long` for modes that were split.
+    pub cycle_type: String,
+    /// Difference of the mean.
+    pub effect: Effect,
+    /// What may be said of it.
+    pub verdict: Statement,
+    /// Direction.
+    pub change: Change,
+    /// Median on each side.
+    pub median_us: [f64; 2],
+    /// Difference of the medians, with interval.
+    pub median_change_us: (f64, [f64; 2]),
+    /// 95th percentile on each side.
+    pub p95_us: [f64; 2],
+    /// Difference of the 95th percentiles, with interval.
+    pub p95_change_us: (f64, [f64; 2]),
+    /// Smallest change that would be found with power 0.9 from this many cycles, in percent of the cycle.
+    pub detectable_pct: Option<f64>,
+    /// Cycles per side needed to find a change of 2 % with power 0.9.
+    pub cycles_needed_for_2pct: Option<u64>,
+    /// Change from first to second half of each side, in percent, where it is beyond chance.
+    pub drift_pct: [Option<f64>; 2],
+    /// Numbers of candidate cycles far beyond the baseline, if they are few: intermittent trouble.
+    pub intermittent_cycles: Vec<i64>,
+    /// The cycles, for drawing.
+    pub cycles_us: [Vec<f64>; 2],
+}
+
+/// Which process of the baseline is compared with which of the candidate.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Role {
+    /// Its number.
+    pub role: usize,
+    /// Process on each side.
+    pub pids: [i64; 2],
+    /// Devices on each side.
+    pub devices: [Vec<String>; 2],
+    /// 0 (alike) to 2: unlike profile, other device, other host.
+    pub cost: f64,
+    /// How much more the next best assignment would cost; absent with one role.
+    pub margin: Option<f64>,
+}
+
+/// One row of evidence, or one counter.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Evidence {
+    /// Counter or derived quantity.
+    pub metric: String,
+    /// Where: `GPU 7`, `Host`, or `all`.
+    pub device: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// Typical value of the baseline (median, or mean where the rule says so).
+    pub baseline: f64,
+    /// Typical value of the candidate.
+    pub candidate: f64,
+    /// Candidate − baseline.
+    pub effect: f64,
+    /// 95 % interval of `effect`; absent for quantities without repetition.
+    pub interval: Option<[f64; 2]>,
+    /// Change in percent of the baseline.
+    pub change_pct: Option<f64>,
+    /// Observations on each side.
+    pub n: [usize; 2],
+    /// What it says for the cause.
+    pub role: &'static str,
+}
+
+/// A cause that was ruled out.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct RuledOut {
+    /// The cause.
+    pub cause: String,
+    /// Why it is not this one.
+    pub why: String,
+}
+
+/// The second best cause.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct RunnerUp {
+    /// The cause.
+    pub cause: String,
+    /// Its confidence.
+    pub confidence: f64,
+    /// What speaks for it.
+    pub why: String,
+}
+
+/// The cause, named.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Verdict {
+    /// One of the causes of the table of signatures, `none` or `unknown`.
+    pub cause: String,
+    /// 0 to 1: how completely the evidence fits, and how far the next cause is behind. A rank, not a probability.
+    pub confidence: f64,
+    /// `worse` if the candidate has the cause, `better` if the baseline had it, `none` without a cause.
+    pub direction: &'static str,
+    /// Whether it made the cycles longer or shorter; absent where cycles cannot be compared.
+    pub on_critical_path: Option<bool>,
+    /// One sentence for people.
+    pub summary: String,
+    /// What the cause covers.
+    pub covers: String,
+    /// What it is concluded from.
+    pub evidence: Vec<Evidence>,
+    /// The other causes, and what speaks against them.
+    pub ruled_out: Vec<RuledOut>,
+    /// The next best cause, if any has evidence.
+    pub runner_up: Option<RunnerUp>,
+}
+
+/// What was read of a side.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct SideInfo {
+    /// Path as given.
+    pub name: String,
+    /// Files read.
+    pub files: usize,
+    /// Cycles in them.
+    pub cycles: usize,
+    /// Anchors that cycles were cut at.
+    pub anchors: Vec<String>,
+    /// Whether counters were read as samples over time.
+    pub counter_samples: bool,
+}
+
+/// Everything.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// Version of this document.
+    pub schema_version: report::SchemaVersion,
+    /// The baseline.
+    pub baseline: SideInfo,
+    /// The candidate.
+    pub candidate: SideInfo,
+    /// Whether they may be compared.
+    pub comparability: Comparability,
+    /// The cause.
+    pub verdict: Verdict,
+    /// Cycle time, by type of cycle; empty when not comparable.
+    pub cycle_time: Vec<CycleTime>,
+    /// Functions and metrics, most important first; empty when not comparable.
+    pub findings: Vec<Finding>,
+    /// Processes compared with each other.
+    pub roles: Vec<Role>,
+    /// Counters and derived quantities with their change.
+    pub counters: Vec<Evidence>,
+    /// What the claim is about: `these two captures`, or `the condition` with at least three runs on each side.
+    pub claim: &'static str,
+    /// Remarks, in the order of their making.
+    pub notes: Vec<String>,
+    /// Seed of all random numbers.
+    pub seed: u64,
+    /// Permutations asked for.
+    pub permutations: usize,
+}

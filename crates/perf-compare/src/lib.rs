@@ -1,0 +1,19 @@
+//! Did the second run differ from the first, by how much, and why?
+
+mod analyse;
+pub mod compat;
+pub mod document;
+mod error;
+mod render;
+mod report_text;
+mod side;
+mod stats;
+mod table;
+mod verdict;
+
+pub use analyse::{Options, compare};
+pub use document::{Report, SCHEMA_VERSION};
+pub use error::{Error, Result};
+pub use render::{FailOn, Gate};
+pub use side::{LoadOptions, Side, load};
+pub use verdict::Signatures;

@@ -1,0 +1,330 @@
+//! One perf-data file as series over cycles.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::class::Class;
+use super::counters::Counters;
+use crate::table::{Names, PerfRow};
+
+/// One cycle.
+#[derive(Debug, Clone)]
+pub(crate) struct Cycle {
+    pub(crate) number: i64,
+    pub(crate) dur_us: f64,
+    pub(crate) start_us: f64,
+}
+
+/// One process of a capture.
+#[derive(Debug, Clone)]
+pub(crate) struct Process {
+    pub(crate) pid: i64,
+    pub(crate) host: String,
+    /// Devices it used, sorted.
+    pub(crate) devices: Vec<String>,
+}
+
+/// Time and calls of one function of one process on one device, by cycle.
+#[derive(Debug, Clone)]
+pub(crate) struct Function {
+    pub(crate) process: usize,
+    pub(crate) device: String,
+    pub(crate) name: String,
+    pub(crate) class: Class,
+    /// Microseconds; 0 where it was not seen, NaN where nothing could be seen (capture was off).
+    pub(crate) dur_us: Vec<f64>,
+    /// Calls, as `dur_us`; NaN throughout when the file does not say.
+    pub(crate) calls: Vec<f64>,
+}
+
+/// A counter that goes with a device, by cycle; NaN where there was none.
+#[derive(Debug, Clone)]
+pub(crate) struct DeviceCounter {
+    pub(crate) metric: String,
+    pub(crate) device: String,
+    pub(crate) process: usize,
+    pub(crate) values: Vec<f64>,
+}
+
+/// A whole file.
+#[derive(Debug, Default)]
+pub(crate) struct Capture {
+    pub(crate) file: String,
+    /// `prefill`, `decode`, `layer`, or nothing.
+    pub(crate) kind: String,
+    pub(crate) anchors: Vec<String>,
+    pub(crate) cycles: Vec<Cycle>,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) functions: Vec<Function>,
+    pub(crate) device_counters: Vec<DeviceCounter>,
+    pub(crate) counters: Counters,
+    /// Whether counters came from the file beside, and not from the rows.
+    pub(crate) has_counter_file: bool,
+    /// Rows given twice with other numbers.
+    pub(crate) contradictions: u64,
+    /// Cycles whose length is missing or not positive.
+    pub(crate) bad_cycles: u64,
+    /// The cycles, from and to, during which device capture was on throughout; all without device rows.
+    pub(crate) whole: (usize, usize),
+}
+
+type FunctionKey = (i64, String, String);
+
+impl Capture {
+    /// Gathers the rows of a file.
+    pub(crate) fn gather(file: String, kind: String, rows: &[PerfRow], names: &Names) -> Self {
+        let text = |name| names.text(name);
+        // The order of rows in the file must not show, not even in the last digit of a sum.
+        let mut sorted: Vec<&PerfRow> = rows.iter().collect();
+        let key = |row: &PerfRow| {
+            (
+                row.cycle,
+                row.pid,
+                row.function.map(text),
+                row.device.map(text),
+                row.metric.map(text),
+            )
+        };
+        sorted.sort_by(|a, b| {
+            key(a)
+                .cmp(&key(b))
+                .then(a.dur_us.total_cmp(&b.dur_us))
+                .then(a.mu_pct.total_cmp(&b.mu_pct))
+        });
+        let rows = sorted;
+        let mut cycles: BTreeMap<i64, Cycle> = BTreeMap::new();
+        let mut anchors: BTreeSet<&str> = BTreeSet::new();
+        let mut capture = Self {
+            file,
+            kind,
+            ..Self::default()
+        };
+        let mut bad: BTreeSet<i64> = BTreeSet::new();
+        for row in rows.iter().copied() {
+            if !(row.cycle_us > 0.0 && row.cycle_us.is_finite()) {
+                bad.insert(row.cycle);
+                continue;
+            }
+            cycles.entry(row.cycle).or_insert(Cycle {
+                number: row.cycle,
+                dur_us: row.cycle_us,
+                start_us: row.start_us,
+            });
+            anchors.extend(row.anchor.map(text));
+        }
+        capture.bad_cycles = bad.len() as u64;
+        capture.anchors = anchors.into_iter().map(str::to_owned).collect();
+        capture.cycles = cycles.into_values().collect();
+        capture.cycles.sort_by(|a, b| {
+            a.start_us
+                .total_cmp(&b.start_us)
+                .then(a.number.cmp(&b.number))
+        });
+        let place: BTreeMap<i64, usize> = capture
+            .cycles
+            .iter()
+            .enumerate()
+            .map(|(at, cycle)| (cycle.number, at))
+            .collect();
+        let n = capture.cycles.len();
+
+        let mut processes: BTreeMap<i64, (String, BTreeSet<String>)> = BTreeMap::new();
+        let mut functions: BTreeMap<FunctionKey, (Class, Vec<f64>, Vec<f64>)> = BTreeMap::new();
+        // Weighted by the time of the function, as the recorder weights them.
+        let mut coincident: BTreeMap<(String, String, i64), Vec<(f64, f64)>> = BTreeMap::new();
+        for row in rows.iter().copied() {
+            let (Some(&at), Some(name)) = (place.get(&row.cycle), row.function.map(text)) else {
+                continue;
+            };
+            let device = row.device.map_or("Host", text);
+            let class = Class::of(row.func_type.map_or("", text), name, device);
+            let process = processes.entry(row.pid).or_default();
+            if let Some(host) = row.host {
+                process.0 = text(host).to_owned();
+            }
+            if class.on_device() {
+                process.1.insert(device.to_owned());
+            }
+            let dur_us = if row.dur_us.is_nan() {
+                row.beta_pct / 100.0 * row.cycle_us
+            } else {
+                row.dur_us
+            };
+            let key = (row.pid, device.to_owned(), name.to_owned());
+            let (_, durs, calls) = functions
+                .entry(key)
+                .or_insert_with(|| (class, vec![f64::NAN; n], vec![f64::NAN; n]));
+            if durs[at].is_nan() {
+                durs[at] = dur_us;
+                calls[at] = row.calls;
+            } else if (durs[at] - dur_us).abs() > 1e-3 {
+                capture.contradictions += 1;
+            }
+            if let (Some(metric), false) = (row.metric.map(text), row.mu_pct.is_nan()) {
+                let sums = coincident
+                    .entry((metric.to_owned(), device.to_owned(), row.pid))
+                    .or_insert_with(|| vec![(0.0, 0.0); n]);
+                let weight = dur_us.max(1e-6);
+                sums[at].0 += weight * row.mu_pct;
+                sums[at].1 += weight;
+            }
+        }
+        capture.processes = processes
+            .into_iter()
+            .map(|(pid, (host, devices))| Process {
+                pid,
+                host,
+                devices: devices.into_iter().collect(),
+            })
+            .collect();
+        // By place, not by pid: pids are accidental.
+        capture
+            .processes
+            .sort_by(|a, b| (&a.host, &a.devices, a.pid).cmp(&(&b.host, &b.devices, b.pid)));
+        let index: BTreeMap<i64, usize> = capture
+            .processes
+            .iter()
+            .enumerate()
+            .map(|(at, process)| (process.pid, at))
+            .collect();
+        capture.functions = functions
+            .into_iter()
+            .filter_map(|((pid, device, name), (class, dur_us, calls))| {
+                Some(Function {
+                    process: *index.get(&pid)?,
+                    device,
+                    name,
+                    class,
+                    dur_us,
+                    calls,
+                })
+            })
+            .collect();
+        capture.device_counters = coincident
+            .into_iter()
+            .filter_map(|((metric, device, pid), sums)| {
+                Some(DeviceCounter {
+                    metric,
+                    device,
+                    process: *index.get(&pid)?,
+                    values: sums.iter().map(|(sum, weight)| sum / weight).collect(),
+                })
+            })
+            .collect();
+        capture.fill_gaps();
+        capture
+    }
+
+    /// What was not seen is 0 where capture was on, and stays missing where it was off: a process without a single device
+    /// row in a cycle was not captured on the device then.
+    fn fill_gaps(&mut self) {
+        let n = self.cycles.len();
+        let mut device_on = vec![vec![false; n]; self.processes.len()];
+        let mut host_on = vec![vec![false; n]; self.processes.len()];
+        for function in &self.functions {
+            let on = if function.class.on_device() {
+                &mut device_on
+            } else {
+                &mut host_on
+            };
+            for (seen, dur) in on[function.process].iter_mut().zip(&function.dur_us) {
+                *seen |= !dur.is_nan();
+            }
+        }
+        for function in &mut self.functions {
+            let on = if function.class.on_device() {
+                &device_on
+            } else {
+                &host_on
+            };
+            let series = function.dur_us.iter_mut().zip(&mut function.calls);
+            for ((dur, calls), on) in series.zip(&on[function.process]) {
+                if dur.is_nan() && *on {
+                    *dur = 0.0;
+                    *calls = 0.0;
+                }
+            }
+        }
+        let any_device = |at: usize| device_on.iter().any(|on| on[at]);
+        self.whole = (0, n);
+        if (0..n).any(any_device) {
+            self.whole = self.whole_cycles(&any_device);
+        }
+    }
+
+    /// Without cycles at either end that have no device rows, and without the next one if it lacks calls: capture began or
+    /// ended inside it.
+    fn whole_cycles(&self, any_device: &dyn Fn(usize) -> bool) -> (usize, usize) {
+        /// Part of the usual number of calls below which a cycle is cut.
+        const CUT: f64 = 0.97;
+        let n = self.cycles.len();
+        let from = (0..n).take_while(|&at| !any_device(at)).count();
+        let to = n - (0..n).rev().take_while(|&at| !any_device(at)).count();
+        let device = || self.functions.iter().filter(|f| f.class.on_device());
+        let calls = |at: usize| {
+            device()
+                .map(|f| f.calls[at])
+                .filter(|c| !c.is_nan())
+                .sum::<f64>()
+        };
+        let all: Vec<f64> = (from..to).map(calls).collect();
+        let usual = crate::stats::median(&all);
+        if to - from < 3 || usual <= 0.0 {
+            return (from, to);
+        }
+        let cut = |at: usize| calls(at) < CUT * usual;
+        (from + usize::from(cut(from)), to - usize::from(cut(to - 1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn off_is_missing_and_unseen_is_zero() {
+        let mut names = Names::default();
+        let ids = [
+            "oncpu",
+            "gemm",
+            "topk",
+            "GPU 0",
+            "Host",
+            "gpu_compute",
+            "step",
+        ]
+        .map(|t| names.id(t));
+        let row = |cycle, function: usize, device: usize, dur_us| PerfRow {
+            cycle,
+            pid: 1,
+            host: None,
+            function: Some(ids[function]),
+            metric: None,
+            device: Some(ids[device]),
+            func_type: None,
+            anchor: Some(ids[6]),
+            beta_pct: 1.0,
+            mu_pct: f64::NAN,
+            dur_us,
+            cycle_us: 100.0,
+            start_us: 0.0,
+            calls: 1.0,
+        };
+        let rows = [
+            row(1, 0, 4, 50.0),
+            row(2, 0, 4, 50.0),
+            row(2, 1, 3, 20.0),
+            row(3, 0, 4, 50.0),
+            row(3, 1, 3, 20.0),
+            row(3, 2, 3, 2.0),
+            row(3, 2, 3, 9.0),
+        ];
+        let capture = Capture::gather("f".into(), String::new(), &rows, &names);
+        assert_eq!(capture.whole, (1, 3));
+        assert_eq!(capture.contradictions, 1);
+        let of = |name: &str| capture.functions.iter().find(|f| f.name == name).unwrap();
+        assert!(of("topk").dur_us[0].is_nan());
+        assert_eq!(of("topk").dur_us[1..], [0.0, 2.0]);
+        assert_eq!(of("gemm").calls[1..], [1.0, 1.0]);
+        assert_eq!(of("oncpu").dur_us, [50.0; 3]);
+    }
+}

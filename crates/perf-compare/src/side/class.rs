@@ -1,0 +1,140 @@
+//! What kind of work a function is.
+
+/// Kinds of work, from the function's type and name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Class {
+    /// A kernel that computes.
+    Kernel,
+    /// A kernel that communicates, and so may wait for other ranks.
+    Collective,
+    CopyToDevice,
+    CopyToHost,
+    CopyOnDevice,
+    /// Threads on a processor.
+    OnCpu,
+    /// Threads that wait for a processor.
+    RunQueue,
+    /// Reads and writes.
+    Disk,
+    /// Waiting for the device.
+    Sync,
+    /// Memory system calls.
+    MemoryCall,
+    /// Anything else on the host: functions of the program.
+    Host,
+}
+
+/// Whether a kernel's name says that it communicates between ranks.
+pub(crate) fn is_collective(name: &str) -> bool {
+    const PARTS: [&str; 12] = [
+        "nccl",
+        "rccl",
+        "cross_device_reduce",
+        "all_reduce",
+        "allreduce",
+        "all_gather",
+        "allgather",
+        "reduce_scatter",
+        "reducescatter",
+        "alltoall",
+        "all_to_all",
+        "sendrecv",
+    ];
+    let lower = name.to_ascii_lowercase();
+    PARTS.iter().any(|part| lower.contains(part))
+}
+
+impl Class {
+    pub(crate) fn of(func_type: &str, name: &str, device: &str) -> Self {
+        match func_type {
+            "gpu_comm" => Self::Collective,
+            "gpu_compute" if is_collective(name) => Self::Collective,
+            "gpu_compute" => Self::Kernel,
+            "gpu_memcpy_h2d" if name.starts_with("Memset") => Self::Kernel,
+            "gpu_memcpy_h2d" => Self::CopyToDevice,
+            "gpu_memcpy_d2h" => Self::CopyToHost,
+            "gpu_memcpy_d2d" => Self::CopyOnDevice,
+            "oncpu" => Self::OnCpu,
+            "runq" => Self::RunQueue,
+            "disk_read_and_write" => Self::Disk,
+            "cpu_sync" => Self::Sync,
+            "cpu_os_syscall_mem" => Self::MemoryCall,
+            _ if device.starts_with("GPU") && name.starts_with("Memcpy HtoD") => Self::CopyToDevice,
+            _ if device.starts_with("GPU") && name.starts_with("Memcpy DtoH") => Self::CopyToHost,
+            _ if device.starts_with("GPU") && name.starts_with("Memcpy") => Self::CopyOnDevice,
+            _ if device.starts_with("GPU") && is_collective(name) => Self::Collective,
+            _ if device.starts_with("GPU") => Self::Kernel,
+            _ if name.starts_with("oncpu") => Self::OnCpu,
+            _ if name == "runq" => Self::RunQueue,
+            _ if matches!(
+                name,
+                "read" | "readv" | "write" | "writev" | "pread64" | "pwrite64" | "fsync"
+            ) =>
+            {
+                Self::Disk
+            }
+            _ if matches!(name, "mmap" | "munmap" | "mprotect" | "madvise" | "brk") => {
+                Self::MemoryCall
+            }
+            _ if name.ends_with("StreamSynchronize")
+                || name.ends_with("DeviceSynchronize")
+                || name.ends_with("EventSynchronize") =>
+            {
+                Self::Sync
+            }
+            _ => Self::Host,
+        }
+    }
+
+    /// Whether it runs on a device.
+    pub(crate) fn on_device(self) -> bool {
+        matches!(
+            self,
+            Self::Kernel
+                | Self::Collective
+                | Self::CopyToDevice
+                | Self::CopyToHost
+                | Self::CopyOnDevice
+        )
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Collective => "collective",
+            Self::CopyToDevice => "copy_to_device",
+            Self::CopyToHost => "copy_to_host",
+            Self::CopyOnDevice => "copy_on_device",
+            Self::OnCpu => "on_cpu",
+            Self::RunQueue => "run_queue",
+            Self::Disk => "disk",
+            Self::Sync => "sync",
+            Self::MemoryCall => "memory_call",
+            Self::Host => "host",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_and_names() {
+        assert_eq!(
+            Class::of(
+                "gpu_compute",
+                "void sglang::cross_device_reduce_1stage<x>()",
+                "GPU 6"
+            ),
+            Class::Collective
+        );
+        assert_eq!(Class::of("gpu_compute", "gemm", "GPU 6"), Class::Kernel);
+        assert_eq!(
+            Class::of("", "ncclDevKernel_AllGather", "GPU 0"),
+            Class::Collective
+        );
+        assert_eq!(Class::of("", "Scheduler.process", "Host"), Class::Host);
+        assert_eq!(Class::of("", "write", "Host"), Class::Disk);
+    }
+}

@@ -1,0 +1,386 @@
+//! Two sides of many columns compared: test, interval, effects.
+
+use super::effect::{brunner_munzel, cliffs_delta, hodges_lehmann, mean, trimmed};
+use super::permute::{Shape, permute};
+use super::random::Stream;
+use super::serial::Dependence;
+use super::special::{normal_quantile, student_quantile};
+use super::{Moments, quantile, sorted};
+
+/// Names the use of random numbers; the sides' resamples are one apart.
+const PURPOSE: u64 = 16;
+
+/// How much work is spent, and from where chance comes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effort {
+    pub(crate) permutations: usize,
+    pub(crate) resamples: usize,
+    pub(crate) seed: u64,
+    pub(crate) threads: usize,
+    /// Whether values follow one another in time, or may be exchanged freely (means of runs).
+    pub(crate) in_time: bool,
+}
+
+/// What is found about one column. Differences are second − first.
+#[derive(Debug, Clone)]
+pub(crate) struct Compared {
+    pub(crate) n: [usize; 2],
+    pub(crate) mean: [f64; 2],
+    pub(crate) std: [f64; 2],
+    pub(crate) dependence: Dependence,
+    pub(crate) delta: f64,
+    /// 95 % interval of `delta`.
+    pub(crate) interval: [f64; 2],
+    /// 90 % interval of `delta`, for two one-sided tests at 5 %.
+    pub(crate) interval90: [f64; 2],
+    /// Second mean over first, with its interval; `None` unless both are positive.
+    pub(crate) ratio: Option<(f64, [f64; 2])>,
+    /// p of the permutation test; `None` with fewer than 2 values on a side.
+    pub(crate) p: Option<f64>,
+    pub(crate) exact: bool,
+    pub(crate) p_rank: f64,
+    pub(crate) shift: f64,
+    pub(crate) dominance: f64,
+    pub(crate) trimmed: Option<(f64, [f64; 2])>,
+}
+
+/// Compares every column; order of the result is that of the columns.
+pub(crate) fn compare_columns(columns: &[[Vec<f64>; 2]], effort: Effort) -> Vec<Compared> {
+    let mut results: Vec<Compared> = columns
+        .iter()
+        .map(|c| describe(c, effort.in_time))
+        .collect();
+    // Columns of one shape share arrangements and resamples.
+    let mut shapes: Vec<([usize; 2], usize)> =
+        results.iter().map(|r| (r.n, r.dependence.block)).collect();
+    shapes.sort_unstable();
+    shapes.dedup();
+    for (n, block) in shapes {
+        if n[0] < 2 || n[1] < 2 {
+            continue;
+        }
+        let members: Vec<usize> = (0..columns.len())
+            .filter(|&at| results[at].n == n && results[at].dependence.block == block)
+            .collect();
+        // Exchanging the sides must give the same numbers with other signs: one order is chosen by the content.
+        let swapped = n[0] > n[1] || (n[0] == n[1] && second_is_less(columns, &members));
+        let (a, b) = if swapped { (1, 0) } else { (0, 1) };
+        let mut matrix = Vec::with_capacity((n[0] + n[1]) * members.len());
+        let mut centre = Vec::with_capacity(members.len());
+        for &at in &members {
+            let all: Vec<f64> = columns[at].concat();
+            let m = Moments::of(all.iter().copied());
+            let scale = all.iter().fold(0.0_f64, |s, x| s.max((x - m.mean).abs()));
+            centre.push((m.mean, if scale > 0.0 { scale } else { 1.0 }));
+        }
+        for side in [a, b] {
+            #[expect(
+                clippy::needless_range_loop,
+                reason = "the row is the second index of every column"
+            )]
+            for row in 0..n[side] {
+                for (&at, (middle, scale)) in members.iter().zip(&centre) {
+                    matrix.push((columns[at][side][row] - middle) / scale);
+                }
+            }
+        }
+        let shape = Shape {
+            n: [n[a], n[b]],
+            block,
+        };
+        let widening: Vec<f64> = members
+            .iter()
+            .map(|&at| results[at].dependence.caution(n[0], n[1]))
+            .collect();
+        let tested = permute(
+            &matrix,
+            members.len(),
+            &shape,
+            &widening,
+            effort.permutations,
+            effort.seed,
+            effort.threads,
+        );
+        let resampled = resample(&matrix, members.len(), &shape, effort);
+        for (place, &at) in members.iter().enumerate() {
+            let result = &mut results[at];
+            result.p = tested.p.get(place).copied();
+            result.exact = tested.exact;
+            let (middle, scale) = centre[place];
+            let sides = resampled.side_means(place, middle, scale);
+            let (one, two) = if swapped {
+                (&sides[1], &sides[0])
+            } else {
+                (&sides[0], &sides[1])
+            };
+            intervals(result, one, two);
+        }
+    }
+    results
+}
+
+fn second_is_less(columns: &[[Vec<f64>; 2]], members: &[usize]) -> bool {
+    for &at in members {
+        for (x, y) in columns[at][0].iter().zip(&columns[at][1]) {
+            match x.total_cmp(y) {
+                std::cmp::Ordering::Equal => {}
+                order => return order == std::cmp::Ordering::Greater,
+            }
+        }
+    }
+    false
+}
+
+fn describe(column: &[Vec<f64>; 2], in_time: bool) -> Compared {
+    let [one, two] = column;
+    let (m1, m2) = (
+        Moments::of(one.iter().copied()),
+        Moments::of(two.iter().copied()),
+    );
+    let dependence = if in_time {
+        Dependence::of(one, two)
+    } else {
+        Dependence::NONE
+    };
+    let delta = m2.mean - m1.mean;
+    Compared {
+        n: [m1.n, m2.n],
+        mean: [m1.mean, m2.mean],
+        std: [m1.std, m2.std],
+        dependence,
+        delta,
+        interval: [f64::NAN; 2],
+        interval90: [f64::NAN; 2],
+        ratio: (m1.mean > 0.0 && m2.mean > 0.0).then(|| (m2.mean / m1.mean, [f64::NAN; 2])),
+        p: None,
+        exact: false,
+        p_rank: brunner_munzel(one, two),
+        shift: hodges_lehmann(one, two),
+        dominance: cliffs_delta(one, two),
+        trimmed: trimmed(one, two, dependence.inflation().sqrt()),
+    }
+}
+
+/// Means of resamples, by resample and column.
+struct Resampled {
+    width: usize,
+    means: [Vec<f64>; 2],
+}
+
+impl Resampled {
+    /// Means of one column on both sides, in the column's own unit.
+    fn side_means(&self, place: usize, middle: f64, scale: f64) -> [Vec<f64>; 2] {
+        self.means.each_ref().map(|means| {
+            means
+                .chunks_exact(self.width)
+                .filter_map(|row| row.get(place))
+                .map(|mean| mean * scale + middle)
+                .collect()
+        })
+    }
+}
+
+/// Circular blocks of each side, drawn with replacement (Politis and Romano 1992).
+fn resample(matrix: &[f64], width: usize, shape: &Shape, effort: Effort) -> Resampled {
+    let mut means = [Vec::new(), Vec::new()];
+    let mut sums = vec![0.0; width];
+    for (side, means) in means.iter_mut().enumerate() {
+        let n = shape.n[side];
+        let offset = if side == 0 { 0 } else { shape.n[0] };
+        means.reserve(effort.resamples * width);
+        for index in 0..effort.resamples {
+            let mut stream = Stream::new(effort.seed, PURPOSE + side as u64, index as u64);
+            sums.fill(0.0);
+            let mut taken = 0;
+            while taken < n {
+                let start = stream.below(n);
+                for step in 0..shape.block.min(n - taken) {
+                    let row = offset + (start + step) % n;
+                    let values = matrix
+                        .get(row * width..(row + 1) * width)
+                        .unwrap_or_default();
+                    for (sum, value) in sums.iter_mut().zip(values) {
+                        *sum += value;
+                    }
+                    taken += 1;
+                }
+            }
+            means.extend(sums.iter().map(|sum| sum / n as f64));
+        }
+    }
+    Resampled { width, means }
+}
+
+/// Degrees of freedom of Welch and Satterthwaite, from effective numbers.
+fn freedom(result: &Compared) -> f64 {
+    let part = |side: usize| {
+        let n = result.dependence.effective(result.n[side]).max(2.0);
+        let v = result.std[side].powi(2) / n;
+        (v, v * v / (n - 1.0))
+    };
+    let ((v1, w1), (v2, w2)) = (part(0), part(1));
+    let df = (v1 + v2).powi(2) / (w1 + w2);
+    if df.is_nan() { 1e9 } else { df.max(1.0) }
+}
+
+/// Quantiles of the resampled differences, widened for what blocks and small samples hide: by the dependence not seen,
+/// by √(n/(n−1)), and by the ratio of Student's quantile to the normal one.
+fn intervals(result: &mut Compared, one: &[f64], two: &[f64]) {
+    let n = result.n[0].min(result.n[1]) as f64;
+    let df = freedom(result);
+    let base = result.dependence.widening() * (n / (n - 1.0)).sqrt();
+    let factor = |p: f64| base * student_quantile(p, df) / normal_quantile(p);
+    let deltas: Vec<f64> = one.iter().zip(two).map(|(a, b)| b - a).collect();
+    let spread = |values: Vec<f64>, point: f64, p: f64| {
+        let values = sorted(&values);
+        let factor = factor(p);
+        let end = |p| point + factor * (quantile(&values, p) - point);
+        [end(1.0 - p), end(p)]
+    };
+    result.interval = spread(deltas.clone(), result.delta, 0.975);
+    result.interval90 = spread(deltas, result.delta, 0.95);
+    if let Some((ratio, interval)) = &mut result.ratio {
+        let logs: Vec<f64> = one
+            .iter()
+            .zip(two)
+            .filter(|(a, b)| **a > 0.0 && **b > 0.0)
+            .map(|(a, b)| (b / a).ln())
+            .collect();
+        if logs.len() * 2 > one.len() {
+            *interval = spread(logs, ratio.ln(), 0.975).map(f64::exp);
+        }
+    }
+}
+
+/// Difference of a quantile with its 95 % interval, by resampling blocks.
+pub(crate) fn quantile_change(
+    one: &[f64],
+    two: &[f64],
+    p: f64,
+    dependence: Dependence,
+    effort: Effort,
+) -> (f64, [f64; 2]) {
+    let point = quantile(&sorted(two), p) - quantile(&sorted(one), p);
+    let swapped = one.len() > two.len()
+        || (one.len() == two.len() && second_is_less(&[[one.to_vec(), two.to_vec()]], &[0]));
+    let draw = |values: &[f64], purpose: u64, index: usize| {
+        let mut stream = Stream::new(effort.seed, PURPOSE + 8 + purpose, index as u64);
+        let mut drawn = Vec::with_capacity(values.len());
+        while drawn.len() < values.len() {
+            let start = stream.below(values.len());
+            for step in 0..dependence.block.min(values.len() - drawn.len()) {
+                drawn.push(values[(start + step) % values.len()]);
+            }
+        }
+        quantile(&sorted(&drawn), p)
+    };
+    if one.is_empty() || two.is_empty() {
+        return (f64::NAN, [f64::NAN; 2]);
+    }
+    let first = u64::from(swapped);
+    let changes: Vec<f64> = (0..effort.resamples.min(999))
+        .map(|index| draw(two, 1 - first, index) - draw(one, first, index))
+        .collect();
+    let changes = sorted(&changes);
+    let factor = dependence.widening();
+    let end = |p: f64| point + factor * (quantile(&changes, p) - point);
+    (point, [end(0.025), end(0.975)])
+}
+
+/// Whether the second half of a side differs from its first: the difference relative to the side's mean, if it is more than
+/// three standard errors (dependence included).
+pub(crate) fn drift(values: &[f64]) -> Option<f64> {
+    if values.len() < 8 {
+        return None;
+    }
+    let (first, second) = values.split_at(values.len() / 2);
+    let (a, b) = (
+        Moments::of(first.iter().copied()),
+        Moments::of(second.iter().copied()),
+    );
+    let error = (a.std * a.std / a.n as f64 + b.std * b.std / b.n as f64).sqrt();
+    let inflation = Dependence::of(first, second).inflation().sqrt();
+    let change = (b.mean - a.mean) / mean(values);
+    ((b.mean - a.mean).abs() > 3.0 * error * inflation && change.abs() > 0.01).then_some(change)
+}
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "planted numbers are exact")]
+mod tests {
+    use super::*;
+
+    const EFFORT: Effort = Effort {
+        permutations: 999,
+        resamples: 499,
+        seed: 3,
+        threads: 1,
+        in_time: true,
+    };
+
+    fn noise(seed: u64, n: usize, mean: f64, spread: f64) -> Vec<f64> {
+        let mut stream = Stream::new(seed, 99, 0);
+        (0..n)
+            .map(|_| {
+                let sum: f64 = (0..12)
+                    .map(|_| stream.below(1 << 30) as f64 / f64::from(1 << 30))
+                    .sum();
+                mean + spread * (sum - 6.0)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_shift_is_found_and_measured() {
+        let columns = [[noise(1, 40, 100.0, 2.0), noise(2, 40, 110.0, 2.0)]];
+        let found = &compare_columns(&columns, EFFORT)[0];
+        assert!(found.p.unwrap() <= 0.002);
+        assert!(
+            found.interval[0] > 8.0 && found.interval[1] < 12.0,
+            "{:?}",
+            found.interval
+        );
+        let (ratio, interval) = found.ratio.unwrap();
+        assert!((ratio - 1.1).abs() < 0.01 && interval[0] > 1.08 && interval[1] < 1.12);
+        assert!(found.interval90[0] > found.interval[0]);
+    }
+
+    #[test]
+    fn exchanged_sides_give_the_same_with_other_signs() {
+        for (n1, n2) in [(20, 20), (13, 31)] {
+            let one = noise(4, n1, 10.0, 1.0);
+            let two = noise(5, n2, 10.5, 3.0);
+            let there = &compare_columns(&[[one.clone(), two.clone()]], EFFORT)[0];
+            let back = &compare_columns(&[[two.clone(), one.clone()]], EFFORT)[0];
+            assert_eq!(there.p, back.p);
+            assert!((there.interval[0] + back.interval[1]).abs() < 1e-9);
+            assert!((there.interval90[1] + back.interval90[0]).abs() < 1e-9);
+            let (p, q) = (
+                quantile_change(&one, &two, 0.5, Dependence::NONE, EFFORT),
+                quantile_change(&two, &one, 0.5, Dependence::NONE, EFFORT),
+            );
+            assert!((p.1[0] + q.1[1]).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn no_spread_no_values() {
+        let found = &compare_columns(&[[vec![1.0; 6], vec![2.0; 6]]], EFFORT)[0];
+        assert!((found.p.unwrap() - 2.0 / 924.0).abs() < 1e-12);
+        assert_eq!(found.interval, [1.0, 1.0]);
+        let same = &compare_columns(&[[vec![1.0; 6], vec![1.0; 6]]], EFFORT)[0];
+        assert_eq!(same.p, Some(1.0));
+        assert_eq!(compare_columns(&[[vec![1.0], vec![]]], EFFORT)[0].p, None);
+        let huge = &compare_columns(&[[noise(1, 9, 1e13, 1e9), noise(2, 9, 2e13, 1e9)]], EFFORT)[0];
+        assert!(huge.p.unwrap() < 0.01 && huge.interval[0] > 0.9e13);
+    }
+
+    #[test]
+    fn drift_is_seen() {
+        let mut values = noise(8, 40, 100.0, 1.0);
+        assert_eq!(drift(&values), None);
+        for value in &mut values[20..] {
+            *value += 20.0;
+        }
+        assert!((drift(&values).unwrap() - 20.0 / 110.0).abs() < 0.02);
+    }
+}

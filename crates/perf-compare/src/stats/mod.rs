@@ -1,0 +1,20 @@
+//! Statistics: definitions are cited where they are used.
+
+mod compare;
+mod effect;
+mod multiple;
+mod permute;
+mod random;
+mod rank;
+mod serial;
+mod special;
+mod welch;
+
+pub(crate) use compare::{Compared, Effort, compare_columns, drift, quantile_change};
+pub(crate) use effect::{cliffs_delta, mean, median, quantile, sorted};
+pub(crate) use multiple::adjust;
+pub(crate) use permute::choose;
+pub(crate) use random::Stream;
+pub(crate) use rank::mann_whitney;
+pub(crate) use special::{normal_quantile, normal_sf, student_sf2};
+pub(crate) use welch::{Moments, welch_p};

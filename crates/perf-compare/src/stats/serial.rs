@@ -1,0 +1,147 @@
+//! Dependence between neighbouring values.
+
+use super::special::student_quantile;
+
+/// Autocorrelation of the pooled residuals of both sides at `lag`: deviations from the side's own mean.
+fn correlation(sides: [&[f64]; 2], lag: usize) -> f64 {
+    let (mut product, mut square) = (0.0, 0.0);
+    for side in sides {
+        let mean = side.iter().sum::<f64>() / side.len().max(1) as f64;
+        let scale = side.iter().fold(0.0_f64, |a, x| a.max((x - mean).abs()));
+        if scale <= 0.0 {
+            continue;
+        }
+        // Scaled, so that neither side's spread nor its unit decides alone, and nothing overflows.
+        let spread = side
+            .iter()
+            .map(|x| ((x - mean) / scale).powi(2))
+            .sum::<f64>();
+        let lagged: f64 = side
+            .iter()
+            .zip(side.iter().skip(lag))
+            .map(|(a, b)| (a - mean) / scale * ((b - mean) / scale))
+            .sum();
+        let weight = side.len() as f64 / spread;
+        product += lagged * weight;
+        square += spread * weight;
+    }
+    if square > 0.0 { product / square } else { 0.0 }
+}
+
+/// What is known about the dependence of successive values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Dependence {
+    /// Correlation of neighbours, corrected for the bias of short series, between 0 and 0.95.
+    pub(crate) rho: f64,
+    /// Length of blocks that are exchanged and resampled together.
+    pub(crate) block: usize,
+}
+
+impl Dependence {
+    /// Values that may be exchanged freely, such as means of runs.
+    pub(crate) const NONE: Self = Self { rho: 0.0, block: 1 };
+
+    /// From both sides in the order of time.
+    ///
+    /// The block ends at the first lag whose correlation is below 1.96/√n; at least 5 blocks stay on each side.
+    pub(crate) fn of(one: &[f64], two: &[f64]) -> Self {
+        let n = one.len().min(two.len());
+        if n < 5 {
+            return Self::NONE;
+        }
+        let all = (one.len() + two.len()) as f64;
+        let per_side = all / 2.0;
+        let bound = 1.96 / all.sqrt();
+        let longest = (n / 5).max(1);
+        let block = (1..longest)
+            .find(|&lag| correlation([one, two], lag).abs() < bound)
+            .unwrap_or(longest);
+        let raw = correlation([one, two], 1);
+        // E[r] is near rho − (1 + 3 rho)/n for a series of n values (Kendall 1954, Marriott and Pope 1954).
+        let rho = (per_side * raw + 1.0) / (per_side - 3.0).max(1.0);
+        // Half a standard error (Bartlett) on the safe side: too little dependence makes false findings, too much only
+        // costs some power.
+        let rho = rho + 0.5 * ((1.0 - rho.clamp(0.0, 1.0).powi(2)) / all).sqrt();
+        Self {
+            rho: rho.clamp(0.0, 0.95),
+            block,
+        }
+    }
+
+    /// Variance of a mean relative to independent values, for a first-order process.
+    pub(crate) fn inflation(self) -> f64 {
+        (1.0 + self.rho) / (1.0 - self.rho)
+    }
+
+    /// The part of the inflation that blocks of this length show by themselves.
+    fn seen_by_blocks(self) -> f64 {
+        let length = self.block as f64;
+        let mut sum = 1.0;
+        let mut power = 1.0;
+        let mut lag = 1.0;
+        while lag < length {
+            power *= self.rho;
+            sum += 2.0 * (1.0 - lag / length) * power;
+            lag += 1.0;
+        }
+        sum
+    }
+
+    /// The factor still missing in standard errors taken from blocks; at least 1.
+    pub(crate) fn widening(self) -> f64 {
+        (self.inflation() / self.seen_by_blocks()).sqrt().max(1.0)
+    }
+
+    /// The factor by which a test statistic is divided: [`Self::widening`], and the ratio of far quantiles of Student's
+    /// distribution with the effective and the nominal number of values, since dependence makes heavy tails.
+    pub(crate) fn caution(self, one: usize, two: usize) -> f64 {
+        const FAR: f64 = 0.9995;
+        let nominal = (one + two) as f64 - 2.0;
+        let effective = (self.effective(one + two) - 2.0).max(2.0);
+        if nominal <= effective {
+            return self.widening();
+        }
+        self.widening() * student_quantile(FAR, effective) / student_quantile(FAR, nominal)
+    }
+
+    /// n (1 − ρ)/(1 + ρ).
+    pub(crate) fn effective(self, n: usize) -> f64 {
+        n as f64 / self.inflation()
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "planted numbers are exact")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alternation_and_trend() {
+        let trend: Vec<f64> = (0..60).map(|i| f64::from(i / 20)).collect();
+        let d = Dependence::of(&trend, &trend);
+        assert!(d.rho > 0.9 && d.block > 5, "{d:?}");
+        assert!(d.effective(60) < 4.0);
+        let alternating: Vec<f64> = (0..60).map(|i| f64::from(i % 2)).collect();
+        let d = Dependence::of(&alternating, &alternating);
+        assert_eq!(d.rho, 0.0);
+        assert_eq!(d.widening(), 1.0);
+    }
+
+    #[test]
+    fn widening_completes_what_blocks_see() {
+        let d = Dependence { rho: 0.5, block: 1 };
+        assert!((d.widening() - 3.0_f64.sqrt()).abs() < 1e-12);
+        assert!(
+            Dependence {
+                rho: 0.5,
+                block: 50
+            }
+            .widening()
+                < 1.05
+        );
+        assert_eq!(
+            Dependence::of(&[1.0; 9], &[1.0; 9]).rho.clamp(0.0, 0.3),
+            Dependence::of(&[1.0; 9], &[1.0; 9]).rho
+        );
+    }
+}

@@ -1,0 +1,441 @@
+//! From signals and signatures to a cause.
+
+use std::collections::BTreeMap;
+
+use super::signal::{Signal, Stat};
+use super::signature::{Clause, Direction, Signature, Signatures};
+use crate::document::{
+    Change, CycleTime, Evidence, Finding, RuledOut, RunnerUp, Statement, Verdict,
+};
+use crate::report_text::short;
+
+/// What the statistics have found, as far as a cause needs it.
+pub(crate) struct Facts<'a> {
+    pub(crate) cycle_time: &'a [CycleTime],
+    pub(crate) findings: &'a [Finding],
+    /// Whether cycle times may be compared.
+    pub(crate) comparable: bool,
+    /// Ranks that changed places.
+    pub(crate) swaps: Vec<String>,
+}
+
+/// How a signature fits.
+struct Fit<'s> {
+    signature: &'s Signature,
+    /// 0 unless everything needed holds and nothing speaks against it.
+    score: f64,
+    evidence: Vec<Evidence>,
+    /// Why not, if not.
+    why_not: String,
+}
+
+/// Half strength at the threshold, full strength at four times it.
+fn strength(factor: f64) -> f64 {
+    (0.5 + 0.25 * factor.max(1.0).log2()).min(1.0)
+}
+
+fn shown(clause: &Clause, signals: &[Signal]) -> String {
+    let asked = match clause.direction {
+        Direction::Up => "risen",
+        Direction::Down => "fallen",
+        Direction::Moved => "changed",
+        Direction::Flat => "steady",
+    };
+    let found = clause.candidates(signals).into_iter().max_by(|a, b| {
+        a.change_pct(clause.stat)
+            .abs()
+            .total_cmp(&b.change_pct(clause.stat).abs())
+    });
+    match found {
+        None => format!("{} was not recorded", clause.metric),
+        Some(signal) => {
+            let [a, b] = signal.typical(clause.stat);
+            format!(
+                "{} on {} is {} to {} {} and has not {} enough",
+                clause.metric,
+                signal.device,
+                short(a),
+                short(b),
+                signal.unit,
+                asked
+            )
+            .replace("has not steady enough", "is not steady")
+        }
+    }
+}
+
+fn fit<'s>(signature: &'s Signature, signals: &[Signal]) -> Fit<'s> {
+    let mut fit = Fit {
+        signature,
+        score: 0.0,
+        evidence: Vec::new(),
+        why_not: String::new(),
+    };
+    let mut strengths = Vec::new();
+    let mut missing = Vec::new();
+    for clause in &signature.need {
+        match clause.best(signals) {
+            Some((signal, factor)) => {
+                if clause.direction != Direction::Flat {
+                    strengths.push(strength(factor));
+                }
+                fit.evidence.push(signal.evidence(clause.stat, "needed"));
+            }
+            // What was not recorded cannot be seen to move.
+            None if clause.direction == Direction::Flat
+                && clause.candidates(signals).is_empty() => {}
+            None => missing.push(shown(clause, signals)),
+        }
+    }
+    for group in &signature.one_of {
+        let mut best = 0.0_f64;
+        for clause in group {
+            if let Some((signal, factor)) = clause.best(signals) {
+                best = best.max(strength(factor));
+                fit.evidence.push(signal.evidence(clause.stat, "telling"));
+            }
+        }
+        if best > 0.0 {
+            strengths.push(best);
+        } else {
+            let parts: Vec<String> = group.iter().map(|clause| shown(clause, signals)).collect();
+            missing.push(parts.join("; "));
+        }
+    }
+    if !missing.is_empty() {
+        fit.why_not = missing.join("; ");
+        return fit;
+    }
+    for clause in &signature.against {
+        if let Some((signal, _)) = clause.best(signals) {
+            let [a, b] = signal.typical(clause.stat);
+            fit.why_not = format!(
+                "{}: {} on {} went from {} to {} {}",
+                clause
+                    .why
+                    .as_deref()
+                    .unwrap_or("something else explains it"),
+                signal.metric,
+                signal.device,
+                short(a),
+                short(b),
+                signal.unit
+            );
+            return fit;
+        }
+    }
+    let supported: Vec<&Clause> = signature
+        .support
+        .iter()
+        .filter(|c| !c.candidates(signals).is_empty())
+        .collect();
+    let mut held = 0;
+    for clause in &supported {
+        if let Some((signal, _)) = clause.best(signals) {
+            held += 1;
+            fit.evidence
+                .push(signal.evidence(clause.stat, "supporting"));
+        }
+    }
+    let support = if supported.is_empty() {
+        1.0
+    } else {
+        f64::from(held) / supported.len() as f64
+    };
+    let strength = strengths.iter().sum::<f64>() / strengths.len().max(1) as f64;
+    fit.score = signature.specificity * (0.5 + 0.5 * strength) * (0.85 + 0.15 * support);
+    fit.evidence
+        .dedup_by(|a, b| a.metric == b.metric && a.device == b.device);
+    fit
+}
+
+/// The best fit of each cause, in the order of the table.
+fn fits<'s>(signals: &[Signal], signatures: &'s Signatures, reversed: bool) -> Vec<Fit<'s>> {
+    let mut best: Vec<Fit<'s>> = Vec::new();
+    for signature in signatures.all.iter().filter(|s| !reversed || s.reversible) {
+        let new = fit(signature, signals);
+        match best
+            .iter_mut()
+            .find(|old| old.signature.cause == signature.cause)
+        {
+            Some(old) if new.score > old.score => *old = new,
+            Some(_) => {}
+            None => best.push(new),
+        }
+    }
+    best
+}
+
+/// Names the cause. `there` are the signals from baseline to candidate, `back` the other way.
+pub(crate) fn conclude(
+    there: &[Signal],
+    back: &[Signal],
+    facts: &Facts<'_>,
+    signatures: &Signatures,
+) -> (Verdict, Vec<Evidence>) {
+    let table: Vec<Evidence> = there
+        .iter()
+        .map(|signal| signal.evidence(Stat::Median, "measured"))
+        .collect();
+    let mut there = there.to_vec();
+    there.extend(declared(facts, false));
+    let mut back = back.to_vec();
+    back.extend(declared(facts, true));
+    let (there, back) = (&there[..], &back[..]);
+    let forward = fits(there, signatures, false);
+    let best = forward.iter().map(|fit| fit.score).fold(0.0, f64::max);
+    let improved = facts
+        .findings
+        .iter()
+        .any(|f| f.verdict == Statement::Changed && f.change == Change::Faster)
+        || facts.cycle_time.iter().any(|c| c.change == Change::Faster)
+        || !facts.comparable;
+    let verdict = if best > 0.0 {
+        named(forward, "worse", facts)
+    } else {
+        let backward = if improved {
+            fits(back, signatures, true)
+        } else {
+            Vec::new()
+        };
+        let found = backward.iter().map(|fit| fit.score).fold(0.0, f64::max);
+        if found > 0.0 {
+            let mut verdict = named(backward, "better", facts);
+            for row in &mut verdict.evidence {
+                turn(row);
+            }
+            verdict
+        } else {
+            nameless(forward, facts)
+        }
+    };
+    (verdict, table)
+}
+
+/// What the statistics declared, as quantities for the rules.
+fn declared(facts: &Facts<'_>, reversed: bool) -> Vec<Signal> {
+    if !facts.comparable {
+        return Vec::new();
+    }
+    let wanted = if reversed {
+        [Change::Faster, Change::Gone]
+    } else {
+        [Change::Slower, Change::New]
+    };
+    let of = |classes: &[&str]| {
+        let found = facts.findings.iter().filter(|f| {
+            f.verdict == Statement::Changed
+                && wanted.contains(&f.change)
+                && classes.contains(&f.class)
+        });
+        found.count() as f64
+    };
+    let cycles = facts
+        .cycle_time
+        .iter()
+        .filter(|c| c.verdict == Statement::Changed && wanted.contains(&c.change))
+        .count() as f64;
+    [
+        ("declared_kernels", of(&["kernel"])),
+        ("declared_collectives", of(&["collective"])),
+        ("declared_host_functions", of(&["host"])),
+        ("declared_cycles", cycles),
+    ]
+    .into_iter()
+    .filter_map(|(metric, count)| Signal::point(metric, "all", "count", [0.0, count]))
+    .collect()
+}
+
+/// A row read from candidate to baseline, turned around.
+fn turn(row: &mut Evidence) {
+    std::mem::swap(&mut row.baseline, &mut row.candidate);
+    row.n.swap(0, 1);
+    row.effect = -row.effect;
+    row.interval = row.interval.map(|[low, high]| [-high, -low]);
+    let change = row.effect / row.baseline.abs() * 100.0;
+    row.change_pct = change.is_finite().then_some(change);
+}
+
+fn named(mut fits: Vec<Fit<'_>>, direction: &'static str, facts: &Facts<'_>) -> Verdict {
+    fits.sort_by(|a, b| b.score.total_cmp(&a.score));
+    let second = fits.get(1).map_or(0.0, |fit| fit.score);
+    let critical = on_critical_path(direction, facts);
+    let mut rest = fits.into_iter();
+    let Some(first) = rest.next() else {
+        return nameless(Vec::new(), facts);
+    };
+    let confidence =
+        |score: f64, other: f64| ((score * (1.0 - 0.4 * other / score)) * 100.0).round() / 100.0;
+    let rest: Vec<Fit<'_>> = rest.collect();
+    let runner_up = rest
+        .first()
+        .filter(|fit| fit.score > 0.0)
+        .map(|fit| RunnerUp {
+            cause: fit.signature.cause.clone(),
+            confidence: confidence(fit.score, first.score).min((fit.score * 50.0).round() / 100.0),
+            why: told(&fit.evidence),
+        });
+    let mut ruled_out = swapped_ranks(facts);
+    ruled_out.extend(rest.iter().map(|fit| RuledOut {
+        cause: fit.signature.cause.clone(),
+        why: if fit.score > 0.0 {
+            format!(
+                "fits less well ({:.2} against {:.2}): {}",
+                fit.score,
+                first.score,
+                told(&fit.evidence)
+            )
+        } else {
+            fit.why_not.clone()
+        },
+    }));
+    let where_ = match critical {
+        Some(true) => "on the critical path",
+        Some(false) => {
+            "not on the critical path: cycle time is not established to have changed with it"
+        }
+        None => "cycle times cannot be compared, so whether it costs time is open",
+    };
+    let side = if direction == "worse" {
+        ""
+    } else {
+        " (of the baseline; the candidate is free of it)"
+    };
+    Verdict {
+        summary: format!(
+            "{}{side}: {}; {where_}",
+            first.signature.cause,
+            told(&first.evidence)
+        ),
+        cause: first.signature.cause.clone(),
+        confidence: confidence(first.score, second),
+        direction,
+        on_critical_path: critical,
+        covers: first.signature.covers.clone(),
+        evidence: first.evidence,
+        ruled_out,
+        runner_up,
+    }
+}
+
+/// The strongest pieces of evidence in words.
+fn told(evidence: &[Evidence]) -> String {
+    let mut by_metric: BTreeMap<&str, &Evidence> = BTreeMap::new();
+    let mut order: Vec<&Evidence> = Vec::new();
+    for row in evidence {
+        if by_metric.insert(&row.metric, row).is_none() {
+            order.push(row);
+        }
+    }
+    let parts: Vec<String> = order
+        .iter()
+        .take(3)
+        .map(|row| {
+            format!(
+                "{} on {} {} to {} {}",
+                row.metric,
+                row.device,
+                short(row.baseline),
+                short(row.candidate),
+                row.unit
+            )
+        })
+        .collect();
+    parts.join(", ")
+}
+
+/// A role swap is a symptom that looks like a cause.
+fn swapped_ranks(facts: &Facts<'_>) -> Vec<RuledOut> {
+    facts
+        .swaps
+        .iter()
+        .map(|swap| RuledOut {
+            cause: "rank_role_swap".to_owned(),
+            why: swap.clone(),
+        })
+        .collect()
+}
+
+fn on_critical_path(direction: &str, facts: &Facts<'_>) -> Option<bool> {
+    if !facts.comparable || facts.cycle_time.is_empty() {
+        return None;
+    }
+    if facts
+        .cycle_time
+        .iter()
+        .all(|c| c.verdict == Statement::Insufficient)
+    {
+        return None;
+    }
+    let wanted = if direction == "worse" {
+        Change::Slower
+    } else {
+        Change::Faster
+    };
+    Some(facts.cycle_time.iter().any(|c| c.change == wanted))
+}
+
+fn nameless(fits: Vec<Fit<'_>>, facts: &Facts<'_>) -> Verdict {
+    let changed = facts
+        .cycle_time
+        .iter()
+        .any(|c| c.verdict == Statement::Changed)
+        || facts
+            .findings
+            .iter()
+            .any(|f| f.verdict == Statement::Changed);
+    let insufficient = !facts.cycle_time.is_empty()
+        && facts
+            .cycle_time
+            .iter()
+            .all(|c| c.verdict == Statement::Insufficient);
+    let (cause, confidence, summary) = if changed {
+        (
+            "unknown",
+            0.3,
+            "something changed, but no signature fits".to_owned(),
+        )
+    } else if insufficient {
+        (
+            "none",
+            0.3,
+            "no signature fits, and there are too few cycles to see changes of time".to_owned(),
+        )
+    } else if facts.cycle_time.is_empty() && facts.findings.is_empty() {
+        (
+            "unknown",
+            0.1,
+            "times cannot be compared, and no counter says why".to_owned(),
+        )
+    } else {
+        let equivalent = facts
+            .cycle_time
+            .iter()
+            .any(|c| c.verdict == Statement::Equivalent);
+        let confidence = if equivalent { 0.9 } else { 0.6 };
+        (
+            "none",
+            confidence,
+            "no change is established, and no signature fits".to_owned(),
+        )
+    };
+    let mut ruled_out = swapped_ranks(facts);
+    ruled_out.extend(fits.into_iter().map(|fit| RuledOut {
+        cause: fit.signature.cause.clone(),
+        why: fit.why_not,
+    }));
+    Verdict {
+        cause: cause.to_owned(),
+        confidence,
+        direction: "none",
+        on_critical_path: None,
+        summary,
+        covers: match cause {
+            "none" => "nothing that could be established".to_owned(),
+            _ => "a change that no signature explains".to_owned(),
+        },
+        evidence: Vec::new(),
+        ruled_out,
+        runner_up: None,
+    }
+}

@@ -1,0 +1,280 @@
+//! What all kernels together say: how many are slower, by how much, and whether it is the same work at all.
+
+use std::collections::BTreeMap;
+
+use super::signal::Signal;
+use crate::document::Role;
+use crate::side::{Capture, Class};
+use crate::stats::{cliffs_delta, median};
+
+/// Kernels with less than this part of the kernel time are not counted one by one.
+const SMALL: f64 = 0.002;
+/// Slower or faster means by at least this factor,
+const MOVED: f64 = 1.05;
+/// with this much dominance over the other side's cycles.
+const DOMINANCE: f64 = 0.6;
+
+/// One kernel of one role: time and calls by cycle, all captures in a row.
+#[derive(Default)]
+struct Track {
+    durs: [Vec<f64>; 2],
+    calls: [Vec<f64>; 2],
+    /// Cycles of each side in which the device was observed.
+    cycles: [usize; 2],
+}
+
+impl Track {
+    fn total(&self, side: usize) -> f64 {
+        self.durs[side].iter().sum()
+    }
+
+    fn called(&self, side: usize) -> f64 {
+        self.calls[side].iter().sum()
+    }
+
+    fn per_call(&self, side: usize) -> f64 {
+        self.total(side) / self.called(side)
+    }
+
+    fn per_call_by_cycle(&self, side: usize) -> Vec<f64> {
+        self.durs[side]
+            .iter()
+            .zip(&self.calls[side])
+            .filter(|(dur, calls)| **calls > 0.0 && **dur > 0.0)
+            .map(|(dur, calls)| dur / calls)
+            .collect()
+    }
+}
+
+/// Kernels by role and name.
+fn tracks(sides: [&[&Capture]; 2], roles: &[Role]) -> BTreeMap<(usize, String), Track> {
+    let mut tracks: BTreeMap<(usize, String), Track> = BTreeMap::new();
+    for (side, captures) in sides.into_iter().enumerate() {
+        let first: Vec<Option<usize>> = super::observe::roles_by_place(captures, roles, side);
+        for capture in captures {
+            for function in capture
+                .functions
+                .iter()
+                .filter(|f| f.class == Class::Kernel)
+            {
+                let Some(role) = first.get(function.process).copied().flatten() else {
+                    continue;
+                };
+                let track = tracks.entry((role, function.name.clone())).or_default();
+                for (dur, calls) in function.dur_us.iter().zip(&function.calls) {
+                    if dur.is_nan() {
+                        continue;
+                    }
+                    track.durs[side].push(*dur);
+                    // Without counts every cycle is one call.
+                    track.calls[side].push(if calls.is_nan() {
+                        f64::from(u8::from(*dur > 0.0))
+                    } else {
+                        *calls
+                    });
+                    track.cycles[side] += 1;
+                }
+            }
+        }
+    }
+    tracks
+}
+
+/// All quantities of kernels.
+pub(super) fn signals(
+    sides: [&[&Capture]; 2],
+    roles: &[Role],
+    comparable: bool,
+    out: &mut Vec<Signal>,
+) {
+    let tracks = tracks(sides, roles);
+    let total = [0, 1].map(|side| tracks.values().map(|t| t.total(side)).sum::<f64>());
+    if total.iter().any(|t| *t <= 0.0) {
+        return;
+    }
+    let both = |t: &Track| t.called(0) > 0.0 && t.called(1) > 0.0;
+    let lost = |side: usize, other: usize| {
+        let time = tracks
+            .values()
+            .filter(|t| t.called(other) <= 0.0)
+            .map(|t| t.total(side))
+            .sum::<f64>();
+        time / total[side] * 100.0
+    };
+    // Rare kernels may be missing by chance; only time counts.
+    let big = |t: &Track, side: usize| t.total(side) / total[side] >= SMALL;
+    let unmatched = tracks
+        .values()
+        .filter(|t| !both(t) && (big(t, 0) || big(t, 1)))
+        .count();
+    out.extend(Signal::point(
+        "kernel_new_or_gone_pct",
+        "all",
+        "%",
+        [0.0, lost(0, 1).max(lost(1, 0))],
+    ));
+    out.extend(Signal::point(
+        "kernels_new_or_gone",
+        "all",
+        "count",
+        [0.0, unmatched as f64],
+    ));
+
+    let mut indices: BTreeMap<usize, [f64; 2]> = BTreeMap::new();
+    for (role, entry) in roles.iter().enumerate() {
+        let own: Vec<&Track> = tracks
+            .iter()
+            .filter(|(key, t)| key.0 == role && both(t))
+            .map(|(_, t)| t)
+            .collect();
+        let Some(series) = index(&own) else { continue };
+        let device = entry.devices[1].join(", ");
+        indices.insert(role, series.each_ref().map(|s| median(s)));
+        out.extend(Signal::series(
+            "kernel_time_index",
+            &device,
+            "% of expected",
+            series,
+        ));
+    }
+    skew(&indices, out);
+
+    let matched: Vec<(&(usize, String), &Track)> = tracks
+        .iter()
+        .filter(|(_, t)| both(t) && (big(t, 0) || big(t, 1)))
+        .collect();
+    if matched.is_empty() {
+        return;
+    }
+    let ratio = |t: &Track| t.per_call(1) / t.per_call(0);
+    let moved = |t: &Track, up: bool| {
+        let ratio = if up { ratio(t) } else { 1.0 / ratio(t) };
+        let dominance = cliffs_delta(&t.per_call_by_cycle(0), &t.per_call_by_cycle(1))
+            * if up { 1.0 } else { -1.0 };
+        ratio >= MOVED && dominance >= DOMINANCE
+    };
+    let share = |up: bool| {
+        matched.iter().filter(|(_, t)| moved(t, up)).count() as f64 / matched.len() as f64 * 100.0
+    };
+    out.extend(Signal::point(
+        "kernels_slower_pct",
+        "all",
+        "% of kernels",
+        [0.0, share(true)],
+    ));
+    out.extend(Signal::point(
+        "kernels_faster_pct",
+        "all",
+        "% of kernels",
+        [0.0, share(false)],
+    ));
+
+    let logs: Vec<f64> = matched.iter().map(|(_, t)| ratio(t).ln() * 100.0).collect();
+    let middle = median(&logs);
+    let spread = median(
+        &logs
+            .iter()
+            .map(|l| (l - middle).abs())
+            .collect::<Vec<f64>>(),
+    );
+    out.extend(Signal::point(
+        "kernel_ratio_spread",
+        "all",
+        "log %",
+        [0.0, spread],
+    ));
+
+    // The kernel that costs most more: time added per cycle at the baseline's calls.
+    let added =
+        |t: &Track| (t.per_call(1) - t.per_call(0)) * t.called(0) / t.cycles[0].max(1) as f64;
+    let mut by_name: BTreeMap<&str, f64> = BTreeMap::new();
+    for (key, track) in &matched {
+        if moved(track, true) {
+            *by_name.entry(&key.1).or_default() += added(track);
+        }
+    }
+    let positive: f64 = by_name.values().filter(|x| **x > 0.0).sum();
+    let top = by_name.iter().max_by(|a, b| a.1.total_cmp(b.1));
+    if let Some((name, most)) = top
+        && positive > 0.0
+    {
+        out.extend(Signal::point(
+            "kernel_top_share_pct",
+            "all",
+            "% of added time",
+            [0.0, most / positive * 100.0],
+        ));
+        for (key, track) in matched.iter().filter(|(key, _)| key.1 == **name) {
+            let device = roles
+                .get(key.0)
+                .map_or(String::new(), |role| role.devices[1].join(", "));
+            let series = [track.per_call_by_cycle(0), track.per_call_by_cycle(1)];
+            out.extend(Signal::series(
+                "kernel_top_us_per_call",
+                &format!("{device}: {name}"),
+                "us",
+                series,
+            ));
+        }
+    }
+    if comparable {
+        let changed: f64 = tracks
+            .values()
+            .filter(|t| both(t))
+            .filter(|t| {
+                // Typical cycles: the first one of a capture may be cut.
+                let ratio = median(&t.calls[1]) / median(&t.calls[0]);
+                let dominance = cliffs_delta(&t.calls[0], &t.calls[1]).abs();
+                ratio.is_finite() && !(1.0 / 1.1..=1.1).contains(&ratio) && dominance >= DOMINANCE
+            })
+            .map(|t| t.total(0))
+            .sum();
+        out.extend(Signal::point(
+            "kernel_calls_changed_pct",
+            "all",
+            "% of kernel time",
+            [0.0, changed / total[0] * 100.0],
+        ));
+    }
+}
+
+/// Time of each cycle's calls relative to what they took in the baseline, in percent.
+fn index(own: &[&Track]) -> Option<[Vec<f64>; 2]> {
+    let longest = own
+        .iter()
+        .map(|t| t.durs.each_ref().map(Vec::len))
+        .fold([0, 0], |a, b| [a[0].max(b[0]), a[1].max(b[1])]);
+    let series = [0, 1].map(|side| {
+        (0..longest[side])
+            .filter_map(|at| {
+                let (mut actual, mut expected) = (0.0, 0.0);
+                for track in own {
+                    if let (Some(dur), Some(calls)) =
+                        (track.durs[side].get(at), track.calls[side].get(at))
+                    {
+                        actual += dur;
+                        expected += calls * track.per_call(0);
+                    }
+                }
+                (expected > 0.0).then(|| actual / expected * 100.0)
+            })
+            .collect::<Vec<f64>>()
+    });
+    (!series.iter().any(Vec::is_empty)).then_some(series)
+}
+
+/// How much one rank's kernels slowed more than another's.
+fn skew(indices: &BTreeMap<usize, [f64; 2]>, out: &mut Vec<Signal>) {
+    if indices.len() < 2 {
+        return;
+    }
+    let slow: Vec<f64> = indices.values().map(|[a, b]| b / a).collect();
+    let most = slow.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let least = slow.iter().copied().fold(f64::INFINITY, f64::min);
+    out.extend(Signal::point(
+        "rank_skew_pct",
+        "all ranks",
+        "%",
+        [0.0, (most / least - 1.0) * 100.0],
+    ));
+}

@@ -1,0 +1,14 @@
+//! Which cause fits what was measured.
+//!
+//! Measured quantities (`signal`) are compared with a table of signatures (`signature`, `signatures.toml`); the one that
+//! fits best and is not contradicted is the cause (`judge`).
+
+mod judge;
+mod kernels;
+mod observe;
+mod signal;
+mod signature;
+
+pub(crate) use judge::{Facts, conclude};
+pub(crate) use observe::{observe, observe_samples};
+pub use signature::Signatures;

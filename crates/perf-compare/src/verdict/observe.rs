@@ -1,0 +1,429 @@
+//! Everything measured, as signals.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::kernels;
+use super::signal::Signal;
+use crate::document::Role;
+use crate::side::{Capture, Class, Side};
+
+/// Most spans of time that samples of counters are averaged over.
+const SPANS: usize = 16;
+
+/// Places of processes in the captures of a side, as roles.
+pub(super) fn roles_by_place(
+    captures: &[&Capture],
+    roles: &[Role],
+    side: usize,
+) -> Vec<Option<usize>> {
+    captures.first().map_or(Vec::new(), |first| {
+        first
+            .processes
+            .iter()
+            .map(|p| roles.iter().position(|role| role.pids[side] == p.pid))
+            .collect()
+    })
+}
+
+/// All signals of two sides of captures. `comparable` says whether cycles mean the same on both.
+pub(crate) fn observe(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> Vec<Signal> {
+    let mut out = Vec::new();
+    counters(sides, &mut out);
+    device_counters(sides, roles, &mut out);
+    classes(sides, comparable, &mut out);
+    kernels::signals(sides, roles, comparable, &mut out);
+    collectives(sides, &mut out);
+    if comparable {
+        cycles(sides, &mut out);
+        host_functions(sides, &mut out);
+    }
+    out.sort_by(|a, b| (&a.metric, &a.device).cmp(&(&b.metric, &b.device)));
+    out
+}
+
+/// Metrics of tables of samples, under their own names.
+pub(crate) fn observe_samples(a: &Side, b: &Side) -> Vec<Signal> {
+    a.series
+        .iter()
+        .filter_map(|x| {
+            let y = b
+                .series
+                .iter()
+                .find(|y| y.metric == x.metric && y.group == x.group && y.unit == x.unit)?;
+            Signal::series(&x.metric, "all", "", [x.runs.concat(), y.runs.concat()])
+        })
+        .collect()
+}
+
+/// The unit of a counter in its own file.
+fn unit(metric: &str) -> &'static str {
+    match metric {
+        _ if metric.contains("frequency") => "MHz",
+        _ if metric.contains("link_") || metric.contains("pcie_") || metric.ends_with("_rate") => {
+            "B/s"
+        }
+        "gpu_sm_util" | "gpu_sm_occupancy" => "fraction",
+        _ if metric.contains("usage") && !metric.ends_with("gpu_mem_usage") => "%",
+        "host_mem_available" | "host_mem_free" | "host_mem_buffer" | "host_mem_cache" => "kB",
+        _ if metric.contains("temp") => "°C",
+        _ if metric.contains("power") => "W",
+        _ => "B",
+    }
+}
+
+/// Counters from their own files: the only real samples.
+fn counters(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
+    let series = sides.map(|captures| {
+        let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for capture in captures {
+            for (name, values) in capture.counters.binned(SPANS) {
+                all.entry(name.to_owned()).or_default().extend(values);
+            }
+        }
+        all
+    });
+    for (name, one) in &series[0] {
+        if let Some(two) = series[1].get(name) {
+            let device = if is_device_counter(name) {
+                "all GPUs"
+            } else {
+                "Host"
+            };
+            out.extend(Signal::series(
+                name,
+                device,
+                unit(name),
+                [one.clone(), two.clone()],
+            ));
+        }
+    }
+}
+
+/// Whether the samples of several devices are mixed under this name in the counters file.
+fn is_device_counter(name: &str) -> bool {
+    name.starts_with("gpu_") || name.starts_with("container_gpu_")
+}
+
+/// A value of the rows in native units: the recorder multiplies by 100, divides utilisations by 100 before that, and with a
+/// topology gives some metrics as a percentage of the capacity.
+fn native(metric: &str, value: f64) -> (f64, &'static str) {
+    let share = ["usage", "rate", "util", "occupancy"]
+        .iter()
+        .any(|part| metric.contains(part));
+    match metric {
+        "cpu_frequency" if value <= 150.0 => (value, "% of maximum"),
+        "gpu_mem_used" | "process_mem_usage" if value <= 150.0 => (value, "%"),
+        "gpu_mem_used" => (value / 100.0, "B"),
+        _ if share => (value, unit(metric)),
+        _ => (value / 100.0, unit(metric)),
+    }
+}
+
+/// Counters that rows carry, by role: the file of samples does not say which device a sample is of.
+fn device_counters(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal>) {
+    let from_files: BTreeSet<String> = out.iter().map(|s| s.metric.clone()).collect();
+    type Found = BTreeMap<(String, usize, bool, &'static str), Vec<f64>>;
+    let found: [Found; 2] = [0, 1].map(|side| {
+        let places = roles_by_place(sides[side], roles, side);
+        let mut found = Found::new();
+        for capture in sides[side] {
+            for counter in &capture.device_counters {
+                let Some(role) = places.get(counter.process).copied().flatten() else {
+                    continue;
+                };
+                let host = !counter.device.starts_with("GPU");
+                for value in counter.values.iter().filter(|v| !v.is_nan()) {
+                    let (value, unit) = native(&counter.metric, *value);
+                    found
+                        .entry((counter.metric.clone(), role, host, unit))
+                        .or_default()
+                        .push(value);
+                }
+            }
+        }
+        found
+    });
+    for (key, one) in &found[0] {
+        let (metric, role, host, unit) = key;
+        let Some(two) = found[1].get(key) else {
+            continue;
+        };
+        if *host && from_files.contains(metric) {
+            continue;
+        }
+        let device = if *host {
+            "Host".to_owned()
+        } else {
+            roles
+                .get(*role)
+                .map_or(String::new(), |r| r.devices[1].join(", "))
+        };
+        out.extend(Signal::series(
+            metric,
+            &device,
+            unit,
+            [one.clone(), two.clone()],
+        ));
+    }
+    // What others do on the same device.
+    for (role, entry) in roles.iter().enumerate() {
+        let of = |side: usize, metric: &str| {
+            found[side]
+                .get(&(metric.to_owned(), role, false, "%"))
+                .map(|v| crate::stats::median(v))
+        };
+        let others = [0, 1]
+            .map(|side| Some((of(side, "gpu_usage")? - of(side, "process_gpu_usage")?).max(0.0)));
+        if let [Some(one), Some(two)] = others {
+            out.extend(Signal::point(
+                "gpu_usage_of_others",
+                &entry.devices[1].join(", "),
+                "%",
+                [one, two],
+            ));
+        }
+    }
+}
+
+/// Time by kind of work, per time of the cycle and per call: valid also for cycles of another length.
+fn classes(sides: [&[&Capture]; 2], comparable: bool, out: &mut Vec<Signal>) {
+    let by_cycle = |side: usize, class: Class, what: fn(f64, f64, f64) -> f64| -> Vec<f64> {
+        let mut values = Vec::new();
+        for capture in sides[side] {
+            let members: Vec<_> = capture
+                .functions
+                .iter()
+                .filter(|f| f.class == class)
+                .collect();
+            for (at, cycle) in capture.cycles.iter().enumerate() {
+                let sum = |pick: fn(&crate::side::Function, usize) -> f64| {
+                    members
+                        .iter()
+                        .map(|f| pick(f, at))
+                        .filter(|x| !x.is_nan())
+                        .sum::<f64>()
+                };
+                let seen = members.iter().any(|f| !f.dur_us[at].is_nan());
+                let (dur, calls) = (sum(|f, at| f.dur_us[at]), sum(|f, at| f.calls[at]));
+                values.push(if seen {
+                    what(dur, calls, cycle.dur_us)
+                } else {
+                    f64::NAN
+                });
+            }
+        }
+        values
+    };
+    let share = |dur: f64, _: f64, cycle: f64| dur / cycle * 100.0;
+    let per_call = |dur: f64, calls: f64, _: f64| dur / calls;
+    let mut add = |metric: &str, device: &str, unit, class, what: fn(f64, f64, f64) -> f64| {
+        out.extend(Signal::series(
+            metric,
+            device,
+            unit,
+            [by_cycle(0, class, what), by_cycle(1, class, what)],
+        ));
+    };
+    add("on_cpu_pct", "Host", "% of cycle", Class::OnCpu, share);
+    add(
+        "run_queue_pct",
+        "Host",
+        "% of cycle",
+        Class::RunQueue,
+        share,
+    );
+    add(
+        "run_queue_us_per_call",
+        "Host",
+        "us",
+        Class::RunQueue,
+        per_call,
+    );
+    add("disk_pct", "Host", "% of cycle", Class::Disk, share);
+    add("disk_us_per_call", "Host", "us", Class::Disk, per_call);
+    add(
+        "memory_call_pct",
+        "Host",
+        "% of cycle",
+        Class::MemoryCall,
+        share,
+    );
+    add(
+        "memory_call_us_per_call",
+        "Host",
+        "us",
+        Class::MemoryCall,
+        per_call,
+    );
+    add("sync_pct", "Host", "% of cycle", Class::Sync, share);
+    add(
+        "copy_to_device_us_per_call",
+        "GPU",
+        "us",
+        Class::CopyToDevice,
+        per_call,
+    );
+    add(
+        "copy_to_host_us_per_call",
+        "GPU",
+        "us",
+        Class::CopyToHost,
+        per_call,
+    );
+    add(
+        "copy_on_device_us_per_call",
+        "GPU",
+        "us",
+        Class::CopyOnDevice,
+        per_call,
+    );
+    add(
+        "collective_pct",
+        "all ranks",
+        "% of cycle, all ranks",
+        Class::Collective,
+        share,
+    );
+    if comparable {
+        let time = |dur: f64, _: f64, _: f64| dur;
+        add("on_cpu_us", "Host", "us per cycle", Class::OnCpu, time);
+        add("kernel_us", "GPU", "us per cycle", Class::Kernel, time);
+        add(
+            "collective_us",
+            "all ranks",
+            "us per cycle, all ranks",
+            Class::Collective,
+            time,
+        );
+    }
+}
+
+/// The shortest rank of each collective: what the transfer takes, without waiting.
+fn collectives(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
+    let series = sides.map(|captures| {
+        let mut values = Vec::new();
+        for capture in captures {
+            let members: Vec<_> = capture
+                .functions
+                .iter()
+                .filter(|f| f.class == Class::Collective)
+                .collect();
+            let names: BTreeSet<&str> = members.iter().map(|f| f.name.as_str()).collect();
+            for at in 0..capture.cycles.len() {
+                let (mut time, mut calls) = (0.0, 0.0);
+                for name in &names {
+                    let ranks = members.iter().filter(|f| f.name == *name);
+                    let shortest = ranks.min_by(|a, b| a.dur_us[at].total_cmp(&b.dur_us[at]));
+                    if let Some(rank) = shortest.filter(|f| f.dur_us[at] > 0.0 && f.calls[at] > 0.0)
+                    {
+                        time += rank.dur_us[at];
+                        calls += rank.calls[at];
+                    }
+                }
+                values.push(if calls > 0.0 { time / calls } else { f64::NAN });
+            }
+        }
+        values
+    });
+    out.extend(Signal::series(
+        "collective_transfer_us_per_call",
+        "shortest rank",
+        "us",
+        series,
+    ));
+}
+
+/// The cycles that capture saw whole, if they are enough; else all.
+fn whole(capture: &Capture) -> std::ops::Range<usize> {
+    let (from, to) = capture.whole;
+    if to - from < 5 {
+        0..capture.cycles.len()
+    } else {
+        from..to
+    }
+}
+
+/// Cycle time, and the part of it in which no kernel can have run.
+fn cycles(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
+    let lengths = sides.map(|captures| {
+        captures
+            .iter()
+            .flat_map(|c| whole(c).map(|at| c.cycles[at].dur_us))
+            .collect::<Vec<f64>>()
+    });
+    out.extend(Signal::series("cycle_us", "all", "us", lengths));
+    let idle = sides.map(|captures| {
+        let mut values = Vec::new();
+        for capture in captures {
+            for at in whole(capture) {
+                let cycle = &capture.cycles[at];
+                let busiest = (0..capture.processes.len())
+                    .map(|process| {
+                        capture
+                            .functions
+                            .iter()
+                            .filter(|f| {
+                                f.process == process
+                                    && f.class.on_device()
+                                    && !f.dur_us[at].is_nan()
+                            })
+                            .map(|f| f.dur_us[at])
+                            .sum::<f64>()
+                    })
+                    .fold(0.0, f64::max);
+                values.push((cycle.dur_us - busiest).max(0.0));
+            }
+        }
+        values
+    });
+    out.extend(Signal::series(
+        "device_idle_us",
+        "all",
+        "us per cycle",
+        idle,
+    ));
+}
+
+/// The function of the program on the host whose time changed most.
+fn host_functions(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
+    let series = sides.map(|captures| {
+        let mut all: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for capture in captures {
+            for function in capture.functions.iter().filter(|f| f.class == Class::Host) {
+                all.entry(&function.name)
+                    .or_default()
+                    .extend(function.dur_us.iter().filter(|d| !d.is_nan()));
+            }
+        }
+        all
+    });
+    let names: BTreeSet<&str> = series
+        .iter()
+        .flat_map(|side| side.keys().copied())
+        .collect();
+    let of = |side: usize, name: &str| {
+        let n = sides[side].iter().map(|c| c.cycles.len()).sum();
+        series[side]
+            .get(name)
+            .cloned()
+            .unwrap_or_else(|| vec![0.0; n])
+    };
+    let top = names
+        .into_iter()
+        .filter_map(|name| {
+            Signal::series(
+                "host_function_us",
+                &format!("Host: {name}"),
+                "us per cycle",
+                [of(0, name), of(1, name)],
+            )
+        })
+        .max_by(|a, b| {
+            let added = |s: &Signal| {
+                let [x, y] = s.typical(super::signal::Stat::Mean);
+                y - x
+            };
+            added(a).total_cmp(&added(b))
+        });
+    out.extend(top);
+}

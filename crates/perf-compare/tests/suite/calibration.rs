@@ -1,0 +1,47 @@
+//! Error rates, coverage and power with few seeds; the full tables are made by `cargo xtask calibrate`.
+
+use crate::measure::{null, power_at_stated_size, power_of_kernel};
+use crate::simulate::{PROCESSES, Process};
+
+#[test]
+fn pairs_without_a_difference() {
+    for process in PROCESSES {
+        let found = null(process, 57, 80);
+        eprintln!("{process:?}: {found:?}");
+        let limit = |share: crate::measure::Share| 0.05 + 2.0 * share.error_at(0.05);
+        assert!(
+            found.any.value() <= limit(found.any),
+            "{process:?}: family error {}",
+            found.any.value()
+        );
+        // Two standard errors either way would fail one time in twenty for a perfect test; three hardly ever.
+        assert!(
+            found.cycle.value() <= 0.05 + 3.0 * found.cycle.error_at(0.05),
+            "{process:?}: cycle {}",
+            found.cycle.value()
+        );
+        let covered = found.covered.value();
+        assert!(
+            (0.93..=0.97).contains(&covered) || (process == Process::Correlated && covered > 0.92),
+            "{process:?}: coverage {covered}"
+        );
+    }
+}
+
+#[test]
+fn a_ten_percent_slower_kernel_is_declared_and_ranked_first() {
+    let (declared, first) = power_of_kernel(40);
+    assert!(declared.value() >= 0.95, "declared {}", declared.value());
+    assert!(first.value() >= 0.95, "first {}", first.value());
+}
+
+#[test]
+fn two_percent_is_found_at_the_size_that_is_asked_for() {
+    let (size, found) = power_at_stated_size(80);
+    assert!((10..400).contains(&size), "{size}");
+    assert!(
+        found.value() >= 0.9 - 2.0 * found.error_at(0.9),
+        "{} with {size} cycles",
+        found.value()
+    );
+}

@@ -1,0 +1,1 @@
+//! Conformance of perfetto-reader against the full Perfetto schema.

@@ -1,0 +1,86 @@
+//! Why a trace could not be read or written.
+
+use thiserror::Error;
+use trace_model::{BuildError, Issue};
+
+/// A broken container. Odd records are not errors: they are counted in the trace's diagnostics.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The bytes could not be read or decompressed.
+    #[error(transparent)]
+    Source(#[from] byte_source::Error),
+    /// Reading or writing failed.
+    #[error("{name}: {source}")]
+    Io {
+        /// Name of the file.
+        name: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// There is nothing in the file.
+    #[error("{name}: the file is empty; record the trace again")]
+    Empty {
+        /// Name of the file.
+        name: String,
+    },
+    /// Neither JSON nor protobuf.
+    #[error(
+        "{name}: unknown format, the file starts with {head}; expected Chrome/Kineto JSON or Perfetto protobuf, plain or compressed"
+    )]
+    UnknownFormat {
+        /// Name of the file.
+        name: String,
+        /// The first 16 bytes in hexadecimal.
+        head: String,
+    },
+    /// A SQLite database.
+    #[error("{name}: this is a SQLite database; read rocPD databases with the rocpd tool")]
+    Sqlite {
+        /// Name of the file.
+        name: String,
+    },
+    /// The JSON document is broken outside its events.
+    #[error("{name}: {what} at byte {byte} (line {line}, column {column})")]
+    Json {
+        /// Name of the file.
+        name: String,
+        /// What is wrong.
+        what: &'static str,
+        /// Offset in the uncompressed document.
+        byte: u64,
+        /// Line, from 1.
+        line: u64,
+        /// Column in bytes, from 1.
+        column: u64,
+    },
+    /// The protobuf stream is broken.
+    #[error("{name}: {what} at byte {byte} (packet {packet})")]
+    Protobuf {
+        /// Name of the file.
+        name: String,
+        /// What is wrong.
+        what: &'static str,
+        /// Offset in the uncompressed file.
+        byte: u64,
+        /// Number of the packet, from 0.
+        packet: u64,
+    },
+    /// The events do not fit.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// Something was dropped or repaired, and strict reading was asked for.
+    #[error("{} ({} times, first at {}): {}", issue.kind.name(), issue.count, first_place(issue), issue.kind.explanation())]
+    Strict {
+        /// What.
+        issue: Box<Issue>,
+    },
+}
+
+fn first_place(issue: &Issue) -> String {
+    issue
+        .places
+        .first()
+        .map_or_else(|| "an unknown place".to_owned(), ToString::to_string)
+}

@@ -1,0 +1,95 @@
+//! Keys of the document that say something about the recording.
+
+use serde_json::Value;
+use trace_model::{Distributed, IssueKind, Place, ProcessGroup, Rank, TraceBuilder};
+
+/// Is the value of this key kept?
+pub(super) fn is_wanted(key: &str) -> bool {
+    const KEYS: &[&str] = &[
+        "schemaVersion",
+        "deviceProperties",
+        "distributedInfo",
+        "trace_id",
+        "traceName",
+        "displayTimeUnit",
+        "baseTimeNanoseconds",
+        "cupti_version",
+        "roctracer_version",
+        "with_stack",
+        "with_flops",
+        "with_modules",
+        "record_shapes",
+        "profile_memory",
+        "host_name",
+        "metadata",
+    ];
+    let is_version = key.ends_with("_version")
+        && (key.starts_with("cuda_") || key.starts_with("hip_") || key.starts_with("rocm_"));
+    KEYS.contains(&key) || is_version
+}
+
+/// Takes the raw text of a value over into the metadata.
+pub(super) fn store(builder: &mut TraceBuilder, key: &str, raw: &[u8]) {
+    let raw = String::from_utf8_lossy(raw);
+    let raw = raw.trim();
+    match key {
+        "baseTimeNanoseconds" => match raw.trim_matches('"').parse() {
+            Ok(base) => builder.meta.base_time_ns = base,
+            Err(_) => bad_value(builder, key),
+        },
+        "distributedInfo" => match serde_json::from_str(raw) {
+            Ok(value) => builder.meta.distributed = Some(distributed(&value)),
+            Err(_) => bad_value(builder, key),
+        },
+        _ => {}
+    }
+    if !matches!(key, "baseTimeNanoseconds") {
+        // Strings as what they say, everything else as it is written.
+        let text = serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned());
+        let entries = &mut builder.meta.entries;
+        entries.retain(|(k, _)| k != key);
+        entries.push((key.to_owned(), text));
+    }
+}
+
+fn bad_value(builder: &mut TraceBuilder, key: &str) {
+    let diagnostics = &mut builder.diagnostics;
+    diagnostics.note(IssueKind::JsonBadField, Place::Byte(0), key.to_owned());
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(s) => Some(s.clone()),
+        Value::Number(n) => Some(n.to_string()),
+        _ => None,
+    }
+}
+
+/// A count or rank; some writers put these in quotes.
+fn number(value: &Value) -> Option<u32> {
+    match value {
+        Value::String(s) => s.parse().ok(),
+        other => u32::try_from(other.as_u64()?).ok(),
+    }
+}
+
+fn distributed(info: &Value) -> Distributed {
+    let groups = info["pg_config"].as_array().map_or(&[][..], Vec::as_slice);
+    Distributed {
+        backend: text(&info["backend"]),
+        rank: number(&info["rank"]).map(Rank),
+        world_size: number(&info["world_size"]),
+        groups: groups.iter().map(group).collect(),
+    }
+}
+
+fn group(config: &Value) -> ProcessGroup {
+    let ranks = config["ranks"].as_array().map_or(&[][..], Vec::as_slice);
+    ProcessGroup {
+        name: text(&config["pg_name"]).unwrap_or_default(),
+        description: text(&config["pg_desc"]).unwrap_or_default(),
+        backend: text(&config["backend_config"]).unwrap_or_default(),
+        size: number(&config["pg_size"]),
+        ranks: ranks.iter().filter_map(number).collect(),
+    }
+}

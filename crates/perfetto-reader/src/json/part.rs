@@ -1,0 +1,317 @@
+//! What one piece of the file contributes: events with lanes, names and diagnostics, in a
+//! dictionary of its own, so that pieces can be scanned on different threads.
+
+use rustc_hash::FxHashMap;
+use trace_model::{Arg, CategoryId, Diagnostics, EventBatch, IssueKind, LaneId, Place, StrId};
+
+use super::args::Keys;
+use super::config::Config;
+use super::number::LastInteger;
+use super::scan::Scan;
+use super::share::AsyncEvent;
+use super::text;
+
+/// A process or thread number as the file has it. Texts are ids of the part's strings, or of the
+/// reader's own after merging.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Id {
+    Missing,
+    Int(i64),
+    Text(StrId),
+}
+
+/// Where events belong: what becomes a track once the whole file is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum LaneKey {
+    Thread {
+        pid: Id,
+        tid: Id,
+    },
+    ProcessInstants {
+        pid: Id,
+    },
+    GlobalInstants,
+    Async(AsyncKey),
+    /// The thread only where it is a text: collectors write there which device a sample is of.
+    Counter {
+        pid: Id,
+        tid: Id,
+        name: StrId,
+    },
+}
+
+/// Identity of async events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct AsyncKey {
+    /// Category, or name for the phases `S`, `T`, `p`, `F`.
+    pub(super) scope: Option<StrId>,
+    pub(super) is_old: bool,
+    pub(super) id: StrId,
+    /// The process, if the id is valid in one only.
+    pub(super) local_to: Option<Id>,
+}
+
+/// A lane and what is known of it so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lane {
+    pub(super) key: LaneKey,
+    /// Does it have kernels, copies or other device work?
+    pub(super) is_device: bool,
+    /// Earliest event and its name, which names the track of an async identity.
+    pub(super) first: Option<(i64, Option<StrId>)>,
+}
+
+/// What a metadata event says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Says {
+    ProcessName(StrId),
+    ProcessLabels(StrId),
+    ProcessSortIndex(i64),
+    ThreadName(StrId),
+    ThreadSortIndex(i64),
+    /// Only that the thread exists.
+    Nothing,
+}
+
+/// A metadata event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Naming {
+    pub(super) ts: i64,
+    pub(super) pid: Id,
+    pub(super) tid: Id,
+    pub(super) says: Says,
+}
+
+/// A category as it is written, and what it stands for.
+pub(super) struct Category {
+    raw: Box<[u8]>,
+    pub(super) text: Option<StrId>,
+    pub(super) id: CategoryId,
+    pub(super) is_device: bool,
+    pub(super) is_wanted: bool,
+}
+
+/// Number of slots of the cache of names.
+const NAME_SLOTS: usize = 1024;
+/// Categories remembered by their bytes.
+const CATEGORY_SLOTS: usize = 32;
+
+pub(super) struct Part<'c> {
+    pub(super) config: &'c Config,
+    pub(super) batch: EventBatch,
+    pub(super) lanes: Vec<Lane>,
+    lane_ids: FxHashMap<LaneKey, LaneId>,
+    last_lane: Option<(LaneKey, LaneId)>,
+    pub(super) last_pid: LastInteger,
+    pub(super) last_tid: LastInteger,
+    /// The thread of the last event that has numbers for it.
+    last_thread: Option<(i64, i64, LaneId)>,
+    pub(super) namings: Vec<Naming>,
+    /// Async events, for `compat`.
+    pub(super) asyncs: Vec<AsyncEvent>,
+    pub(super) diagnostics: Diagnostics,
+    /// Events of each phase.
+    pub(super) phases: [u64; 128],
+    /// Oddities of the event in hand, counted when it turns out to be complete.
+    pub(super) notes: Vec<(IssueKind, Option<char>)>,
+    pub(super) keys: Keys,
+    /// Arguments of the event in hand.
+    pub(super) list: Vec<Arg>,
+    categories: Vec<Category>,
+    last_category: usize,
+    names: Vec<Option<StrId>>,
+    scratch: String,
+}
+
+impl<'c> Part<'c> {
+    pub(super) fn new(config: &'c Config) -> Self {
+        Self {
+            config,
+            batch: EventBatch::new(),
+            lanes: Vec::new(),
+            lane_ids: FxHashMap::default(),
+            last_lane: None,
+            last_pid: LastInteger::default(),
+            last_tid: LastInteger::default(),
+            last_thread: None,
+            namings: Vec::new(),
+            asyncs: Vec::new(),
+            diagnostics: Diagnostics::with_places(config.places),
+            phases: [0; 128],
+            notes: Vec::new(),
+            keys: Keys::default(),
+            list: Vec::new(),
+            categories: Vec::new(),
+            last_category: 0,
+            names: vec![None; NAME_SLOTS],
+            scratch: String::new(),
+        }
+    }
+
+    /// Notes an oddity of the event in hand.
+    pub(super) fn note(&mut self, kind: IssueKind) {
+        self.notes.push((kind, None));
+    }
+
+    /// Counts what was noted: the event at `byte` is complete.
+    #[inline]
+    pub(super) fn count_notes(&mut self, byte: u64) {
+        if self.notes.is_empty() {
+            return;
+        }
+        for (kind, detail) in self.notes.drain(..) {
+            match detail {
+                Some(c) => self
+                    .diagnostics
+                    .note(kind, Place::Byte(byte), format!("phase `{c}`")),
+                None => self.diagnostics.count(kind, Place::Byte(byte)),
+            }
+        }
+    }
+
+    /// The string between two quotes, decoded and stored.
+    #[inline]
+    pub(super) fn text(&mut self, raw: &[u8], escaped: bool) -> Scan<StrId> {
+        if !escaped && let Some(id) = self.batch.strings.find_bytes(raw) {
+            return Ok(id);
+        }
+        self.new_text(raw, escaped)
+    }
+
+    #[inline(never)]
+    fn new_text(&mut self, raw: &[u8], escaped: bool) -> Scan<StrId> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let repairs = text::decode(raw, escaped, &mut scratch);
+        let id = repairs.map(|repairs| {
+            if repairs.invalid_utf8 {
+                self.note(IssueKind::InvalidUtf8);
+            }
+            for _ in 0..repairs.lone_surrogates {
+                self.note(IssueKind::LoneSurrogate);
+            }
+            self.batch.strings.intern(&scratch)
+        });
+        self.scratch = scratch;
+        id
+    }
+
+    /// As [`Part::text`], for strings of which few come again and again.
+    #[inline]
+    pub(super) fn name(&mut self, raw: &[u8], escaped: bool) -> Scan<StrId> {
+        let slot = name_slot(raw);
+        if !escaped
+            && let Some(id) = self.names[slot]
+            && self.batch.strings.get(id).as_bytes() == raw
+        {
+            return Ok(id);
+        }
+        let id = self.text(raw, escaped)?;
+        self.names[slot] = Some(id);
+        Ok(id)
+    }
+
+    /// The category of this text; an empty one is none.
+    #[inline]
+    pub(super) fn category(&mut self, raw: &[u8], escaped: bool) -> Scan<&Category> {
+        let hit = |c: &Category| *c.raw == *raw && !escaped;
+        if !self.categories.get(self.last_category).is_some_and(hit) {
+            self.last_category = match self.categories.iter().position(hit) {
+                Some(at) => at,
+                None => self.new_category(raw, escaped)?,
+            };
+        }
+        Ok(&self.categories[self.last_category])
+    }
+
+    #[inline(never)]
+    fn new_category(&mut self, raw: &[u8], escaped: bool) -> Scan<usize> {
+        let text = match raw {
+            b"" => None,
+            raw => Some(self.text(raw, escaped)?),
+        };
+        let decoded = text.map_or("", |id| self.batch.strings.get(id));
+        let category = Category {
+            // One with escapes is never found by its bytes.
+            raw: if escaped { (*b"\"").into() } else { raw.into() },
+            text,
+            id: CategoryId::NONE,
+            is_device: is_device_category(decoded),
+            is_wanted: match &self.config.categories {
+                None => true,
+                Some(list) => text.is_some() && list.iter().any(|c| **c == *decoded.as_bytes()),
+            },
+        };
+        let id = text.map_or(CategoryId::NONE, |id| self.batch.category(id));
+        if self.categories.len() >= CATEGORY_SLOTS {
+            self.categories.clear();
+        }
+        self.categories.push(Category { id, ..category });
+        Ok(self.categories.len() - 1)
+    }
+
+    /// The lane of a thread, new if need be.
+    #[inline(always)]
+    pub(super) fn thread(&mut self, pid: Id, tid: Id) -> LaneId {
+        let (Id::Int(p), Id::Int(t)) = (pid, tid) else {
+            return self.lane(LaneKey::Thread { pid, tid });
+        };
+        match self.last_thread {
+            Some((pid, tid, lane)) if pid == p && tid == t => lane,
+            _ => {
+                let lane = self.lane(LaneKey::Thread { pid, tid });
+                self.last_thread = Some((p, t, lane));
+                lane
+            }
+        }
+    }
+
+    /// The lane of `key`, new if need be.
+    #[inline]
+    pub(super) fn lane(&mut self, key: LaneKey) -> LaneId {
+        match self.last_lane {
+            Some((last, id)) if last == key => id,
+            _ => self.other_lane(key),
+        }
+    }
+
+    #[inline(never)]
+    fn other_lane(&mut self, key: LaneKey) -> LaneId {
+        let lanes = &mut self.lanes;
+        let id = *self.lane_ids.entry(key).or_insert_with(|| {
+            lanes.push(Lane {
+                key,
+                is_device: false,
+                first: None,
+            });
+            LaneId::new(lanes.len() - 1).expect("a part has fewer than 2^32 lanes")
+        });
+        self.last_lane = Some((key, id));
+        id
+    }
+}
+
+fn is_device_category(text: &str) -> bool {
+    text == "kernel" || text.starts_with("gpu_")
+}
+
+#[inline(always)]
+fn name_slot(raw: &[u8]) -> usize {
+    let (first, last) = match (raw.first_chunk::<8>(), raw.last_chunk::<8>()) {
+        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => {
+            let mut short = [0; 8];
+            for (to, from) in short.iter_mut().zip(raw) {
+                *to = *from;
+            }
+            (u64::from_le_bytes(short), 0)
+        }
+    };
+    let middle = raw
+        .get(raw.len() / 2..)
+        .and_then(|r| r.first_chunk::<8>())
+        .map_or(0, |b| u64::from_le_bytes(*b));
+    let mixed =
+        first ^ last.rotate_left(23) ^ middle.rotate_left(41) ^ (raw.len() as u64).rotate_left(7);
+    let slot = (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
+    slot % NAME_SLOTS
+}

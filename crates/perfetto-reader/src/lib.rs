@@ -1,0 +1,69 @@
+//! Reads Perfetto protobuf and Chrome/Kineto JSON traces into a [`trace_model::Trace`], and writes
+//! traces as Perfetto protobuf.
+//!
+//! [`read`] takes a [`byte_source::Source`], detects the format by content, and returns the trace
+//! with its diagnostics. The semantics (sequences, clocks, track trees, nesting, flows) are those of
+//! Perfetto's trace processor except where ours are better; [`ReadOptions::compat`] turns these
+//! differences off.
+//!
+//! Damaged files give what can be read of them; everything dropped, repaired or guessed is counted
+//! in the trace's diagnostics. Memory is that of the trace and a few buffers: files are streamed.
+//!
+//! What this crate does not do: no analysis, no rendering; other packets than track events and what
+//! they need are counted and skipped.
+//!
+//! ```
+//! use byte_source::Source;
+//!
+//! let json = br#"[{"ph": "X", "pid": 1, "tid": 1, "ts": 5, "dur": 2.5, "name": "decode"}]"#;
+//! let trace = perfetto_reader::read(Source::from_bytes("rank0.json", json.to_vec())?, &Default::default())?;
+//! let slice = trace.slices().next().expect("one slice");
+//! assert_eq!((slice.name(), slice.dur().expect("closed").get()), (Some("decode"), 2_500));
+//!
+//! let protobuf = perfetto_reader::write::write_trace(&trace, Vec::new())?;
+//! let again = perfetto_reader::read(Source::from_bytes("rank0.pftrace", protobuf)?, &Default::default())?;
+//! assert_eq!(again.slices().next().expect("one slice").name(), Some("decode"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod options;
+mod sniff;
+
+pub mod json;
+pub mod proto;
+pub mod write;
+
+use byte_source::Source;
+use trace_model::Trace;
+
+pub use error::Error;
+pub use options::{ArgPolicy, ReadOptions};
+pub use sniff::{Format, sniff};
+
+/// Reads a whole trace of either format.
+///
+/// # Errors
+///
+/// When the source cannot be read, is of neither format, breaks its container, or, with
+/// [`ReadOptions::strict`], has anything dropped or repaired. Odd records are counted in
+/// [`Trace::diagnostics`] instead.
+pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
+    let format = sniff(&mut source)?;
+    let trace = match format {
+        Format::Json => json::read(source, options)?,
+        Format::Protobuf => proto::read(source, options)?,
+    };
+    if options.strict
+        && let Some(issue) = trace
+            .diagnostics()
+            .issues()
+            .iter()
+            .find(|i| i.kind.severity() != trace_model::Severity::Info)
+    {
+        return Err(Error::Strict {
+            issue: Box::new(issue.clone()),
+        });
+    }
+    Ok(trace)
+}

@@ -1,0 +1,83 @@
+//! What to read and how.
+
+use std::sync::Arc;
+
+use byte_source::Progress;
+use trace_model::{OverlapPolicy, TimeRange};
+
+/// Which arguments to keep. Arguments that are not kept cost next to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum ArgPolicy {
+    /// All, lossless.
+    #[default]
+    All,
+    /// None.
+    None,
+    /// Those of these keys, written without prefix (`correlation`).
+    Only(Vec<String>),
+}
+
+/// Options of [`crate::read`]. The default keeps everything and uses all cores.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ReadOptions {
+    /// Reproduce Perfetto's trace processor where our default is better: binary64 microseconds,
+    /// merging of process and thread numbers, binding of flows. Default is false.
+    pub compat: bool,
+    /// Default is [`ArgPolicy::All`].
+    pub args: ArgPolicy,
+    /// Keep only slices of these categories, if given. Default is all.
+    pub categories: Option<Vec<String>>,
+    /// Keep only events that start in this range. Default is everything.
+    pub range: Option<TimeRange>,
+    /// Partially overlapping slices. Default is to spill them to overflow tracks.
+    pub overlap: OverlapPolicy,
+    /// Excess over the end of the surrounding slice that still nests. Default is 0.
+    pub snap_ns: i64,
+    /// Worker threads; 0 means one per core. The result does not depend on it. Default is 0.
+    pub threads: usize,
+    /// Fail on the first dropped or repaired record. Default is false.
+    pub strict: bool,
+    /// How deep JSON values and debug annotations may nest. Default is 64.
+    pub max_depth: usize,
+    /// Largest expansion of one bundle of compressed packets in bytes. Default is 1 GiB.
+    pub max_bundle_bytes: u64,
+    /// Places kept per kind of issue. Default is 100.
+    pub places: usize,
+    /// Counts input bytes, for a progress display.
+    pub progress: Option<Arc<Progress>>,
+    /// Size of the pieces that JSON is scanned in; 0 for the usual one. The result does not depend
+    /// on it, and tests show that.
+    #[doc(hidden)]
+    pub chunk_bytes: usize,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            compat: false,
+            args: ArgPolicy::All,
+            categories: None,
+            range: None,
+            overlap: OverlapPolicy::Spill,
+            snap_ns: 0,
+            threads: 0,
+            strict: false,
+            max_depth: 64,
+            max_bundle_bytes: 1 << 30,
+            places: trace_model::DEFAULT_PLACES,
+            progress: None,
+            chunk_bytes: 0,
+        }
+    }
+}
+
+impl ReadOptions {
+    /// The number of worker threads to use.
+    pub fn worker_threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            n => n,
+        }
+    }
+}

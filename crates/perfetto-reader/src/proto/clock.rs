@@ -1,0 +1,665 @@
+//! Clocks: snapshots say what several clocks showed at one moment, and packets are stamped in any
+//! of them.
+//!
+//! Rules (spec section 3.3, after Perfetto's `clock_synchronizer.cc`): clocks that shared a snapshot
+//! are neighbours; a time is converted along the shortest path, at each hop with the last snapshot
+//! of that set of clocks that is not later than the time, by adding the difference. No slope, no
+//! interpolation.
+//!
+//! When several sets hold both clocks, Perfetto takes the one that a hash puts first, whatever the
+//! time. We take the set with the nearest snapshot, so that a suspend that only one set has seen is
+//! not missed; `compat` takes the newest set, as the reference tables show.
+
+use std::collections::hash_map::Entry;
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+/// Real time since 1970.
+pub(crate) const REALTIME: u32 = 1;
+/// Time since boot, suspends excluded.
+pub(crate) const MONOTONIC: u32 = 3;
+/// Time since boot, suspends included; the default of traces.
+pub(crate) const BOOTTIME: u32 = 6;
+
+/// Longest path of conversions.
+const MAX_HOPS: usize = 4;
+/// With more families than this that of the path decides alone.
+const MAX_FAMILIES: usize = 64;
+/// Most clocks in one snapshot; real ones have a handful.
+const MAX_READINGS: usize = 64;
+
+/// One clock of one machine; ids 64 to 127 belong to one sequence.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct ClockId {
+    pub(crate) id: u32,
+    /// 0 for clocks that all sequences share.
+    pub(crate) sequence: u32,
+    pub(crate) machine: u32,
+}
+
+/// Is the clock private to a sequence?
+pub(crate) fn is_sequence_scoped(id: u32) -> bool {
+    (64..128).contains(&id)
+}
+
+/// One reading of a snapshot, as written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) clock: ClockId,
+    pub(crate) timestamp: i64,
+    pub(crate) unit_ns: i64,
+    pub(crate) incremental: bool,
+}
+
+/// A set of clocks that were read together.
+#[derive(Debug)]
+struct Family {
+    /// Ascending.
+    members: Vec<usize>,
+    /// One row a snapshot: the readings in ns in the order of `members`.
+    rows: Vec<Vec<i64>>,
+}
+
+#[derive(Debug)]
+struct Domain {
+    id: ClockId,
+    unit_ns: i64,
+    incremental: bool,
+    /// Sum of the deltas since the last snapshot, in ns.
+    last_ns: i64,
+    /// May times of it be converted? Not once it went backwards.
+    source: bool,
+    /// The families it is a member of.
+    families: Vec<usize>,
+    /// The path to the trace's clock, and for which graph it was found.
+    path: Option<(u32, Option<Path>)>,
+}
+
+/// Hops as (clock, family of the snapshots).
+type Path = Rc<[(usize, usize)]>;
+
+/// One step of a conversion.
+#[derive(Clone, Copy, Debug)]
+struct Hop {
+    /// The snapshot used, if it is not later than the time.
+    from_ns: Option<i64>,
+    /// The next snapshot.
+    to_ns: Option<i64>,
+    add: i64,
+    /// The first snapshot, for times before all of them.
+    first: Option<i64>,
+}
+
+/// A conversion that holds for a stretch of source time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Translation {
+    from_ns: i64,
+    to_ns: i64,
+    add: i64,
+}
+
+/// A timestamp of a clock, made absolute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SourceTime {
+    pub(crate) clock: ClockId,
+    pub(crate) ns: i64,
+}
+
+/// What is known of all clocks so far.
+#[derive(Debug)]
+pub(crate) struct Clocks {
+    by_id: FxHashMap<ClockId, usize>,
+    domains: Vec<Domain>,
+    families: Vec<Family>,
+    family_of: FxHashMap<Vec<usize>, usize>,
+    /// Counts changes of who is whose neighbour.
+    graph: u32,
+    trace_clock: u32,
+    used: bool,
+    /// Counts snapshots, so that cached translations expire.
+    pub(crate) version: u32,
+    /// Use one family for all times of a hop, as Perfetto does, instead of the nearest snapshot.
+    compat: bool,
+}
+
+impl Default for Clocks {
+    fn default() -> Self {
+        Self {
+            by_id: FxHashMap::default(),
+            domains: Vec::new(),
+            families: Vec::new(),
+            family_of: FxHashMap::default(),
+            graph: 1,
+            trace_clock: BOOTTIME,
+            used: false,
+            version: 1,
+            compat: false,
+        }
+    }
+}
+
+impl Clocks {
+    /// No clock known yet.
+    pub(crate) fn new(compat: bool) -> Self {
+        Self {
+            compat,
+            ..Self::default()
+        }
+    }
+
+    /// The clock that the trace's times count.
+    pub(crate) fn trace_clock(&self) -> u32 {
+        self.trace_clock
+    }
+
+    /// Notes that a time was taken as trace time.
+    pub(crate) fn mark_used(&mut self) {
+        self.used = true;
+    }
+
+    /// Makes `clock` the trace's clock; not once times were converted.
+    pub(crate) fn set_trace_clock(&mut self, clock: u32) -> Result<(), &'static str> {
+        if clock == self.trace_clock {
+            return Ok(());
+        }
+        if self.used {
+            return Err("a primary clock that comes after the first timestamp");
+        }
+        self.trace_clock = clock;
+        self.version += 1;
+        self.graph += 1;
+        Ok(())
+    }
+
+    fn domain(&mut self, reading: &Reading) -> usize {
+        *self.by_id.entry(reading.clock).or_insert_with(|| {
+            self.domains.push(Domain {
+                id: reading.clock,
+                unit_ns: reading.unit_ns,
+                incremental: reading.incremental,
+                last_ns: 0,
+                source: true,
+                families: Vec::new(),
+                path: None,
+            });
+            self.domains.len() - 1
+        })
+    }
+
+    /// Why a snapshot contradicts the rules or what came before.
+    fn check(&self, readings: &[Reading]) -> Result<(), &'static str> {
+        if readings.len() > MAX_READINGS {
+            return Err("a snapshot of more than 64 clocks");
+        }
+        for (i, r) in readings.iter().enumerate() {
+            let earlier = readings.get(..i).unwrap_or_default();
+            if earlier.iter().any(|e| e.clock == r.clock) {
+                return Err("a clock occurs twice in one snapshot");
+            }
+            if r.clock.id == self.trace_clock && r.unit_ns != 1 {
+                return Err("the clock of the trace does not count nanoseconds");
+            }
+            if r.incremental && r.clock.sequence == 0 {
+                return Err("a clock that all sequences share is incremental");
+            }
+            if r.unit_ns < 0 || r.timestamp.checked_mul(r.unit_ns).is_none() {
+                return Err("a reading does not fit 64 bits");
+            }
+            if let Some(&at) = self.by_id.get(&r.clock)
+                && (self.domains[at].unit_ns, self.domains[at].incremental)
+                    != (r.unit_ns, r.incremental)
+            {
+                return Err("a clock changes its unit or encoding");
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a snapshot in.
+    pub(crate) fn add_snapshot(&mut self, readings: &[Reading]) -> Result<(), &'static str> {
+        self.check(readings)?;
+        let mut row: Vec<(usize, i64)> = readings
+            .iter()
+            .map(|r| (self.domain(r), r.timestamp.saturating_mul(r.unit_ns)))
+            .collect();
+        row.sort_by_key(|&(at, _)| at);
+        let members: Vec<usize> = row.iter().map(|&(at, _)| at).collect();
+        let family = self.family_of.get(&members).copied();
+        if let Some(last) = family.and_then(|f| self.families[f].rows.last()) {
+            let backwards: Vec<usize> = row
+                .iter()
+                .zip(last)
+                .filter(|&(&(_, now), &before)| now < before)
+                .map(|(&(at, _), _)| at)
+                .collect();
+            let is_trace_clock = |at: usize| self.domains[at].id.id == self.trace_clock;
+            if backwards.iter().any(|&at| is_trace_clock(at)) {
+                return Err("the clock of the trace goes backwards");
+            }
+            for at in backwards {
+                self.domains[at].source = false;
+                self.graph += 1;
+            }
+        }
+        for &(at, ns) in &row {
+            self.domains[at].last_ns = ns;
+        }
+        let values = row.iter().map(|&(_, ns)| ns).collect();
+        match family {
+            Some(f) => self.families[f].rows.push(values),
+            None => {
+                let family = self.families.len();
+                for &at in &members {
+                    self.domains[at].families.push(family);
+                }
+                self.families.push(Family {
+                    members: members.clone(),
+                    rows: vec![values],
+                });
+                self.family_of.insert(members, family);
+                self.graph += 1;
+            }
+        }
+        self.version += 1;
+        Ok(())
+    }
+
+    /// The place of a clock that some snapshot has named; it never changes.
+    pub(crate) fn find(&self, clock: ClockId) -> Option<usize> {
+        self.by_id.get(&clock).copied()
+    }
+
+    /// Makes a timestamp absolute: multiplies by the unit and adds up deltas. Must be called once
+    /// for every stamped packet. `None` for a clock that no snapshot has named yet, and which is
+    /// not the trace's.
+    pub(crate) fn absolute(&mut self, clock: ClockId, timestamp: i64) -> Option<SourceTime> {
+        let ns = match self.find(clock) {
+            Some(at) => self.absolute_at(at, timestamp),
+            None if clock.id == self.trace_clock => timestamp,
+            None => return None,
+        };
+        Some(SourceTime { clock, ns })
+    }
+
+    /// As [`Clocks::absolute`], for a clock at a known place.
+    #[inline]
+    pub(crate) fn absolute_at(&mut self, at: usize, timestamp: i64) -> i64 {
+        let domain = &mut self.domains[at];
+        let ns = timestamp.saturating_mul(domain.unit_ns);
+        if domain.incremental {
+            domain.last_ns = domain.last_ns.saturating_add(ns);
+            domain.last_ns
+        } else {
+            ns
+        }
+    }
+
+    /// Are the timestamps of the clock differences?
+    pub(crate) fn is_incremental(&self, clock: ClockId) -> bool {
+        let at = self.by_id.get(&clock);
+        at.is_some_and(|&at| self.domains[at].incremental)
+    }
+
+    /// Trace time of an absolute time, and how long the same difference holds. `None` if no
+    /// snapshots relate the clocks.
+    pub(crate) fn translation(&mut self, time: SourceTime) -> Option<Translation> {
+        self.used = true;
+        if time.clock.id == self.trace_clock {
+            return Some(Translation {
+                from_ns: i64::MIN,
+                to_ns: i64::MAX,
+                add: 0,
+            });
+        }
+        let path = self.path(time.clock)?;
+        let mut held = Translation {
+            from_ns: i64::MIN,
+            to_ns: i64::MAX,
+            add: 0,
+        };
+        let mut from = *self.by_id.get(&time.clock)?;
+        for &(to, family) in path.iter() {
+            let now = time.ns.saturating_add(held.add);
+            let hop = if self.compat {
+                self.hop(from, to, family, now)?
+            } else {
+                self.nearest_hop(from, to, family, now)?
+            };
+            let back = |ns: i64| ns.saturating_sub(held.add);
+            held = Translation {
+                from_ns: hop
+                    .from_ns
+                    .map_or(held.from_ns, |ns| held.from_ns.max(back(ns))),
+                to_ns: hop.to_ns.map_or(held.to_ns, |ns| held.to_ns.min(back(ns))),
+                add: held.add.saturating_add(hop.add),
+            };
+            from = to;
+        }
+        Some(held)
+    }
+
+    /// One hop by the snapshots of one family.
+    fn hop(&self, from: usize, to: usize, family: usize, now: i64) -> Option<Hop> {
+        let family = self.families.get(family)?;
+        let column = |clock: usize| family.members.binary_search(&clock).ok();
+        let (source, target) = (column(from)?, column(to)?);
+        let after = family.rows.partition_point(|row| row[source] <= now);
+        let row = family.rows.get(after.saturating_sub(1))?;
+        Some(Hop {
+            // Before the first snapshot the difference is that of the first.
+            from_ns: (after > 0).then_some(row[source]),
+            to_ns: family.rows.get(after).map(|next| next[source]),
+            add: row[target].saturating_sub(row[source]),
+            first: None,
+        })
+    }
+
+    /// One hop by the last snapshot before `now` of all families that have both clocks.
+    fn nearest_hop(&self, from: usize, to: usize, family: usize, now: i64) -> Option<Hop> {
+        let families = &self.domains.get(from)?.families;
+        if families.len() == 1 || families.len() > MAX_FAMILIES {
+            return self.hop(from, to, family, now);
+        }
+        let mut best: Option<Hop> = None;
+        let mut until: Option<i64> = None;
+        for &f in families {
+            let Some(hop) = self.hop(from, to, f, now) else {
+                continue;
+            };
+            let next = if hop.from_ns.is_some() {
+                hop.to_ns
+            } else {
+                self.first_of(from, f)
+            };
+            until = [until, next].into_iter().flatten().min();
+            // Before all snapshots the earliest counts.
+            let better = match &best {
+                None => true,
+                Some(best) if best.from_ns.is_none() && hop.from_ns.is_none() => next < best.first,
+                Some(best) => hop.from_ns >= best.from_ns,
+            };
+            if better {
+                best = Some(Hop { first: next, ..hop });
+            }
+        }
+        best.map(|hop| Hop {
+            to_ns: until,
+            ..hop
+        })
+    }
+
+    /// What the clock showed at the first snapshot of a family.
+    fn first_of(&self, clock: usize, family: usize) -> Option<i64> {
+        let family = self.families.get(family)?;
+        let column = family.members.binary_search(&clock).ok()?;
+        family.rows.first().map(|row| row[column])
+    }
+
+    /// Trace time of an absolute time.
+    pub(crate) fn convert(&mut self, time: SourceTime) -> Option<i64> {
+        Some(self.translation(time)?.apply(time.ns))
+    }
+
+    /// The shortest path to the trace's clock of the same machine.
+    fn path(&mut self, from: ClockId) -> Option<Path> {
+        let start = *self.by_id.get(&from)?;
+        if let Some((graph, path)) = &self.domains[start].path
+            && *graph == self.graph
+        {
+            return path.clone();
+        }
+        let path = self.search(start, from.machine).map(Path::from);
+        self.domains[start].path = Some((self.graph, path.clone()));
+        path
+    }
+
+    /// Breadth first; among neighbours the one with the smallest id comes first.
+    fn search(&self, start: usize, machine: u32) -> Option<Vec<(usize, usize)>> {
+        let target = *self.by_id.get(&ClockId {
+            id: self.trace_clock,
+            sequence: 0,
+            machine,
+        })?;
+        // By clock: the clock before it and the family of the hop.
+        let mut reached: FxHashMap<usize, (usize, usize)> = FxHashMap::default();
+        let mut layer = vec![start];
+        for _ in 0..MAX_HOPS {
+            let mut next = Vec::new();
+            for &clock in &layer {
+                let domain = &self.domains[clock];
+                if !domain.source {
+                    continue;
+                }
+                // The family that is the latest to appear.
+                let direct = domain
+                    .families
+                    .iter()
+                    .rev()
+                    .find(|&&f| self.families[f].members.binary_search(&target).is_ok());
+                if let Some(&family) = direct {
+                    reached.insert(target, (clock, family));
+                    return Some(trail(&reached, start, target));
+                }
+                let mut neighbours: Vec<(ClockId, usize, usize)> = domain
+                    .families
+                    .iter()
+                    .flat_map(|&f| self.families[f].members.iter().map(move |&m| (f, m)))
+                    .filter(|(_, m)| *m != start && !reached.contains_key(m))
+                    .map(|(f, m)| (self.domains[m].id, f, m))
+                    .collect();
+                neighbours.sort();
+                for (_, family, member) in neighbours {
+                    if let Entry::Vacant(free) = reached.entry(member) {
+                        free.insert((clock, family));
+                        next.push(member);
+                    }
+                }
+            }
+            layer = next;
+        }
+        None
+    }
+
+    /// What to add to a trace time to get Unix time, if a snapshot relates the two.
+    pub(crate) fn unix_offset(&self) -> Option<i64> {
+        let at = |id| {
+            let clock = ClockId {
+                id,
+                sequence: 0,
+                machine: 0,
+            };
+            self.by_id.get(&clock).copied()
+        };
+        let (real, trace) = (at(REALTIME)?, at(self.trace_clock)?);
+        self.families.iter().find_map(|f| {
+            let real = f.members.binary_search(&real).ok()?;
+            let trace = f.members.binary_search(&trace).ok()?;
+            let row = f.rows.first()?;
+            Some(row[real].saturating_sub(row[trace]))
+        })
+    }
+}
+
+fn trail(
+    reached: &FxHashMap<usize, (usize, usize)>,
+    start: usize,
+    target: usize,
+) -> Vec<(usize, usize)> {
+    let mut path = Vec::new();
+    let mut at = target;
+    while at != start
+        && let Some(&(before, family)) = reached.get(&at)
+    {
+        path.push((at, family));
+        at = before;
+    }
+    path.reverse();
+    path
+}
+
+impl Translation {
+    /// Does it hold at this source time?
+    #[inline]
+    pub(crate) fn holds_at(self, ns: i64) -> bool {
+        self.from_ns <= ns && ns < self.to_ns
+    }
+
+    /// The converted time.
+    #[inline]
+    pub(crate) fn apply(self, ns: i64) -> i64 {
+        ns.saturating_add(self.add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(id: u32) -> ClockId {
+        ClockId {
+            id,
+            sequence: if is_sequence_scoped(id) { 7 } else { 0 },
+            machine: 0,
+        }
+    }
+
+    fn read(id: u32, timestamp: i64) -> Reading {
+        Reading {
+            clock: clock(id),
+            timestamp,
+            unit_ns: 1,
+            incremental: false,
+        }
+    }
+
+    fn convert(clocks: &mut Clocks, id: u32, ts: i64) -> Option<i64> {
+        let time = clocks.absolute(clock(id), ts)?;
+        clocks.convert(time)
+    }
+
+    #[test]
+    fn the_last_snapshot_not_later_counts() {
+        let mut c = Clocks::default();
+        c.add_snapshot(&[read(MONOTONIC, 100), read(BOOTTIME, 1_000)])
+            .unwrap();
+        c.add_snapshot(&[read(MONOTONIC, 200), read(BOOTTIME, 5_000)])
+            .unwrap();
+        for (mono, boot) in [
+            (50, 950),
+            (100, 1_000),
+            (199, 1_099),
+            (200, 5_000),
+            (300, 5_100),
+        ] {
+            assert_eq!(convert(&mut c, MONOTONIC, mono), Some(boot), "{mono}");
+        }
+        let time = SourceTime {
+            clock: clock(MONOTONIC),
+            ns: 150,
+        };
+        let held = c.translation(time).unwrap();
+        assert!(!held.holds_at(99) && held.holds_at(199) && !held.holds_at(200));
+        let held = c.translation(SourceTime { ns: 250, ..time }).unwrap();
+        assert!(!held.holds_at(199) && held.holds_at(200) && held.holds_at(i64::MAX - 1));
+    }
+
+    #[test]
+    fn families_are_separate_and_paths_have_four_hops() {
+        let mut c = Clocks::default();
+        c.add_snapshot(&[read(128, 0), read(129, 10)]).unwrap();
+        c.add_snapshot(&[read(129, 0), read(130, 100)]).unwrap();
+        c.add_snapshot(&[read(130, 0), read(131, 1_000)]).unwrap();
+        c.add_snapshot(&[read(131, 0), read(BOOTTIME, 10_000)])
+            .unwrap();
+        c.add_snapshot(&[read(132, 0), read(128, 0)]).unwrap();
+        assert_eq!(convert(&mut c, 128, 1), Some(11_111));
+        assert_eq!(convert(&mut c, 132, 1), None);
+        assert_eq!(convert(&mut c, 140, 1), None);
+    }
+
+    #[test]
+    fn the_nearest_snapshot_of_several_families_counts() {
+        let snapshots: [&[Reading]; 3] = [
+            &[read(MONOTONIC, 100), read(BOOTTIME, 1_000)],
+            &[read(MONOTONIC, 200), read(BOOTTIME, 1_100), read(64, 0)],
+            &[read(MONOTONIC, 300), read(BOOTTIME, 5_000)],
+        ];
+        for (compat, expected) in [
+            (false, [950, 1_050, 1_150, 5_050]),
+            (true, [950, 1_050, 1_150, 1_250]),
+        ] {
+            let mut c = Clocks::new(compat);
+            for snapshot in snapshots {
+                c.add_snapshot(snapshot).unwrap();
+            }
+            for (mono, boot) in [50, 150, 250, 350].into_iter().zip(expected) {
+                assert_eq!(
+                    convert(&mut c, MONOTONIC, mono),
+                    Some(boot),
+                    "{mono} {compat}"
+                );
+            }
+            let time = SourceTime {
+                clock: clock(MONOTONIC),
+                ns: 150,
+            };
+            let held = c.translation(time).unwrap();
+            assert!(held.holds_at(199) && !held.holds_at(200), "{compat}");
+        }
+    }
+
+    #[test]
+    fn deltas_add_up_from_the_snapshot() {
+        let mut c = Clocks::default();
+        let micros = Reading {
+            unit_ns: 1_000,
+            incremental: true,
+            ..read(64, 5)
+        };
+        c.add_snapshot(&[micros, read(BOOTTIME, 1_000_000)])
+            .unwrap();
+        assert_eq!(convert(&mut c, 64, 2), Some(1_002_000));
+        assert_eq!(convert(&mut c, 64, 3), Some(1_005_000));
+        c.add_snapshot(&[micros, read(BOOTTIME, 2_000_000)])
+            .unwrap();
+        assert_eq!(convert(&mut c, 64, 1), Some(2_001_000));
+        assert!(
+            c.add_snapshot(&[read(64, 5), read(BOOTTIME, 3_000_000)])
+                .is_err()
+        );
+        let global = Reading {
+            incremental: true,
+            ..read(128, 5)
+        };
+        assert!(
+            c.add_snapshot(&[global, read(BOOTTIME, 3_000_000)])
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn clocks_that_go_backwards_are_no_sources() {
+        let mut c = Clocks::default();
+        c.add_snapshot(&[read(REALTIME, 100), read(BOOTTIME, 10)])
+            .unwrap();
+        assert_eq!(convert(&mut c, REALTIME, 110), Some(20));
+        c.add_snapshot(&[read(REALTIME, 50), read(BOOTTIME, 20)])
+            .unwrap();
+        assert_eq!(convert(&mut c, REALTIME, 110), None);
+        assert!(
+            c.add_snapshot(&[read(REALTIME, 60), read(BOOTTIME, 15)])
+                .is_err()
+        );
+        assert_eq!(c.unix_offset(), Some(90));
+    }
+
+    #[test]
+    fn the_primary_clock_is_fixed_by_the_first_use() {
+        let mut c = Clocks::default();
+        c.set_trace_clock(MONOTONIC).unwrap();
+        assert_eq!(convert(&mut c, MONOTONIC, 5), Some(5));
+        assert!(c.set_trace_clock(BOOTTIME).is_err());
+        assert!(c.set_trace_clock(MONOTONIC).is_ok());
+    }
+}

@@ -1,0 +1,547 @@
+//! Track events become events of the builder: track, name, category, arguments, flows and counters
+//! are resolved as of the place in the file, only the time may have to wait.
+
+use trace_model::{
+    ArgsRef, CategoryId, EndData, EndOrder, FlowPoint, FlowRole, FlowSpace, IssueKind, LaneId,
+    Place, SliceData, StrId,
+};
+
+use crate::proto::event::{EventType, LegacyEvent};
+use crate::proto::import::{Importer, Pending, Stamp};
+use crate::proto::older_times::ThreadCounts;
+use crate::proto::tracks::{Base, LaneKey};
+
+/// What an event does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Action {
+    Begin,
+    End,
+    Instant,
+    State,
+    /// A slice of known duration in ns.
+    Complete(i64),
+    /// A flow event of its own.
+    Flow(FlowPoint),
+    /// Counters only.
+    Counters,
+}
+
+/// An event of which everything but the time is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Resolved {
+    pub(super) action: Action,
+    pub(super) lane: LaneId,
+    pub(super) name: Option<StrId>,
+    pub(super) category: CategoryId,
+    pub(super) args: ArgsRef,
+    /// CPU time of the thread in ns.
+    pub(super) thread_ts: Option<i64>,
+    /// CPU time spent in a complete slice.
+    pub(super) thread_dur: Option<i64>,
+    /// Not among the categories to keep: only its place in the nesting counts.
+    pub(super) hidden: bool,
+    /// The track that the event names.
+    pub(super) base: Base,
+    /// Phase of a legacy event, else 0.
+    pub(super) phase: u8,
+}
+
+/// An event that waits for a clock snapshot.
+#[derive(Debug)]
+pub(super) struct Deferred {
+    pending: Pending,
+    event: Resolved,
+    samples: Box<[(LaneId, f64)]>,
+    flows: Box<[FlowPoint]>,
+    at: u64,
+}
+
+impl Resolved {
+    /// What an event is that only brings samples of counters.
+    pub(super) fn counters(lane: LaneId) -> Self {
+        Self {
+            action: Action::Counters,
+            lane,
+            name: None,
+            category: CategoryId::NONE,
+            args: ArgsRef::NONE,
+            thread_ts: None,
+            thread_dur: None,
+            hidden: false,
+            base: Base::Uuid(0),
+            phase: 0,
+        }
+    }
+}
+
+impl Importer<'_> {
+    /// Takes in the track event of a packet of the sequence at `at`.
+    #[inline]
+    pub(super) fn track_event(&mut self, at: usize, bytes: &[u8], stamp: Stamp) {
+        if self.event.decode(bytes).is_err() {
+            self.note(
+                IssueKind::BadTrackEvent,
+                "a track event that does not decode",
+            );
+            return;
+        }
+        if !self.event.is_simple() {
+            self.full_event(at, bytes, stamp);
+            return;
+        }
+        self.samples.clear();
+        let legacy = LegacyEvent::default();
+        let name = self.event_name(at, self.event.scalars.name_iid, bytes);
+        let (category, text) = self.event_category(at, bytes);
+        let Some((action, lane, base)) = self.plain_event(at) else {
+            return;
+        };
+        if stamp == Stamp::None {
+            self.note(IssueKind::BadTrackEvent, "a track event without a time");
+            return;
+        }
+        let event = Resolved {
+            action,
+            lane,
+            name,
+            category,
+            args: ArgsRef::NONE,
+            thread_ts: None,
+            thread_dur: None,
+            hidden: false,
+            base,
+            phase: 0,
+        };
+        self.finish_event(at, bytes, (stamp, event), text, &legacy);
+    }
+
+    /// An event with fields that few have.
+    fn full_event(&mut self, at: usize, bytes: &[u8], stamp: Stamp) {
+        let one = self.event.scalars;
+        let rare = self.event.rare;
+        let has_legacy_time = rare.delta_us.is_some()
+            || rare.absolute_us != 0
+            || rare.thread_time_delta_us.is_some()
+            || rare.thread_time_absolute_us.is_some()
+            || rare.instructions_delta.is_some()
+            || rare.instructions_absolute.is_some();
+        let (stamp, counts) = if has_legacy_time {
+            match self.legacy_time(at, stamp) {
+                Some(found) => found,
+                None => return,
+            }
+        } else {
+            (stamp, ThreadCounts::default())
+        };
+        if stamp == Stamp::None {
+            self.note(IssueKind::BadTrackEvent, "a track event without a time");
+            return;
+        }
+        let legacy = match rare.legacy {
+            None => LegacyEvent::default(),
+            Some(span) => match LegacyEvent::decode(span.bytes(bytes)) {
+                Ok(legacy) => legacy,
+                Err(_) => {
+                    self.note(
+                        IssueKind::BadTrackEvent,
+                        "a legacy event that does not decode",
+                    );
+                    return;
+                }
+            },
+        };
+        if one.kind == EventType::Unspecified && legacy.phase == 0 {
+            self.note(
+                IssueKind::BadTrackEvent,
+                "a track event without type or phase",
+            );
+            return;
+        }
+        self.samples.clear();
+        let mut thread_ts = counts.time_ns;
+        if self.event.has_extra_counters() {
+            match self.extra_counters(at) {
+                Some(time) => thread_ts = time.or(thread_ts),
+                None => return,
+            }
+        }
+        if one.kind == EventType::Counter {
+            self.counter_event(at, stamp);
+            return;
+        }
+        let name_iid = if one.name_iid == 0 {
+            legacy.name_iid
+        } else {
+            one.name_iid
+        };
+        let name = self.event_name(at, name_iid, bytes);
+        let (category, text) = self.event_category(at, bytes);
+        let resolved = if rare.legacy.is_none() {
+            self.plain_event(at)
+        } else {
+            self.legacy_event(at, &legacy, bytes, name, text)
+        };
+        let Some((action, lane, base)) = resolved else {
+            // In the reference the extra counters of such an event stay.
+            if let (true, Some(&(lane, _))) = (self.options.compat, self.samples.first()) {
+                self.dispatch(stamp, &Resolved::counters(lane), (None, 0));
+            }
+            return;
+        };
+        if self.options.compat && thread_ts.is_some() && !self.has_thread(base, &legacy) {
+            thread_ts = None;
+        }
+        if counts.time_ns.is_some() || counts.instructions.is_some() {
+            self.thread_samples(base, counts);
+        }
+        let mut event = Resolved {
+            action,
+            lane,
+            name,
+            category,
+            args: ArgsRef::NONE,
+            thread_ts,
+            thread_dur: None,
+            hidden: false,
+            base,
+            phase: legacy.phase,
+        };
+        if thread_ts.is_some() {
+            event.thread_dur = match action {
+                Action::Instant => Some(0),
+                Action::Complete(_) => Some(legacy.thread_duration_us.saturating_mul(1000)),
+                _ => None,
+            };
+        }
+        self.finish_event(at, bytes, (stamp, event), text, &legacy);
+    }
+
+    /// Decides whether the event is kept, reads its arguments and sends it on.
+    #[inline]
+    fn finish_event(
+        &mut self,
+        at: usize,
+        bytes: &[u8],
+        (stamp, mut event): (Stamp, Resolved),
+        category: Option<StrId>,
+        legacy: &LegacyEvent,
+    ) {
+        if let Stamp::Known(ts) = stamp {
+            event.hidden = !self.keep.time(ts);
+        }
+        if !event.hidden && event.action != Action::End && self.keep.categories.is_some() {
+            let text = category.map(|id| self.builder.events.strings.get(id));
+            event.hidden = !self.keep.category(event.category, text);
+        }
+        if !event.hidden {
+            event.args = self.event_args(at, bytes, event.action, event.base, legacy);
+        }
+        self.dispatch(stamp, &event, (legacy.bind_id, legacy.flow_direction));
+    }
+
+    /// Sends an event on, or keeps it until its clock is known.
+    #[inline]
+    pub(super) fn dispatch(&mut self, stamp: Stamp, event: &Resolved, bind: (Option<u64>, u32)) {
+        match stamp {
+            Stamp::Known(ts) => {
+                self.emit(ts, event);
+                if self.takes_flows(event) {
+                    self.attach_flows(bind);
+                }
+            }
+            Stamp::Later(pending) => {
+                let flows = self.flow_points(bind);
+                self.deferred.push(Deferred {
+                    pending,
+                    event: *event,
+                    samples: self.samples.as_slice().into(),
+                    flows: flows.into(),
+                    at: self.at,
+                });
+            }
+            Stamp::None => {}
+        }
+    }
+
+    /// Do the flows that an event names go with it?
+    fn takes_flows(&self, event: &Resolved) -> bool {
+        !event.hidden
+            && match event.action {
+                Action::Flow(_) | Action::Counters => false,
+                Action::State => !self.options.compat,
+                // Steps of async operations take none in the reference.
+                _ => !(self.options.compat && matches!(event.phase, b'T' | b'p')),
+            }
+    }
+
+    /// Hands an event to the builder.
+    #[inline]
+    fn emit(&mut self, ts: i64, event: &Resolved) {
+        let before = self.builder.events.len();
+        self.push(ts, event);
+        if self.options.compat {
+            self.note_shared(ts, before, event);
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, ts: i64, event: &Resolved) {
+        let events = &mut self.builder.events;
+        let in_range = self.keep.range.is_none() || self.keep.time(ts);
+        if in_range {
+            for &(lane, value) in &self.samples {
+                events.counter(lane, ts, value);
+            }
+        }
+        let data = SliceData {
+            name: event.name,
+            category: event.category,
+            args: event.args,
+        };
+        match event.action {
+            Action::End => {
+                let end = EndData {
+                    name: event.name,
+                    category: event.category,
+                    args: event.args,
+                    thread_ts: event.thread_ts,
+                };
+                events.end(event.lane, ts, EndOrder::InPlace, end);
+                return;
+            }
+            // States have a table of their own in the reference.
+            Action::State if self.options.compat => return,
+            Action::Begin if event.hidden => events.hidden_begin(event.lane, ts, data),
+            Action::State if event.hidden => events.hidden_state(event.lane, ts),
+            Action::Instant | Action::Complete(_) | Action::Flow(_) if event.hidden => {}
+            Action::Begin => events.begin(event.lane, ts, data),
+            Action::Instant => events.instant(event.lane, ts, data),
+            Action::State => events.state(event.lane, ts, data),
+            Action::Complete(dur) => events.complete(event.lane, ts, dur, data),
+            Action::Flow(point) => {
+                events.flow(event.lane, ts, point);
+                return;
+            }
+            Action::Counters => return,
+        }
+        if event.hidden {
+            return;
+        }
+        if let Some(thread_ts) = event.thread_ts {
+            events.thread_time(thread_ts, event.thread_dur);
+        }
+        self.tracks.note_name(event.lane, ts, event.name);
+    }
+
+    #[inline]
+    fn attach_flows(&mut self, bind: (Option<u64>, u32)) {
+        if bind.0.is_none() && self.event.is_simple() {
+            for &id in &self.event.flow_ids {
+                let point = flow_point(id, FlowSpace::TrackEvent, FlowRole::Through);
+                self.builder.events.attach_flow(point);
+            }
+            return;
+        }
+        for point in self.flow_points(bind) {
+            self.builder.events.attach_flow(point);
+        }
+    }
+
+    /// The flows of the event that was decoded last.
+    fn flow_points(&mut self, (bind_id, direction): (Option<u64>, u32)) -> Vec<FlowPoint> {
+        let mut points = Vec::new();
+        let mut add = |id, space, role| points.push(flow_point(id, space, role));
+        let mut directionless = false;
+        if let Some(id) = bind_id {
+            match direction {
+                1 => add(id, FlowSpace::BindId, FlowRole::End),
+                2 => add(id, FlowSpace::BindId, FlowRole::Start),
+                3 => add(id, FlowSpace::BindId, FlowRole::Step),
+                _ => directionless = true,
+            }
+        }
+        for &id in self.event.flows() {
+            add(id, FlowSpace::TrackEvent, FlowRole::Through);
+        }
+        for &id in self.event.terminating_flows() {
+            add(id, FlowSpace::TrackEvent, FlowRole::Terminate);
+        }
+        if directionless {
+            self.note(IssueKind::BadTrackEvent, "a flow without direction");
+        }
+        points
+    }
+
+    /// An event with a type of its own.
+    #[inline]
+    fn plain_event(&mut self, at: usize) -> Option<(Action, LaneId, Base)> {
+        let action = match self.event.scalars.kind {
+            EventType::SliceBegin => Action::Begin,
+            EventType::SliceEnd => Action::End,
+            EventType::Instant => Action::Instant,
+            EventType::State => Action::State,
+            EventType::Unspecified | EventType::Counter | EventType::Unknown(_) => {
+                self.note(IssueKind::BadTrackEvent, "a track event of an unknown type");
+                return None;
+            }
+        };
+        let base = self.base(at, &LegacyEvent::default())?;
+        let lane = self.tracks.lane(&mut self.builder, LaneKey::On(base));
+        Some((action, lane, base))
+    }
+
+    /// The track of the event: its own, the default of its sequence, or for older events the
+    /// thread that the sequence described.
+    #[inline]
+    pub(super) fn base(&mut self, at: usize, legacy: &LegacyEvent) -> Option<Base> {
+        let sequence = &self.sequences[at];
+        let one = &self.event.scalars;
+        let uuid = one.track_uuid.or(sequence.defaults.track_uuid).unwrap_or(0);
+        if uuid != 0 {
+            return Some(Base::Uuid(uuid));
+        }
+        let by_sequence = (one.track_uuid.is_none() || one.kind == EventType::Unspecified)
+            && sequence.thread.is_some();
+        let overridden = legacy.pid_override.is_some()
+            || (legacy.tid_override.is_some() && sequence.thread.is_some());
+        if !by_sequence && !overridden {
+            return Some(Base::Uuid(0));
+        }
+        let (pid, tid) = sequence.thread.unwrap_or((0, 0));
+        let machine = sequence.machine;
+        let (pid, tid) = match (legacy.pid_override, legacy.tid_override) {
+            // A process without a thread: a number that no thread has.
+            (Some(pid), None) => (pid, -1),
+            (Some(pid), Some(tid)) => (pid, tid),
+            (None, Some(tid)) => (pid, tid),
+            (None, None) => (pid, tid),
+        };
+        if pid == 0 || tid == 0 {
+            self.note(IssueKind::BadTrackEvent, "an event of pid or tid 0");
+            return None;
+        }
+        let thread = self.tracks.thread(&mut self.builder, machine, pid, tid);
+        Some(Base::Thread(thread))
+    }
+
+    #[inline]
+    fn event_name(&mut self, at: usize, iid: u64, bytes: &[u8]) -> Option<StrId> {
+        if iid != 0 {
+            let name = self.sequences[at].interned.names.get(iid);
+            if name.is_none() {
+                self.note(IssueKind::UnknownInterned, "the name of an event");
+            }
+            return name;
+        }
+        let name = self.event.scalars.name?.bytes(bytes);
+        Some(self.intern_text(name))
+    }
+
+    /// The category as a dictionary entry and as text; several are joined.
+    #[inline]
+    fn event_category(&mut self, at: usize, bytes: &[u8]) -> (CategoryId, Option<StrId>) {
+        let iid = self.event.scalars.category_iid;
+        let plain = self.event.more_category_iids.is_empty() && self.event.categories.is_empty();
+        if iid == 0 && plain {
+            return (CategoryId::NONE, None);
+        }
+        if plain && let Some(category) = self.sequences[at].interned.categories.get(iid) {
+            return (category.id, Some(category.text));
+        }
+        self.rare_category(at, bytes, iid, plain)
+    }
+
+    fn rare_category(
+        &mut self,
+        at: usize,
+        bytes: &[u8],
+        iid: u64,
+        plain: bool,
+    ) -> (CategoryId, Option<StrId>) {
+        let text = if plain {
+            self.note(IssueKind::UnknownInterned, "the category of an event");
+            let text = format!("unknown({iid})");
+            self.builder.events.strings.intern(&text)
+        } else {
+            let mut joined = String::new();
+            let mut push = |part: &str| {
+                if !joined.is_empty() {
+                    joined.push(',');
+                }
+                joined.push_str(part);
+            };
+            let mut unknown = 0;
+            let first = (iid != 0).then_some(iid);
+            for iid in first.iter().chain(&self.event.more_category_iids) {
+                match self.sequences[at].interned.categories.get(*iid) {
+                    Some(category) => push(self.builder.events.strings.get(category.text)),
+                    None => unknown += 1,
+                }
+            }
+            for span in &self.event.categories {
+                push(&String::from_utf8_lossy(span.bytes(bytes)));
+            }
+            if unknown > 0 {
+                self.note(IssueKind::UnknownInterned, "one of several categories");
+            }
+            if joined.is_empty() {
+                return (CategoryId::NONE, None);
+            }
+            self.builder.events.strings.intern(&joined)
+        };
+        (self.builder.events.category(text), Some(text))
+    }
+
+    pub(super) fn intern_text(&mut self, bytes: &[u8]) -> StrId {
+        let mut repaired = 0;
+        let strings = &mut self.builder.events.strings;
+        let id = crate::proto::annotation::intern_bytes(strings, bytes, &mut repaired);
+        self.repaired(repaired);
+        id
+    }
+
+    /// Tries again what waited for a snapshot; what still cannot be converted is dropped.
+    pub(super) fn retry_deferred(&mut self) {
+        for deferred in std::mem::take(&mut self.deferred) {
+            self.at = deferred.at;
+            let time = match deferred.pending {
+                Pending::Absolute(time) => Some(time),
+                // Differences that began before their base cannot be added up.
+                Pending::Raw(raw) if self.clocks.is_incremental(raw.clock) => None,
+                Pending::Raw(raw) => self.clocks.absolute(raw.clock, raw.ns),
+            };
+            let Some(ts) = time.and_then(|time| self.clocks.convert(time)) else {
+                let (Pending::Absolute(time) | Pending::Raw(time)) = deferred.pending;
+                let clock = format!(
+                    "clock {} of sequence {}",
+                    time.clock.id, time.clock.sequence
+                );
+                let place = Place::Byte(deferred.at);
+                self.builder
+                    .diagnostics
+                    .note(IssueKind::ClockSync, place, clock);
+                continue;
+            };
+            self.samples.clear();
+            self.samples.extend_from_slice(&deferred.samples);
+            let mut event = deferred.event;
+            event.hidden |= !self.keep.time(ts) && event.action != Action::End;
+            self.emit(ts, &event);
+            if self.takes_flows(&event) {
+                for &point in &deferred.flows {
+                    self.builder.events.attach_flow(point);
+                }
+            }
+        }
+    }
+}
+
+fn flow_point(id: u64, space: FlowSpace, role: FlowRole) -> FlowPoint {
+    FlowPoint {
+        id,
+        category: None,
+        name: None,
+        space,
+        role,
+    }
+}

@@ -1,0 +1,107 @@
+//! Reader of Perfetto protobuf traces.
+//!
+//! A trace is a list of packets ([`Packet`]) of many writers, each with its own dictionary, defaults
+//! and clocks. [`read`] follows their state in file order, resolves every [`TrackEvent`] to lane,
+//! name, category and arguments, and leaves order, nesting and flows to the trace store. One packet
+//! is in memory at a time, besides the events kept.
+//!
+//! Where the default differs from Perfetto's tables (`compat` gives the latter):
+//!
+//! * a time is converted with the nearest snapshot of all that relate two clocks, not with the
+//!   snapshots of one arbitrary set of clocks, so that a suspend is not missed;
+//! * complete slices that overlap without nesting are spilled to overflow tracks, not dropped;
+//! * slices nest by track, also where viewers draw several tracks of one name on shared lanes;
+//! * states are slices, steps of older async operations belong to them, and phases of threads count
+//!   on any track;
+//! * flows by `bind_id`, by `flow_ids` and of phases `s`, `t`, `f` never meet;
+//! * opaque messages and broken JSON in annotations are kept as texts;
+//! * what the reference adds for its own export to JSON (`legacy_event.*`) and its rows for main
+//!   threads on which nothing happened are left out.
+//!
+//! The messages that files consist of are decoded by hand ([`Cursor`]), the rare ones and all that
+//! the writer makes with [`prost`] ([`schema`]).
+
+mod annotation;
+mod bundle;
+mod clock;
+mod counters;
+mod emit;
+mod event;
+mod frame;
+mod import;
+mod keep;
+mod legacy;
+mod older_times;
+mod packet;
+mod place;
+mod records;
+pub mod schema;
+mod sequence;
+mod share;
+mod tracks;
+mod wire;
+
+use byte_source::{ChunkOptions, Source};
+use trace_model::{IssueKind, Place, Trace};
+
+use crate::proto::frame::{BadFrame, Framer};
+use crate::proto::import::Importer;
+use crate::{Error, ReadOptions};
+
+pub use event::{EventScalars, EventType, LegacyEvent, RareScalars, TrackEvent};
+pub use packet::{Packet, Payload};
+pub use wire::{Cursor, Malformed, Span, Value};
+
+/// Reads a trace of this format.
+///
+/// Cost: one pass over the bytes, which another thread reads and decompresses ahead, and one sort
+/// of the events.
+///
+/// # Errors
+///
+/// As [`crate::read`]; of the format only [`Error::Protobuf`], for a top level that is no list of
+/// protobuf fields.
+pub fn read(source: Source, options: &ReadOptions) -> Result<Trace, Error> {
+    let name = source.name().to_owned();
+    let mut chunks = source.into_chunks(ChunkOptions::default())?;
+    let mut importer = Importer::new(options);
+    let mut framer = Framer::default();
+    while let Some(chunk) = chunks.next()? {
+        if let Some(progress) = &options.progress {
+            progress.add_done(chunk.len() as u64);
+        }
+        let pushed = framer.push(&chunk, |packet, at| {
+            importer.packet(packet, at);
+            Ok::<(), BadFrame>(())
+        });
+        for at in framer.take_oversized() {
+            importer.at = at;
+            importer.note(IssueKind::BadPacket, "a packet of more than 256 MiB");
+        }
+        pushed.map_err(|bad| Error::Protobuf {
+            name: name.clone(),
+            what: bad.what,
+            byte: bad.at,
+            packet: framer.packets,
+        })?;
+    }
+    let diagnostics = &mut importer.builder.diagnostics;
+    if let Some(tail) = framer.tail() {
+        let detail = match tail.missing {
+            Some(n) => format!("{n} bytes are missing"),
+            None => "the length of the last packet is cut".to_owned(),
+        };
+        diagnostics.note(IssueKind::TruncatedTail, Place::Byte(tail.at), detail);
+    }
+    for damage in chunks.damage().records() {
+        let kind = if damage.kind.is_harmless() {
+            IssueKind::TrailingBytes
+        } else {
+            IssueKind::DamagedCompression
+        };
+        let place = Place::Byte(damage.uncompressed_offset);
+        diagnostics.note(kind, place, damage.to_string());
+    }
+    importer.builder.meta.input_bytes = framer.offset();
+    importer.finish()
+}

@@ -1,0 +1,196 @@
+//! Arguments become debug annotations; keys that are paths become dictionaries and arrays again.
+
+use trace_model::ArgValue;
+
+use crate::write::dictionary::{Dictionary, Table};
+use crate::write::encode::Encoder;
+
+/// Longer texts are written out instead of interned: they hardly come twice.
+const MAX_INTERNED: usize = 256;
+/// Deeper paths stay together as one name.
+const MAX_DEPTH: usize = 60;
+
+/// A part of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step<'a> {
+    Name(&'a str),
+    Index,
+}
+
+/// A value and what it is called, or a dictionary or an array of such.
+#[derive(Debug)]
+struct Node<'a> {
+    step: Step<'a>,
+    value: Option<ArgValue<'a>>,
+    children: Vec<Node<'a>>,
+    /// Index of the last element, for arrays.
+    last_index: usize,
+}
+
+/// Takes the first step off a path: a name up to `.` or `[`, or an index.
+fn first_step<'a>(path: &'a str, index: &mut usize) -> (Step<'a>, &'a str) {
+    if let Some(rest) = path.strip_prefix('[')
+        && let Some((number, rest)) = rest.split_once(']')
+        && let Ok(n) = number.parse()
+        && (rest.is_empty() || rest.starts_with(['.', '[']))
+    {
+        *index = n;
+        return (Step::Index, rest);
+    }
+    let end = path
+        .char_indices()
+        .skip(1)
+        .find(|&(i, c)| c == '.' || (c == '[' && is_index(&path[i..])))
+        .map_or(path.len(), |(i, _)| i);
+    (Step::Name(&path[..end]), &path[end..])
+}
+
+/// Does the text begin with `[number]` and then end or go on as a path?
+fn is_index(text: &str) -> bool {
+    text.strip_prefix('[')
+        .and_then(|t| t.split_once(']'))
+        .is_some_and(|(n, rest)| {
+            !n.is_empty()
+                && n.len() < 10
+                && n.bytes().all(|b| b.is_ascii_digit())
+                && (rest.is_empty() || rest.starts_with(['.', '[']))
+        })
+}
+
+/// Hangs a value into the tree.
+fn insert<'a>(siblings: &mut Vec<Node<'a>>, path: &'a str, value: ArgValue<'a>, depth: usize) {
+    let mut index = 0;
+    let (step, rest) = if depth < MAX_DEPTH {
+        first_step(path, &mut index)
+    } else {
+        (Step::Name(path), "")
+    };
+    let rest = rest.strip_prefix('.').unwrap_or(rest);
+    if rest.is_empty() {
+        siblings.push(Node {
+            step,
+            value: Some(value),
+            children: Vec::new(),
+            last_index: index,
+        });
+        return;
+    }
+    // The same container as before, most likely the one written last.
+    let known = siblings.iter().rposition(|node| {
+        node.value.is_none()
+            && node.step == step
+            && (step != Step::Index || node.last_index == index)
+    });
+    let at = known.unwrap_or_else(|| {
+        siblings.push(Node {
+            step,
+            value: None,
+            children: Vec::new(),
+            last_index: index,
+        });
+        siblings.len() - 1
+    });
+    insert(&mut siblings[at].children, rest, value, depth + 1);
+}
+
+/// Room that is used again for every event.
+#[derive(Debug, Default)]
+pub(crate) struct AnnotationRoom {
+    leaf: Encoder,
+}
+
+/// Appends the annotations of `args` to a track event. Keys are without prefix.
+pub(crate) fn encode_args<'a>(
+    event: &mut Encoder,
+    dictionary: &mut Dictionary,
+    room: &mut AnnotationRoom,
+    args: impl Iterator<Item = (&'a str, ArgValue<'a>)>,
+) {
+    let mut tree: Vec<Node<'a>> = Vec::new();
+    for (key, value) in args {
+        if key.contains(['.', '[']) {
+            insert(&mut tree, key, value, 0);
+            continue;
+        }
+        room.leaf.clear();
+        let iid = dictionary.intern(Table::ArgName, key);
+        room.leaf.uint(1, iid);
+        encode_value(&mut room.leaf, dictionary, value);
+        event.bytes(4, &room.leaf.0);
+    }
+    for node in &tree {
+        let annotation = encode_node(dictionary, node);
+        event.bytes(4, &annotation.0);
+    }
+}
+
+fn encode_node(dictionary: &mut Dictionary, node: &Node<'_>) -> Encoder {
+    let mut out = Encoder::default();
+    if let Step::Name(name) = node.step {
+        out.uint(1, dictionary.intern(Table::ArgName, name));
+    }
+    if let Some(value) = node.value {
+        encode_value(&mut out, dictionary, value);
+    }
+    // A container of both names and elements becomes a dictionary: it has no other form.
+    let is_array =
+        !node.children.is_empty() && node.children.iter().all(|child| child.step == Step::Index);
+    for child in &node.children {
+        let encoded = encode_node(dictionary, child);
+        out.bytes(if is_array { 12 } else { 11 }, &encoded.0);
+    }
+    out
+}
+
+fn encode_value(out: &mut Encoder, dictionary: &mut Dictionary, value: ArgValue<'_>) {
+    match value {
+        ArgValue::Bool(b) => out.uint(2, b.into()),
+        ArgValue::UInt(n) => out.uint(3, n),
+        ArgValue::Int(n) => out.uint(4, n.cast_unsigned()),
+        ArgValue::Real(x) => out.fixed64(5, x.to_bits()),
+        ArgValue::Pointer(n) => out.uint(7, n),
+        // JSON stays the text it is: as a tree it would lose nulls and empty lists.
+        ArgValue::Str(text) | ArgValue::Json(text) => {
+            if text.len() > MAX_INTERNED {
+                out.bytes(6, text.as_bytes());
+            } else {
+                out.uint(17, dictionary.intern(Table::ArgText, text));
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(path: &str) -> Vec<String> {
+        let mut out = Vec::new();
+        let mut rest = path;
+        while !rest.is_empty() {
+            let mut index = 0;
+            let (step, after) = first_step(rest, &mut index);
+            out.push(match step {
+                Step::Name(name) => name.to_owned(),
+                Step::Index => format!("#{index}"),
+            });
+            rest = after.strip_prefix('.').unwrap_or(after);
+        }
+        out
+    }
+
+    #[test]
+    fn paths_come_apart_at_dots_and_indices_only() {
+        assert_eq!(steps("d.b.l[2].z"), ["d", "b", "l", "#2", "z"]);
+        assert_eq!(steps("m[0][12]"), ["m", "#0", "#12"]);
+        assert_eq!(
+            steps("est. achieved occupancy %"),
+            ["est", " achieved occupancy %"]
+        );
+        assert_eq!(steps("a[x].b"), ["a[x]", "b"]);
+        assert_eq!(steps("plain"), ["plain"]);
+        assert_eq!(steps("[0]"), ["#0"]);
+        assert_eq!(steps(".hidden"), [".hidden"]);
+    }
+}

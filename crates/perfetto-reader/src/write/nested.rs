@@ -1,0 +1,135 @@
+//! Slices of which the parent is known: each goes to the lane where it has just that around it.
+
+use std::io::{self, Write};
+
+use trace_model::ArgValue;
+
+use crate::write::annotations::{AnnotationRoom, encode_args};
+use crate::write::dictionary::{Dictionary, Table};
+use crate::write::encode::Encoder;
+use crate::write::spec::WriterTrack;
+use crate::write::stream::{Open, TraceWriter};
+
+impl<W: Write> TraceWriter<W> {
+    /// Writes a slice whose place in the nesting is known: `order` names it from now on, `parent`
+    /// is the order of the slice around it. Slices come by ascending time, parents first.
+    ///
+    /// When the place cannot be said with begins and ends (a slice that outlives its parent), the
+    /// slice goes to a sibling track, where it has no parent.
+    pub(super) fn nested_slice<'a>(
+        &mut self,
+        track: WriterTrack,
+        (ts, end): (i64, Option<i64>),
+        order: u64,
+        parent: Option<u64>,
+        is_leaf: bool,
+        encode: impl FnOnce(&mut SliceEncoder<'_, 'a>),
+    ) -> io::Result<()> {
+        self.write_ends_before(ts)?;
+        let lane = self.nested_lane(track, ts, end, parent)?;
+        // An instant right after another one at the same time would nest in it when read.
+        let is_instant = is_leaf && end == Some(ts) && self.lanes[lane].instant != Some(ts);
+        self.begin_event(if is_instant { 3 } else { 1 }, lane);
+        let mut encoder = SliceEncoder {
+            event: &mut self.event,
+            dictionary: &mut self.dictionary,
+            annotations: &mut self.annotations,
+            lifetime: std::marker::PhantomData,
+        };
+        encode(&mut encoder);
+        self.write_event_packet(ts)?;
+        self.lanes[lane].instant = is_instant.then_some(ts);
+        if is_instant {
+            return Ok(());
+        }
+        if is_leaf && end == Some(ts) {
+            return self.write_event(2, lane, ts, None);
+        }
+        self.push(lane, end, order, is_leaf);
+        Ok(())
+    }
+
+    /// The lane on which a slice has `parent` around it, else one where it has nothing.
+    fn nested_lane(
+        &mut self,
+        track: WriterTrack,
+        ts: i64,
+        end: Option<i64>,
+        parent: Option<u64>,
+    ) -> io::Result<usize> {
+        let lanes = self.tracks[track.0 as usize].lanes.clone();
+        let home = lanes.iter().copied().find(|&lane| match parent {
+            Some(parent) => self.lanes[lane].stack.iter().any(|o| o.order == parent),
+            None => lanes.first() == Some(&lane),
+        });
+        if let Some(lane) = home {
+            while let Some(&open) = self.lanes[lane].stack.last()
+                && Some(open.order) != parent
+                && open.end.is_some_and(|e| e <= ts)
+            {
+                self.lanes[lane].stack.pop();
+                self.lanes[lane].instant = None;
+                self.write_event(2, lane, open.end.unwrap_or(ts), None)?;
+            }
+            let fits = match (self.lanes[lane].stack.last(), parent) {
+                (None, None) => true,
+                (Some(top), Some(parent)) if top.order == parent => match (top.end, end) {
+                    (None, _) => true,
+                    (Some(outer), Some(end)) => end <= outer,
+                    (Some(_), None) => false,
+                },
+                _ => false,
+            };
+            if fits {
+                return Ok(lane);
+            }
+        }
+        for lane in lanes {
+            let over = |open: &Open| open.is_leaf && open.end.is_some_and(|e| e <= ts);
+            if self.lanes[lane].stack.iter().all(over) {
+                self.close_until(lane, ts)?;
+                return Ok(lane);
+            }
+        }
+        self.new_lane(track)
+    }
+}
+
+/// Adds what a slice says to the event under construction.
+pub(super) struct SliceEncoder<'w, 'a> {
+    pub(super) event: &'w mut Encoder,
+    pub(super) dictionary: &'w mut Dictionary,
+    pub(super) annotations: &'w mut AnnotationRoom,
+    pub(super) lifetime: std::marker::PhantomData<&'a str>,
+}
+
+impl<'a> SliceEncoder<'_, 'a> {
+    pub(super) fn names(&mut self, name: Option<&str>, category: Option<&str>) {
+        if let Some(category) = category {
+            // Readers join categories with commas; what does not come apart cleanly stays whole.
+            let is_list = !category.split(',').any(str::is_empty);
+            let parts = category.splitn(if is_list { usize::MAX } else { 1 }, ',');
+            for part in parts {
+                let iid = self.dictionary.intern(Table::Category, part);
+                self.event.uint(3, iid);
+            }
+        }
+        if let Some(name) = name {
+            let iid = self.dictionary.intern(Table::Name, name);
+            self.event.uint(10, iid);
+        }
+    }
+
+    pub(super) fn flows(&mut self, through: &[u64], terminating: &[u64]) {
+        for &id in through {
+            self.event.fixed64(47, id);
+        }
+        for &id in terminating {
+            self.event.fixed64(48, id);
+        }
+    }
+
+    pub(super) fn args(&mut self, args: impl Iterator<Item = (&'a str, ArgValue<'a>)>) {
+        encode_args(self.event, self.dictionary, self.annotations, args);
+    }
+}

@@ -1,0 +1,639 @@
+//! The streaming writer: descriptors, events in ascending time, bounded memory.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, Write};
+
+use prost::Message as _;
+use trace_model::{ArgValue, ClockDomain};
+
+use crate::proto::schema;
+use crate::write::annotations::AnnotationRoom;
+use crate::write::dictionary::Dictionary;
+use crate::write::encode::Encoder;
+use crate::write::nested::SliceEncoder;
+use crate::write::spec::{CounterUnit, EventData, TrackSpec, WriterOptions, WriterTrack};
+
+/// The one sequence of the file.
+const SEQUENCE: u32 = 1;
+/// The clock whose timestamps are differences.
+const DELTA_CLOCK: u32 = 64;
+const STATE_CLEARED: u32 = 1;
+const NEEDS_STATE: u64 = 2;
+
+/// A slice on the stack of a lane.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    /// `None` for a begin whose end the caller will say.
+    pub(super) end: Option<i64>,
+    pub(super) order: u64,
+    /// No slice will have it as its parent.
+    pub(super) is_leaf: bool,
+}
+
+/// A track of the file. Complete slices that overlap need more than one for a track of the caller.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    pub(super) uuid: u64,
+    pub(super) stack: Vec<Open>,
+    /// When the last event of the lane was an instant: its time.
+    pub(super) instant: Option<i64>,
+}
+
+#[derive(Debug)]
+pub(super) struct TrackState {
+    /// The declared track, then those for overlapping slices.
+    pub(super) lanes: Vec<usize>,
+    pub(super) name: Option<String>,
+    pub(super) parent: u64,
+    /// A thread or process: tracks for overlapping slices hang under it.
+    pub(super) is_root: bool,
+}
+
+/// Writes Perfetto protobuf as it gets events; readable by this crate, Perfetto's trace processor
+/// and its viewer.
+///
+/// ```
+/// use perfetto_reader::write::{EventData, TraceWriter, WriterOptions};
+/// use trace_model::ArgValue;
+///
+/// let mut file = TraceWriter::new(Vec::new(), WriterOptions::default())?;
+/// let process = file.process(42, Some("server"))?;
+/// let thread = file.thread(process, 42, 43, Some("scheduler"))?;
+/// let args = [("batch", ArgValue::Int(8))];
+/// let data = EventData { name: Some("decode"), args: &args, ..EventData::default() };
+/// file.complete(thread, 1_000, 250, &data)?;
+/// let bytes = file.finish()?;
+///
+/// let source = byte_source::Source::from_bytes("memory", bytes)?;
+/// let trace = perfetto_reader::read(source, &Default::default())?;
+/// let slice = trace.slices().next().unwrap();
+/// assert_eq!((slice.name(), slice.dur().unwrap().get()), (Some("decode"), 250));
+/// assert_eq!(slice.arg("batch"), Some(ArgValue::Int(8)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Memory: the open slices, the declared tracks, and dictionaries of at most 16 MiB, which then
+/// start anew.
+#[derive(Debug)]
+pub struct TraceWriter<W: Write> {
+    pub(super) out: W,
+    pub(super) options: WriterOptions,
+    pub(super) tracks: Vec<TrackState>,
+    pub(super) lanes: Vec<Lane>,
+    pub(super) uuids: rustc_hash::FxHashSet<u64>,
+    pub(super) dictionary: Dictionary,
+    /// Ends to come of complete slices: (time, later begins first, lane).
+    pub(super) ends: BinaryHeap<Reverse<(i64, Reverse<u64>, usize)>>,
+    pub(super) order: u64,
+    pub(super) last_ts: i64,
+    pub(super) bytes: u64,
+    // Room that is used again for every event.
+    pub(super) event: Encoder,
+    pub(super) packet: Encoder,
+    pub(super) frame: Encoder,
+    pub(super) annotations: AnnotationRoom,
+}
+
+impl<W: Write> TraceWriter<W> {
+    /// Begins a trace; give a buffered writer, packets are small.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails, as all methods.
+    pub fn new(out: W, options: WriterOptions) -> io::Result<Self> {
+        let mut writer = Self {
+            out,
+            options,
+            tracks: Vec::new(),
+            lanes: Vec::new(),
+            uuids: rustc_hash::FxHashSet::default(),
+            dictionary: Dictionary::default(),
+            ends: BinaryHeap::new(),
+            order: 0,
+            last_ts: 0,
+            bytes: 0,
+            event: Encoder::default(),
+            packet: Encoder::default(),
+            frame: Encoder::default(),
+            annotations: AnnotationRoom::default(),
+        };
+        writer.uuids.insert(0);
+        writer.begin_generation(true)?;
+        Ok(writer)
+    }
+
+    /// The clock of the trace as Perfetto numbers it.
+    fn clock_id(&self) -> u32 {
+        match self.options.clock {
+            ClockDomain::Monotonic => 3,
+            ClockDomain::RealTime => 1,
+            _ => 6,
+        }
+    }
+
+    /// Clears the dictionaries, and says how timestamps are to be read from here on.
+    fn begin_generation(&mut self, first: bool) -> io::Result<()> {
+        self.dictionary.clear();
+        let clock_id = self.clock_id();
+        let now = self.last_ts.cast_unsigned();
+        let clock = |id, timestamp, incremental| schema::Clock {
+            clock_id: Some(id),
+            timestamp: Some(timestamp),
+            is_incremental: incremental,
+            unit_multiplier_ns: None,
+        };
+        let mut clocks = vec![
+            clock(clock_id, now, None),
+            clock(DELTA_CLOCK, now, Some(true)),
+        ];
+        if let (Some(offset), true) = (self.options.unix_offset_ns, clock_id != 1) {
+            let unix = self.last_ts.saturating_add(offset).cast_unsigned();
+            clocks.push(clock(1, unix, None));
+        }
+        let snapshot = schema::TracePacket {
+            trusted_packet_sequence_id: Some(SEQUENCE),
+            clock_snapshot: Some(schema::ClockSnapshot {
+                clocks,
+                primary_trace_clock: i32::try_from(clock_id).ok(),
+            }),
+            ..schema::TracePacket::default()
+        };
+        let cleared = schema::TracePacket {
+            trusted_packet_sequence_id: Some(SEQUENCE),
+            sequence_flags: Some(STATE_CLEARED),
+            first_packet_on_sequence: first.then_some(true),
+            trace_packet_defaults: Some(schema::TracePacketDefaults {
+                timestamp_clock_id: Some(DELTA_CLOCK),
+                track_event_defaults: None,
+            }),
+            ..schema::TracePacket::default()
+        };
+        self.write_packet(&cleared)?;
+        self.write_packet(&snapshot)
+    }
+
+    fn write_packet(&mut self, packet: &schema::TracePacket) -> io::Result<()> {
+        self.write_frame(&packet.encode_to_vec())
+    }
+
+    fn write_frame(&mut self, packet: &[u8]) -> io::Result<()> {
+        self.frame.clear();
+        self.frame.bytes(1, packet);
+        self.bytes += self.frame.0.len() as u64;
+        self.out.write_all(&self.frame.0)
+    }
+
+    fn new_uuid(&mut self, wanted: Option<u64>) -> u64 {
+        if let Some(uuid) = wanted
+            && self.uuids.insert(uuid)
+        {
+            return uuid;
+        }
+        loop {
+            // The mixing step of SplitMix64, over a count.
+            let mut z = self.options.uuid_seed ^ (self.uuids.len() as u64 + self.order) << 1;
+            self.order += 1;
+            z = (z ^ (z >> 30)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^= z >> 31;
+            if self.uuids.insert(z) {
+                return z;
+            }
+        }
+    }
+
+    fn declare(
+        &mut self,
+        descriptor: schema::TrackDescriptor,
+        is_root: bool,
+    ) -> io::Result<WriterTrack> {
+        let lane = self.lanes.len();
+        self.lanes.push(Lane {
+            uuid: descriptor.uuid.unwrap_or(0),
+            ..Lane::default()
+        });
+        let name = descriptor.name.as_deref().map(String::from_utf8_lossy);
+        self.tracks.push(TrackState {
+            lanes: vec![lane],
+            name: name.map(std::borrow::Cow::into_owned),
+            parent: if is_root {
+                descriptor.uuid
+            } else {
+                descriptor.parent_uuid
+            }
+            .unwrap_or(0),
+            is_root,
+        });
+        self.describe(descriptor)?;
+        let at = u32::try_from(self.tracks.len() - 1).unwrap_or(u32::MAX);
+        Ok(WriterTrack(at))
+    }
+
+    fn describe(&mut self, descriptor: schema::TrackDescriptor) -> io::Result<()> {
+        self.write_packet(&schema::TracePacket {
+            trusted_packet_sequence_id: Some(SEQUENCE),
+            track_descriptor: Some(descriptor),
+            ..schema::TracePacket::default()
+        })
+    }
+
+    fn uuid_of(&self, track: WriterTrack) -> u64 {
+        let lane = self.tracks[track.0 as usize].lanes[0];
+        self.lanes[lane].uuid
+    }
+
+    /// Declares a process.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn process(&mut self, pid: i32, name: Option<&str>) -> io::Result<WriterTrack> {
+        self.process_from(schema::ProcessDescriptor {
+            pid: Some(pid),
+            process_name: name.map(|n| n.as_bytes().to_vec()),
+            ..schema::ProcessDescriptor::default()
+        })
+    }
+
+    /// Declares a process with all that its descriptor can say.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn process_from(&mut self, process: schema::ProcessDescriptor) -> io::Result<WriterTrack> {
+        let descriptor = schema::TrackDescriptor {
+            uuid: Some(self.new_uuid(None)),
+            process: Some(process),
+            ..schema::TrackDescriptor::default()
+        };
+        self.declare(descriptor, true)
+    }
+
+    /// Declares a thread of a process.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn thread(
+        &mut self,
+        process: WriterTrack,
+        pid: i32,
+        tid: i32,
+        name: Option<&str>,
+    ) -> io::Result<WriterTrack> {
+        let thread = schema::ThreadDescriptor {
+            pid: Some(pid),
+            tid: Some(tid),
+            thread_name: name.map(|n| n.as_bytes().to_vec()),
+            ..schema::ThreadDescriptor::default()
+        };
+        self.thread_from(Some(process), thread, None)
+    }
+
+    /// Declares a thread with all that its descriptor can say, and its id if it is free.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn thread_from(
+        &mut self,
+        process: Option<WriterTrack>,
+        thread: schema::ThreadDescriptor,
+        uuid: Option<u64>,
+    ) -> io::Result<WriterTrack> {
+        let descriptor = schema::TrackDescriptor {
+            uuid: Some(self.new_uuid(uuid)),
+            parent_uuid: process.map(|p| self.uuid_of(p)),
+            thread: Some(thread),
+            ..schema::TrackDescriptor::default()
+        };
+        self.declare(descriptor, true)
+    }
+
+    /// Declares a named track, for example a GPU queue or an asynchronous activity.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn track(&mut self, spec: &TrackSpec<'_>) -> io::Result<WriterTrack> {
+        let descriptor = schema::TrackDescriptor {
+            uuid: Some(self.new_uuid(spec.uuid)),
+            parent_uuid: spec.parent.map(|p| self.uuid_of(p)),
+            name: spec.name.map(|n| n.as_bytes().to_vec()),
+            sibling_merge_behavior: spec.unmerged.then_some(2),
+            ..schema::TrackDescriptor::default()
+        };
+        self.declare(descriptor, false)
+    }
+
+    /// Declares a counter.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn counter_track(
+        &mut self,
+        spec: &TrackSpec<'_>,
+        unit: CounterUnit<'_>,
+    ) -> io::Result<WriterTrack> {
+        let (number, name) = match unit {
+            CounterUnit::None => (None, None),
+            CounterUnit::Nanos => (Some(1), None),
+            CounterUnit::Count => (Some(2), None),
+            CounterUnit::Bytes => (Some(3), None),
+            CounterUnit::Named(name) => (None, Some(name.as_bytes().to_vec())),
+        };
+        let descriptor = schema::TrackDescriptor {
+            uuid: Some(self.new_uuid(spec.uuid)),
+            parent_uuid: spec.parent.map(|p| self.uuid_of(p)),
+            name: spec.name.map(|n| n.as_bytes().to_vec()),
+            counter: Some(schema::CounterDescriptor {
+                unit: number,
+                unit_name: name,
+                ..schema::CounterDescriptor::default()
+            }),
+            ..schema::TrackDescriptor::default()
+        };
+        self.declare(descriptor, false)
+    }
+
+    /// Writes the begin of a slice that [`TraceWriter::end`] closes. Slices of one track must nest.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn begin(&mut self, track: WriterTrack, ts: i64, data: &EventData<'_>) -> io::Result<()> {
+        self.write_ends_before(ts)?;
+        let lane = self.tracks[track.0 as usize].lanes[0];
+        self.close_until(lane, ts)?;
+        self.order += 1;
+        self.push(lane, None, self.order, false);
+        self.write_event(1, lane, ts, Some(data))
+    }
+
+    /// Writes the end of the innermost slice that was begun on the track; nothing if there is none.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn end(&mut self, track: WriterTrack, ts: i64) -> io::Result<()> {
+        self.write_ends_before(ts)?;
+        let lane = self.tracks[track.0 as usize].lanes[0];
+        self.close_until(lane, ts)?;
+        match self.lanes[lane].stack.last() {
+            Some(Open { end: None, .. }) => {
+                self.lanes[lane].stack.pop();
+                self.write_event(2, lane, ts, None)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes an instant.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn instant(&mut self, track: WriterTrack, ts: i64, data: &EventData<'_>) -> io::Result<()> {
+        self.write_ends_before(ts)?;
+        let lane = self.tracks[track.0 as usize].lanes[0];
+        self.write_event(3, lane, ts, Some(data))
+    }
+
+    /// Writes a sample of a counter.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn counter(&mut self, track: WriterTrack, ts: i64, value: f64) -> io::Result<()> {
+        self.write_ends_before(ts)?;
+        let lane = self.tracks[track.0 as usize].lanes[0];
+        self.event.clear();
+        self.event.uint(9, 4);
+        self.event.uint(11, self.lanes[lane].uuid);
+        match exact_integer(value) {
+            Some(n) => self.event.uint(30, n.cast_unsigned()),
+            None => self.event.fixed64(44, value.to_bits()),
+        }
+        self.write_event_packet(ts)
+    }
+
+    /// Writes a slice of known duration. Its end is written when time has come that far, so these
+    /// calls must come in ascending `ts`. A slice that overlaps another one of the track without
+    /// nesting goes to a sibling track of the same name.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails; [`io::ErrorKind::InvalidInput`] when `ts` lies before that of the event
+    /// before, or `dur` is negative.
+    pub fn complete(
+        &mut self,
+        track: WriterTrack,
+        ts: i64,
+        dur: i64,
+        data: &EventData<'_>,
+    ) -> io::Result<()> {
+        if dur < 0 || ts < self.last_ts {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "complete slices must come in ascending time and cannot have a negative duration",
+            ));
+        }
+        if dur == 0 {
+            return self.instant(track, ts, data);
+        }
+        self.write_ends_before(ts)?;
+        let end = ts.saturating_add(dur);
+        let lane = self.lane_with_room(track, ts, end)?;
+        self.order += 1;
+        self.push(lane, Some(end), self.order, false);
+        self.write_event(1, lane, ts, Some(data))
+    }
+
+    /// The first lane of the track on which a slice until `end` nests; a new one if there is none.
+    fn lane_with_room(&mut self, track: WriterTrack, ts: i64, end: i64) -> io::Result<usize> {
+        for i in 0..self.tracks[track.0 as usize].lanes.len() {
+            let lane = self.tracks[track.0 as usize].lanes[i];
+            self.close_until(lane, ts)?;
+            let fits = match self.lanes[lane].stack.last() {
+                Some(Open {
+                    end: Some(outer), ..
+                }) => end <= *outer,
+                Some(Open { end: None, .. }) | None => true,
+            };
+            if fits {
+                return Ok(lane);
+            }
+        }
+        self.new_lane(track)
+    }
+
+    /// A sibling track for slices that do not nest.
+    pub(super) fn new_lane(&mut self, track: WriterTrack) -> io::Result<usize> {
+        let uuid = self.new_uuid(None);
+        let state = &self.tracks[track.0 as usize];
+        let name = match (&state.name, state.is_root) {
+            (Some(name), false) => name.clone(),
+            _ => "overlapping slices".to_owned(),
+        };
+        let descriptor = schema::TrackDescriptor {
+            uuid: Some(uuid),
+            parent_uuid: (state.parent != 0).then_some(state.parent),
+            name: Some(name.into_bytes()),
+            ..schema::TrackDescriptor::default()
+        };
+        self.describe(descriptor)?;
+        self.lanes.push(Lane {
+            uuid,
+            ..Lane::default()
+        });
+        let lane = self.lanes.len() - 1;
+        self.tracks[track.0 as usize].lanes.push(lane);
+        Ok(lane)
+    }
+
+    /// Puts a slice on the stack of a lane and plans its end.
+    pub(super) fn push(&mut self, lane: usize, end: Option<i64>, order: u64, is_leaf: bool) {
+        self.lanes[lane].stack.push(Open {
+            end,
+            order,
+            is_leaf,
+        });
+        if let Some(end) = end {
+            self.ends.push(Reverse((end, Reverse(order), lane)));
+        }
+    }
+
+    /// Writes all ends that come before `ts`.
+    pub(super) fn write_ends_before(&mut self, ts: i64) -> io::Result<()> {
+        while let Some(&Reverse((end, Reverse(order), lane))) = self.ends.peek()
+            && end < ts
+        {
+            self.ends.pop();
+            self.write_end(lane, order, end)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the ends on one lane that come at or before `ts`, inner ones first.
+    pub(super) fn close_until(&mut self, lane: usize, ts: i64) -> io::Result<()> {
+        while let Some(&Open { end: Some(end), .. }) = self.lanes[lane].stack.last()
+            && end <= ts
+        {
+            self.lanes[lane].stack.pop();
+            self.write_event(2, lane, end, None)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a planned end, unless it was written already.
+    fn write_end(&mut self, lane: usize, order: u64, end: i64) -> io::Result<()> {
+        let stack = &mut self.lanes[lane].stack;
+        if stack.last().is_some_and(|open| open.order == order) {
+            stack.pop();
+            self.write_event(2, lane, end, None)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_event(
+        &mut self,
+        kind: u64,
+        lane: usize,
+        ts: i64,
+        data: Option<&EventData<'_>>,
+    ) -> io::Result<()> {
+        self.begin_event(kind, lane);
+        if let Some(data) = data {
+            let names = (data.name, data.category);
+            let flows = (data.flows, data.terminating_flows);
+            self.encode_data(names, data.args.iter().copied(), flows);
+        }
+        self.write_event_packet(ts)
+    }
+
+    pub(super) fn begin_event(&mut self, kind: u64, lane: usize) {
+        self.event.clear();
+        self.event.uint(9, kind);
+        self.event.uint(11, self.lanes[lane].uuid);
+    }
+
+    /// Adds name, category, arguments and flows to the event under construction.
+    fn encode_data<'a>(
+        &mut self,
+        (name, category): (Option<&str>, Option<&str>),
+        args: impl Iterator<Item = (&'a str, ArgValue<'a>)>,
+        (flows, terminating): (&[u64], &[u64]),
+    ) {
+        let mut encoder = SliceEncoder {
+            event: &mut self.event,
+            dictionary: &mut self.dictionary,
+            annotations: &mut self.annotations,
+            lifetime: std::marker::PhantomData,
+        };
+        encoder.names(name, category);
+        encoder.flows(flows, terminating);
+        encoder.args(args);
+    }
+
+    /// Wraps the event under construction in a packet and writes it.
+    pub(super) fn write_event_packet(&mut self, ts: i64) -> io::Result<()> {
+        self.packet.clear();
+        match ts.checked_sub(self.last_ts) {
+            Some(delta) if delta >= 0 => {
+                self.packet.uint(8, delta.cast_unsigned());
+                self.last_ts = ts;
+            }
+            // Late: the clock of differences stays where it is.
+            _ => {
+                self.packet.uint(8, ts.cast_unsigned());
+                self.packet.uint(58, self.clock_id().into());
+            }
+        }
+        self.packet.uint(10, SEQUENCE.into());
+        self.packet.uint(13, NEEDS_STATE);
+        if !self.dictionary.fresh.is_empty() {
+            self.packet.bytes(12, &self.dictionary.fresh.0);
+            self.dictionary.fresh.clear();
+        }
+        self.packet.bytes(11, &self.event.0);
+        let packet = std::mem::take(&mut self.packet);
+        let written = self.write_frame(&packet.0);
+        self.packet = packet;
+        written?;
+        if self.dictionary.is_full() {
+            self.begin_generation(false)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes written so far.
+    pub fn bytes_written(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Writes the ends that are still planned and flushes; slices begun and not ended stay open.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.write_ends_before(i64::MAX)?;
+        while let Some(Reverse((end, Reverse(order), lane))) = self.ends.pop() {
+            self.write_end(lane, order, end)?;
+        }
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+/// The value as an integer, if that says the same.
+fn exact_integer(value: f64) -> Option<i64> {
+    const LIMIT: f64 = 9_007_199_254_740_992.0;
+    if value.fract() != 0.0 || value.abs() > LIMIT || (value == 0.0 && value.is_sign_negative()) {
+        return None;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "integral and below 2^53")]
+    Some(value as i64)
+}

@@ -1,0 +1,284 @@
+//! A whole trace from the store to a file.
+
+use std::io::{self, Write};
+
+use rustc_hash::FxHashSet;
+use trace_model::{
+    ArgValue, ClockDomain, ProcessId, Slice, ThreadId, Trace, Track, TrackId, TrackKind, Unit,
+    bare_key,
+};
+
+use crate::proto::schema;
+use crate::write::encode::Encoder;
+use crate::write::flows::{FlowIds, SliceFlows};
+use crate::write::spec::{CounterUnit, TrackSpec, WriterOptions, WriterTrack};
+use crate::write::stream::TraceWriter;
+
+/// Numbers for processes and threads that have none of 32 bits begin here.
+const FIRST_MADE_UP: i32 = 1 << 30;
+
+/// Writes a whole trace as Perfetto protobuf and returns the output.
+///
+/// Reading the file back gives the same slices (time, duration, name, category, arguments, nesting),
+/// arrows, counters, processes and threads. What the format cannot say:
+///
+/// * a slice that outlives its parent goes to a sibling track, where it has no parent;
+/// * arrows lose category and name, and an arrow that runs backwards in time is turned around;
+/// * arguments with raw JSON become texts; CPU times of slices are left out;
+/// * process and thread numbers that are texts or do not fit 32 bits are replaced.
+///
+/// # Errors
+///
+/// When writing fails.
+pub fn write_trace<W: Write>(trace: &Trace, out: W) -> io::Result<W> {
+    let meta = trace.meta();
+    let base = meta.base_time_ns;
+    let clock = match meta.clock {
+        ClockDomain::KinetoRelative => ClockDomain::BootTime,
+        other => other,
+    };
+    let options = WriterOptions::new(clock, (base != 0).then_some(base));
+    let writer = TraceWriter::new(out, options)?;
+    Export::new(trace, writer).run()
+}
+
+struct Export<'t, W: Write> {
+    trace: &'t Trace,
+    writer: TraceWriter<W>,
+    processes: Vec<Option<WriterTrack>>,
+    threads: Vec<Option<WriterTrack>>,
+    tracks: Vec<Option<WriterTrack>>,
+    pids: Vec<i32>,
+    tids: Vec<i32>,
+}
+
+impl<'t, W: Write> Export<'t, W> {
+    fn new(trace: &'t Trace, writer: TraceWriter<W>) -> Self {
+        let pids = numbers(trace.processes().iter().map(|p| (p.pid.0, p.artificial)));
+        let tids = numbers(trace.threads().iter().map(|t| (t.tid.0, t.artificial)));
+        Self {
+            trace,
+            writer,
+            processes: vec![None; trace.processes().len()],
+            threads: vec![None; trace.threads().len()],
+            tracks: vec![None; trace.tracks().len()],
+            pids,
+            tids,
+        }
+    }
+
+    fn run(mut self) -> io::Result<W> {
+        for i in 0..self.processes.len() {
+            if let Some(id) = ProcessId::new(i) {
+                self.process(id)?;
+            }
+        }
+        for i in 0..self.threads.len() {
+            if let Some(id) = ThreadId::new(i) {
+                self.thread(id)?;
+            }
+        }
+        for id in self.trace.track_ids() {
+            self.track(id)?;
+        }
+        self.events()?;
+        self.writer.finish()
+    }
+
+    fn bytes(&self, text: Option<trace_model::StrId>) -> Option<Vec<u8>> {
+        text.map(|id| self.trace.text(id).as_bytes().to_vec())
+    }
+
+    fn process(&mut self, id: ProcessId) -> io::Result<WriterTrack> {
+        if let Some(track) = self.processes[id.index()] {
+            return Ok(track);
+        }
+        let process = self.trace.process(id);
+        let track = self.writer.process_from(schema::ProcessDescriptor {
+            pid: Some(self.pids[id.index()]),
+            process_name: self.bytes(process.name),
+            process_labels: self.bytes(process.labels).into_iter().collect(),
+            legacy_sort_index: process.sort_index.and_then(|n| i32::try_from(n).ok()),
+            ..schema::ProcessDescriptor::default()
+        })?;
+        self.processes[id.index()] = Some(track);
+        Ok(track)
+    }
+
+    fn thread(&mut self, id: ThreadId) -> io::Result<WriterTrack> {
+        if let Some(track) = self.threads[id.index()] {
+            return Ok(track);
+        }
+        let thread = self.trace.thread(id);
+        let tid = self.tids[id.index()];
+        let process = match thread.process {
+            Some(process) => Some((self.process(process)?, self.pids[process.index()])),
+            None => None,
+        };
+        let uuid = self.trace.tracks().iter().find_map(|t| {
+            (t.kind == TrackKind::Thread && t.thread == Some(id)).then_some(t.uuid)?
+        });
+        let descriptor = schema::ThreadDescriptor {
+            pid: Some(process.map_or(tid, |(_, pid)| pid)),
+            tid: Some(tid),
+            thread_name: self.bytes(thread.name),
+            legacy_sort_index: thread.sort_index.and_then(|n| i32::try_from(n).ok()),
+            ..schema::ThreadDescriptor::default()
+        };
+        let parent = process.map(|(track, _)| track);
+        let track = self.writer.thread_from(parent, descriptor, uuid)?;
+        self.threads[id.index()] = Some(track);
+        Ok(track)
+    }
+
+    fn track(&mut self, id: TrackId) -> io::Result<WriterTrack> {
+        if let Some(track) = self.tracks[id.index()] {
+            return Ok(track);
+        }
+        let trace = self.trace;
+        let track: &Track = trace.track(id);
+        let written = match (track.kind, track.thread) {
+            (TrackKind::Thread, Some(thread)) => self.thread(thread)?,
+            _ => {
+                let parent = match (track.parent, track.thread, track.process) {
+                    (Some(parent), _, _) if track.kind != TrackKind::ThreadOverflow => {
+                        Some(self.track(parent)?)
+                    }
+                    (_, Some(thread), _) => Some(self.thread(thread)?),
+                    (_, None, Some(process)) => Some(self.process(process)?),
+                    _ => None,
+                };
+                let name = match track.kind {
+                    TrackKind::ThreadOverflow => Some("overlapping slices"),
+                    _ => track.name.map(|n| trace.text(n)),
+                };
+                let spec = TrackSpec {
+                    name,
+                    parent,
+                    uuid: track.uuid,
+                    unmerged: matches!(
+                        track.kind,
+                        TrackKind::ThreadOverflow
+                            | TrackKind::ThreadChildUnmerged
+                            | TrackKind::ProcessChildUnmerged
+                            | TrackKind::GlobalUnmerged
+                    ),
+                };
+                if track.kind.is_counter() {
+                    let unit = match (track.unit, track.unit_name) {
+                        (Some(Unit::Nanos), _) => CounterUnit::Nanos,
+                        (Some(Unit::Count), _) => CounterUnit::Count,
+                        (Some(Unit::Bytes), _) => CounterUnit::Bytes,
+                        (_, Some(name)) => CounterUnit::Named(trace.text(name)),
+                        (Some(Unit::None) | None, None) => CounterUnit::None,
+                        (Some(unit), None) => CounterUnit::Named(unit.perfetto_name()),
+                    };
+                    self.writer.counter_track(&spec, unit)?
+                } else {
+                    self.writer.track(&spec)?
+                }
+            }
+        };
+        self.tracks[id.index()] = Some(written);
+        Ok(written)
+    }
+
+    fn events(&mut self) -> io::Result<()> {
+        let trace = self.trace;
+        let mut has_children = vec![false; trace.len()];
+        for slice in trace.slices() {
+            if let Some(parent) = slice.parent() {
+                has_children[parent.id().index()] = true;
+            }
+        }
+        let flow_ids = FlowIds::new(trace);
+        let mut flows = SliceFlows::default();
+        let mut counters = trace.counters().iter().peekable();
+        for slice in trace.slices() {
+            while let Some(sample) = counters.next_if(|c| c.ts <= slice.ts()) {
+                let track = self.track(sample.track)?;
+                self.writer
+                    .counter(track, sample.ts.nanos(), sample.value)?;
+            }
+            flow_ids.of(slice.id(), &mut flows);
+            let is_leaf = !has_children[slice.id().index()];
+            self.slice(slice, is_leaf, &flows)?;
+        }
+        for sample in counters {
+            let track = self.track(sample.track)?;
+            self.writer
+                .counter(track, sample.ts.nanos(), sample.value)?;
+        }
+        Ok(())
+    }
+
+    fn slice(&mut self, slice: Slice<'t>, is_leaf: bool, flows: &SliceFlows) -> io::Result<()> {
+        let track = self.track(slice.track_id())?;
+        let ts = slice.ts().nanos();
+        let end = slice.dur().map(|dur| ts.saturating_add(dur.get()));
+        let order = |slice: Slice<'_>| slice.id().index() as u64 + 1;
+        let parent = slice.parent().map(order);
+        self.writer
+            .nested_slice(track, (ts, end), order(slice), parent, is_leaf, |encoder| {
+                encoder.names(slice.name(), slice.category());
+                encoder.flows(&flows.through, &flows.terminating);
+                encode_typed(encoder.event, slice);
+                let plain = slice
+                    .args()
+                    .filter(|(key, _)| !is_typed(key))
+                    .map(|(key, value)| (bare_key(key), value));
+                encoder.args(plain);
+            })
+    }
+}
+
+/// Arguments that track events have fields for, or that a compatible reader adds by itself.
+fn is_typed(key: &str) -> bool {
+    matches!(
+        key,
+        "correlation_id"
+            | "source.file_name"
+            | "source.function_name"
+            | "source.line_number"
+            | "legacy_event.passthrough_utid"
+    )
+}
+
+fn encode_typed(event: &mut Encoder, slice: Slice<'_>) {
+    let mut location = Encoder::default();
+    for (key, value) in slice.args().filter(|(key, _)| is_typed(key)) {
+        match (key, value) {
+            ("correlation_id", ArgValue::UInt(n)) => event.uint(52, n),
+            ("correlation_id", ArgValue::Str(text)) => event.bytes(53, text.as_bytes()),
+            ("source.file_name", ArgValue::Str(text)) => location.bytes(2, text.as_bytes()),
+            ("source.function_name", ArgValue::Str(text)) => location.bytes(3, text.as_bytes()),
+            ("source.line_number", ArgValue::UInt(n)) => location.uint(4, n),
+            _ => {}
+        }
+    }
+    if !location.is_empty() {
+        event.bytes(33, &location.0);
+    }
+}
+
+/// Numbers of 32 bits: those given where they fit and mean something, made-up ones otherwise.
+fn numbers(given: impl Iterator<Item = (i64, bool)> + Clone) -> Vec<i32> {
+    let real = |(n, artificial): (i64, bool)| match artificial {
+        false => i32::try_from(n).ok(),
+        true => None,
+    };
+    let used: FxHashSet<i32> = given.clone().filter_map(real).collect();
+    let mut next = FIRST_MADE_UP;
+    given
+        .map(|number| {
+            real(number).unwrap_or_else(|| {
+                while used.contains(&next) {
+                    next = next.wrapping_add(1);
+                }
+                let made_up = next;
+                next = next.wrapping_add(1);
+                made_up
+            })
+        })
+        .collect()
+}

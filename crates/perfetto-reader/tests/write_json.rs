@@ -1,0 +1,48 @@
+//! Real traces of PyTorch, read as JSON and written as protobuf, read back the same.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod write_support;
+
+use std::path::{Path, PathBuf};
+
+use byte_source::{OpenOptions, Source};
+use perfetto_reader::ReadOptions;
+use write_support::{assert_same, written};
+
+fn check(path: &Path) {
+    let source = Source::open(path, &OpenOptions::default()).unwrap();
+    let before = perfetto_reader::read(source, &ReadOptions::default()).unwrap();
+    assert!(before.len() > 10, "{} has slices", path.display());
+    let after = written(&before);
+    assert_same(&before, &after);
+    assert_eq!(before.meta().base_time_ns, after.meta().base_time_ns);
+}
+
+#[test]
+fn the_demonstration_trace_reads_back() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/demo");
+    check(&folder.join("demo-rank0.json.gz"));
+}
+
+#[test]
+fn real_traces_read_back() {
+    let root = std::env::var_os("INFERSCOPE_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let folder = root.join("perfetto/traces");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        eprintln!(
+            "SKIPPED: no traces in {}; set INFERSCOPE_DATA to write and read them",
+            folder.display()
+        );
+        return;
+    };
+    let mut paths: Vec<_> = entries.map(|e| e.unwrap().path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    for path in paths {
+        check(&path);
+    }
+}

@@ -1,0 +1,466 @@
+//! What each cycle spent its time on.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use trace_model::interval::{Interval, IntervalSet};
+use trace_model::{SliceId, StrId, TimeRange, Timestamp};
+
+use crate::cut::Cuts;
+use crate::engine::is_wait;
+use crate::num::median;
+use crate::timeline::{Kind, Timeline, Work};
+
+/// Where the time of a cycle went; the parts add up to its length exactly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Gaps {
+    /// The device computed or copied.
+    pub gpu_busy_ns: i64,
+    /// It only communicated.
+    pub exposed_communication_ns: i64,
+    /// It was free, and the host waited for it or had just done so.
+    pub synchronisation_ns: i64,
+    /// It was free, and the host ran code.
+    pub exposed_host_ns: i64,
+    /// Neither did anything.
+    pub idle_ns: i64,
+}
+
+impl Gaps {
+    /// The length of the cycle.
+    pub fn total_ns(&self) -> i64 {
+        self.gpu_busy_ns
+            + self.exposed_communication_ns
+            + self.synchronisation_ns
+            + self.exposed_host_ns
+            + self.idle_ns
+    }
+}
+
+/// From launch to start of the work of a cycle.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
+pub struct Launches {
+    /// Work with a known launch.
+    pub count: usize,
+    /// Median of start of work minus start of call, less the time its stream was taken.
+    pub latency_median_ns: f64,
+    /// Median time work waited for its stream.
+    pub queue_median_ns: f64,
+    /// Sum of the time work waited for its stream.
+    pub queue_total_ns: i64,
+}
+
+/// What a stretch of the critical path is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum Bound {
+    /// Work on the device.
+    Gpu,
+    /// Communication.
+    Communication,
+    /// From a launch to its start on a free stream.
+    Launch,
+    /// Code on the host.
+    Host,
+    /// From the end of work to the return of the call that waited for it.
+    Synchronisation,
+}
+
+impl Bound {
+    /// Stable machine name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gpu => "gpu",
+            Self::Communication => "communication",
+            Self::Launch => "launch",
+            Self::Host => "host",
+            Self::Synchronisation => "synchronisation",
+        }
+    }
+}
+
+/// The longest chain of things that waited for each other, by what they are.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CriticalPath {
+    /// Time by kind; adds up to the cycle.
+    pub time_ns: BTreeMap<Bound, i64>,
+    /// The longest stretches on the path, longest first: the slice and its time there.
+    pub longest: Vec<(SliceId, i64)>,
+}
+
+impl CriticalPath {
+    /// What most of the path is.
+    pub fn bound(&self) -> Option<Bound> {
+        let most = self.time_ns.values().max()?;
+        self.time_ns
+            .iter()
+            .find(|(_, t)| *t == most)
+            .map(|(b, _)| *b)
+    }
+}
+
+/// A function or kernel in the cycles it occurs in.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Function {
+    /// Name as in the trace.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Which process.
+    pub process: u32,
+    /// Device of its work, -1 of the host.
+    pub device: i64,
+    /// By cycle, in order: what it cost there.
+    pub cells: Vec<Cell>,
+}
+
+/// A function in one cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cell {
+    /// Index of the cycle.
+    pub cycle: u32,
+    /// Own time, ns: without the functions it calls.
+    pub self_ns: i64,
+    /// Time with the functions it calls, ns.
+    pub total_ns: i64,
+    /// Calls.
+    pub calls: u32,
+    /// Its longest event, as evidence.
+    pub longest: SliceId,
+    /// Duration of that, ns.
+    pub longest_ns: i64,
+}
+
+pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
+    type Key = (StrId, Kind, u32, i64);
+    let mut index: FxHashMap<Key, usize> = FxHashMap::default();
+    let mut list: Vec<(Key, Vec<Cell>)> = Vec::new();
+    let mut add = |key: Key, cycle: u32, slice: SliceId, own: i64, total: i64| {
+        let at = *index.entry(key).or_insert_with(|| {
+            list.push((key, Vec::new()));
+            list.len() - 1
+        });
+        let cells = &mut list[at].1;
+        // Nearly always the last; work on the device may be out of order by a few.
+        let place = match cells.last() {
+            Some(last) if last.cycle == cycle => cells.len() - 1,
+            Some(last) if last.cycle > cycle => cells.partition_point(|c| c.cycle < cycle),
+            _ => cells.len(),
+        };
+        if cells.get(place).is_none_or(|c| c.cycle != cycle) {
+            cells.insert(
+                place,
+                Cell {
+                    cycle,
+                    self_ns: 0,
+                    total_ns: 0,
+                    calls: 0,
+                    longest: slice,
+                    longest_ns: -1,
+                },
+            );
+        }
+        let cell = &mut cells[place];
+        cell.self_ns += own;
+        cell.total_ns += total;
+        cell.calls += 1;
+        if own > cell.longest_ns {
+            (cell.longest, cell.longest_ns) = (slice, own);
+        }
+    };
+    for slice in timeline.trace.slices() {
+        let kind = timeline.kind(slice);
+        let counts = kind.is_code()
+            || matches!(
+                kind,
+                Kind::OnCpu | Kind::RunQueue | Kind::Disk | Kind::SyscallMemory
+            );
+        let Some(name) = slice.name_id().filter(|_| counts) else {
+            continue;
+        };
+        let process = timeline.process(slice);
+        let Some(cycle) = cuts.at(process, slice.ts().nanos()) else {
+            continue;
+        };
+        let total = slice.range().duration().get();
+        let own = if kind.is_code() {
+            timeline.self_ns(slice)
+        } else {
+            total
+        };
+        let recursive = slice.ancestors().take(8).any(|a| a.name_id() == Some(name));
+        let total = if recursive { 0 } else { total };
+        add((name, kind, process, -1), cycle, slice.id(), own, total);
+    }
+    for work in &timeline.work {
+        let at = work.launch.map_or(work.ts, |l| l.1);
+        if let Some(cycle) = cuts.at(work.process, at) {
+            let dur = work.end - work.ts;
+            let key = (work.name, work.kind, work.process, work.device);
+            add(key, cycle, work.slice, dur, dur);
+        }
+    }
+    list.into_iter()
+        .map(|((name, kind, process, device), cells)| Function {
+            name: timeline.trace.text(name).to_owned(),
+            kind,
+            process,
+            device,
+            cells,
+        })
+        .collect()
+}
+
+/// Intervals of one process by what happens in them.
+pub(crate) struct Activity {
+    pub(crate) compute: IntervalSet,
+    pub(crate) communication: IntervalSet,
+    pub(crate) sync: IntervalSet,
+    pub(crate) host: IntervalSet,
+}
+
+/// What one process does when. Frames longer than `longest_ns` are around the cycles, and functions
+/// that wait for requests are no code that runs.
+pub(crate) fn activity(timeline: &Timeline<'_>, process: u32, longest_ns: i64) -> Activity {
+    let (mut compute, mut communication): (Vec<Interval>, Vec<Interval>) = Default::default();
+    for work in timeline.work.iter().filter(|w| w.process == process) {
+        if work.kind == Kind::Communication {
+            communication.push((work.ts, work.end));
+        } else {
+            compute.push((work.ts, work.end));
+        }
+    }
+    let (mut sync, mut host): (Vec<Interval>, Vec<Interval>) = Default::default();
+    let mut waits: FxHashMap<StrId, bool> = FxHashMap::default();
+    for slice in timeline.trace.slices() {
+        let kind = timeline.kind(slice);
+        if timeline.process(slice) != process || !kind.is_code() {
+            continue;
+        }
+        let range = (slice.ts().nanos(), slice.end().nanos());
+        if kind == Kind::Sync {
+            sync.push(range);
+            continue;
+        }
+        let waiting = slice.name_id().is_some_and(|n| {
+            *waits
+                .entry(n)
+                .or_insert_with(|| is_wait(timeline.trace.text(n)))
+        });
+        if range.1 - range.0 <= longest_ns && !waiting {
+            host.push(range);
+        }
+    }
+    Activity {
+        compute: compute.into_iter().collect(),
+        communication: communication.into_iter().collect(),
+        sync: sync.into_iter().collect(),
+        host: host.into_iter().collect(),
+    }
+}
+
+pub(crate) fn gaps(activity: &Activity, start: i64, end: i64) -> Gaps {
+    let range = TimeRange::new(Timestamp::from_nanos(start), Timestamp::from_nanos(end));
+    let compute = activity.compute.clip(range);
+    let communication = activity.communication.clip(range).subtract(&compute);
+    let busy = compute.union(&communication);
+    let free = busy.gaps(range);
+    let sync = activity.sync.clip(range).intersect(&free);
+    let rest = free.subtract(&sync);
+    let host = activity.host.clip(range).intersect(&rest);
+    let idle = rest.subtract(&host);
+    Gaps {
+        gpu_busy_ns: compute.measure().get(),
+        exposed_communication_ns: communication.measure().get(),
+        synchronisation_ns: sync.measure().get(),
+        exposed_host_ns: host.measure().get(),
+        idle_ns: idle.measure().get(),
+    }
+}
+
+/// The work of each cycle, in order of time, as places in the timeline's list.
+pub(crate) fn work_by_cycle(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Vec<u32>> {
+    let mut by_cycle = vec![Vec::new(); cuts.cycles().len()];
+    for (i, work) in timeline.work.iter().enumerate() {
+        let at = work.launch.map_or(work.ts, |l| l.1);
+        if let Some(c) = cuts.at(work.process, at)
+            && let Some(list) = by_cycle.get_mut(c as usize)
+        {
+            list.push(crate::num::row(i));
+        }
+    }
+    by_cycle
+}
+
+/// The end of what was on the same stream before, by place in the timeline's list.
+pub(crate) fn stream_free(timeline: &Timeline<'_>) -> Vec<i64> {
+    let mut free: FxHashMap<u32, i64> = FxHashMap::default();
+    timeline
+        .work
+        .iter()
+        .map(|w| {
+            let end = free.entry(w.stream).or_insert(i64::MIN);
+            let before = *end;
+            *end = (*end).max(w.end);
+            before
+        })
+        .collect()
+}
+
+pub(crate) fn launches(timeline: &Timeline<'_>, list: &[u32], free: &[i64]) -> Launches {
+    let mut latency = Vec::new();
+    let mut queue = Vec::new();
+    let mut total = 0;
+    for &i in list {
+        let work = &timeline.work[i as usize];
+        let Some((_, call)) = work.launch else {
+            continue;
+        };
+        let ready = free[i as usize].clamp(call, work.ts.max(call));
+        queue.push(crate::num::span(ready - call));
+        total += ready - call;
+        latency.push(crate::num::span((work.ts - ready).max(0)));
+    }
+    Launches {
+        count: latency.len(),
+        latency_median_ns: median(&latency),
+        queue_median_ns: median(&queue),
+        queue_total_ns: total,
+    }
+}
+
+/// Walks back from the end of a cycle: from work to what its stream did before or to its launch,
+/// from a call that waited to the work it waited for.
+pub(crate) fn critical_path(
+    timeline: &Timeline<'_>,
+    list: &[u32],
+    syncs: &[(i64, i64)],
+    (start, end): (i64, i64),
+) -> CriticalPath {
+    let mut path = CriticalPath::default();
+    let mut stretches: Vec<(SliceId, i64)> = Vec::new();
+    let mut by_end: Vec<&Work> = list.iter().map(|&i| &timeline.work[i as usize]).collect();
+    by_end.sort_by_key(|w| (w.end, w.ts, w.slice));
+    let last_before = |t: i64| {
+        by_end
+            .partition_point(|w| w.end <= t)
+            .checked_sub(1)
+            .map(|i| by_end[i])
+    };
+    let charge = |path: &mut CriticalPath, bound: Bound, from: i64, to: i64| {
+        let (from, to) = (from.max(start), to.max(start));
+        if from < to {
+            *path.time_ns.entry(bound).or_default() += to - from;
+        }
+    };
+    let mut at = end;
+    let mut guard = list.len() * 2 + syncs.len() * 2 + 4;
+    while at > start && guard > 0 {
+        guard -= 1;
+        // On the host: back to the last call that waited for the device.
+        let sync = syncs[..syncs.partition_point(|s| s.1 <= at)]
+            .last()
+            .copied();
+        let Some((call, returned)) = sync.filter(|s| s.1 > start) else {
+            charge(&mut path, Bound::Host, start, at);
+            break;
+        };
+        charge(&mut path, Bound::Host, returned, at);
+        at = returned;
+        let Some(mut work) = last_before(returned).filter(|w| w.end > call) else {
+            // It waited for nothing: a call like others.
+            charge(&mut path, Bound::Host, call, at);
+            at = call;
+            continue;
+        };
+        charge(&mut path, Bound::Synchronisation, work.end, at);
+        at = work.end;
+        loop {
+            let bound = if work.kind == Kind::Communication {
+                Bound::Communication
+            } else {
+                Bound::Gpu
+            };
+            charge(&mut path, bound, work.ts.min(at), at);
+            stretches.push((work.slice, at - work.ts.min(at)));
+            at = at.min(work.ts);
+            let launched = work.launch.map_or(at, |l| l.1.min(at));
+            let before = last_before(at).filter(|w| w.end > launched && w.slice != work.slice);
+            match before {
+                Some(earlier) if guard > 0 && at > start => {
+                    guard -= 1;
+                    charge(&mut path, Bound::Launch, earlier.end, at);
+                    at = at.min(earlier.end);
+                    work = earlier;
+                }
+                _ => {
+                    charge(&mut path, Bound::Launch, launched, at);
+                    at = launched;
+                    break;
+                }
+            }
+        }
+    }
+    if guard == 0 {
+        charge(&mut path, Bound::Host, start, at);
+    }
+    stretches.sort_by_key(|s| (std::cmp::Reverse(s.1), s.0));
+    stretches.truncate(5);
+    path.longest = stretches;
+    path
+}
+
+/// Who came late to the collectives of a cycle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Skew {
+    /// Collectives that several processes took part in.
+    pub collectives: usize,
+    /// Sum over them of latest minus earliest start.
+    pub spread_ns: i64,
+    /// The process that was last most often.
+    pub straggler: u32,
+    /// How often.
+    pub times_last: usize,
+}
+
+pub(crate) fn skew(timeline: &Timeline<'_>, list: &[u32]) -> Option<Skew> {
+    let mut by_name: BTreeMap<StrId, BTreeMap<u32, Vec<i64>>> = BTreeMap::new();
+    for &i in list {
+        let w = &timeline.work[i as usize];
+        if w.kind == Kind::Communication {
+            by_name
+                .entry(w.name)
+                .or_default()
+                .entry(w.process)
+                .or_default()
+                .push(w.ts);
+        }
+    }
+    let mut last = BTreeMap::new();
+    let (mut collectives, mut spread) = (0, 0);
+    for ranks in by_name.values().filter(|r| r.len() >= 2) {
+        let rounds = ranks.values().map(Vec::len).min().unwrap_or(0);
+        for round in 0..rounds {
+            let each = || ranks.iter().map(|(p, t)| (t[round], *p));
+            let (Some(first), Some(late)) = (each().min(), each().max()) else {
+                continue;
+            };
+            collectives += 1;
+            spread += late.0 - first.0;
+            *last.entry(late.1).or_insert(0_usize) += 1;
+        }
+    }
+    let most = *last.values().max()?;
+    let straggler = *last.iter().find(|(_, n)| **n == most)?.0;
+    Some(Skew {
+        collectives,
+        spread_ns: spread,
+        straggler,
+        times_last: most,
+    })
+}

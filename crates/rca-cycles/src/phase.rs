@@ -1,0 +1,266 @@
+//! What a cycle is for: prompts, tokens, or both.
+
+use rustc_hash::FxHashMap;
+use trace_model::StrId;
+
+use crate::cut::Cuts;
+use crate::engine::{Engine, any};
+use crate::num::{median, quantile, span};
+use crate::timeline::{Kind, Timeline};
+
+/// What a cycle is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Prompts are processed.
+    Prefill,
+    /// Tokens are generated.
+    Decode,
+    /// Both in one batch.
+    Mixed,
+    /// It cannot be told.
+    Unknown,
+}
+
+impl Phase {
+    /// Stable machine name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prefill => "prefill",
+            Self::Decode => "decode",
+            Self::Mixed => "mixed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What a batch holds, where the trace says so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Workload {
+    /// Requests whose prompts are processed.
+    pub prefill_requests: u32,
+    /// Tokens of those prompts.
+    pub prefill_tokens: u32,
+    /// Requests that get a token.
+    pub decode_requests: u32,
+}
+
+/// A phase and how sure it is: 1 stated by the engine, 0.9 by the name of a function, 0.7 by that
+/// of a kernel, 0.5 by duration alone, 0 unknown.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Verdict {
+    pub(crate) phase: Phase,
+    pub(crate) confidence: f64,
+    pub(crate) workload: Option<Workload>,
+}
+
+/// Which phases a name speaks for, as bits, and how strongly.
+#[derive(Clone, Copy, Default)]
+struct Hint {
+    prefill: bool,
+    decode: bool,
+    mixed: bool,
+    workload: Option<Workload>,
+}
+
+/// `execute_<tokens>_context_<n>(…)_generation_<m>(…)`, as engines mark their batches.
+fn workload_of(name: &str) -> Option<Workload> {
+    let number = |text: &str| {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        text[..digits].parse::<u32>().ok()
+    };
+    let context = &name[name.find("context_")? + 8..];
+    let generation = &name[name.find("generation_")? + 11..];
+    let tokens = name.strip_prefix("execute_").and_then(number).unwrap_or(0);
+    let decode = number(generation)?;
+    // The tokens of a batch are those of prompts and one for each other request.
+    let mut prefill_tokens = tokens.saturating_sub(decode);
+    if let Some(inner) = context.find('(').map(|i| &context[i + 1..])
+        && let Some(n) = number(inner.trim_start_matches("sq"))
+    {
+        prefill_tokens = n;
+    }
+    let prefill_requests = number(context)?;
+    Some(Workload {
+        prefill_requests,
+        prefill_tokens: if prefill_requests > 0 {
+            prefill_tokens
+        } else {
+            0
+        },
+        decode_requests: decode,
+    })
+}
+
+fn hint(name: &str, kind: Kind, engine: Option<&Engine>) -> Hint {
+    let mut hint = Hint::default();
+    if kind == Kind::Annotation {
+        hint.workload = workload_of(name);
+        if let Some(w) = hint.workload {
+            hint.prefill = w.prefill_requests > 0;
+            hint.decode = w.decode_requests > 0;
+            return hint;
+        }
+    }
+    if let Some(engine) = engine {
+        hint.prefill = any(&engine.prefill, name);
+        hint.decode = any(&engine.decode, name);
+        hint.mixed = any(&engine.mixed, name);
+    }
+    let lower = name.to_lowercase();
+    if kind.is_device() {
+        hint.prefill |= lower.contains("prefill");
+        hint.decode |= lower.contains("batchdecode") || lower.contains("decode_kernel");
+    } else if engine.is_none() {
+        hint.prefill |= lower.contains("forward_extend") || lower.contains("forward_prefill");
+        hint.decode |= lower.contains("forward_decode");
+    }
+    hint
+}
+
+pub(crate) fn phases(
+    timeline: &Timeline<'_>,
+    cuts: &Cuts,
+    engine: Option<&Engine>,
+) -> Vec<Verdict> {
+    #[derive(Clone, Copy, Default)]
+    struct Seen {
+        prefill: f64,
+        decode: f64,
+        mixed: f64,
+        workload: Option<Workload>,
+    }
+    let mut seen = vec![Seen::default(); cuts.cycles().len()];
+    let mut cache: FxHashMap<(StrId, Kind), Hint> = FxHashMap::default();
+    let mut take = |seen: &mut Vec<Seen>, cycle: u32, name: StrId, kind: Kind| {
+        let h = *cache
+            .entry((name, kind))
+            .or_insert_with(|| hint(timeline.trace.text(name), kind, engine));
+        if !(h.prefill || h.decode || h.mixed) {
+            return;
+        }
+        let strength = if h.workload.is_some() {
+            1.0
+        } else if kind.is_device() {
+            0.7
+        } else {
+            0.9
+        };
+        if let Some(s) = seen.get_mut(cycle as usize) {
+            let raise = |v: &mut f64, on: bool| {
+                if on {
+                    *v = v.max(strength);
+                }
+            };
+            raise(&mut s.prefill, h.prefill);
+            raise(&mut s.decode, h.decode);
+            raise(&mut s.mixed, h.mixed);
+            s.workload = s.workload.or(h.workload);
+        }
+    };
+    for slice in timeline.trace.slices() {
+        let kind = timeline.kind(slice);
+        if kind.is_device() || kind == Kind::Other {
+            continue;
+        }
+        // Ranges and functions around several cycles speak of none.
+        let process = timeline.process(slice);
+        if let (Some(name), Some(cycle)) = (slice.name_id(), cuts.at(process, slice.ts().nanos())) {
+            take(&mut seen, cycle, name, kind);
+        }
+    }
+    for work in &timeline.work {
+        let at = work.launch.map_or(work.ts, |l| l.1);
+        if let Some(cycle) = cuts.at(work.process, at) {
+            take(&mut seen, cycle, work.name, work.kind);
+        }
+    }
+    let mut verdicts: Vec<Verdict> = seen
+        .iter()
+        .map(|s| {
+            let both = s.prefill.min(s.decode);
+            let strongest = s.prefill.max(s.decode).max(s.mixed);
+            let phase = if strongest <= 0.0 {
+                Phase::Unknown
+            } else if s.mixed >= strongest || both >= strongest {
+                Phase::Mixed
+            } else if s.prefill > s.decode {
+                Phase::Prefill
+            } else {
+                Phase::Decode
+            };
+            Verdict {
+                phase,
+                confidence: strongest,
+                workload: s.workload,
+            }
+        })
+        .collect();
+    if verdicts.iter().all(|v| v.phase == Phase::Unknown) {
+        by_duration(cuts, &mut verdicts);
+    }
+    verdicts
+}
+
+/// Cycles that last more than three times as long as the middle one, if there are such.
+fn by_duration(cuts: &Cuts, verdicts: &mut [Verdict]) {
+    let lengths: Vec<f64> = cuts
+        .cycles()
+        .iter()
+        .map(|w| span(w.end - w.start))
+        .collect();
+    let whole: Vec<f64> = cuts
+        .cycles()
+        .iter()
+        .zip(&lengths)
+        .filter(|(w, _)| w.partial.is_none())
+        .map(|(_, l)| *l)
+        .collect();
+    let middle = median(&whole);
+    if whole.len() < 3 || quantile(&whole, 1.0) <= 3.0 * middle {
+        return;
+    }
+    for (verdict, length) in verdicts.iter_mut().zip(&lengths) {
+        verdict.phase = if *length > 3.0 * middle {
+            Phase::Prefill
+        } else {
+            Phase::Decode
+        };
+        verdict.confidence = 0.5;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marked_batches_say_what_they_hold() {
+        for (name, prefill_requests, prefill_tokens, decode_requests) in [
+            ("execute_context_1(888_788544)_generation_0(0)", 1, 888, 0),
+            (
+                "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)",
+                0,
+                0,
+                32,
+            ),
+            (
+                "execute_15360_context_15(sq15360sk15360sqsq15728640sqsk15728640)_generation_0(sq0sk0sqsq0sqsk0)",
+                15,
+                15360,
+                0,
+            ),
+        ] {
+            assert_eq!(
+                workload_of(name),
+                Some(Workload {
+                    prefill_requests,
+                    prefill_tokens,
+                    decode_requests
+                }),
+                "{name}"
+            );
+        }
+        assert_eq!(workload_of("ProfilerStep#6"), None);
+    }
+}

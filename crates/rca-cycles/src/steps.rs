@@ -1,0 +1,459 @@
+//! Which calls are the steps of the engine.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use trace_model::{SliceId, StrId};
+
+use crate::engine::{Engine, any, is_wait, is_wrapper};
+use crate::num::{real, span};
+use crate::timeline::{Kind, Timeline};
+
+/// How steps were found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Method {
+    /// The caller named the function.
+    Marker,
+    /// The rules of an engine name it.
+    Rules,
+    /// The outermost function that recurs and fills the thread.
+    CallTree,
+    /// The sequence of operators on the busiest thread repeats.
+    Sequence,
+    /// The work on the device comes in bursts of like size.
+    Device,
+    /// Nothing recurs: all of the trace is one step.
+    Whole,
+}
+
+impl Method {
+    /// Stable machine name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Marker => "marker",
+            Self::Rules => "rules",
+            Self::CallTree => "call_tree",
+            Self::Sequence => "sequence",
+            Self::Device => "device",
+            Self::Whole => "whole",
+        }
+    }
+}
+
+/// Steps as found.
+pub(crate) enum Steps {
+    /// Calls that are steps, by process.
+    Calls(Vec<Vec<SliceId>>),
+    /// Times at which steps begin, and the end of the last, of one process.
+    Times {
+        process: u32,
+        starts: Vec<i64>,
+        end: i64,
+    },
+}
+
+pub(crate) struct Found {
+    pub(crate) method: Method,
+    pub(crate) engine: Option<usize>,
+    /// The function or operator that marks steps.
+    pub(crate) anchor: String,
+    pub(crate) steps: Steps,
+}
+
+pub(crate) fn find(
+    timeline: &Timeline<'_>,
+    engines: &[Engine],
+    marker: Option<&str>,
+) -> Option<Found> {
+    let names = code_names(timeline);
+    if let Some(marker) = marker {
+        let ids: FxHashSet<StrId> = names
+            .iter()
+            .copied()
+            .filter(|&n| timeline.trace.text(n) == marker)
+            .collect();
+        return calls(timeline, &ids).map(|steps| Found {
+            method: Method::Marker,
+            engine: engine_of(timeline, engines, &names),
+            anchor: marker.to_owned(),
+            steps: Steps::Calls(steps),
+        });
+    }
+    by_rules(timeline, engines, &names)
+        .or_else(|| by_tree(timeline))
+        .or_else(|| by_sequence(timeline))
+        .or_else(|| by_device(timeline))
+        .or_else(|| whole(timeline))
+}
+
+/// Names of host code and ranges, in order of first sight.
+fn code_names(timeline: &Timeline<'_>) -> Vec<StrId> {
+    let mut seen = FxHashSet::default();
+    let mut names = Vec::new();
+    for slice in timeline.trace.slices() {
+        let kind = timeline.kind(slice);
+        if (kind.is_code() || kind == Kind::Annotation)
+            && let Some(name) = slice.name_id()
+            && seen.insert(name)
+        {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn engine_of(timeline: &Timeline<'_>, engines: &[Engine], names: &[StrId]) -> Option<usize> {
+    engines.iter().position(|e| {
+        e.name != "annotated" && names.iter().any(|&n| any(&e.step, timeline.trace.text(n)))
+    })
+}
+
+/// The outermost calls of these names, by process; none without any.
+fn calls(timeline: &Timeline<'_>, ids: &FxHashSet<StrId>) -> Option<Vec<Vec<SliceId>>> {
+    if ids.is_empty() {
+        return None;
+    }
+    let mut by_process = vec![Vec::new(); timeline.members.len()];
+    for slice in timeline.trace.slices() {
+        let kind = timeline.kind(slice);
+        if !(kind.is_code() || kind == Kind::Annotation) {
+            continue;
+        }
+        let is_step = slice.name_id().is_some_and(|n| ids.contains(&n));
+        if is_step
+            && !slice
+                .ancestors()
+                .any(|a| a.name_id().is_some_and(|n| ids.contains(&n)))
+        {
+            by_process[timeline.process(slice) as usize].push(slice.id());
+        }
+    }
+    by_process
+        .iter()
+        .any(|p| !p.is_empty())
+        .then_some(by_process)
+}
+
+fn by_rules(timeline: &Timeline<'_>, engines: &[Engine], names: &[StrId]) -> Option<Found> {
+    let mut best: Option<(usize, Vec<Vec<SliceId>>, usize)> = None;
+    let most = |steps: &[Vec<SliceId>]| steps.iter().map(Vec::len).max().unwrap_or(0);
+    for (i, engine) in engines.iter().enumerate() {
+        // Patterns in order of preference: the first that is called at all decides.
+        for pattern in &engine.step {
+            let ids: FxHashSet<StrId> = names
+                .iter()
+                .copied()
+                .filter(|&n| pattern.matches(timeline.trace.text(n)))
+                .collect();
+            let Some(steps) = calls(timeline, &ids) else {
+                continue;
+            };
+            let count = most(&steps);
+            if best.as_ref().is_none_or(|b| count > b.2) {
+                best = Some((i, steps, count));
+            }
+            break;
+        }
+        if best.is_some() && engine.name != "annotated" {
+            break;
+        }
+    }
+    if let Some((i, steps, _)) = best {
+        let first = steps.iter().flatten().next()?;
+        let anchor = timeline.trace.slice(*first).name().unwrap_or("").to_owned();
+        let engine = if engines[i].name == "annotated" {
+            engine_of(timeline, engines, names)
+        } else {
+            Some(i)
+        };
+        return Some(Found {
+            method: Method::Rules,
+            engine,
+            anchor,
+            steps: Steps::Calls(steps),
+        });
+    }
+    engines.iter().enumerate().find_map(|(i, engine)| {
+        let ids: FxHashSet<StrId> = names
+            .iter()
+            .copied()
+            .filter(|&n| any(&engine.after, timeline.trace.text(n)))
+            .collect();
+        let steps = calls(timeline, &ids)?;
+        let (process, list) = steps
+            .iter()
+            .enumerate()
+            .max_by_key(|(i, l)| (l.len(), usize::MAX - i))?;
+        let first = timeline.trace.slice(*list.first()?);
+        let thread = timeline.thread(first);
+        let mut end = i64::MIN;
+        for slice in timeline.trace.slices() {
+            let kind = timeline.kind(slice);
+            // Frames that were open all the time end with the trace and say nothing.
+            if kind.is_device() || (kind.is_code() && timeline.thread(slice) == thread) {
+                let range = slice.range();
+                if range.start >= first.ts() {
+                    end = end.max(range.end.nanos());
+                }
+            }
+        }
+        let mut starts: Vec<i64> = list
+            .iter()
+            .map(|&s| timeline.trace.slice(s).end().nanos())
+            .collect();
+        starts.dedup();
+        // A last call that only ends the recording begins no step.
+        if starts.len() > 1 {
+            let lengths: Vec<f64> = starts.windows(2).map(|w| span(w[1] - w[0])).collect();
+            let last = *starts.last()?;
+            if span(end - last) < 0.5 * crate::num::median(&lengths) {
+                end = last;
+                starts.pop();
+            }
+        }
+        Some(Found {
+            method: Method::Rules,
+            engine: Some(i),
+            anchor: first.name().unwrap_or("").to_owned(),
+            steps: Steps::Times {
+                process: crate::num::row(process),
+                starts,
+                end,
+            },
+        })
+    })
+}
+
+/// The outermost function that is called at least three times and fills at least half of the time
+/// between its first call and its last.
+fn by_tree(timeline: &Timeline<'_>) -> Option<Found> {
+    struct Sums {
+        depth: usize,
+        count: usize,
+        total: i64,
+        first: i64,
+        last: i64,
+    }
+    let mut sums: FxHashMap<(u32, StrId), Sums> = FxHashMap::default();
+    for slice in timeline.trace.slices() {
+        if timeline.kind(slice) != Kind::Python {
+            continue;
+        }
+        let (Some(name), Some(dur)) = (slice.name_id(), slice.dur()) else {
+            continue;
+        };
+        let depth = slice.depth();
+        let s = sums.entry((timeline.thread(slice), name)).or_insert(Sums {
+            depth,
+            count: 0,
+            total: 0,
+            first: slice.ts().nanos(),
+            last: 0,
+        });
+        if depth < s.depth {
+            (s.depth, s.count, s.total, s.first) = (depth, 0, 0, slice.ts().nanos());
+        }
+        if depth == s.depth {
+            s.count += 1;
+            s.total += dur.get();
+            s.last = s.last.max(slice.end().nanos());
+        }
+    }
+    let mut list: Vec<(&(u32, StrId), &Sums)> = sums
+        .iter()
+        .filter(|((_, name), s)| {
+            let text = timeline.trace.text(*name);
+            let lower = text.to_lowercase();
+            s.count >= 3
+                && !is_wrapper(text)
+                && !is_wait(text)
+                && !lower.contains("layer")
+                && !lower.starts_with("nn.module")
+                && !lower.starts_with("<built-in")
+                && span(s.total) >= 0.5 * span(s.last - s.first)
+        })
+        .collect();
+    list.sort_by_key(|((thread, name), s)| (s.depth, -s.total, *thread, *name));
+    let ((_, name), _) = list.first()?;
+    let ids: FxHashSet<StrId> = [*name].into_iter().collect();
+    Some(Found {
+        method: Method::CallTree,
+        engine: None,
+        anchor: timeline.trace.text(*name).to_owned(),
+        steps: Steps::Calls(calls(timeline, &ids)?),
+    })
+}
+
+/// The operators that occur equally often and in the same order each time, on the thread where the
+/// first of them is earliest: others work on its behalf.
+fn by_sequence(timeline: &Timeline<'_>) -> Option<Found> {
+    let mut busy = vec![0_usize; timeline.threads];
+    for slice in timeline.trace.slices() {
+        if timeline.kind(slice) == Kind::Launch {
+            busy[timeline.thread(slice) as usize] += 1;
+        }
+    }
+    let most = *busy.iter().max().filter(|&&n| n > 0)?;
+    let mut calls: Vec<Vec<TopCall>> = vec![Vec::new(); timeline.threads];
+    for slice in timeline.trace.slices() {
+        let thread = timeline.thread(slice) as usize;
+        if busy[thread] * 20 < most || !timeline.kind(slice).is_code() {
+            continue;
+        }
+        let inner = slice
+            .ancestors()
+            .any(|a| matches!(timeline.kind(a), Kind::Op));
+        if let (Some(name), false) = (slice.name_id(), inner) {
+            let range = slice.range();
+            calls[thread].push(TopCall {
+                name,
+                ts: range.start.nanos(),
+                end: range.end.nanos(),
+                process: timeline.process(slice),
+            });
+        }
+    }
+    let found = calls.iter().filter_map(|list| repeats(list));
+    let (mark, starts, end, process) = found.min_by_key(|f| f.1.first().copied())?;
+    Some(Found {
+        method: Method::Sequence,
+        engine: None,
+        anchor: timeline.trace.text(mark).to_owned(),
+        steps: Steps::Times {
+            process,
+            starts,
+            end,
+        },
+    })
+}
+
+/// A call that is in no operator.
+#[derive(Clone)]
+struct TopCall {
+    name: StrId,
+    ts: i64,
+    end: i64,
+    process: u32,
+}
+
+/// The call that opens what repeats in a list, when, the end of the list, and the process.
+fn repeats(list: &[TopCall]) -> Option<(StrId, Vec<i64>, i64, u32)> {
+    let mut order: Vec<StrId> = Vec::new();
+    let mut places: FxHashMap<StrId, Vec<usize>> = FxHashMap::default();
+    for (i, call) in list.iter().enumerate() {
+        let of = places.entry(call.name).or_default();
+        if of.is_empty() {
+            order.push(call.name);
+        }
+        of.push(i);
+    }
+    // How often most of the kinds of calls recur.
+    let mut kinds: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();
+    for name in &order {
+        *kinds.entry(places[name].len()).or_default() += 1;
+    }
+    let mut counts: Vec<(usize, usize)> = kinds
+        .into_iter()
+        .filter(|&(n, kinds)| n >= 2 && kinds >= 3)
+        .collect();
+    counts.sort_by_key(|&(n, kinds)| (std::cmp::Reverse(kinds), n));
+    for (n, _) in counts {
+        let names: Vec<StrId> = order
+            .iter()
+            .copied()
+            .filter(|name| places[name].len() == n)
+            .collect();
+        let mark = *names.first()?;
+        let at = &places[&mark];
+        let in_order = names.iter().filter(|name| {
+            let each = places[*name].iter().enumerate();
+            each.into_iter()
+                .all(|(i, p)| at[i] <= *p && at.get(i + 1).is_none_or(|next| p < next))
+        });
+        if real(in_order.count()) < 0.8 * real(names.len()) {
+            continue;
+        }
+        let back = shared_head(list, at);
+        let opening = list.get(at[0] - back)?;
+        let starts: Vec<i64> = at.iter().map(|&i| list[i - back].ts).collect();
+        let end = list.iter().map(|c| c.end).max()?;
+        return Some((opening.name, starts, end, opening.process));
+    }
+    None
+}
+
+/// How many calls before each of these places are the same everywhere. A recording that begins with
+/// a step begins with what steps begin with, though that may occur elsewhere, too.
+fn shared_head(list: &[TopCall], at: &[usize]) -> usize {
+    let mut back = 0;
+    loop {
+        let next = back + 1;
+        let Some(first) = at[0].checked_sub(next) else {
+            return back;
+        };
+        let same = at[1..]
+            .iter()
+            .filter(|&&i| list[i - next].name == list[first].name)
+            .count();
+        // Not into the step before.
+        let free = at.windows(2).all(|w| w[1] - next > w[0]);
+        if !free || real(same) < 0.8 * real(at.len() - 1) {
+            return back;
+        }
+        back = next;
+    }
+}
+
+/// Bursts of work on one device, divided by pauses that stand out.
+fn by_device(timeline: &Timeline<'_>) -> Option<Found> {
+    let mut counts: FxHashMap<(u32, i64), usize> = FxHashMap::default();
+    for work in &timeline.work {
+        *counts.entry((work.process, work.device)).or_default() += 1;
+    }
+    let mut places: Vec<((u32, i64), usize)> = counts.into_iter().collect();
+    places.sort_by_key(|&(place, n)| (std::cmp::Reverse(n), place));
+    let (place, _) = *places.first()?;
+    let list: Vec<(i64, i64, StrId)> = timeline
+        .work
+        .iter()
+        .filter(|w| (w.process, w.device) == place && w.kind != Kind::Communication)
+        .map(|w| (w.ts, w.end, w.name))
+        .collect();
+    let starts = crate::period::bursts(&list)?;
+    let end = list.iter().map(|w| w.1).max()?;
+    Some(Found {
+        method: Method::Device,
+        engine: None,
+        anchor: "device".to_owned(),
+        steps: Steps::Times {
+            process: place.0,
+            starts,
+            end,
+        },
+    })
+}
+
+/// All of the trace as one step: from the first operator or call to the end.
+fn whole(timeline: &Timeline<'_>) -> Option<Found> {
+    let mut start = i64::MAX;
+    let (mut end, mut process) = (i64::MIN, 0);
+    for slice in timeline.trace.slices() {
+        let kind = timeline.kind(slice);
+        if matches!(kind, Kind::Op | Kind::Launch | Kind::Api) || kind.is_device() {
+            if slice.ts().nanos() < start {
+                process = timeline.process(slice);
+            }
+            start = start.min(slice.ts().nanos());
+            end = end.max(slice.end().nanos());
+        }
+    }
+    (start < end).then(|| Found {
+        method: Method::Whole,
+        engine: None,
+        anchor: String::new(),
+        steps: Steps::Times {
+            process,
+            starts: vec![start],
+            end,
+        },
+    })
+}

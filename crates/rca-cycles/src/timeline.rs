@@ -1,0 +1,444 @@
+//! A trace as this crate looks at it: what each slice is, and where it runs.
+
+use rustc_hash::FxHashMap;
+use trace_model::correlation::CorrelationColumn;
+use trace_model::kernel::{Activity, KernelClass, Vocabulary};
+use trace_model::{Slice, SliceId, StrId, Trace};
+
+use crate::num::row;
+use crate::origin::{Origins, nested_int};
+
+/// What a slice is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// A Python function.
+    Python,
+    /// An operator of the framework.
+    Op,
+    /// A marked range on the host.
+    Annotation,
+    /// A call that launches work on the device.
+    Launch,
+    /// A call that waits for the device.
+    Sync,
+    /// Any other call of runtime, driver or collective library.
+    Api,
+    /// A kernel that computes.
+    Compute,
+    /// A kernel that communicates.
+    Communication,
+    /// A copy or fill on the device.
+    Copy,
+    /// A thread on a processor.
+    OnCpu,
+    /// A thread that waits for a processor.
+    RunQueue,
+    /// A read or write of a file.
+    Disk,
+    /// A system call for memory.
+    SyscallMemory,
+    /// Garbage collection and the profiler itself.
+    Overhead,
+    /// Nothing that counts.
+    Other,
+}
+
+impl Kind {
+    /// Stable machine name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::Op => "op",
+            Self::Annotation => "annotation",
+            Self::Launch => "launch",
+            Self::Sync => "sync",
+            Self::Api => "api",
+            Self::Compute => "compute_kernel",
+            Self::Communication => "communication_kernel",
+            Self::Copy => "copy",
+            Self::OnCpu => "oncpu",
+            Self::RunQueue => "runq",
+            Self::Disk => "disk",
+            Self::SyscallMemory => "syscall_memory",
+            Self::Overhead => "overhead",
+            Self::Other => "other",
+        }
+    }
+
+    /// Does it occupy the device?
+    pub fn is_device(self) -> bool {
+        matches!(self, Self::Compute | Self::Communication | Self::Copy)
+    }
+
+    /// Is it code of the host that nests in threads?
+    pub fn is_code(self) -> bool {
+        matches!(
+            self,
+            Self::Python | Self::Op | Self::Launch | Self::Sync | Self::Api | Self::Overhead
+        )
+    }
+}
+
+/// A process that takes part.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct Member {
+    /// Host, if known.
+    pub host: Option<String>,
+    /// Process number.
+    pub pid: i64,
+}
+
+/// Work on the device with the call that launched it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    pub(crate) slice: SliceId,
+    pub(crate) kind: Kind,
+    pub(crate) process: u32,
+    pub(crate) device: i64,
+    pub(crate) stream: u32,
+    pub(crate) name: StrId,
+    pub(crate) ts: i64,
+    pub(crate) end: i64,
+    /// The call, with its start; none if unknown.
+    pub(crate) launch: Option<(SliceId, i64)>,
+}
+
+/// One counter of one host and instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter {
+    pub(crate) name: String,
+    pub(crate) host: Option<String>,
+    pub(crate) instance: i64,
+    /// Time and value in order of time.
+    pub(crate) samples: Vec<(i64, f64)>,
+}
+
+/// A trace with everything looked up once. Cost: a few passes over the slices.
+pub(crate) struct Timeline<'t> {
+    pub(crate) trace: &'t Trace,
+    /// By row of the trace.
+    pub(crate) kinds: Vec<Kind>,
+    /// Processes in order of first sight; by track which of them.
+    pub(crate) members: Vec<Member>,
+    process_of_track: Vec<u32>,
+    /// Threads by track: overflow tracks are their thread's.
+    pub(crate) thread_of_track: Vec<u32>,
+    pub(crate) threads: usize,
+    /// In order of time.
+    pub(crate) work: Vec<Work>,
+    /// Time of children on the same thread, by row.
+    pub(crate) children_ns: Vec<i64>,
+    pub(crate) counters: Vec<Counter>,
+}
+
+impl<'t> Timeline<'t> {
+    pub(crate) fn new(trace: &'t Trace) -> Self {
+        let origins = Origins::new(trace, false);
+        let mut members: Vec<Member> = Vec::new();
+        let mut member_of: FxHashMap<Member, u32> = FxHashMap::default();
+        let mut process_of_track = Vec::with_capacity(trace.tracks().len());
+        let mut thread_of: FxHashMap<(u32, String), u32> = FxHashMap::default();
+        let mut thread_of_track = Vec::with_capacity(trace.tracks().len());
+        for track in trace.track_ids() {
+            let origin = origins.of(track);
+            let member = Member {
+                host: origin.host.clone(),
+                pid: origin.pid,
+            };
+            let process = *member_of.entry(member.clone()).or_insert_with(|| {
+                members.push(member);
+                row(members.len() - 1)
+            });
+            process_of_track.push(process);
+            let next = row(thread_of.len());
+            let thread = *thread_of
+                .entry((process, origin.tid.clone()))
+                .or_insert(next);
+            thread_of_track.push(thread);
+        }
+        let kinds = kinds(trace);
+        let threads = thread_of.len();
+        let mut timeline = Self {
+            trace,
+            kinds,
+            members,
+            process_of_track,
+            thread_of_track,
+            threads,
+            work: Vec::new(),
+            children_ns: vec![0; trace.len()],
+            counters: counters(trace, &origins),
+        };
+        timeline.find_work();
+        timeline.sum_children();
+        timeline
+    }
+
+    pub(crate) fn kind(&self, slice: Slice<'_>) -> Kind {
+        self.kinds[slice.id().index()]
+    }
+
+    pub(crate) fn process(&self, slice: Slice<'_>) -> u32 {
+        self.process_of_track[slice.track_id().index()]
+    }
+
+    pub(crate) fn thread(&self, slice: Slice<'_>) -> u32 {
+        self.thread_of_track[slice.track_id().index()]
+    }
+
+    /// Own time of a slice of host code, ns.
+    pub(crate) fn self_ns(&self, slice: Slice<'_>) -> i64 {
+        let dur = slice.range().duration().get();
+        (dur - self.children_ns[slice.id().index()]).max(0)
+    }
+
+    fn find_work(&mut self) {
+        let column = CorrelationColumn::new(self.trace);
+        let device = self.trace.arg_column("device");
+        let inner = self.trace.arg_column("args");
+        let text = |slice| inner.get(slice).and_then(trace_model::ArgValue::as_str);
+        let correlation = |slice: Slice<'t>| {
+            let plain = column.of(slice).map(|id| id.0);
+            plain.or_else(|| nested_int(text(slice)?, "correlation").filter(|id| *id != 0))
+        };
+        let mut calls: FxHashMap<i64, (SliceId, i64, u32)> = FxHashMap::default();
+        let mut clashes: FxHashMap<(u32, i64), (SliceId, i64)> = FxHashMap::default();
+        for slice in self.trace.slices() {
+            let kind = self.kind(slice);
+            if !matches!(kind, Kind::Launch | Kind::Api) {
+                continue;
+            }
+            let Some(id) = correlation(slice) else {
+                continue;
+            };
+            let process = self.process(slice);
+            let found = (slice.id(), slice.ts().nanos());
+            match calls.get(&id) {
+                // A driver call inside the runtime call that carries the same id.
+                Some(old) if old.2 == process => {}
+                Some(_) => {
+                    clashes.entry((process, id)).or_insert(found);
+                }
+                None => {
+                    calls.insert(id, (found.0, found.1, process));
+                }
+            }
+        }
+        let several = !clashes.is_empty();
+        for slice in self.trace.slices() {
+            let kind = self.kind(slice);
+            if !kind.is_device() {
+                continue;
+            }
+            let (Some(name), process) = (slice.name_id(), self.process(slice)) else {
+                continue;
+            };
+            let launch = correlation(slice).and_then(|id| {
+                let own = clashes.get(&(process, id)).copied();
+                own.or_else(|| {
+                    let call = calls.get(&id)?;
+                    (!several || call.2 == process).then_some((call.0, call.1))
+                })
+            });
+            let range = slice.range();
+            self.work.push(Work {
+                slice: slice.id(),
+                kind,
+                process,
+                device: device
+                    .int(slice)
+                    .or_else(|| nested_int(text(slice)?, "device"))
+                    .unwrap_or(-1),
+                stream: self.thread(slice),
+                name,
+                ts: range.start.nanos(),
+                end: range.end.nanos(),
+                launch,
+            });
+        }
+        self.adopt();
+    }
+
+    /// Kineto puts device work into processes of its own, one per device: it belongs to the process
+    /// that launched it.
+    fn adopt(&mut self) {
+        let mut owner: FxHashMap<u32, u32> = FxHashMap::default();
+        for work in &self.work {
+            if let Some((call, _)) = work.launch {
+                let host = self.process(self.trace.slice(call));
+                owner.entry(work.process).or_insert(host);
+            }
+        }
+        for work in &mut self.work {
+            work.process = owner.get(&work.process).copied().unwrap_or(work.process);
+        }
+    }
+
+    fn sum_children(&mut self) {
+        for slice in self.trace.slices() {
+            if !self.kind(slice).is_code() {
+                continue;
+            }
+            // The nearest frame of code around it: marked ranges do not count.
+            let around = slice.ancestors().find(|p| self.kind(*p).is_code());
+            if let Some(parent) = around {
+                let end = slice.end().min(parent.end());
+                let inside = (end - slice.ts()).get().max(0);
+                self.children_ns[parent.id().index()] += inside;
+            }
+        }
+    }
+}
+
+fn kinds(trace: &Trace) -> Vec<Kind> {
+    let vocabulary = Vocabulary::default()
+        .with_activity("python", "*", Activity::PythonFunction)
+        .with_activity("memcpy", "*", Activity::GpuMemcpy)
+        .with_activity("memset", "*", Activity::GpuMemset);
+    let categories: Vec<&str> = trace.categories().map(|c| c.1).collect();
+    let mut cache: FxHashMap<(Option<usize>, Option<StrId>), Kind> = FxHashMap::default();
+    let mut last = ((None, None), Kind::Other);
+    trace
+        .slices()
+        .map(|slice| {
+            let key = (slice.category_id().index(), slice.name_id());
+            if key == last.0 {
+                return last.1;
+            }
+            let kind = *cache.entry(key).or_insert_with(|| {
+                let category = key.0.and_then(|i| categories.get(i)).copied().unwrap_or("");
+                kind_of(&vocabulary, category, slice.name().unwrap_or(""))
+            });
+            last = (key, kind);
+            kind
+        })
+        .collect()
+}
+
+fn kind_of(vocabulary: &Vocabulary, category: &str, name: &str) -> Kind {
+    let starts = |word: &str| {
+        name.get(..word.len())
+            .is_some_and(|head| head.eq_ignore_ascii_case(word))
+    };
+    match name {
+        "mmap" | "mprotect" | "munmap" => return Kind::SyscallMemory,
+        "runq" => return Kind::RunQueue,
+        "read" | "readv" | "write" if category == "CAT_DISK" => return Kind::Disk,
+        _ if starts("oncpu") => return Kind::OnCpu,
+        _ if starts("gc.collect") || starts("python_gc") => return Kind::Overhead,
+        _ => {}
+    }
+    // Probes in user space: the name says what it is.
+    let category = match category {
+        "CAT_APP" if starts("cu") || starts("hip") => "cuda_runtime",
+        "CAT_APP" if starts("nccl") => "rccl_api",
+        other => other,
+    };
+    match vocabulary.activity(category, name) {
+        Activity::PythonFunction => Kind::Python,
+        Activity::CpuOp => Kind::Op,
+        Activity::UserAnnotation => Kind::Annotation,
+        Activity::Launch | Activity::GraphLaunch | Activity::MemcpyApi | Activity::MemsetApi => {
+            Kind::Launch
+        }
+        Activity::SyncApi => Kind::Sync,
+        Activity::OtherApi | Activity::CollectiveApi => Kind::Api,
+        Activity::Kernel if vocabulary.class(name) == KernelClass::Collective => {
+            Kind::Communication
+        }
+        Activity::Kernel => Kind::Compute,
+        Activity::GpuMemcpy | Activity::GpuMemset => Kind::Copy,
+        Activity::Overhead => Kind::Overhead,
+        _ => Kind::Other,
+    }
+}
+
+fn counters(trace: &Trace, origins: &Origins) -> Vec<Counter> {
+    let mut place: FxHashMap<usize, usize> = FxHashMap::default();
+    let mut list: Vec<Counter> = Vec::new();
+    for sample in trace.counters().iter() {
+        let at = *place.entry(sample.track.index()).or_insert_with(|| {
+            let track = trace.track(sample.track);
+            let full = track.name.map_or("", |n| trace.text(n));
+            let name = full.strip_suffix(" value").unwrap_or(full);
+            let origin = origins.of(sample.track);
+            let (name, instance) = identity(name, &origin.tid);
+            list.push(Counter {
+                name,
+                host: origin.host.clone(),
+                instance,
+                samples: Vec::new(),
+            });
+            list.len() - 1
+        });
+        list[at].samples.push((sample.ts.nanos(), sample.value));
+    }
+    list.sort_by(|a, b| (&a.name, &a.host, a.instance).cmp(&(&b.name, &b.host, b.instance)));
+    list
+}
+
+/// A counter's name without the number behind it, and its instance: the device in the thread's
+/// text, else that number, which may be written as a real.
+pub(crate) fn identity(name: &str, tid: &str) -> (String, i64) {
+    if let Some(at) = tid.rfind("CAT_")
+        && let Some((_, digits)) = tid[at..].rsplit_once('_')
+        && let Ok(instance) = digits.parse()
+    {
+        return (name.to_owned(), instance);
+    }
+    if let Some((head, tail)) = name.rsplit_once('_') {
+        if let Ok(instance) = tail.parse::<i64>() {
+            return (head.to_owned(), instance);
+        }
+        if tail.starts_with(|c: char| c.is_ascii_digit())
+            && let Ok(value) = tail.parse::<f64>()
+        {
+            return (head.to_owned(), crate::num::nanos(value));
+        }
+    }
+    (name.to_owned(), -1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_have_instances() {
+        for (name, tid, want) in [
+            ("gpu_usage", "CAT_XPU_7", ("gpu_usage", 7)),
+            ("process_cpu_usage_4000", "p", ("process_cpu_usage", 4000)),
+            (
+                "process_cpu_usage_1.571875e+06",
+                "",
+                ("process_cpu_usage", 1_571_875),
+            ),
+            ("cpu_frequency", "CAT_CPU_12", ("cpu_frequency", 12)),
+            ("host_cpu_usage", "h", ("host_cpu_usage", -1)),
+        ] {
+            assert_eq!(identity(name, tid), (want.0.to_owned(), want.1));
+        }
+    }
+
+    #[test]
+    fn names_and_categories_say_what_slices_are() {
+        let v = Vocabulary::default()
+            .with_activity("python", "*", Activity::PythonFunction)
+            .with_activity("memcpy", "*", Activity::GpuMemcpy);
+        for (category, name, want) in [
+            ("python", "Scheduler.run_batch", Kind::Python),
+            ("python_function", "a.py(1): f", Kind::Python),
+            ("Kernel", "ncclDevKernel_AllReduce_Sum", Kind::Communication),
+            ("kernel", "gemm", Kind::Compute),
+            ("Memcpy", "Memcpy DtoH", Kind::Copy),
+            ("CAT_APP", "cuStreamSynchronize", Kind::Sync),
+            ("CAT_APP", "ncclAllReduce", Kind::Api),
+            ("cuda_runtime", "cudaGraphLaunch", Kind::Launch),
+            ("CAT_CPU", "oncpu 3", Kind::OnCpu),
+            ("CAT_DISK", "write", Kind::Disk),
+        ] {
+            assert_eq!(kind_of(&v, category, name), want, "{name}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! JSON: rows as objects, streamed, and documents that carry a schema version.
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::cell::Cell;
+use crate::column::Column;
+use crate::error::{Error, Result};
+use crate::number::push_integer;
+use crate::schema::SchemaVersion;
+use crate::sink::{Chunked, Guard, RowSink};
+use crate::table::Table;
+
+/// What surrounds the rows. A row is always one object on one line, keys in column order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum JsonLayout {
+    /// `[row, row, ...]`.
+    Array,
+    /// One row per line and nothing else.
+    Lines,
+    /// `{"schema_version": "1.0", "columns": [{name, kind, unit, title}, ...], "rows": [row, ...]}`.
+    Document(SchemaVersion),
+}
+
+/// Streams rows as JSON. Integers are exact decimal integers, reals keep every digit, NaN and infinities become `null`.
+#[derive(Debug)]
+pub struct JsonRowsWriter<W> {
+    out: Chunked<W>,
+    guard: Guard,
+    layout: JsonLayout,
+    rows: RowsState,
+}
+
+impl<W: Write> JsonRowsWriter<W> {
+    /// A writer to `out`, which needs no buffer of its own.
+    pub fn new(out: W, layout: JsonLayout) -> Self {
+        Self {
+            out: Chunked::new(out),
+            guard: Guard::default(),
+            layout,
+            rows: RowsState::default(),
+        }
+    }
+}
+
+impl<W: Write> RowSink for JsonRowsWriter<W> {
+    fn begin(&mut self, columns: &[Column]) -> Result<()> {
+        self.guard.begin(columns)?;
+        let bytes = &mut self.out.bytes;
+        match self.layout {
+            JsonLayout::Array => bytes.push(b'['),
+            JsonLayout::Lines => {}
+            JsonLayout::Document(version) => {
+                bytes.extend_from_slice(b"{\n");
+                push_member(bytes, SchemaVersion::KEY, &version)?;
+                bytes.extend_from_slice(b",\n");
+                push_columns(bytes, columns)?;
+                bytes.extend_from_slice(b",\n\"rows\":[");
+            }
+        }
+        self.rows = RowsState::new(columns, self.layout != JsonLayout::Lines)?;
+        Ok(())
+    }
+
+    fn row(&mut self, cells: &[Cell<'_>]) -> Result<()> {
+        self.guard.row(cells)?;
+        self.rows.push(&mut self.out.bytes, cells)?;
+        Ok(self.out.settle()?)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.guard.finish()?;
+        let end: &[u8] = match self.layout {
+            JsonLayout::Array => b"\n]\n",
+            JsonLayout::Lines => b"",
+            JsonLayout::Document(_) => b"\n]\n}\n",
+        };
+        self.out.bytes.extend_from_slice(end);
+        Ok(self.out.flush()?)
+    }
+}
+
+/// A JSON object written member by member, `schema_version` first; tables inside it are streamed.
+///
+/// ```
+/// use report::{JsonDocument, SchemaVersion};
+/// let mut out = Vec::new();
+/// let mut document = JsonDocument::new(&mut out, SchemaVersion::new(1, 0))?;
+/// document.member("kernels", &544)?;
+/// document.finish()?;
+/// assert_eq!(out, b"{\n\"schema_version\":\"1.0\",\n\"kernels\":544\n}\n");
+/// # Ok::<(), report::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct JsonDocument<W> {
+    out: Chunked<W>,
+}
+
+impl<W: Write> JsonDocument<W> {
+    /// Opens a document.
+    ///
+    /// # Errors
+    /// None today; the signature leaves room for a destination that refuses.
+    pub fn new(out: W, version: SchemaVersion) -> Result<Self> {
+        let mut out = Chunked::new(out);
+        out.bytes.extend_from_slice(b"{\n");
+        push_member(&mut out.bytes, SchemaVersion::KEY, &version)?;
+        Ok(Self { out })
+    }
+
+    /// Adds one member. Names must differ; that is the caller's business.
+    ///
+    /// # Errors
+    /// A value that JSON cannot hold, or a destination that refuses.
+    pub fn member<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<()> {
+        self.out.bytes.extend_from_slice(b",\n");
+        push_member(&mut self.out.bytes, name, value)?;
+        Ok(self.out.settle()?)
+    }
+
+    /// Adds a table as the member `{"columns": [...], "rows": [...]}`.
+    ///
+    /// # Errors
+    /// A destination that refuses.
+    pub fn table(&mut self, name: &str, table: &Table) -> Result<()> {
+        self.out.bytes.extend_from_slice(b",\n");
+        push_value(&mut self.out.bytes, name, name)?;
+        self.out.bytes.extend_from_slice(b":{");
+        push_columns(&mut self.out.bytes, table.columns())?;
+        self.out.bytes.extend_from_slice(b",\n\"rows\":[");
+        let mut rows = RowsState::new(table.columns(), true)?;
+        let mut cells = Vec::new();
+        for row in 0..table.rows() {
+            table.row_into(row, &mut cells);
+            rows.push(&mut self.out.bytes, &cells)?;
+            self.out.settle()?;
+        }
+        self.out.bytes.extend_from_slice(b"\n]}");
+        Ok(())
+    }
+
+    /// Closes the document.
+    ///
+    /// # Errors
+    /// A destination that refuses.
+    pub fn finish(mut self) -> Result<()> {
+        self.out.bytes.extend_from_slice(b"\n}\n");
+        Ok(self.out.flush()?)
+    }
+}
+
+/// Encoded keys, and whether a comma is due.
+#[derive(Debug, Default)]
+struct RowsState {
+    keys: Vec<Vec<u8>>,
+    list: bool,
+    first: bool,
+}
+
+impl RowsState {
+    fn new(columns: &[Column], list: bool) -> Result<Self> {
+        let mut keys = Vec::with_capacity(columns.len());
+        for (index, column) in columns.iter().enumerate() {
+            let mut key = vec![if index == 0 { b'{' } else { b',' }];
+            push_value(&mut key, column.name(), column.name())?;
+            key.push(b':');
+            keys.push(key);
+        }
+        Ok(Self {
+            keys,
+            list,
+            first: true,
+        })
+    }
+
+    fn push(&mut self, out: &mut Vec<u8>, cells: &[Cell<'_>]) -> Result<()> {
+        let before: &[u8] = match (self.list, self.first) {
+            (true, true) => b"\n",
+            (true, false) => b",\n",
+            (false, _) => b"",
+        };
+        out.extend_from_slice(before);
+        self.first = false;
+        for (cell, key) in cells.iter().zip(&self.keys) {
+            out.extend_from_slice(key);
+            match *cell {
+                Cell::Null => out.extend_from_slice(b"null"),
+                Cell::Int(value) => push_integer(out, value),
+                Cell::UInt(value) => push_integer(out, value),
+                Cell::Real(value) => push_value(out, "", &value)?,
+                Cell::Text(text) => push_value(out, "", text)?,
+                Cell::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
+            }
+        }
+        out.push(b'}');
+        if !self.list {
+            out.push(b'\n');
+        }
+        Ok(())
+    }
+}
+
+fn push_value<T: Serialize + ?Sized>(out: &mut Vec<u8>, field: &str, value: &T) -> Result<()> {
+    serde_json::to_writer(out, value).map_err(|source| Error::Json {
+        field: field.into(),
+        source,
+    })
+}
+
+fn push_member<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) -> Result<()> {
+    push_value(out, name, name)?;
+    out.push(b':');
+    push_value(out, name, value)
+}
+
+fn push_columns(out: &mut Vec<u8>, columns: &[Column]) -> Result<()> {
+    out.extend_from_slice(b"\"columns\":[");
+    for (index, column) in columns.iter().enumerate() {
+        out.extend_from_slice(if index == 0 { b"\n{" } else { b",\n{" });
+        push_member(out, "name", column.name())?;
+        out.push(b',');
+        push_member(out, "kind", column.kind().name())?;
+        out.push(b',');
+        push_member(out, "unit", column.unit_of().symbol())?;
+        out.push(b',');
+        push_member(out, "title", column.heading())?;
+        out.push(b'}');
+    }
+    out.push(b']');
+    Ok(())
+}

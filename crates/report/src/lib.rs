@@ -1,0 +1,64 @@
+//! Typed tables rendered as aligned text, CSV, JSON and Parquet.
+//!
+//! Charter: knows cells, columns, formats; knows no trace, no metric meaning; at most 1500 lines of code, Parquet
+//! and documentation apart.
+//!
+//! Two ways in, one set of formats:
+//!
+//! * a `Table` holds rows column by column and is written with `Table::write_to` or `Table::to_text`;
+//! * a `RowSink` (`CsvWriter`, `JsonRowsWriter`, `TextWriter`, and `ParquetWriter` with the feature `parquet`)
+//!   takes rows one at a time, so a table of ten million rows is never held (text is the exception: widths need all rows).
+//!
+//! Machine formats write the bare numbers, exactly: integers as integers, nanoseconds as nanoseconds, and the unit is part
+//! of the column's name (`dur_ns`, `size_bytes`, `share_pct`). Text for people scales them (`1.235 ms`, `3.250 GiB`); the
+//! functions for that are in `human`. The same rows always give the same bytes.
+//!
+//! What it does not do: compute, sort or aggregate; read any of these formats; choose a destination.
+//!
+//! Features: `parquet` (off by default; brings arrow and parquet).
+//!
+//! ```
+//! use report::{Cell, Column, Format, RowSink, Unit};
+//!
+//! let columns = [Column::text("kernel"), Column::uint("dur_ns").unit(Unit::Nanos).title("duration")];
+//! let write = |format: Format| -> report::Result<String> {
+//!     let mut out = Vec::new();
+//!     let mut sink = format.sink(&mut out);
+//!     sink.begin(&columns)?;
+//!     sink.row(&[Cell::from("all_reduce"), Cell::from(1_234_567_u64)])?;
+//!     sink.finish()?;
+//!     drop(sink);
+//!     Ok(String::from_utf8_lossy(&out).into_owned())
+//! };
+//! assert_eq!(write(Format::Text)?, "kernel      duration\n──────────  ────────\nall_reduce  1.235 ms\n");
+//! assert_eq!(write(Format::Csv)?, "kernel,dur_ns\nall_reduce,1234567\n");
+//! assert_eq!(write(Format::JsonLines)?, "{\"kernel\":\"all_reduce\",\"dur_ns\":1234567}\n");
+//! # Ok::<(), report::Error>(())
+//! ```
+
+mod cell;
+mod column;
+mod csv;
+mod error;
+pub mod human;
+mod json;
+mod number;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod schema;
+mod sink;
+mod table;
+pub mod text;
+
+pub use crate::cell::Cell;
+pub use crate::column::{Align, Column, Kind, RealFormat, Unit};
+pub use crate::csv::{CsvOptions, CsvWriter};
+pub use crate::error::{Error, Result};
+pub use crate::json::{JsonDocument, JsonLayout, JsonRowsWriter};
+pub use crate::number::real_text;
+#[cfg(feature = "parquet")]
+pub use crate::parquet::ParquetWriter;
+pub use crate::schema::SchemaVersion;
+pub use crate::sink::{Format, RowSink};
+pub use crate::table::Table;
+pub use crate::text::{TextOptions, TextWriter};

@@ -1,0 +1,201 @@
+//! Parquet, streamed in row groups.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, RecordBatch, StringBuilder,
+    UInt64Builder,
+};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+
+use crate::cell::Cell;
+use crate::column::{Column, Kind};
+use crate::error::{Error, Result};
+use crate::schema::SchemaVersion;
+use crate::sink::{Guard, RowSink};
+
+/// Rows, and bytes of text, gathered before they are encoded.
+const BATCH_ROWS: usize = 65_536;
+const BATCH_TEXT: usize = 16 << 20;
+/// Encoded bytes after which a row group is closed.
+const GROUP_BYTES: usize = 64 << 20;
+
+/// Streams rows as Parquet: zstd, row groups of at most a million rows or about 64 MiB, every column nullable. Each field
+/// carries its unit as metadata `unit`, the file carries `schema_version`. Same rows, same bytes.
+pub struct ParquetWriter<W: Write + Send> {
+    out: Option<W>,
+    version: SchemaVersion,
+    guard: Guard,
+    open: Option<Open<W>>,
+}
+
+struct Open<W: Write + Send> {
+    writer: ArrowWriter<W>,
+    schema: SchemaRef,
+    builders: Vec<Builder>,
+    names: Vec<Box<str>>,
+    rows: usize,
+    text: usize,
+}
+
+enum Builder {
+    Int(Int64Builder),
+    UInt(UInt64Builder),
+    Real(Float64Builder),
+    Text(StringBuilder),
+    Bool(BooleanBuilder),
+}
+
+impl<W: Write + Send> ParquetWriter<W> {
+    /// A writer to `out`, which becomes a complete file only with [`RowSink::finish`].
+    pub fn new(out: W, version: SchemaVersion) -> Self {
+        Self {
+            out: Some(out),
+            version,
+            guard: Guard::default(),
+            open: None,
+        }
+    }
+}
+
+impl<W: Write + Send> RowSink for ParquetWriter<W> {
+    fn begin(&mut self, columns: &[Column]) -> Result<()> {
+        self.guard.begin(columns)?;
+        let out = self.out.take().ok_or(Error::OutOfOrder { call: "begin" })?;
+        let fields: Vec<Field> = columns.iter().map(field).collect();
+        let schema = Arc::new(Schema::new(fields));
+        let version = KeyValue::new(SchemaVersion::KEY.to_owned(), self.version.to_string());
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_key_value_metadata(Some(vec![version]))
+            .build();
+        let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties))?;
+        self.open = Some(Open {
+            writer,
+            schema,
+            builders: columns.iter().map(|c| Builder::new(c.kind())).collect(),
+            names: columns.iter().map(|c| c.name().into()).collect(),
+            rows: 0,
+            text: 0,
+        });
+        Ok(())
+    }
+
+    fn row(&mut self, cells: &[Cell<'_>]) -> Result<()> {
+        let row = self.guard.row(cells)?;
+        let open = self
+            .open
+            .as_mut()
+            .ok_or(Error::OutOfOrder { call: "row" })?;
+        let mut text = 0;
+        for (cell, name) in cells.iter().zip(&open.names) {
+            if let Cell::Text(value) = cell {
+                let len = value.len();
+                if i32::try_from(len).is_err() {
+                    return Err(Error::TextTooLong {
+                        row,
+                        column: name.clone(),
+                        len,
+                    });
+                }
+                text += len;
+            }
+        }
+        // Offsets of a text column are 32 bits wide, hence a batch ends before a text that would not fit.
+        if open.rows == BATCH_ROWS || (open.rows > 0 && open.text + text > BATCH_TEXT) {
+            open.encode()?;
+        }
+        for (builder, cell) in open.builders.iter_mut().zip(cells) {
+            builder.push(*cell);
+        }
+        open.rows += 1;
+        open.text += text;
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.guard.finish()?;
+        let mut open = self
+            .open
+            .take()
+            .ok_or(Error::OutOfOrder { call: "finish" })?;
+        if open.rows > 0 {
+            open.encode()?;
+        }
+        open.writer.close()?;
+        Ok(())
+    }
+}
+
+impl<W: Write + Send> Open<W> {
+    fn encode(&mut self) -> Result<()> {
+        let arrays: Vec<ArrayRef> = self.builders.iter_mut().map(Builder::finish).collect();
+        self.writer
+            .write(&RecordBatch::try_new(Arc::clone(&self.schema), arrays)?)?;
+        if self.writer.in_progress_size() >= GROUP_BYTES {
+            self.writer.flush()?;
+        }
+        self.rows = 0;
+        self.text = 0;
+        Ok(())
+    }
+}
+
+impl Builder {
+    fn new(kind: Kind) -> Self {
+        match kind {
+            Kind::Int => Self::Int(Int64Builder::new()),
+            Kind::UInt => Self::UInt(UInt64Builder::new()),
+            Kind::Real => Self::Real(Float64Builder::new()),
+            Kind::Text => Self::Text(StringBuilder::new()),
+            Kind::Bool => Self::Bool(BooleanBuilder::new()),
+        }
+    }
+
+    /// Appends a cell the guard has found to be of this kind or null.
+    fn push(&mut self, cell: Cell<'_>) {
+        match (self, cell) {
+            (Self::Int(builder), Cell::Int(value)) => builder.append_value(value),
+            (Self::Int(builder), _) => builder.append_null(),
+            (Self::UInt(builder), Cell::UInt(value)) => builder.append_value(value),
+            (Self::UInt(builder), _) => builder.append_null(),
+            (Self::Real(builder), Cell::Real(value)) => builder.append_value(value),
+            (Self::Real(builder), _) => builder.append_null(),
+            (Self::Text(builder), Cell::Text(value)) => builder.append_value(value),
+            (Self::Text(builder), _) => builder.append_null(),
+            (Self::Bool(builder), Cell::Bool(value)) => builder.append_value(value),
+            (Self::Bool(builder), _) => builder.append_null(),
+        }
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        match self {
+            Self::Int(builder) => Arc::new(builder.finish()),
+            Self::UInt(builder) => Arc::new(builder.finish()),
+            Self::Real(builder) => Arc::new(builder.finish()),
+            Self::Text(builder) => Arc::new(builder.finish()),
+            Self::Bool(builder) => Arc::new(builder.finish()),
+        }
+    }
+}
+
+fn field(column: &Column) -> Field {
+    let data_type = match column.kind() {
+        Kind::Int => DataType::Int64,
+        Kind::UInt => DataType::UInt64,
+        Kind::Real => DataType::Float64,
+        Kind::Text => DataType::Utf8,
+        Kind::Bool => DataType::Boolean,
+    };
+    let mut metadata = HashMap::new();
+    if !column.unit_of().symbol().is_empty() {
+        metadata.insert("unit".to_owned(), column.unit_of().symbol().to_owned());
+    }
+    Field::new(column.name(), data_type, true).with_metadata(metadata)
+}

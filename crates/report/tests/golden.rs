@@ -1,0 +1,71 @@
+//! Reals as two other programs print them: the reference tables of the shared data are reproduced character by character.
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use std::path::PathBuf;
+
+use report::{RealFormat, real_text};
+
+/// The tables, or nothing and a loud word on stderr.
+#[expect(clippy::print_stderr, reason = "a skipped test must be noticed")]
+fn golden() -> Option<PathBuf> {
+    let root = std::env::var_os("INFERSCOPE_DATA").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let golden = root.join("perfetto/golden");
+    if golden.is_dir() {
+        return Some(golden);
+    }
+    eprintln!(
+        "SKIPPED: no reference tables at {}; set INFERSCOPE_DATA",
+        golden.display()
+    );
+    None
+}
+
+/// Files of this name, one per trace.
+fn tables(name: &str) -> Vec<String> {
+    let Some(golden) = golden() else {
+        return Vec::new();
+    };
+    let dirs = std::fs::read_dir(golden).unwrap();
+    let files = dirs
+        .map(|entry| entry.unwrap().path().join(name))
+        .filter(|path| path.is_file());
+    files
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect()
+}
+
+#[test]
+fn reals_of_arguments_have_fifteen_digits() {
+    let mut seen = 0;
+    for table in tables("args.csv") {
+        for (_, value) in table.lines().filter_map(|line| line.split_once(",real,")) {
+            let real: f64 = value.parse().unwrap();
+            assert_eq!(real_text(real, RealFormat::Significant15), value);
+            seen += 1;
+        }
+    }
+    assert!(
+        seen > 0 || golden().is_none(),
+        "no real argument in the tables"
+    );
+}
+
+#[test]
+fn counters_have_the_shortest_digits_and_a_point() {
+    let mut seen = 0;
+    for table in tables("counters.csv") {
+        for line in table.lines().skip(1) {
+            let value = line.split(',').nth(1).unwrap();
+            let real: f64 = value.parse().unwrap();
+            assert_eq!(real_text(real, RealFormat::ShortestPoint), value);
+            seen += 1;
+        }
+    }
+    assert!(
+        seen > 100 || golden().is_none(),
+        "only {seen} counter values in the tables"
+    );
+}

@@ -1,0 +1,194 @@
+//! Which records are wanted.
+
+use regex::Regex;
+
+/// What happens to records that a window's edge cuts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Edge {
+    /// Only records fully inside.
+    #[default]
+    Inside,
+    /// All that touch the window.
+    Overlapping,
+    /// All that touch it, cut at its edges.
+    Clipped,
+}
+
+/// A span of time, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// First nanosecond.
+    pub start_ns: i64,
+    /// Last nanosecond.
+    pub end_ns: i64,
+    /// What of records at the edges is kept.
+    pub edge: Edge,
+}
+
+impl Window {
+    /// The part of a record that is kept, if any.
+    #[must_use]
+    pub fn keep(&self, start_ns: i64, end_ns: i64) -> Option<(i64, i64)> {
+        let touches = start_ns <= self.end_ns && end_ns >= self.start_ns;
+        match self.edge {
+            Edge::Inside => {
+                (start_ns >= self.start_ns && end_ns <= self.end_ns).then_some((start_ns, end_ns))
+            }
+            Edge::Overlapping => touches.then_some((start_ns, end_ns)),
+            Edge::Clipped => touches.then_some((
+                start_ns.max(self.start_ns),
+                end_ns.min(self.end_ns).max(start_ns),
+            )),
+        }
+    }
+}
+
+/// Which records are wanted. A pure value: sets are never changed by it. Every condition that is set must hold.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// In this span of time.
+    pub window: Option<Window>,
+    /// Of these domains (`HIP`, `HSA`, `MARKER`, ...; `KERNEL`, `MEMORY`, ...): the text before the first `_` of the category, in any case.
+    pub domains: Option<Vec<String>>,
+    /// Not of these domains.
+    pub without_domains: Vec<String>,
+    /// Of these categories, in any case.
+    pub categories: Option<Vec<String>>,
+    /// With a name that matches.
+    pub name: Option<Regex>,
+    /// Of processes with these guids.
+    pub guids: Option<Vec<String>>,
+    /// Of processes with these process ids.
+    pub pids: Option<Vec<i64>>,
+    /// Of these ranks.
+    pub ranks: Option<Vec<i64>>,
+    /// Of these hosts.
+    pub hosts: Option<Vec<String>>,
+    /// On agents with these absolute indices; records without agent pass.
+    pub agents: Option<Vec<i64>>,
+    /// On these streams; records without stream pass.
+    pub streams: Option<Vec<i64>>,
+    /// At least this long.
+    pub min_duration_ns: i64,
+    /// Read the JSON texts of events too ([`crate::Region::texts`]).
+    pub texts: bool,
+}
+
+/// The domain of a category: the text before its first underscore. What has no category is of the domain `NONE`.
+#[must_use]
+pub fn domain_of(category: Option<&str>) -> &str {
+    match category {
+        Some(category) if !category.is_empty() => category
+            .split_once('_')
+            .map_or(category, |(domain, _)| domain),
+        _ => "NONE",
+    }
+}
+
+impl Filter {
+    /// Only what lies in a window.
+    #[must_use]
+    pub fn in_window(window: Window) -> Self {
+        Self {
+            window: Some(window),
+            ..Self::default()
+        }
+    }
+
+    /// Whether no condition is set.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.window.is_none()
+            && !self.has_category_condition()
+            && self.name.is_none()
+            && self.guids.is_none()
+            && self.pids.is_none()
+            && self.ranks.is_none()
+            && self.hosts.is_none()
+            && self.agents.is_none()
+            && self.streams.is_none()
+            && self.min_duration_ns == 0
+    }
+
+    pub(crate) fn accepts_process(&self, process: &crate::Process) -> bool {
+        let one_of = |list: &Option<Vec<i64>>, value: Option<i64>| {
+            list.as_ref()
+                .is_none_or(|list| value.is_some_and(|value| list.contains(&value)))
+        };
+        self.guids
+            .as_ref()
+            .is_none_or(|guids| guids.contains(&process.guid))
+            && self
+                .hosts
+                .as_ref()
+                .is_none_or(|hosts| hosts.contains(&process.hostname))
+            && one_of(&self.pids, Some(process.pid))
+            && one_of(&self.ranks, process.rank)
+    }
+
+    pub(crate) fn has_category_condition(&self) -> bool {
+        self.domains.is_some() || self.categories.is_some() || !self.without_domains.is_empty()
+    }
+
+    pub(crate) fn accepts_category(&self, category: Option<&str>) -> bool {
+        let domain = domain_of(category);
+        let among = |list: &[String], text: &str| list.iter().any(|t| t.eq_ignore_ascii_case(text));
+        self.domains.as_ref().is_none_or(|list| among(list, domain))
+            && !among(&self.without_domains, domain)
+            && self
+                .categories
+                .as_ref()
+                .is_none_or(|list| among(list, category.unwrap_or_default()))
+    }
+
+    pub(crate) fn accepts_name(&self, name: Option<&str>) -> bool {
+        self.name
+            .as_ref()
+            .is_none_or(|regex| regex.is_match(name.unwrap_or_default()))
+    }
+
+    pub(crate) fn accepts_place(&self, agent: Option<i64>, stream: Option<i64>) -> bool {
+        let passes = |list: &Option<Vec<i64>>, value: Option<i64>| {
+            list.as_ref()
+                .is_none_or(|list| value.is_none_or(|value| list.contains(&value)))
+        };
+        passes(&self.agents, agent) && passes(&self.streams, stream)
+    }
+
+    /// The part of a record in the window and long enough, if any.
+    pub(crate) fn keep(&self, start_ns: i64, end_ns: i64) -> Option<(i64, i64)> {
+        if end_ns.saturating_sub(start_ns) < self.min_duration_ns && self.min_duration_ns > 0 {
+            return None;
+        }
+        match &self.window {
+            Some(window) => window.keep(start_ns, end_ns),
+            None => Some((start_ns, end_ns)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges() {
+        let window = |edge| Window {
+            start_ns: 10,
+            end_ns: 20,
+            edge,
+        };
+        assert_eq!(window(Edge::Inside).keep(10, 20), Some((10, 20)));
+        assert_eq!(window(Edge::Inside).keep(9, 20), None);
+        assert_eq!(window(Edge::Overlapping).keep(0, 10), Some((0, 10)));
+        assert_eq!(window(Edge::Overlapping).keep(21, 30), None);
+        assert_eq!(window(Edge::Clipped).keep(0, 30), Some((10, 20)));
+    }
+
+    #[test]
+    fn domains() {
+        assert_eq!(domain_of(Some("HIP_RUNTIME_API_EXT")), "HIP");
+        assert_eq!(domain_of(Some("OMPT")), "OMPT");
+        assert_eq!(domain_of(None), "NONE");
+    }
+}

@@ -1,0 +1,116 @@
+//! How kernels are called.
+
+use crate::records::Dispatch;
+
+/// How kernels are called; by default as the recording displays them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KernelNames {
+    /// By the region (ROCTx range) they were launched in, where that has a name.
+    pub by_region: bool,
+    /// By the name in the object file.
+    pub mangled: bool,
+    /// Demangled here from the name in the object file, whatever the recording displays.
+    pub demangle: bool,
+    /// Without template arguments' parameters: cut before the parameter list.
+    pub truncate: bool,
+}
+
+impl KernelNames {
+    /// The name where it is a text of the recording as it is.
+    #[inline]
+    #[must_use]
+    pub fn plain<'a>(&self, dispatch: &Dispatch<'a>) -> Option<&'a str> {
+        if self.by_region
+            && let Some(region) = dispatch.region
+            && !region.is_empty()
+        {
+            return Some(region);
+        }
+        let symbol = dispatch.symbol?;
+        match self {
+            Self { demangle: true, .. } | Self { truncate: true, .. } => None,
+            Self { mangled: true, .. } => symbol.kernel_name.as_deref(),
+            _ => symbol
+                .display_name
+                .as_deref()
+                .or(symbol.kernel_name.as_deref()),
+        }
+    }
+
+    /// The name, made if need be.
+    #[must_use]
+    pub fn of(&self, dispatch: &Dispatch<'_>) -> String {
+        if let Some(plain) = self.plain(dispatch) {
+            return plain.to_owned();
+        }
+        let Some(symbol) = dispatch.symbol else {
+            return format!("kernel {}", dispatch.kernel_id.unwrap_or_default());
+        };
+        let name = if self.mangled {
+            symbol.kernel_name.clone().unwrap_or_default()
+        } else if self.demangle {
+            let mangled = symbol.kernel_name.as_deref().unwrap_or_default();
+            demangle(mangled).unwrap_or_else(|| symbol.display_name.clone().unwrap_or_default())
+        } else {
+            symbol.display_name.clone().unwrap_or_default()
+        };
+        if self.truncate && !self.mangled {
+            return truncate(&name).to_owned();
+        }
+        name
+    }
+}
+
+/// The C++ name that an object file's name stands for; `None` if it stands for none.
+///
+/// ```
+/// let name = rocpd_db::demangle("_Z14rmsnorm_kernelIfEvPT_S1_.kd");
+/// assert_eq!(name.as_deref(), Some("void rmsnorm_kernel<float>(float*, float*)"));
+/// assert_eq!(rocpd_db::demangle("Cijk_Alik.kd"), None);
+/// ```
+#[must_use]
+pub fn demangle(kernel_name: &str) -> Option<String> {
+    let mangled = kernel_name.strip_suffix(".kd").unwrap_or(kernel_name);
+    if !mangled.starts_with("_Z") {
+        return None;
+    }
+    let options = cpp_demangle::DemangleOptions::new().recursion_limit(96);
+    cpp_demangle::Symbol::new(mangled)
+        .ok()?
+        .demangle_with_options(&options)
+        .ok()
+}
+
+/// A C++ name without its parameter list.
+///
+/// ```
+/// assert_eq!(rocpd_db::truncate("void f<A(int)>(float*, int)"), "void f<A(int)>");
+/// assert_eq!(rocpd_db::truncate("(anonymous namespace)::g(int) const"), "(anonymous namespace)::g");
+/// assert_eq!(rocpd_db::truncate("operator()"), "operator()");
+/// ```
+#[must_use]
+pub fn truncate(name: &str) -> &str {
+    let mut depth = 0_i32;
+    let bytes = name.as_bytes();
+    for (at, &byte) in bytes.iter().enumerate() {
+        match byte {
+            b'<' if !name[..at].ends_with("operator") && !name[..at].ends_with("operator<") => {
+                depth += 1;
+            }
+            b'>' if depth > 0 && (at == 0 || bytes[at - 1] != b'-') => depth -= 1,
+            b'(' if depth == 0 && at > 0 => {
+                let before = &name[..at];
+                let rest = &name[at..];
+                if before.ends_with("operator")
+                    || rest.starts_with("(anonymous namespace)")
+                    || before.ends_with([' ', ':'])
+                {
+                    continue;
+                }
+                return before;
+            }
+            _ => {}
+        }
+    }
+    name
+}

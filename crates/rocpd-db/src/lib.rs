@@ -1,0 +1,90 @@
+//! Any number of rocPD databases, read as one.
+//!
+//! rocPD is the SQLite format of ROCm's profilers: one file for each process. A [`RocpdSet`] opens files, folders, patterns
+//! and packages read-only and offers
+//!
+//! * [`RocpdSet::scan`]: typed records ([`Dispatch`], `Copy`, [`Allocation`], [`Region`], [`Sample`], [`PmcEvent`],
+//!   [`Arg`]), streamed as stored or in order of time, with a [`Filter`];
+//! * [`RocpdSet::sql`]: SQL over the tables and views of the format, each covering all databases, through a cursor;
+//! * [`Summary`], [`RocpdSet::window`], [`load()`] (into a `trace-model` trace), [`merge()`] and [`package()`].
+//!
+//! Records are keyed by the guid of their process, so equal process ids of two machines never mix. Scans read the pages of
+//! the files themselves, and SQL runs over views defined here: views and triggers stored in an input are never executed,
+//! and nothing is written beside an input. Generations 3.0.0 to 3.0.5 are told apart by the columns that are there, the
+//! draft of 4.1.0 is read where its columns are found.
+//!
+//! It does not write Perfetto or CSV files (the `rocpd` tool does), does not align clocks of different machines, and does
+//! not read the older rocmProfileData (`.rpd`).
+//!
+//! ```
+//! use rocpd_db::{Dispatch, Filter, KernelNames, OpenOptions, Order, RocpdSet, SqlValue};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let made = rocpd_synth::generate(folder.path(), &rocpd_synth::Shape::small())?;
+//! let set = RocpdSet::open(&[folder.path()], &OpenOptions::default())?;
+//!
+//! // Typed records.
+//! let filter = Filter::default();
+//! let mut longest = 0;
+//! for dispatch in set.scan::<Dispatch>(&filter, Order::Stored)? {
+//!     longest = longest.max(dispatch?.duration_ns());
+//! }
+//!
+//! // The same with SQL: connect, execute, fetch.
+//! let session = set.sql(None, KernelNames::default())?;
+//! let mut statement = session.prepare("SELECT MAX(\"end\" - start) FROM rocpd_kernel_dispatch WHERE id > ?1")?;
+//! let mut rows = statement.query(&[SqlValue::Int(0)])?;
+//! while let Some(row) = rows.next()? {
+//!     assert_eq!(row.get(0), SqlValue::Int(longest));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod extended;
+mod filter;
+mod ids;
+mod info;
+mod inputs;
+mod issues;
+mod kernel_names;
+mod load;
+mod merge;
+mod numbers;
+mod package;
+mod partition;
+mod records;
+mod scan;
+mod set;
+mod sql;
+mod sqlite;
+mod stats;
+mod summary;
+mod value;
+mod view_scan;
+mod window;
+
+pub use crate::error::{Error, Result};
+pub use crate::extended::{
+    Busy, Imbalance, LaunchLatency, OUTLIER_SCORE, Outlier, busy, launch_latency, outliers,
+};
+pub use crate::filter::{Edge, Filter, Window, domain_of};
+pub use crate::info::{Agent, Channel, Node, Pmc, Process, Symbol, Thread};
+pub use crate::inputs::expand;
+pub use crate::issues::Issue;
+pub use crate::kernel_names::{KernelNames, demangle, truncate};
+pub use crate::load::{load, slice_category};
+pub use crate::merge::{MergeOptions, Merged, merge};
+pub use crate::package::{PackageOptions, package};
+pub use crate::partition::Partition;
+pub use crate::records::{
+    AllocLevel, AllocType, Allocation, Arg, Copy, Dispatch, Event, EventTexts, PmcEvent, Record,
+    Region, Sample,
+};
+pub use crate::scan::{Order, Scan};
+pub use crate::set::{OpenOptions, RegionsAndSamples, RocpdSet};
+pub use crate::sql::{Rows, SqlRow, SqlSession, SqlValue, Statement};
+pub use crate::stats::{Quantiles, Stat};
+pub use crate::summary::{DomainRow, Lost, Summary, SummaryOptions, SummaryRow, SummaryView};
+pub use crate::view_scan::ViewScan;
+pub use crate::window::{Bound, Occurrence, TimeBounds, TimePoint, WindowRequest};

@@ -1,0 +1,365 @@
+//! One set of tables: what one process wrote, in a file of its own or among others.
+
+use std::sync::{Arc, OnceLock};
+
+use rustc_hash::FxHashMap;
+
+use crate::error::{Error, Result};
+use crate::info::{Info, Names, Process, is_guid, metadata};
+use crate::issues::Issues;
+use crate::sqlite::{Catalog, CatalogTable, Cursor, Leaves, Lookup, PageFile, Value};
+use crate::value::BadSlot;
+
+/// The tables of the format, without suffix.
+pub(crate) const TABLES: [&str; 28] = [
+    "rocpd_metadata",
+    "rocpd_string",
+    "rocpd_info_node",
+    "rocpd_info_process",
+    "rocpd_info_thread",
+    "rocpd_info_agent",
+    "rocpd_info_queue",
+    "rocpd_info_stream",
+    "rocpd_info_pmc",
+    "rocpd_info_code_object",
+    "rocpd_info_kernel_symbol",
+    "rocpd_info_category",
+    "rocpd_track",
+    "rocpd_event",
+    "rocpd_arg",
+    "rocpd_pmc_event",
+    "rocpd_region",
+    "rocpd_sample",
+    "rocpd_kernel_dispatch",
+    "rocpd_memory_copy",
+    "rocpd_memory_allocate",
+    "rocpd_graph_launch",
+    "rocpd_hip_event",
+    "rocpd_call_stack",
+    "rocpd_line_info",
+    "rocpd_info_pc",
+    "rocpd_info_address_range",
+    "rocpd_info_source_code",
+];
+
+/// Tables without which nothing can be joined.
+const REQUIRED: [&str; 4] = [
+    "rocpd_string",
+    "rocpd_info_node",
+    "rocpd_info_process",
+    "rocpd_info_thread",
+];
+
+/// A table of the file and, once it was needed, where its rows are.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) def: CatalogTable,
+    leaves: OnceLock<Leaves>,
+}
+
+impl Table {
+    pub(crate) fn leaves(&self, file: &PageFile) -> Result<&Leaves> {
+        if let Some(leaves) = self.leaves.get() {
+            return Ok(leaves);
+        }
+        let leaves = Leaves::of(file, self.def.root)?;
+        Ok(self.leaves.get_or_init(|| leaves))
+    }
+
+    pub(crate) fn cursor<'a>(&'a self, partition: &'a Partition) -> Result<Cursor<'a>> {
+        Ok(Cursor::new(&partition.file, self.leaves(&partition.file)?))
+    }
+
+    pub(crate) fn lookup<'a>(&'a self, partition: &'a Partition) -> Result<Lookup<'a>> {
+        Ok(Lookup::new(&partition.file, self.leaves(&partition.file)?))
+    }
+}
+
+/// One set of tables, usually of one process.
+#[derive(Debug)]
+pub struct Partition {
+    pub(crate) file: PageFile,
+    suffix: String,
+    schema: String,
+    guid: String,
+    tables: FxHashMap<&'static str, Table>,
+    info: Info,
+    names: OnceLock<Names>,
+    issues: Arc<Issues>,
+}
+
+impl Partition {
+    /// The key of its process; of the first one if it has several.
+    #[must_use]
+    pub fn guid(&self) -> &str {
+        &self.guid
+    }
+
+    /// What its tables' names end in; may be empty.
+    #[must_use]
+    pub fn suffix(&self) -> &str {
+        &self.suffix
+    }
+
+    /// The schema version that the metadata state, for example `3` or `3.0.2`.
+    #[must_use]
+    pub fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    /// The file it is in.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.file.name()
+    }
+
+    /// Its processes: one unless tables of several were put together.
+    #[must_use]
+    pub fn processes(&self) -> &[Process] {
+        self.info.processes.values()
+    }
+
+    /// Names of the tables that are there, without suffix, in the order of the format.
+    pub fn tables(&self) -> impl Iterator<Item = &'static str> {
+        TABLES
+            .into_iter()
+            .filter(|table| self.tables.contains_key(table))
+    }
+
+    /// Columns of a table, in order; `None` if there is no such table.
+    #[must_use]
+    pub fn columns(&self, table: &str) -> Option<Vec<&str>> {
+        let table = self.tables.get(table)?;
+        Some(table.def.columns.iter().map(|c| c.name.as_str()).collect())
+    }
+
+    /// Number of rows of a table; 0 if there is none. Reads the table.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged.
+    pub fn rows(&self, table: &str) -> Result<u64> {
+        let Some(table) = self.tables.get(table) else {
+            return Ok(0);
+        };
+        let pick = table.def.pick([]);
+        let mut cursor = table.cursor(self)?;
+        let mut rows = 0;
+        while cursor.next::<0>(&pick)?.is_some() {
+            rows += 1;
+        }
+        Ok(rows)
+    }
+
+    pub(crate) fn table(&self, base: &str) -> Option<&Table> {
+        self.tables.get(base)
+    }
+
+    /// The name of a table in its file.
+    pub(crate) fn table_name(&self, base: &str) -> Option<&str> {
+        self.tables.get(base).map(|table| table.def.name.as_str())
+    }
+
+    pub(crate) fn has_column(&self, base: &str, column: &str) -> bool {
+        self.tables
+            .get(base)
+            .is_some_and(|table| table.def.column(column).is_some())
+    }
+
+    pub(crate) fn info(&self) -> &Info {
+        &self.info
+    }
+
+    pub(crate) fn names(&self) -> Result<&Names> {
+        if let Some(names) = self.names.get() {
+            return Ok(names);
+        }
+        let names = Names::read(self)?;
+        Ok(self.names.get_or_init(|| names))
+    }
+
+    /// Whether ids of several processes are in the same tables.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.processes().len() > 1
+    }
+
+    pub(crate) fn bad_value(
+        &self,
+        table: &Table,
+        names: &[&str],
+        values: &[Value<'_>],
+        rowid: i64,
+        slot: BadSlot,
+    ) {
+        let column = names.get(slot.0).copied().unwrap_or("?");
+        let place = (self.file.name(), table.def.name.as_str(), column);
+        self.issues.bad_value(place, rowid, || {
+            values.get(slot.0).map(Value::describe).unwrap_or_default()
+        });
+    }
+}
+
+/// All partitions of a file.
+pub(crate) fn partitions_of(
+    file: &PageFile,
+    first_number: usize,
+    issues: &Arc<Issues>,
+) -> Result<Vec<Partition>> {
+    let catalog = Catalog::read(file)?;
+    let mut suffixes: Vec<String> = Vec::new();
+    let mut headers: Vec<Vec<(String, String)>> = Vec::new();
+    for table in &catalog.tables {
+        let Some(own) = table.name.strip_prefix("rocpd_metadata") else {
+            continue;
+        };
+        let meta = metadata(
+            file,
+            &Table {
+                def: table.clone(),
+                leaves: OnceLock::new(),
+            },
+        )?;
+        let stated = tag(&meta, "uuid").unwrap_or_default();
+        let has = |suffix: &str| catalog.table(&format!("rocpd_string{suffix}")).is_some();
+        let suffix = if !stated.contains("{{") && has(stated) {
+            stated.to_owned()
+        } else {
+            own.to_owned()
+        };
+        if !suffixes.contains(&suffix) {
+            suffixes.push(suffix);
+            headers.push(meta);
+        }
+    }
+    // Tables whose metadata are missing still count.
+    for table in &catalog.tables {
+        if let Some(suffix) = table.name.strip_prefix("rocpd_string")
+            && !suffixes.iter().any(|known| known == suffix)
+        {
+            suffixes.push(suffix.to_owned());
+            headers.push(Vec::new());
+        }
+    }
+    if suffixes.is_empty() {
+        return Err(foreign(file, &catalog));
+    }
+    let mut partitions = Vec::new();
+    for (suffix, meta) in suffixes.into_iter().zip(headers) {
+        if !suffix
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '_')
+        {
+            return Err(Error::BadIdentifier {
+                name: file.name().to_owned(),
+                found: format!("rocpd_metadata{suffix}"),
+            });
+        }
+        let number = first_number + partitions.len();
+        partitions.push(partition(file, &catalog, suffix, &meta, number, issues)?);
+    }
+    Ok(partitions)
+}
+
+fn tag<'m>(meta: &'m [(String, String)], tag: &str) -> Option<&'m str> {
+    meta.iter()
+        .find(|(key, _)| key == tag)
+        .map(|(_, value)| value.as_str())
+}
+
+fn partition(
+    file: &PageFile,
+    catalog: &Catalog,
+    suffix: String,
+    meta: &[(String, String)],
+    number: usize,
+    issues: &Arc<Issues>,
+) -> Result<Partition> {
+    let mut tables = FxHashMap::default();
+    for base in TABLES {
+        if let Some(def) = catalog.table(&format!("{base}{suffix}")) {
+            tables.insert(
+                base,
+                Table {
+                    def: def.clone(),
+                    leaves: OnceLock::new(),
+                },
+            );
+        }
+    }
+    for table in REQUIRED {
+        if !tables.contains_key(table) {
+            return Err(Error::MissingTable {
+                name: file.name().to_owned(),
+                table,
+                suffix,
+            });
+        }
+    }
+    let schema = tag(meta, "schema_version").unwrap_or("3").to_owned();
+    let stated = tag(meta, "guid").filter(|guid| is_guid(guid));
+    let fallback = match stated {
+        Some(guid) => guid.to_owned(),
+        // Stable for the file, whatever it is called.
+        None => suffix.trim_start_matches('_').replace('_', "-"),
+    };
+    let mut partition = Partition {
+        file: file.clone(),
+        suffix,
+        schema,
+        guid: fallback.clone(),
+        tables,
+        info: Info::default(),
+        names: OnceLock::new(),
+        issues: Arc::clone(issues),
+    };
+    check_schema(&partition)?;
+    partition.info = Info::read(&partition, &fallback, number)?;
+    if let Some(first) = partition.info.processes.values().first() {
+        partition.guid.clone_from(&first.guid);
+    }
+    Ok(partition)
+}
+
+/// Generation 3 is read whatever it lacks; generation 4 when its columns are those of the draft.
+fn check_schema(partition: &Partition) -> Result<()> {
+    let found = partition.schema();
+    let supported = match found.split('.').next().map(str::trim) {
+        Some("3" | "") => true,
+        Some("4") => {
+            let tracked = ["rocpd_region", "rocpd_kernel_dispatch"]
+                .iter()
+                .all(|table| {
+                    partition.table(table).is_none()
+                        || partition.has_column(table, "track_id")
+                        || partition.has_column(table, "pid")
+                });
+            tracked && partition.table("rocpd_event").is_some()
+        }
+        _ => false,
+    };
+    if supported {
+        return Ok(());
+    }
+    Err(Error::UnsupportedSchema {
+        name: partition.path().to_owned(),
+        found: found.to_owned(),
+    })
+}
+
+/// A database of something else: says of what.
+fn foreign(file: &PageFile, catalog: &Catalog) -> Error {
+    let has = |name: &str| catalog.table(name).is_some();
+    let found = if has("rocpd_api") || has("rocpd_op") {
+        "it is a rocmProfileData (.rpd) recording, an older format with other tables"
+    } else if has("ENUM_NSYS_EVENT_TYPE") || has("StringIds") {
+        "it looks like an export of Nsight Systems"
+    } else if catalog.tables.is_empty() && catalog.ignored == 0 {
+        "it has no tables at all"
+    } else {
+        "none of its tables is called rocpd_metadata or rocpd_string"
+    };
+    Error::NotRocpd {
+        name: file.name().to_owned(),
+        found,
+    }
+}

@@ -1,0 +1,185 @@
+//! What reading records needs: dictionaries, event rows, the filter.
+
+use crate::error::Result;
+use crate::filter::Filter;
+use crate::info::{Agent, Channel, Names, Process, Thread, Track};
+use crate::partition::Partition;
+use crate::records::types::{Event, EventTexts};
+use crate::sqlite::{Lookup, Pick};
+use crate::value::Fields;
+
+/// Reads event rows by id.
+#[derive(Debug)]
+pub(crate) struct Events<'a> {
+    lookup: Lookup<'a>,
+    numbers: Pick<4>,
+    texts: Pick<3>,
+    /// Ids of the two categories seen last and their texts.
+    names: &'a Names,
+}
+
+impl<'a> Events<'a> {
+    fn get(&mut self, id: i64) -> Result<Option<Event<'a>>> {
+        let Some(row) = self.lookup.get(id, &self.numbers)? else {
+            return Ok(None);
+        };
+        let row = Fields(&row);
+        // Numbers that are none are as good as missing.
+        let number = |slot| row.int(slot).ok().flatten();
+        let names = self.names;
+        Ok(Some(Event {
+            id,
+            category: number(0).and_then(|id| names.category(id)),
+            stack_id: number(1),
+            parent_stack_id: number(2),
+            correlation_id: number(3),
+        }))
+    }
+
+    pub(super) fn texts(&mut self, id: i64) -> Result<EventTexts> {
+        let row = self.lookup.get(id, &self.texts)?;
+        let row = row.unwrap_or_default();
+        let row = Fields(&row);
+        Ok(EventTexts {
+            extdata: row.text(0),
+            call_stack: row.text(1),
+            line_info: row.text(2),
+        })
+    }
+
+    /// The message that markers carry.
+    pub(super) fn message(&mut self, id: i64) -> Result<Option<Box<str>>> {
+        let row = self.lookup.get(id, &self.texts)?.unwrap_or_default();
+        Ok(message_of(Fields(&row).bytes(0)))
+    }
+}
+
+/// Message and texts, as far as they are wanted.
+pub(super) type Texts = (Option<Box<str>>, Option<Box<EventTexts>>);
+
+/// The member `message` of a JSON object.
+pub(crate) fn message_of(extdata: &[u8]) -> Option<Box<str>> {
+    if extdata.len() < 12 {
+        return None;
+    }
+    #[derive(serde::Deserialize)]
+    struct Marker {
+        message: Option<String>,
+    }
+    serde_json::from_slice::<Marker>(extdata)
+        .ok()?
+        .message
+        .map(String::into_boxed_str)
+}
+
+impl Names {
+    pub(crate) fn category(&self, id: i64) -> Option<&str> {
+        match &self.categories {
+            Some(categories) => categories.get(id).or_else(|| self.strings.get(id)),
+            None => self.strings.get(id),
+        }
+    }
+}
+
+/// What reading the records of one partition needs.
+#[derive(Debug)]
+pub struct Context<'a> {
+    pub(crate) partition: &'a Partition,
+    pub(crate) number: usize,
+    pub(crate) names: &'a Names,
+    pub(crate) filter: &'a Filter,
+    pub(crate) events: Option<Events<'a>>,
+    pub(crate) only: Option<&'a Process>,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(partition: &'a Partition, filter: &'a Filter) -> Result<Self> {
+        let names = partition.names()?;
+        let events = match partition.table("rocpd_event") {
+            Some(table) => Some(Events {
+                lookup: table.lookup(partition)?,
+                numbers: table.def.pick([
+                    "category_id",
+                    "stack_id",
+                    "parent_stack_id",
+                    "correlation_id",
+                ]),
+                texts: table.def.pick(["extdata", "call_stack", "line_info"]),
+                names,
+            }),
+            None => None,
+        };
+        let only = match partition.processes() {
+            [one] => Some(one),
+            _ => None,
+        };
+        Ok(Self {
+            partition,
+            number: partition.processes().first().map_or(0, |p| p.partition),
+            names,
+            filter,
+            events,
+            only,
+        })
+    }
+
+    /// The process of a row. With a single one there is no doubt; NULL among several is nobody's.
+    pub(super) fn process(&self, id: Option<i64>) -> Option<&'a Process> {
+        match self.only {
+            Some(only) => Some(only),
+            None => self.partition.info().processes.get(id?),
+        }
+    }
+
+    pub(super) fn event(&mut self, id: Option<i64>) -> Result<Option<Event<'a>>> {
+        match (&mut self.events, id) {
+            (Some(events), Some(id)) => events.get(id),
+            _ => Ok(None),
+        }
+    }
+
+    /// Message and texts of an event as far as they are wanted.
+    pub(super) fn texts(&mut self, event: Option<&Event<'a>>) -> Result<Texts> {
+        let (Some(event), Some(events)) = (event, &mut self.events) else {
+            return Ok((None, None));
+        };
+        let message = match event.category {
+            Some(category)
+                if category.starts_with("MARKER") || category.starts_with("rocm_marker") =>
+            {
+                events.message(event.id)?
+            }
+            _ => None,
+        };
+        let texts = match self.filter.texts {
+            true => Some(Box::new(events.texts(event.id)?)),
+            false => None,
+        };
+        Ok((message, texts))
+    }
+
+    pub(super) fn thread(&self, id: Option<i64>) -> Option<&'a Thread> {
+        self.partition.info().threads.get(id?)
+    }
+
+    pub(super) fn agent(&self, id: Option<i64>) -> Option<&'a Agent> {
+        self.partition.info().agents.get(id?)
+    }
+
+    pub(super) fn queue(&self, id: Option<i64>) -> Option<&'a Channel> {
+        self.partition.info().queues.get(id?)
+    }
+
+    pub(super) fn stream(&self, id: Option<i64>) -> Option<&'a Channel> {
+        self.partition.info().streams.get(id?)
+    }
+
+    pub(super) fn string(&self, id: Option<i64>) -> Option<&'a str> {
+        self.names.strings.get(id?)
+    }
+
+    /// Generation 4 keeps a record's place in its track.
+    pub(super) fn track(&self, id: Option<i64>) -> Option<&'a Track> {
+        self.names.tracks.get(id?)
+    }
+}

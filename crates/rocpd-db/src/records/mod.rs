@@ -1,0 +1,57 @@
+//! The records of a recording, one type for each kind.
+
+mod context;
+mod read;
+mod types;
+
+use crate::error::Result;
+use crate::partition::Table;
+use crate::sqlite::{Pick, Value};
+use crate::value::{BadSlot, Fields};
+
+#[expect(unreachable_pub, reason = "the sealed trait names it")]
+pub use context::Context;
+pub use types::{
+    AllocLevel, AllocType, Allocation, Arg, Copy, Dispatch, Event, EventTexts, PmcEvent, Region,
+    Sample,
+};
+
+/// The most columns that a record reads.
+pub(crate) const WIDTH: usize = 25;
+
+/// A record that [`crate::RocpdSet::scan`] can read. Sealed: implemented by the types of this module.
+pub trait Record<'a>: Sized + sealed::Read<'a> {}
+
+impl<'a, T: sealed::Read<'a>> Record<'a> for T {}
+
+pub(crate) mod sealed {
+    use super::{BadSlot, Context, Fields, Result, WIDTH};
+
+    /// How a record is read from its row.
+    pub trait Read<'a>: Sized {
+        /// The table, without suffix.
+        const TABLE: &'static str;
+        /// The columns it needs.
+        const COLUMNS: [&'static str; WIDTH];
+        /// Columns of begin and end among them.
+        const TIMES: Option<(usize, usize)>;
+        /// Makes the record; `None` when the filter does not want it.
+        fn read(
+            context: &mut Context<'a>,
+            rowid: i64,
+            row: Fields<'_, '_>,
+        ) -> Result<std::result::Result<Option<Self>, BadSlot>>;
+        /// Order in time: begin, later ends first.
+        fn key(&self) -> (i64, std::cmp::Reverse<i64>, i64);
+    }
+}
+
+/// Slots of a table for the columns of a record.
+pub(crate) fn pick_of<'a, R: sealed::Read<'a>>(table: &Table) -> Pick<WIDTH> {
+    table.def.pick(R::COLUMNS)
+}
+
+/// The time of begin that a row has, for ordering.
+pub(crate) fn start_of(values: &[Value<'_>]) -> i64 {
+    Fields(values).int(0).ok().flatten().unwrap_or(i64::MIN)
+}

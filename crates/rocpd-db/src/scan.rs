@@ -1,0 +1,275 @@
+//! Streams of records: as stored, or in order of time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::marker::PhantomData;
+
+use crate::error::Result;
+use crate::filter::Filter;
+use crate::partition::{Partition, Table};
+use crate::records::{Context, Record, WIDTH, pick_of, start_of};
+use crate::sqlite::{Cursor, Pick};
+use crate::value::Fields;
+
+/// Leaves of a table that are looked at together when records are put in order.
+const BLOCK_LEAVES: usize = 16;
+
+/// In what order records come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// As they are stored, by row id.
+    #[default]
+    Stored,
+    /// By begin, later ends first, then row id; one partition after the other.
+    ///
+    /// Costs a pass over the begins, 8 bytes of memory per 16 pages of the table, and room for the records that are
+    /// stored too early: few where rows are nearly in order or in several runs that are.
+    Start,
+}
+
+/// Records of one kind, as an iterator.
+#[derive(Debug)]
+pub struct Scan<'a, R> {
+    partitions: &'a [Partition],
+    filter: &'a Filter,
+    order: Order,
+    current: Option<Part<'a, R>>,
+}
+
+impl<'a, R: Record<'a>> Scan<'a, R> {
+    pub(crate) fn new(
+        partitions: &'a [Partition],
+        filter: &'a Filter,
+        order: Order,
+    ) -> Result<Self> {
+        let mut scan = Self {
+            partitions,
+            filter,
+            order,
+            current: None,
+        };
+        scan.current = scan.open_next()?;
+        Ok(scan)
+    }
+
+    fn open_next(&mut self) -> Result<Option<Part<'a, R>>> {
+        while let Some((first, rest)) = self.partitions.split_first() {
+            self.partitions = rest;
+            if let Some(table) = first.table(R::TABLE) {
+                return Part::new(first, table, self.filter, self.order).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<'a, R: Record<'a>> Iterator for Scan<'a, R> {
+    type Item = Result<R>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.current.as_mut()?.next() {
+                Ok(Some(record)) => return Some(Ok(record)),
+                Ok(None) => match self.open_next() {
+                    Ok(next) => self.current = next,
+                    Err(error) => {
+                        self.current = None;
+                        return Some(Err(error));
+                    }
+                },
+                Err(error) => {
+                    self.current = self.open_next().ok().flatten();
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+/// The records of one partition.
+#[derive(Debug)]
+struct Part<'a, R> {
+    table: &'a Table,
+    context: Context<'a>,
+    cursor: Cursor<'a>,
+    pick: Pick<WIDTH>,
+    sorted: Option<Sorted<R>>,
+    kind: PhantomData<R>,
+}
+
+/// What puts records in order: blocks of leaves by their first begin, and the records read too early.
+#[derive(Debug)]
+struct Sorted<R> {
+    /// Smallest begin and first leaf, to be popped from the end.
+    blocks: Vec<(i64, usize)>,
+    heap: BinaryHeap<Reverse<Keyed<R>>>,
+}
+
+/// When a record comes: begin, later ends first, then row id.
+type Key = (i64, Reverse<i64>, i64);
+
+#[derive(Debug)]
+struct Keyed<R>(Key, R);
+
+impl<R> PartialEq for Keyed<R> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<R> Eq for Keyed<R> {}
+
+impl<R> PartialOrd for Keyed<R> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<R> Ord for Keyed<R> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+
+impl<'a, R: Record<'a>> Part<'a, R> {
+    fn new(
+        partition: &'a Partition,
+        table: &'a Table,
+        filter: &'a Filter,
+        order: Order,
+    ) -> Result<Self> {
+        let mut part = Self {
+            table,
+            context: Context::new(partition, filter)?,
+            cursor: table.cursor(partition)?,
+            pick: pick_of::<R>(table),
+            sorted: None,
+            kind: PhantomData,
+        };
+        if order == Order::Start
+            && let Some((start, _)) = R::TIMES
+        {
+            let column = R::COLUMNS.get(start).copied().unwrap_or_default();
+            part.sorted = Some(Sorted {
+                blocks: part.blocks(column)?,
+                heap: BinaryHeap::new(),
+            });
+            part.cursor.select(0, 0);
+        }
+        Ok(part)
+    }
+
+    /// The smallest begin of each block, the first block last.
+    fn blocks(&mut self, column: &'static str) -> Result<Vec<(i64, usize)>> {
+        let leaves = self.table.leaves(&self.context.partition.file)?.len();
+        let pick = self.table.def.pick([column]);
+        let mut blocks = Vec::with_capacity(leaves.div_ceil(BLOCK_LEAVES));
+        for first in (0..leaves).step_by(BLOCK_LEAVES) {
+            self.cursor.select(first, first + BLOCK_LEAVES);
+            let mut smallest = None;
+            while let Some((_, values)) = self.cursor.next(&pick)? {
+                let start = start_of(&values);
+                smallest = Some(smallest.map_or(start, |s: i64| s.min(start)));
+            }
+            if let Some(smallest) = smallest {
+                blocks.push((smallest, first));
+            }
+        }
+        blocks.sort_unstable_by_key(|&block| Reverse(block));
+        Ok(blocks)
+    }
+
+    fn next(&mut self) -> Result<Option<R>> {
+        let Some(mut sorted) = self.sorted.take() else {
+            return self.stored();
+        };
+        let found = self.next_sorted(&mut sorted);
+        self.sorted = Some(sorted);
+        found
+    }
+
+    fn next_sorted(&mut self, sorted: &mut Sorted<R>) -> Result<Option<R>> {
+        loop {
+            // All that begins before the next block may come now. A clipped begin is never earlier than the stored one.
+            let first = sorted.heap.peek().map(|Reverse(Keyed(key, _))| key.0);
+            match (first, sorted.blocks.last()) {
+                (Some(first), Some(&(next, _))) if first < next => {}
+                (Some(_), None) => {}
+                (_, Some(&(_, leaf))) => {
+                    sorted.blocks.pop();
+                    self.cursor.select(leaf, leaf + BLOCK_LEAVES);
+                    while let Some(record) = self.stored()? {
+                        sorted.heap.push(Reverse(Keyed(record.key(), record)));
+                    }
+                    continue;
+                }
+                (None, None) => return Ok(None),
+            }
+            return Ok(sorted.heap.pop().map(|Reverse(Keyed(_, record))| record));
+        }
+    }
+
+    #[inline]
+    fn stored(&mut self) -> Result<Option<R>> {
+        while let Some((rowid, values)) = self.cursor.next(&self.pick)? {
+            match R::read(&mut self.context, rowid, Fields(&values))? {
+                Ok(Some(record)) => return Ok(Some(record)),
+                Ok(None) => {}
+                Err(slot) => {
+                    self.context
+                        .partition
+                        .bad_value(self.table, &R::COLUMNS, &values, rowid, slot);
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// First begin and last end of each timed table of a partition that has rows.
+pub(crate) fn extremes(partition: &Partition) -> Result<Vec<(i64, i64)>> {
+    const TIMED: [(&str, [&str; 2]); 5] = [
+        ("rocpd_region", ["start", "end"]),
+        ("rocpd_sample", ["timestamp", "timestamp"]),
+        ("rocpd_kernel_dispatch", ["start", "end"]),
+        ("rocpd_memory_copy", ["start", "end"]),
+        ("rocpd_memory_allocate", ["start", "end"]),
+    ];
+    let mut found = Vec::new();
+    for (base, [start, end]) in TIMED {
+        let Some(table) = partition.table(base) else {
+            continue;
+        };
+        let pick = table.def.pick([start]);
+        let both = if start == end {
+            None
+        } else {
+            Some(table.def.pick([start, end]))
+        };
+        let mut cursor = table.cursor(partition)?;
+        let mut extremes: Option<(i64, i64)> = None;
+        let mut add = |start: Option<i64>, end: Option<i64>| {
+            if let (Some(start), Some(end)) = (start, end) {
+                let known = extremes.get_or_insert((start, end));
+                *known = (known.0.min(start), known.1.max(end));
+            }
+        };
+        match &both {
+            Some(pick) => {
+                while let Some((_, values)) = cursor.next(pick)? {
+                    let row = Fields(&values);
+                    add(row.int(0).ok().flatten(), row.int(1).ok().flatten());
+                }
+            }
+            None => {
+                while let Some((_, values)) = cursor.next(&pick)? {
+                    let at = Fields(&values).int(0).ok().flatten();
+                    add(at, at);
+                }
+            }
+        }
+        found.extend(extremes);
+    }
+    Ok(found)
+}

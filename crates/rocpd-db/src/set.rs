@@ -1,0 +1,317 @@
+//! Any number of databases as one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use byte_source::Source;
+use tempfile::TempDir;
+
+use crate::error::{Error, Result};
+use crate::filter::Filter;
+use crate::info::{Agent, Node, Process, Thread};
+use crate::inputs::expand;
+use crate::issues::{Issue, Issues};
+use crate::partition::{Partition, partitions_of};
+use crate::records::Record;
+use crate::scan::{Order, Scan};
+use crate::sqlite::{PageFile, check_sidecars};
+
+/// How to open databases.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    /// Leave out files that cannot be read, with a warning, as long as one is left.
+    pub keep_going: bool,
+}
+
+/// Any number of rocPD databases, opened for reading and never changed.
+///
+/// Every record belongs to a process, which is known by its guid: equal process or thread ids of two machines never
+/// meet. Opening reads the schema and the small info tables; names of kernels and strings are read when they are first
+/// needed, about 30 bytes of memory for each.
+#[derive(Debug)]
+pub struct RocpdSet {
+    partitions: Vec<Partition>,
+    /// The files as SQLite may open them: the ones named, or copies for those packed or with a log.
+    files: Vec<(String, PathBuf)>,
+    warnings: Vec<String>,
+    issues: Arc<Issues>,
+    /// Where copies are, until the set is dropped.
+    _scratch: Option<TempDir>,
+}
+
+impl RocpdSet {
+    /// Opens files, folders, patterns and packages; see [`expand`].
+    ///
+    /// Files that are compressed, and such with a write-ahead log beside them, are read from a temporary copy.
+    /// The same process in two files counts once.
+    ///
+    /// # Errors
+    ///
+    /// When an input is missing, is no rocPD database, or is damaged where its tables are described; and when two files
+    /// hold different data of one process.
+    pub fn open<P: AsRef<Path>>(inputs: &[P], options: &OpenOptions) -> Result<Self> {
+        let mut set = Self {
+            partitions: Vec::new(),
+            files: Vec::new(),
+            warnings: Vec::new(),
+            issues: Arc::new(Issues::default()),
+            _scratch: None,
+        };
+        let mut failed = None;
+        for path in expand(inputs)? {
+            match set.add(&path) {
+                Ok(()) => {}
+                Err(error @ Error::DuplicatePartition { .. }) => return Err(error),
+                Err(error) if options.keep_going => {
+                    set.warnings.push(format!("left out: {error}"));
+                    failed = failed.or(Some(error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match failed {
+            Some(error) if set.partitions.is_empty() => Err(error),
+            _ => Ok(set),
+        }
+    }
+
+    fn add(&mut self, path: &Path) -> Result<()> {
+        let name = path.display().to_string();
+        let place = self.readable(path, &name)?;
+        let file = PageFile::open(&place, &name)?;
+        let found = partitions_of(&file, self.partitions.len(), &self.issues)?;
+        let mut used = false;
+        for partition in found {
+            if let Some(known) = self.duplicate_of(&partition) {
+                let Some(first) = self.partitions.get(known) else {
+                    continue;
+                };
+                if differs(first, &partition)? {
+                    return Err(Error::DuplicatePartition {
+                        guid: partition.guid().to_owned(),
+                        first: first.path().to_owned(),
+                        second: name,
+                    });
+                }
+                self.warnings.push(format!(
+                    "{name}: guid {} is in {} already: read once",
+                    partition.guid(),
+                    first.path()
+                ));
+                continue;
+            }
+            used = true;
+            self.partitions.push(partition);
+        }
+        if used {
+            self.files.push((name, place));
+        }
+        Ok(())
+    }
+
+    fn duplicate_of(&self, new: &Partition) -> Option<usize> {
+        if new.processes().is_empty() {
+            return None;
+        }
+        self.partitions.iter().position(|known| {
+            known.processes().iter().any(|process| {
+                new.processes()
+                    .iter()
+                    .any(|other| !other.guid.is_empty() && other.guid == process.guid)
+            })
+        })
+    }
+
+    /// Where the pages of a database can be read as they are: its own place if possible.
+    fn readable(&mut self, path: &Path, name: &str) -> Result<PathBuf> {
+        let source = Source::open(path, &byte_source::OpenOptions::default())?;
+        let wal = check_sidecars(path, name)?;
+        if source.containers().is_empty() && wal.is_none() {
+            return Ok(path.to_owned());
+        }
+        let number = self.files.len() + self.warnings.len();
+        let failed = |source| Error::Io {
+            name: name.to_owned(),
+            step: "make a temporary copy",
+            source,
+        };
+        if self._scratch.is_none() {
+            self._scratch = Some(TempDir::new().map_err(failed)?);
+        }
+        let folder = self._scratch.as_ref().map(TempDir::path).unwrap_or(path);
+        let copy = folder.join(format!("{number}.db"));
+        let Some(wal) = wal else {
+            let mut reader = source.into_read()?;
+            let mut file = std::fs::File::create(&copy).map_err(failed)?;
+            std::io::copy(&mut reader, &mut file).map_err(failed)?;
+            return Ok(copy);
+        };
+        std::fs::copy(path, &copy).map_err(failed)?;
+        let mut log = copy.clone().into_os_string();
+        log.push("-wal");
+        std::fs::copy(&wal, &log).map_err(failed)?;
+        // SQLite puts the log into the copy; what is beside the input stays as it is.
+        let fold = || -> rusqlite::Result<()> {
+            let connection = rusqlite::Connection::open(&copy)?;
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+            connection.query_row("PRAGMA journal_mode=DELETE", [], |_| Ok(()))
+        };
+        fold().map_err(|_| Error::Sidecar {
+            name: name.to_owned(),
+            sidecar: wal.display().to_string(),
+            remedy: "it could not be read: end the recording, or open the database once with sqlite3",
+        })?;
+        self.warnings.push(format!(
+            "{name}: read together with {}, from a temporary copy",
+            wal.display()
+        ));
+        Ok(copy)
+    }
+
+    /// The sets of tables, in the order of the files.
+    #[must_use]
+    pub fn partitions(&self) -> &[Partition] {
+        &self.partitions
+    }
+
+    /// The files that are read, by the names they were given.
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Each file and where its pages are.
+    pub(crate) fn places(&self) -> &[(String, PathBuf)] {
+        &self.files
+    }
+
+    /// What was noticed while opening.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Rows left out so far because a value had the wrong type, by file, table and column.
+    #[must_use]
+    pub fn issues(&self) -> Vec<Issue> {
+        self.issues.list()
+    }
+
+    /// All processes.
+    pub fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.partitions.iter().flat_map(Partition::processes)
+    }
+
+    /// All nodes, each with the guid of the tables it is in.
+    pub fn nodes(&self) -> impl Iterator<Item = (&str, &Node)> {
+        self.partitions
+            .iter()
+            .flat_map(|p| p.info().nodes.values().iter().map(|node| (p.guid(), node)))
+    }
+
+    /// All threads, each with its process.
+    pub fn threads(&self) -> impl Iterator<Item = (&Process, &Thread)> {
+        self.partitions.iter().flat_map(|p| {
+            p.info()
+                .threads
+                .values()
+                .iter()
+                .filter_map(|thread| Some((p.info().processes.get(thread.process_id)?, thread)))
+        })
+    }
+
+    /// All agents, each with its process.
+    pub fn agents(&self) -> impl Iterator<Item = (&Process, &Agent)> {
+        self.partitions.iter().flat_map(|p| {
+            p.info()
+                .agents
+                .values()
+                .iter()
+                .filter_map(|agent| Some((p.info().processes.get(agent.process_id)?, agent)))
+        })
+    }
+
+    /// Streams records of one kind, partition after partition, without holding them.
+    ///
+    /// # Errors
+    ///
+    /// When a table cannot be found in its file; the items report what is damaged later on.
+    pub fn scan<'a, R: Record<'a>>(
+        &'a self,
+        filter: &'a Filter,
+        order: Order,
+    ) -> Result<Scan<'a, R>> {
+        Scan::new(&self.partitions, filter, order)
+    }
+
+    /// As [`RocpdSet::scan`], of one partition.
+    ///
+    /// # Errors
+    ///
+    /// As [`RocpdSet::scan`].
+    pub fn scan_partition<'a, R: Record<'a>>(
+        &'a self,
+        partition: usize,
+        filter: &'a Filter,
+        order: Order,
+    ) -> Result<Scan<'a, R>> {
+        let one = self.partitions.get(partition..=partition);
+        Scan::new(one.unwrap_or_default(), filter, order)
+    }
+}
+
+/// Whether two partitions have other numbers of rows somewhere.
+fn differs(a: &Partition, b: &Partition) -> Result<bool> {
+    for table in crate::partition::TABLES {
+        if a.rows(table)? != b.rows(table)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Regions and samples of a set in order of time, samples as regions without duration.
+#[derive(Debug)]
+pub struct RegionsAndSamples<'a> {
+    regions: std::iter::Peekable<Scan<'a, crate::Region<'a>>>,
+    samples: std::iter::Peekable<Scan<'a, crate::Sample<'a>>>,
+}
+
+impl RocpdSet {
+    /// Regions and samples of one partition by begin, later ends first.
+    ///
+    /// # Errors
+    ///
+    /// As [`RocpdSet::scan`].
+    pub fn regions_and_samples<'a>(
+        &'a self,
+        partition: usize,
+        filter: &'a Filter,
+    ) -> Result<RegionsAndSamples<'a>> {
+        Ok(RegionsAndSamples {
+            regions: self
+                .scan_partition(partition, filter, Order::Start)?
+                .peekable(),
+            samples: self
+                .scan_partition(partition, filter, Order::Start)?
+                .peekable(),
+        })
+    }
+}
+
+impl<'a> Iterator for RegionsAndSamples<'a> {
+    type Item = Result<crate::Region<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let region_first = match (self.regions.peek(), self.samples.peek()) {
+            (Some(Ok(region)), Some(Ok(sample))) => region.start_ns <= sample.timestamp_ns,
+            (None, Some(_)) => false,
+            _ => true,
+        };
+        if region_first {
+            return self.regions.next();
+        }
+        let sample = self.samples.next()?;
+        Some(sample.map(|sample| sample.as_region()))
+    }
+}

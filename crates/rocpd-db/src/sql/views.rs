@@ -1,0 +1,268 @@
+//! The views of the format, defined here: those stored in files are never used.
+//!
+//! `{table}` stands for the rows of one partition, so joins never cross processes; the unified view is the union over
+//! partitions. `{each name: select}` inside an aggregate is such a union.
+
+/// Name, and the select over one partition.
+pub(super) const VIEWS: [(&str, &str); 20] = [
+    (
+        "code_objects",
+        "SELECT CO.id, CO.guid, CO.nid, P.pid, A.absolute_index AS agent_abs_index, CO.uri, CO.load_base, CO.load_size, \
+         CO.load_delta, CO.storage_type AS storage_type_str, JSON_EXTRACT(CO.extdata, '$.size') AS code_object_size, \
+         JSON_EXTRACT(CO.extdata, '$.storage_type') AS storage_type, JSON_EXTRACT(CO.extdata, '$.memory_base') AS memory_base, \
+         JSON_EXTRACT(CO.extdata, '$.memory_size') AS memory_size \
+         FROM {info_code_object} CO JOIN {info_agent} A ON A.id = CO.agent_id AND A.guid = CO.guid \
+         JOIN {info_process} P ON P.id = CO.pid AND P.guid = CO.guid",
+    ),
+    (
+        "kernel_symbols",
+        "SELECT KS.id, KS.guid, KS.nid, P.pid, KS.code_object_id, KS.kernel_name, KS.display_name, KS.kernel_object, \
+         KS.kernarg_segment_size, KS.kernarg_segment_alignment, KS.group_segment_size, KS.private_segment_size, KS.sgpr_count, \
+         KS.arch_vgpr_count, KS.accum_vgpr_count, JSON_EXTRACT(KS.extdata, '$.size') AS kernel_symbol_size, \
+         JSON_EXTRACT(KS.extdata, '$.kernel_id') AS kernel_id, \
+         JSON_EXTRACT(KS.extdata, '$.kernel_code_entry_byte_offset') AS kernel_code_entry_byte_offset, \
+         JSON_EXTRACT(KS.extdata, '$.formatted_kernel_name') AS formatted_kernel_name, \
+         JSON_EXTRACT(KS.extdata, '$.demangled_kernel_name') AS demangled_kernel_name, \
+         JSON_EXTRACT(KS.extdata, '$.truncated_kernel_name') AS truncated_kernel_name, \
+         JSON_EXTRACT(KS.extdata, '$.kernel_address.handle') AS kernel_address \
+         FROM {info_kernel_symbol} KS JOIN {info_process} P ON P.id = KS.pid AND P.guid = KS.guid",
+    ),
+    (
+        "processes",
+        "SELECT N.id AS nid, N.machine_id, N.system_name, N.hostname, N.release AS system_release, N.version AS system_version, \
+         P.guid, P.ppid, P.pid, P.init, P.start, P.\"end\", P.fini, P.command \
+         FROM {info_process} P JOIN {info_node} N ON N.id = P.nid AND N.guid = P.guid",
+    ),
+    (
+        "threads",
+        "SELECT N.id AS nid, N.machine_id, N.system_name, N.hostname, N.release AS system_release, N.version AS system_version, \
+         T.guid, P.ppid, P.pid, T.tid, T.start, T.\"end\", T.name \
+         FROM {info_thread} T JOIN {info_process} P ON P.id = T.pid AND P.guid = T.guid \
+         JOIN {info_node} N ON N.id = T.nid AND N.guid = T.guid",
+    ),
+    (
+        "regions",
+        "SELECT R.id, R.guid, {category} AS category, S.string AS name, R.nid, P.pid, T.tid, R.start, R.\"end\", \
+         (R.\"end\" - R.start) AS duration, R.event_id, E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id, E.extdata, \
+         E.call_stack, E.line_info \
+         FROM {region} R JOIN {event} E ON E.id = R.event_id AND E.guid = R.guid \
+         JOIN {string} S ON S.id = R.name_id AND S.guid = R.guid JOIN {info_process} P ON P.id = R.pid AND P.guid = R.guid \
+         JOIN {info_thread} T ON T.id = R.tid AND T.guid = R.guid",
+    ),
+    (
+        "region_args",
+        "SELECT R.id, R.guid, R.nid, P.pid, A.type, A.name, A.value \
+         FROM {arg} A JOIN {region} R ON R.event_id = A.event_id AND R.guid = A.guid \
+         JOIN {info_process} P ON P.id = R.pid AND P.guid = R.guid",
+    ),
+    (
+        "samples",
+        "SELECT R.id, R.guid, {category} AS category, (SELECT string FROM {string} RS WHERE RS.id = TR.name_id) AS name, TR.nid, \
+         P.pid, T.tid, R.timestamp, R.event_id, E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id, E.extdata, \
+         E.call_stack, E.line_info {from_samples}",
+    ),
+    (
+        "sample_regions",
+        "SELECT R.id, R.guid, {category} AS category, (SELECT string FROM {string} RS WHERE RS.id = TR.name_id) AS name, TR.nid, \
+         P.pid, T.tid, R.timestamp AS start, R.timestamp AS \"END\", (R.timestamp - R.timestamp) AS duration, R.event_id, \
+         E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id, E.extdata, E.call_stack, E.line_info {from_samples}",
+    ),
+    (
+        "kernels",
+        "SELECT K.id, K.guid, T.tid, {category} AS category, R.string AS region, {kernel_name} AS name, K.nid, P.pid, \
+         A.absolute_index AS agent_abs_index, A.logical_index AS agent_log_index, A.type_index AS agent_type_index, \
+         A.type AS agent_type, S.code_object_id, K.kernel_id, K.dispatch_id, K.stream_id, K.queue_id, Q.name AS queue, \
+         ST.name AS stream, K.start, K.\"end\", (K.\"end\" - K.start) AS duration, K.grid_size_x AS grid_x, \
+         K.grid_size_y AS grid_y, K.grid_size_z AS grid_z, K.workgroup_size_x AS workgroup_x, K.workgroup_size_y AS workgroup_y, \
+         K.workgroup_size_z AS workgroup_z, K.group_segment_size AS lds_size, K.private_segment_size AS scratch_size, \
+         S.arch_vgpr_count AS vgpr_count, S.accum_vgpr_count, S.sgpr_count, S.group_segment_size AS static_lds_size, \
+         S.private_segment_size AS static_scratch_size, E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id{since_3_0_2}{event_since_3_0_3} \
+         FROM {kernel_dispatch} K JOIN {info_agent} A ON A.id = K.agent_id AND A.guid = K.guid \
+         JOIN {event} E ON E.id = K.event_id AND E.guid = K.guid JOIN {string} R ON R.id = K.region_name_id AND R.guid = K.guid \
+         JOIN {info_kernel_symbol} S ON S.id = K.kernel_id AND S.guid = K.guid \
+         LEFT JOIN {info_stream} ST ON ST.id = K.stream_id AND ST.guid = K.guid \
+         JOIN {info_queue} Q ON Q.id = K.queue_id AND Q.guid = K.guid JOIN {info_process} P ON P.id = Q.pid AND P.guid = Q.guid \
+         JOIN {info_thread} T ON T.id = K.tid AND T.guid = K.guid",
+    ),
+    (
+        "pmc_info",
+        "SELECT PI.id, PI.guid, PI.nid, P.pid, A.absolute_index AS agent_abs_index, PI.is_constant, PI.is_derived, PI.name, \
+         PI.description, PI.block, PI.expression \
+         FROM {info_pmc} PI JOIN {info_agent} A ON A.id = PI.agent_id AND A.guid = PI.guid \
+         JOIN {info_process} P ON P.id = PI.pid AND P.guid = PI.guid",
+    ),
+    (
+        "pmc_events",
+        "SELECT PE.id, PE.guid, PE.pmc_id, E.id AS event_id, {category} AS category, \
+         (SELECT display_name FROM {info_kernel_symbol} KS WHERE KS.id = K.kernel_id) AS name, K.nid, P.pid, K.dispatch_id, \
+         K.start, K.\"end\", (K.\"end\" - K.start) AS duration, PI.name AS counter_name, PE.value AS counter_value \
+         FROM {pmc_event} PE JOIN {info_pmc} PI ON PI.id = PE.pmc_id AND PI.guid = PE.guid \
+         JOIN {event} E ON E.id = PE.event_id AND E.guid = PE.guid \
+         JOIN {kernel_dispatch} K ON K.event_id = PE.event_id AND K.guid = PE.guid \
+         JOIN {info_process} P ON P.id = K.pid AND P.guid = K.guid",
+    ),
+    (
+        "events_args",
+        "SELECT E.id AS event_id, {category} AS category, E.stack_id, E.parent_stack_id, E.correlation_id, \
+         A.position AS arg_position, A.type AS arg_type, A.name AS arg_name, A.value AS arg_value, E.call_stack, E.line_info, \
+         A.extdata FROM {arg} A JOIN {event} E ON E.id = A.event_id AND E.guid = A.guid",
+    ),
+    (
+        "stream_args",
+        "SELECT A.id AS argument_id, A.event_id, A.position AS arg_position, A.type AS arg_type, A.value AS arg_value, \
+         JSON_EXTRACT(A.extdata, '$.stream_id') AS stream_id, S.nid, P.pid, S.name AS stream_name, S.extdata \
+         FROM {arg} A JOIN {info_stream} S ON S.id = JSON_EXTRACT(A.extdata, '$.stream_id') AND S.guid = A.guid \
+         JOIN {info_process} P ON P.id = S.pid AND P.guid = S.guid WHERE A.name = 'stream'",
+    ),
+    (
+        "memory_copies",
+        "SELECT M.id, M.guid, {category} AS category, M.nid, P.pid, T.tid, M.start, M.\"end\", (M.\"end\" - M.start) AS duration, \
+         S.string AS name, R.string AS region_name, M.stream_id, M.queue_id, ST.name AS stream_name, Q.name AS queue_name, M.size, \
+         DA.name AS dst_device, DA.absolute_index AS dst_agent_abs_index, DA.logical_index AS dst_agent_log_index, \
+         DA.type_index AS dst_agent_type_index, DA.type AS dst_agent_type, M.dst_address, SA.name AS src_device, \
+         SA.absolute_index AS src_agent_abs_index, SA.logical_index AS src_agent_log_index, \
+         SA.type_index AS src_agent_type_index, SA.type AS src_agent_type, M.src_address, E.stack_id, E.parent_stack_id, \
+         E.correlation_id AS corr_id{copy_since_3_0_2} \
+         FROM {memory_copy} M JOIN {string} S ON S.id = M.name_id AND S.guid = M.guid \
+         LEFT JOIN {string} R ON R.id = M.region_name_id AND R.guid = M.guid \
+         JOIN {info_agent} DA ON DA.id = M.dst_agent_id AND DA.guid = M.guid \
+         JOIN {info_agent} SA ON SA.id = M.src_agent_id AND SA.guid = M.guid \
+         LEFT JOIN {info_queue} Q ON Q.id = M.queue_id AND Q.guid = M.guid \
+         LEFT JOIN {info_stream} ST ON ST.id = M.stream_id AND ST.guid = M.guid \
+         JOIN {event} E ON E.id = M.event_id AND E.guid = M.guid JOIN {info_process} P ON P.id = M.pid AND P.guid = M.guid \
+         JOIN {info_thread} T ON T.id = M.tid AND T.guid = M.guid",
+    ),
+    (
+        "memory_allocations",
+        "SELECT M.id, M.guid, {category} AS category, M.nid, P.pid, T.tid, M.start, M.\"end\", (M.\"end\" - M.start) AS duration, \
+         M.type, M.level, A.name AS agent_name, A.absolute_index AS agent_abs_index, A.logical_index AS agent_log_index, \
+         A.type_index AS agent_type_index, A.type AS agent_type, M.address, M.size, M.queue_id, Q.name AS queue_name, M.stream_id, \
+         ST.name AS stream_name, E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id \
+         FROM {memory_allocate} M LEFT JOIN {info_agent} A ON A.id = M.agent_id AND A.guid = M.guid \
+         LEFT JOIN {info_queue} Q ON Q.id = M.queue_id AND Q.guid = M.guid \
+         LEFT JOIN {info_stream} ST ON ST.id = M.stream_id AND ST.guid = M.guid \
+         JOIN {event} E ON E.id = M.event_id AND E.guid = M.guid JOIN {info_process} P ON P.id = M.pid AND P.guid = M.guid \
+         JOIN {info_thread} T ON T.id = M.tid AND T.guid = M.guid",
+    ),
+    (
+        "scratch_memory_rows",
+        "SELECT M.id, M.guid, M.nid, P.pid, M.type AS operation, A.name AS agent_name, A.absolute_index AS agent_abs_index, \
+         A.logical_index AS agent_log_index, A.type_index AS agent_type_index, A.type AS agent_type, M.queue_id, T.tid, \
+         JSON_EXTRACT(M.extdata, '$.flags') AS alloc_flags, M.start, M.\"end\", (M.\"end\" - M.start) AS duration, M.size, M.address, \
+         E.correlation_id, E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id, {category} AS category, \
+         E.extdata AS event_extdata \
+         FROM {memory_allocate} M LEFT JOIN {info_agent} A ON A.id = M.agent_id AND A.guid = M.guid \
+         JOIN {event} E ON E.id = M.event_id AND E.guid = M.guid JOIN {info_process} P ON P.id = M.pid AND P.guid = M.guid \
+         JOIN {info_thread} T ON T.id = M.tid AND T.guid = M.guid WHERE M.level = 'SCRATCH'",
+    ),
+    (
+        "counters_collection",
+        "SELECT MIN(PE.id) AS id, PE.guid, K.dispatch_id, K.kernel_id, E.id AS event_id, E.correlation_id, E.stack_id, \
+         E.parent_stack_id, P.pid, T.tid, K.agent_id, A.absolute_index AS agent_abs_index, A.logical_index AS agent_log_index, \
+         A.type_index AS agent_type_index, A.type AS agent_type, K.queue_id, K.grid_size_x, K.grid_size_y, K.grid_size_z, \
+         (K.grid_size_x * K.grid_size_y * K.grid_size_z) AS grid_size, S.display_name AS kernel_name, \
+         (SELECT string FROM {string} RS WHERE RS.id = K.region_name_id) AS kernel_region, K.workgroup_size_x, K.workgroup_size_y, \
+         K.workgroup_size_z, (K.workgroup_size_x * K.workgroup_size_y * K.workgroup_size_z) AS workgroup_size, \
+         K.group_segment_size AS lds_block_size, K.private_segment_size AS scratch_size, S.arch_vgpr_count AS vgpr_count, \
+         S.accum_vgpr_count, S.sgpr_count, PI.name AS counter_name, PI.symbol AS counter_symbol, PI.component, PI.description, \
+         PI.block, PI.expression, PI.value_type, PI.id AS counter_id, SUM(PE.value) AS value, K.start, K.\"end\", PI.is_constant, \
+         PI.is_derived, (K.\"end\" - K.start) AS duration, {category} AS category, K.nid, E.extdata, S.code_object_id \
+         FROM {pmc_event} PE JOIN {info_pmc} PI ON PI.id = PE.pmc_id AND PI.guid = PE.guid \
+         JOIN {event} E ON E.id = PE.event_id AND E.guid = PE.guid \
+         JOIN {kernel_dispatch} K ON K.event_id = PE.event_id AND K.guid = PE.guid \
+         JOIN {info_agent} A ON A.id = K.agent_id AND A.guid = K.guid \
+         JOIN {info_kernel_symbol} S ON S.id = K.kernel_id AND S.guid = K.guid \
+         JOIN {info_process} P ON P.id = K.pid AND P.guid = K.guid JOIN {info_thread} T ON T.id = K.tid AND T.guid = K.guid \
+         WHERE PE.sample_id IS NULL GROUP BY PE.guid, K.dispatch_id, PI.name, K.agent_id",
+    ),
+    (
+        "graph_launches",
+        "SELECT G.id, G.guid, {category} AS category, G.nid, P.pid, T.tid, A.absolute_index AS agent_abs_index, \
+         A.logical_index AS agent_log_index, A.type_index AS agent_type_index, A.type AS agent_type, G.queue_id, G.start, G.\"end\", \
+         (G.\"end\" - G.start) AS duration, G.graph_exec_id, G.kernel_dispatch_count, E.stack_id, E.parent_stack_id, \
+         E.correlation_id AS corr_id \
+         FROM {graph_launch} G LEFT JOIN {info_agent} A ON A.id = G.agent_id AND A.guid = G.guid \
+         JOIN {event} E ON E.id = G.event_id AND E.guid = G.guid JOIN {info_process} P ON P.id = G.pid AND P.guid = G.guid \
+         LEFT JOIN {info_thread} T ON T.id = G.tid AND T.guid = G.guid",
+    ),
+    (
+        "spm_counters",
+        "SELECT PE.id, PE.guid, PE.sample_id, R.timestamp, PE.pmc_id, PI.name AS counter_name, PE.value AS counter_value, PE.xcc, \
+         PE.shader_engine, PE.shader_array, PE.wgp, PE.instance \
+         FROM {pmc_event} PE JOIN {info_pmc} PI ON PI.id = PE.pmc_id AND PI.guid = PE.guid \
+         JOIN {sample} R ON R.id = PE.sample_id AND R.guid = PE.guid",
+    ),
+    (
+        "device_records",
+        "SELECT K.guid, E.stack_id, 'kernel' AS kind, S.display_name AS name, K.agent_id, K.queue_id, K.stream_id, K.start, K.\"end\" \
+         FROM {kernel_dispatch} K JOIN {event} E ON E.id = K.event_id JOIN {info_kernel_symbol} S ON S.id = K.kernel_id \
+         UNION ALL SELECT M.guid, E.stack_id, 'copy', S.string, M.dst_agent_id, M.queue_id, M.stream_id, M.start, M.\"end\" \
+         FROM {memory_copy} M JOIN {event} E ON E.id = M.event_id JOIN {string} S ON S.id = M.name_id",
+    ),
+];
+
+/// Views over the unified tables and views. `{each: ...}` is a union over partitions.
+pub(super) const OVER_ALL: [(&str, &str); 8] = [
+    (
+        "regions_and_samples",
+        "SELECT * FROM regions UNION ALL SELECT * FROM sample_regions",
+    ),
+    (
+        "scratch_memory",
+        "SELECT * FROM scratch_memory_rows ORDER BY start ASC",
+    ),
+    (
+        "top_kernels",
+        "SELECT name, COUNT(*) AS total_calls, SUM(duration) / 1000.0 AS total_duration, \
+         (SUM(duration) / COUNT(*)) / 1000.0 AS average, \
+         SUM(duration) * 100.0 / (SELECT SUM(\"end\" - start) FROM rocpd_kernel_dispatch) AS percentage \
+         FROM ({each: SELECT S.display_name AS name, (K.\"end\" - K.start) AS duration FROM {kernel_dispatch} K \
+         JOIN {info_kernel_symbol} S ON S.id = K.kernel_id AND S.guid = K.guid}) GROUP BY name ORDER BY total_duration DESC, name",
+    ),
+    (
+        "busy",
+        "SELECT agent_id, type, GpuTime, WallTime, GpuTime * 1.0 / WallTime AS Busy FROM ({each: \
+         SELECT U.agent_id, A.type, U.guid, SUM(U.\"end\" - U.start) AS GpuTime FROM (SELECT agent_id, guid, \"end\", start FROM \
+         {kernel_dispatch} UNION ALL SELECT dst_agent_id, guid, \"end\", start FROM {memory_copy}) U \
+         JOIN {info_agent} A ON A.id = U.agent_id AND A.guid = U.guid GROUP BY U.agent_id, U.guid}) CROSS JOIN \
+         (SELECT MAX(\"end\") - MIN(start) AS WallTime FROM (SELECT \"end\", start FROM rocpd_kernel_dispatch UNION ALL \
+         SELECT \"end\", start FROM rocpd_memory_copy))",
+    ),
+    (
+        "top",
+        "SELECT name, COUNT(*) AS total_calls, SUM(duration) / 1000.0 AS total_duration, \
+         (SUM(duration) / COUNT(*)) / 1000.0 AS average, SUM(duration) * 100.0 / total_time AS percentage FROM ({each: \
+         SELECT S.display_name AS name, (K.\"end\" - K.start) AS duration FROM {kernel_dispatch} K \
+         JOIN {info_kernel_symbol} S ON S.id = K.kernel_id AND S.guid = K.guid UNION ALL \
+         SELECT S.string AS name, (M.\"end\" - M.start) AS duration FROM {memory_copy} M \
+         JOIN {string} S ON S.id = M.name_id AND S.guid = M.guid UNION ALL \
+         SELECT S.string AS name, (R.\"end\" - R.start) AS duration FROM {region} R \
+         JOIN {string} S ON S.id = R.name_id AND S.guid = R.guid}) CROSS JOIN \
+         (SELECT SUM(d) AS total_time FROM (SELECT \"end\" - start AS d FROM rocpd_kernel_dispatch UNION ALL \
+         SELECT \"end\" - start FROM rocpd_memory_copy UNION ALL SELECT \"end\" - start FROM rocpd_region)) \
+         GROUP BY name ORDER BY total_duration DESC, name",
+    ),
+    (
+        "launch_links",
+        "SELECT D.guid, D.stack_id, R.name AS api_name, R.tid, R.start AS api_start, R.\"end\" AS api_end, D.kind, D.name, D.agent_id, \
+         D.queue_id, D.stream_id, D.start, D.\"end\", (D.start - R.start) AS launch_latency_ns \
+         FROM device_records D JOIN regions R ON R.guid = D.guid AND R.stack_id = D.stack_id",
+    ),
+    (
+        "steps",
+        "SELECT guid, pid, tid, COALESCE(JSON_EXTRACT(extdata, '$.message'), name) AS name, start, \"end\", duration AS duration_ns, \
+         ROW_NUMBER() OVER (PARTITION BY guid, tid ORDER BY start) AS step FROM regions \
+         WHERE category LIKE 'MARKER%' AND parent_stack_id = 0",
+    ),
+    (
+        "gaps",
+        "SELECT guid, agent_id, stream_id, busy_until AS start, start AS \"end\", (start - busy_until) AS gap_ns FROM (SELECT guid, \
+         agent_id, stream_id, start, MAX(\"end\") OVER (PARTITION BY guid, agent_id, stream_id ORDER BY start, \"end\" \
+         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS busy_until FROM device_records) WHERE start > busy_until",
+    ),
+];
+
+/// Joins of samples.
+pub(super) const FROM_SAMPLES: &str = "FROM {sample} R JOIN {track} TR ON TR.id = R.track_id AND TR.guid = R.guid \
+    JOIN {event} E ON E.id = R.event_id AND E.guid = R.guid JOIN {info_process} P ON P.id = TR.pid AND P.guid = TR.guid \
+    JOIN {info_thread} T ON T.id = TR.tid AND T.guid = TR.guid";

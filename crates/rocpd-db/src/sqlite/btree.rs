@@ -1,0 +1,447 @@
+//! Table b-trees: the leaves in order of row ids, scans over them, and single rows.
+
+use crate::error::{Error, Result};
+use crate::sqlite::file::PageFile;
+use crate::sqlite::record::{Pick, Value, varint};
+
+/// Trees are as deep as the logarithm of the file; more is a cycle.
+const MAX_DEPTH: usize = 24;
+/// Pages read at once by a scan.
+const WINDOW_PAGES: u32 = 64;
+/// Pages that lookups keep.
+const CACHED_PAGES: usize = 128;
+
+const LEAF: u8 = 0x0d;
+const INTERIOR: u8 = 0x05;
+
+/// The leaves of one table, in order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Leaves {
+    pages: Vec<u32>,
+    /// The largest row id that each leaf may hold.
+    last_rowids: Vec<i64>,
+}
+
+impl Leaves {
+    /// Finds the leaves by reading the interior pages.
+    pub(crate) fn of(file: &PageFile, root: u32) -> Result<Self> {
+        let mut leaves = Self::default();
+        let mut page = Vec::new();
+        // Trees are balanced: the depth of the first leaf is that of all, so leaves are not read here.
+        let mut depth = 0;
+        let mut first = root;
+        while let Some(child) = children(file, first, i64::MAX, &mut page)?
+            .and_then(|children| children.first().copied())
+        {
+            first = child.0;
+            depth += 1;
+            if depth > MAX_DEPTH {
+                return Err(file.corrupt(root, "the tree is deeper than any table can be"));
+            }
+        }
+        leaves.descend(file, root, i64::MAX, depth, &mut page)?;
+        Ok(leaves)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Page number and largest possible row id of a leaf.
+    pub(crate) fn page(&self, leaf: usize) -> Option<u32> {
+        self.pages.get(leaf).copied()
+    }
+
+    fn descend(
+        &mut self,
+        file: &PageFile,
+        number: u32,
+        last: i64,
+        levels: usize,
+        page: &mut Vec<u8>,
+    ) -> Result<()> {
+        if levels == 0 {
+            // A cycle would give more leaves than the file has pages.
+            if self.pages.len() >= file.pages() as usize {
+                return Err(file.corrupt(number, "the tree of a table goes round in circles"));
+            }
+            self.pages.push(number);
+            self.last_rowids.push(last);
+            return Ok(());
+        }
+        let Some(children) = children(file, number, last, page)? else {
+            return Err(file.corrupt(number, "a leaf where an interior page must be"));
+        };
+        for (child, key) in children {
+            self.descend(file, child, key, levels - 1, page)?;
+        }
+        Ok(())
+    }
+
+    /// The leaf that would hold a row.
+    fn find(&self, rowid: i64, hint: usize) -> Option<usize> {
+        let holds = |leaf: usize| {
+            self.last_rowids
+                .get(leaf)
+                .is_some_and(|&last| rowid <= last)
+                && (leaf == 0
+                    || self
+                        .last_rowids
+                        .get(leaf - 1)
+                        .is_some_and(|&last| rowid > last))
+        };
+        if holds(hint) {
+            return Some(hint);
+        }
+        let leaf = self.last_rowids.partition_point(|&last| last < rowid);
+        (leaf < self.pages.len()).then_some(leaf)
+    }
+}
+
+/// Children of an interior page with the largest row id of each; `None` for a leaf.
+fn children(
+    file: &PageFile,
+    number: u32,
+    last: i64,
+    page: &mut Vec<u8>,
+) -> Result<Option<Vec<(u32, i64)>>> {
+    file.read(number, 1, page)?;
+    let header = header_at(number);
+    match page.get(header) {
+        Some(&LEAF) => return Ok(None),
+        Some(&INTERIOR) => {}
+        _ => return Err(file.corrupt(number, "no page of a table")),
+    }
+    let damaged = || file.corrupt(number, "an interior page names no child");
+    let cells = usize::from(u16_at(page, header + 3).ok_or_else(damaged)?);
+    let mut children = Vec::with_capacity(cells.min(page.len() / 6) + 1);
+    for cell in 0..cells {
+        let mut at = usize::from(u16_at(page, header + 12 + 2 * cell).ok_or_else(damaged)?);
+        let child = u32_at(page, at).ok_or_else(damaged)?;
+        at += 4;
+        let key = varint(page, &mut at).ok_or_else(damaged)?;
+        children.push((child, key));
+    }
+    children.push((u32_at(page, header + 8).ok_or_else(damaged)?, last));
+    Ok(Some(children))
+}
+
+/// The first page begins with the header of the file.
+const fn header_at(page: u32) -> usize {
+    if page == 1 { 100 } else { 0 }
+}
+
+/// Number of cells of a leaf.
+fn leaf_cells(file: &PageFile, number: u32, page: &[u8]) -> Result<usize> {
+    let header = header_at(number);
+    if page.get(header) != Some(&LEAF) {
+        return Err(file.corrupt(number, "no leaf of a table where one must be"));
+    }
+    let cells = usize::from(u16_at(page, header + 3).unwrap_or_default());
+    if header + 8 + 2 * cells > page.len() {
+        return Err(file.corrupt(number, "more rows than fit on the page"));
+    }
+    Ok(cells)
+}
+
+/// A cell of a leaf: its row id, where its bytes on the page are, and what follows elsewhere.
+struct Cell {
+    rowid: i64,
+    start: usize,
+    end: usize,
+    /// Bytes on overflow pages, and the first of those.
+    overflow: Option<(usize, u32)>,
+}
+
+#[inline]
+fn cell(page: &[u8], header: usize, index: usize, usable: usize) -> Option<Cell> {
+    let mut at = usize::from(u16_at(page, header + 8 + 2 * index)?);
+    let payload = usize::try_from(varint(page, &mut at)?).ok()?;
+    let rowid = varint(page, &mut at)?;
+    let most = usable - 35;
+    if payload <= most {
+        let end = at.checked_add(payload)?;
+        return (end <= page.len()).then_some(Cell {
+            rowid,
+            start: at,
+            end,
+            overflow: None,
+        });
+    }
+    let least = (usable - 12) * 32 / 255 - 23;
+    let local = least + (payload - least) % (usable - 4);
+    let local = if local <= most { local } else { least };
+    let end = at.checked_add(local)?;
+    Some(Cell {
+        rowid,
+        start: at,
+        end,
+        overflow: Some((payload - local, u32_at(page, end)?)),
+    })
+}
+
+/// Follows overflow pages and gathers a whole record.
+fn gather(file: &PageFile, leaf: u32, page: &[u8], cell: &Cell, whole: &mut Vec<u8>) -> Result<()> {
+    whole.clear();
+    whole.extend_from_slice(page.get(cell.start..cell.end).unwrap_or_default());
+    let (mut left, mut next) = cell.overflow.unwrap_or_default();
+    // A length that the file cannot hold is damage, and must not become an allocation.
+    if left as u64 > u64::from(file.pages()) * file.page_bytes() as u64 {
+        return Err(file.corrupt(leaf, "a row longer than the file"));
+    }
+    let mut buffer = Vec::new();
+    while left > 0 {
+        file.read(next, 1, &mut buffer)?;
+        let part = left.min(file.usable_bytes() - 4);
+        let bytes = buffer
+            .get(4..4 + part)
+            .ok_or_else(|| file.corrupt(next, "an overflow page is too short"))?;
+        whole.extend_from_slice(bytes);
+        left -= part;
+        next = u32_at(&buffer, 0).unwrap_or_default();
+    }
+    Ok(())
+}
+
+const BAD_ROW: &str = "a row does not fit its page";
+
+/// Reads rows in order of their ids, or the leaves of a table in any order.
+#[derive(Debug)]
+pub(crate) struct Cursor<'a> {
+    file: &'a PageFile,
+    leaves: &'a Leaves,
+    /// The leaf being read, and the one after the last to read.
+    leaf: usize,
+    end: usize,
+    cell: usize,
+    cells: usize,
+    /// Pages read together: the first one's number, how many, their bytes.
+    window: (u32, u32, Vec<u8>),
+    /// Where the current page is in the window.
+    page_at: usize,
+    whole: Vec<u8>,
+}
+
+impl<'a> Cursor<'a> {
+    /// All rows.
+    pub(crate) fn new(file: &'a PageFile, leaves: &'a Leaves) -> Self {
+        let mut cursor = Self {
+            file,
+            leaves,
+            leaf: 0,
+            end: leaves.len(),
+            cell: 0,
+            cells: 0,
+            window: (0, 0, Vec::new()),
+            page_at: usize::MAX,
+            whole: Vec::new(),
+        };
+        cursor.select(0, leaves.len());
+        cursor
+    }
+
+    /// Goes to the first row of leaf `start`, and ends before leaf `end`.
+    pub(crate) fn select(&mut self, start: usize, end: usize) {
+        self.leaf = start;
+        self.end = end.min(self.leaves.len());
+        self.cell = 0;
+        self.cells = 0;
+        self.page_at = usize::MAX;
+    }
+
+    fn page(&self) -> &[u8] {
+        let bytes = self.file.page_bytes();
+        self.window
+            .2
+            .get(self.page_at..self.page_at + bytes)
+            .unwrap_or_default()
+    }
+
+    /// Makes the page of the current leaf available.
+    fn load(&mut self) -> Result<u32> {
+        let number = self.leaves.page(self.leaf).unwrap_or_default();
+        let (first, count, _) = self.window;
+        if number < first || number >= first + count {
+            // As many of the following leaves as lie just behind this one.
+            let mut last = number;
+            for leaf in self.leaf + 1..self.end.min(self.leaf + WINDOW_PAGES as usize) {
+                match self.leaves.page(leaf) {
+                    Some(next) if next > last && next - number < WINDOW_PAGES => last = next,
+                    _ => break,
+                }
+            }
+            self.window.0 = number;
+            self.window.1 = 0;
+            self.window.1 = self
+                .file
+                .read(number, last - number + 1, &mut self.window.2)?;
+        }
+        self.page_at = (number - self.window.0) as usize * self.file.page_bytes();
+        Ok(number)
+    }
+
+    /// The next row: its id and the values picked. `None` at the end.
+    ///
+    /// After an error the rest of the table is given up.
+    #[inline]
+    pub(crate) fn next<const N: usize>(
+        &mut self,
+        pick: &Pick<N>,
+    ) -> Result<Option<(i64, [Value<'_>; N])>> {
+        while self.cell >= self.cells {
+            if self.page_at != usize::MAX {
+                self.leaf += 1;
+            }
+            if self.leaf >= self.end {
+                return Ok(None);
+            }
+            self.cell = 0;
+            self.cells = match self.enter() {
+                Ok(cells) => cells,
+                Err(error) => return Err(self.give_up(error)),
+            };
+        }
+        let number = self.leaves.page(self.leaf).unwrap_or_default();
+        let found = cell(
+            self.page(),
+            header_at(number),
+            self.cell,
+            self.file.usable_bytes(),
+        );
+        self.cell += 1;
+        let Some(found) = found else {
+            let error = self.file.corrupt(number, BAD_ROW);
+            return Err(self.give_up(error));
+        };
+        if found.overflow.is_some() {
+            let mut whole = std::mem::take(&mut self.whole);
+            let gathered = gather(self.file, number, self.page(), &found, &mut whole);
+            self.whole = whole;
+            if let Err(error) = gathered {
+                return Err(self.give_up(error));
+            }
+        }
+        let record = if found.overflow.is_some() {
+            &self.whole
+        } else {
+            let bytes = self.file.page_bytes();
+            self.window
+                .2
+                .get(self.page_at..self.page_at + bytes)
+                .and_then(|page| page.get(found.start..found.end))
+                .unwrap_or_default()
+        };
+        match pick.decode(found.rowid, record) {
+            Some(values) => Ok(Some((found.rowid, values))),
+            None => Err(self.file.corrupt(number, BAD_ROW)),
+        }
+    }
+
+    /// Loads the current leaf and counts its rows.
+    fn enter(&mut self) -> Result<usize> {
+        let number = self.load()?;
+        leaf_cells(self.file, number, self.page())
+    }
+
+    /// Nothing is read after an error.
+    fn give_up(&mut self, error: Error) -> Error {
+        self.end = 0;
+        self.cells = 0;
+        self.cell = 0;
+        error
+    }
+}
+
+/// Reads single rows by id, with the pages it used last at hand.
+#[derive(Debug)]
+pub(crate) struct Lookup<'a> {
+    file: &'a PageFile,
+    leaves: &'a Leaves,
+    /// Where the last row was found.
+    leaf: usize,
+    cell: usize,
+    /// By page number: pages, and how many cells they have.
+    cache: Vec<(u32, usize, Vec<u8>)>,
+    whole: Vec<u8>,
+}
+
+impl<'a> Lookup<'a> {
+    pub(crate) fn new(file: &'a PageFile, leaves: &'a Leaves) -> Self {
+        Self {
+            file,
+            leaves,
+            leaf: 0,
+            cell: 0,
+            cache: vec![(0, 0, Vec::new()); CACHED_PAGES],
+            whole: Vec::new(),
+        }
+    }
+
+    /// The row of that id, if there is one.
+    #[inline]
+    pub(crate) fn get<const N: usize>(
+        &mut self,
+        rowid: i64,
+        pick: &Pick<N>,
+    ) -> Result<Option<[Value<'_>; N]>> {
+        let Some(leaf) = self.leaves.find(rowid, self.leaf) else {
+            return Ok(None);
+        };
+        if leaf != self.leaf {
+            self.cell = 0;
+        }
+        self.leaf = leaf;
+        let number = self.leaves.page(leaf).unwrap_or_default();
+        let place = number as usize % CACHED_PAGES;
+        let Some(entry) = self.cache.get_mut(place) else {
+            return Ok(None);
+        };
+        if entry.0 != number {
+            entry.0 = 0;
+            self.file.read(number, 1, &mut entry.2)?;
+            entry.1 = leaf_cells(self.file, number, &entry.2)?;
+            entry.0 = number;
+        }
+        let (_, cells, page) = &*entry;
+        let (header, usable) = (header_at(number), self.file.usable_bytes());
+        let damaged = || self.file.corrupt(number, BAD_ROW);
+        // The row after the last one is the likeliest.
+        let mut low = 0;
+        let mut high = *cells;
+        let mut probe = (self.cell + 1).min(cells.saturating_sub(1));
+        let found = loop {
+            if low >= high {
+                return Ok(None);
+            }
+            let this = cell(page, header, probe, usable).ok_or_else(damaged)?;
+            match this.rowid.cmp(&rowid) {
+                std::cmp::Ordering::Equal => break this,
+                std::cmp::Ordering::Less => low = probe + 1,
+                std::cmp::Ordering::Greater => high = probe,
+            }
+            probe = low + (high - low) / 2;
+        };
+        self.cell = probe;
+        let record = if found.overflow.is_some() {
+            gather(self.file, number, page, &found, &mut self.whole)?;
+            &self.whole
+        } else {
+            page.get(found.start..found.end).unwrap_or_default()
+        };
+        pick.decode(rowid, record).map(Some).ok_or_else(damaged)
+    }
+}
+
+fn u16_at(page: &[u8], at: usize) -> Option<u16> {
+    match page.get(at..at + 2) {
+        Some(&[a, b]) => Some(u16::from_be_bytes([a, b])),
+        _ => None,
+    }
+}
+
+fn u32_at(page: &[u8], at: usize) -> Option<u32> {
+    match page.get(at..at + 4) {
+        Some(&[a, b, c, d]) => Some(u32::from_be_bytes([a, b, c, d])),
+        _ => None,
+    }
+}

@@ -1,0 +1,184 @@
+//! Column names out of the text of `CREATE TABLE`.
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ColumnDef {
+    pub(crate) name: String,
+    /// `INTEGER PRIMARY KEY`: the column is another name of the row id.
+    pub(crate) is_rowid: bool,
+    /// An integer given by DEFAULT, for rows that were written before the column was added.
+    pub(crate) default: Option<i64>,
+}
+
+/// The columns of a table, in stored order; `None` for what is no plain table with row ids.
+pub(crate) fn columns_of(sql: &str) -> Option<Vec<ColumnDef>> {
+    let tokens = tokens(sql)?;
+    let open = tokens.iter().position(|token| *token == Token::Open)?;
+    let word = |token: Option<&Token>, text: &str| matches!(token, Some(Token::Word(found)) if found.eq_ignore_ascii_case(text));
+    if !word(tokens.first(), "CREATE")
+        || !tokens[..open]
+            .iter()
+            .any(|token| word(Some(token), "TABLE"))
+        || tokens[..open]
+            .iter()
+            .any(|token| word(Some(token), "VIRTUAL"))
+    {
+        return None;
+    }
+    let mut columns = Vec::new();
+    let mut definition: Vec<&Token> = Vec::new();
+    let mut depth = 0_usize;
+    let mut tail = tokens.len();
+    for (at, token) in tokens.iter().enumerate().skip(open) {
+        match token {
+            Token::Open => depth += 1,
+            Token::Close => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        let ends = depth == 0 || (depth == 1 && *token == Token::Comma);
+        if at > open && !ends {
+            definition.push(token);
+        }
+        if ends {
+            column(&definition, &mut columns)?;
+            definition.clear();
+        }
+        if depth == 0 {
+            tail = at;
+            break;
+        }
+    }
+    // Tables without row ids are stored in index pages.
+    let without = tokens
+        .get(tail..)
+        .unwrap_or_default()
+        .iter()
+        .any(|token| word(Some(token), "WITHOUT"));
+    (!without && !columns.is_empty()).then_some(columns)
+}
+
+fn column(definition: &[&Token], columns: &mut Vec<ColumnDef>) -> Option<()> {
+    let name = match definition.first()? {
+        Token::Quoted(name) => name.clone(),
+        Token::Word(word) => {
+            const CONSTRAINTS: [&str; 5] = ["CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"];
+            if CONSTRAINTS.iter().any(|c| word.eq_ignore_ascii_case(c)) {
+                return Some(());
+            }
+            word.clone()
+        }
+        _ => return None,
+    };
+    let is = |at: usize, text: &str| matches!(definition.get(at), Some(Token::Word(word) | Token::Quoted(word)) if word.eq_ignore_ascii_case(text));
+    let has = |first: &str, second: &str| {
+        (1..definition.len()).any(|at| is(at, first) && is(at + 1, second))
+    };
+    // Computed columns have no place in the record when they are virtual: such a table is not a rocPD one.
+    if has("GENERATED", "ALWAYS") || (1..definition.len()).any(|at| is(at, "AS")) {
+        return None;
+    }
+    let default = (1..definition.len())
+        .find(|&at| is(at, "DEFAULT"))
+        .and_then(|at| match definition.get(at + 1) {
+            Some(Token::Word(word)) => word.parse().ok(),
+            _ => None,
+        });
+    columns.push(ColumnDef {
+        name,
+        is_rowid: is(1, "INTEGER") && has("PRIMARY", "KEY"),
+        default,
+    });
+    Some(())
+}
+
+#[derive(Debug, PartialEq)]
+enum Token {
+    Open,
+    Close,
+    Comma,
+    Word(String),
+    Quoted(String),
+}
+
+fn tokens(sql: &str) -> Option<Vec<Token>> {
+    let mut tokens = Vec::new();
+    let mut rest = sql;
+    while let Some(first) = rest.chars().next() {
+        match first {
+            c if c.is_whitespace() => rest = rest.get(c.len_utf8()..)?,
+            '(' | ')' | ',' => {
+                tokens.push(match first {
+                    '(' => Token::Open,
+                    ')' => Token::Close,
+                    _ => Token::Comma,
+                });
+                rest = rest.get(1..)?;
+            }
+            '"' | '`' | '\'' | '[' => {
+                let close = if first == '[' { ']' } else { first };
+                let mut text = String::new();
+                let mut chars = rest.char_indices().skip(1).peekable();
+                let end = loop {
+                    let (at, c) = chars.next()?;
+                    if c != close {
+                        text.push(c);
+                    } else if first != '[' && chars.peek().is_some_and(|(_, next)| *next == close) {
+                        text.push(close);
+                        chars.next();
+                    } else {
+                        break at + close.len_utf8();
+                    }
+                };
+                tokens.push(Token::Quoted(text));
+                rest = rest.get(end..)?;
+            }
+            '-' if rest.starts_with("--") => {
+                rest = rest.find('\n').map_or("", |at| &rest[at..]);
+            }
+            '/' if rest.starts_with("/*") => {
+                rest = rest.find("*/").map_or("", |at| &rest[at + 2..]);
+            }
+            _ => {
+                let end = rest
+                    .find(|c: char| c.is_whitespace() || "(),\"`'[".contains(c))
+                    .unwrap_or(rest.len())
+                    .max(first.len_utf8());
+                tokens.push(Token::Word(rest.get(..end)?.to_owned()));
+                rest = rest.get(end..)?;
+            }
+        }
+    }
+    Some(tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(sql: &str) -> Option<Vec<String>> {
+        columns_of(sql).map(|columns| columns.into_iter().map(|c| c.name).collect())
+    }
+
+    #[test]
+    fn columns_with_quotes_checks_defaults_and_comments() {
+        let sql = "CREATE TABLE IF NOT EXISTS `t` ( \"id\" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- the id, first\n\
+            \"type\" TEXT CHECK (\"type\" IN ('A', 'B,C')), [end] BIGINT, n INT DEFAULT 7, `a``b` JSONB DEFAULT \"{}\" NOT NULL, \
+            FOREIGN KEY (n) REFERENCES `x` (id) ON UPDATE CASCADE /* , z INT */ )";
+        assert_eq!(names(sql).unwrap(), ["id", "type", "end", "n", "a`b"]);
+        let columns = columns_of(sql).unwrap();
+        assert!(columns[0].is_rowid && !columns[1].is_rowid);
+        assert_eq!(columns[3].default, Some(7));
+    }
+
+    #[test]
+    fn what_is_no_plain_table() {
+        assert_eq!(names("CREATE VIEW v AS SELECT (1)"), None);
+        assert_eq!(names("CREATE VIRTUAL TABLE v USING fts5(a, b)"), None);
+        assert_eq!(
+            names("CREATE TABLE t (a INTEGER PRIMARY KEY, b) WITHOUT ROWID"),
+            None
+        );
+        assert_eq!(names("CREATE TABLE t (a, b INT AS (a + 1))"), None);
+        assert_eq!(names("CREATE TABLE t (a, \"b"), None);
+    }
+}

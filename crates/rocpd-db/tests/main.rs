@@ -1,0 +1,5 @@
+//! Databases with planted truth, damaged ones, and the reference's own.
+
+mod damaged;
+mod planted;
+mod reference;

@@ -1,0 +1,548 @@
+//! The pass over all events in processing order that nests slices and binds flows.
+//!
+//! Rules of nesting, end matching and flow binding follow Perfetto's trace processor
+//! (`slice_tracker.cc`, `flow_tracker.cc`), so that tables can be compared row by row; where we
+//! differ, a policy says so.
+
+use crate::builder::batch::{EndData, EventColumns, EventKind, FlowPoint, FlowRole, LaneTracks};
+use crate::builder::flow_ends::FlowEnds;
+use crate::builder::{FinishOptions, FlowBinding, OverlapPolicy};
+use crate::diagnostics::{Diagnostics, IssueKind, Place};
+use crate::ids::{LaneId, SliceId, TrackId};
+use crate::table::args::ArgsRef;
+use crate::table::flow::Flow;
+use crate::table::slice::{CategoryId, OPEN};
+use crate::table::track::{Track, TrackKind};
+
+/// Slices nested deeper than this are dropped.
+const MAX_DEPTH: usize = 512;
+
+/// Overflow tracks of one track. Slices that fit on none of them are dropped, so that a file of
+/// slices which all overlap each other does not take forever.
+const MAX_OVERFLOW: usize = 1024;
+
+/// A slice on the stack of a track.
+#[derive(Clone, Copy)]
+struct Open {
+    ts: i64,
+    /// [`OPEN`] while unknown.
+    dur: i64,
+    /// `None` for a slice that is not kept.
+    id: Option<SliceId>,
+    /// Row of the raw columns, or of those of slices that are not kept.
+    row: u32,
+}
+
+#[derive(Default)]
+struct TrackState {
+    stack: Vec<Open>,
+    overflow: Vec<TrackId>,
+    /// Slice that started last, on this track or an overflow track of it.
+    last_started: Option<(i64, SliceId)>,
+    /// Ids of flows that end at the next slice.
+    pending: Vec<FlowPoint>,
+    /// The state that lasts until the next one.
+    state: Option<Open>,
+    /// Was there ever a slice without known end on the stack? If not, its slices lie in each other.
+    had_open: bool,
+}
+
+/// What becomes of the events: one entry a slice, in processing order.
+#[derive(Default)]
+pub(crate) struct Nested {
+    pub(crate) ts: Vec<i64>,
+    /// Row of the raw columns.
+    pub(crate) row: Vec<u32>,
+    pub(crate) track: Vec<TrackId>,
+    pub(crate) parent: Vec<Option<SliceId>>,
+    pub(crate) depth: Vec<u16>,
+    pub(crate) flows: Vec<Flow>,
+    /// Arguments that ends add to slices: (slice, arguments).
+    pub(crate) end_args: Vec<(SliceId, ArgsRef)>,
+    /// CPU time at the end of slices: (slice, time).
+    pub(crate) end_thread_ts: Vec<(SliceId, i64)>,
+}
+
+enum Room {
+    Fits,
+    Overlaps,
+}
+
+/// What an event was about, for the flows attached to it.
+enum Bound {
+    Slice(SliceId),
+    /// No slice: the event was dropped.
+    Nothing,
+    /// A slice that is not kept.
+    Hidden,
+}
+
+impl Bound {
+    fn of(slice: Option<SliceId>) -> Self {
+        slice.map_or(Self::Nothing, Self::Slice)
+    }
+}
+
+pub(crate) struct Nester<'a> {
+    columns: &'a mut EventColumns,
+    lanes: &'a LaneTracks,
+    tracks: &'a mut Vec<Track>,
+    diagnostics: &'a mut Diagnostics,
+    options: &'a FinishOptions,
+    states: Vec<TrackState>,
+    flow_ends: FlowEnds,
+    out: Nested,
+}
+
+impl<'a> Nester<'a> {
+    pub(crate) fn new(
+        columns: &'a mut EventColumns,
+        lanes: &'a LaneTracks,
+        tracks: &'a mut Vec<Track>,
+        diagnostics: &'a mut Diagnostics,
+        options: &'a FinishOptions,
+    ) -> Self {
+        let mut states = Vec::new();
+        states.resize_with(tracks.len(), TrackState::default);
+        let flow_ends = FlowEnds::new(columns.attached.numbered());
+        let slices = columns.dur.len();
+        let out = Nested {
+            ts: Vec::with_capacity(slices),
+            row: Vec::with_capacity(slices),
+            track: Vec::with_capacity(slices),
+            parent: Vec::with_capacity(slices),
+            depth: Vec::with_capacity(slices),
+            ..Nested::default()
+        };
+        Self {
+            columns,
+            lanes,
+            tracks,
+            diagnostics,
+            options,
+            states,
+            flow_ends,
+            out,
+        }
+    }
+
+    /// Processes `order`, or all events in file order.
+    pub(crate) fn run(mut self, order: Option<&[u32]>) -> Nested {
+        match order {
+            Some(order) => order.iter().for_each(|&e| self.event(e as usize)),
+            None => (0..self.columns.ts.len()).for_each(|e| self.event(e)),
+        }
+        self.out
+    }
+
+    fn track_of(&mut self, lane: LaneId, ts: i64) -> Option<TrackId> {
+        let track = self.lanes.get(lane.index()).copied().flatten();
+        if track.is_none() {
+            self.diagnostics.count(IssueKind::BadTrack, Place::At(ts));
+        }
+        track
+    }
+
+    fn event(&mut self, event: usize) {
+        let ts = self.columns.ts[event];
+        let tag = self.columns.tag[event];
+        let row = tag.row();
+        let bound = match tag.kind() {
+            EventKind::Complete | EventKind::Instant => {
+                let dur = self.columns.dur[row];
+                let lane = self.columns.lane[row];
+                let track = self.track_of(lane, ts);
+                Bound::of(track.and_then(|track| self.complete(track, ts, dur, row)))
+            }
+            EventKind::Begin => {
+                let lane = self.columns.lane[row];
+                Bound::of(self.track_of(lane, ts).and_then(|track| {
+                    self.make_room(track, ts, OPEN);
+                    self.start(track, track, ts, OPEN, row)
+                }))
+            }
+            EventKind::State => {
+                let lane = self.columns.lane[row];
+                let track = self.track_of(lane, ts);
+                Bound::of(track.and_then(|track| self.state(track, ts, row)))
+            }
+            EventKind::EndFirst | EventKind::EndInPlace => {
+                let lane = self.columns.end_lane[row];
+                match self.track_of(lane, ts) {
+                    Some(track) => self.end(track, ts, row),
+                    None => Bound::Nothing,
+                }
+            }
+            EventKind::Hidden => {
+                let lane = self.columns.hidden[row].lane;
+                if let Some(track) = self.track_of(lane, ts) {
+                    self.hidden(track, ts, row);
+                }
+                return;
+            }
+            EventKind::Flow => {
+                let (lane, point) = self.columns.flow[row];
+                if let Some(track) = self.track_of(lane, ts) {
+                    self.flow_event(track, ts, point);
+                }
+                return;
+            }
+        };
+        if tag.has_attached() {
+            self.attached(event, ts, &bound);
+        }
+    }
+
+    /// Pops what has ended before a slice at `ts` starts, and says whether it would overlap.
+    fn make_room(&mut self, track: TrackId, ts: i64, dur: i64) -> Room {
+        let state = &mut self.states[track.index()];
+        let lie_in_each_other = !state.had_open && self.options.snap_ns == 0;
+        let stack = &mut state.stack;
+        let mut passed_open = false;
+        let mut i = stack.len();
+        while i > 0 {
+            i -= 1;
+            let open = stack[i];
+            if open.dur == OPEN {
+                passed_open = true;
+                continue;
+            }
+            let end = open.ts.saturating_add(open.dur);
+            if passed_open {
+                if ts <= end {
+                    continue;
+                }
+                // The slice around unclosed ones is over: they end with it.
+                for inner in stack.drain(i + 1..).rev() {
+                    if inner.id.is_none() {
+                        continue;
+                    }
+                    let dur = end.saturating_sub(inner.ts);
+                    let slot = &mut self.columns.dur[inner.row as usize];
+                    if self.options.cut_all {
+                        *slot = dur;
+                    } else if inner.dur == OPEN {
+                        *slot = dur.max(0);
+                    }
+                }
+                stack.pop();
+                self.diagnostics
+                    .count(IssueKind::MisplacedEnd, Place::At(ts));
+                passed_open = false;
+                continue;
+            }
+            if end < ts || (end == ts && !(open.dur == 0 && dur == 0)) {
+                // The top goes, also where this one, closed by an end that came too early, is not
+                // the top: that is how the reference's tables come about.
+                stack.pop();
+                continue;
+            }
+            let new_end = ts.saturating_add(dur.max(0));
+            if lie_in_each_other && end > ts && end >= new_end {
+                // So do all below.
+                return Room::Fits;
+            }
+            if dur == OPEN {
+                continue;
+            }
+            if ts < end && new_end > end {
+                if new_end - end <= self.options.snap_ns {
+                    self.diagnostics.count(IssueKind::Snapped, Place::At(ts));
+                    continue;
+                }
+                return Room::Overlaps;
+            }
+        }
+        Room::Fits
+    }
+
+    fn complete(&mut self, track: TrackId, ts: i64, dur: i64, row: usize) -> Option<SliceId> {
+        if let Room::Fits = self.make_room(track, ts, dur) {
+            return self.start(track, track, ts, dur, row);
+        }
+        match self.options.overlap {
+            OverlapPolicy::Drop => {
+                self.diagnostics
+                    .count(IssueKind::OverlapDropped, Place::At(ts));
+                None
+            }
+            OverlapPolicy::Spill => {
+                for i in 0..self.states[track.index()].overflow.len() {
+                    let lane = self.states[track.index()].overflow[i];
+                    if let Room::Fits = self.make_room(lane, ts, dur) {
+                        self.diagnostics.count(IssueKind::Overlap, Place::At(ts));
+                        return self.start(track, lane, ts, dur, row);
+                    }
+                }
+                if self.states[track.index()].overflow.len() >= MAX_OVERFLOW {
+                    self.diagnostics
+                        .count(IssueKind::OverlapDropped, Place::At(ts));
+                    return None;
+                }
+                self.diagnostics.count(IssueKind::Overlap, Place::At(ts));
+                let lane = self.new_overflow(track)?;
+                self.start(track, lane, ts, dur, row)
+            }
+        }
+    }
+
+    fn new_overflow(&mut self, track: TrackId) -> Option<TrackId> {
+        let lane = TrackId::new(self.tracks.len())?;
+        let main = &self.tracks[track.index()];
+        let kind = match main.kind {
+            TrackKind::Thread => TrackKind::ThreadOverflow,
+            other => other,
+        };
+        let overflow = Track {
+            kind,
+            parent: Some(track),
+            uuid: None,
+            ..main.clone()
+        };
+        self.tracks.push(overflow);
+        self.states.push(TrackState::default());
+        self.states[track.index()].overflow.push(lane);
+        Some(lane)
+    }
+
+    /// Starts a slice on `lane`, which is `track` or an overflow track of it.
+    fn start(
+        &mut self,
+        track: TrackId,
+        lane: TrackId,
+        ts: i64,
+        dur: i64,
+        row: usize,
+    ) -> Option<SliceId> {
+        let id = SliceId::new(self.out.ts.len())?;
+        let stack = &mut self.states[lane.index()].stack;
+        if stack.len() >= MAX_DEPTH {
+            self.diagnostics.count(IssueKind::TooDeep, Place::At(ts));
+            return None;
+        }
+        let parent = top(stack).and_then(|open| open.id);
+        let depth = parent.map_or(0, |p| self.out.depth[p.index()] + 1);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "rows are below their limits"
+        )]
+        let row = row as u32;
+        self.out.ts.push(ts);
+        self.out.row.push(row);
+        self.out.track.push(lane);
+        self.out.parent.push(parent);
+        self.out.depth.push(depth);
+        stack.push(Open {
+            ts,
+            dur,
+            id: Some(id),
+            row,
+        });
+        self.states[lane.index()].had_open |= dur == OPEN;
+        let state = &mut self.states[track.index()];
+        state.last_started = Some((ts, id));
+        // What waits for "the next slice of this track" does not wait for a spilled one.
+        if lane == track && !state.pending.is_empty() {
+            for point in std::mem::take(&mut state.pending) {
+                match self.flow_ends.last(point, None).copied() {
+                    Some(from) => self.arrow(from, id, point),
+                    None => self
+                        .diagnostics
+                        .count(IssueKind::FlowEndWithoutStart, Place::At(ts)),
+                }
+            }
+        }
+        Some(id)
+    }
+
+    fn state(&mut self, track: TrackId, ts: i64, row: usize) -> Option<SliceId> {
+        self.end_state(track, ts);
+        self.make_room(track, ts, OPEN);
+        let id = self.start(track, track, ts, OPEN, row)?;
+        let state = &mut self.states[track.index()];
+        state.state = state.stack.last().copied();
+        Some(id)
+    }
+
+    /// Ends the state that lasts until now.
+    fn end_state(&mut self, track: TrackId, ts: i64) {
+        if let Some(open) = self.states[track.index()].state.take() {
+            self.columns.dur[open.row as usize] = ts.saturating_sub(open.ts);
+            self.states[track.index()].stack.retain(|o| o.id != open.id);
+        }
+    }
+
+    /// A begin or state that is not kept.
+    fn hidden(&mut self, track: TrackId, ts: i64, row: usize) {
+        if self.columns.hidden[row].is_state {
+            self.end_state(track, ts);
+            return;
+        }
+        self.make_room(track, ts, OPEN);
+        let stack = &mut self.states[track.index()].stack;
+        if stack.len() >= MAX_DEPTH {
+            self.diagnostics.count(IssueKind::TooDeep, Place::At(ts));
+            return;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "rows are below their limits"
+        )]
+        let row = row as u32;
+        stack.push(Open {
+            ts,
+            dur: OPEN,
+            id: None,
+            row,
+        });
+        self.states[track.index()].had_open = true;
+    }
+
+    fn end(&mut self, track: TrackId, ts: i64, end_row: usize) -> Bound {
+        let data = self.end_data(end_row);
+        self.make_room(track, ts, OPEN);
+        let stack = &mut self.states[track.index()].stack;
+        let columns = &mut *self.columns;
+        let at = stack.iter().rposition(|open| {
+            let row = open.row as usize;
+            let (name, category) = match open.id {
+                Some(_) => (columns.name[row], columns.category[row]),
+                None => (columns.hidden[row].name, columns.hidden[row].category),
+            };
+            open.dur == OPEN
+                && (data.category == CategoryId::NONE || category == data.category)
+                && (data.name.is_none() || name.is_none() || name == data.name)
+        });
+        let Some(at) = at else {
+            self.diagnostics
+                .count(IssueKind::EndWithoutBegin, Place::At(ts));
+            return Bound::Nothing;
+        };
+        let open = &mut stack[at];
+        open.dur = ts.saturating_sub(open.ts);
+        let Open { dur, id, row, .. } = *open;
+        if at + 1 == stack.len() {
+            stack.pop();
+        }
+        let Some(id) = id else {
+            return Bound::Hidden;
+        };
+        columns.dur[row as usize] = dur;
+        if !data.args.is_none() {
+            self.out.end_args.push((id, data.args));
+        }
+        if let Some(thread_ts) = data.thread_ts {
+            self.out.end_thread_ts.push((id, thread_ts));
+        }
+        Bound::Slice(id)
+    }
+
+    fn end_data(&self, row: usize) -> EndData {
+        let data = &self.columns.end_data;
+        if data.is_empty() {
+            return EndData::ANY;
+        }
+        match data.binary_search_by_key(&row, |&(r, _)| r as usize) {
+            Ok(at) => data[at].1,
+            Err(_) => EndData::ANY,
+        }
+    }
+
+    fn flow_event(&mut self, track: TrackId, ts: i64, point: FlowPoint) {
+        let state = &mut self.states[track.index()];
+        if point.role == FlowRole::EndAtNext {
+            state.pending.push(point);
+            return;
+        }
+        let top = top(&state.stack);
+        let is_exact = top.is_some_and(|o| o.ts == ts);
+        let slice = match (self.options.binding, state.last_started) {
+            (FlowBinding::Exact | FlowBinding::ExactOnly, Some((started, id)))
+                if started == ts && !is_exact =>
+            {
+                Some(id)
+            }
+            (FlowBinding::ExactOnly, _) if !is_exact => return,
+            _ => top.and_then(|o| o.id),
+        };
+        match slice {
+            Some(slice) => self.bind(slice, ts, point, None),
+            None => self
+                .diagnostics
+                .count(IssueKind::FlowNoSlice, Place::At(ts)),
+        }
+    }
+
+    fn attached(&mut self, event: usize, ts: i64, bound: &Bound) {
+        let Ok(event) = u32::try_from(event) else {
+            return;
+        };
+        let mut row = self.columns.attached.first(event);
+        while let Some((point, number)) = self.columns.attached.get(row, event) {
+            row += 1;
+            match bound {
+                Bound::Slice(slice) => self.bind(*slice, ts, point, number),
+                Bound::Nothing => self
+                    .diagnostics
+                    .count(IssueKind::FlowNoSlice, Place::At(ts)),
+                Bound::Hidden => {}
+            }
+        }
+    }
+
+    fn bind(&mut self, slice: SliceId, ts: i64, point: FlowPoint, number: Option<u32>) {
+        let last = self.flow_ends.last(point, number);
+        match (point.role, last) {
+            (FlowRole::Start | FlowRole::Through, None) => {
+                self.flow_ends.begin(point, number, slice);
+            }
+            (FlowRole::Start, Some(_)) => {
+                self.diagnostics
+                    .count(IssueKind::FlowDuplicate, Place::At(ts));
+            }
+            (FlowRole::Step | FlowRole::Through, Some(last)) => {
+                let from = std::mem::replace(last, slice);
+                self.arrow(from, slice, point);
+            }
+            (FlowRole::Step, None) => {
+                self.diagnostics
+                    .count(IssueKind::FlowStepWithoutStart, Place::At(ts));
+            }
+            (FlowRole::End, Some(&mut from)) => self.arrow(from, slice, point),
+            (FlowRole::End, None) => {
+                self.diagnostics
+                    .count(IssueKind::FlowEndWithoutStart, Place::At(ts));
+            }
+            (FlowRole::Terminate, Some(&mut from)) => {
+                self.arrow(from, slice, point);
+                self.flow_ends.forget(point, number);
+            }
+            // Nothing to terminate; and ends at the next slice are bound when it starts.
+            (FlowRole::Terminate, None) | (FlowRole::EndAtNext, _) => {}
+        }
+    }
+
+    /// Draws an arrow; it runs from the earlier slice to the later one whatever the order of the
+    /// events, except where the format fixes the direction.
+    fn arrow(&mut self, from: SliceId, to: SliceId, point: FlowPoint) {
+        let fixed = point.role == FlowRole::EndAtNext;
+        let backwards = self.out.ts[from.index()] > self.out.ts[to.index()];
+        let (from, to) = if backwards && !fixed {
+            (to, from)
+        } else {
+            (from, to)
+        };
+        self.out.flows.push(Flow {
+            from,
+            to,
+            id: point.id,
+            category: point.category,
+            name: point.name,
+        });
+    }
+}
+
+/// The innermost slice that is kept.
+fn top(stack: &[Open]) -> Option<&Open> {
+    stack.iter().rev().find(|open| open.id.is_some())
+}

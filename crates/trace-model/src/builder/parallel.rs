@@ -1,0 +1,39 @@
+//! Two independent jobs at once, where there is enough to do.
+
+use std::thread;
+
+/// Below this many rows a thread costs more than it saves.
+const MANY_ROWS: usize = 1 << 17;
+
+/// Does both jobs, the first on a thread of its own if there are many rows.
+pub(crate) fn both<A: Send, B>(
+    rows: usize,
+    first: impl FnOnce() -> A + Send,
+    second: impl FnOnce() -> B,
+) -> (A, B) {
+    if rows < MANY_ROWS {
+        return (first(), second());
+    }
+    thread::scope(|scope| {
+        let first = scope.spawn(first);
+        let second = second();
+        match first.join() {
+            Ok(first) => (first, second),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_results_do_not_depend_on_the_number_of_rows() {
+        for rows in [0, MANY_ROWS] {
+            let mut count = 0;
+            let sum = both(rows, || 40, || count += 2);
+            assert_eq!((sum.0, count), (40, 2));
+        }
+    }
+}

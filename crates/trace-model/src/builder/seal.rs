@@ -1,0 +1,227 @@
+//! Gathers the raw columns into the sealed ones, freeing each as it goes.
+
+use crate::builder::batch::{EventBatch, EventColumns, FlowSpace, MAX_EVENTS};
+use crate::builder::nest::{Nested, Nester};
+use crate::builder::order::processing_order;
+use crate::builder::parallel::both;
+use crate::builder::{BuildError, FinishOptions, TraceBuilder};
+use crate::diagnostics::{Diagnostics, IssueKind, Place};
+use crate::ids::{LaneId, SliceId, TrackId};
+use crate::table::args::{Arg, ArgsRef};
+use crate::table::counter::CounterTable;
+use crate::table::slice::{OPEN, SliceTable};
+use crate::trace::Trace;
+
+pub(crate) fn seal(builder: TraceBuilder, options: &FinishOptions) -> Result<Trace, BuildError> {
+    let TraceBuilder {
+        mut events,
+        meta,
+        mut diagnostics,
+        processes,
+        threads,
+        mut tracks,
+        lanes,
+    } = builder;
+    if events.dropped_over_limit > 0 {
+        return Err(BuildError::TooManyEvents {
+            dropped: events.dropped_over_limit,
+            limit: MAX_EVENTS,
+        });
+    }
+    diagnostics.add(
+        IssueKind::CategoriesExhausted,
+        events.categories_exhausted,
+        [],
+    );
+    diagnostics.add(IssueKind::ArgShapesExhausted, events.shapes_exhausted, []);
+
+    let mut columns = std::mem::take(&mut events.columns);
+    let mut attached = std::mem::take(&mut columns.attached);
+    // A flow of track events that has an event of its own is found by identity, and so all must be.
+    let all_attached = (columns.flow.iter()).all(|(_, p)| p.space != FlowSpace::TrackEvent);
+    let ((), (order, negative)) = both(
+        columns.ts.len(),
+        || {
+            attached.build_index();
+            if all_attached {
+                attached.number();
+            }
+        },
+        || processing_order(&columns, options.order),
+    );
+    columns.attached = attached;
+    if negative > 0 {
+        let places = columns.ts.iter().filter(|&&t| t < 0).map(|&t| Place::At(t));
+        diagnostics.add(IssueKind::NegativeTimestamp, negative, places);
+    }
+    let nested = Nester::new(&mut columns, &lanes, &mut tracks, &mut diagnostics, options)
+        .run(order.as_deref());
+    drop(order);
+
+    let counters = counters(&mut columns, &lanes, &mut diagnostics);
+    let thread_time = thread_time(&mut columns, &nested, options.no_zero_thread_dur);
+    let flows = nested.flows;
+    let slices = gather(
+        columns,
+        &mut events,
+        Nested {
+            flows: Vec::new(),
+            ..nested
+        },
+        options.end_args_replace,
+    );
+    let never_closed = slices.dur.iter().filter(|&&d| d == OPEN).count() as u64;
+    if never_closed > 0 {
+        let open = slices
+            .dur
+            .iter()
+            .zip(&slices.ts)
+            .filter(|&(&d, _)| d == OPEN);
+        diagnostics.add(
+            IssueKind::NeverClosed,
+            never_closed,
+            open.map(|(_, &t)| Place::At(t)),
+        );
+    }
+    Ok(Trace::seal(
+        slices,
+        thread_time,
+        flows,
+        counters,
+        (processes, threads, tracks),
+        (events.strings, events.args, events.categories),
+        meta,
+        diagnostics,
+    ))
+}
+
+fn counters(
+    columns: &mut EventColumns,
+    lanes: &[Option<TrackId>],
+    diagnostics: &mut Diagnostics,
+) -> CounterTable {
+    let ts = std::mem::take(&mut columns.counter_ts);
+    let lane = std::mem::take(&mut columns.counter_lane);
+    let value = std::mem::take(&mut columns.counter_value);
+    let mut order: Vec<u32> = (0..u32::try_from(ts.len()).unwrap_or(u32::MAX)).collect();
+    order.sort_by_key(|&i| ts[i as usize]);
+    let mut table = CounterTable::default();
+    for i in order {
+        let i = i as usize;
+        if ts[i] < 0 {
+            diagnostics.count(IssueKind::NegativeTimestamp, Place::At(ts[i]));
+            continue;
+        }
+        let track = lanes.get(LaneId::index(lane[i])).copied().flatten();
+        match track {
+            Some(track) => {
+                table.ts.push(ts[i]);
+                table.track.push(track);
+                table.value.push(value[i]);
+            }
+            None => diagnostics.count(IssueKind::BadTrack, Place::At(ts[i])),
+        }
+    }
+    table
+}
+
+/// (slice, CPU time at begin, CPU time spent), ascending by slice.
+pub(crate) type ThreadTime = Vec<(SliceId, i64, Option<i64>)>;
+
+fn thread_time(columns: &mut EventColumns, nested: &Nested, no_zero: bool) -> ThreadTime {
+    let begins = std::mem::take(&mut columns.thread_time);
+    if begins.is_empty() {
+        return Vec::new();
+    }
+    let mut out: ThreadTime = nested
+        .row
+        .iter()
+        .enumerate()
+        .filter_map(|(i, &row)| {
+            let at = begins.binary_search_by_key(&row, |b| b.0).ok()?;
+            Some((SliceId::new(i)?, begins[at].1, begins[at].2))
+        })
+        .collect();
+    for &(slice, end) in &nested.end_thread_ts {
+        if let Ok(at) = out.binary_search_by_key(&slice, |t| t.0) {
+            let dur = end.saturating_sub(out[at].1);
+            out[at].2 = (dur != 0 || !no_zero).then_some(dur);
+        }
+    }
+    out
+}
+
+fn gather(
+    columns: EventColumns,
+    events: &mut EventBatch,
+    nested: Nested,
+    replace: bool,
+) -> SliceTable {
+    let Nested {
+        ts,
+        row,
+        track,
+        parent,
+        depth,
+        end_args,
+        ..
+    } = nested;
+    let EventColumns {
+        dur,
+        name,
+        category,
+        args,
+        lane,
+        tag,
+        ts: raw_ts,
+        ..
+    } = columns;
+    drop((lane, tag, raw_ts));
+    fn pick<T: Copy, U>(rows: &[u32], column: &[T], of: impl Fn(T) -> U) -> Vec<U> {
+        rows.iter().map(|&r| of(column[r as usize])).collect()
+    }
+    let rows = &row[..];
+    let ((dur, category), (name, mut args_offset, mut args_shape)) = both(
+        rows.len(),
+        || (pick(rows, &dur, |d| d), pick(rows, &category, |c| c)),
+        || {
+            let name = pick(rows, &name, |n| n);
+            let offset = pick(rows, &args, |a| a.offset);
+            (name, offset, pick(rows, &args, |a| a.shape))
+        },
+    );
+    for (slice, more) in end_args {
+        let i = slice.index();
+        let first = ArgsRef {
+            shape: args_shape[i],
+            offset: args_offset[i],
+        };
+        let joined = joined(events, first, more, replace);
+        (args_shape[i], args_offset[i]) = (joined.shape, joined.offset);
+    }
+    SliceTable {
+        ts,
+        dur,
+        name,
+        track,
+        parent,
+        category,
+        depth,
+        args_offset,
+        args_shape,
+    }
+}
+
+/// The arguments of a slice followed by those of its end; with `replace` the latter win.
+fn joined(events: &mut EventBatch, first: ArgsRef, second: ArgsRef, replace: bool) -> ArgsRef {
+    if first.is_none() {
+        return second;
+    }
+    let more: Vec<Arg> = events.args.list(second).collect();
+    let mut list: Vec<Arg> = events.args.list(first).collect();
+    if replace {
+        list.retain(|arg| more.iter().all(|m| m.key != arg.key));
+    }
+    list.extend(more);
+    events.args(&list)
+}

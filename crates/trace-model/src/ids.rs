@@ -1,0 +1,176 @@
+//! Typed identifiers: rows of the store, and identities written by producers.
+//!
+//! Row ids are 32-bit indices with a niche, so `Option<SliceId>` takes four bytes. They are valid
+//! only for the [`crate::Trace`] (or builder) that issued them.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+/// The largest number of rows any table can hold: one value of the index is the niche.
+pub const MAX_ROWS: usize = u32::MAX as usize - 1;
+
+macro_rules! row_id {
+    ($($(#[$doc:meta])* $name:ident)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $name(NonZeroU32);
+
+        impl $name {
+            /// The id of row `index`, or `None` past [`MAX_ROWS`].
+            #[inline]
+            pub const fn new(index: usize) -> Option<Self> {
+                if index > MAX_ROWS {
+                    return None;
+                }
+                #[expect(clippy::cast_possible_truncation, reason = "checked against MAX_ROWS above")]
+                match NonZeroU32::new(!(index as u32)) {
+                    Some(n) => Some(Self(n)),
+                    None => None,
+                }
+            }
+
+            /// The row this id stands for.
+            #[inline]
+            pub const fn index(self) -> usize {
+                !self.0.get() as usize
+            }
+        }
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+                self.index().cmp(&other.index())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self.index())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.index().fmt(f)
+            }
+        }
+    )*};
+}
+
+row_id! {
+    /// A slice, counted in processing order: ascending time, parents before children.
+    SliceId
+    /// A row of slices that nest: a thread, a GPU stream, an async identity, a counter.
+    TrackId
+    /// A thread.
+    ThreadId
+    /// A process.
+    ProcessId
+    /// An interned string.
+    StrId
+    /// An arrow between two slices, counted in order of creation.
+    FlowId
+    /// What a reader calls the place of an event before its track is known (see [`crate::TraceBuilder`]).
+    LaneId
+}
+
+macro_rules! identity {
+    ($($(#[$doc:meta])* $name:ident($inner:ty))*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )*};
+}
+
+identity! {
+    /// Process number as the producer wrote it; for GPU rows of Kineto traces the device.
+    Pid(i64)
+    /// Thread number as the producer wrote it; for GPU rows of Kineto traces the stream.
+    Tid(i64)
+    /// Accelerator index.
+    DeviceId(i64)
+    /// Queue of an accelerator.
+    StreamId(i64)
+    /// Joins a launch call and the device work it caused, unique per file and process group.
+    CorrelationId(i64)
+    /// Rank of a process in its distributed job.
+    Rank(u32)
+}
+
+impl Rank {
+    /// The rank that the name of a file says: the number after `rank`, else the last number in the
+    /// name. Folders do not count.
+    ///
+    /// ```
+    /// use trace_model::Rank;
+    /// assert_eq!(Rank::from_file_name("run2/decode-rank_13.json.gz"), Some(Rank(13)));
+    /// assert_eq!(Rank::from_file_name("TP7.json"), Some(Rank(7)));
+    /// assert_eq!(Rank::from_file_name("run2/trace.json"), None);
+    /// ```
+    pub fn from_file_name(path: &str) -> Option<Self> {
+        let name = path.rsplit(['/', '\\']).next()?.to_ascii_lowercase();
+        let digits_at = |text: &str| {
+            let end = text
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(text.len());
+            text.get(..end)?.parse().ok().map(Rank)
+        };
+        if let Some((_, after)) = name.rsplit_once("rank") {
+            let rest = after.trim_start_matches(['_', '-', '.', '=']);
+            if let Some(rank) = digits_at(rest) {
+                return Some(rank);
+            }
+        }
+        let end = name.rfind(|c: char| c.is_ascii_digit())? + 1;
+        let start = name
+            .get(..end)?
+            .rfind(|c: char| !c.is_ascii_digit())
+            .map_or(0, |i| {
+                i + name[i..].chars().next().map_or(1, char::len_utf8)
+            });
+        digits_at(name.get(start..)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn option_of_a_row_id_is_four_bytes() {
+        assert_eq!(size_of::<Option<SliceId>>(), 4);
+    }
+
+    #[test]
+    fn ranks_in_names() {
+        for (name, want) in [
+            ("/x/trace-rank3.json.gz", Some(3)),
+            ("decode_bs32_rank_0.json", Some(0)),
+            ("run2-worker11.pt.trace.json", Some(11)),
+            ("rank5/ärger7", Some(7)),
+            ("rank5/trace.json", None),
+        ] {
+            assert_eq!(Rank::from_file_name(name).map(|r| r.0), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn ids_order_by_row_and_stop_at_the_limit() {
+        let (a, b) = (SliceId::new(0).unwrap(), SliceId::new(7).unwrap());
+        assert!(a < b);
+        assert_eq!(b.index(), 7);
+        assert_eq!(SliceId::new(MAX_ROWS).unwrap().index(), MAX_ROWS);
+        assert_eq!(SliceId::new(MAX_ROWS + 1), None);
+    }
+}

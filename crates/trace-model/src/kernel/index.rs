@@ -1,0 +1,149 @@
+//! What is looked up again and again in one trace.
+
+use std::sync::OnceLock;
+
+use crate::correlation::{CorrelationIndex, ExternalIndex, LinkMethod};
+use crate::ids::{DeviceId, StreamId};
+use crate::kernel::{Activity, ActivityMap, KernelClass, Vocabulary};
+use crate::trace::{ArgColumn, Slice, Trace};
+
+/// The classification and the id indexes of one trace, each made when it is first needed.
+#[derive(Debug)]
+pub struct TraceIndex<'t> {
+    trace: &'t Trace,
+    vocabulary: Vocabulary,
+    activities: ActivityMap,
+    correlation: OnceLock<CorrelationIndex>,
+    external: OnceLock<ExternalIndex>,
+    device: [ArgColumn; 2],
+    stream: [ArgColumn; 2],
+    classes: OnceLock<Vec<KernelClass>>,
+}
+
+impl<'t> TraceIndex<'t> {
+    /// Classifies the slices of `trace`. Cost: one pass over two columns.
+    pub fn new(trace: &'t Trace, vocabulary: Vocabulary) -> Self {
+        Self {
+            trace,
+            activities: ActivityMap::new(trace, &vocabulary),
+            vocabulary,
+            correlation: OnceLock::new(),
+            external: OnceLock::new(),
+            device: ["device", "agent"].map(|k| trace.arg_column(k)),
+            stream: ["stream", "queue"].map(|k| trace.arg_column(k)),
+            classes: OnceLock::new(),
+        }
+    }
+
+    /// The trace.
+    pub fn trace(&self) -> &'t Trace {
+        self.trace
+    }
+
+    /// The rules that classify.
+    pub fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
+    }
+
+    /// What each slice is.
+    pub fn activities(&self) -> &ActivityMap {
+        &self.activities
+    }
+
+    /// What `slice` is.
+    pub fn activity(&self, slice: Slice<'_>) -> Activity {
+        self.activities.of(slice)
+    }
+
+    /// Is `slice` a kernel?
+    pub fn is_kernel(&self, slice: Slice<'_>) -> bool {
+        self.activity(slice) == Activity::Kernel
+    }
+
+    /// The kernels, copies and fills in ascending time.
+    pub fn device_work(&self) -> impl Iterator<Item = Slice<'t>> + '_ {
+        let work = self.activities.device_work();
+        work.iter().map(|w| self.trace.slice(*w))
+    }
+
+    /// The kernels in ascending time.
+    pub fn kernels(&self) -> impl Iterator<Item = Slice<'t>> + '_ {
+        self.device_work().filter(|s| self.is_kernel(*s))
+    }
+
+    /// Correlation id → calls.
+    pub fn correlation(&self) -> &CorrelationIndex {
+        self.correlation
+            .get_or_init(|| CorrelationIndex::new(self.trace, &self.activities))
+    }
+
+    /// External id → operators.
+    pub fn external(&self) -> &ExternalIndex {
+        self.external
+            .get_or_init(|| ExternalIndex::new(self.trace, &self.activities))
+    }
+
+    /// The call that launched `work` (with [`LinkMethod::ExternalId`] the operator around it) and
+    /// the evidence for it: the correlation id, else an arrow from the host, else the external id.
+    ///
+    /// Cost: a look-up of each kind; the indexes are made at the first call.
+    pub fn launch_of(&self, work: Slice<'t>) -> Option<(Slice<'t>, LinkMethod)> {
+        let by_id = self.correlation().launch_of(work, &self.activities);
+        if let Some(call) = by_id {
+            return Some((call, LinkMethod::Correlation));
+        }
+        let tail = self
+            .trace
+            .flows_to(work.id())
+            .map(|(_, flow)| self.trace.slice(flow.from))
+            .find(|tail| !self.activity(*tail).is_device_work());
+        if let Some(tail) = tail {
+            return Some((tail, LinkMethod::Flow));
+        }
+        let op = self.external().op_of(work, &self.activities)?;
+        Some((op, LinkMethod::ExternalId))
+    }
+
+    /// What the kernel `slice` computes, by its name.
+    pub fn class(&self, slice: Slice<'_>) -> KernelClass {
+        let classes = self.classes.get_or_init(|| {
+            let mut of = vec![None; self.trace.strings().len()];
+            for s in self.kernels() {
+                if let Some(slot) = s.name_id().and_then(|n| of.get_mut(n.index())) {
+                    slot.get_or_insert_with(|| self.vocabulary.class(s.name().unwrap_or("")));
+                }
+            }
+            let classes = of.into_iter().map(|c| c.unwrap_or(KernelClass::Other));
+            classes.collect()
+        });
+        slice
+            .name_id()
+            .and_then(|n| classes.get(n.index()))
+            .map_or(KernelClass::Other, |c| *c)
+    }
+
+    /// Is `slice` a collective kernel?
+    pub fn is_collective(&self, slice: Slice<'_>) -> bool {
+        self.is_kernel(slice) && self.class(slice) == KernelClass::Collective
+    }
+
+    /// The device that device work ran on: its argument, else the process number of its row.
+    pub fn device(&self, slice: Slice<'_>) -> DeviceId {
+        let stated = self.device.iter().find_map(|c| c.int(slice));
+        let row = || {
+            let process = slice.track().process?;
+            Some(self.trace.process(process).pid.0)
+        };
+        DeviceId(stated.or_else(row).unwrap_or(0))
+    }
+
+    /// The stream that device work ran on: its argument, else the thread number of its row.
+    pub fn stream(&self, slice: Slice<'_>) -> StreamId {
+        let stated = self.stream.iter().find_map(|c| c.int(slice));
+        let row = || {
+            let thread = slice.track().thread?;
+            Some(self.trace.thread(thread).tid.0)
+        };
+        StreamId(stated.or_else(row).unwrap_or(0))
+    }
+}

@@ -1,0 +1,49 @@
+//! Timelines of LLM inference in memory: vocabulary (time, units, ids, metrics), a sealed columnar
+//! store of slices, flows, counters and arguments, and read-only traversals of it.
+//!
+//! A reader fills a [`TraceBuilder`] with events in any order; [`TraceBuilder::finish`] sorts them,
+//! nests the slices of each track, binds flows, and returns an immutable [`Trace`]. Times are
+//! integer nanoseconds, rows are addressed by typed ids, strings are stored once, and a slice costs
+//! 40 bytes plus 8 for each argument value.
+//!
+//! What this crate does not do: no files, no formats, no statistics, no rendering. Readers and
+//! analyses depend on it and never on each other.
+
+pub mod align;
+mod builder;
+pub mod callstack;
+pub mod correlation;
+mod diagnostics;
+mod ids;
+mod intern;
+pub mod interval;
+pub mod kernel;
+mod meta;
+mod metric;
+mod table;
+mod time;
+mod trace;
+mod units;
+
+pub use builder::batch::{
+    EndData, EndOrder, EventBatch, FlowPoint, FlowRole, FlowSpace, MAX_EVENTS, SliceData,
+};
+pub use builder::{
+    BuildError, EventOrder, FinishOptions, FlowBinding, OverlapPolicy, TraceBuilder,
+};
+pub use diagnostics::{DEFAULT_PLACES, Diagnostics, Issue, IssueKind, Place, Severity};
+pub use ids::{
+    CorrelationId, DeviceId, FlowId, LaneId, MAX_ROWS, Pid, ProcessId, Rank, SliceId, StrId,
+    StreamId, ThreadId, Tid, TrackId,
+};
+pub use intern::StringTable;
+pub use meta::{Distributed, Metadata, ProcessGroup};
+pub use metric::{Direction, MetricKey, Quantity, SampleSet, Subject};
+pub use table::args::{Arg, ArgKind, ArgShapeId, ArgStore, ArgValue, ArgsRef, bare_key};
+pub use table::counter::{CounterSample, CounterTable};
+pub use table::flow::Flow;
+pub use table::slice::CategoryId;
+pub use table::track::{Process, Thread, Track, TrackKind};
+pub use time::{ClockDomain, Nanos, TimeRange, Timestamp};
+pub use trace::{ArgColumn, Slice, Trace};
+pub use units::{Addr, Bytes, Sector, Share, Unit};

@@ -1,0 +1,196 @@
+//! Processes, threads and tracks.
+
+use crate::ids::{Pid, ProcessId, StrId, ThreadId, Tid, TrackId};
+use crate::units::Unit;
+
+/// A process. Named pids (Kineto's "Spans") have an artificial [`Pid`] and the name as `name`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Process {
+    /// The number as written.
+    pub pid: Pid,
+    /// Name from metadata, or the text that stood in place of the number.
+    pub name: Option<StrId>,
+    /// Label, for example `CPU` or `GPU 0`.
+    pub labels: Option<StrId>,
+    /// Where viewers show it.
+    pub sort_index: Option<i64>,
+    /// Was the pid a text, so that the number means nothing?
+    pub artificial: bool,
+}
+
+impl Process {
+    /// A process of which only the number is known.
+    pub fn new(pid: Pid) -> Self {
+        Self {
+            pid,
+            name: None,
+            labels: None,
+            sort_index: None,
+            artificial: false,
+        }
+    }
+}
+
+/// A thread; in Kineto traces also a GPU stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thread {
+    /// The number as written.
+    pub tid: Tid,
+    /// The process it belongs to, if known.
+    pub process: Option<ProcessId>,
+    /// Name from metadata, or the text that stood in place of the number.
+    pub name: Option<StrId>,
+    /// Where viewers show it.
+    pub sort_index: Option<i64>,
+    /// Is it the main thread of its process?
+    pub is_main: bool,
+    /// Was the tid a text, so that the number means nothing?
+    pub artificial: bool,
+}
+
+impl Thread {
+    /// A thread of which only number and process are known.
+    pub fn new(tid: Tid, process: Option<ProcessId>) -> Self {
+        Self {
+            tid,
+            process,
+            name: None,
+            sort_index: None,
+            is_main: false,
+            artificial: false,
+        }
+    }
+}
+
+/// What a track holds. The names of [`TrackKind::type_name`] are those of Perfetto's tables.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum TrackKind {
+    /// The slices of a thread or GPU stream.
+    Thread,
+    /// Slices that partially overlap one on the thread's own track.
+    ThreadOverflow,
+    /// Instants of a process (JSON).
+    ProcessInstant,
+    /// Instants of the whole trace (JSON).
+    GlobalInstant,
+    /// An async identity valid in the whole trace (JSON).
+    GlobalAsync,
+    /// An async identity of one process (JSON).
+    ProcessAsync,
+    /// A named child track of a thread (protobuf).
+    ThreadChild,
+    /// A named child track of a process (protobuf).
+    ProcessChild,
+    /// A track that belongs to no process (protobuf).
+    Global,
+    /// As [`TrackKind::ThreadChild`], never merged with siblings of the same name.
+    ThreadChildUnmerged,
+    /// As [`TrackKind::ProcessChild`], never merged with siblings of the same name.
+    ProcessChildUnmerged,
+    /// As [`TrackKind::Global`], never merged with siblings of the same name.
+    GlobalUnmerged,
+    /// Counter of a process (JSON).
+    JsonCounter,
+    /// Counter of a thread (protobuf).
+    ThreadCounter,
+    /// Counter of a process (protobuf).
+    ProcessCounter,
+    /// Counter of no process (protobuf).
+    GlobalCounter,
+    /// CPU time of a thread, from fields of its events (older protobuf).
+    ThreadTime,
+    /// Instructions of a thread, from fields of its events (older protobuf).
+    ThreadInstructions,
+}
+
+impl TrackKind {
+    /// Perfetto's name of the kind.
+    pub fn type_name(self) -> &'static str {
+        match self {
+            Self::Thread => "thread_execution",
+            Self::ThreadOverflow => "thread_overlapping_slice",
+            Self::ProcessInstant => "chrome_process_instant",
+            Self::GlobalInstant => "legacy_chrome_global_instants",
+            Self::GlobalAsync => "legacy_async_global_slice",
+            Self::ProcessAsync => "legacy_async_process_slice",
+            Self::ThreadChild => "thread_merged_track_event",
+            Self::ProcessChild => "process_merged_track_event",
+            Self::Global => "global_merged_track_event",
+            Self::ThreadChildUnmerged => "thread_track_event",
+            Self::ProcessChildUnmerged => "process_track_event",
+            Self::GlobalUnmerged => "global_track_event",
+            Self::JsonCounter => "json_counter",
+            Self::ThreadCounter => "thread_counter_track_event",
+            Self::ProcessCounter => "process_counter_track_event",
+            Self::GlobalCounter => "global_counter_track_event",
+            Self::ThreadTime => "thread_time",
+            Self::ThreadInstructions => "thread_instructions",
+        }
+    }
+
+    /// Does the track hold counter samples instead of slices?
+    pub fn is_counter(self) -> bool {
+        matches!(
+            self,
+            Self::JsonCounter
+                | Self::ThreadCounter
+                | Self::ProcessCounter
+                | Self::GlobalCounter
+                | Self::ThreadTime
+                | Self::ThreadInstructions
+        )
+    }
+
+    /// Do viewers fold tracks of the same name and owner onto shared lanes?
+    pub fn is_merged(self) -> bool {
+        matches!(
+            self,
+            Self::GlobalAsync
+                | Self::ProcessAsync
+                | Self::ThreadChild
+                | Self::ProcessChild
+                | Self::Global
+        )
+    }
+}
+
+/// A row of slices that nest, or of counter samples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Track {
+    /// What it holds.
+    pub kind: TrackKind,
+    /// Name, if it has one of its own (thread tracks are named by their thread).
+    pub name: Option<StrId>,
+    /// The track it hangs under.
+    pub parent: Option<TrackId>,
+    /// The process it belongs to.
+    pub process: Option<ProcessId>,
+    /// The thread it belongs to.
+    pub thread: Option<ThreadId>,
+    /// The producer's 64-bit id (protobuf).
+    pub uuid: Option<u64>,
+    /// Unit of a counter, typed where it is a known one.
+    pub unit: Option<Unit>,
+    /// Unit of a counter as the producer wrote it, for example `W`.
+    pub unit_name: Option<StrId>,
+    /// It is a display lane already: viewers fold no other track onto it, whatever its kind.
+    pub is_lane: bool,
+}
+
+impl Track {
+    /// A track of `kind` with nothing else known.
+    pub fn new(kind: TrackKind) -> Self {
+        Self {
+            kind,
+            name: None,
+            parent: None,
+            process: None,
+            thread: None,
+            uuid: None,
+            unit: None,
+            unit_name: None,
+            is_lane: false,
+        }
+    }
+}

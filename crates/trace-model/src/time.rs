@@ -1,0 +1,185 @@
+//! Instants and spans in exact integer nanoseconds.
+
+use std::fmt;
+use std::ops::{Add, Neg, Sub};
+
+/// An instant: nanoseconds since the origin of the trace's clock (see [`ClockDomain`]).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Timestamp(i64);
+
+/// A span of time in nanoseconds; may be negative (for example a latency under clock skew).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Nanos(i64);
+
+impl Timestamp {
+    /// The instant `ns` nanoseconds after the origin.
+    pub const fn from_nanos(ns: i64) -> Self {
+        Self(ns)
+    }
+
+    /// Nanoseconds since the origin.
+    pub const fn nanos(self) -> i64 {
+        self.0
+    }
+
+    /// `self + span`, held at the ends of the range instead of wrapping.
+    pub const fn saturating_add(self, span: Nanos) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+impl Nanos {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// A span of `ns` nanoseconds.
+    pub const fn new(ns: i64) -> Self {
+        Self(ns)
+    }
+
+    /// The span as a plain number of nanoseconds.
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl Sub for Timestamp {
+    type Output = Nanos;
+    fn sub(self, earlier: Self) -> Nanos {
+        Nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Nanos> for Timestamp {
+    type Output = Self;
+    fn add(self, span: Nanos) -> Self {
+        self.saturating_add(span)
+    }
+}
+
+impl Add for Nanos {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Nanos {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Neg for Nanos {
+    type Output = Self;
+    fn neg(self) -> Self {
+        Self(self.0.saturating_neg())
+    }
+}
+
+impl std::iter::Sum for Nanos {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ns", self.0)
+    }
+}
+
+/// A stretch of time, closed on the left and open on the right.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TimeRange {
+    /// First instant inside.
+    pub start: Timestamp,
+    /// First instant past the end; never before `start` in a range made by [`TimeRange::new`].
+    pub end: Timestamp,
+}
+
+impl TimeRange {
+    /// Everything.
+    pub const ALL: Self = Self {
+        start: Timestamp(i64::MIN),
+        end: Timestamp(i64::MAX),
+    };
+
+    /// The range from `start` to `end`, empty at `start` if `end` lies before it.
+    pub fn new(start: Timestamp, end: Timestamp) -> Self {
+        Self {
+            start,
+            end: end.max(start),
+        }
+    }
+
+    /// Length of the range.
+    pub fn duration(self) -> Nanos {
+        self.end - self.start
+    }
+
+    /// Is `at` inside?
+    pub fn contains(self, at: Timestamp) -> bool {
+        self.start <= at && at < self.end
+    }
+
+    /// The part of `self` that is also in `other`, `None` when they share no instant.
+    pub fn intersect(self, other: Self) -> Option<Self> {
+        let (start, end) = (self.start.max(other.start), self.end.min(other.end));
+        (start < end).then_some(Self { start, end })
+    }
+}
+
+/// The clock that the timestamps of a trace count.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum ClockDomain {
+    /// A clock the file does not name; only differences mean something.
+    #[default]
+    Unknown,
+    /// Time since boot, suspends included (the default of Perfetto traces).
+    BootTime,
+    /// Time since boot, suspends excluded.
+    Monotonic,
+    /// Unix time.
+    RealTime,
+    /// Kineto's relative clock: add the trace's base time to get Unix time.
+    KinetoRelative,
+    /// Another clock, by its number in a Perfetto trace.
+    Custom(u32),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_half_open() {
+        let r = TimeRange::new(Timestamp(10), Timestamp(20));
+        assert!(r.contains(Timestamp(10)));
+        assert!(!r.contains(Timestamp(20)));
+        assert_eq!(
+            r.intersect(TimeRange::new(Timestamp(20), Timestamp(30))),
+            None
+        );
+        assert_eq!(
+            r.intersect(TimeRange::new(Timestamp(15), Timestamp(30)))
+                .unwrap()
+                .duration(),
+            Nanos(5)
+        );
+    }
+
+    #[test]
+    fn arithmetic_saturates_instead_of_wrapping() {
+        assert_eq!(Timestamp(i64::MAX) + Nanos(1), Timestamp(i64::MAX));
+        assert_eq!(Timestamp(i64::MIN) - Timestamp(1), Nanos(i64::MIN));
+    }
+}

@@ -1,0 +1,51 @@
+//! A [`trace_model::Trace`] laid out as the tables of Perfetto's trace processor, and a health
+//! summary; computes nothing else.
+//!
+//! Each [`Table`] streams its rows into a [`report::RowSink`], so that a table of millions of rows
+//! is never held: CSV, JSON and Parquet are the sink's business. Column names and row order are those
+//! of the reference, so that its results can be compared cell by cell; with
+//! [`TableOptions::compat`] its display rules apply as well.
+//!
+//! What this crate does not do: no reading of traces, no analysis of what they show, no choice of
+//! format or destination.
+//!
+//! ```
+//! use report::Format;
+//! use trace_model::{ArgsRef, CategoryId, FinishOptions, Pid, Process, SliceData, Thread, Tid};
+//! use trace_model::{TraceBuilder, Track, TrackKind};
+//! use trace_tables::{Table, TableOptions};
+//!
+//! let mut b = TraceBuilder::new();
+//! let process = Some(b.process(Process::new(Pid(10))));
+//! let thread = Some(b.thread(Thread::new(Tid(11), process)));
+//! let track = b.track(Track { thread, process, ..Track::new(TrackKind::Thread) });
+//! let lane = b.lane(Some(track));
+//! let name = Some(b.string("aten::mm"));
+//! b.events.complete(lane, 1_000, 50, SliceData { name, category: CategoryId::NONE, args: ArgsRef::NONE });
+//! let trace = b.finish(&FinishOptions::default())?;
+//!
+//! let mut csv = Vec::new();
+//! Table::Slice.write(&trace, &TableOptions::default(), &mut *Format::Csv.sink(&mut csv))?;
+//! assert_eq!(
+//!     String::from_utf8_lossy(&csv),
+//!     "id,ts,dur,cat,name,depth,parent_id,track_type,track_name,pid,tid,thread_ts,thread_dur,track_id\n\
+//!      0,1000,50,,aten::mm,0,,thread_execution,,10,11,,,0\n"
+//! );
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod args;
+mod counters;
+mod flatten;
+mod flows;
+mod lanes;
+mod owners;
+mod shown;
+mod slices;
+mod stats;
+pub mod summary;
+mod table;
+
+pub use lanes::Lanes;
+pub use summary::{SUMMARY_VERSION, Summary, summarise};
+pub use table::{SCHEMA_VERSION, Table, TableOptions, UnknownTable};

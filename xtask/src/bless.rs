@@ -1,0 +1,20 @@
+//! Writes the golden outputs of the tools anew, to be looked at as a change.
+
+use crate::workspace::{cargo, root, run as run_command};
+use anyhow::Result;
+use std::process::Command;
+
+/// `cargo xtask bless [PACKAGE…]`; without packages all are run.
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let mut test = vec!["test"];
+    for package in args {
+        test.extend(["--package", package]);
+    }
+    run_command(cargo(&test).env("BLESS", "1").env("INSTA_UPDATE", "always"))?;
+    println!("what changed, to be read before it is committed:");
+    run_command(
+        Command::new("git")
+            .args(["status", "--short", "--", "bins", "crates"])
+            .current_dir(root()),
+    )
+}

@@ -1,0 +1,80 @@
+//! What a change must pass, as named steps that also run alone: `cargo xtask ci fmt tidy`.
+
+use crate::workspace::{cargo, root, run as run_command};
+use crate::{dataset, fuzz, tidy};
+use anyhow::{Result, bail};
+use std::time::Instant;
+
+type Step = (&'static str, fn() -> Result<()>);
+
+/// The steps in their order: what fails fast comes first.
+const STEPS: &[Step] = &[
+    ("fmt", || {
+        run_command(&mut cargo(&["fmt", "--all", "--check"]))
+    }),
+    ("tidy", || tidy::run(&[])),
+    ("dataset", || dataset::run(&["verify".to_owned()])),
+    ("test", || run_command(&mut cargo(&["test"]))),
+    ("clippy", clippy),
+    ("doc", doc),
+    ("fuzz", fuzz::check),
+    ("oracle", || {
+        run_command(&mut cargo(&["test", "--package", "perfetto-oracle"]))
+    }),
+];
+
+/// `cargo xtask ci [STEP…]`.
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    if let Some(unknown) = args
+        .iter()
+        .find(|arg| !STEPS.iter().any(|(name, _)| name == arg))
+    {
+        let known: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
+        bail!("no step {unknown:?}; known: {}", known.join(", "));
+    }
+    let mut failed = Vec::new();
+    for (name, step) in STEPS
+        .iter()
+        .filter(|(name, _)| args.is_empty() || args.iter().any(|arg| arg == name))
+    {
+        println!("== {name}");
+        let start = Instant::now();
+        if let Err(error) = step() {
+            println!("== {name} FAILED: {error:#}");
+            failed.push(*name);
+        } else {
+            println!("== {name} passed in {:.0} s", start.elapsed().as_secs_f64());
+        }
+    }
+    if !failed.is_empty() {
+        bail!("{} failed in {}", failed.join(", "), root().display());
+    }
+    Ok(())
+}
+
+/// The oracle is left out: checking the whole schema once more would take longer than all else together.
+fn clippy() -> Result<()> {
+    let args = [
+        "clippy",
+        "--workspace",
+        "--exclude",
+        "perfetto-oracle",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    run_command(&mut cargo(&args))
+}
+
+fn doc() -> Result<()> {
+    let args = [
+        "doc",
+        "--workspace",
+        "--exclude",
+        "perfetto-oracle",
+        "--no-deps",
+        "--document-private-items",
+    ];
+    run_command(cargo(&args).env("RUSTDOCFLAGS", "-D warnings"))
+}

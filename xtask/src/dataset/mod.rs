@@ -1,0 +1,151 @@
+//! Data sets: the small ones in `testdata/`, with what is true of them, and large ones for measurements.
+//!
+//! Nothing here uses the crates under test, so a fixture cannot agree with a reader's mistake.
+
+mod catalogue;
+mod corner;
+mod demo;
+mod demo_file;
+mod demo_truth;
+mod faults;
+mod json;
+pub(crate) mod large;
+pub(crate) mod manifest;
+mod pack;
+mod perfetto;
+mod proto;
+mod rng;
+mod rocpd;
+mod sim;
+
+use crate::options::Options;
+use crate::workspace::root;
+use anyhow::{Context as _, Result, bail, ensure};
+use std::path::Path;
+
+/// One file of `testdata/`.
+pub(crate) struct Fixture {
+    /// Relative to `testdata/`.
+    pub(crate) path: String,
+    pub(crate) bytes: Vec<u8>,
+    /// What the file shows; a truth file says what is true of its neighbour.
+    pub(crate) shows: String,
+}
+
+impl Fixture {
+    fn plain(path: &str, shows: &str, bytes: impl Into<Vec<u8>>) -> Self {
+        Self {
+            path: path.to_owned(),
+            bytes: bytes.into(),
+            shows: shows.to_owned(),
+        }
+    }
+
+    fn gzip(path: &str, shows: &str, bytes: &[u8]) -> Self {
+        Self::plain(path, shows, pack::gzip(bytes))
+    }
+
+    fn truth(name: &str, truth: &json::Json) -> Self {
+        let base = name.rsplit('/').next().unwrap_or(name);
+        Self::plain(
+            &format!("{name}.truth.json"),
+            &format!("what is true of {base}"),
+            truth.pretty(),
+        )
+    }
+}
+
+/// `cargo xtask dataset …`.
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let valued = [
+        "events",
+        "format",
+        "bytes",
+        "copies-of",
+        "copies",
+        "output",
+        "dispatches",
+        "ranks",
+        "nodes",
+        "seed",
+        "seeds",
+    ];
+    let options = Options::parse(args, &["gzip", "faults"], &valued)?;
+    match options.words.first().map(String::as_str) {
+        None if args.is_empty() => generate(),
+        None if options.flag("faults") => faults::run(&options),
+        None => large::run(&options),
+        Some("generate") => generate(),
+        Some("verify") => verify(),
+        Some("list") => list(),
+        Some("rocpd") => rocpd::run(&options),
+        Some(other) => {
+            bail!("unknown data set command {other:?}; known: generate, verify, list, rocpd")
+        }
+    }
+}
+
+fn list() -> Result<()> {
+    let text = std::fs::read_to_string(root().join("testdata").join(manifest::NAME))?;
+    for file in manifest::parse(&text)? {
+        println!("{:>8} {:<44} {}", file.bytes, file.path, file.shows);
+    }
+    Ok(())
+}
+
+fn generate() -> Result<()> {
+    let folder = root().join("testdata");
+    let made = catalogue::build();
+    let mut written = 0;
+    for fixture in &made {
+        written += usize::from(put(
+            &folder.join(&fixture.fixture.path),
+            &fixture.fixture.bytes,
+        )?);
+    }
+    written += usize::from(put(
+        &folder.join(manifest::NAME),
+        manifest::render(&made).as_bytes(),
+    )?);
+    println!("{} files made, {written} written", made.len() + 1);
+    for orphan in manifest::orphans(&folder, &made)? {
+        println!("not made by any generator: testdata/{orphan}");
+    }
+    Ok(())
+}
+
+/// Writes a file unless it has this content already.
+fn put(path: &Path, bytes: &[u8]) -> Result<bool> {
+    if std::fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(false);
+    }
+    std::fs::create_dir_all(path.parent().context("a fixture has a folder")?)?;
+    std::fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))?;
+    Ok(true)
+}
+
+/// Makes all fixtures anew in memory and compares them with the files.
+fn verify() -> Result<()> {
+    let folder = root().join("testdata");
+    let made = catalogue::build();
+    let mut wrong = manifest::orphans(&folder, &made)?;
+    let manifest = manifest::render(&made).into_bytes();
+    let files = made
+        .iter()
+        .map(|made| (made.fixture.path.as_str(), &made.fixture.bytes));
+    for (path, bytes) in files.chain([(manifest::NAME, &manifest)]) {
+        if std::fs::read(folder.join(path)).ok().as_ref() != Some(bytes) {
+            wrong.push(path.to_owned());
+        }
+    }
+    ensure!(
+        wrong.is_empty(),
+        "testdata differs from its generators in {}; run `cargo xtask dataset generate` and look at the change",
+        wrong.join(", ")
+    );
+    println!(
+        "{} files of testdata are what their generators make",
+        made.len() + 1
+    );
+    Ok(())
+}

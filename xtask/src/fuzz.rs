@@ -1,0 +1,122 @@
+//! Runs the fuzz targets of the readers, seeded with `testdata/`, and checks that they compile.
+
+use crate::dataset::manifest;
+use crate::workspace::{capture, cargo, root, run as run_command};
+use anyhow::{Context as _, Result, bail};
+use std::path::{Path, PathBuf};
+
+/// Larger seeds only slow the search down.
+const MAX_SEED: u64 = 64 << 10;
+
+struct Target {
+    name: String,
+    /// The crate that has the target, for example `crates/perfetto-reader`.
+    krate: PathBuf,
+}
+
+/// `cargo xtask fuzz [TARGET [SECONDS]]`; without a target, lists them.
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let targets = targets()?;
+    let Some(wanted) = args.first() else {
+        for target in &targets {
+            println!(
+                "{:<16} {}",
+                target.name,
+                target
+                    .krate
+                    .strip_prefix(root())
+                    .unwrap_or(&target.krate)
+                    .display()
+            );
+        }
+        return Ok(());
+    };
+    let seconds: u64 = args
+        .get(1)
+        .map_or(Ok(60), |text| text.parse())
+        .context("the second argument is a number of seconds")?;
+    let Some(target) = targets.iter().find(|target| target.name == *wanted) else {
+        bail!("no fuzz target {wanted:?}; `cargo xtask fuzz` lists them");
+    };
+    if capture(&mut cargo(&["fuzz", "--version"])).is_err() {
+        run_command(&mut cargo(&["install", "cargo-fuzz", "--locked"]))?;
+    }
+    let corpus = target.krate.join("fuzz/corpus").join(&target.name);
+    seed(&corpus)?;
+    // cargo-fuzz asks for flags of a nightly compiler; RUSTC_BOOTSTRAP makes the stable one take them.
+    let time = format!("-max_total_time={seconds}");
+    let args = [
+        "fuzz",
+        "run",
+        &target.name,
+        "--",
+        &time,
+        "-timeout=20",
+        "-rss_limit_mb=4096",
+        // The thread that reads ahead may still be on its way out when leaks are counted.
+        "-detect_leaks=0",
+    ];
+    run_command(
+        cargo(&args)
+            .current_dir(&target.krate)
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env_remove("CARGO_TARGET_DIR"),
+    )
+}
+
+/// Compiles all fuzz targets, without instrumentation.
+pub(crate) fn check() -> Result<()> {
+    let mut done = Vec::new();
+    for target in targets()? {
+        if !done.contains(&target.krate) {
+            let manifest = target.krate.join("fuzz/Cargo.toml");
+            let manifest = manifest.to_string_lossy();
+            let shared = root().join("target/fuzz-check");
+            let shared = std::env::var_os("CARGO_TARGET_DIR")
+                .map_or(shared, |folder| PathBuf::from(folder).join("fuzz-check"));
+            run_command(
+                cargo(&["check", "--manifest-path", &manifest]).env("CARGO_TARGET_DIR", shared),
+            )?;
+            done.push(target.krate);
+        }
+    }
+    Ok(())
+}
+
+fn targets() -> Result<Vec<Target>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root().join("crates"))? {
+        let krate = entry?.path();
+        let Ok(entries) = std::fs::read_dir(krate.join("fuzz/fuzz_targets")) else {
+            continue;
+        };
+        for entry in entries {
+            let path = entry?.path();
+            if let Some(name) = path
+                .file_stem()
+                .filter(|_| path.extension().is_some_and(|e| e == "rs"))
+            {
+                found.push(Target {
+                    name: name.to_string_lossy().into_owned(),
+                    krate: krate.clone(),
+                });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+/// Puts the fixtures into a corpus, each once.
+fn seed(corpus: &Path) -> Result<()> {
+    std::fs::create_dir_all(corpus)?;
+    let folder = root().join("testdata");
+    for file in manifest::files(&folder)? {
+        let path = folder.join(&file);
+        let truth = file.ends_with(".truth.json") || file == manifest::NAME;
+        if !truth && path.metadata()?.len() <= MAX_SEED {
+            std::fs::copy(&path, corpus.join(file.replace('/', "-")))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Chores of the Inferscope workspace: `cargo xtask` lists them.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a chore talks to the developer who called it"
+)]
+
+mod bench;
+mod bless;
+mod ci;
+mod dataset;
+mod fuzz;
+mod options;
+mod tidy;
+mod workspace;
+
+use anyhow::{Result, bail};
+use std::process::ExitCode;
+
+type Chore = (&'static str, fn(&[String]) -> Result<()>, &'static str);
+
+/// All commands: name, function, help.
+const CHORES: &[Chore] = &[
+    (
+        "ci",
+        ci::run,
+        "[fmt tidy dataset test clippy doc fuzz oracle]: what a change must pass; all steps, or those named",
+    ),
+    (
+        "tidy",
+        tidy::run,
+        "[--fix]: the house rules that no compiler checks; --fix writes READMEs anew from crate docs",
+    ),
+    ("dataset", dataset::run, DATASET_HELP),
+    (
+        "bless",
+        bless::run,
+        "[PACKAGE...]: write golden outputs anew, to be read as a change",
+    ),
+    (
+        "fuzz",
+        fuzz::run,
+        "[TARGET [SECONDS]]: fuzz a reader, seeded with testdata/; without a target, list them",
+    ),
+    (
+        "bench",
+        bench::run,
+        "[--save] [--runs N] [--peers] [--data FILE --kernel NAME]: measure the tools on large traces",
+    ),
+];
+
+const DATASET_HELP: &str =
+    "[generate | verify | list]: testdata/ from its generators; or one large file:
+           --output FILE with --events N | --bytes N, --format kineto|perfetto, --gzip
+           --output FILE with --copies-of TRACE --copies N;
+           or rocPD databases: rocpd --output FOLDER --dispatches N --ranks N --nodes N --seed N;
+           or pairs with planted faults: --faults --output FOLDER [--seeds N]";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match call(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn call(args: &[String]) -> Result<()> {
+    let Some((name, rest)) = args
+        .split_first()
+        .filter(|(name, _)| !name.contains("help") && *name != "-h")
+    else {
+        println!("cargo xtask COMMAND\n");
+        for (name, _, help) in CHORES {
+            println!("  {name:<8} {help}");
+        }
+        return Ok(());
+    };
+    match CHORES.iter().find(|chore| chore.0 == name) {
+        Some((_, run, _)) => run(rest),
+        None => bail!("no command {name:?}; `cargo xtask` lists them"),
+    }
+}

@@ -1,0 +1,203 @@
+//! Who may depend on whom. A new crate or a new edge is a change of this table, and so is seen at review.
+
+use super::Tree;
+
+/// Everything in the workspace, for the crates that wire it together.
+const ANY: &[&str] = &["*"];
+
+/// Each package and the workspace packages it may use, tests apart.
+const FLOORS: &[(&str, &[&str])] = &[
+    // floor 0
+    ("trace-model", &[]),
+    ("byte-source", &[]),
+    ("report", &[]),
+    ("rocpd-synth", &[]),
+    // floor 1
+    ("perfetto-reader", &["trace-model", "byte-source"]),
+    ("kunlun-reader", &["trace-model"]),
+    ("rocpd-db", &["trace-model", "byte-source"]),
+    ("blkio-parser", &["byte-source"]),
+    ("memtrace-labeller", &["byte-source"]),
+    // floor 2
+    ("rca-cycles", &["trace-model"]),
+    (
+        "memtrace-analyser",
+        &["memtrace-labeller", "byte-source", "report"],
+    ),
+    (
+        "memtrace-run",
+        &[
+            "memtrace-labeller",
+            "memtrace-analyser",
+            "byte-source",
+            "report",
+            "charts",
+        ],
+    ),
+    ("gpu-time", &["trace-model", "report"]),
+    ("perf-compare", &["byte-source", "report"]),
+    ("launch-stacks", &["trace-model"]),
+    ("charts", &["report"]),
+    ("trace-tables", &["trace-model", "report"]),
+    // floor 3
+    ("shell", ANY),
+    ("trace-input", ANY),
+    ("nccl-stacks", ANY),
+    ("trace-info", ANY),
+    ("cycle-rca", ANY),
+    ("perf-compare-tool", ANY),
+    ("rocpd", ANY),
+    ("blkio", ANY),
+    ("memtrace", ANY),
+    // beside the house
+    (
+        "perfetto-oracle",
+        &["perfetto-reader", "trace-model", "byte-source"],
+    ),
+    ("xtask", &[]),
+];
+
+/// Packages that only tools may use, and that no library may name, not even in tests.
+const TOOLS: &[&str] = &[
+    "shell",
+    "trace-input",
+    "nccl-stacks",
+    "trace-info",
+    "rocpd",
+    "perf-compare-tool",
+    "blkio",
+    "memtrace",
+    "cycle-rca",
+    "xtask",
+];
+
+/// The libraries among them, which the others share.
+const SHARED: &[&str] = &["shell", "trace-input"];
+
+/// External packages that are heavy or shape an interface, and who may use them.
+const CONFINED: &[(&str, &[&str])] = &[
+    ("clap", TOOLS),
+    ("anyhow", TOOLS),
+    ("indicatif", &["shell"]),
+    ("prost", &["perfetto-reader", "perfetto-oracle"]),
+    ("perfetto_protos", &["perfetto-oracle"]),
+    (
+        "arrow",
+        &["report", "rocpd-db", "rocpd", "memtrace-labeller"],
+    ),
+    ("parquet", &["report", "memtrace-labeller"]),
+    // Packets of a protobuf trace may be compressed one by one, so the reader inflates too.
+    ("flate2", &["byte-source", "perfetto-reader", "xtask"]),
+    ("zstd", &["byte-source", "perfetto-reader"]),
+    ("liblzma", &["byte-source"]),
+    ("tar", &["byte-source"]),
+    ("zip", &["byte-source", "rocpd"]),
+    ("rusqlite", &["rocpd-db", "rocpd-synth"]),
+    ("lettre", &["rocpd"]),
+    ("cpp_demangle", &["rocpd-db"]),
+    ("memmap2", &["byte-source"]),
+];
+
+struct Package {
+    name: String,
+    place: String,
+    /// Name, and whether it is for tests only.
+    uses: Vec<(String, bool)>,
+}
+
+pub(super) fn check(tree: &mut Tree) {
+    let root = tree.root.to_string_lossy().into_owned();
+    let packages: Vec<Package> = tree.metadata["packages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|value| package(value, &root))
+        .collect();
+    for (name, _) in FLOORS {
+        if !packages.iter().any(|package| package.name == *name) {
+            tree.broken(
+                "xtask/src/tidy/floors.rs",
+                format!("the table names {name}, which is no package"),
+            );
+        }
+    }
+    for package in &packages {
+        let Some((_, may)) = FLOORS.iter().find(|(name, _)| *name == package.name) else {
+            tree.broken(
+                &package.place,
+                "this package has no floor; add it to xtask/src/tidy/floors.rs",
+            );
+            continue;
+        };
+        for (used, test) in &package.uses {
+            let house = packages.iter().any(|package| package.name == *used);
+            if house && !allowed(&package.name, may, used, *test) {
+                tree.broken(
+                    &package.place,
+                    format!("{} must not depend on {used}", package.name),
+                );
+            }
+            let confined = CONFINED.iter().find(|(name, _)| name == used);
+            if !house
+                && !test
+                && confined.is_some_and(|(_, users)| !users.contains(&package.name.as_str()))
+            {
+                tree.broken(
+                    &package.place,
+                    format!("{used} does not belong into {}", package.name),
+                );
+            }
+        }
+    }
+}
+
+/// Tests may use any library, but a library may not even test against a tool.
+fn allowed(user: &str, may: &[&str], used: &str, test: bool) -> bool {
+    if TOOLS.contains(&used) {
+        return SHARED.contains(&used) && TOOLS.contains(&user) && user != "xtask";
+    }
+    may == ANY || may.contains(&used) || (test && user != "xtask")
+}
+
+fn package(value: &serde_json::Value, root: &str) -> Package {
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let uses = value["dependencies"].as_array().into_iter().flatten();
+    let manifest = text(&value["manifest_path"]);
+    Package {
+        name: text(&value["name"]),
+        place: manifest
+            .strip_prefix(root)
+            .unwrap_or(&manifest)
+            .trim_start_matches('/')
+            .to_owned(),
+        uses: uses
+            .map(|used| (text(&used["name"]), used["kind"] == "dev"))
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ANY, allowed};
+
+    #[test]
+    fn edges_point_down_and_never_to_a_tool() {
+        assert!(allowed(
+            "perfetto-reader",
+            &["trace-model"],
+            "trace-model",
+            false
+        ));
+        assert!(!allowed("trace-model", &[], "byte-source", false));
+        assert!(allowed(
+            "launch-stacks",
+            &["trace-model"],
+            "perfetto-reader",
+            true
+        ));
+        assert!(!allowed("report", &[], "shell", true));
+        assert!(allowed("nccl-stacks", ANY, "shell", false));
+        assert!(!allowed("nccl-stacks", ANY, "trace-info", false));
+        assert!(!allowed("xtask", &[], "perfetto-reader", true));
+    }
+}
