@@ -8,6 +8,7 @@
 
 mod bench;
 mod bless;
+mod calibrate;
 mod ci;
 mod dataset;
 mod fuzz;
@@ -48,6 +49,11 @@ const CHORES: &[Chore] = &[
         bench::run,
         "[--save] [--runs N] [--peers] [--data FILE --kernel NAME]: measure the tools on large traces",
     ),
+    (
+        "calibrate",
+        calibrate::run,
+        "[--pairs N] [--power N]: error rates, coverage and power of perf-compare, into docs/calibration.md",
+    ),
 ];
 
 const DATASET_HELP: &str =
@@ -75,7 +81,7 @@ fn call(args: &[String]) -> Result<()> {
     else {
         println!("cargo xtask COMMAND\n");
         for (name, _, help) in CHORES {
-            println!("  {name:<8} {help}");
+            println!("  {name:<9} {help}");
         }
         return Ok(());
     };

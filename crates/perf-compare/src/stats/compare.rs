@@ -223,12 +223,12 @@ fn freedom(result: &Compared) -> f64 {
     if df.is_nan() { 1e9 } else { df.max(1.0) }
 }
 
-/// Quantiles of the resampled differences, widened for what blocks and small samples hide: by the dependence not seen,
-/// by √(n/(n−1)), and by the ratio of Student's quantile to the normal one.
+/// Quantiles of the resampled differences, widened for what blocks and small samples hide: by
+/// [`Dependence::resampled_widening()`], and by the ratio of Student's quantile to the normal one.
 fn intervals(result: &mut Compared, one: &[f64], two: &[f64]) {
-    let n = result.n[0].min(result.n[1]) as f64;
+    let n = result.n[0].min(result.n[1]);
     let df = freedom(result);
-    let base = result.dependence.widening() * (n / (n - 1.0)).sqrt();
+    let base = result.dependence.resampled_widening(n);
     let factor = |p: f64| base * student_quantile(p, df) / normal_quantile(p);
     let deltas: Vec<f64> = one.iter().zip(two).map(|(a, b)| b - a).collect();
     let spread = |values: Vec<f64>, point: f64, p: f64| {
@@ -282,7 +282,7 @@ pub(crate) fn quantile_change(
         .map(|index| draw(two, 1 - first, index) - draw(one, first, index))
         .collect();
     let changes = sorted(&changes);
-    let factor = dependence.widening();
+    let factor = dependence.resampled_widening(one.len().min(two.len()));
     let end = |p: f64| point + factor * (quantile(&changes, p) - point);
     (point, [end(0.025), end(0.975)])
 }

@@ -73,13 +73,13 @@ impl Dependence {
         (1.0 + self.rho) / (1.0 - self.rho)
     }
 
-    /// The part of the inflation that blocks of this length show by themselves.
-    fn seen_by_blocks(self) -> f64 {
-        let length = self.block as f64;
+    /// Variance of a mean of `length` neighbours relative to independent values, for a first-order process.
+    fn inflation_of(self, length: f64) -> f64 {
         let mut sum = 1.0;
         let mut power = 1.0;
         let mut lag = 1.0;
-        while lag < length {
+        // What is left after that many lags is below the last digit of the sum.
+        while lag < length && power > 1e-12 {
             power *= self.rho;
             sum += 2.0 * (1.0 - lag / length) * power;
             lag += 1.0;
@@ -89,7 +89,21 @@ impl Dependence {
 
     /// The factor still missing in standard errors taken from blocks; at least 1.
     pub(crate) fn widening(self) -> f64 {
-        (self.inflation() / self.seen_by_blocks()).sqrt().max(1.0)
+        let seen = self.inflation_of(self.block as f64);
+        (self.inflation() / seen).sqrt().max(1.0)
+    }
+
+    /// The factor still missing in the spread of a resampled mean of `n` values; at least 1.
+    ///
+    /// Let v(k) = w(k)/k be the variance of a mean of k neighbours. What is wanted is v(n). Blocks of length b do not see
+    /// the dependence across their ends, and they vary about the mean of the same values, which follows them: their spread
+    /// shows (b/n) (v(b) − v(n)). The variance therefore lacks the factor w(n) / (w(b) − w(n) b/n), which for independent
+    /// values is the well-known n/(n − 1).
+    pub(crate) fn resampled_widening(self, n: usize) -> f64 {
+        let (n, block) = (n as f64, self.block as f64);
+        let whole = self.inflation_of(n);
+        let seen = self.inflation_of(block) - whole * block / n;
+        (whole / seen.max(1e-3)).sqrt().max(1.0)
     }
 
     /// The factor by which a test statistic is divided: [`Self::widening`], and the ratio of far quantiles of Student's
@@ -139,6 +153,10 @@ mod tests {
             .widening()
                 < 1.05
         );
+        // Without dependence only the degree of freedom of the mean is missing.
+        assert!((Dependence::NONE.resampled_widening(10) - (10.0_f64 / 9.0).sqrt()).abs() < 1e-12);
+        let d = Dependence { rho: 0.6, block: 4 };
+        assert!(d.resampled_widening(57) > d.widening());
         assert_eq!(
             Dependence::of(&[1.0; 9], &[1.0; 9]).rho.clamp(0.0, 0.3),
             Dependence::of(&[1.0; 9], &[1.0; 9]).rho
