@@ -76,6 +76,26 @@ impl Class {
             _ if matches!(name, "mmap" | "munmap" | "mprotect" | "madvise" | "brk") => {
                 Self::MemoryCall
             }
+            // Allocation on the device stops the program as a system call does.
+            _ if ["cuda", "cu", "hip"]
+                .iter()
+                .filter_map(|prefix| name.strip_prefix(prefix))
+                .any(|rest| {
+                    [
+                        "Malloc",
+                        "Free",
+                        "MemAlloc",
+                        "MemFree",
+                        "MemMap",
+                        "MemUnmap",
+                        "HostAlloc",
+                    ]
+                    .iter()
+                    .any(|call| rest.starts_with(call))
+                }) =>
+            {
+                Self::MemoryCall
+            }
             _ if name.ends_with("StreamSynchronize")
                 || name.ends_with("DeviceSynchronize")
                 || name.ends_with("EventSynchronize") =>
@@ -136,5 +156,7 @@ mod tests {
         );
         assert_eq!(Class::of("", "Scheduler.process", "Host"), Class::Host);
         assert_eq!(Class::of("", "write", "Host"), Class::Disk);
+        assert_eq!(Class::of("", "cudaMallocAsync", "Host"), Class::MemoryCall);
+        assert_eq!(Class::of("", "customer.find", "Host"), Class::Host);
     }
 }

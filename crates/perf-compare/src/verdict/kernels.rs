@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::signal::Signal;
+use super::signal::{Signal, Stat};
 use crate::document::Role;
 use crate::side::{Capture, Class};
 use crate::stats::{cliffs_delta, median};
@@ -129,7 +129,15 @@ pub(super) fn signals(
             .collect();
         let Some(series) = index(&own) else { continue };
         let device = entry.devices[1].join(", ");
-        indices.insert(role, series.each_ref().map(|s| median(s)));
+        let typical = series.each_ref().map(|s| median(s));
+        indices.insert(role, typical);
+        let slower = typical[1] / typical[0] * clock_ratio(&device, out);
+        out.extend(Signal::point(
+            "kernel_time_beyond_clock_pct",
+            &device,
+            "%",
+            [0.0, (slower - 1.0) * 100.0],
+        ));
         out.extend(Signal::series(
             "kernel_time_index",
             &device,
@@ -184,6 +192,24 @@ pub(super) fn signals(
         [0.0, spread],
     ));
 
+    let middle_of = |is: fn(&str) -> bool| {
+        let own: Vec<f64> = matched
+            .iter()
+            .filter(|(key, _)| is(&key.1))
+            .map(|(_, t)| ratio(t).ln())
+            .collect();
+        median(&own)
+    };
+    let beyond = (middle_of(is_attention) - middle_of(is_matrix)).exp();
+    if beyond.is_finite() {
+        out.extend(Signal::point(
+            "attention_beyond_matrix_pct",
+            "all",
+            "%",
+            [0.0, (beyond - 1.0) * 100.0],
+        ));
+    }
+
     // The kernel that costs most more: time added per cycle at the baseline's calls.
     let added =
         |t: &Track| (t.per_call(1) - t.per_call(0)) * t.called(0) / t.cycles[0].max(1) as f64;
@@ -236,6 +262,46 @@ pub(super) fn signals(
             [0.0, changed / total[0] * 100.0],
         ));
     }
+}
+
+/// How much of its clock a device has kept: the lowest ratio among its clocks, at most 1; 1 where none was recorded.
+fn clock_ratio(device: &str, signals: &[Signal]) -> f64 {
+    signals
+        .iter()
+        .filter(|s| {
+            let clocks = ["gpu_sm_frequency", "gpu_frequency", "gpu_mem_frequency"];
+            s.device == device && clocks.contains(&s.metric.as_str())
+        })
+        .map(|s| {
+            let [before, after] = s.typical(Stat::Mean);
+            after / before
+        })
+        .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+        .fold(1.0, f64::min)
+}
+
+/// Whether a kernel's name says that it reads the whole context of each request.
+fn is_attention(name: &str) -> bool {
+    const PARTS: [&str; 7] = [
+        "attention",
+        "attn",
+        "flash_fwd",
+        "flashinfer::batch",
+        "pagedkvcache",
+        "fmha",
+        "mla_decode",
+    ];
+    let lower = name.to_ascii_lowercase();
+    PARTS.iter().any(|part| lower.contains(part)) && !lower.contains("rotary")
+}
+
+/// Whether a kernel's name says that it multiplies with the weights.
+fn is_matrix(name: &str) -> bool {
+    const PARTS: [&str; 7] = [
+        "gemm", "gemv", "matmul", "cutlass", "cublas", "nvjet", "cijk_",
+    ];
+    let lower = name.to_ascii_lowercase();
+    PARTS.iter().any(|part| lower.contains(part))
 }
 
 /// Time of each cycle's calls relative to what they took in the baseline, in percent.

@@ -6,6 +6,7 @@
 mod judge;
 mod kernels;
 mod observe;
+mod ranks;
 mod signal;
 mod signature;
 

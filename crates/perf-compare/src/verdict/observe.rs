@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::kernels;
 use super::signal::Signal;
+use super::{kernels, ranks};
 use crate::document::Role;
 use crate::side::{Capture, Class, Side};
 
@@ -32,7 +32,7 @@ pub(crate) fn observe(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool)
     device_counters(sides, roles, &mut out);
     classes(sides, comparable, &mut out);
     kernels::signals(sides, roles, comparable, &mut out);
-    collectives(sides, &mut out);
+    ranks::signals(sides, roles, comparable, &mut out);
     if comparable {
         cycles(sides, &mut out);
         host_functions(sides, &mut out);
@@ -62,7 +62,7 @@ fn unit(metric: &str) -> &'static str {
         _ if metric.contains("link_") || metric.contains("pcie_") || metric.ends_with("_rate") => {
             "B/s"
         }
-        "gpu_sm_util" | "gpu_sm_occupancy" => "fraction",
+        "gpu_sm_util" | "gpu_sm_occupancy" => "%",
         _ if metric.contains("usage") && !metric.ends_with("gpu_mem_usage") => "%",
         "host_mem_available" | "host_mem_free" | "host_mem_buffer" | "host_mem_cache" => "kB",
         _ if metric.contains("temp") => "°C",
@@ -93,10 +93,21 @@ fn counters(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
                 name,
                 device,
                 unit(name),
-                [one.clone(), two.clone()],
+                in_percent(name, [one.clone(), two.clone()]),
             ));
         }
     }
+}
+
+/// Some recorders give the use of multiprocessors as a fraction, others in percent.
+fn in_percent(metric: &str, mut sides: [Vec<f64>; 2]) -> [Vec<f64>; 2] {
+    let fractions = || sides.iter().flatten().all(|value| *value <= 1.0);
+    if matches!(metric, "gpu_sm_util" | "gpu_sm_occupancy") && fractions() {
+        for value in sides.iter_mut().flatten() {
+            *value *= 100.0;
+        }
+    }
+    sides
 }
 
 /// Whether the samples of several devices are mixed under this name in the counters file.
@@ -162,7 +173,7 @@ fn device_counters(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal
             metric,
             &device,
             unit,
-            [one.clone(), two.clone()],
+            in_percent(metric, [one.clone(), two.clone()]),
         ));
     }
     // What others do on the same device.
@@ -288,6 +299,21 @@ fn classes(sides: [&[&Capture]; 2], comparable: bool, out: &mut Vec<Signal>) {
         let time = |dur: f64, _: f64, _: f64| dur;
         add("on_cpu_us", "Host", "us per cycle", Class::OnCpu, time);
         add("kernel_us", "GPU", "us per cycle", Class::Kernel, time);
+        let calls = |_: f64, calls: f64, _: f64| calls;
+        add(
+            "copies_to_device",
+            "GPU",
+            "per cycle",
+            Class::CopyToDevice,
+            calls,
+        );
+        add(
+            "copies_to_host",
+            "GPU",
+            "per cycle",
+            Class::CopyToHost,
+            calls,
+        );
         add(
             "collective_us",
             "all ranks",
@@ -296,41 +322,6 @@ fn classes(sides: [&[&Capture]; 2], comparable: bool, out: &mut Vec<Signal>) {
             time,
         );
     }
-}
-
-/// The shortest rank of each collective: what the transfer takes, without waiting.
-fn collectives(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
-    let series = sides.map(|captures| {
-        let mut values = Vec::new();
-        for capture in captures {
-            let members: Vec<_> = capture
-                .functions
-                .iter()
-                .filter(|f| f.class == Class::Collective)
-                .collect();
-            let names: BTreeSet<&str> = members.iter().map(|f| f.name.as_str()).collect();
-            for at in 0..capture.cycles.len() {
-                let (mut time, mut calls) = (0.0, 0.0);
-                for name in &names {
-                    let ranks = members.iter().filter(|f| f.name == *name);
-                    let shortest = ranks.min_by(|a, b| a.dur_us[at].total_cmp(&b.dur_us[at]));
-                    if let Some(rank) = shortest.filter(|f| f.dur_us[at] > 0.0 && f.calls[at] > 0.0)
-                    {
-                        time += rank.dur_us[at];
-                        calls += rank.calls[at];
-                    }
-                }
-                values.push(if calls > 0.0 { time / calls } else { f64::NAN });
-            }
-        }
-        values
-    });
-    out.extend(Signal::series(
-        "collective_transfer_us_per_call",
-        "shortest rank",
-        "us",
-        series,
-    ));
 }
 
 /// The cycles that capture saw whole, if they are enough; else all.

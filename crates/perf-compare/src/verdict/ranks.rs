@@ -1,0 +1,132 @@
+//! What ranks do to each other: transfer and waiting in collectives, and whose host falls behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::observe::roles_by_place;
+use super::signal::Signal;
+use crate::document::Role;
+use crate::side::{Capture, Class};
+use crate::stats::median;
+
+/// All quantities of ranks. `comparable` says whether cycles mean the same on both sides.
+pub(super) fn signals(
+    sides: [&[&Capture]; 2],
+    roles: &[Role],
+    comparable: bool,
+    out: &mut Vec<Signal>,
+) {
+    transfer(sides, out);
+    if comparable {
+        wait(sides, out);
+        host_skew(sides, roles, out);
+    }
+}
+
+/// The shortest rank of each collective: what the transfer takes, without waiting.
+fn transfer(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
+    let series = sides.map(|captures| {
+        let mut values = Vec::new();
+        for capture in captures {
+            let members: Vec<_> = capture
+                .functions
+                .iter()
+                .filter(|f| f.class == Class::Collective)
+                .collect();
+            let names: BTreeSet<&str> = members.iter().map(|f| f.name.as_str()).collect();
+            for at in 0..capture.cycles.len() {
+                let (mut time, mut calls) = (0.0, 0.0);
+                for name in &names {
+                    let ranks = members.iter().filter(|f| f.name == *name);
+                    let shortest = ranks.min_by(|a, b| a.dur_us[at].total_cmp(&b.dur_us[at]));
+                    if let Some(rank) = shortest.filter(|f| f.dur_us[at] > 0.0 && f.calls[at] > 0.0)
+                    {
+                        time += rank.dur_us[at];
+                        calls += rank.calls[at];
+                    }
+                }
+                values.push(if calls > 0.0 { time / calls } else { f64::NAN });
+            }
+        }
+        values
+    });
+    out.extend(Signal::series(
+        "collective_transfer_us_per_call",
+        "shortest rank",
+        "us",
+        series,
+    ));
+}
+
+/// Time per cycle that all ranks together spend in collectives beyond the shortest rank's: waiting for the last one.
+fn wait(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
+    let series = sides.map(|captures| {
+        let mut values = Vec::new();
+        for capture in captures {
+            let mut by_name: BTreeMap<&str, Vec<&[f64]>> = BTreeMap::new();
+            for function in &capture.functions {
+                if function.class == Class::Collective {
+                    let ranks = by_name.entry(&function.name).or_default();
+                    ranks.push(&function.dur_us);
+                }
+            }
+            by_name.retain(|_, ranks| ranks.len() > 1);
+            if by_name.is_empty() {
+                continue;
+            }
+            values.extend((0..capture.cycles.len()).map(|at| {
+                by_name
+                    .values()
+                    .map(|ranks| {
+                        let shortest = ranks.iter().map(|durs| durs[at]).fold(f64::NAN, f64::min);
+                        // A rank that was not observed makes the cycle unusable.
+                        ranks.iter().map(|durs| durs[at] - shortest).sum::<f64>()
+                    })
+                    .sum::<f64>()
+            }));
+        }
+        values
+    });
+    out.extend(Signal::series(
+        "collective_wait_us",
+        "all ranks",
+        "us per cycle, all ranks",
+        series,
+    ));
+}
+
+/// How much more one rank's threads compute than another's, compared with the baseline.
+fn host_skew(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal>) {
+    if roles.len() < 2 {
+        return;
+    }
+    let typical = [0, 1].map(|side| {
+        let places = roles_by_place(sides[side], roles, side);
+        let mut all: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+        for function in sides[side].iter().flat_map(|capture| &capture.functions) {
+            let role = places.get(function.process).copied().flatten();
+            if let (Class::OnCpu, Some(role)) = (function.class, role) {
+                let durs = function.dur_us.iter().filter(|dur| !dur.is_nan());
+                all.entry(role).or_default().extend(durs);
+            }
+        }
+        all.into_iter()
+            .map(|(role, durs)| (role, median(&durs)))
+            .collect::<BTreeMap<usize, f64>>()
+    });
+    let slower: Vec<f64> = typical[0]
+        .iter()
+        .filter_map(|(role, before)| Some(typical[1].get(role)? / before))
+        .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+        .collect();
+    if slower.len() < 2 {
+        return;
+    }
+    let most = slower.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let least = slower.iter().copied().fold(f64::INFINITY, f64::min);
+    out.extend(Signal::point(
+        "rank_host_skew_pct",
+        "all ranks",
+        "%",
+        [0.0, (most / least - 1.0) * 100.0],
+    ));
+}
