@@ -2,6 +2,7 @@
 
 use trace_model::Trace;
 use trace_model::kernel::Vocabulary;
+use trace_model::parallel::both;
 
 use crate::Error;
 use crate::capture::{Capture, GraphMatch, captures, match_graphs};
@@ -203,15 +204,18 @@ pub fn analyse(trace: &Trace, query: &Query, capture_traces: &[&Trace]) -> Resul
         let exposure = Exposure::new(&index, |s| index.is_collective(s));
         let meter = Meter::new(&index, &exposure, &links);
         answer.devices = exposure.devices().collect();
-        answer.total = Some(meter.measure(&links));
-        answer.groups = groups
-            .into_iter()
-            .map(|group| MeasuredStack {
-                measures: Some(meter.measure(&group.links)),
-                breakdown: Some(meter.breakdown(&group.links)),
-                group,
-            })
-            .collect();
+        let measured = |group: StackGroup| MeasuredStack {
+            measures: Some(meter.measure(&group.links)),
+            breakdown: Some(meter.breakdown(&group.links)),
+            group,
+        };
+        // The total is as much work as all groups together.
+        let (total, groups) = both(
+            links.len(),
+            || meter.measure(&links),
+            || groups.into_iter().map(measured).collect(),
+        );
+        (answer.total, answer.groups) = (Some(total), groups);
         answer.collectives = meter.into_collectives();
     } else {
         answer.groups = groups

@@ -1,8 +1,7 @@
 //! Communication that no computation hides.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use rustc_hash::FxBuildHasher;
 use trace_model::interval::{Interval, IntervalSet, share};
 use trace_model::{DeviceId, Slice, SliceId};
 
@@ -35,8 +34,8 @@ struct Work {
 #[derive(Clone, Debug, Default)]
 pub struct Exposure {
     devices: BTreeMap<DeviceId, DeviceTime>,
-    /// What each collective kernel is charged with.
-    shares: HashMap<SliceId, i64, FxBuildHasher>,
+    /// What each collective kernel is charged with, ascending by kernel.
+    shares: Vec<(SliceId, i64)>,
 }
 
 impl Exposure {
@@ -71,6 +70,7 @@ impl Exposure {
             let shares = share(&work.collectives, &exposed);
             out.shares.extend(work.kernels.into_iter().zip(shares));
         }
+        out.shares.sort_unstable_by_key(|s| s.0);
         out
     }
 
@@ -80,7 +80,15 @@ impl Exposure {
     }
 
     /// The exposed time that `kernel` is charged with; none if it is no collective.
+    ///
+    /// Cost: a binary search; [`Exposure::shares`] is for walks over many kernels.
     pub fn of(&self, kernel: SliceId) -> Option<i64> {
-        self.shares.get(&kernel).copied()
+        let at = self.shares.binary_search_by_key(&kernel, |s| s.0).ok()?;
+        Some(self.shares[at].1)
+    }
+
+    /// Every collective kernel with the exposed time that it is charged with, ascending by kernel.
+    pub fn shares(&self) -> &[(SliceId, i64)] {
+        &self.shares
     }
 }

@@ -64,6 +64,6 @@ pub use trace_model::align::{kernel_stem, longest_common};
 pub use trace_model::correlation::LinkMethod;
 pub use trace_model::kernel::TraceIndex;
 pub use trace_model::kernel::collective::{
-    COLLECTIVE_KEYS, Collective, CollectiveOp, CollectiveReader, dtype_bytes,
+    COLLECTIVE_KEYS, Collective, CollectiveKind, CollectiveOp, CollectiveReader, dtype_bytes,
 };
 pub use window::{NameMatch, Pick, Window, find_windows};

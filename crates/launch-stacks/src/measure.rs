@@ -1,13 +1,15 @@
 //! What kernels cost: times, latencies, exposure, bandwidth.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
-use trace_model::{DeviceId, SliceId, StreamId};
+use rustc_hash::FxBuildHasher;
+use trace_model::{DeviceId, SliceId, StrId, StreamId};
 
 use crate::exposure::Exposure;
 use crate::link::Launch;
 use trace_model::kernel::TraceIndex;
-use trace_model::kernel::collective::{Collective, CollectiveReader, OpNames};
+use trace_model::kernel::collective::{Collective, CollectiveKind, CollectiveReader, KnownKinds};
 
 /// The distribution of a number of spans in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -174,21 +176,22 @@ impl<'a, 't> Meter<'a, 't> {
     pub fn new(index: &'a TraceIndex<'t>, exposure: &'a Exposure, links: &[Launch]) -> Self {
         let trace = index.trace();
         let reader = CollectiveReader::new(trace);
-        let mut ops = OpNames::default();
+        let mut known = KnownKinds::default();
         let mut sorted: Vec<&Launch> = links.iter().collect();
         sorted.sort_by_key(|l| l.kernel);
         sorted.dedup_by_key(|l| l.kernel);
         // Grown step by step the list would take up to three times its size for a while.
         let mut runs = Vec::with_capacity(sorted.len());
+        let mut shares = Ascending::new(exposure.shares(), |s| s.0);
         runs.extend(sorted.into_iter().filter_map(|link| {
             let kernel = trace.slice(link.kernel);
-            if exposure.of(link.kernel).is_none() && !reader.is_annotated(kernel) {
+            if shares.at(link.kernel).is_none() && !reader.is_annotated(kernel) {
                 return None;
             }
             let launch = (!link.graph).then(|| trace.slice(link.launch));
             Some(CollectiveRun {
                 kernel: link.kernel,
-                what: reader.find(index, kernel, launch, &mut ops)?,
+                what: reader.find(index, kernel, launch, &mut known)?,
                 duration_ns: kernel.dur().map_or(0, |d| d.get()),
             })
         }));
@@ -216,21 +219,32 @@ impl<'a, 't> Meter<'a, 't> {
         let mut kernels: Vec<SliceId> = links.iter().map(|l| l.kernel).collect();
         kernels.sort_unstable();
         kernels.dedup();
-        let mut names: BTreeMap<&str, (usize, i64)> = BTreeMap::new();
-        let mut streams: BTreeMap<(i64, i64), (usize, i64)> = BTreeMap::new();
+        let mut by_name: HashMap<Option<StrId>, (usize, i64), FxBuildHasher> = HashMap::default();
+        let mut by_stream: HashMap<(i64, i64), (usize, i64), FxBuildHasher> = HashMap::default();
         for kernel in kernels {
             let kernel = trace.slice(kernel);
             let ns = (kernel.end() - kernel.ts()).get();
-            let name = kernel.name().unwrap_or(trace_model::callstack::NO_NAME);
             let stream = (self.index.device(kernel).0, self.index.stream(kernel).0);
             for row in [
-                names.entry(name).or_default(),
-                streams.entry(stream).or_default(),
+                by_name.entry(kernel.name_id()).or_default(),
+                by_stream.entry(stream).or_default(),
             ] {
                 row.0 += 1;
                 row.1 = row.1.saturating_add(ns);
             }
         }
+        let text = |name: Option<StrId>| {
+            name.map_or(trace_model::callstack::NO_NAME, |name| trace.text(name))
+        };
+        // A kernel without a name and one that bears the stand-in's are one row.
+        let mut names: BTreeMap<&str, (usize, i64)> = BTreeMap::new();
+        let by_name: BTreeMap<_, _> = by_name.into_iter().collect();
+        for (name, (kernels, ns)) in by_name {
+            let row = names.entry(text(name)).or_default();
+            row.0 += kernels;
+            row.1 = row.1.saturating_add(ns);
+        }
+        let streams: BTreeMap<(i64, i64), _> = by_stream.into_iter().collect();
         let mut out = Breakdown::default();
         for (name, (kernels, gpu_ns)) in names {
             out.kernels.push(KernelPart {
@@ -264,21 +278,22 @@ impl<'a, 't> Meter<'a, 't> {
         let (mut gpu, mut latency, mut queue) = (Vec::new(), Vec::new(), Vec::new());
         let mut exposed: Option<i64> = None;
         let mut sizes: BTreeMap<u64, usize> = BTreeMap::new();
-        let mut collectives: Vec<String> = Vec::new();
+        let mut names: Vec<&str> = Vec::new();
+        let mut last: Option<&Arc<CollectiveKind>> = None;
         let mut bytes: Option<u64> = None;
         let (mut moved, mut timed_ns, mut bus_time) = (0_u64, 0_i64, 0.0);
         let mut bus_known = false;
-        let mut runs = self.runs.as_slice();
+        let mut runs = Ascending::new(&self.runs, |run: &CollectiveRun| run.kernel);
+        let mut shares = Ascending::new(self.exposure.shares(), |s| s.0);
         for link in &distinct {
             let (kernel, launch) = (trace.slice(link.kernel), trace.slice(link.launch));
             gpu.push((kernel.end() - kernel.ts()).get());
             latency.push((kernel.ts() - launch.ts()).get());
             queue.push((kernel.ts() - launch.end()).get());
-            if let Some(share) = self.exposure.of(link.kernel) {
-                exposed = Some(exposed.unwrap_or(0).saturating_add(share));
+            if let Some((_, share)) = shares.at(link.kernel) {
+                exposed = Some(exposed.unwrap_or(0).saturating_add(*share));
             }
-            runs = from_kernel(runs, link.kernel);
-            let Some(run) = runs.first().filter(|run| run.kernel == link.kernel) else {
+            let Some(run) = runs.at(link.kernel) else {
                 continue;
             };
             if let Some(size) = run.what.bytes {
@@ -296,11 +311,15 @@ impl<'a, 't> Meter<'a, 't> {
                     }
                 }
             }
-            if !collectives.contains(&run.what.name) {
-                collectives.push(run.what.name.clone());
+            // Neighbours are mostly of one kind.
+            let kind = &run.what.kind;
+            if !last.is_some_and(|l| Arc::ptr_eq(l, kind)) && !names.contains(&kind.name.as_str()) {
+                names.push(&kind.name);
             }
+            last = Some(kind);
         }
-        collectives.sort();
+        names.sort_unstable();
+        let collectives = names.into_iter().map(str::to_owned).collect();
         #[expect(clippy::cast_precision_loss, reason = "ratios")]
         let rate = |amount: f64| (timed_ns > 0).then(|| amount / timed_ns as f64);
         #[expect(clippy::cast_precision_loss, reason = "ratios")]
@@ -322,16 +341,30 @@ impl<'a, 't> Meter<'a, 't> {
     }
 }
 
-/// The runs of `kernel` and later ones. Cost: the logarithm of how far that is, so that a walk in
-/// ascending order does not search everything again at each step.
-fn from_kernel(runs: &[CollectiveRun], kernel: SliceId) -> &[CollectiveRun] {
-    let mut reach = 1;
-    while runs.get(reach).is_some_and(|run| run.kernel < kernel) {
-        reach *= 2;
+/// Finds rows by kernel where both rows and questions ascend. A step costs the logarithm of how far
+/// it goes, so that a walk does not search everything again for each kernel.
+struct Ascending<'a, T, F> {
+    rows: &'a [T],
+    key: F,
+}
+
+impl<'a, T, F: Fn(&T) -> SliceId> Ascending<'a, T, F> {
+    fn new(rows: &'a [T], key: F) -> Self {
+        Self { rows, key }
     }
-    let near = &runs[..runs.len().min(reach + 1)];
-    let at = reach / 2 + near[near.len().min(reach / 2)..].partition_point(|r| r.kernel < kernel);
-    &runs[at.min(runs.len())..]
+
+    /// The row of `kernel`. Rows of smaller ones are passed for good.
+    fn at(&mut self, kernel: SliceId) -> Option<&'a T> {
+        let mut reach = 1;
+        while self.rows.get(reach).is_some_and(|r| (self.key)(r) < kernel) {
+            reach *= 2;
+        }
+        let near = &self.rows[..self.rows.len().min(reach + 1)];
+        let passed = near.len().min(reach / 2);
+        let at = passed + near[passed..].partition_point(|r| (self.key)(r) < kernel);
+        self.rows = &self.rows[at..];
+        self.rows.first().filter(|r| (self.key)(r) == kernel)
+    }
 }
 
 #[cfg(test)]
@@ -339,19 +372,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_walk_over_runs_finds_what_a_search_finds() {
+    fn a_walk_finds_what_a_search_finds() {
         let id = |i| SliceId::new(i).unwrap();
-        let run = |i| CollectiveRun::new(id(i), Collective::named("x", None), 1);
-        let all: Vec<CollectiveRun> = (0..300).filter(|i| i % 7 < 3).map(run).collect();
+        let all: Vec<SliceId> = (0..300).filter(|i| i % 7 < 3).map(id).collect();
         for step in [1, 2, 5, 40, 299] {
-            let mut rest = all.as_slice();
-            for kernel in (0..310).step_by(step) {
-                rest = from_kernel(rest, id(kernel));
-                let expected = all.partition_point(|r| r.kernel < id(kernel));
-                assert_eq!(rest, &all[expected..], "{step} {kernel}");
+            let mut walk = Ascending::new(&all, |s| *s);
+            for kernel in (0..310).step_by(step).map(id) {
+                let expected = all.binary_search(&kernel).ok().map(|at| &all[at]);
+                assert_eq!(walk.at(kernel), expected, "{step} {kernel:?}");
             }
         }
-        assert!(from_kernel(&[], id(3)).is_empty());
+        assert_eq!(Ascending::new(&[], |s: &SliceId| *s).at(id(3)), None);
     }
 
     #[test]

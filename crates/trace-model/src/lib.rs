@@ -20,6 +20,7 @@ pub mod interval;
 pub mod kernel;
 mod meta;
 mod metric;
+pub mod parallel;
 mod table;
 mod time;
 mod trace;

@@ -1,11 +1,11 @@
 //! The sealed trace and the views of its rows.
 
-use crate::builder::parallel::both;
 use crate::builder::seal::ThreadTime;
 use crate::diagnostics::Diagnostics;
 use crate::ids::{FlowId, ProcessId, SliceId, StrId, ThreadId, TrackId};
 use crate::intern::StringTable;
 use crate::meta::Metadata;
+use crate::parallel::both;
 use crate::table::args::{ArgKind, ArgStore, ArgValue, ArgsRef, bare_key};
 use crate::table::counter::CounterTable;
 use crate::table::flow::Flow;

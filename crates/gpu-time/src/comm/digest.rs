@@ -1,10 +1,11 @@
 //! What is kept of one rank's trace: its collectives, what they cost, and what came before each.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 use trace_model::interval::{Interval, IntervalSet};
-use trace_model::kernel::collective::{COLLECTIVE_KEYS, Collective, CollectiveReader, OpNames};
+use trace_model::kernel::collective::{COLLECTIVE_KEYS, Collective, CollectiveReader, KnownKinds};
 use trace_model::kernel::{Activity, TraceIndex, Vocabulary};
 use trace_model::{ArgValue, DeviceId, Rank, Slice, StreamId, Trace};
 
@@ -190,21 +191,24 @@ impl RankDigest {
         let mut names = Names::default();
         let mut kinds = Kinds::default();
         let reader = CollectiveReader::new(trace);
-        let mut ops = OpNames::default();
+        let mut known_kinds = KnownKinds::default();
         let (mut runs, mut threads) = (Vec::with_capacity(chosen.len()), Vec::new());
         let (mut annotated, mut unlinked) = (0, 0);
         for kernel in &chosen {
             let launch = index.launch_of(*kernel).map(|l| l.0);
             unlinked += usize::from(launch.is_none());
             let known = match rules {
-                CommRules::Extended => reader.find(&index, *kernel, launch, &mut ops),
+                CommRules::Extended => reader.find(&index, *kernel, launch, &mut known_kinds),
                 CommRules::TraceLens => reader.on(*kernel),
             };
             let name = kernel.name().unwrap_or("");
             let mut what = known.unwrap_or_else(|| Collective::named("", None));
             annotated += usize::from(what.group.is_some() || what.elements_in.is_some());
-            if rules == CommRules::Extended {
-                what.group_size = what.group_size.or_else(|| ranks_in_name(name));
+            if rules == CommRules::Extended
+                && what.group_size.is_none()
+                && let Some(ranks) = ranks_in_name(name)
+            {
+                Arc::make_mut(&mut what.kind).group_size = Some(ranks);
             }
             let seq = what.seq.take();
             runs.push(Run {

@@ -6,7 +6,6 @@ mod fallback;
 mod flow_ends;
 pub(crate) mod nest;
 pub(crate) mod order;
-pub(crate) mod parallel;
 pub(crate) mod seal;
 
 use thiserror::Error;

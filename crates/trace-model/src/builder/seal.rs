@@ -3,10 +3,10 @@
 use crate::builder::batch::{EventBatch, EventColumns, FlowSpace, MAX_EVENTS};
 use crate::builder::nest::{Nested, Nester};
 use crate::builder::order::processing_order;
-use crate::builder::parallel::both;
 use crate::builder::{BuildError, FinishOptions, TraceBuilder};
 use crate::diagnostics::{Diagnostics, IssueKind, Place};
 use crate::ids::{LaneId, SliceId, TrackId};
+use crate::parallel::both;
 use crate::table::args::{Arg, ArgsRef};
 use crate::table::counter::CounterTable;
 use crate::table::slice::{OPEN, SliceTable};

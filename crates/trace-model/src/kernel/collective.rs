@@ -1,7 +1,10 @@
 //! What a collective moved: operation, message size, group, and the bandwidth that follows.
 
 use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::Arc;
 
+use crate::ids::StrId;
 use crate::kernel::TraceIndex;
 use crate::table::args::ArgValue;
 use crate::trace::{ArgColumn, Slice, Trace};
@@ -141,10 +144,11 @@ pub fn dtype_bytes(dtype: &str) -> Option<u64> {
     })
 }
 
-/// What is known of one collective.
+/// What is known of one collective, its place in the sequence apart: equal for all that an engine
+/// launches with one group and one size.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Collective {
+pub struct CollectiveKind {
     /// The name as the producer wrote it.
     pub name: String,
     /// The operation.
@@ -167,12 +171,45 @@ pub struct Collective {
     pub split_in: Option<String>,
     /// How the elements that come out are split.
     pub split_out: Option<String>,
+}
+
+/// One collective. A trace has many and they are of few kinds, which they share: 24 bytes each. The
+/// fields of its kind can be read from it directly.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Collective {
+    /// What it has in common with others.
+    pub kind: Arc<CollectiveKind>,
     /// Sequence number within the group.
     pub seq: Option<i64>,
 }
 
+impl Deref for Collective {
+    type Target = CollectiveKind;
+
+    fn deref(&self) -> &CollectiveKind {
+        &self.kind
+    }
+}
+
+impl From<CollectiveKind> for Collective {
+    fn from(kind: CollectiveKind) -> Self {
+        Self {
+            kind: Arc::new(kind),
+            seq: None,
+        }
+    }
+}
+
 impl Collective {
     /// A collective of which only the name and the operation are known.
+    pub fn named(name: &str, op: Option<CollectiveOp>) -> Self {
+        CollectiveKind::named(name, op).into()
+    }
+}
+
+impl CollectiveKind {
+    /// A kind of which only the name and the operation are known.
     pub fn named(name: &str, op: Option<CollectiveOp>) -> Self {
         Self {
             name: name.to_owned(),
@@ -186,7 +223,6 @@ impl Collective {
             ranks: None,
             split_in: None,
             split_out: None,
-            seq: None,
         }
     }
 
@@ -279,42 +315,27 @@ impl CollectiveReader {
 
     /// The arguments on `slice` itself.
     pub fn on(&self, slice: Slice<'_>) -> Option<Collective> {
-        self.read(slice, &mut OpNames::default())
+        self.read(slice, &mut KnownKinds::default())
     }
 
-    fn read<'t>(&self, slice: Slice<'t>, ops: &mut OpNames<'t>) -> Option<Collective> {
+    fn read<'t>(&self, slice: Slice<'t>, known: &mut KnownKinds<'t>) -> Option<Collective> {
         let name = self.name.get(slice).and_then(ArgValue::as_str)?;
-        let op = ops.of(name);
         let count = |c: &ArgColumn| c.int(slice).and_then(|n| u64::try_from(n).ok());
-        let (elements_in, elements_out) = (count(&self.input), count(&self.output));
-        let dtype = self.dtype.get(slice).and_then(ArgValue::as_str);
-        let size = dtype.and_then(dtype_bytes);
-        let bytes = match (op, elements_in, elements_out) {
-            (Some(op), Some(input), Some(output)) => {
-                size.and_then(|size| op.elements(input, output).checked_mul(size))
-            }
-            _ => None,
-        };
-        let text = |c: &ArgColumn| {
-            c.get(slice).map(|v| match v {
-                ArgValue::Str(s) | ArgValue::Json(s) => s.to_owned(),
-                other => other.as_i64().map(|n| n.to_string()).unwrap_or_default(),
-            })
-        };
-        Some(Collective {
-            op,
-            bytes,
-            elements_in,
-            elements_out,
-            dtype: dtype.map(str::to_owned),
+        let text = |c: &ArgColumn| c.get(slice).map(Written::of);
+        let stated = Stated {
+            name,
+            elements_in: count(&self.input),
+            elements_out: count(&self.output),
+            dtype: self.dtype.get(slice).and_then(ArgValue::as_str),
             group_size: count(&self.size).and_then(|n| u32::try_from(n).ok()),
             group: text(&self.group),
             ranks: text(&self.ranks),
             split_in: text(&self.split_in),
             split_out: text(&self.split_out),
-            seq: self.seq.int(slice),
-            name: name.to_owned(),
-        })
+        };
+        let seq = self.seq.int(slice);
+        let kind = known.stated(stated);
+        Some(Collective { kind, seq })
     }
 
     /// What is known of the collective that `kernel` is part of: its own arguments, else those of
@@ -326,27 +347,27 @@ impl CollectiveReader {
         kernel: Slice<'_>,
         launch: Option<Slice<'_>>,
     ) -> Option<Collective> {
-        self.find(index, kernel, launch, &mut OpNames::default())
+        self.find(index, kernel, launch, &mut KnownKinds::default())
     }
 
-    /// As [`CollectiveReader::of`] for many kernels: names are looked at once.
+    /// As [`CollectiveReader::of`] for many kernels: each kind is made once.
     pub fn find<'t>(
         &self,
         index: &TraceIndex<'t>,
         kernel: Slice<'t>,
         launch: Option<Slice<'t>>,
-        ops: &mut OpNames<'t>,
+        known: &mut KnownKinds<'t>,
     ) -> Option<Collective> {
-        if let Some(own) = self.read(kernel, ops) {
+        if let Some(own) = self.read(kernel, known) {
             return Some(own);
         }
         if !self.name.is_empty() {
-            let around = launch.and_then(|l| l.ancestors().find_map(|a| self.read(a, ops)));
+            let around = launch.and_then(|l| l.ancestors().find_map(|a| self.read(a, known)));
             let found = around.or_else(|| {
                 let op = index.external().op_of(kernel, index.activities())?;
                 std::iter::once(op)
                     .chain(op.ancestors())
-                    .find_map(|a| self.read(a, ops))
+                    .find_map(|a| self.read(a, known))
             });
             if found.is_some() {
                 return found;
@@ -355,31 +376,113 @@ impl CollectiveReader {
         if !index.is_collective(kernel) {
             return None;
         }
-        let marked = |s: Slice<'t>| {
-            let name = s.name()?;
-            let is_mark = name.starts_with("nccl") || name.starts_with("rccl");
-            is_mark.then_some(())?;
-            Some((name, ops.of(name)?))
-        };
-        let (name, op) = match launch.and_then(|l| l.ancestors().find_map(marked)) {
-            Some(found) => found,
-            None => (kernel.name()?, ops.of(kernel.name()?)?),
-        };
-        Some(Collective::named(name, Some(op)))
+        let marked = launch.and_then(|l| {
+            l.ancestors().find_map(|s| {
+                let name = s.name()?;
+                let is_mark = name.starts_with("nccl") || name.starts_with("rccl");
+                is_mark.then(|| known.named(s))?
+            })
+        });
+        let kind = marked.or_else(|| known.named(kernel))?;
+        Some(Collective { kind, seq: None })
     }
 }
 
-/// Operations by name, each name looked at once.
-#[derive(Debug, Default)]
-pub struct OpNames<'t>(HashMap<&'t str, Option<CollectiveOp>, FxBuildHasher>);
+/// A value as its producer wrote it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Written<'t> {
+    Text(&'t str),
+    Number(Option<i64>),
+}
 
-impl<'t> OpNames<'t> {
-    /// The operation that `name` stands for.
-    pub fn of(&mut self, name: &'t str) -> Option<CollectiveOp> {
-        *self
-            .0
-            .entry(name)
-            .or_insert_with(|| CollectiveOp::from_name(name))
+impl<'t> Written<'t> {
+    fn of(value: ArgValue<'t>) -> Self {
+        match value {
+            ArgValue::Str(s) | ArgValue::Json(s) => Self::Text(s),
+            other => Self::Number(other.as_i64()),
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::Text(text) => text.to_owned(),
+            Self::Number(number) => number.map(|n| n.to_string()).unwrap_or_default(),
+        }
+    }
+}
+
+/// The arguments of a collective, without its sequence number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Stated<'t> {
+    name: &'t str,
+    elements_in: Option<u64>,
+    elements_out: Option<u64>,
+    dtype: Option<&'t str>,
+    group_size: Option<u32>,
+    group: Option<Written<'t>>,
+    ranks: Option<Written<'t>>,
+    split_in: Option<Written<'t>>,
+    split_out: Option<Written<'t>>,
+}
+
+impl Stated<'_> {
+    fn kind(self) -> CollectiveKind {
+        let op = CollectiveOp::from_name(self.name);
+        let size = self.dtype.and_then(dtype_bytes);
+        let bytes = match (op, self.elements_in, self.elements_out) {
+            (Some(op), Some(input), Some(output)) => {
+                size.and_then(|size| op.elements(input, output).checked_mul(size))
+            }
+            _ => None,
+        };
+        CollectiveKind {
+            name: self.name.to_owned(),
+            op,
+            bytes,
+            elements_in: self.elements_in,
+            elements_out: self.elements_out,
+            dtype: self.dtype.map(str::to_owned),
+            group_size: self.group_size,
+            group: self.group.map(Written::text),
+            ranks: self.ranks.map(Written::text),
+            split_in: self.split_in.map(Written::text),
+            split_out: self.split_out.map(Written::text),
+        }
+    }
+}
+
+/// The kinds of collectives met so far in one trace, so that equal ones are one.
+#[derive(Default)]
+pub struct KnownKinds<'t> {
+    /// By the name of a slice; none if the name stands for no operation.
+    named: HashMap<StrId, Option<Arc<CollectiveKind>>, FxBuildHasher>,
+    stated: HashMap<Stated<'t>, Arc<CollectiveKind>, FxBuildHasher>,
+}
+
+impl<'t> KnownKinds<'t> {
+    /// What the name of `slice` says; each name is looked at once.
+    fn named(&mut self, slice: Slice<'t>) -> Option<Arc<CollectiveKind>> {
+        let kind = self.named.entry(slice.name_id()?).or_insert_with(|| {
+            let name = slice.name()?;
+            let op = CollectiveOp::from_name(name)?;
+            Some(Arc::new(CollectiveKind::named(name, Some(op))))
+        });
+        kind.clone()
+    }
+
+    fn stated(&mut self, stated: Stated<'t>) -> Arc<CollectiveKind> {
+        let kind = self
+            .stated
+            .entry(stated)
+            .or_insert_with(|| Arc::new(stated.kind()));
+        Arc::clone(kind)
+    }
+}
+
+impl std::fmt::Debug for KnownKinds<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kinds = self.stated.len() + self.named.len();
+        f.debug_struct("KnownKinds").field("kinds", &kinds).finish()
     }
 }
 
@@ -389,11 +492,11 @@ mod tests {
 
     fn collective(name: &str, input: u64, output: u64, size: u64, n: u32) -> Collective {
         let op = CollectiveOp::from_name(name);
-        Collective {
+        Collective::from(CollectiveKind {
             bytes: op.map(|o| o.elements(input, output) * size),
             group_size: Some(n),
-            ..Collective::named(name, op)
-        }
+            ..CollectiveKind::named(name, op)
+        })
     }
 
     #[test]

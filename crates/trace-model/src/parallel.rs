@@ -5,8 +5,9 @@ use std::thread;
 /// Below this many rows a thread costs more than it saves.
 const MANY_ROWS: usize = 1 << 17;
 
-/// Does both jobs, the first on a thread of its own if there are many rows.
-pub(crate) fn both<A: Send, B>(
+/// Does both jobs, the first on a thread of its own if there are many `rows` (2^17): below, a thread
+/// costs more than it saves. A panic of either is passed on.
+pub fn both<A: Send, B>(
     rows: usize,
     first: impl FnOnce() -> A + Send,
     second: impl FnOnce() -> B,
