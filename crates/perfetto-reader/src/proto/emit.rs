@@ -85,12 +85,17 @@ impl Importer<'_> {
             );
             return;
         }
-        if !self.event.is_simple() {
+        if self.event.is_simple() {
+            self.simple_event(at, bytes, stamp);
+        } else {
             self.full_event(at, bytes, stamp);
-            return;
         }
+    }
+
+    /// Takes in the event that has been taken apart, a simple one.
+    #[inline]
+    pub(super) fn simple_event(&mut self, at: usize, bytes: &[u8], stamp: Stamp) {
         self.samples.clear();
-        let legacy = LegacyEvent::default();
         let name = self.event_name(at, self.event.scalars.name_iid, bytes);
         let (category, text) = self.event_category(at, bytes);
         let Some((action, lane, base)) = self.plain_event(at) else {
@@ -112,7 +117,7 @@ impl Importer<'_> {
             base,
             phase: 0,
         };
-        self.finish_event(at, bytes, (stamp, event), text, &legacy);
+        self.finish_event(at, bytes, (stamp, event), text, &LegacyEvent::NONE);
     }
 
     /// An event with fields that few have.
@@ -138,7 +143,7 @@ impl Importer<'_> {
             return;
         }
         let legacy = match rare.legacy {
-            None => LegacyEvent::default(),
+            None => LegacyEvent::NONE,
             Some(span) => match LegacyEvent::decode(span.bytes(bytes)) {
                 Ok(legacy) => legacy,
                 Err(_) => {
@@ -385,7 +390,7 @@ impl Importer<'_> {
                 return None;
             }
         };
-        let base = self.base(at, &LegacyEvent::default())?;
+        let base = self.base(at, &LegacyEvent::NONE)?;
         let lane = self.tracks.lane(&mut self.builder, LaneKey::On(base));
         Some((action, lane, base))
     }

@@ -28,7 +28,8 @@ pub enum EventType {
 }
 
 impl EventType {
-    fn of(n: u64) -> Self {
+    #[inline]
+    pub(crate) fn of(n: u64) -> Self {
         match n {
             0 => Self::Unspecified,
             1 => Self::SliceBegin,
@@ -37,6 +38,20 @@ impl EventType {
             4 => Self::Counter,
             5 => Self::State,
             n => Self::Unknown(low32(n)),
+        }
+    }
+
+    /// The number it was made of.
+    #[inline]
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Self::Unspecified => 0,
+            Self::SliceBegin => 1,
+            Self::SliceEnd => 2,
+            Self::Instant => 3,
+            Self::Counter => 4,
+            Self::State => 5,
+            Self::Unknown(n) => n,
         }
     }
 }
@@ -179,6 +194,24 @@ impl TrackEvent {
         Ok(())
     }
 
+    /// Forgets the event before and becomes a simple one, which was taken apart elsewhere.
+    #[inline]
+    pub(crate) fn set_simple(
+        &mut self,
+        scalars: EventScalars,
+        annotations: &[Span],
+        flow_ids: &[u64],
+    ) {
+        if self.touched {
+            self.clear_rare();
+        }
+        self.scalars = scalars;
+        self.annotations.clear();
+        self.annotations.extend_from_slice(annotations);
+        self.flow_ids.clear();
+        self.flow_ids.extend_from_slice(flow_ids);
+    }
+
     fn clear_rare(&mut self) {
         self.touched = false;
         self.rare = RareScalars::default();
@@ -307,6 +340,24 @@ pub struct LegacyEvent {
 }
 
 impl LegacyEvent {
+    /// What events have that were never of the older format.
+    pub(crate) const NONE: Self = Self {
+        name_iid: 0,
+        phase: 0,
+        duration_us: 0,
+        thread_duration_us: 0,
+        unscoped_id: None,
+        local_id: None,
+        global_id: None,
+        id_scope: None,
+        bind_id: None,
+        bind_to_enclosing: false,
+        flow_direction: 0,
+        instant_scope: 0,
+        pid_override: None,
+        tid_override: None,
+    };
+
     /// Takes `bytes` apart.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use trace_model::{
 
 use prost::Message as _;
 
+use crate::proto::ahead::{Lists, Plain, Sink};
 use crate::proto::annotation::{ArgFilter, InlineNames, arg_name, intern_bytes};
 use crate::proto::bundle::{self, Budget, BundleError, Codec};
 use crate::proto::clock::{self, ClockId, Clocks, Reading, SourceTime};
@@ -69,6 +70,37 @@ pub(super) struct Importer<'o> {
     pub(super) samples: Vec<(LaneId, f64)>,
 }
 
+impl Sink for Importer<'_> {
+    #[inline]
+    fn plain(&mut self, at: u64, packet: &Plain, lists: Lists<'_>, bytes: &[u8]) {
+        self.at = at;
+        let id = packet.sequence_id.unwrap_or(0);
+        let at = self.sequences.find(packet.machine_id, id);
+        self.sequences[at].seen = true;
+        if packet.needs_state && (id == 0 || !self.sequences[at].valid) {
+            self.count(IssueKind::NeedsState);
+            return;
+        }
+        // Also of an event that cannot be used: differences of time add up.
+        let stamp = self.stamp(at, packet.timestamp, packet.clock_id);
+        if self.counts_event(packet.sequence_id) {
+            self.event
+                .set_simple(packet.scalars, lists.annotations, lists.flow_ids);
+            self.simple_event(at, bytes, stamp);
+        }
+    }
+
+    fn whole(&mut self, at: u64, bytes: &[u8]) {
+        self.at = at;
+        self.packet_at_level(bytes, 0, None);
+    }
+
+    fn oversized(&mut self, at: u64) {
+        self.at = at;
+        self.note(IssueKind::BadPacket, "a packet of more than 256 MiB");
+    }
+}
+
 impl<'o> Importer<'o> {
     pub(super) fn new(options: &'o ReadOptions) -> Self {
         let mut builder = TraceBuilder::new();
@@ -102,13 +134,6 @@ impl<'o> Importer<'o> {
         self.builder
             .diagnostics
             .note(kind, Place::Byte(self.at), detail);
-    }
-
-    /// Takes in the packet at offset `at`.
-    #[inline]
-    pub(super) fn packet(&mut self, bytes: &[u8], at: u64) {
-        self.at = at;
-        self.packet_at_level(bytes, 0, None);
     }
 
     fn packet_at_level(&mut self, bytes: &[u8], level: usize, budget: Option<&mut Budget>) {
@@ -184,7 +209,7 @@ impl<'o> Importer<'o> {
             self.count(IssueKind::NeedsState);
             return;
         }
-        let stamp = self.stamp(at, packet);
+        let stamp = self.stamp(at, packet.timestamp, packet.clock_id);
         self.payload(at, packet, stamp);
     }
 
@@ -220,13 +245,13 @@ impl<'o> Importer<'o> {
     /// Trace time of a packet. Must be called once for each packet with a timestamp, because
     /// differences add up.
     #[inline]
-    fn stamp(&mut self, at: usize, packet: &Packet<'_>) -> Stamp {
-        let Some(timestamp) = packet.timestamp else {
+    fn stamp(&mut self, at: usize, timestamp: Option<u64>, clock_id: u32) -> Stamp {
+        let Some(timestamp) = timestamp else {
             return Stamp::None;
         };
         let timestamp = timestamp.cast_signed();
         let sequence = &self.sequences[at];
-        let id = match packet.clock_id {
+        let id = match clock_id {
             0 => sequence.defaults.clock_id,
             id => id,
         };
@@ -281,16 +306,23 @@ impl<'o> Importer<'o> {
     fn payload(&mut self, at: usize, packet: &Packet<'_>, stamp: Stamp) {
         match packet.payload {
             Payload::TrackEvent(bytes) => {
-                self.records.count(11);
-                if packet.sequence_id.is_none() {
-                    self.note(IssueKind::BadTrackEvent, "a track event without a sequence");
-                } else {
+                if self.counts_event(packet.sequence_id) {
                     self.track_event(at, bytes, stamp);
                 }
             }
             Payload::None => {}
             other => self.rare_payload(at, packet, other),
         }
+    }
+
+    /// A track event of that sequence; without one it is of no use.
+    #[inline]
+    fn counts_event(&mut self, sequence_id: Option<u32>) -> bool {
+        self.records.count(11);
+        if sequence_id.is_none() {
+            self.note(IssueKind::BadTrackEvent, "a track event without a sequence");
+        }
+        sequence_id.is_some()
     }
 
     fn rare_payload(&mut self, at: usize, packet: &Packet<'_>, payload: Payload<'_>) {

@@ -21,6 +21,7 @@
 //! The messages that files consist of are decoded by hand ([`Cursor`]), the rare ones and all that
 //! the writer makes with [`prost`] ([`schema`]).
 
+mod ahead;
 mod annotation;
 mod bundle;
 mod clock;
@@ -42,9 +43,8 @@ mod tracks;
 mod wire;
 
 use byte_source::{ChunkOptions, Source};
-use trace_model::{IssueKind, Place, Trace};
+use trace_model::Trace;
 
-use crate::proto::frame::{BadFrame, Framer};
 use crate::proto::import::Importer;
 use crate::{Error, ReadOptions};
 
@@ -54,8 +54,8 @@ pub use wire::{Cursor, Malformed, Span, Value};
 
 /// Reads a trace of this format.
 ///
-/// Cost: one pass over the bytes, which another thread reads and decompresses ahead, and one sort
-/// of the events.
+/// Cost: one pass over the bytes, which one thread reads and decompresses ahead and another takes
+/// apart, and one sort of the events.
 ///
 /// # Errors
 ///
@@ -63,45 +63,10 @@ pub use wire::{Cursor, Malformed, Span, Value};
 /// protobuf fields.
 pub fn read(source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     let name = source.name().to_owned();
-    let mut chunks = source.into_chunks(ChunkOptions::default())?;
+    let chunks = source.into_chunks(ChunkOptions::default())?;
     let mut importer = Importer::new(options);
-    let mut framer = Framer::default();
-    while let Some(chunk) = chunks.next()? {
-        if let Some(progress) = &options.progress {
-            progress.add_done(chunk.len() as u64);
-        }
-        let pushed = framer.push(&chunk, |packet, at| {
-            importer.packet(packet, at);
-            Ok::<(), BadFrame>(())
-        });
-        for at in framer.take_oversized() {
-            importer.at = at;
-            importer.note(IssueKind::BadPacket, "a packet of more than 256 MiB");
-        }
-        pushed.map_err(|bad| Error::Protobuf {
-            name: name.clone(),
-            what: bad.what,
-            byte: bad.at,
-            packet: framer.packets,
-        })?;
-    }
-    let diagnostics = &mut importer.builder.diagnostics;
-    if let Some(tail) = framer.tail() {
-        let detail = match tail.missing {
-            Some(n) => format!("{n} bytes are missing"),
-            None => "the length of the last packet is cut".to_owned(),
-        };
-        diagnostics.note(IssueKind::TruncatedTail, Place::Byte(tail.at), detail);
-    }
-    for damage in chunks.damage().records() {
-        let kind = if damage.kind.is_harmless() {
-            IssueKind::TrailingBytes
-        } else {
-            IssueKind::DamagedCompression
-        };
-        let place = Place::Byte(damage.uncompressed_offset);
-        diagnostics.note(kind, place, damage.to_string());
-    }
-    importer.builder.meta.input_bytes = framer.offset();
+    let ended = ahead::deliver(name, chunks, options, &mut importer)?;
+    ended.note(&mut importer.builder.diagnostics);
+    importer.builder.meta.input_bytes = ended.bytes;
     importer.finish()
 }

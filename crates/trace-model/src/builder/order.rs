@@ -2,7 +2,7 @@
 
 use crate::builder::EventOrder;
 use crate::builder::batch::{EventColumns, EventKind};
-use crate::builder::parallel::both;
+use crate::parallel::both;
 
 /// Events in processing order, as indices into the columns. Events before time zero are left out
 /// and their number is the second result. `None` instead of a list means file order.
@@ -11,11 +11,17 @@ pub(crate) fn processing_order(
     order: EventOrder,
 ) -> (Option<Vec<u32>>, u64) {
     let ts = &columns.ts;
-    let negative = ts.iter().filter(|&&t| t < 0).count() as u64;
-    if negative == 0 && order == EventOrder::File && ts.is_sorted() {
+    let Some(span) = Span::of(ts) else {
+        return (None, 0);
+    };
+    if span.first >= 0 && order == EventOrder::File && span.ascends {
         return (None, 0);
     }
-    let mut list = match Keys::sorted(ts) {
+    let negative = match span.first < 0 {
+        true => ts.iter().filter(|&&t| t < 0).count() as u64,
+        false => 0,
+    };
+    let mut list = match Keys::sorted(ts, &span) {
         Some(keys) => {
             let mut list = keys.events();
             if order == EventOrder::Chrome {
@@ -45,6 +51,34 @@ fn to_u32(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
+/// What one look at all times tells.
+struct Span {
+    first: i64,
+    last: i64,
+    /// In file order each is at or after the one before.
+    ascends: bool,
+}
+
+impl Span {
+    /// None without events.
+    fn of(ts: &[i64]) -> Option<Self> {
+        let start = *ts.first()?;
+        let mut before = start;
+        let mut span = Self {
+            first: start,
+            last: start,
+            ascends: true,
+        };
+        for &t in ts {
+            span.first = span.first.min(t);
+            span.last = span.last.max(t);
+            span.ascends &= before <= t;
+            before = t;
+        }
+        Some(span)
+    }
+}
+
 /// Events sorted by time, stably. A key of 64 bits holds the time relative to the first event and
 /// the index, so that the sort moves 8 bytes an event and never looks at the columns.
 struct Keys {
@@ -54,9 +88,9 @@ struct Keys {
 
 impl Keys {
     /// `None` if time and index do not fit 64 bits together.
-    fn sorted(ts: &[i64]) -> Option<Self> {
-        let first = ts.iter().copied().min().unwrap_or(0);
-        let span = ts.iter().copied().max().unwrap_or(0).abs_diff(first);
+    fn sorted(ts: &[i64], span: &Span) -> Option<Self> {
+        let first = span.first;
+        let span = span.last.abs_diff(first);
         let index_bits = usize::BITS - ts.len().leading_zeros();
         if index_bits > span.leading_zeros() {
             return None;
