@@ -25,6 +25,7 @@
 //! ```
 
 pub mod analyse;
+mod blocks;
 pub mod cheops;
 pub mod clock;
 pub mod collect;

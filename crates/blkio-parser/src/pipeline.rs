@@ -3,7 +3,7 @@
 //! Every analysis sees the same events in the same order whatever the number of threads, because blocks are put back into
 //! the order of the input before anything is counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -11,19 +11,18 @@ use std::thread;
 
 use byte_source::{ChunkOptions, OpenOptions, Source};
 
+use crate::blocks::{Block, Blocks, Done, Parsed};
 use crate::error::{Error, Result};
 use crate::event::{Event, Symbols};
 use crate::format::blktrace::Records;
-use crate::format::{Format, Kind, MAX_LINE, Sink, detect, parse_block};
+use crate::format::{Format, Kind, Sink, detect};
 use crate::order::Order;
 use crate::quality::LineCounts;
 
 /// Bytes looked at to tell the format.
 pub const HEAD_BYTES: usize = 64 << 10;
-/// Events handed on at once.
-const BATCH: usize = 1 << 15;
-/// An unfinished line that grows beyond this is not kept.
-const LONGEST_CARRY: usize = 16 * MAX_LINE;
+/// Batches handed on whose memory is waited for before new memory is taken.
+const REUSED: usize = 32;
 
 /// How to read.
 #[derive(Debug, Clone)]
@@ -149,7 +148,7 @@ fn read_once(
     let mut merge = Merge {
         order: Order::new(options.window_ns, keep_all),
         symbols: Symbols::default(),
-        device: options.device,
+        handed: VecDeque::new(),
         take,
     };
     let mut inputs = Vec::with_capacity(paths.len());
@@ -160,8 +159,9 @@ fn read_once(
             return Ok(None);
         }
     }
-    let rest = merge.order.finish();
-    merge.hand_on(rest);
+    for block in merge.order.finish() {
+        merge.hand_on(block);
+    }
     Ok(Some(Outcome {
         inputs,
         symbols: merge.symbols,
@@ -175,38 +175,48 @@ fn read_once(
 struct Merge<'t> {
     order: Order,
     symbols: Symbols,
-    device: Option<u32>,
+    /// What was handed on last, to use its memory again.
+    handed: VecDeque<Arc<Vec<Event>>>,
     take: &'t mut dyn FnMut(Arc<Vec<Event>>),
 }
 
 impl Merge<'_> {
     /// Takes the events of the next block.
-    fn block(&mut self, sink: &mut Sink) {
-        let renumber = self.symbols.absorb(&sink.symbols);
+    fn block(&mut self, parsed: Parsed) {
+        let Parsed { mut piece, symbols } = parsed;
+        let renumber = self.symbols.absorb(&symbols);
         if !renumber.is_identity() {
-            for event in &mut sink.events {
+            for event in piece.events_mut() {
                 renumber.apply(event);
             }
         }
-        if let Some(device) = self.device {
-            sink.events.retain(|e| e.dev == device || e.dev == 0);
+        for block in self.order.push(piece) {
+            self.hand_on(block);
         }
-        if let Some(events) = self.order.push(&sink.events) {
-            self.hand_on(events);
-        }
-        sink.events.clear();
     }
 
     fn hand_on(&mut self, events: Vec<Event>) {
-        if events.len() <= BATCH {
-            if !events.is_empty() {
-                (self.take)(Arc::new(events));
-            }
+        if events.is_empty() {
             return;
         }
-        for batch in events.chunks(BATCH) {
-            (self.take)(Arc::new(batch.to_vec()));
+        let events = Arc::new(events);
+        (self.take)(Arc::clone(&events));
+        self.handed.push_back(events);
+        if self.handed.len() > REUSED {
+            self.handed.pop_front();
         }
+    }
+
+    /// Memory for events, if there is any to use again.
+    fn spare(&mut self) -> Vec<Event> {
+        let is_free = self
+            .handed
+            .front()
+            .is_some_and(|events| Arc::strong_count(events) == 1);
+        let free = is_free.then(|| self.handed.pop_front()).flatten();
+        let mut events = free.and_then(Arc::into_inner).unwrap_or_default();
+        events.clear();
+        events
     }
 }
 
@@ -290,6 +300,11 @@ fn read_records(
     let mut records = Records::new(format == Format::BlktraceFtrace);
     let mut sink = Sink::default();
     let mut chunks = source.into_chunks(ChunkOptions::default())?;
+    // The names of processes are known for the whole file.
+    let mut take_records = |sink: &mut Sink| {
+        let events = std::mem::take(&mut sink.events);
+        merge.block(Parsed::new(events, sink.symbols.clone(), options.device));
+    };
     while let Some(chunk) = chunks.next()? {
         records.push(chunk.data(), &mut sink);
         if let Some((version, offset)) = records.foreign_version {
@@ -299,10 +314,10 @@ fn read_records(
                 offset,
             });
         }
-        merge.block(&mut sink);
+        take_records(&mut sink);
     }
     records.finish(&mut sink);
-    merge.block(&mut sink);
+    take_records(&mut sink);
     if options.strict {
         fail_on_malformed(&name, &sink.counts)?;
     }
@@ -321,96 +336,6 @@ fn fail_on_malformed(name: &str, counts: &LineCounts) -> Result<()> {
     }
 }
 
-/// A run of whole lines.
-struct Block {
-    number: usize,
-    offset: u64,
-    bytes: Vec<u8>,
-    /// The last line has no line feed because the input ends.
-    last_is_open: bool,
-    sink: Sink,
-}
-
-impl Block {
-    fn parse(mut self, format: Format) -> Self {
-        parse_block(format, &self.bytes, self.last_is_open, &mut self.sink);
-        self
-    }
-}
-
-/// Cuts a source into blocks of whole lines.
-struct Blocks {
-    chunks: byte_source::Chunks,
-    carry: Vec<u8>,
-    /// Where `carry` begins.
-    offset: u64,
-    number: usize,
-    /// In the middle of a line that is too long.
-    skipping: bool,
-    ended: bool,
-}
-
-impl Blocks {
-    /// The next block, in `buffer`; the second part says that a line too long ended before it.
-    fn next(&mut self, mut buffer: Vec<u8>) -> Result<Option<(Block, bool)>> {
-        let mut too_long = false;
-        while !self.ended {
-            let Some(chunk) = self.chunks.next()? else {
-                self.ended = true;
-                if self.carry.is_empty() {
-                    break;
-                }
-                let bytes = std::mem::take(&mut self.carry);
-                return Ok(Some((self.block(bytes, true), too_long)));
-            };
-            let mut data = chunk.data();
-            if self.skipping {
-                let Some(end) = memchr::memchr(b'\n', data) else {
-                    self.offset += data.len() as u64;
-                    continue;
-                };
-                self.skipping = false;
-                self.offset += end as u64 + 1;
-                data = data.get(end + 1..).unwrap_or_default();
-            }
-            let Some(end) = memchr::memrchr(b'\n', data) else {
-                self.carry.extend_from_slice(data);
-                if self.carry.len() > LONGEST_CARRY {
-                    self.offset += self.carry.len() as u64;
-                    self.carry.clear();
-                    self.skipping = true;
-                    too_long = true;
-                }
-                continue;
-            };
-            let (lines, rest) = data.split_at(end + 1);
-            buffer.clear();
-            buffer.extend_from_slice(&self.carry);
-            buffer.extend_from_slice(lines);
-            self.carry.clear();
-            self.carry.extend_from_slice(rest);
-            return Ok(Some((self.block(buffer, false), too_long)));
-        }
-        if too_long {
-            return Ok(Some((self.block(Vec::new(), false), true)));
-        }
-        Ok(None)
-    }
-
-    fn block(&mut self, bytes: Vec<u8>, last_is_open: bool) -> Block {
-        let offset = self.offset;
-        self.offset += bytes.len() as u64;
-        self.number += 1;
-        Block {
-            number: self.number - 1,
-            offset,
-            bytes,
-            last_is_open,
-            sink: Sink::default(),
-        }
-    }
-}
-
 /// Counts and events of blocks that are back in order.
 struct Gather<'m, 't> {
     name: String,
@@ -423,7 +348,7 @@ struct Gather<'m, 't> {
 
 impl Gather<'_, '_> {
     /// Takes the next block; gives its buffer back.
-    fn take(&mut self, mut block: Block) -> Result<Vec<u8>> {
+    fn take(&mut self, block: Done) -> Result<Vec<u8>> {
         if let Some(offset) = self.too_long.remove(&block.number) {
             self.counts.lines += 1;
             let line = self.counts.lines;
@@ -431,12 +356,11 @@ impl Gather<'_, '_> {
                 .malformed(line, offset, "line longer than 4 KiB");
         }
         let lines = self.counts.lines;
-        let counts = std::mem::take(&mut block.sink.counts);
-        self.counts.append(counts, lines, block.offset);
+        self.counts.append(block.counts, lines, block.offset);
         if self.strict {
             fail_on_malformed(&self.name, &self.counts)?;
         }
-        self.merge.block(&mut block.sink);
+        self.merge.block(block.parsed);
         Ok(block.bytes)
     }
 }
@@ -448,14 +372,7 @@ fn read_lines(
     merge: &mut Merge<'_>,
 ) -> Result<(LineCounts, u64)> {
     let name = source.name().to_owned();
-    let mut blocks = Blocks {
-        chunks: source.into_chunks(ChunkOptions::default())?,
-        carry: Vec::new(),
-        offset: 0,
-        number: 0,
-        skipping: false,
-        ended: false,
-    };
+    let mut blocks = Blocks::new(source.into_chunks(ChunkOptions::default())?);
     let mut gather = Gather {
         name,
         counts: LineCounts::default(),
@@ -465,16 +382,17 @@ fn read_lines(
     };
     if options.threads <= 1 {
         let mut buffer = Vec::new();
-        while let Some((block, too_long)) = blocks.next(std::mem::take(&mut buffer))? {
+        while let Some((mut block, too_long)) = blocks.next(std::mem::take(&mut buffer))? {
             if too_long {
                 gather.too_long.insert(block.number, block.offset);
             }
-            buffer = gather.take(block.parse(format))?;
+            block.spare = gather.merge.spare();
+            buffer = gather.take(block.parse(format, options.device))?;
         }
     } else {
-        on_threads(&mut blocks, format, options.threads, &mut gather)?;
+        on_threads(&mut blocks, format, options, &mut gather)?;
     }
-    let bytes = blocks.chunks.offset();
+    let bytes = blocks.bytes();
     Ok((gather.counts, bytes))
 }
 
@@ -482,24 +400,25 @@ fn read_lines(
 fn on_threads(
     blocks: &mut Blocks,
     format: Format,
-    threads: usize,
+    options: &ReadOptions,
     gather: &mut Gather<'_, '_>,
 ) -> Result<()> {
-    let in_flight = threads * 2;
+    let in_flight = options.threads * 2;
+    let device = options.device;
     let (to_workers, jobs) = sync_channel::<Block>(in_flight);
-    let (to_here, done) = sync_channel::<Block>(in_flight);
+    let (to_here, done) = sync_channel::<Done>(in_flight);
     let jobs = Arc::new(Mutex::new(jobs));
     thread::scope(|scope| {
-        for _ in 0..threads {
+        for _ in 0..options.threads {
             let jobs = Arc::clone(&jobs);
             let to_here = to_here.clone();
-            scope.spawn(move || work(&jobs, &to_here, format));
+            scope.spawn(move || work(&jobs, &to_here, format, device));
         }
         drop(to_here);
         // Dropped on every way out of this function, so that the workers end.
         let to_workers = to_workers;
-        let done: Receiver<Block> = done;
-        let mut waiting: BTreeMap<usize, Block> = BTreeMap::new();
+        let done: Receiver<Done> = done;
+        let mut waiting: BTreeMap<usize, Done> = BTreeMap::new();
         let mut next = 0;
         let mut flying = 0;
         let mut buffers: Vec<Vec<u8>> = Vec::new();
@@ -508,10 +427,11 @@ fn on_threads(
             while !ended && flying < in_flight {
                 match blocks.next(buffers.pop().unwrap_or_default())? {
                     None => ended = true,
-                    Some((block, too_long)) => {
+                    Some((mut block, too_long)) => {
                         if too_long {
                             gather.too_long.insert(block.number, block.offset);
                         }
+                        block.spare = gather.merge.spare();
                         if to_workers.send(block).is_err() {
                             return Err(died(gather));
                         }
@@ -541,14 +461,19 @@ fn died(gather: &Gather<'_, '_>) -> Error {
     }
 }
 
-fn work(jobs: &Mutex<Receiver<Block>>, to_here: &SyncSender<Block>, format: Format) {
+fn work(
+    jobs: &Mutex<Receiver<Block>>,
+    to_here: &SyncSender<Done>,
+    format: Format,
+    device: Option<u32>,
+) {
     loop {
         let job = match jobs.lock() {
             Ok(jobs) => jobs.recv(),
             Err(_) => return,
         };
         let Ok(block) = job else { return };
-        if to_here.send(block.parse(format)).is_err() {
+        if to_here.send(block.parse(format, device)).is_err() {
             return;
         }
     }

@@ -9,7 +9,8 @@ use crate::analyse::Analyser;
 use crate::analyse::access::SectorAccess;
 use crate::analyse::bursts::Arrivals;
 use crate::analyse::heat::HeatMap;
-use crate::analyse::pairing::{Pairing, Policy};
+use crate::analyse::pairing::Pairing;
+use crate::analyse::pairs::Pairs;
 use crate::analyse::reuse::Reuse;
 use crate::analyse::sequential::Sequentiality;
 use crate::analyse::traffic::{SECOND, Traffic};
@@ -122,7 +123,7 @@ enum Group {
     Flow(Box<(Traffic, Arrivals, Option<HeatMap>)>),
     Places(Box<(Option<Sequentiality>, Option<SectorAccess>)>),
     Blocks(Box<(Option<WorkingSet>, Option<Reuse>)>),
-    Pairs(Box<(Option<Pairing>, Option<Pairing>)>),
+    Pairs(Box<Option<Pairs>>),
 }
 
 fn feed<A: Analyser>(analyser: &mut Option<A>, events: &[Event]) {
@@ -134,7 +135,6 @@ fn feed<A: Analyser>(analyser: &mut Option<A>, events: &[Event]) {
 impl Group {
     fn all(options: &StatsOptions) -> Vec<Self> {
         let wanted = options.wanted;
-        let pairing = |policy| Pairing::new(policy, options.stale_ns);
         vec![
             Self::Flow(Box::new((
                 Traffic::new(options.bin_ns),
@@ -151,10 +151,9 @@ impl Group {
                     .reuse
                     .then(|| Reuse::new(options.reuse_block_sectors)),
             ))),
-            Self::Pairs(Box::new((
-                wanted.latency.then(|| pairing(Policy::Newest)),
-                wanted.latency.then(|| pairing(Policy::Fifo)),
-            ))),
+            Self::Pairs(Box::new(
+                wanted.latency.then(|| Pairs::new(options.stale_ns)),
+            )),
         ]
     }
 
@@ -163,7 +162,7 @@ impl Group {
             Self::Flow(_) => false,
             Self::Places(group) => group.0.is_none() && group.1.is_none(),
             Self::Blocks(group) => group.0.is_none() && group.1.is_none(),
-            Self::Pairs(group) => group.0.is_none() && group.1.is_none(),
+            Self::Pairs(pairs) => pairs.is_none(),
         }
     }
 
@@ -182,11 +181,7 @@ impl Group {
                 feed(&mut group.0, events);
                 feed(&mut group.1, events);
             }
-            Self::Pairs(group) => {
-                // Only issues: there is nothing to pair, and nothing to keep.
-                feed(&mut group.0, events);
-                feed(&mut group.1, events);
-            }
+            Self::Pairs(pairs) => feed(pairs, events),
         }
     }
 }
@@ -282,7 +277,9 @@ impl Stats {
                 Group::Flow(group) => (stats.traffic, stats.arrivals, stats.heat) = *group,
                 Group::Places(group) => (stats.sequentiality, stats.access) = *group,
                 Group::Blocks(group) => (stats.working_set, stats.reuse) = *group,
-                Group::Pairs(group) => (stats.newest, stats.fifo) = *group,
+                Group::Pairs(pairs) => {
+                    (stats.newest, stats.fifo) = pairs.map(Pairs::finish).unzip();
+                }
             }
         }
         stats.traffic.finish();
@@ -291,8 +288,6 @@ impl Stats {
             .sequentiality
             .iter_mut()
             .for_each(Sequentiality::finish);
-        stats.newest.iter_mut().for_each(Pairing::finish);
-        stats.fifo.iter_mut().for_each(Pairing::finish);
         stats
     }
 }

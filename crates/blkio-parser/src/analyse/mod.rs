@@ -6,6 +6,7 @@ mod depth;
 pub mod distribution;
 pub mod heat;
 pub mod pairing;
+pub mod pairs;
 pub mod phases;
 pub mod reuse;
 pub mod sequential;

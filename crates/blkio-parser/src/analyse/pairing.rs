@@ -119,6 +119,11 @@ impl Pairing {
         }
     }
 
+    /// Counts issues that will not be paired.
+    pub(crate) fn give_up(&mut self, issues: u64) {
+        self.issues += issues;
+    }
+
     fn issue(&mut self, event: &Event) {
         self.issues += 1;
         let (key, nr_sector) = place(event);

@@ -1,8 +1,9 @@
 //! Reuse distance: how many other blocks are touched before a block is touched again.
 //!
 //! Every block has one mark, at the position of its last touch; the distance of a touch is the number of marks behind the
-//! block's own. Marks are bits with counts per 64 and per 4,096, and positions are renumbered when they run out, so memory
-//! follows the number of distinct blocks and a touch costs a few cache lines.
+//! block's own. Marks are bits with counts per 64, 4,096 and 262,144, and positions are renumbered when they run out, so
+//! memory follows the number of distinct blocks and a touch costs a few cache lines. A touch that follows the one before as
+//! it did last time has the same distance, so sequential runs are not counted at all.
 
 use rustc_hash::FxHashMap;
 
@@ -14,18 +15,103 @@ use crate::num::{bit_length, index};
 
 /// Positions at the beginning.
 const POSITIONS: usize = 1 << 16;
+/// Blocks whose last positions are kept together.
+const PAGE: u64 = 64;
 
-/// Reuse distances of blocks of one size.
+/// Marks at positions, and their number behind one.
 #[derive(Debug, Clone)]
-pub struct Reuse {
-    block_sectors: u64,
-    last: FxHashMap<u64, u32>,
+struct Marks {
     bits: Vec<u64>,
     /// Marks per word.
     words: Vec<u8>,
     /// Marks per 64 words.
     groups: Vec<u32>,
+    /// Marks per 64 groups.
+    regions: Vec<u32>,
+}
+
+impl Marks {
+    fn new(positions: usize) -> Self {
+        Self {
+            bits: vec![0; positions.div_ceil(64)],
+            words: vec![0; positions.div_ceil(64)],
+            groups: vec![0; positions.div_ceil(1 << 12)],
+            regions: vec![0; positions.div_ceil(1 << 18)],
+        }
+    }
+
+    fn positions(&self) -> usize {
+        self.bits.len() * 64
+    }
+
+    #[inline]
+    fn set(&mut self, position: usize) {
+        if let Some(bits) = self.bits.get_mut(position >> 6) {
+            *bits |= 1 << (position & 63);
+        }
+        if let Some(count) = self.words.get_mut(position >> 6) {
+            *count += 1;
+        }
+        if let Some(count) = self.groups.get_mut(position >> 12) {
+            *count += 1;
+        }
+        if let Some(count) = self.regions.get_mut(position >> 18) {
+            *count += 1;
+        }
+    }
+
+    #[inline]
+    fn clear(&mut self, position: usize) {
+        if let Some(bits) = self.bits.get_mut(position >> 6) {
+            *bits &= !(1 << (position & 63));
+        }
+        if let Some(count) = self.words.get_mut(position >> 6) {
+            *count -= 1;
+        }
+        if let Some(count) = self.groups.get_mut(position >> 12) {
+            *count -= 1;
+        }
+        if let Some(count) = self.regions.get_mut(position >> 18) {
+            *count -= 1;
+        }
+    }
+
+    /// Marks behind a position.
+    fn behind(&self, position: usize) -> u64 {
+        let (word, group, region) = (position >> 6, position >> 12, position >> 18);
+        let in_word = self.bits.get(word).map_or(0, |bits| {
+            // Two shifts, because one by 64 is none.
+            (bits >> (position & 63) >> 1).count_ones()
+        });
+        let group_end = ((group + 1) * 64).min(self.words.len());
+        let words = self.words.get(word + 1..group_end).unwrap_or_default();
+        let in_group: u32 = words.iter().map(|count| u32::from(*count)).sum();
+        let region_end = ((region + 1) * 64).min(self.groups.len());
+        let groups = self.groups.get(group + 1..region_end).unwrap_or_default();
+        let in_region: u32 = groups.iter().sum();
+        let in_rest: u32 = self
+            .regions
+            .get(region + 1..)
+            .unwrap_or_default()
+            .iter()
+            .sum();
+        u64::from(in_word) + u64::from(in_group) + u64::from(in_region) + u64::from(in_rest)
+    }
+}
+
+/// Reuse distances of blocks of one size.
+#[derive(Debug, Clone)]
+pub struct Reuse {
+    block_sectors: u64,
+    /// Where the last positions of [`PAGE`] blocks are.
+    pages: FxHashMap<u64, usize>,
+    last_page: Option<(u64, usize)>,
+    /// The position of a block's last touch plus 1, or 0.
+    last: Vec<u32>,
+    marks: Marks,
     next: usize,
+    /// Where the block of the touch before was marked until then, and its distance.
+    previous: Option<(usize, u64)>,
     /// Touches.
     pub accesses: u64,
     /// First touches.
@@ -41,11 +127,12 @@ impl Reuse {
     pub fn new(block_sectors: u64) -> Self {
         Self {
             block_sectors: block_sectors.max(1),
-            last: FxHashMap::default(),
-            bits: vec![0; POSITIONS / 64],
-            words: vec![0; POSITIONS / 64],
-            groups: vec![0; POSITIONS / 4096],
+            pages: FxHashMap::default(),
+            last_page: None,
+            last: Vec::new(),
+            marks: Marks::new(POSITIONS),
             next: 0,
+            previous: None,
             accesses: 0,
             cold: 0,
             distances: Distribution::default(),
@@ -59,93 +146,81 @@ impl Reuse {
         self.block_sectors * 512
     }
 
-    fn set(&mut self, position: usize) {
-        if let Some(bits) = self.bits.get_mut(position / 64) {
-            *bits |= 1 << (position % 64);
-        }
-        if let Some(count) = self.words.get_mut(position / 64) {
-            *count += 1;
-        }
-        if let Some(count) = self.groups.get_mut(position / 4096) {
-            *count += 1;
-        }
-    }
-
-    fn clear(&mut self, position: usize) {
-        if let Some(bits) = self.bits.get_mut(position / 64) {
-            *bits &= !(1 << (position % 64));
-        }
-        if let Some(count) = self.words.get_mut(position / 64) {
-            *count -= 1;
-        }
-        if let Some(count) = self.groups.get_mut(position / 4096) {
-            *count -= 1;
-        }
-    }
-
-    /// Marks behind a position.
-    fn behind(&self, position: usize) -> u64 {
-        let word = position / 64;
-        let group = position / 4096;
-        let in_word = self.bits.get(word).map_or(0, |bits| {
-            // Two shifts, because one by 64 is none.
-            (bits >> (position % 64) >> 1).count_ones()
-        });
-        let group_end = ((group + 1) * 64).min(self.words.len());
-        let in_group: u32 = self
-            .words
-            .get(word + 1..group_end)
-            .unwrap_or_default()
-            .iter()
-            .map(|count| u32::from(*count))
-            .sum();
-        let used = (self.next / 4096 + 1).min(self.groups.len());
-        let in_rest: u32 = self
-            .groups
-            .get(group + 1..used)
-            .unwrap_or_default()
-            .iter()
-            .sum();
-        u64::from(in_word) + u64::from(in_group) + u64::from(in_rest)
+    /// Where the last position of a block is kept.
+    #[inline]
+    fn slot(&mut self, block: u64) -> usize {
+        let number = block / PAGE;
+        let place = match self.last_page {
+            Some((last, place)) if last == number => place,
+            _ => {
+                let last = &mut self.last;
+                let place = *self.pages.entry(number).or_insert_with(|| {
+                    let place = last.len();
+                    last.resize(place + index(PAGE), 0);
+                    place
+                });
+                self.last_page = Some((number, place));
+                place
+            }
+        };
+        place + index(block % PAGE)
     }
 
     fn touch(&mut self, block: u64) {
         self.accesses += 1;
-        if self.next >= self.bits.len() * 64 {
+        if self.next >= self.marks.positions() {
             self.renumber();
         }
         let position = self.next;
         self.next += 1;
-        let number = u32::try_from(position).unwrap_or(u32::MAX);
-        match self.last.insert(block, number) {
-            None => self.cold += 1,
+        let slot = self.slot(block);
+        let Some(last) = self.last.get_mut(slot) else {
+            return;
+        };
+        // Positions are as many as four times the distinct blocks, which memory limits far below 32 bits.
+        let before = std::mem::replace(last, u32::try_from(position + 1).unwrap_or(u32::MAX));
+        self.previous = match index(before.into()).checked_sub(1) {
+            None => {
+                self.cold += 1;
+                None
+            }
             Some(before) => {
-                let before = index(before.into());
-                let distance = self.behind(before);
-                self.clear(before);
+                let distance = match self.previous {
+                    Some((place, distance)) if before == place + 1 => distance,
+                    _ => self.marks.behind(before),
+                };
+                self.marks.clear(before);
                 self.distances.add(distance);
                 if let Some(count) = self.log2.get_mut(index(bit_length(distance).into())) {
                     *count += 1;
                 }
+                Some((before, distance))
             }
-        }
-        self.set(position);
+        };
+        self.marks.set(position);
     }
 
-    /// Gives the marks the smallest positions in the same order, and room for as many again.
+    /// Gives the marks the smallest positions in the same order, and room for three times as many.
     fn renumber(&mut self) {
-        let mut order: Vec<(u32, u64)> = self.last.iter().map(|(b, p)| (*p, *b)).collect();
-        order.sort_unstable();
-        let room = (order.len() * 2).next_power_of_two().max(POSITIONS);
-        self.bits = vec![0; room / 64];
-        self.words = vec![0; room / 64];
-        self.groups = vec![0; room.div_ceil(4096)];
-        for (position, (_, block)) in order.iter().enumerate() {
-            let number = u32::try_from(position).unwrap_or(u32::MAX);
-            self.last.insert(*block, number);
-            self.set(position);
+        let mut slots = vec![u32::MAX; self.marks.positions()];
+        for (slot, last) in (0_u32..).zip(&self.last) {
+            if let Some(place) = index(u64::from(*last)).checked_sub(1)
+                && let Some(to) = slots.get_mut(place)
+            {
+                *to = slot;
+            }
         }
-        self.next = order.len();
+        let blocks = slots.iter().filter(|slot| **slot != u32::MAX).count();
+        self.marks = Marks::new((blocks * 4).next_power_of_two().max(POSITIONS));
+        self.next = 0;
+        self.previous = None;
+        for slot in slots.into_iter().filter(|slot| *slot != u32::MAX) {
+            self.marks.set(self.next);
+            self.next += 1;
+            if let Some(last) = self.last.get_mut(index(slot.into())) {
+                *last = u32::try_from(self.next).unwrap_or(u32::MAX);
+            }
+        }
     }
 
     /// Distances by number of significant bits (0 is distance 0, 1 is 1, 2 is 2 and 3).
@@ -209,9 +284,7 @@ mod tests {
         fn distances_are_those_of_counting(blocks in prop::collection::vec(0_u64..40, 1..400)) {
             let mut reuse = Reuse::new(8);
             // Few positions, so that renumbering is met.
-            reuse.bits = vec![0; 1];
-            reuse.words = vec![0; 1];
-            reuse.groups = vec![0; 1];
+            reuse.marks = Marks::new(64);
             let mut twin = Vec::new();
             for (at, block) in blocks.iter().enumerate() {
                 reuse.touch(*block);
@@ -229,6 +302,17 @@ mod tests {
             prop_assert_eq!(reuse.distances.count, twin.len() as u64);
             prop_assert_eq!(reuse.distances.sum, twin.iter().map(|d| u128::from(*d)).sum::<u128>());
             prop_assert_eq!(reuse.distances.max, twin.iter().copied().max().unwrap_or(0));
+        }
+    }
+
+    #[test]
+    fn marks_are_counted_across_all_levels() {
+        let mut marks = Marks::new(1 << 20);
+        let places: Vec<usize> = (0..1 << 20).step_by(37).collect();
+        places.iter().for_each(|place| marks.set(*place));
+        for place in [0, 63, 64, 4095, 4096, (1 << 18) - 1, 1 << 18, (1 << 20) - 1] {
+            let twin = places.iter().filter(|p| **p > place).count();
+            assert_eq!(marks.behind(place), twin as u64, "{place}");
         }
     }
 

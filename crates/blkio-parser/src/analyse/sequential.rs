@@ -1,5 +1,7 @@
 //! Where each request starts, seen from the one before.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 
 use super::Analyser;
@@ -11,7 +13,11 @@ const STREAMS: usize = 32;
 /// Near: within a MiB, in sectors.
 const NEAR: u64 = 2048;
 /// Distinct strides that are counted before the rarest are forgotten.
-const MAX_STRIDES: usize = 1 << 19;
+const MAX_STRIDES: usize = 1 << 18;
+/// Strides that are counted without looking them up.
+const RECENT: usize = 64;
+/// Strides of more than 63 bits that are counted.
+const MAX_FAR: usize = 1024;
 
 /// Sequentiality of one class of requests.
 #[derive(Debug, Clone)]
@@ -36,8 +42,10 @@ pub struct Class {
     pub bytes_in_long_runs: u64,
     /// Distances from the end of one to the start of the next, in sectors, without sign.
     pub seeks: Distribution,
-    strides: FxHashMap<i128, u64>,
-    last_stride: (i128, u64),
+    strides: FxHashMap<i64, u64>,
+    /// Strides and counts on their way to `strides`, by their hash.
+    recent: [(i64, u64); RECENT],
+    far: BTreeMap<i128, u64>,
     /// Whether rare strides were forgotten.
     pub strides_are_approximate: bool,
     previous: Option<(u64, u64)>,
@@ -60,7 +68,8 @@ impl Default for Class {
             bytes_in_long_runs: 0,
             seeks: Distribution::default(),
             strides: FxHashMap::default(),
-            last_stride: (0, 0),
+            recent: [(0, 0); RECENT],
+            far: BTreeMap::new(),
             strides_are_approximate: false,
             previous: None,
             // No request starts there: it has no room for sectors.
@@ -85,15 +94,17 @@ impl Class {
             self.near += u64::from(distance <= NEAR);
             self.seeks.add(distance);
             let stride = i128::from(start) - i128::from(before_start);
-            if self.last_stride.0 != stride {
-                self.settle_stride();
-                self.last_stride.0 = stride;
+            match i64::try_from(stride) {
+                Ok(stride) => self.stride(stride),
+                Err(_) if self.far.len() < MAX_FAR => *self.far.entry(stride).or_default() += 1,
+                Err(_) => self.strides_are_approximate = true,
             }
-            self.last_stride.1 += 1;
         }
-        let mut found = false;
-        for known in &self.ends {
-            found |= *known == start;
+        let mut found = continues;
+        if !found {
+            for known in &self.ends {
+                found |= *known == start;
+            }
         }
         self.multi_stream += u64::from(found);
         if let Some(place) = self.ends.get_mut(self.next_end) {
@@ -120,12 +131,32 @@ impl Class {
         }
     }
 
-    fn settle_stride(&mut self) {
-        let (stride, count) = self.last_stride;
+    #[inline]
+    fn stride(&mut self, stride: i64) {
+        /// An odd number near 2^64 divided by the golden ratio spreads neighbours.
+        const SPREAD: i64 = -7_046_029_254_386_353_131;
+        let place = crate::num::index(stride.wrapping_mul(SPREAD).cast_unsigned() >> 58);
+        let Some(recent) = self.recent.get_mut(place) else {
+            return;
+        };
+        if recent.0 == stride {
+            recent.1 += 1;
+        } else {
+            let (stride, count) = std::mem::replace(recent, (stride, 1));
+            self.settle_stride(stride, count);
+        }
+    }
+
+    fn settle_strides(&mut self) {
+        for (stride, count) in std::mem::replace(&mut self.recent, [(0, 0); RECENT]) {
+            self.settle_stride(stride, count);
+        }
+    }
+
+    fn settle_stride(&mut self, stride: i64, count: u64) {
         if count == 0 {
             return;
         }
-        self.last_stride.1 = 0;
         *self.strides.entry(stride).or_default() += count;
         if self.strides.len() > MAX_STRIDES {
             self.strides_are_approximate = true;
@@ -140,7 +171,9 @@ impl Class {
     /// The commonest start-to-start distances with their counts; at equal counts the smaller distance first.
     #[must_use]
     pub fn top_strides(&self, top: usize) -> Vec<(i128, u64)> {
-        let mut strides: Vec<(i128, u64)> = self.strides.iter().map(|(s, c)| (*s, *c)).collect();
+        let near = self.strides.iter().map(|(s, c)| (i128::from(*s), *c));
+        let far = self.far.iter().map(|(s, c)| (*s, *c));
+        let mut strides: Vec<(i128, u64)> = near.chain(far).collect();
         strides.sort_unstable_by_key(|(stride, count)| (std::cmp::Reverse(*count), *stride));
         strides.truncate(top);
         strides
@@ -159,7 +192,7 @@ impl Sequentiality {
     pub fn finish(&mut self) {
         for class in &mut self.classes {
             class.close_run();
-            class.settle_stride();
+            class.settle_strides();
         }
     }
 }

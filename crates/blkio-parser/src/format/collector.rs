@@ -1,4 +1,5 @@
-//! Lines of our collector: `I` and `C` for issue and completion, or `R` for a request written when it completes.
+//! Lines of our collector: `I` and `C` for issue and completion, `R` for a request written when it completes, and at the
+//! end the maps of requests whose completion was never seen.
 
 use super::{Line, Sink};
 use crate::event::{Event, EventKind};
@@ -31,6 +32,8 @@ pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
         [b'I', b',', ..] => Some(EventKind::Issue),
         [b'C', b',', ..] => Some(EventKind::Complete),
         [b'R', b',', ..] => None,
+        // Maps of other programs are what they are elsewhere: output of no interest.
+        [b'@', ..] => return unfinished(text, sink).map_or(Line::Not, |()| Line::Event),
         _ => return Line::Not,
     };
     let mut cursor = Cursor::new(text.get(2..).unwrap_or_default());
@@ -89,6 +92,45 @@ fn columns(cursor: &mut Cursor<'_>, kind: Option<EventKind>, sink: &mut Sink) ->
     Some(())
 }
 
+/// `@open[DEV, SECTOR, NR]: (ISSUE_NS, PID, BYTES, RWBS, COMM)`, an issue without completion; `@unfinished` is the same
+/// with the time of issue as fourth key.
+fn unfinished(text: &[u8], sink: &mut Sink) -> Option<()> {
+    let is_superseded = text.starts_with(b"@unfinished[");
+    let keys = text
+        .strip_prefix(b"@open[")
+        .or_else(|| text.strip_prefix(b"@unfinished["))?;
+    let middle = memchr::memmem::find(keys, b"]: (")?;
+    let (keys, values) = keys.split_at(middle);
+    let mut keys = keys.split(|b| *b == b',').map(trim);
+    let dev = u32::try_from(crate::scan::whole_uint(keys.next()?)?).ok()?;
+    let sector = crate::scan::whole_uint(keys.next()?)?;
+    let nr_sector = u32::try_from(crate::scan::whole_uint(keys.next()?)?).ok()?;
+    if keys.next().is_some() != is_superseded || keys.next().is_some() {
+        return None;
+    }
+    let mut cursor = Cursor::new(values.strip_prefix(b"]: (")?.strip_suffix(b")")?);
+    let t_ns = number(&mut cursor)?;
+    let pid = wrapped(&mut cursor)?;
+    let bytes = wrapped(&mut cursor)?;
+    let (rwbs, direction) = sink.symbols.rwbs(Rwbs::new(column(&mut cursor)?)?)?;
+    let comm = sink.symbols.comm(trim(cursor.rest));
+    sink.events.push(Event {
+        t_ns,
+        sector,
+        nr_sector,
+        bytes,
+        dev,
+        pid,
+        error: 0,
+        comm,
+        cpu: 0,
+        rwbs,
+        kind: EventKind::Issue,
+        direction,
+    });
+    Some(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,5 +175,28 @@ mod tests {
             line(b"I, 100, 1, 7, 0, WS, 4096", &mut sink),
             Line::Malformed("not the columns of a collector line")
         );
+    }
+    #[test]
+    fn what_was_open_at_the_end_is_an_issue() {
+        let mut sink = Sink::default();
+        let open = b"@open[7340032, 472, 8]: (1572010564881, 24700, 4096, WS, my, (job))";
+        assert_eq!(line(open, &mut sink), Line::Event);
+        let old = b"@unfinished[7340032, 472, 8, 99]: (99, 24700, 4096, WS, my, (job))";
+        assert_eq!(line(old, &mut sink), Line::Event);
+        let (open, old) = (sink.events[0], sink.events[1]);
+        assert_eq!(
+            (open.t_ns, open.dev, open.sector),
+            (1_572_010_564_881, 7 << 20, 472)
+        );
+        assert_eq!((old.t_ns, old.kind), (99, EventKind::Issue));
+        assert_eq!(sink.symbols.comm_of(open.comm), b"my, (job)");
+        for other in [
+            &b"@count: 5"[..],
+            b"@open[1, 2]: (3)",
+            b"@open[7340032, 472, 8]: 5",
+        ] {
+            assert_eq!(line(other, &mut sink), Line::Not);
+        }
+        assert_eq!(sink.events.len(), 2);
     }
 }
