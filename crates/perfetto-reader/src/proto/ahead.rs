@@ -56,6 +56,8 @@ struct Item {
     annotations: u8,
     /// How many ids of flows.
     flow_ids: u8,
+    /// How many ids of flows that end here, which follow those.
+    terminating: u8,
     flags: u8,
 }
 
@@ -83,6 +85,7 @@ impl Item {
             kind: 0,
             annotations: 0,
             flow_ids: 0,
+            terminating: 0,
             flags: WHOLE,
         }
     }
@@ -105,6 +108,7 @@ impl Item {
             kind: u8::try_from(one.kind.number()).ok()?,
             annotations: u8::try_from(event.annotations.len()).ok()?,
             flow_ids: u8::try_from(event.flow_ids.len()).ok()?,
+            terminating: u8::try_from(event.terminating_flow_ids.len()).ok()?,
             flags: flag(plain.timestamp.is_some(), TIMESTAMP)
                 | flag(plain.sequence_id.is_some(), SEQUENCE)
                 | flag(plain.needs_state, NEEDS_STATE)
@@ -160,6 +164,7 @@ pub(super) trait Sink {
 pub(super) struct Lists<'a> {
     pub(super) annotations: &'a [Span],
     pub(super) flow_ids: &'a [u64],
+    pub(super) terminating_flow_ids: &'a [u64],
 }
 
 impl Batch {
@@ -186,6 +191,7 @@ impl Batch {
             Some((item, payload)) => {
                 self.annotations.extend_from_slice(&event.annotations);
                 self.flow_ids.extend_from_slice(&event.flow_ids);
+                self.flow_ids.extend_from_slice(&event.terminating_flow_ids);
                 // Without texts in it the bytes are of no use any more.
                 let has_bytes = !event.annotations.is_empty() || event.scalars.name.is_some();
                 (item, if has_bytes { payload } else { &[] })
@@ -212,6 +218,7 @@ impl Batch {
             let lists = Lists {
                 annotations: next(&self.annotations, &mut annotations, item.annotations),
                 flow_ids: next(&self.flow_ids, &mut flow_ids, item.flow_ids),
+                terminating_flow_ids: next(&self.flow_ids, &mut flow_ids, item.terminating),
             };
             sink.plain(item.at, &item.unpacked(), lists, bytes);
         }
@@ -417,13 +424,14 @@ mod tests {
     struct Seen(Vec<(u64, Option<Event>, Vec<u8>)>);
 
     /// A plain packet, its annotations and its flows.
-    type Event = (Plain, Vec<Vec<u8>>, Vec<u64>);
+    type Event = (Plain, Vec<Vec<u8>>, [Vec<u64>; 2]);
 
     impl Sink for Seen {
         fn plain(&mut self, at: u64, packet: &Plain, lists: Lists<'_>, bytes: &[u8]) {
             let annotations = lists.annotations.iter();
             let annotations = annotations.map(|s| s.bytes(bytes).to_vec()).collect();
-            let event = (*packet, annotations, lists.flow_ids.to_vec());
+            let flows = [lists.flow_ids, lists.terminating_flow_ids].map(<[u64]>::to_vec);
+            let event = (*packet, annotations, flows);
             self.0.push((at, Some(event), Vec::new()));
         }
 
@@ -452,6 +460,10 @@ mod tests {
         ],
         &[0x40, 12, 0x5a, 3, 0xf0, 0x01, 5],
         &[0x5a, 0],
+        &[
+            0x40, 12, 0x50, 7, 0x5a, 20, 0xf9, 0x02, 5, 0, 0, 0, 0, 0, 0, 0, 0x81, 0x03, 6, 0, 0,
+            0, 0, 0, 0, 0,
+        ],
     ];
 
     #[test]
@@ -489,8 +501,9 @@ mod tests {
             let spans = event.annotations.iter();
             let expected: Vec<&[u8]> = spans.map(|s| s.bytes(payload)).collect();
             assert_eq!(annotations, expected, "{at}");
-            assert_eq!(flow_ids, event.flow_ids, "{at}");
+            let expected = [&event.flow_ids, &event.terminating_flow_ids];
+            assert_eq!(flow_ids.each_ref(), expected, "{at}");
         }
-        assert_eq!(plain, 4);
+        assert_eq!(plain, 5);
     }
 }

@@ -345,6 +345,10 @@ impl Importer<'_> {
                 let point = flow_point(id, FlowSpace::TrackEvent, FlowRole::Through);
                 self.builder.events.attach_flow(point);
             }
+            for &id in &self.event.terminating_flow_ids {
+                let point = flow_point(id, FlowSpace::TrackEvent, FlowRole::Terminate);
+                self.builder.events.attach_flow(point);
+            }
             return;
         }
         for point in self.flow_points(bind) {

@@ -141,7 +141,7 @@ pub struct TrackEvent {
     pub extra_double_uuids: Vec<u64>,
     /// `extra_double_counter_values` (46), bits of doubles.
     pub extra_double_values: Vec<u64>,
-    /// Something besides the first scalars, annotations and `flow_ids` may be set.
+    /// Something besides the first scalars, annotations and the newer lists of flows may be set.
     touched: bool,
 }
 
@@ -155,6 +155,7 @@ impl TrackEvent {
     pub fn decode(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         self.annotations.clear();
         self.flow_ids.clear();
+        self.terminating_flow_ids.clear();
         if self.touched {
             self.clear_rare();
         }
@@ -165,6 +166,7 @@ impl TrackEvent {
         const TRACK_UUID: u64 = varint_tag(11);
         const NAME: u64 = bytes_tag(23);
         const FLOW_ID: u64 = fixed64_tag(47);
+        const LAST_FLOW_ID: u64 = fixed64_tag(48);
         let mut one = EventScalars::default();
         let mut fields = Cursor::new(bytes);
         while fields.remaining() > 0 {
@@ -177,6 +179,7 @@ impl TrackEvent {
                 }
                 ANNOTATION => self.annotations.push(Span::of(fields.bytes()?, bytes)),
                 FLOW_ID => self.flow_ids.push(fields.fixed64()?),
+                LAST_FLOW_ID => self.terminating_flow_ids.push(fields.fixed64()?),
                 NAME => one.name = Some(Span::of(fields.bytes()?, bytes)),
                 tag => {
                     // A copy, so that the cursor itself can stay in registers.
@@ -200,7 +203,7 @@ impl TrackEvent {
         &mut self,
         scalars: EventScalars,
         annotations: &[Span],
-        flow_ids: &[u64],
+        (flow_ids, terminating): (&[u64], &[u64]),
     ) {
         if self.touched {
             self.clear_rare();
@@ -210,6 +213,8 @@ impl TrackEvent {
         self.annotations.extend_from_slice(annotations);
         self.flow_ids.clear();
         self.flow_ids.extend_from_slice(flow_ids);
+        self.terminating_flow_ids.clear();
+        self.terminating_flow_ids.extend_from_slice(terminating);
     }
 
     fn clear_rare(&mut self) {
@@ -218,7 +223,6 @@ impl TrackEvent {
         for list in [
             &mut self.more_category_iids,
             &mut self.flow_ids_old,
-            &mut self.terminating_flow_ids,
             &mut self.terminating_flow_ids_old,
             &mut self.extra_uuids,
             &mut self.extra_values,
@@ -282,7 +286,8 @@ impl TrackEvent {
         newer_or_older(&self.terminating_flow_ids, &self.terminating_flow_ids_old)
     }
 
-    /// Has it nothing but type, track, name, one category, annotations and `flow_ids`?
+    /// Has it nothing but type, track, name, one category, annotations, `flow_ids` and
+    /// `terminating_flow_ids`?
     #[inline]
     pub fn is_simple(&self) -> bool {
         !self.touched
@@ -291,7 +296,7 @@ impl TrackEvent {
     /// Has it flows of either kind?
     #[inline]
     pub fn has_flows(&self) -> bool {
-        !self.flow_ids.is_empty()
+        !(self.flow_ids.is_empty() && self.terminating_flow_ids.is_empty())
             || (self.touched && !(self.flows().is_empty() && self.terminating_flows().is_empty()))
     }
 
