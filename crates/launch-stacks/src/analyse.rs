@@ -9,7 +9,7 @@ use crate::capture::{Capture, GraphMatch, captures, match_graphs};
 use crate::exposure::{DeviceTime, Exposure};
 use crate::filter::{LaunchFilter, in_windows};
 use crate::graph::graph_launches;
-use crate::link::{Launches, Linking, launches};
+use crate::link::{Launch, Launches, Linking, launches};
 use crate::measure::{Breakdown, CollectiveRun, Measures, Meter};
 use crate::outcome::{Absence, Outcome, absence};
 use crate::select::KernelSelector;
@@ -156,29 +156,23 @@ pub struct Answer {
 pub fn analyse(trace: &Trace, query: &Query, capture_traces: &[&Trace]) -> Result<Answer, Error> {
     let (windows, candidates) = choose_windows(trace, &query.windows)?;
     let index = TraceIndex::new(trace, query.vocabulary.clone());
-    let found = launches(&index, &query.kernels, query.linking);
-    let links = in_windows(&index, &found.links, &windows, &query.filter);
-
-    let sources: Vec<TraceIndex<'_>> = capture_traces
-        .iter()
-        .map(|t| TraceIndex::new(t, query.vocabulary.clone()))
-        .collect();
-    let extend = query.stacks.extend;
-    let graphs = if extend {
-        graph_launches(&index, &links)
-    } else {
-        Vec::new()
-    };
-    let all_captures: Vec<Capture> = sources
-        .iter()
-        .enumerate()
-        .filter(|_| extend)
-        .flat_map(|(i, source)| captures(source, i))
-        .collect();
-    let graphs = match_graphs(&index, graphs, &all_captures);
-
-    let sources: Vec<&TraceIndex<'_>> = sources.iter().collect();
-    let mut stacks = stacks(&index, &links, query.stacks, &graphs, &sources);
+    // What runs when on the devices does not depend on the question.
+    let (exposure, found) = both(
+        trace.len(),
+        || {
+            query
+                .measure
+                .then(|| Exposure::new(&index, |s| index.is_collective(s)))
+        },
+        || find_stacks(&index, query, &windows, capture_traces),
+    );
+    let Found {
+        launches,
+        links,
+        mut stacks,
+        graphs,
+        captures,
+    } = found;
     let absence = stacks
         .groups
         .is_empty()
@@ -187,12 +181,12 @@ pub fn analyse(trace: &Trace, query: &Query, capture_traces: &[&Trace]) -> Resul
         candidates,
         windows,
         outcome: absence.as_ref().map_or(Outcome::Stacks, |a| a.outcome),
-        launches: found,
+        launches,
         groups: Vec::new(),
         left_out: 0,
         absence,
         graphs,
-        captures: all_captures,
+        captures,
         total: None,
         collectives: Vec::new(),
         devices: Vec::new(),
@@ -200,8 +194,7 @@ pub fn analyse(trace: &Trace, query: &Query, capture_traces: &[&Trace]) -> Resul
     };
     let groups = std::mem::take(&mut stacks.groups);
     answer.stacks = stacks;
-    if query.measure {
-        let exposure = Exposure::new(&index, |s| index.is_collective(s));
+    if let Some(exposure) = exposure {
         let meter = Meter::new(&index, &exposure, &links);
         answer.devices = exposure.devices().collect();
         let measured = |group: StackGroup| MeasuredStack {
@@ -228,6 +221,52 @@ pub fn analyse(trace: &Trace, query: &Query, capture_traces: &[&Trace]) -> Resul
             .collect();
     }
     Ok(answer)
+}
+
+/// What joins the question to the trace.
+struct Found {
+    launches: Launches,
+    /// Those of `launches` that the windows and the filter let through.
+    links: Vec<Launch>,
+    stacks: Stacks,
+    graphs: Vec<GraphMatch>,
+    captures: Vec<Capture>,
+}
+
+fn find_stacks(
+    index: &TraceIndex<'_>,
+    query: &Query,
+    windows: &[Window],
+    capture_traces: &[&Trace],
+) -> Found {
+    let launches = launches(index, &query.kernels, query.linking);
+    let links = in_windows(index, &launches.links, windows, &query.filter);
+    let sources: Vec<TraceIndex<'_>> = capture_traces
+        .iter()
+        .map(|t| TraceIndex::new(t, query.vocabulary.clone()))
+        .collect();
+    let extend = query.stacks.extend;
+    let graphs = if extend {
+        graph_launches(index, &links)
+    } else {
+        Vec::new()
+    };
+    let captures: Vec<Capture> = sources
+        .iter()
+        .enumerate()
+        .filter(|_| extend)
+        .flat_map(|(i, source)| captures(source, i))
+        .collect();
+    let graphs = match_graphs(index, graphs, &captures);
+    let sources: Vec<&TraceIndex<'_>> = sources.iter().collect();
+    let stacks = stacks(index, &links, query.stacks, &graphs, &sources);
+    Found {
+        launches,
+        links,
+        stacks,
+        graphs,
+        captures,
+    }
 }
 
 impl Answer {

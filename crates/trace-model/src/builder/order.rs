@@ -22,13 +22,8 @@ pub(crate) fn processing_order(
         false => 0,
     };
     let mut list = match Keys::sorted(ts, &span) {
-        Some(keys) => {
-            let mut list = keys.events();
-            if order == EventOrder::Chrome {
-                keys.for_each_tie(|tie| order_ties(columns, &mut list[tie]));
-            }
-            list
-        }
+        Some(keys) if order == EventOrder::Chrome => keys.chrome_order(columns),
+        Some(keys) => keys.merged(|key| keys.event(key)),
         None => {
             // Times too far apart for packed keys.
             let mut list: Vec<u32> = (0..to_u32(ts.len())).collect();
@@ -82,6 +77,7 @@ impl Span {
 /// Events sorted by time, stably. A key of 64 bits holds the time relative to the first event and
 /// the index, so that the sort moves 8 bytes an event and never looks at the columns.
 struct Keys {
+    /// Two sorted halves.
     keys: Vec<u64>,
     index_bits: u32,
 }
@@ -105,31 +101,76 @@ impl Keys {
         // and kind of event); a radix sort was no faster on shuffled events and slower on real ones.
         let (left, right) = keys.split_at_mut(ts.len() / 2);
         both(ts.len(), || left.sort(), || right.sort());
-        // Two runs now: one merge.
-        keys.sort();
         Some(Self { keys, index_bits })
+    }
+
+    /// What `of` makes of each key, in ascending order of keys. The halves are merged from both
+    /// ends at once.
+    fn merged<T: Copy + Default + Send>(&self, of: impl Fn(u64) -> T + Sync) -> Vec<T> {
+        let half = self.keys.len() / 2;
+        let (left, right) = self.keys.split_at(half);
+        let mut out = vec![T::default(); self.keys.len()];
+        let (front, back) = out.split_at_mut(half);
+        both(
+            self.keys.len(),
+            || merge_smallest(left, right, front, &of),
+            || merge_largest(left, right, back, &of),
+        );
+        out
     }
 
     #[expect(
         clippy::cast_possible_truncation,
         reason = "event indices are below 2^32"
     )]
-    fn events(&self) -> Vec<u32> {
-        let mask = (1_u64 << self.index_bits) - 1;
-        self.keys.iter().map(|k| (k & mask) as u32).collect()
+    fn event(&self, key: u64) -> u32 {
+        (key & ((1 << self.index_bits) - 1)) as u32
     }
 
-    /// Calls `found` with each range of more than one event at the same time.
-    fn for_each_tie(&self, mut found: impl FnMut(std::ops::Range<usize>)) {
-        let time = |i: usize| self.keys[i] >> self.index_bits;
+    /// All events, those of one time as Chrome's format has them.
+    fn chrome_order(&self, columns: &EventColumns) -> Vec<u32> {
+        let keys = self.merged(|key| key);
+        let mut list: Vec<u32> = keys.iter().map(|&key| self.event(key)).collect();
+        let time = |i: usize| keys[i] >> self.index_bits;
         let mut start = 0;
-        for i in 1..=self.keys.len() {
-            if i == self.keys.len() || time(i) != time(start) {
+        for i in 1..=keys.len() {
+            if i == keys.len() || time(i) != time(start) {
                 if i - start > 1 {
-                    found(start..i);
+                    order_ties(columns, &mut list[start..i]);
                 }
                 start = i;
             }
+        }
+        list
+    }
+}
+
+/// Fills `out` with the smallest of two sorted lists, ascending.
+fn merge_smallest<'k, T>(mut a: &'k [u64], mut b: &'k [u64], out: &mut [T], of: impl Fn(u64) -> T) {
+    for slot in out {
+        let from_a = match (a.first(), b.first()) {
+            (Some(x), Some(y)) => x < y,
+            (first, _) => first.is_some(),
+        };
+        let list = if from_a { &mut a } else { &mut b };
+        if let Some((&key, rest)) = list.split_first() {
+            *slot = of(key);
+            *list = rest;
+        }
+    }
+}
+
+/// Fills `out` with the largest of two sorted lists, ascending.
+fn merge_largest<'k, T>(mut a: &'k [u64], mut b: &'k [u64], out: &mut [T], of: impl Fn(u64) -> T) {
+    for slot in out.iter_mut().rev() {
+        let from_a = match (a.last(), b.last()) {
+            (Some(x), Some(y)) => x > y,
+            (last, _) => last.is_some(),
+        };
+        let list = if from_a { &mut a } else { &mut b };
+        if let Some((&key, rest)) = list.split_last() {
+            *slot = of(key);
+            *list = rest;
         }
     }
 }
