@@ -57,6 +57,6 @@ pub mod terminal;
 pub use args::{Format, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
 pub use output::Output;
 pub use progress::ProgressLine;
-pub use run::{OrExit, Outcome, main, main_from, usage};
+pub use run::{OrExit, Outcome, complain, main, main_from, usage};
 pub use size::{ByteSize, ByteSizeError};
 pub use stage::Stage;

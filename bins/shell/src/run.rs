@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::{fmt, thread};
 
 use clap::Parser;
@@ -121,6 +122,7 @@ pub fn main_from<A: Parser>(
 ) -> u8 {
     let mut command = A::command();
     let tool = command.get_name().to_owned();
+    TOOL.get_or_init(|| tool.clone());
     report_panics(&tool);
     let parsed = command
         .try_get_matches_from_mut(words)
@@ -139,7 +141,7 @@ pub fn main_from<A: Parser>(
         Ok(Err(error)) if is_broken_pipe(&error) => 0,
         Ok(Err(error)) => {
             let code = exit_code(&error);
-            terminal::say(&format!("{tool}: error: {}", one_line(&error)));
+            say_error(&tool, &error);
             if code == USAGE {
                 terminal::say(&format!("try '{tool} --help'"));
             }
@@ -147,6 +149,19 @@ pub fn main_from<A: Parser>(
         }
         Err(_) => DEFECT,
     }
+}
+
+/// What the tool is called, for errors that do not end it.
+static TOOL: OnceLock<String> = OnceLock::new();
+
+fn say_error(tool: &str, error: &anyhow::Error) {
+    terminal::say(&format!("{tool}: error: {}", one_line(error)));
+}
+
+/// Says an error that does not end the tool as [`main`] says the one that does: one line on
+/// standard error, the tool's name first.
+pub fn complain(error: &anyhow::Error) {
+    say_error(TOOL.get().map_or("error", String::as_str), error);
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {

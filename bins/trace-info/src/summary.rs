@@ -21,7 +21,7 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
             Err(error) if args.files.len() == 1 => return Err(error),
             Err(error) => {
                 // The others are still worth reading.
-                shell::terminal::say(&format!("trace-info: error: {error:#}"));
+                shell::complain(&error);
                 failed = Some(path);
             }
         }

@@ -174,7 +174,7 @@ pub fn read_each<T: Send>(
             }
             Err(error) if paths.len() == 1 => return Err(error),
             Err(error) => {
-                shell::terminal::say(&format!("error: {error:#}"));
+                shell::complain(&error);
                 let path = paths.get(at).map(|path| path.display().to_string());
                 each.failed = Some(anyhow::anyhow!(
                     "not all traces could be read, the last one was {}",
