@@ -83,6 +83,7 @@ macro_rules! identity {
     ($($(#[$doc:meta])* $name:ident($inner:ty))*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(transparent))]
         pub struct $name(pub $inner);
 
         impl fmt::Display for $name {

@@ -21,6 +21,8 @@ pub mod kernel;
 mod meta;
 mod metric;
 pub mod parallel;
+#[cfg(feature = "serde")]
+mod serialize;
 mod table;
 mod time;
 mod trace;

@@ -144,9 +144,31 @@ pub fn dtype_bytes(dtype: &str) -> Option<u64> {
     })
 }
 
+/// How the message size of a collective is known.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum SizeSource {
+    /// The arguments of the collective say it.
+    Metadata,
+    /// From shape and element type of the input of the operator around its launch
+    /// (`Input Dims`, `Input type`).
+    Operator,
+}
+
+impl SizeSource {
+    /// Stable machine name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Metadata => "metadata",
+            Self::Operator => "operator_input",
+        }
+    }
+}
+
 /// What is known of one collective, its place in the sequence apart: equal for all that an engine
 /// launches with one group and one size.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CollectiveKind {
     /// The name as the producer wrote it.
@@ -155,6 +177,8 @@ pub struct CollectiveKind {
     pub op: Option<CollectiveOp>,
     /// Message size in bytes; none when the size or the element type is unknown.
     pub bytes: Option<u64>,
+    /// How the size is known; none when it is not.
+    pub size_source: Option<SizeSource>,
     /// Elements that each rank puts in.
     pub elements_in: Option<u64>,
     /// Elements that each rank gets out.
@@ -215,6 +239,7 @@ impl CollectiveKind {
             name: name.to_owned(),
             op,
             bytes: None,
+            size_source: None,
             elements_in: None,
             elements_out: None,
             dtype: None,
@@ -263,6 +288,8 @@ pub struct CollectiveReader {
     ranks: ArgColumn,
     split_in: ArgColumn,
     split_out: ArgColumn,
+    dims: ArgColumn,
+    types: ArgColumn,
 }
 
 /// Keys, without prefix, that [`CollectiveReader`] reads.
@@ -279,6 +306,10 @@ pub const COLLECTIVE_KEYS: [&str; 10] = [
     "Out split size",
 ];
 
+/// Keys, without prefix, of the operators' arguments that [`CollectiveReader`] takes sizes from where
+/// a collective says none.
+pub const SHAPE_KEYS: [&str; 2] = ["Input Dims", "Input type"];
+
 impl CollectiveReader {
     /// Looks the keys up.
     pub fn new(trace: &Trace) -> Self {
@@ -294,6 +325,7 @@ impl CollectiveReader {
             split_in,
             split_out,
         ] = COLLECTIVE_KEYS.map(|k| trace.arg_column(k));
+        let [dims, types] = SHAPE_KEYS.map(|k| trace.arg_column(k));
         Self {
             name,
             input,
@@ -305,6 +337,8 @@ impl CollectiveReader {
             ranks,
             split_in,
             split_out,
+            dims,
+            types,
         }
     }
 
@@ -340,7 +374,9 @@ impl CollectiveReader {
 
     /// What is known of the collective that `kernel` is part of: its own arguments, else those of
     /// the nearest `record_param_comms` around its launch or with its external id, else what names
-    /// around the launch or the kernel's own say.
+    /// around the launch or the kernel's own say. The size is then that of the first tensor that the
+    /// nearest operator of the same kind around the launch takes: all-reduces of inference engines and
+    /// of symmetric memory leave no other record of it.
     pub fn of(
         &self,
         index: &TraceIndex<'_>,
@@ -383,9 +419,79 @@ impl CollectiveReader {
                 is_mark.then(|| known.named(s))?
             })
         });
-        let kind = marked.or_else(|| known.named(kernel))?;
+        let mut kind = marked.or_else(|| known.named(kernel))?;
+        if !self.dims.is_empty()
+            && let Some(launch) = launch
+            && let Some((elements, dtype)) = self.size_by_operator(launch, kind.op)
+        {
+            let sized = Arc::make_mut(&mut kind);
+            (sized.elements_in, sized.elements_out) = (Some(elements), Some(elements));
+            sized.bytes = dtype_bytes(dtype).and_then(|size| elements.checked_mul(size));
+            sized.size_source = sized.bytes.map(|_| SizeSource::Operator);
+            sized.dtype = Some(dtype.to_owned());
+        }
         Some(Collective { kind, seq: None })
     }
+
+    /// Elements and type of what the nearest operator `op` around `launch` takes. Only all-reduces are
+    /// believed, whose input and output are of one size.
+    fn size_by_operator<'t>(
+        &self,
+        launch: Slice<'t>,
+        op: Option<CollectiveOp>,
+    ) -> Option<(u64, &'t str)> {
+        if op != Some(CollectiveOp::AllReduce) {
+            return None;
+        }
+        launch.ancestors().find_map(|a| {
+            let dims = self.dims.get(a).and_then(ArgValue::as_str)?;
+            (CollectiveOp::from_name(a.name()?) == op).then_some(())?;
+            first_tensor(dims, self.types.get(a).and_then(ArgValue::as_str)?)
+        })
+    }
+}
+
+/// PyTorch's name of an element type that an operator's arguments call by its C++ name.
+fn torch_name(c_name: &str) -> Option<&str> {
+    Some(match c_name {
+        "float" => "Float",
+        "double" => "Double",
+        "int" => "Int",
+        "long" | "long int" | "int64_t" => "Long",
+        "short" | "short int" => "Short",
+        "signed char" => "Char",
+        "unsigned char" => "Byte",
+        "bool" => "Bool",
+        other => {
+            let name = other.strip_prefix("c10::")?;
+            dtype_bytes(name)?;
+            name
+        }
+    })
+}
+
+/// Elements and type of the first tensor among the inputs of an operator: from `[[], [888, 2880]]`
+/// and `['Scalar', 'c10::BFloat16']` it is 888 * 2880 of `BFloat16`. Behind a list of tensors, whose
+/// shapes nest deeper, none is looked for.
+fn first_tensor<'a>(dims: &str, types: &'a str) -> Option<(u64, &'a str)> {
+    let dims = dims.trim().strip_prefix('[')?.strip_suffix(']')?;
+    let types = types.trim().strip_prefix('[')?.strip_suffix(']')?;
+    let mut types = types.split(',').map(|t| t.trim().trim_matches(['\'', '"']));
+    let mut rest = dims;
+    while let Some((_, from)) = rest.split_once('[') {
+        let (inner, after) = from.split_once(']')?;
+        if inner.contains('[') {
+            return None;
+        }
+        rest = after;
+        let Some(dtype) = torch_name(types.next()?).filter(|_| !inner.trim().is_empty()) else {
+            continue;
+        };
+        let mut sizes = inner.split(',').map(|n| n.trim().parse::<u64>().ok());
+        let elements = sizes.try_fold(1_u64, |product, n| product.checked_mul(n?))?;
+        return Some((elements, dtype));
+    }
+    None
 }
 
 /// A value as its producer wrote it.
@@ -439,6 +545,7 @@ impl Stated<'_> {
             name: self.name.to_owned(),
             op,
             bytes,
+            size_source: bytes.map(|_| SizeSource::Metadata),
             elements_in: self.elements_in,
             elements_out: self.elements_out,
             dtype: self.dtype.map(str::to_owned),
@@ -550,6 +657,38 @@ mod tests {
         assert_eq!(c.bytes, Some(8000));
         let c = collective("recv", 10, 20, 1, 2);
         assert_eq!((c.bytes, c.busbw(10)), (Some(10), Some(1.0)));
+    }
+
+    #[test]
+    fn the_first_tensor_of_an_operator() {
+        for (dims, types, want) in [
+            (
+                "[[888, 2880], []]",
+                "['c10::BFloat16', '']",
+                Some((2_557_440, "BFloat16")),
+            ),
+            (
+                "[[], [], [16, 8]]",
+                r#"["Scalar","","float"]"#,
+                Some((128, "Float")),
+            ),
+            ("[[7]]", "['c10::Half']", Some((7, "Half"))),
+            (
+                "[[7], [3]]",
+                "['c10::Unheard', 'c10::Float8_e4m3fn']",
+                Some((3, "Float8_e4m3fn")),
+            ),
+            // Of no shape, cut off, too large, of a negative size, of no type, a list of tensors.
+            ("[[], []]", "['Scalar', 'long int']", None),
+            ("[[7], [3", "['', 'float']", None),
+            ("[[4294967296, 4294967296]]", "['float']", None),
+            ("[[-7]]", "['float']", None),
+            ("[[7], [8]]", "['']", None),
+            ("[[[7], [8]], [9]]", "['TensorList', 'float']", None),
+            ("", "", None),
+        ] {
+            assert_eq!(first_tensor(dims, types), want, "{dims} {types}");
+        }
     }
 
     #[test]
