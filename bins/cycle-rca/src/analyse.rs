@@ -16,16 +16,6 @@ use crate::args::{AnalyseArgs, CutArgs, Divide, ResultFormat};
 use crate::files::{Job, jobs};
 use crate::{document, perf, probes, text, tracks};
 
-/// Arguments of events that the analysis looks at.
-const ARGS: [&str; 6] = [
-    "correlation",
-    "corr_id",
-    "correlation_id",
-    "device",
-    "hostname",
-    "args",
-];
-
 pub(crate) fn options(cut: &CutArgs) -> anyhow::Result<rca_cycles::Options> {
     let mut options = rca_cycles::Options::default();
     options.marker.clone_from(&cut.marker);
@@ -86,7 +76,7 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
         args.verbosity,
         |read| {
             if !keep_all {
-                only_args(read, &ARGS);
+                only_args(read, rca_cycles::ARG_KEYS);
             }
         },
         |read: &NamedTrace| {

@@ -63,6 +63,16 @@ mod steps;
 mod timeline;
 mod topology;
 
+/// The keys of arguments, without prefix, that [`analyse`] looks at. A reader may leave out all others.
+pub const ARG_KEYS: &[&str] = &[
+    "correlation",
+    "corr_id",
+    "correlation_id",
+    "device",
+    "hostname",
+    "args",
+];
+
 pub use analysis::{Analysis, CounterSeries, Cycle, Failure, Options, analyse};
 pub use cut::Partial;
 pub use measure::{Bound, Cell, CriticalPath, Function, Gaps, Launches, Skew};
