@@ -3,6 +3,8 @@
 use std::io::Write;
 
 use byte_source::output::AtomicFile;
+use gpu_time::Note;
+use report::human;
 use report::{
     CsvOptions, CsvWriter, JsonDocument, ParquetWriter, SchemaVersion, Table, TextOptions,
     TextWriter,
@@ -70,6 +72,19 @@ impl Document {
 
     pub(crate) fn line(&mut self, label: &str, text: impl Into<String>) {
         self.text.push(Block::Line(label.to_owned(), text.into()));
+    }
+
+    /// A line for each remark, with its number unless it has that in its text.
+    pub(crate) fn notes(&mut self, notes: &[Note]) {
+        for note in notes {
+            let text = match note.count {
+                Some(count) if note.code != "counted" => {
+                    format!("{} {}", human::count(count), note.text)
+                }
+                _ => note.text.clone(),
+            };
+            self.line(note.code, text);
+        }
     }
 
     pub(crate) fn table(&mut self, title: &str, table: Table) {

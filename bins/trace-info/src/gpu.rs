@@ -3,22 +3,21 @@
 use clap::{Args, ValueEnum};
 use gpu_time::compat::{hta, tracelens};
 use gpu_time::tables::{self, GpuRow};
-use gpu_time::{
-    ARG_KEYS, GpuTime, GpuWork, Note, PlaceKind, Roles, Rules, Split, Step, StepRule, WindowSpec,
-    account, notes, split, steps,
-};
-use report::human;
+use gpu_time::{GpuTime, GpuWork, Note, PlaceKind, Roles, Rules, account, notes, split};
 use shell::Outcome;
 use trace_input::NamedTrace;
 use trace_model::TimeRange;
 
 use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
+use crate::part::{self, PartArgs};
 
 pub(crate) const HELP: &str = "\
 Times are exact unions of half-open intervals over all streams and devices:
   computation + exposed communication + exposed copies + idle = span
 Of CSV, times are microseconds with three decimals; of all else, nanoseconds.
+A window, and a step with --step-by time, cuts work at its ends, and its length
+is the span.
 
 Example:
   trace-info gpu rank*.json.gz --format csv --output gpu.csv
@@ -37,30 +36,8 @@ pub(crate) struct GpuArgs {
     /// One account for each device
     #[arg(long, conflicts_with = "per_stream")]
     pub(crate) per_device: bool,
-    /// One account for each step that an annotation of the host marks
-    #[arg(long)]
-    pub(crate) per_step: bool,
-    /// Steps are slices of this name (* any text, ? any character, | or)
-    #[arg(long, value_name = "PATTERN", requires = "per_step")]
-    pub(crate) step_pattern: Option<String>,
-    /// What belongs to a step
-    #[arg(
-        long,
-        value_enum,
-        value_name = "RULE",
-        default_value_t,
-        requires = "per_step"
-    )]
-    pub(crate) step_by: StepBy,
-    /// Only A..B, in ns of the trace's clock, or with + from the first GPU work on: +1ms..+2ms
-    #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
-    pub(crate) window: Option<WindowSpec>,
-    /// Only the time of the first slice of this name (* any text, ? any character, | or)
-    #[arg(long, value_name = "PATTERN", conflicts_with = "window")]
-    pub(crate) window_of: Option<String>,
-    /// Of the slices of --window-of the one with this number, from 0
-    #[arg(long, value_name = "N", default_value_t, requires = "window_of")]
-    pub(crate) window_index: usize,
+    #[command(flatten)]
+    pub(crate) part: PartArgs,
 }
 
 /// Whose rules.
@@ -126,22 +103,11 @@ impl From<RulesName> for Rules {
     }
 }
 
-/// Rules for steps, as arguments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum StepBy {
-    /// Work that was launched in it
-    #[default]
-    Launch,
-    /// Work that ran in it, cut at its ends
-    Time,
-}
-
 /// What is said of one trace.
 struct Answer {
     trace: String,
     rows: Vec<GpuRow>,
     whole: GpuTime,
-    window: Option<TimeRange>,
     notes: Vec<Note>,
     types: Vec<hta::Combination>,
 }
@@ -154,7 +120,7 @@ pub(crate) fn run(args: &GpuArgs) -> anyhow::Result<Outcome> {
         &report.files,
         &report.input,
         report.verbosity,
-        |options| trace_input::only_args(options, ARG_KEYS),
+        |options| args.part.keep_args(options),
         |input| answer(args, input),
     )?;
     document(args, &each.results)?.write(to)?;
@@ -167,61 +133,37 @@ fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<Answer> {
     let events = args.rules.events(&work);
     let mut roles = Roles::new(&work, rules);
     let whole = account(&mut roles, &events, None);
-    let mut how = Split::default();
+    let (mut how, more) = args.part.resolve(input, &work)?;
     how.by_place = match (args.per_stream, args.per_device) {
         (true, _) => Some(PlaceKind::Stream),
         (_, true) => Some(PlaceKind::Device),
         _ => None,
     };
-    how.window = window(args, &work)?;
-    how.step_rule = match args.step_by {
-        StepBy::Launch => StepRule::Launch,
-        StepBy::Time => StepRule::Time,
-    };
-    let found: Vec<Step> = match args.per_step {
-        true => steps(&work, args.step_pattern.as_deref()),
-        false => Vec::new(),
-    };
     let mut notes = notes(&work, rules, &events, &whole);
-    if args.per_step {
-        let note = match found.len() {
-            0 => Note::new(
-                "no_steps",
-                "no annotation is known as a step: name one with --step-pattern",
-            ),
-            n => Note::new("steps", "annotations of the host").count(n as u64),
-        };
-        notes.push(note);
-        how.steps = Some(found);
-    }
+    notes.extend(more);
     let trace = trace_input::short_name(&input.name).to_owned();
-    let plain = !args.per_step && how.by_place.is_none() && how.window.is_none();
+    let plain = args.part.is_whole() && how.by_place.is_none();
     let parts = match plain {
         true => Vec::new(),
         false => split(&work, &mut roles, &events, &how),
     };
-    let row = |time: GpuTime| GpuRow {
-        trace: trace.clone(),
+    let row = |step: Option<usize>, time: GpuTime| GpuRow {
+        of: part::of(&trace, &how, step),
         rules,
         events_total: input.trace.meta().events,
         time,
         ..GpuRow::default()
     };
     let mut rows: Vec<GpuRow> = Vec::new();
-    let found = how.steps.as_deref().unwrap_or(&[]);
     for part in &parts {
-        let step = part.step.and_then(|at| found.get(at));
-        let no_step = args.per_step.then(|| "(no step)".to_owned());
         rows.push(GpuRow {
-            step_index: part.step.map(|at| at as u64),
-            step: step.map(|step| step.name.clone()).or(no_step),
             device: part.device.map(|d| d.0),
             stream: part.stream.map(|s| s.0),
-            ..row(part.time)
+            ..row(part.step, part.time)
         });
     }
     if plain {
-        rows.push(row(whole));
+        rows.push(row(None, whole));
     }
     if let (Some(_), [only]) = (how.window, parts.as_slice()) {
         let outside = (events.len() as u64).saturating_sub(only.time.gpu_events);
@@ -239,7 +181,6 @@ fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<Answer> {
         trace,
         rows,
         whole,
-        window: how.window,
         notes,
         types,
     })
@@ -251,22 +192,6 @@ fn clipped(events: &[gpu_time::GpuEvent], window: Option<TimeRange>) -> u64 {
         events.iter().filter(crosses).count() as u64
     };
     window.map_or(0, |w| cut(w.start.nanos()) + cut(w.end.nanos()))
-}
-
-fn window(args: &GpuArgs, work: &GpuWork<'_>) -> anyhow::Result<Option<TimeRange>> {
-    if let Some(pattern) = &args.window_of {
-        let found = steps(work, Some(pattern));
-        let count = found.len();
-        let chosen = found.into_iter().nth(args.window_index);
-        return match chosen {
-            Some(step) => Ok(Some(step.range)),
-            None => anyhow::bail!(
-                "no slice number {} is named `{pattern}`: there are {count}",
-                args.window_index
-            ),
-        };
-    }
-    Ok(args.window.and_then(|spec| spec.resolve(work)))
 }
 
 fn document(args: &GpuArgs, answers: &[Answer]) -> anyhow::Result<Document> {
@@ -285,13 +210,8 @@ fn document(args: &GpuArgs, answers: &[Answer]) -> anyhow::Result<Document> {
     document.csv = Some((tables::reference(&rows)?, "nan"));
     for answer in answers {
         document.heading(&answer.trace);
-        for note in &answer.notes {
-            document.line(note.code, shown(note));
-        }
-        if let Some(window) = answer.window {
-            document.line("window", format!("{}..{} ns", window.start, window.end));
-        }
-        if args.per_step || args.per_stream || args.per_device {
+        document.notes(&answer.notes);
+        if args.part.per_step || args.per_stream || args.per_device {
             if !answer.rows.is_empty() {
                 document.table("", tables::parts(&answer.rows)?);
             }
@@ -305,14 +225,4 @@ fn document(args: &GpuArgs, answers: &[Answer]) -> anyhow::Result<Document> {
         }
     }
     Ok(document)
-}
-
-/// A remark with its number, unless it has that in its text.
-pub(crate) fn shown(note: &Note) -> String {
-    match note.count {
-        Some(count) if note.code != "counted" => {
-            format!("{} {}", human::count(count), note.text)
-        }
-        _ => note.text.clone(),
-    }
 }

@@ -2,13 +2,15 @@
 
 use clap::Args;
 use gpu_time::compat::hta::{self, StreamIdle};
-use gpu_time::{ARG_KEYS, GpuWork, Idle, idle, tables};
+use gpu_time::tables::{self, Of};
+use gpu_time::{GpuWork, Idle, Note, idle_parts};
 use report::human;
 use shell::Outcome;
 
 use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
 use crate::gpu::{RulesArgs, RulesName};
+use crate::part::{self, PartArgs};
 
 pub(crate) const HELP: &str = "\
 Every nanosecond of a gap has one cause, judged by the work that ends the gap
@@ -19,9 +21,14 @@ and the call that launched it:
   kernel wait      called before that: queued, and not begun
   other            the call is not in the trace
 Rows are of the trace (no device ran), of each device, and of each stream.
+A window, and a step with --step-by time, cuts gaps at its ends; time before
+the first work and after the last is idle too, and streams without work in it
+are left out. A step by launch is the work launched in it: its gaps lie between
+its first and its last. So idle time is that of `trace-info gpu` for each part.
 
 Example:
-  trace-info idle t.json.gz --longest 20";
+  trace-info idle t.json.gz --longest 20
+  trace-info idle t.json.gz --per-step --step-by time --format csv";
 
 #[derive(Debug, Args)]
 pub(crate) struct IdleArgs {
@@ -31,12 +38,15 @@ pub(crate) struct IdleArgs {
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) longest: usize,
     #[command(flatten)]
+    pub(crate) part: PartArgs,
+    #[command(flatten)]
     pub(crate) rules: RulesArgs,
 }
 
 struct Answer {
     trace: String,
-    idle: Idle,
+    parts: Vec<(Of, Idle)>,
+    notes: Vec<Note>,
     hta: Vec<StreamIdle>,
 }
 
@@ -48,52 +58,93 @@ pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
         ));
     }
     let is_hta = args.rules.rules == RulesName::Hta;
+    if is_hta && !args.part.is_whole() {
+        return Err(shell::usage(
+            "--rules hta has neither windows nor steps of this kind",
+        ));
+    }
     let report = &args.report;
     let to = Destination::open(report)?;
     let each = trace_input::read_each(
         &report.files,
         &report.input,
         report.verbosity,
-        |options| trace_input::only_args(options, ARG_KEYS),
+        |options| args.part.keep_args(options),
         |input| {
             let work = GpuWork::new(&input.trace);
             let trace = trace_input::short_name(&input.name).to_owned();
             let rounding = args.rules.hta_rounding;
-            let (idle, hta) = match is_hta {
-                true => {
-                    let events = hta::events(&work, rounding);
-                    (Idle::default(), hta::idle(&work, &events, rounding))
-                }
-                false => (idle(&work, args.longest), Vec::new()),
-            };
-            Ok(Answer { trace, idle, hta })
+            if is_hta {
+                let events = hta::events(&work, rounding);
+                return Ok(Answer {
+                    trace,
+                    parts: Vec::new(),
+                    notes: Vec::new(),
+                    hta: hta::idle(&work, &events, rounding),
+                });
+            }
+            let (how, notes) = args.part.resolve(input, &work)?;
+            let parts = idle_parts(&work, &how, args.longest).into_iter();
+            Ok(Answer {
+                parts: parts
+                    .map(|part| (part::of(&trace, &how, part.step), part.idle))
+                    .collect(),
+                trace,
+                notes,
+                hta: Vec::new(),
+            })
         },
     )?;
     let answers = &each.results;
     let mut document = Document::new(tables::SCHEMA_VERSION);
-    let by_hta = || answers.iter().map(|a| (a.trace.as_str(), a.hta.as_slice()));
-    let all = || answers.iter().map(|a| (a.trace.as_str(), &a.idle));
     if is_hta {
+        let by_hta = || answers.iter().map(|a| (a.trace.as_str(), a.hta.as_slice()));
         document.tables = vec![tables::hta_idle(by_hta())?];
         document.table("", tables::hta_idle(by_hta())?);
     } else {
-        document.tables = vec![tables::idle(all())?, tables::gaps(all(), false)?];
+        let all: Vec<(Of, &Idle)> = answers.iter().flat_map(Answer::rows).collect();
+        let notes = answers
+            .iter()
+            .flat_map(|a| a.notes.iter().map(|n| (a.trace.as_str(), n)));
+        document.tables = vec![
+            tables::idle(&all)?,
+            tables::gaps(&all, false)?,
+            tables::notes(notes)?,
+        ];
         for answer in answers {
             document.heading(&answer.trace);
-            if answer.idle.skewed > 0 {
-                let text = "gaps end with work that starts before its call does: clocks disagree";
-                document.line(
-                    "skewed",
-                    format!("{} {text}", human::count(answer.idle.skewed)),
-                );
-            }
-            document.table("", tables::idle_narrow(&answer.idle)?);
-            if !answer.idle.gaps.is_empty() {
-                let one = [(answer.trace.as_str(), &answer.idle)];
-                document.table("longest gaps", tables::gaps(one, true)?);
-            }
+            document.notes(&answer.notes);
+            people(args, answer, &mut document)?;
         }
     }
     document.write(to)?;
     each.failed.map_or(Ok(Outcome::Fine), Err)
+}
+
+impl Answer {
+    fn rows(&self) -> impl Iterator<Item = (Of, &Idle)> {
+        self.parts.iter().map(|(of, idle)| (of.clone(), idle))
+    }
+}
+
+fn people(args: &IdleArgs, answer: &Answer, document: &mut Document) -> anyhow::Result<()> {
+    let rows: Vec<(Of, &Idle)> = answer.rows().collect();
+    let skewed: u64 = rows.iter().map(|row| row.1.skewed).sum();
+    if skewed > 0 {
+        let text = "gaps end with work that starts before its call does: clocks disagree";
+        document.line("skewed", format!("{} {text}", human::count(skewed)));
+    }
+    if args.part.per_step {
+        if !rows.is_empty() {
+            document.table("", tables::idle_steps(&rows)?);
+        }
+        return Ok(());
+    }
+    for (_, idle) in &rows {
+        document.table("", tables::idle_narrow(idle)?);
+    }
+    if rows.iter().any(|row| !row.1.gaps.is_empty()) {
+        document.table("longest gaps", tables::gaps(&rows, true)?);
+    }
+    Ok(())
 }

@@ -10,6 +10,7 @@ mod idle;
 mod kernels;
 mod launch;
 mod memory;
+mod part;
 mod render;
 mod summary;
 mod tables;

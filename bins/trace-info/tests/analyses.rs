@@ -175,7 +175,12 @@ fn one_bad_file_among_many_does_not_hide_the_others() {
     let bad = written(folder.path(), "bad.json", "what?");
     let (code, text, errors) = outcome(["gpu", &bad, &good, "--format", "csv"]);
     assert_eq!((code, text), (1, format!("{HEADER}good,{ROW}")));
-    assert!(errors.contains("bad.json"), "{errors}");
+    let lines: Vec<&str> = errors.lines().collect();
+    assert_eq!(lines.len(), 2, "{errors}");
+    for line in lines {
+        assert!(line.starts_with("trace-info: error: "), "{errors}");
+        assert!(line.contains("bad.json"), "{errors}");
+    }
 }
 
 #[test]
@@ -230,6 +235,131 @@ fn parts_windows_and_rules() {
     }
     let (code, _, errors) = outcome(["gpu", &trace, "--window-of", "nothing"]);
     assert!(code == 1 && errors.contains("there are 0"), "{errors}");
+}
+
+#[test]
+fn idle_time_and_launches_of_parts() {
+    let folder = folder();
+    let trace = written(folder.path(), "t.json", TRACE);
+    let document = |words: &[&str]| -> serde_json::Value {
+        let mut all = vec![words[0], &trace, "--json"];
+        all.extend(&words[1..]);
+        let (code, text, errors) = outcome(all);
+        assert_eq!(code, 0, "{words:?}: {errors}");
+        serde_json::from_str(&text).unwrap()
+    };
+    let parts: [&[&str]; 5] = [
+        &["--window", "+5us..+70us"],
+        &["--window-of", "aten::*"],
+        &["--per-step"],
+        &["--per-step", "--step-by", "time"],
+        &["--per-step", "--steps", "cycle", "--step-by", "time"],
+    ];
+    for part in parts {
+        let of = |command| document(&[&[command], part].concat());
+        let (gpu, idle, launch) = (of("gpu"), of("idle"), of("launch"));
+        let accounts = gpu["gpu"]["rows"].as_array().unwrap();
+        let scopes = idle["idle"]["rows"].as_array().unwrap();
+        let whole: Vec<_> = scopes.iter().filter(|r| r["scope"] == "trace").collect();
+        assert!(!whole.is_empty(), "{part:?}");
+        for row in whole {
+            let same = |r: &&serde_json::Value| r["step_index"] == row["step_index"];
+            let account = accounts.iter().find(same).unwrap();
+            for key in ["span_ns", "busy_ns", "idle_ns", "step", "step_partial"] {
+                assert_eq!(account[key], row[key], "{part:?} {key}");
+            }
+        }
+        let codes = |d: &serde_json::Value| -> Vec<String> {
+            let rows = d["notes"]["rows"].as_array().unwrap();
+            rows.iter()
+                .map(|r| r["code"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        let want = if part[0] == "--per-step" {
+            "steps"
+        } else {
+            "window"
+        };
+        for document in [&gpu, &idle, &launch] {
+            assert!(
+                codes(document).iter().any(|c| c == want),
+                "{part:?}: {document}"
+            );
+        }
+    }
+    // 10 us before the copy and 1.5 us of it, of which the call is not in the trace.
+    let idle = document(&["idle", "--window", "+50us..+100us"]);
+    let row = &idle["idle"]["rows"][0];
+    assert_eq!(
+        (&row["span_ns"], &row["busy_ns"], &row["gaps"]),
+        (&50_000.into(), &1_500.into(), &2.into())
+    );
+    let gaps = idle["gaps"]["rows"].as_array().unwrap();
+    assert_eq!(gaps[0]["after"], serde_json::Value::Null);
+    assert_eq!(gaps[1]["after"], "Memcpy DtoH");
+    let launch = document(&["launch", "--window", "+1us.."]);
+    assert!(
+        launch["launches"]["rows"].as_array().unwrap().is_empty(),
+        "{launch}"
+    );
+    for (words, part) in [
+        (vec!["idle", "--rules", "hta", "--per-step"], "neither"),
+        (vec!["launch", "--steps", "cycle"], "--per-step"),
+        (
+            vec![
+                "gpu",
+                "--per-step",
+                "--steps",
+                "cycle",
+                "--step-pattern",
+                "x",
+            ],
+            "--step",
+        ),
+    ] {
+        let mut all = words;
+        all.push(&trace);
+        let (code, _, errors) = outcome(all);
+        assert!(code == 2 && errors.contains(part), "{code} {errors}");
+    }
+}
+
+#[test]
+fn steps_of_the_demo_data_by_annotation_and_by_cycle() {
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/demo");
+    let mut files: Vec<PathBuf> = fs::read_dir(&demo)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            name.starts_with("demo-rank") && name.ends_with(".json.gz")
+        })
+        .collect();
+    files.sort();
+    assert!(!files.is_empty());
+    for file in files {
+        for steps in ["annotation", "cycle"] {
+            let path = file.to_str().unwrap();
+            let words = ["gpu", path, "--per-step", "--steps", steps, "--json"];
+            let (code, text, errors) = outcome(words);
+            assert_eq!(code, 0, "{errors}");
+            let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let rows = document["gpu"]["rows"].as_array().unwrap();
+            let notes = document["notes"]["rows"].as_array().unwrap();
+            let note = notes
+                .iter()
+                .find(|n| n["code"] == "steps")
+                .unwrap_or_else(|| panic!("{steps}: {text}"));
+            let want = if steps == "cycle" {
+                "cycles found by"
+            } else {
+                "annotations"
+            };
+            assert!(note["text"].as_str().unwrap().starts_with(want), "{note}");
+            let of_steps = rows.iter().filter(|r| !r["step_index"].is_null()).count();
+            assert_eq!(note["events"], of_steps, "{steps}");
+        }
+    }
 }
 
 #[test]

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use trace_model::interval::IntervalSet;
+use trace_model::interval::{Interval, IntervalSet};
 use trace_model::kernel::Activity;
 use trace_model::{DeviceId, StreamId, ThreadId, TimeRange, Timestamp};
 
-use crate::kernels::Running;
+use crate::split::{Split, StepRule};
 use crate::work::{GpuEvent, GpuWork};
 
 /// What a stretch of idle time was spent on, judged by the work that ends the gap and the call that
@@ -28,7 +28,7 @@ pub enum IdleCause {
     /// The call had been made before the device ran dry: the work was queued and waited for the
     /// queue, for memory operations of the hardware, or for work elsewhere.
     KernelWait,
-    /// The call is not in the trace.
+    /// The call is not in the trace, or no work follows.
     Other,
 }
 
@@ -122,7 +122,7 @@ impl IdleScope {
 }
 
 /// The idle time of one stream, one device or the trace, between its first work and its last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct IdleRow {
     /// Whose.
@@ -131,7 +131,7 @@ pub struct IdleRow {
     pub device: Option<DeviceId>,
     /// The stream, for streams.
     pub stream: Option<StreamId>,
-    /// From the first start to the last end.
+    /// From the first start to the last end, or the length of the window.
     pub span_ns: i64,
     /// Something ran.
     pub busy_ns: i64,
@@ -140,22 +140,22 @@ pub struct IdleRow {
 }
 
 /// One gap.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Gap {
     /// When it starts.
     pub start_ns: i64,
     /// When it ends.
     pub end_ns: i64,
-    /// The device of the work that ends it.
+    /// The device of the work that ends it; if none does, of the work before.
     pub device: DeviceId,
-    /// The stream of the work that ends it.
+    /// The stream of that work.
     pub stream: StreamId,
     /// Its causes.
     pub time: IdleTime,
-    /// The work that ran last before it.
+    /// The work that ran last before it; empty if none did.
     pub before: String,
-    /// The work that ends it.
+    /// The work that ends it; empty if none does.
     pub after: String,
     /// The call that launched that work.
     pub call: Option<String>,
@@ -176,14 +176,14 @@ impl Gap {
 }
 
 /// Idle time of the trace, of each device and of each stream, and the longest gaps.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Idle {
     /// The trace first, then each device with its streams.
     pub rows: Vec<IdleRow>,
     /// The longest gaps in which no device did anything, longest first.
     pub gaps: Vec<Gap>,
-    /// The start of the first work; 0 without any.
+    /// The start of the first work of the trace; 0 without any.
     pub start_ns: i64,
     /// Gaps of the trace that end with work that starts before its call does: the clocks of host and
     /// device disagree.
@@ -216,33 +216,89 @@ impl Waits {
     }
 }
 
-/// A gap before it is judged: between which events.
-type RawGap<'e> = (i64, &'e GpuEvent, &'e GpuEvent);
+/// A stretch without work on one line: after which work, before which.
+#[derive(Clone, Copy)]
+struct RawGap<'e> {
+    /// None before the first work.
+    before: Option<&'e GpuEvent>,
+    /// None after the last work.
+    after: Option<&'e GpuEvent>,
+}
 
-/// The line of one scope.
+impl RawGap<'_> {
+    fn interval(&self) -> Interval {
+        (
+            self.before.map_or(i64::MIN, |e| e.end_ns),
+            self.after.map_or(i64::MAX, |e| e.start_ns),
+        )
+    }
+}
+
+/// The work of one scope as what it leaves free: the complement of it, from the beginning of time
+/// to its end.
 #[derive(Default)]
 struct Line<'e> {
-    first: Option<i64>,
+    first: Option<&'e GpuEvent>,
     latest: Option<&'e GpuEvent>,
-    busy: Running,
     gaps: Vec<RawGap<'e>>,
 }
 
 impl<'e> Line<'e> {
     fn add(&mut self, event: &'e GpuEvent) {
-        self.first.get_or_insert(event.start_ns);
-        self.busy.cover(event.interval());
+        self.first.get_or_insert(event);
         match self.latest {
             Some(latest) if event.end_ns <= latest.end_ns => {}
-            latest => {
-                if let Some(latest) = latest
-                    && event.start_ns > latest.end_ns
-                {
-                    self.gaps.push((latest.end_ns, latest, event));
+            before => {
+                if before.is_none_or(|latest| event.start_ns > latest.end_ns) {
+                    self.gaps.push(RawGap {
+                        before,
+                        after: Some(event),
+                    });
                 }
                 self.latest = Some(event);
             }
         }
+    }
+
+    /// From the first start to the last end.
+    fn span(&self) -> Option<Interval> {
+        Some((self.first?.start_ns, self.latest?.end_ns))
+    }
+
+    /// The gaps that touch `within`, in ascending time.
+    fn gaps_in(&self, (start, end): Interval) -> impl Iterator<Item = RawGap<'e>> {
+        let tail = self.latest.map(|latest| RawGap {
+            before: Some(latest),
+            after: None,
+        });
+        let from = self.gaps.partition_point(|gap| gap.interval().1 <= start);
+        let inner = self.gaps.get(from..).unwrap_or_default();
+        inner
+            .iter()
+            .copied()
+            .chain(tail)
+            .take_while(move |gap| gap.interval().0 < end)
+    }
+}
+
+/// The lines of all scopes.
+#[derive(Default)]
+struct Lines<'e> {
+    all: Line<'e>,
+    devices: BTreeMap<DeviceId, Line<'e>>,
+    streams: BTreeMap<(DeviceId, StreamId), Line<'e>>,
+}
+
+impl<'e> Lines<'e> {
+    fn of(events: impl IntoIterator<Item = &'e GpuEvent>) -> Self {
+        let mut lines = Self::default();
+        for event in events {
+            lines.all.add(event);
+            lines.devices.entry(event.device).or_default().add(event);
+            let key = (event.device, event.stream);
+            lines.streams.entry(key).or_default().add(event);
+        }
+        lines
     }
 }
 
@@ -250,64 +306,154 @@ impl<'e> Line<'e> {
 ///
 /// Cost: a pass over the device work, and a look-up of the call for each gap.
 pub fn idle(work: &GpuWork<'_>, longest: usize) -> Idle {
-    let mut all = Line::default();
-    let mut devices: BTreeMap<DeviceId, Line<'_>> = BTreeMap::new();
-    let mut streams: BTreeMap<(DeviceId, StreamId), Line<'_>> = BTreeMap::new();
-    for event in work.events() {
-        all.add(event);
-        devices.entry(event.device).or_default().add(event);
-        let key = (event.device, event.stream);
-        streams.entry(key).or_default().add(event);
+    let lines = Lines::of(work.events());
+    measured(work, &Waits::new(work), &lines, None, longest)
+}
+
+/// The idle time of a part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct IdlePart {
+    /// The step, by number, for splits by step; `None` in these for work of no step.
+    pub step: Option<usize>,
+    /// Its idle time.
+    pub idle: Idle,
+}
+
+/// As [`idle()`], of the parts that `how` names; of each the `longest` gaps. Places are told apart
+/// anyway.
+///
+/// * A window, and a step by [`StepRule::Time`], is a stretch of time: gaps are cut at its ends, its
+///   length is the span, and time before the first work and after the last is idle too. The cause
+///   of an instant does not depend on where a window begins. Streams without work in it are left out.
+/// * A step by [`StepRule::Launch`] is the work that was launched in it: its gaps lie between its
+///   first work and its last, and whatever else ran in them is not looked at. Work of no step makes
+///   a part of its own.
+///
+/// So the idle time of a part is that of [`split()`](crate::split()) for the same part.
+///
+/// Cost: as of [`idle()`], and for each part a look-up of the gaps that it touches.
+pub fn idle_parts(work: &GpuWork<'_>, how: &Split, longest: usize) -> Vec<IdlePart> {
+    let waits = Waits::new(work);
+    let of = |step, lines: &Lines<'_>, window| IdlePart {
+        step,
+        idle: measured(work, &waits, lines, window, longest),
+    };
+    let steps = how.steps();
+    if how.steps.is_none() || how.step_rule == StepRule::Time {
+        let lines = Lines::of(work.events());
+        if how.steps.is_none() {
+            return vec![of(None, &lines, how.window)];
+        }
+        let windows = steps.iter().map(|step| how.in_window(step.range));
+        return windows
+            .enumerate()
+            .filter_map(|(at, window)| Some(of(Some(at), &lines, Some(window?))))
+            .collect();
     }
-    let mut out = Idle::default();
-    let Some(first) = all.first else {
+    let mut by_step: Vec<Vec<&GpuEvent>> = vec![Vec::new(); steps.len() + 1];
+    for event in work.events() {
+        let at = how.launched_in(work, event).unwrap_or(steps.len());
+        if let Some(list) = by_step.get_mut(at) {
+            list.push(event);
+        }
+    }
+    let parts = by_step.into_iter().enumerate();
+    parts
+        .filter(|(at, events)| match steps.get(*at) {
+            Some(step) => how.in_window(step.range).is_some(),
+            None => !events.is_empty(),
+        })
+        .map(|(at, events)| {
+            let step = (at < steps.len()).then_some(at);
+            of(step, &Lines::of(events), how.window)
+        })
+        .collect()
+}
+
+/// The idle time of `lines`, each between its first work and its last, or all in `window`.
+fn measured(
+    work: &GpuWork<'_>,
+    waits: &Waits,
+    lines: &Lines<'_>,
+    window: Option<TimeRange>,
+    longest: usize,
+) -> Idle {
+    let mut out = Idle {
+        start_ns: work.events().first().map_or(0, |first| first.start_ns),
+        ..Idle::default()
+    };
+    let window = window.map(|w| (w.start.nanos(), w.end.nanos()));
+    let Some(span) = window.or_else(|| lines.all.span()) else {
         return out;
     };
-    out.start_ns = first;
-    let waits = Waits::new(work);
-    let mut judged: Vec<(IdleTime, RawGap<'_>)> = Vec::new();
-    for gap in &all.gaps {
-        let (time, skewed) = judge(work, &waits, gap);
-        out.skewed += u64::from(skewed);
-        judged.push((time, *gap));
-    }
+    let mut judged: Vec<(Interval, IdleTime, RawGap<'_>)> = Vec::new();
     let mut total = IdleTime::default();
-    judged.iter().for_each(|(time, _)| total.add(time));
+    for gap in lines.all.gaps_in(span) {
+        let Some((at, time, skewed)) = judge(work, waits, &gap, span) else {
+            continue;
+        };
+        out.skewed += u64::from(skewed);
+        total.add(&time);
+        judged.push((at, time, gap));
+    }
+    if lines.all.first.is_none() {
+        // Nothing ran at all, so that nothing ends the gap.
+        let idle_ns = span.1.saturating_sub(span.0);
+        total = IdleTime {
+            gaps: u64::from(idle_ns > 0),
+            idle_ns,
+            other_ns: idle_ns,
+            ..IdleTime::default()
+        };
+    }
     out.rows
-        .push(row(IdleScope::Trace, (None, None), &all, total));
+        .push(row(IdleScope::Trace, (None, None), span, total));
     let of_line = |line: &Line<'_>| {
+        let span = window.or_else(|| line.span())?;
         let mut time = IdleTime::default();
-        for gap in &line.gaps {
-            time.add(&judge(work, &waits, gap).0);
+        for gap in line.gaps_in(span) {
+            if let Some((_, one, _)) = judge(work, waits, &gap, span) {
+                time.add(&one);
+            }
         }
-        time
+        let is_there = window.is_none() || time.idle_ns < span.1.saturating_sub(span.0);
+        is_there.then_some((span, time))
     };
-    for (device, line) in &devices {
+    for (device, line) in &lines.devices {
+        let Some((span, time)) = of_line(line) else {
+            continue;
+        };
         let key = (Some(*device), None);
-        out.rows
-            .push(row(IdleScope::Device, key, line, of_line(line)));
+        out.rows.push(row(IdleScope::Device, key, span, time));
         let of_device = (*device, StreamId(i64::MIN))..=(*device, StreamId(i64::MAX));
-        for ((_, stream), line) in streams.range(of_device) {
-            let key = (Some(*device), Some(*stream));
-            out.rows
-                .push(row(IdleScope::Stream, key, line, of_line(line)));
+        for ((_, stream), line) in lines.streams.range(of_device) {
+            if let Some((span, time)) = of_line(line) {
+                let key = (Some(*device), Some(*stream));
+                out.rows.push(row(IdleScope::Stream, key, span, time));
+            }
         }
     }
-    judged.sort_by_key(|(time, gap)| (std::cmp::Reverse(time.idle_ns), gap.0));
+    judged.sort_by_key(|(at, time, _)| (std::cmp::Reverse(time.idle_ns), at.0));
+    let name = |event: Option<&GpuEvent>| event.map_or("", |e| work.name(e)).to_owned();
     let gaps = judged.into_iter().take(longest);
     out.gaps = gaps
-        .map(|(time, (start_ns, before, after))| Gap {
-            start_ns,
-            end_ns: after.start_ns,
-            device: after.device,
-            stream: after.stream,
-            time,
-            before: work.name(before).to_owned(),
-            after: work.name(after).to_owned(),
-            call: work
-                .launch_of(after)
-                .and_then(|call| call.name())
-                .map(str::to_owned),
+        .filter_map(|((start_ns, end_ns), time, gap)| {
+            let place = gap.after.or(gap.before)?;
+            Some(Gap {
+                start_ns,
+                end_ns,
+                device: place.device,
+                stream: place.stream,
+                time,
+                before: name(gap.before),
+                after: name(gap.after),
+                call: gap
+                    .after
+                    .and_then(|after| work.launch_of(after))
+                    .and_then(|call| call.name())
+                    .map(str::to_owned),
+            })
         })
         .collect();
     out
@@ -316,47 +462,61 @@ pub fn idle(work: &GpuWork<'_>, longest: usize) -> Idle {
 fn row(
     scope: IdleScope,
     (device, stream): (Option<DeviceId>, Option<StreamId>),
-    line: &Line<'_>,
+    (start, end): Interval,
     time: IdleTime,
 ) -> IdleRow {
-    let end = line.latest.map_or(0, |event| event.end_ns);
+    let span_ns = end.saturating_sub(start);
     IdleRow {
         scope,
         device,
         stream,
-        span_ns: end - line.first.unwrap_or(end),
-        busy_ns: line.busy.measure_ns,
+        span_ns,
+        // Gaps are all that work leaves free.
+        busy_ns: span_ns.saturating_sub(time.idle_ns),
         time,
     }
 }
 
-/// The causes of one gap, and whether the work starts before its call does.
-fn judge(work: &GpuWork<'_>, waits: &Waits, gap: &RawGap<'_>) -> (IdleTime, bool) {
-    let (start, _, after) = *gap;
-    let end = after.start_ns;
+/// What of a gap lies in `within`, its causes, and whether the work that ends it starts before its
+/// call does; none if nothing of it does.
+fn judge(
+    work: &GpuWork<'_>,
+    waits: &Waits,
+    gap: &RawGap<'_>,
+    within: Interval,
+) -> Option<(Interval, IdleTime, bool)> {
+    let (start, end) = gap.interval();
+    let (from, to) = (start.max(within.0), end.min(within.1));
+    if from >= to {
+        return None;
+    }
+    let inside = |a: i64, b: i64| b.min(to).saturating_sub(a.max(from)).max(0);
     let mut time = IdleTime {
         gaps: 1,
-        idle_ns: end - start,
+        idle_ns: inside(from, to),
         ..IdleTime::default()
     };
-    let Some(call) = work.launch_of(after) else {
+    let Some(call) = gap.after.and_then(|after| work.launch_of(after)) else {
         time.other_ns = time.idle_ns;
-        return (time, false);
+        return Some(((from, to), time, false));
     };
     let called = call.ts().nanos();
     let skewed = called > end;
     if called <= start {
         // What was still being called when the device ran dry was not queued yet.
         let until = call.end().nanos().clamp(start, end);
-        time.launch_latency_ns = until - start;
-        time.kernel_wait_ns = end - until;
-        return (time, skewed);
+        time.launch_latency_ns = inside(start, until);
+        time.kernel_wait_ns = inside(until, end);
+        return Some(((from, to), time, skewed));
     }
     let called = called.min(end);
-    let before = TimeRange::new(Timestamp::from_nanos(start), Timestamp::from_nanos(called));
+    let before = TimeRange::new(
+        Timestamp::from_nanos(from),
+        Timestamp::from_nanos(called.clamp(from, to)),
+    );
     let waited = waits.by_thread.get(&call.track().thread);
     time.synchronisation_ns = waited.map_or(0, |set| set.clip(before).measure().get());
-    time.host_wait_ns = called - start - time.synchronisation_ns;
-    time.launch_latency_ns = end - called;
-    (time, skewed)
+    time.host_wait_ns = inside(start, called) - time.synchronisation_ns;
+    time.launch_latency_ns = inside(called, end);
+    Some(((from, to), time, skewed))
 }

@@ -63,7 +63,7 @@ pub enum KernelSort {
 }
 
 /// One group.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct KernelGroup {
     /// What its members have in common.
@@ -84,7 +84,7 @@ pub struct KernelGroup {
 }
 
 /// All groups.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Kernels {
     /// Most first.

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashSet;
 use serde::Serialize;
+use trace_model::interval::Interval;
 use trace_model::kernel::Activity;
-use trace_model::{DeviceId, StreamId};
+use trace_model::{DeviceId, SliceId, StreamId, Timestamp};
 
+use crate::split::{Split, StepRule};
 use crate::spread::Spread;
-use crate::work::{GpuWork, WorkKind};
+use crate::work::{GpuEvent, GpuWork, WorkKind};
 
 /// What was launched, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize)]
@@ -41,7 +44,7 @@ impl LaunchKind {
 
 /// The way of a number of launches to the device. For each launch that does not start before its
 /// call, `latency == in_call + queued + dispatch`, exactly.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LaunchTimes {
     /// Start of the work minus start of the call; negative where the clocks disagree.
@@ -59,7 +62,7 @@ pub struct LaunchTimes {
 }
 
 /// One group of launches.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LaunchRow {
     /// The stream, or all of them.
@@ -72,14 +75,14 @@ pub struct LaunchRow {
 
 /// How much work a stream had waiting, over time: work counts from the start of its call to its own
 /// start.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DepthRow {
     /// The device.
     pub device: DeviceId,
     /// The stream.
     pub stream: StreamId,
-    /// From the first call to the last start.
+    /// From the first call to the last start, or the length of the window.
     pub span_ns: i64,
     /// The most that waited.
     pub max: u64,
@@ -90,7 +93,7 @@ pub struct DepthRow {
 }
 
 /// The queue of a stream in one stretch of time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DepthPoint {
     /// The device.
@@ -108,7 +111,7 @@ pub struct DepthPoint {
 }
 
 /// What launches took.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Launches {
     /// All streams together first, then each.
@@ -137,51 +140,85 @@ struct Group {
 
 type Key = (Option<(DeviceId, StreamId)>, LaunchKind);
 
-/// Measures the launches of `work`; the series has `points` stretches of equal length, none if 0.
-///
-/// Cost: a look-up of the call for each piece of work, and sorts.
-pub fn launches(work: &GpuWork<'_>, points: u32) -> Launches {
-    let mut out = Launches::default();
-    let mut groups: BTreeMap<Key, Group> = BTreeMap::new();
+/// The way of one launch.
+struct Way<'e> {
+    event: &'e GpuEvent,
+    call: SliceId,
+    called: i64,
+    returned: i64,
+    kind: LaunchKind,
+    /// The end of earlier work of the stream.
+    previous: Option<i64>,
+}
+
+impl Way<'_> {
+    fn stream(&self) -> (DeviceId, StreamId) {
+        (self.event.device, self.event.stream)
+    }
+
+    /// When it waited.
+    fn waits(&self) -> Interval {
+        (self.called, self.event.start_ns)
+    }
+}
+
+/// The launches of all work, in ascending time of the work; none for work without one.
+fn ways<'e>(work: &'e GpuWork<'_>) -> impl Iterator<Item = (&'e GpuEvent, Option<Way<'e>>)> {
     let mut ends: BTreeMap<(DeviceId, StreamId), i64> = BTreeMap::new();
-    let mut edges: BTreeMap<(DeviceId, StreamId), Vec<(i64, i8)>> = BTreeMap::new();
-    let mut seen: rustc_hash::FxHashSet<trace_model::SliceId> = Default::default();
-    for event in work.events() {
+    work.events().iter().map(move |event| {
         let stream = (event.device, event.stream);
-        let previous = ends.insert(
-            stream,
-            event
-                .end_ns
-                .max(*ends.get(&stream).unwrap_or(&event.end_ns)),
-        );
-        let Some(call) = work.launch_of(event) else {
-            out.unlinked += 1;
-            out.unlinked_ns += event.dur_ns();
-            continue;
+        let latest = ends.get(&stream).copied();
+        let previous = ends.insert(stream, event.end_ns.max(latest.unwrap_or(event.end_ns)));
+        let way = work.launch_of(event).map(|call| Way {
+            event,
+            call: call.id(),
+            called: call.ts().nanos(),
+            returned: call.end().nanos(),
+            kind: match (work.index().activity(call), event.kind) {
+                (Activity::GraphLaunch, _) => LaunchKind::Graph,
+                (_, WorkKind::Kernel) => LaunchKind::Kernel,
+                (_, WorkKind::Memcpy) => LaunchKind::Memcpy,
+                (_, WorkKind::Memset) => LaunchKind::Memset,
+            },
+            previous,
+        });
+        (event, way)
+    })
+}
+
+/// Collects the launches of one part.
+#[derive(Default)]
+struct Collector {
+    out: Launches,
+    groups: BTreeMap<Key, Group>,
+    edges: BTreeMap<(DeviceId, StreamId), Vec<(i64, i8)>>,
+    seen: FxHashSet<SliceId>,
+}
+
+impl Collector {
+    fn add(&mut self, event: &GpuEvent, way: Option<&Way<'_>>) {
+        let Some(way) = way else {
+            self.out.unlinked += 1;
+            self.out.unlinked_ns += event.dur_ns();
+            return;
         };
-        out.linked += 1;
-        let (called, returned, start) = (call.ts().nanos(), call.end().nanos(), event.start_ns);
-        let kind = match (work.index().activity(call), event.kind) {
-            (Activity::GraphLaunch, _) => LaunchKind::Graph,
-            (_, WorkKind::Kernel) => LaunchKind::Kernel,
-            (_, WorkKind::Memcpy) => LaunchKind::Memcpy,
-            (_, WorkKind::Memset) => LaunchKind::Memset,
-        };
-        let latency = start - called;
+        self.out.linked += 1;
+        let start = event.start_ns;
+        let latency = start - way.called;
         let parts = (latency >= 0).then(|| {
-            let in_call = latency.min(returned - called);
+            let in_call = latency.min(way.returned - way.called);
             let wait = latency - in_call;
-            let behind = previous.map_or(0, |end| end.min(start) - returned);
+            let behind = way.previous.map_or(0, |end| end.min(start) - way.returned);
             let queued = behind.clamp(0, wait);
             (in_call, queued, wait - queued)
         });
-        let first = seen.insert(call.id());
+        let first = self.seen.insert(way.call);
         for key in [
             (None, LaunchKind::All),
-            (None, kind),
-            (Some(stream), LaunchKind::All),
+            (None, way.kind),
+            (Some(way.stream()), LaunchKind::All),
         ] {
-            let group = groups.entry(key).or_default();
+            let group = self.groups.entry(key).or_default();
             group.latency.push(latency);
             if let Some((in_call, queued, dispatch)) = parts {
                 group.in_call.push(in_call);
@@ -191,60 +228,170 @@ pub fn launches(work: &GpuWork<'_>, points: u32) -> Launches {
                 group.negative += 1;
             }
             if first {
-                group.call.push(returned - called);
+                group.call.push(way.returned - way.called);
             }
         }
-        let edges = edges.entry(stream).or_default();
-        if latency > 0 {
-            edges.push((called, 1));
-            edges.push((start, -1));
+    }
+
+    /// Adds a launch to the queue of its stream, cut at the ends of `within`.
+    fn queue(&mut self, way: &Way<'_>, within: Option<Interval>) {
+        let (mut from, mut to) = way.waits();
+        if let Some((start, end)) = within {
+            (from, to) = (from.max(start), to.min(end));
+            if from >= to {
+                return;
+            }
+        }
+        let edges = self.edges.entry(way.stream()).or_default();
+        if from < to {
+            edges.push((from, 1));
+            edges.push((to, -1));
         }
     }
-    out.rows = groups
-        .into_iter()
-        .map(|((stream, kind), mut group)| LaunchRow {
-            stream,
-            kind,
-            times: LaunchTimes {
-                latency: Spread::of(&mut group.latency),
-                in_call: Spread::of(&mut group.in_call),
-                queued: Spread::of(&mut group.queued),
-                dispatch: Spread::of(&mut group.dispatch),
-                call: Spread::of(&mut group.call),
-                negative: group.negative,
-            },
+
+    fn finish(self, within: Option<Interval>, points: u32) -> Launches {
+        let mut out = self.out;
+        let groups = self.groups.into_iter();
+        out.rows = groups
+            .map(|((stream, kind), mut group)| LaunchRow {
+                stream,
+                kind,
+                times: LaunchTimes {
+                    latency: Spread::of(&mut group.latency),
+                    in_call: Spread::of(&mut group.in_call),
+                    queued: Spread::of(&mut group.queued),
+                    dispatch: Spread::of(&mut group.dispatch),
+                    call: Spread::of(&mut group.call),
+                    negative: group.negative,
+                },
+            })
+            .collect();
+        let ends = |edges: &mut dyn Iterator<Item = i64>| {
+            let first = edges.next()?;
+            Some(edges.fold((first, first), |(a, b), at| (a.min(at), b.max(at))))
+        };
+        let all = within.or_else(|| ends(&mut self.edges.values().flatten().map(|e| e.0)));
+        for ((device, stream), mut edges) in self.edges {
+            // Ends before starts: what starts as another is called does not wait with it.
+            edges.sort_unstable();
+            let own = within.or_else(|| ends(&mut edges.iter().map(|e| e.0)));
+            let d = depth(&edges, own.unwrap_or_default());
+            out.depth.push(DepthRow {
+                device,
+                stream,
+                span_ns: d.span_ns,
+                max: d.max,
+                mean: d.mean(),
+                empty_pct: crate::account::percent(d.empty_ns, d.span_ns).unwrap_or(100.0),
+            });
+            if let Some(all) = all.filter(|_| points > 0) {
+                series(&edges, all, points, |start_ns, end_ns, d| {
+                    out.series.push(DepthPoint {
+                        device,
+                        stream,
+                        start_ns,
+                        end_ns,
+                        max: d.max,
+                        mean: d.mean(),
+                    });
+                });
+            }
+        }
+        out
+    }
+}
+
+/// Measures the launches of `work`; the series has `points` stretches of equal length, none if 0.
+///
+/// Cost: a look-up of the call for each piece of work, and sorts.
+pub fn launches(work: &GpuWork<'_>, points: u32) -> Launches {
+    let mut all = Collector::default();
+    for (event, way) in ways(work) {
+        all.add(event, way.as_ref());
+        if let Some(way) = &way {
+            all.queue(way, None);
+        }
+    }
+    all.finish(None, points)
+}
+
+/// The launches of a part.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LaunchPart {
+    /// The step, by number, for splits by step; `None` in these for work of no step.
+    pub step: Option<usize>,
+    /// Its launches.
+    pub launches: Launches,
+}
+
+/// As [`launches`], of the parts that `how` names. Places are told apart anyway.
+///
+/// * Of a window, and of a step by [`StepRule::Time`], are the launches whose *work starts* in it,
+///   with all of their latency, also what lies before. Queues are looked at while it lasts, and hold
+///   whatever waited then.
+/// * Of a step by [`StepRule::Launch`] are those whose *call starts* in it, and the queues hold
+///   nothing else. Launches of no step make a part of their own.
+///
+/// Cost: as of [`launches`].
+pub fn launch_parts(work: &GpuWork<'_>, how: &Split, points: u32) -> Vec<LaunchPart> {
+    let steps = how.steps();
+    let by_time = how.steps.is_some() && how.step_rule == StepRule::Time;
+    let window = how.window.map(|w| (w.start.nanos(), w.end.nanos()));
+    let within: Vec<Option<Interval>> = steps
+        .iter()
+        .map(|step| {
+            let left = how.in_window(step.range)?;
+            Some((left.start.nanos(), left.end.nanos()))
         })
         .collect();
-    let bounds = edges.values().flatten().map(|e| e.0);
-    let (first, last) = (bounds.clone().min(), bounds.max());
-    for ((device, stream), mut edges) in edges {
-        // Ends before starts: what starts as another is called does not wait with it.
-        edges.sort_unstable();
-        let all = depth(&edges);
-        out.depth.push(DepthRow {
-            device,
-            stream,
-            span_ns: all.span_ns,
-            max: all.max,
-            mean: all.mean(),
-            empty_pct: crate::account::percent(all.empty_ns, all.span_ns).unwrap_or(100.0),
-        });
-        if let (Some(first), Some(last)) = (first, last)
-            && points > 0
+    let mut parts: Vec<Collector> = Vec::new();
+    parts.resize_with(steps.len() + 1, Collector::default);
+    for (event, way) in ways(work) {
+        let start = Timestamp::from_nanos(event.start_ns);
+        let at = match how.step_rule {
+            _ if how.steps.is_none() => None,
+            StepRule::Time => how.step_at(start),
+            StepRule::Launch => way
+                .as_ref()
+                .and_then(|way| how.step_at(Timestamp::from_nanos(way.called))),
+        };
+        if how.window.is_none_or(|window| window.contains(start))
+            && let Some(part) = parts.get_mut(at.unwrap_or(steps.len()))
         {
-            series(&edges, (first, last), points, |start_ns, end_ns, d| {
-                out.series.push(DepthPoint {
-                    device,
-                    stream,
-                    start_ns,
-                    end_ns,
-                    max: d.max,
-                    mean: d.mean(),
-                });
-            });
+            part.add(event, way.as_ref());
+        }
+        let Some(way) = &way else {
+            continue;
+        };
+        if by_time {
+            for at in how.touched(way.waits()) {
+                let within = within.get(at).copied().flatten();
+                if let (Some(part), Some(within)) = (parts.get_mut(at), within) {
+                    part.queue(way, Some(within));
+                }
+            }
+        } else if let Some(part) = parts.get_mut(at.unwrap_or(steps.len())) {
+            part.queue(way, window);
         }
     }
-    out
+    let parts = parts.into_iter().enumerate();
+    parts
+        .filter(|(at, part)| match within.get(*at) {
+            Some(left) => left.is_some(),
+            None => how.steps.is_none() || part.out.linked + part.out.unlinked > 0,
+        })
+        .map(|(at, part)| LaunchPart {
+            step: (at < steps.len()).then_some(at),
+            launches: part.finish(
+                match by_time {
+                    true => within.get(at).copied().flatten(),
+                    false => window,
+                },
+                points,
+            ),
+        })
+        .collect()
 }
 
 #[derive(Clone, Copy, Default)]
@@ -275,26 +422,26 @@ impl Depth {
     }
 }
 
-/// The depth over all of the edges.
-fn depth(edges: &[(i64, i8)]) -> Depth {
-    let mut out = Depth::default();
-    let (Some(first), Some(last)) = (edges.first(), edges.last()) else {
-        return out;
+/// The depth between two instants, between which all of the edges lie.
+fn depth(edges: &[(i64, i8)], (first, last): Interval) -> Depth {
+    let mut out = Depth {
+        span_ns: last.saturating_sub(first),
+        ..Depth::default()
     };
-    out.span_ns = last.0 - first.0;
-    let (mut at, mut depth) = (first.0, 0_i64);
+    let (mut at, mut depth) = (first, 0_i64);
     for &(time, step) in edges {
         out.add(depth, time - at);
         at = time;
         depth += i64::from(step);
     }
+    out.add(depth, last - at);
     out
 }
 
 /// The depth in `points` stretches of equal length between two instants.
 fn series(
     edges: &[(i64, i8)],
-    (first, last): (i64, i64),
+    (first, last): Interval,
     points: u32,
     mut emit: impl FnMut(i64, i64, Depth),
 ) {

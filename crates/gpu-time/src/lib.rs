@@ -6,12 +6,15 @@
 //! * [`gpu_time`], [`Account`], [`split()`]: busy and idle time, exposed communication, overlap, of
 //!   all of the time, a window, a step or a stream; [`notes`]: how far these numbers could move;
 //! * [`kernels()`]: durations by name, class, operator, Python module or stream;
-//! * [`idle()`]: gaps and what the device was waiting for;
-//! * [`launches`]: the way from the call to the device, and the depth of the queues;
+//! * [`idle()`], [`idle_parts`]: gaps and what the device was waiting for;
+//! * [`launches`], [`launch_parts`]: the way from the call to the device, and the depth of the
+//!   queues;
 //! * [`memory()`]: allocations, where they were recorded;
 //! * [`compat`]: the windows, classes and tables of HolisticTraceAnalysis and TraceLens.
 //! * [`diff`]: two traces of the same model, matched by structure;
 //! * [`comm`]: collectives of all ranks of a job, clocks, waits, the straggler.
+//!
+//! All results can be serialised (`serde::Serialize`); kinds are then their stable names.
 //!
 //! All times are integer nanoseconds and unions of half-open intervals, never sums of rounded
 //! numbers. [`tables`] makes tables of the results. What this crate does not do: no files, no
@@ -39,6 +42,7 @@ mod idle;
 mod kernels;
 mod launch;
 mod memory;
+mod named;
 mod note;
 mod origin;
 mod rules;
@@ -50,11 +54,14 @@ mod work;
 pub use account::{Account, GpuTime, LARGE_GAP_NS, Unions, account, gpu_time, percent};
 pub use error::Error;
 pub use honest::{granularity_ns, notes};
-pub use idle::{Gap, Idle, IdleCause, IdleRow, IdleScope, IdleTime, idle};
+pub use idle::{Gap, Idle, IdleCause, IdlePart, IdleRow, IdleScope, IdleTime, idle, idle_parts};
 pub use kernels::{
     KernelGroup, KernelOptions, KernelSort, Kernels, KernelsBy, NO_LAUNCH, NO_MODULE, kernels,
 };
-pub use launch::{DepthPoint, DepthRow, LaunchKind, LaunchRow, LaunchTimes, Launches, launches};
+pub use launch::{
+    DepthPoint, DepthRow, LaunchKind, LaunchPart, LaunchRow, LaunchTimes, Launches, launch_parts,
+    launches,
+};
 pub use memory::{MEMORY_KEYS, Memory, MemoryPoint, MemoryRow, MemorySource, memory};
 pub use note::Note;
 pub use origin::{module_of, operator_of};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use trace_model::Trace;
 
 /// The name of PyTorch's allocation events.
@@ -37,7 +38,7 @@ impl MemorySource {
 }
 
 /// The memory of one device, or of one counter.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct MemoryRow {
     /// Where the numbers come from.
@@ -71,7 +72,7 @@ pub struct MemoryRow {
 }
 
 /// The memory of one device in one stretch of time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct MemoryPoint {
     /// As in [`MemoryRow::what`].
@@ -89,7 +90,7 @@ pub struct MemoryPoint {
 }
 
 /// What is known of memory.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Memory {
     /// Devices first, then counters.

@@ -1,8 +1,10 @@
 //! Accounts of parts: of a window, by stream, by step.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::str::FromStr;
 
+use serde::Serialize;
 use trace_model::kernel::{Activity, NamePattern};
 use trace_model::{DeviceId, StreamId, TimeRange, Timestamp};
 
@@ -97,14 +99,35 @@ pub const STEP_PATTERNS: &[&str] = &[
     "step[*",
 ];
 
-/// A step: a stretch of host time that an annotation marks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A step: a stretch of host time, which an annotation marks or another analysis found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Step {
-    /// Name of the annotation.
+    /// What it is called.
     pub name: String,
     /// The time it spans.
+    #[serde(flatten)]
     pub range: TimeRange,
+    /// Why it is not whole, where only a part of it was recorded.
+    pub partial: Option<String>,
+}
+
+impl Step {
+    /// A whole step.
+    pub fn new(name: impl Into<String>, range: TimeRange) -> Self {
+        Self {
+            name: name.into(),
+            range,
+            partial: None,
+        }
+    }
+
+    /// The same, of which only a part was recorded.
+    #[must_use]
+    pub fn partial(mut self, why: Option<impl Into<String>>) -> Self {
+        self.partial = why.map(Into::into);
+        self
+    }
 }
 
 /// The steps of a trace in ascending time: outermost annotations of the host whose name matches
@@ -138,10 +161,7 @@ fn steps_of(work: &GpuWork<'_>, pattern: &str, any_slice: bool) -> Vec<Step> {
         });
         let range = slice.range();
         if matches && out.last().is_none_or(|last| range.start >= last.range.end) {
-            out.push(Step {
-                name: trace.text(name).to_owned(),
-                range,
-            });
+            out.push(Step::new(trace.text(name), range));
         }
     }
     out
@@ -174,7 +194,7 @@ pub enum PlaceKind {
 pub struct Split {
     /// One account for each device or stream.
     pub by_place: Option<PlaceKind>,
-    /// One account for each of these.
+    /// One account for each of these, which are in ascending time and do not overlap.
     pub steps: Option<Vec<Step>>,
     /// What belongs to a step.
     pub step_rule: StepRule,
@@ -182,8 +202,47 @@ pub struct Split {
     pub window: Option<TimeRange>,
 }
 
+impl Split {
+    /// The steps, if it is by step.
+    pub(crate) fn steps(&self) -> &[Step] {
+        self.steps.as_deref().unwrap_or(&[])
+    }
+
+    /// The steps, by number, whose time `[start, end)` touches.
+    pub(crate) fn touched(&self, (start, end): (i64, i64)) -> Range<usize> {
+        let steps = self.steps();
+        let from = steps.partition_point(|s| s.range.end.nanos() <= start);
+        let to = steps.partition_point(|s| s.range.start.nanos() < end.max(start));
+        // What takes no time is in the step that begins with it.
+        let at_start = |s: &Step| start == end && s.range.start.nanos() == start;
+        let to = to + usize::from(steps.get(to).is_some_and(at_start));
+        from..to.max(from)
+    }
+
+    /// The step, by number, that an instant lies in.
+    pub(crate) fn step_at(&self, at: Timestamp) -> Option<usize> {
+        let steps = self.steps();
+        let last = steps.partition_point(|s| s.range.start <= at);
+        let last = last.checked_sub(1)?;
+        steps.get(last)?.range.contains(at).then_some(last)
+    }
+
+    /// The step, by number, in which the launch call of `event` starts.
+    pub(crate) fn launched_in(&self, work: &GpuWork<'_>, event: &GpuEvent) -> Option<usize> {
+        self.step_at(work.launch_of(event)?.ts())
+    }
+
+    /// What is left of a step's time in the window; none if they do not touch.
+    pub(crate) fn in_window(&self, step: TimeRange) -> Option<TimeRange> {
+        match self.window {
+            None => Some(step),
+            Some(window) => step.intersect(window),
+        }
+    }
+}
+
 /// The account of a part.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Part {
     /// The step, by number, for splits by step; `None` in these for work of no step.
@@ -198,7 +257,7 @@ pub struct Part {
 
 type Key = (usize, Option<DeviceId>, Option<StreamId>);
 
-/// The accounts of the parts of `events`, steps in their order, then what belongs to no step, and
+/// The accounts of the parts of `events`, all steps in their order, then what belongs to no step, and
 /// of each the streams in ascending order. Without a split, one account.
 ///
 /// Cost: a pass over the events, for steps with a look-up of each launch.
@@ -206,9 +265,9 @@ pub fn split(
     work: &GpuWork<'_>,
     roles: &mut Roles<'_, '_>,
     events: &[GpuEvent],
-    split: &Split,
+    how: &Split,
 ) -> Vec<Part> {
-    let fresh = |range: Option<TimeRange>| match (range, split.window) {
+    let fresh = |range: Option<TimeRange>| match (range, how.window) {
         (None, None) => Account::new(),
         (Some(range), None) | (None, Some(range)) => Account::within(range),
         (Some(a), Some(b)) => {
@@ -216,56 +275,52 @@ pub fn split(
         }
     };
     let mut parts: BTreeMap<Key, Account> = BTreeMap::new();
-    let steps = split.steps.as_deref().unwrap_or(&[]);
-    if split.steps.is_none() && split.by_place.is_none() {
-        parts.insert((0, None, None), fresh(None));
+    let steps = how.steps();
+    let cut = |at: usize| match how.step_rule {
+        StepRule::Launch => None,
+        StepRule::Time => steps.get(at).map(|step| step.range),
+    };
+    if how.by_place.is_none() {
+        if how.steps.is_none() {
+            parts.insert((0, None, None), fresh(None));
+        }
+        // A step in which devices did nothing is one, too.
+        for (at, step) in steps.iter().enumerate() {
+            if how.in_window(step.range).is_some() {
+                parts.insert((at, None, None), fresh(cut(at)));
+            }
+        }
     }
     for event in events {
         let role = roles.of(event);
-        let device = split.by_place.map(|_| event.device);
-        let is_stream = split.by_place == Some(PlaceKind::Stream);
+        let device = how.by_place.map(|_| event.device);
+        let is_stream = how.by_place == Some(PlaceKind::Stream);
         let stream = is_stream.then_some(event.stream);
-        let mut add = |at: usize, range: Option<TimeRange>| {
+        let mut add = |at: usize| {
             let account = parts
                 .entry((at, device, stream))
-                .or_insert_with(|| fresh(range));
+                .or_insert_with(|| fresh(cut(at)));
             account.add(event.kind, role, event.interval());
         };
-        match split.step_rule {
-            _ if split.steps.is_none() => add(0, None),
-            StepRule::Launch => {
-                let called = work.launch_of(event).map(|call| call.ts());
-                let at = called.and_then(|ts| {
-                    let at = steps
-                        .partition_point(|s| s.range.start <= ts)
-                        .checked_sub(1)?;
-                    steps[at].range.contains(ts).then_some(at)
-                });
-                add(at.unwrap_or(steps.len()), None);
-            }
+        match how.step_rule {
+            _ if how.steps.is_none() => add(0),
+            StepRule::Launch => add(how.launched_in(work, event).unwrap_or(steps.len())),
             StepRule::Time => {
-                let start = Timestamp::from_nanos(event.start_ns);
-                let end = Timestamp::from_nanos(event.end_ns);
-                let from = steps.partition_point(|s| s.range.end <= start);
-                let to = steps
-                    .partition_point(|s| s.range.start < end.max(start))
-                    .max(from);
-                for (at, step) in steps.iter().enumerate().take(to).skip(from) {
-                    add(at, Some(step.range));
-                }
+                let touched = how.touched(event.interval());
                 // Of no step only what touches none: the rest of what is cut belongs nowhere.
-                if from == to {
-                    add(steps.len(), None);
+                match touched.is_empty() {
+                    true => add(steps.len()),
+                    false => touched.for_each(add),
                 }
             }
         }
     }
     let parts = parts.into_iter().filter(|(_, account)| {
-        split.window.is_none() || account.finish().gpu_events > 0 || split.by_place.is_none()
+        how.window.is_none() || account.finish().gpu_events > 0 || how.by_place.is_none()
     });
     parts
         .map(|((at, device, stream), account)| Part {
-            step: (split.steps.is_some() && at < steps.len()).then_some(at),
+            step: (how.steps.is_some() && at < steps.len()).then_some(at),
             device,
             stream,
             time: account.finish(),

@@ -429,3 +429,49 @@ fn the_order_of_files_does_not_matter() {
         assert_eq!(Job::new(&digests(&planted, |r| r != 4, seed)), first);
     }
 }
+
+/// All-reduces of inference engines have no metadata; the operator around the launch has a shape.
+#[test]
+fn the_size_of_a_custom_all_reduce_is_that_of_the_operators_input() {
+    let mut maker = Maker::new();
+    let text = |t: &str| Value::Text(t.to_owned());
+    let shaped = [
+        ("Input Dims", text("[[], [64, 4096], [64, 4096], [], []]")),
+        (
+            "Input type",
+            text("['Scalar', 'c10::BFloat16', 'c10::BFloat16', 'Scalar', 'Scalar']"),
+        ),
+    ];
+    let other = [
+        ("Input Dims", text("[[7, 7]]")),
+        ("Input type", text("['float']")),
+    ];
+    maker.host((0, 100), "cpu_op", "_C_custom_ar::all_reduce", &shaped);
+    maker.host((200, 100), "cpu_op", "aten::mul", &other);
+    maker.host((400, 100), "cpu_op", "_C_custom_ar::all_reduce", &[]);
+    for (id, at) in [(1, 10), (2, 210), (3, 410)] {
+        let correlation = [("correlation", Value::Int(id))];
+        maker.host((at, 5), "cuda_runtime", "cudaLaunchKernel", &correlation);
+        let name = "void vllm::cross_device_reduce_2stage<__nv_bfloat16, 8>(vllm::RankData*)";
+        maker.kernel(7, (at + 20, 10_000 / 200), name, &correlation);
+    }
+    let digest = RankDigest::new("rank0.json", &maker.finish(), CommRules::Extended);
+    let found: Vec<_> = digest
+        .runs
+        .iter()
+        .map(|run| {
+            let what = digest.what(run).unwrap();
+            (
+                what.bytes,
+                what.size_source.map(|s| s.name()),
+                what.group_size,
+            )
+        })
+        .collect();
+    let known = (Some(64 * 4096 * 2), Some("operator_input"), Some(8));
+    let unknown = (None, None, Some(8));
+    assert_eq!(found, [known, unknown, unknown]);
+    // 524,288 bytes in 50 ns over 8 ranks.
+    let what = digest.what(&digest.runs[0]).unwrap();
+    assert!((what.algbw(50).unwrap() - 10_485.76).abs() < 1e-9);
+}

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use byte_source::Source;
 use gpu_time::{
     GpuTime, GpuWork, IdleScope, KernelOptions, KernelsBy, LaunchKind, PlaceKind, Roles, Rules,
-    Split, gpu_time, idle, kernels, launches, split,
+    Split, Step, StepRule, gpu_time, idle, idle_parts, kernels, launch_parts, launches, split,
 };
 use perfetto_reader::ReadOptions;
 use proptest::prelude::*;
@@ -338,6 +338,105 @@ proptest! {
             prop_assert!(t.queued.min_ns >= 0 && t.dispatch.min_ns >= 0 && t.in_call.min_ns >= 0);
         }
     }
+
+    #[test]
+    fn windows_and_steps_of_idle_time_and_launches(made in some_work(), mut at in prop::array::uniform3(0_usize..85)) {
+        at.sort_unstable();
+        let unit = 1;
+        let trace = trace(&made, unit);
+        let work = GpuWork::new(&trace);
+        let mut roles = Roles::new(&work, Rules::Exact);
+        let all: Vec<&Work> = made.iter().collect();
+        prop_assume!(ties(&all));
+
+        // Two steps side by side are two windows.
+        let windows = [(at[0], at[1]), (at[1], at[2])];
+        let mut how = Split::default();
+        how.steps = Some(windows.map(|w| Step::new("step", range(unit, w))).into());
+        how.step_rule = StepRule::Time;
+        let (idles, queues) = (idle_parts(&work, &how, 3), launch_parts(&work, &how, 4));
+        let accounts = split(&work, &mut roles, work.events(), &how);
+        prop_assert_eq!(idles.iter().map(|p| p.step).collect::<Vec<_>>(), [Some(0), Some(1)]);
+        for (i, part) in idles.iter().enumerate() {
+            let mut alone = Split::default();
+            alone.window = Some(range(unit, windows[i]));
+            let one = idle_parts(&work, &alone, 3);
+            prop_assert_eq!(&one[0].idle, &part.idle);
+            let account = accounts.iter().find(|a| a.step == Some(i)).unwrap();
+            prop_assert_eq!(part.idle.rows[0].time.idle_ns, account.time.idle_ns);
+            let queue = queues.iter().find(|p| p.step == Some(i)).unwrap();
+            let one = launch_parts(&work, &alone, 4);
+            prop_assert_eq!(&one[0].launches, &queue.launches);
+
+            let window = windows[i];
+            for row in &part.idle.rows {
+                let of_row: Vec<&Work> = made.iter().filter(|w| row.stream.is_none_or(|s| s.0 == i64::from(w.stream))).collect();
+                let busy = (window.0..window.1).filter(|t| of_row.iter().any(|w| w.covers(*t))).count();
+                prop_assert_eq!(row.span_ns, ns(window.1 - window.0, unit));
+                prop_assert_eq!(row.busy_ns, ns(busy, unit));
+                prop_assert!(row.stream.is_none() || busy > 0);
+                let t = &row.time;
+                prop_assert_eq!([t.host_wait_ns, t.launch_latency_ns, t.kernel_wait_ns, t.other_ns], causes(&of_row, window));
+            }
+            let inside = |w: &&Work| window.0 <= w.start && w.start < window.1;
+            let linked = made.iter().filter(inside).filter(|w| w.call.is_some()).count();
+            prop_assert_eq!(queue.launches.linked, linked as u64);
+            prop_assert_eq!(queue.launches.unlinked, made.iter().filter(inside).count() as u64 - linked as u64);
+            for row in &queue.launches.depth {
+                let of_stream = |w: &&Work| i64::from(w.stream) == row.stream.0;
+                let depth = |t: usize| made.iter().filter(of_stream).filter(|w| w.call.is_some_and(|c| c.0 <= t && t < w.start)).count();
+                let length = window.1 - window.0;
+                let area: usize = (window.0..window.1).map(depth).sum();
+                let empty = (window.0..window.1).filter(|t| depth(*t) == 0).count();
+                prop_assert_eq!(row.max, (window.0..window.1).map(depth).max().unwrap() as u64);
+                let real = |n: usize| f64::from(u32::try_from(n).unwrap());
+                prop_assert!((row.mean * real(length) - real(area)).abs() < 1e-6);
+                prop_assert!((row.empty_pct * real(length) - 100.0 * real(empty)).abs() < 1e-6);
+            }
+        }
+
+        // Steps by launch: the same parts as the account, and every launch in one of them.
+        how.step_rule = StepRule::Launch;
+        let (idles, queues) = (idle_parts(&work, &how, 3), launch_parts(&work, &how, 0));
+        let accounts = split(&work, &mut roles, work.events(), &how);
+        for part in &idles {
+            let account = accounts.iter().find(|a| a.step == part.step).unwrap();
+            let found = part.idle.rows.first().map_or((0, 0), |row| (row.span_ns, row.time.idle_ns));
+            prop_assert_eq!(found, (account.time.span_ns, account.time.idle_ns));
+        }
+        for part in &queues {
+            let called = |w: &&Work| {
+                let step = w.call.and_then(|c| windows.iter().position(|s| s.0 <= c.0 && c.0 < s.1));
+                step == part.step
+            };
+            let count = made.iter().filter(called).count() as u64;
+            prop_assert_eq!(part.launches.linked + part.launches.unlinked, count);
+        }
+        let sum: u64 = queues.iter().map(|p| p.launches.linked + p.launches.unlinked).sum();
+        prop_assert_eq!(sum, made.len() as u64);
+    }
+}
+
+/// Idle instants in `window` by cause: host wait, launch latency, kernel wait, other.
+fn causes(work: &[&Work], window: (usize, usize)) -> [i64; 4] {
+    let mut causes = [0; 4];
+    for t in (window.0..window.1).filter(|t| !work.iter().any(|w| w.covers(*t))) {
+        let ran_dry = work
+            .iter()
+            .map(|w| w.start + w.dur)
+            .filter(|end| *end <= t)
+            .max();
+        let next = work.iter().filter(|w| w.start > t).min_by_key(|w| w.start);
+        let after = |called: usize| ran_dry.is_none_or(|dry| called > dry);
+        let cause = match next.and_then(|next| next.call) {
+            None => 3,
+            Some((called, _)) if after(called) && t < called => 0,
+            Some((called, dur)) if after(called) || t < called + dur => 1,
+            Some(_) => 2,
+        };
+        causes[cause] += 1;
+    }
+    causes
 }
 
 /// Is it clear which work ends each gap: does no two start together, and does none take no time?

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use rustc_hash::FxBuildHasher;
+use serde::Serialize;
 use trace_model::{DeviceId, StrId, Trace, TrackId};
 
 use crate::comm::digest::{DeviceWork, Names, Run};
@@ -15,7 +16,7 @@ const KEPT: usize = 24;
 pub(crate) const OUTSIDE: &str = "(outside of any slice)";
 
 /// Time of one kernel or host function before a collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Spent {
     /// Place of the name in the digest's names.
@@ -30,7 +31,7 @@ pub struct Spent {
 ///
 /// On the device the window is from the latest end of earlier collectives to this one's start; on
 /// the host from the launch of the collective before to that of this one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Before {
     /// Is there a collective before this one on the device?

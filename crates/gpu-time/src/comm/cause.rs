@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use trace_model::align::kernel_stem;
 
 use crate::comm::before::{Before, Spent};
@@ -44,7 +45,7 @@ impl CauseKind {
 }
 
 /// What made a rank late. The numbers of the others are medians.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Cause {
     /// What kind of thing.

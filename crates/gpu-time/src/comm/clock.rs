@@ -7,12 +7,13 @@
 //! of the noise but that symmetry. What it cannot see is a lag that one rank always has.
 
 use crate::comm::real::{count, nearest, real};
+use serde::Serialize;
 
 /// The chance that an interval does not cover the truth.
 const MISS: f64 = 0.0001;
 
 /// A line through differences of clocks.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ClockFit {
     /// The instant on the rank's own clock for which the offset is stated: the middle of the

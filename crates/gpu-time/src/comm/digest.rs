@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
+use serde::Serialize;
 use trace_model::interval::{Interval, IntervalSet};
-use trace_model::kernel::collective::{COLLECTIVE_KEYS, Collective, CollectiveReader, KnownKinds};
+use trace_model::kernel::collective::{
+    COLLECTIVE_KEYS, Collective, CollectiveReader, KnownKinds, SHAPE_KEYS,
+};
 use trace_model::kernel::{Activity, TraceIndex, Vocabulary};
 use trace_model::{ArgValue, DeviceId, Rank, Slice, StreamId, Trace};
 
@@ -26,7 +29,7 @@ pub fn arg_keys() -> Vec<String> {
         "queue",
         "Rank",
     ];
-    let keys = COLLECTIVE_KEYS.iter().chain(&more);
+    let keys = COLLECTIVE_KEYS.iter().chain(&SHAPE_KEYS).chain(&more);
     keys.map(|k| (*k).to_owned()).collect()
 }
 
@@ -71,7 +74,7 @@ impl RankSource {
 }
 
 /// One collective kernel. Times are nanoseconds of the trace's own clock, without its base time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Run {
     /// Place of the kernel's name in [`RankDigest::names`].
@@ -107,7 +110,7 @@ impl Run {
 }
 
 /// Time of one rank: lengths of unions over each device, summed over devices, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RankTime {
     /// Time in which communication ran.
@@ -126,7 +129,7 @@ pub struct RankTime {
 
 /// What is kept of one rank's trace; some hundred bytes for each collective, so that the trace can
 /// be dropped.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RankDigest {
     /// What the trace is called.
@@ -149,7 +152,8 @@ pub struct RankDigest {
     pub before: Vec<Before>,
     /// Its time.
     pub time: RankTime,
-    /// Collective kernels that carry metadata, their own or that around their launch.
+    /// Collective kernels that carry metadata, their own or that around their launch; the shape of an
+    /// operator's input counts.
     pub annotated: usize,
     /// Collective kernels whose launch is not in the trace.
     pub unlinked: usize,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use trace_model::kernel::collective::Collective;
 
 use crate::comm::cause::{self, Cause};
@@ -11,7 +12,7 @@ use crate::comm::matching::{Group, Matched, is_synchronising, match_ranks};
 use crate::comm::real::{count, real};
 
 /// One rank's clock: the fit, and the rank it was compared with.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RankClock {
     /// Its clock against that of the first rank.
@@ -23,7 +24,7 @@ pub struct RankClock {
 
 /// One collective on the ranks that recorded it. Times are nanoseconds on the first rank's clock,
 /// base time included.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CollectiveTime {
     /// Its group and kernels.
@@ -80,7 +81,7 @@ impl CollectiveTime {
 }
 
 /// What one rank did to the others and they to it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RankSummary {
     /// Synchronising collectives with known waits that it took part in.
@@ -100,7 +101,7 @@ pub struct RankSummary {
 }
 
 /// The rank that made the others wait most.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Straggler {
     /// Place of the digest.
@@ -122,7 +123,7 @@ pub struct Straggler {
 }
 
 /// What [`Job::new`] found.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Job {
     /// By digest: its clock against the first one's; none if no synchronising collective joins it

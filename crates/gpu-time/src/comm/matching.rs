@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use rustc_hash::FxBuildHasher;
+use serde::Serialize;
 use trace_model::align::kernel_stem;
 use trace_model::kernel::collective::{Collective, CollectiveOp};
 
@@ -11,7 +12,7 @@ use crate::comm::library::CommLibrary;
 use crate::comm::sequence::{Beat, Token, align};
 
 /// Collectives that only wait for each other within it.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[non_exhaustive]
 pub struct GroupKey {
     /// Name of the process group; none where no rank knows it.
@@ -41,7 +42,7 @@ impl GroupKey {
 }
 
 /// A group and the ranks seen in it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Group {
     /// What tells it apart.
@@ -53,7 +54,7 @@ pub struct Group {
 }
 
 /// One collective: its kernels on the ranks that recorded it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Matched {
     /// Place of its group.
@@ -63,7 +64,7 @@ pub struct Matched {
 }
 
 /// How the collectives of several ranks belong together.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Matching {
     /// The groups in ascending order of their keys.

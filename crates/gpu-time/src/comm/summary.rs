@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use trace_model::kernel::collective::CollectiveOp;
 
 use crate::comm::digest::RankDigest;
@@ -10,7 +11,7 @@ use crate::comm::library::CommLibrary;
 use crate::comm::real::{count, real};
 
 /// What the collectives of one row have in common.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SummaryKey {
     /// Operation.
@@ -26,7 +27,7 @@ pub struct SummaryKey {
 }
 
 /// Collectives of one operation, group, type and size.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct CommSummary {
     /// What they have in common.

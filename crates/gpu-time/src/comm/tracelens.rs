@@ -15,6 +15,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use trace_model::Rank;
 use trace_model::kernel::collective::{Collective, CollectiveOp};
 
@@ -22,7 +23,7 @@ use crate::comm::digest::RankDigest;
 use crate::comm::real::{count, real};
 
 /// One collective kernel on one rank.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct LongRow {
     /// Group and number, `0_19`.
@@ -113,7 +114,7 @@ pub fn long(digests: &[RankDigest]) -> Vec<LongRow> {
 }
 
 /// One collective that waits for all its ranks.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SyncRow {
     /// Group and number.
@@ -215,7 +216,7 @@ fn sync_row(id: &str, rows: &[&LongRow]) -> Option<SyncRow> {
 }
 
 /// Mean and standard deviation of a sample (divided by n - 1; none below two values).
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct MeanStd {
     /// Arithmetic mean.
@@ -237,7 +238,7 @@ impl MeanStd {
 }
 
 /// Kernels of one rank, kind and size.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct LongSummary {
     /// Rank.
@@ -308,7 +309,7 @@ pub fn long_summary(rows: &[LongRow]) -> Vec<LongSummary> {
 }
 
 /// Synchronising collectives of one kind and size.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SyncSummary {
     /// What the first of them is.

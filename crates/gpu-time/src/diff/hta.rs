@@ -8,10 +8,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use rustc_hash::FxBuildHasher;
+use serde::Serialize;
 use trace_model::{ArgColumn, Slice, Trace};
 
 /// Slices of one name in two traces.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NameRow {
     /// The name.

@@ -45,7 +45,7 @@ pub const ARG_KEYS: [&str; 12] = [
 
 /// Kernels of one name on each side, at one place of the program. Of arrays the first entry is the
 /// first trace's.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct KernelPair {
     /// The modules around, outermost first, without instance numbers: `Model/DecoderLayer/MLP`.
@@ -87,7 +87,7 @@ fn status(has: [bool; 2]) -> &'static str {
 }
 
 /// An operator in both traces, with the device work that it launched itself.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct OperatorPair {
     /// The modules around.
@@ -131,7 +131,7 @@ pub struct SideTotal {
 }
 
 /// Two traces side by side.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Diff {
     /// Largest absolute difference first.

@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 
+use serde::Serialize;
 use trace_model::align::longest_common;
 use trace_model::correlation::LinkMethod;
 use trace_model::interval::IntervalSet;
@@ -17,7 +18,7 @@ use crate::diff::tree::{Kinds, Texts, Tree};
 use crate::work::GpuWork;
 
 /// One piece of device work without an equal.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DiffStatsRow {
     /// Its name.

@@ -2,6 +2,7 @@
 
 use report::{Cell, Column, RealFormat, Table};
 
+use super::of::{self, Of};
 use super::{count, nanos, pct};
 use crate::account::{GpuTime, percent};
 use crate::rules::Rules;
@@ -9,12 +10,8 @@ use crate::rules::Rules;
 /// One account and what it is of.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuRow {
-    /// The trace.
-    pub trace: String,
-    /// The number of the step, for accounts by step.
-    pub step_index: Option<u64>,
-    /// The name of the step, or of what belongs to none.
-    pub step: Option<String>,
+    /// The trace, or the step of it.
+    pub of: Of,
     /// The device, for accounts by device or stream.
     pub device: Option<i64>,
     /// The stream, for accounts by stream.
@@ -30,7 +27,7 @@ pub struct GpuRow {
 /// Which columns say what a row is of.
 #[derive(Clone, Copy, Default)]
 struct Keys {
-    step: bool,
+    of: of::Keys,
     device: bool,
     stream: bool,
 }
@@ -38,18 +35,14 @@ struct Keys {
 impl Keys {
     fn of(rows: &[GpuRow]) -> Self {
         Self {
-            step: rows.iter().any(|r| r.step.is_some()),
+            of: of::Keys::of(rows.iter().map(|r| &r.of)),
             device: rows.iter().any(|r| r.device.is_some()),
             stream: rows.iter().any(|r| r.stream.is_some()),
         }
     }
 
     fn columns(self) -> Vec<Column> {
-        let mut columns = vec![Column::text("trace")];
-        if self.step {
-            columns.push(Column::uint("step_index"));
-            columns.push(Column::text("step"));
-        }
+        let mut columns = self.of.columns();
         if self.device {
             columns.push(Column::int("device"));
         }
@@ -60,11 +53,7 @@ impl Keys {
     }
 
     fn cells(self, row: &GpuRow) -> Vec<Cell<'_>> {
-        let mut cells = vec![Cell::from(&row.trace)];
-        if self.step {
-            cells.push(row.step_index.into());
-            cells.push(row.step.as_deref().into());
-        }
+        let mut cells = self.of.cells(&row.of);
         if self.device {
             cells.push(row.device.into());
         }
@@ -282,8 +271,7 @@ pub fn parts(rows: &[GpuRow]) -> report::Result<Table> {
     let mut table = Table::new("parts", columns)?;
     for row in rows {
         let mut part = Vec::new();
-        part.extend(row.step_index.map(|at| at.to_string()));
-        part.extend(row.step.clone());
+        part.extend(row.of.step.is_some().then(|| row.of.step_label()));
         match (row.device, row.stream) {
             (Some(device), Some(stream)) => part.push(format!("{device}/{stream}")),
             (Some(device), None) => part.push(format!("GPU {device}")),

@@ -1,21 +1,29 @@
 //! Results as tables of `report`: wide ones in integer nanoseconds for programs, narrow ones, which
 //! fit a terminal, for people.
 
-mod analyses;
 pub mod comm;
 pub mod diff;
 mod gpu;
+mod hta;
+mod idle;
+mod kernels;
+mod launch;
+mod memory;
+mod of;
 
 use report::{Cell, Column, SchemaVersion, Table, Unit};
+use trace_model::{DeviceId, StreamId};
 
 use crate::note::Note;
 use crate::spread::Spread;
 
-pub use analyses::{
-    depth, depth_series, gaps, hta_idle, hta_types, idle, idle_narrow, kernels, kernels_narrow,
-    launchers, launches, launches_narrow, memory, memory_narrow, memory_series,
-};
 pub use gpu::{GpuRow, gpu, parts, profile, reference};
+pub use hta::{hta_idle, hta_types};
+pub use idle::{gaps, idle, idle_narrow, idle_steps};
+pub use kernels::{kernels, kernels_narrow, launchers};
+pub use launch::{depth, depth_series, launch_steps, launches, launches_narrow};
+pub use memory::{memory, memory_narrow, memory_series};
+pub use of::Of;
 
 /// Version of the shape of all tables of this crate.
 pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 0);
@@ -38,6 +46,45 @@ fn bytes(name: &'static str, title: &'static str) -> Column {
 
 fn pct(name: &'static str, title: &'static str) -> Column {
     Column::real(name).unit(Unit::Pct).title(title)
+}
+
+fn trace() -> Column {
+    Column::text("trace")
+}
+
+fn place() -> [Column; 2] {
+    [Column::int("device"), Column::int("stream")]
+}
+
+fn place_cells(of: Option<(DeviceId, StreamId)>) -> [Cell<'static>; 2] {
+    [of.map(|p| p.0.0).into(), of.map(|p| p.1.0).into()]
+}
+
+/// A stretch of time: instants of the trace's clock, or for people times since the first.
+fn stretch(for_people: bool) -> [Column; 2] {
+    match for_people {
+        true => [nanos("start_ns", "from"), nanos("end_ns", "to")],
+        false => [Column::int("start_ns"), Column::int("end_ns")],
+    }
+}
+
+/// A table of lists, one for each trace.
+fn rows_of<'r, R: 'r, const N: usize>(
+    name: &'static str,
+    columns: [Column; N],
+    results: impl IntoIterator<Item = (&'r str, &'r [R])>,
+    cells: impl Fn(&'r R) -> [Cell<'r>; N],
+) -> report::Result<Table> {
+    let all = std::iter::once(trace()).chain(columns).collect();
+    let mut table = Table::new(name, all)?;
+    for (trace, rows) in results {
+        for row in rows {
+            let mut line = vec![Cell::from(trace)];
+            line.extend(cells(row));
+            table.push(&line)?;
+        }
+    }
+    Ok(table)
 }
 
 fn spread_columns() -> [Column; 10] {

@@ -1,0 +1,205 @@
+//! Parts of a trace that can be asked for: a window, steps.
+
+use clap::{Args, ValueEnum};
+use gpu_time::tables::Of;
+use gpu_time::{ARG_KEYS, GpuWork, Note, Split, Step, StepRule, WindowSpec, steps};
+use rca_cycles::Failure;
+use trace_input::{NamedTrace, only_args};
+use trace_model::{TimeRange, Timestamp};
+
+/// Which part of a trace.
+#[derive(Debug, Args)]
+pub(crate) struct PartArgs {
+    /// One result for each step of the engine
+    #[arg(long)]
+    pub(crate) per_step: bool,
+    /// What a step is
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHAT",
+        default_value_t,
+        requires = "per_step"
+    )]
+    pub(crate) steps: StepsName,
+    /// Steps are slices of this name (* any text, ? any character, | or)
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        requires = "per_step",
+        conflicts_with = "steps"
+    )]
+    pub(crate) step_pattern: Option<String>,
+    /// What belongs to a step
+    #[arg(
+        long,
+        value_enum,
+        value_name = "RULE",
+        default_value_t,
+        requires = "per_step"
+    )]
+    pub(crate) step_by: StepBy,
+    /// Only A..B, in ns of the trace's clock, or with + from the first GPU work on: +1ms..+2ms
+    #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
+    pub(crate) window: Option<WindowSpec>,
+    /// Only the time of the first slice of this name (* any text, ? any character, | or)
+    #[arg(long, value_name = "PATTERN", conflicts_with = "window")]
+    pub(crate) window_of: Option<String>,
+    /// Of the slices of --window-of the one with this number, from 0
+    #[arg(long, value_name = "N", default_value_t, requires = "window_of")]
+    pub(crate) window_index: usize,
+}
+
+/// What marks steps, as arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum StepsName {
+    /// Annotations where there are any, else cycles
+    #[default]
+    Auto,
+    /// What an annotation of the host marks, as ProfilerStep or execute_model
+    Annotation,
+    /// Cycles of the engine's loop, as cycle-rca finds them
+    Cycle,
+}
+
+/// Rules for steps, as arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum StepBy {
+    /// Work that was launched in it
+    #[default]
+    Launch,
+    /// Work that ran in it, cut at its ends
+    Time,
+}
+
+impl PartArgs {
+    /// Is all of each trace wanted, in one piece?
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.per_step && self.window.is_none() && self.window_of.is_none()
+    }
+
+    /// Keeps the arguments of slices that are looked at.
+    pub(crate) fn keep_args(&self, options: &mut perfetto_reader::ReadOptions) {
+        let may_be_cycles =
+            self.per_step && self.step_pattern.is_none() && self.steps != StepsName::Annotation;
+        let more: &[&str] = match may_be_cycles {
+            true => rca_cycles::ARG_KEYS,
+            false => &[],
+        };
+        let keys: Vec<&str> = ARG_KEYS.iter().chain(more).copied().collect();
+        only_args(options, &keys);
+    }
+
+    /// The part of one trace that is asked for, and what to say of it.
+    pub(crate) fn resolve(
+        &self,
+        input: &NamedTrace,
+        work: &GpuWork<'_>,
+    ) -> anyhow::Result<(Split, Vec<Note>)> {
+        let (mut how, mut notes) = (Split::default(), Vec::new());
+        how.window = self.window(work)?;
+        if let Some(window) = how.window {
+            let text = format!("{}..{} ns", window.start, window.end);
+            notes.push(Note::new("window", text).ns(window.duration().get()));
+        }
+        how.step_rule = match self.step_by {
+            StepBy::Launch => StepRule::Launch,
+            StepBy::Time => StepRule::Time,
+        };
+        if self.per_step {
+            let (found, note) = self.find_steps(input, work);
+            notes.push(note);
+            let partial = found.iter().filter(|step| step.partial.is_some()).count();
+            if partial > 0 {
+                let text = "steps were recorded in part: do not compare these with the others";
+                notes.push(Note::new("partial", text).count(partial as u64));
+            }
+            how.steps = Some(found);
+        }
+        Ok((how, notes))
+    }
+
+    fn window(&self, work: &GpuWork<'_>) -> anyhow::Result<Option<TimeRange>> {
+        if let Some(pattern) = &self.window_of {
+            let found = steps(work, Some(pattern));
+            let count = found.len();
+            let chosen = found.into_iter().nth(self.window_index);
+            return match chosen {
+                Some(step) => Ok(Some(step.range)),
+                None => anyhow::bail!(
+                    "no slice number {} is named `{pattern}`: there are {count}",
+                    self.window_index
+                ),
+            };
+        }
+        Ok(self.window.and_then(|spec| spec.resolve(work)))
+    }
+
+    fn find_steps(&self, input: &NamedTrace, work: &GpuWork<'_>) -> (Vec<Step>, Note) {
+        if self.steps != StepsName::Cycle {
+            let found = steps(work, self.step_pattern.as_deref());
+            let by_annotation = !found.is_empty()
+                || self.step_pattern.is_some()
+                || self.steps == StepsName::Annotation;
+            if by_annotation {
+                let note = match (found.len(), &self.step_pattern) {
+                    (0, Some(pattern)) => Note::new(
+                        "no_steps",
+                        format!("no slice of the host is named `{pattern}`"),
+                    ),
+                    (0, None) => Note::new(
+                        "no_steps",
+                        "no annotation is known as a step: name one with --step-pattern, or take \
+                         --steps cycle",
+                    ),
+                    (n, _) => Note::new("steps", "annotations of the host").count(n as u64),
+                };
+                return (found, note);
+            }
+        }
+        match cycles(input) {
+            Ok((found, text)) => {
+                let count = found.len() as u64;
+                (found, Note::new("steps", text).count(count))
+            }
+            Err(failure) => (Vec::new(), Note::new("no_steps", failure.to_string())),
+        }
+    }
+}
+
+/// The cycles of the engine's loop as steps, and how they were found.
+fn cycles(input: &NamedTrace) -> Result<(Vec<Step>, String), Failure> {
+    let found = rca_cycles::analyse(&input.trace, &rca_cycles::Options::default())?;
+    let text = format!(
+        "cycles found by {}{}{}",
+        found.method.name(),
+        match found.anchor.as_str() {
+            "" => String::new(),
+            anchor => format!(", marked by {anchor}"),
+        },
+        match &found.engine {
+            None => String::new(),
+            Some(engine) => format!(", engine {engine}"),
+        }
+    );
+    let steps = found.cycles.iter().map(|cycle| {
+        let range = TimeRange::new(
+            Timestamp::from_nanos(cycle.start_ns),
+            Timestamp::from_nanos(cycle.end_ns),
+        );
+        Step::new(cycle.phase.name(), range).partial(cycle.partial.map(|why| why.name()))
+    });
+    Ok((steps.collect(), text))
+}
+
+/// What a row of `trace` is of: of its step with that number, of no step, or of all of it.
+pub(crate) fn of(trace: &str, how: &Split, step: Option<usize>) -> Of {
+    let found = step.and_then(|at| how.steps.as_ref()?.get(at));
+    let no_step = how.steps.is_some().then(|| "(no step)".to_owned());
+    Of {
+        trace: trace.to_owned(),
+        step_index: step.map(|at| at as u64),
+        step: found.map(|step| step.name.clone()).or(no_step),
+        partial: found.and_then(|step| step.partial.clone()),
+    }
+}

@@ -1,0 +1,167 @@
+//! Idle time.
+
+use report::{Cell, Column, Result, Table};
+
+use super::of::{Keys, Of};
+use super::{count, nanos, place, place_cells};
+use crate::idle::{Idle, IdleScope, IdleTime};
+
+/// Idle time by cause.
+///
+/// # Errors
+///
+/// None but defects.
+pub fn idle(results: &[(Of, &Idle)]) -> Result<Table> {
+    let keys = Keys::of(results.iter().map(|r| &r.0));
+    let mut columns = keys.columns();
+    columns.push(Column::text("scope"));
+    columns.extend(place());
+    columns.extend([
+        nanos("span_ns", "span"),
+        nanos("busy_ns", "busy"),
+        count("gaps", "gaps"),
+        nanos("idle_ns", "idle"),
+        nanos("host_wait_ns", "host wait"),
+        nanos("synchronisation_ns", "synchronisation"),
+        nanos("launch_latency_ns", "launch latency"),
+        nanos("kernel_wait_ns", "kernel wait"),
+        nanos("other_ns", "other"),
+    ]);
+    let mut table = Table::new("idle", columns)?;
+    for (of, result) in results {
+        for row in &result.rows {
+            let t = &row.time;
+            let mut cells = keys.cells(of);
+            cells.extend::<[Cell<'_>; 12]>([
+                row.scope.name().into(),
+                row.device.map(|d| d.0).into(),
+                row.stream.map(|s| s.0).into(),
+                row.span_ns.into(),
+                row.busy_ns.into(),
+                t.gaps.into(),
+                t.idle_ns.into(),
+                t.host_wait_ns.into(),
+                t.synchronisation_ns.into(),
+                t.launch_latency_ns.into(),
+                t.kernel_wait_ns.into(),
+                t.other_ns.into(),
+            ]);
+            table.push(&cells)?;
+        }
+    }
+    Ok(table)
+}
+
+fn narrow(of: &'static str) -> Vec<Column> {
+    vec![
+        Column::text(of),
+        count("gaps", "gaps"),
+        nanos("idle_ns", "idle"),
+        nanos("host_wait_ns", "host wait"),
+        nanos("synchronisation_ns", "sync."),
+        nanos("launch_latency_ns", "launch"),
+        nanos("kernel_wait_ns", "kernel w."),
+        nanos("other_ns", "other"),
+    ]
+}
+
+fn narrow_cells<'c>(of: &'c str, t: &IdleTime) -> [Cell<'c>; 8] {
+    [
+        of.into(),
+        t.gaps.into(),
+        t.idle_ns.into(),
+        t.host_wait_ns.into(),
+        t.synchronisation_ns.into(),
+        t.launch_latency_ns.into(),
+        t.kernel_wait_ns.into(),
+        t.other_ns.into(),
+    ]
+}
+
+/// The same of one trace, for people.
+///
+/// # Errors
+///
+/// None but defects.
+pub fn idle_narrow(result: &Idle) -> Result<Table> {
+    let mut table = Table::new("idle", narrow("of"))?;
+    for row in &result.rows {
+        let of = match (row.device, row.stream) {
+            (Some(device), Some(stream)) => format!("  {}/{}", device.0, stream.0),
+            (Some(device), None) => format!("GPU {}", device.0),
+            _ => "trace".to_owned(),
+        };
+        table.push(&narrow_cells(&of, &row.time))?;
+    }
+    Ok(table)
+}
+
+/// Steps of one trace, for people: the time of each in which no device ran.
+///
+/// # Errors
+///
+/// None but defects.
+pub fn idle_steps(results: &[(Of, &Idle)]) -> Result<Table> {
+    let mut table = Table::new("idle", narrow("step"))?;
+    for (of, result) in results {
+        let rows = result.rows.iter();
+        for row in rows.filter(|row| row.scope == IdleScope::Trace) {
+            table.push(&narrow_cells(&of.step_label(), &row.time))?;
+        }
+    }
+    Ok(table)
+}
+
+/// The name of work next to a gap; null where there is none.
+fn named(name: &str) -> Cell<'_> {
+    Some(name).filter(|name| !name.is_empty()).into()
+}
+
+/// The longest gaps; for people their place is the time since the first device work.
+///
+/// # Errors
+///
+/// None but defects.
+pub fn gaps(results: &[(Of, &Idle)], for_people: bool) -> Result<Table> {
+    let keys = Keys::of(results.iter().map(|r| &r.0));
+    let mut columns = Vec::new();
+    if !for_people {
+        columns = keys.columns();
+        columns.extend(place());
+        columns.push(Column::int("start_ns"));
+    }
+    columns.extend(for_people.then(|| nanos("start_ns", "at")));
+    columns.extend([
+        nanos("gap_ns", "gap"),
+        Column::text("cause"),
+        Column::text("before"),
+        Column::text("after"),
+    ]);
+    if !for_people {
+        columns.push(Column::text("call"));
+    }
+    let mut table = Table::new("gaps", columns)?;
+    for (of, result) in results {
+        for gap in &result.gaps {
+            let mut cells = Vec::new();
+            if !for_people {
+                cells = keys.cells(of);
+                cells.extend(place_cells(Some((gap.device, gap.stream))));
+                cells.push(gap.start_ns.into());
+            } else {
+                cells.push((gap.start_ns - result.start_ns).into());
+            }
+            cells.extend([
+                Cell::from(gap.time.idle_ns),
+                gap.cause().name().into(),
+                named(&gap.before),
+                named(&gap.after),
+            ]);
+            if !for_people {
+                cells.push(gap.call.as_deref().into());
+            }
+            table.push(&cells)?;
+        }
+    }
+    Ok(table)
+}

@@ -1,0 +1,192 @@
+//! Launches and queues.
+
+use report::{Cell, Column, RealFormat, Result, Table};
+
+use super::of::{Keys, Of};
+use super::{
+    count, nanos, pct, place, place_cells, real_nanos, spread_cells, spread_columns, stretch,
+};
+use crate::launch::{LaunchKind, LaunchTimes, Launches};
+use crate::spread::Spread;
+
+fn metrics(times: &LaunchTimes) -> [(&'static str, &Spread); 5] {
+    [
+        ("latency", &times.latency),
+        ("in_call", &times.in_call),
+        ("queued", &times.queued),
+        ("dispatch", &times.dispatch),
+        ("call", &times.call),
+    ]
+}
+
+/// Launches, one row for each group and metric.
+///
+/// # Errors
+///
+/// None but defects.
+pub fn launches(results: &[(Of, &Launches)]) -> Result<Table> {
+    let keys = Keys::of(results.iter().map(|r| &r.0));
+    let mut columns = keys.columns();
+    columns.extend(place());
+    columns.extend([Column::text("kind"), Column::text("metric")]);
+    columns.extend(spread_columns());
+    columns.push(count("negative", "negative"));
+    let mut table = Table::new("launches", columns)?;
+    for (of, result) in results {
+        for row in &result.rows {
+            for (metric, spread) in metrics(&row.times) {
+                let mut cells = keys.cells(of);
+                cells.extend(place_cells(row.stream));
+                cells.extend([Cell::from(row.kind.name()), metric.into()]);
+                cells.extend(spread_cells(spread));
+                cells.push(row.times.negative.into());
+                table.push(&cells)?;
+            }
+        }
+    }
+    Ok(table)
+}
+
+/// The same of one trace, for people: all streams together.
+///
+/// # Errors
+///
+/// None but defects.
+pub fn launches_narrow(result: &Launches) -> Result<Table> {
+    let columns = vec![
+        Column::text("what"),
+        Column::text("metric"),
+        count("count", "count"),
+        real_nanos("median_ns", "median"),
+        real_nanos("p90_ns", "p90"),
+        real_nanos("p99_ns", "p99"),
+        nanos("max_ns", "max"),
+    ];
+    let mut table = Table::new("launches", columns)?;
+    for row in result.rows.iter().filter(|row| row.stream.is_none()) {
+        for (metric, s) in metrics(&row.times) {
+            let is_first = metric == "latency";
+            table.push(&[
+                if is_first { row.kind.name() } else { "" }.into(),
+                metric.replace('_', " ").as_str().into(),
+                s.count.into(),
+                s.median_ns.into(),
+                s.p90_ns.into(),
+                s.p99_ns.into(),
+                s.max_ns.into(),
+            ])?;
+        }
+    }
+    Ok(table)
+}
+
+/// Steps of one trace, for people: all launches of each.
+///
+/// # Errors
+///
+/// None but defects.
+pub fn launch_steps(results: &[(Of, &Launches)]) -> Result<Table> {
+    let columns = vec![
+        Column::text("step"),
+        count("count", "count"),
+        real_nanos("median_ns", "median"),
+        real_nanos("p99_ns", "p99"),
+        real_nanos("in_call_ns", "in call"),
+        real_nanos("queued_ns", "queued"),
+        real_nanos("dispatch_ns", "dispatch"),
+    ];
+    let mut table = Table::new("launches", columns)?;
+    for (of, result) in results {
+        let mut rows = result.rows.iter();
+        let all = rows.find(|row| row.stream.is_none() && row.kind == LaunchKind::All);
+        // A step without launches is a row too.
+        let times = all.map(|row| &row.times);
+        table.push(&[
+            of.step_label().as_str().into(),
+            times.map_or(0, |t| t.latency.count).into(),
+            times.map(|t| t.latency.median_ns).into(),
+            times.map(|t| t.latency.p99_ns).into(),
+            times.map(|t| t.in_call.median_ns).into(),
+            times.map(|t| t.queued.median_ns).into(),
+            times.map(|t| t.dispatch.median_ns).into(),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// Depths of queues.
+///
+/// # Errors
+///
+/// None but defects.
+pub fn depth(results: &[(Of, &Launches)]) -> Result<Table> {
+    let keys = Keys::of(results.iter().map(|r| &r.0));
+    let mut columns = keys.columns();
+    columns.extend(place());
+    columns.extend([
+        nanos("span_ns", "span"),
+        count("max_depth", "most"),
+        Column::real("mean_depth")
+            .title("mean")
+            .reals(RealFormat::Fixed(3)),
+        pct("empty_pct", "empty"),
+    ]);
+    let mut table = Table::new("queue_depth", columns)?;
+    for (of, result) in results {
+        for row in &result.depth {
+            let mut cells = keys.cells(of);
+            cells.extend(place_cells(Some((row.device, row.stream))));
+            cells.extend([
+                Cell::from(row.span_ns),
+                row.max.into(),
+                row.mean.into(),
+                row.empty_pct.into(),
+            ]);
+            table.push(&cells)?;
+        }
+    }
+    Ok(table)
+}
+
+/// Depths of queues over time.
+///
+/// # Errors
+///
+/// None but defects.
+pub fn depth_series(results: &[(Of, &Launches)], for_people: bool) -> Result<Table> {
+    let keys = Keys::of(results.iter().map(|r| &r.0));
+    let mut columns = if for_people {
+        Vec::new()
+    } else {
+        keys.columns()
+    };
+    columns.extend(place());
+    columns.extend(stretch(for_people));
+    columns.extend([
+        count("max_depth", "most"),
+        Column::real("mean_depth")
+            .title("mean")
+            .reals(RealFormat::Fixed(3)),
+    ]);
+    let mut table = Table::new("queue_depth_series", columns)?;
+    for (of, result) in results {
+        let first = result.series.iter().map(|p| p.start_ns).min();
+        for point in &result.series {
+            let mut cells = if for_people {
+                Vec::new()
+            } else {
+                keys.cells(of)
+            };
+            cells.extend(place_cells(Some((point.device, point.stream))));
+            let origin = first.filter(|_| for_people).unwrap_or(0);
+            cells.extend([
+                Cell::from(point.start_ns - origin),
+                (point.end_ns - origin).into(),
+                point.max.into(),
+                point.mean.into(),
+            ]);
+            table.push(&cells)?;
+        }
+    }
+    Ok(table)
+}
