@@ -7,9 +7,9 @@ use shell::{FormatArgs, HasJson, InputArgs, VerbosityArgs};
 
 const AFTER_HELP: &str = "\
 A and B are folders with *_perf_data.csv files (searched through), one such file
-with its *_counters_data.csv beside it, or a CSV table of samples with the
-columns metric, value and optionally unit, group, run, cycle; plain or
-compressed (gzip, zstd, xz).
+with its *_counters_data.csv beside it, or a table of samples (CSV or Parquet)
+with the columns metric, value and optionally unit, group, run, cycle; CSV plain
+or compressed (gzip, zstd, xz).
 
 Recording an input: export per-cycle data of both runs with the same anchor and
 load, at least 20 cycles a side, and record counters with it.
@@ -116,6 +116,9 @@ pub(crate) struct StatisticsArgs {
     /// Match these processes with each other, by number
     #[arg(long, value_name = "A:B", value_parser = pids)]
     pub(crate) map: Vec<(i64, i64)>,
+    /// Declare two anchors to cut the same cycles, under different names
+    #[arg(long, value_name = "A=B", value_parser = anchors)]
+    pub(crate) same_anchor: Vec<(String, String)>,
     /// Add signatures of causes from a TOML file
     #[arg(long, value_name = "FILE")]
     pub(crate) signatures: Vec<PathBuf>,
@@ -199,6 +202,14 @@ fn percent(text: &str) -> Result<f64, String> {
         Ok(value) if value.is_finite() && (0.0..=1000.0).contains(&value) => Ok(value),
         _ => Err("give a percentage such as 2%".to_owned()),
     }
+}
+
+/// `Scheduler.run_batch=EngineCore.step`.
+fn anchors(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(a, b)| (a.trim().to_owned(), b.trim().to_owned()))
+        .filter(|(a, b)| !a.is_empty() && !b.is_empty())
+        .ok_or_else(|| "give two names of anchors, baseline=candidate".to_owned())
 }
 
 /// `11:22`.

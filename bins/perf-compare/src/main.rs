@@ -89,6 +89,7 @@ fn options(cli: &Cli) -> anyhow::Result<Options> {
     options.any_dependence = given.any_dependence;
     options.force = cli.force;
     options.map.clone_from(&given.map);
+    options.same_anchors.clone_from(&given.same_anchor);
     for file in &given.signatures {
         let name = file.display().to_string();
         let text = std::fs::read_to_string(file)

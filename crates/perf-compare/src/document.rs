@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// Version of the JSON document.
-pub const SCHEMA_VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 0);
+pub const SCHEMA_VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 1);
 
 /// Whether the sides may be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -150,6 +150,32 @@ pub struct Finding {
     pub explained_pct: Option<f64>,
     /// Changed, although the cycle is not: it costs no time.
     pub no_effect_on_cycle: bool,
+}
+
+/// A counter of a device on which functions changed: the third level, tested because the second found something.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct CounterFinding {
+    /// The counter.
+    pub metric: String,
+    /// Device on the baseline side.
+    pub device: String,
+    /// Number of the role.
+    pub role: usize,
+    /// Unit of the effect.
+    pub unit: String,
+    /// Changed functions on that device, by their `id`.
+    pub functions: Vec<String>,
+    /// What may be said.
+    pub verdict: Statement,
+    /// False discovery rate within the counters of this device at which it would be declared.
+    pub q: Option<f64>,
+    /// The rate it is held against: the level times the share of functions that were declared.
+    pub level: f64,
+    /// The effect over cycles into which real samples fell; `n` are these cycles.
+    pub effect: Effect,
+    /// Cycles on each side whose value is interpolated between samples, and therefore left out.
+    pub interpolated: [usize; 2],
 }
 
 /// The cycle time of one type of cycle.
@@ -306,6 +332,8 @@ pub struct Report {
     pub cycle_time: Vec<CycleTime>,
     /// Functions and metrics, most important first; empty when not comparable.
     pub findings: Vec<Finding>,
+    /// Counters of the devices on which functions changed.
+    pub counter_findings: Vec<CounterFinding>,
     /// Processes compared with each other.
     pub roles: Vec<Role>,
     /// Counters and derived quantities with their change.

@@ -33,8 +33,17 @@ pub enum Error {
         #[source]
         source: csv::Error,
     },
+    /// A file that is not readable as Parquet, or in a compression that is not supported.
+    #[error("{}: not readable as Parquet: write it anew, uncompressed or with zstd or snappy", file.display())]
+    Parquet {
+        /// The file.
+        file: PathBuf,
+        /// What the Parquet reader says.
+        #[source]
+        source: Box<parquet::errors::ParquetError>,
+    },
     /// A column is missing.
-    #[error("{}: no column `{column}`: is this a perf-data file?", file.display())]
+    #[error("{}: no column `{column}`: is this perf data, or a table of samples (metric, value)?", file.display())]
     Column {
         /// The file.
         file: PathBuf,

@@ -8,6 +8,7 @@ mod render;
 mod report_text;
 mod side;
 mod stats;
+mod summary;
 mod table;
 mod verdict;
 

@@ -1,14 +1,13 @@
-//! The report as text, CSV, Markdown and JUnit XML, and what a gate makes of it.
+//! The report as CSV, Markdown and JUnit XML, and what a gate makes of it.
 
 use std::fmt::Write as _;
 
 use report::{Cell, Column, CsvOptions, CsvWriter, RowSink as _};
 
+use crate::analyse::more_is_better;
 use crate::document::{Change, Effect, Finding, Report, Statement, Status};
 use crate::report_text::short;
 
-/// Findings shown to people.
-const SHOWN: usize = 8;
 /// Longest name shown to people.
 const NAME: usize = 56;
 
@@ -35,7 +34,7 @@ pub enum FailOn {
     Changed,
 }
 
-fn word(change: Change, verdict: Statement) -> &'static str {
+pub(crate) fn word(change: Change, verdict: Statement) -> &'static str {
     match (change, verdict) {
         (Change::New, _) => "new",
         (Change::Gone, _) => "gone",
@@ -47,7 +46,7 @@ fn word(change: Change, verdict: Statement) -> &'static str {
     }
 }
 
-fn status(report: &Report) -> &'static str {
+pub(crate) fn status(report: &Report) -> &'static str {
     match report.comparability.status {
         Status::Comparable => "comparable",
         Status::ComparableWithWarnings => "comparable, with warnings",
@@ -56,7 +55,7 @@ fn status(report: &Report) -> &'static str {
     }
 }
 
-fn interval(effect: &Effect) -> String {
+pub(crate) fn interval(effect: &Effect) -> String {
     effect
         .interval
         .map_or("no interval".to_owned(), |[low, high]| {
@@ -64,13 +63,13 @@ fn interval(effect: &Effect) -> String {
         })
 }
 
-fn percent(effect: &Effect) -> String {
+pub(crate) fn percent(effect: &Effect) -> String {
     effect.ratio.map_or(String::new(), |ratio| {
         format!(" ({:+.1} %)", (ratio - 1.0) * 100.0)
     })
 }
 
-fn name(finding: &Finding) -> String {
+pub(crate) fn name(finding: &Finding) -> String {
     let name = report::text::printable(&finding.name);
     let name = report::text::shorten(&name, NAME).into_owned();
     match (finding.kind, finding.role) {
@@ -92,103 +91,6 @@ impl Report {
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
         Ok(text)
-    }
-
-    /// At most 25 lines for a terminal.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        let mut lines = Vec::new();
-        lines.push(format!(
-            "{}: {} against {}",
-            status(self),
-            self.candidate.name,
-            self.baseline.name
-        ));
-        lines.extend(
-            self.comparability
-                .reasons
-                .iter()
-                .take(3)
-                .map(|reason| format!("  {}", reason.text)),
-        );
-        lines.push(format!(
-            "cause: {} (confidence {:.2})",
-            self.verdict.cause, self.verdict.confidence
-        ));
-        lines.push(format!("  {}", self.verdict.summary));
-        if let Some(next) = &self.verdict.runner_up {
-            lines.push(format!(
-                "  runner-up: {} ({:.2})",
-                next.cause, next.confidence
-            ));
-        }
-        for time in self.cycle_time.iter().take(2) {
-            let kind = if time.cycle_type.is_empty() {
-                "cycle"
-            } else {
-                &time.cycle_type
-            };
-            lines.push(format!(
-                "{kind} time: {}: {} to {} us{}, difference {}; median {} to {} us",
-                word(time.change, time.verdict),
-                short(time.effect.baseline),
-                short(time.effect.candidate),
-                percent(&time.effect),
-                interval(&time.effect),
-                short(time.median_us[0]),
-                short(time.median_us[1])
-            ));
-            if let Some(needed) = time.cycles_needed_for_2pct {
-                let have = time.effect.n[0].min(time.effect.n[1]) as u64;
-                lines.push(match needed.saturating_sub(have) {
-                    0 => format!("  {have} cycles a side are enough to establish 2 %"),
-                    more => format!("  {more} more cycles a side needed to establish 2 %"),
-                });
-            }
-        }
-        let declared = self
-            .findings
-            .iter()
-            .filter(|f| f.verdict == Statement::Changed)
-            .count();
-        if !self.findings.is_empty() {
-            lines.push(format!("{declared} of {} changed:", self.findings.len()));
-        }
-        for finding in self.findings.iter().take(SHOWN.min(declared.max(3))) {
-            let unit = if finding.unit.is_empty() {
-                ""
-            } else {
-                &finding.unit
-            };
-            lines.push(format!(
-                "  {:<12} {} {}{}, {} {unit}{}",
-                word(finding.change, finding.verdict),
-                name(finding),
-                short(finding.effect.delta),
-                percent(&finding.effect),
-                interval(&finding.effect),
-                if finding.no_effect_on_cycle {
-                    ", no effect on cycle time"
-                } else {
-                    ""
-                }
-            ));
-        }
-        lines.push(format!("the claim is about {}", self.claim));
-        let room = 25_usize.saturating_sub(lines.len() + 1);
-        lines.extend(
-            self.notes
-                .iter()
-                .take(room)
-                .map(|note| format!("note: {note}")),
-        );
-        if self.notes.len() > room {
-            lines.push(format!(
-                "{} more notes in --format json",
-                self.notes.len() - room
-            ));
-        }
-        lines.join("\n") + "\n"
     }
 
     /// One row per function or metric.
@@ -399,6 +301,10 @@ impl Report {
             if verdict == Statement::Insufficient {
                 return true;
             }
+            // Without a size to ask about, the statement itself decides.
+            if min_effect_pct <= 0.0 {
+                return verdict == Statement::Inconclusive;
+            }
             let worst = effect.interval.map_or(
                 f64::INFINITY,
                 |[low, high]| if up_is_bad { high } else { -low },
@@ -433,25 +339,23 @@ impl Report {
         }
         for finding in &self.findings {
             let metric = finding.kind == "metric";
-            let base = if metric {
-                finding.effect.baseline.abs()
-            } else {
-                cycle
+            // A saved recording has the cycle among its metrics: it decides, and functions count relative to it.
+            let whole = self.findings.iter().find(|f| {
+                f.kind == "metric" && f.name == "cycle" && f.cycle_type == finding.cycle_type
+            });
+            let decisive = metric && whole.is_none_or(|whole| whole.id == finding.id);
+            let base = match whole {
+                Some(whole) => whole.effect.baseline,
+                None if metric => finding.effect.baseline.abs(),
+                None => cycle,
             };
-            // The direction in which a metric gets worse shows in how its change is called.
-            let up_is_bad = match finding.change {
-                Change::Slower => finding.effect.delta > 0.0,
-                Change::Faster => finding.effect.delta < 0.0,
-                _ => true,
-            };
+            let up_is_bad = !metric || !more_is_better(&finding.name, &finding.unit);
             cases.push(Case {
                 name: name(finding),
                 change: finding.change,
                 declared: finding.verdict == Statement::Changed && !finding.no_effect_on_cycle,
-                decisive: metric,
-                open: finding.verdict != Statement::Changed
-                    && finding.verdict != Statement::Equivalent
-                    && open(&finding.effect, finding.verdict, base, up_is_bad),
+                decisive,
+                open: open(&finding.effect, finding.verdict, base, up_is_bad),
                 bound_pct: bound(&finding.effect, base),
                 text: format!("{}{}", interval(&finding.effect), percent(&finding.effect)),
             });

@@ -85,7 +85,7 @@ const CONFINED: &[(&str, &[&str])] = &[
         "arrow",
         &["report", "rocpd-db", "rocpd", "memtrace-labeller"],
     ),
-    ("parquet", &["report", "memtrace-labeller"]),
+    ("parquet", &["report", "memtrace-labeller", "perf-compare"]),
     // Packets of a protobuf trace may be compressed one by one, so the reader inflates too.
     ("flate2", &["byte-source", "perfetto-reader", "xtask"]),
     ("zstd", &["byte-source", "perfetto-reader"]),

@@ -59,6 +59,7 @@ pub(super) fn captures(
     b: &Side,
     pairings: &[Pairing<'_>],
     matched_roles: usize,
+    same_anchors: &[(String, String)],
 ) -> Comparability {
     let mut reasons = Vec::new();
     for (side, name) in [(a, "baseline"), (b, "candidate")] {
@@ -90,7 +91,7 @@ pub(super) fn captures(
         ));
     }
     for pairing in pairings {
-        pair(pairing, &mut reasons);
+        pair(pairing, same_anchors, &mut reasons);
     }
     let ranks = |side: usize| {
         pairings
@@ -127,7 +128,7 @@ fn conclude(reasons: Vec<Reason>) -> Comparability {
     }
 }
 
-fn pair(pairing: &Pairing<'_>, reasons: &mut Vec<Reason>) {
+fn pair(pairing: &Pairing<'_>, same_anchors: &[(String, String)], reasons: &mut Vec<Reason>) {
     let kind = if pairing.cycle_type.is_empty() {
         "all"
     } else {
@@ -153,7 +154,28 @@ fn pair(pairing: &Pairing<'_>, reasons: &mut Vec<Reason>) {
     let shown = |side: usize| anchors[side].iter().copied().collect::<Vec<_>>().join(", ");
     let far = !(1.0 / GRANULARITY..=GRANULARITY).contains(&ratio);
     let known = anchors.iter().all(|names| !names.is_empty());
-    if known && anchors[0] != anchors[1] {
+    // The baseline's anchors under the names that the candidate has for them.
+    let declared: BTreeSet<&str> = anchors[0]
+        .iter()
+        .map(|name| {
+            let other = same_anchors
+                .iter()
+                .flat_map(|(a, b)| [(a, b), (b, a)])
+                .find(|(a, b)| a == name && anchors[1].contains(b.as_str()));
+            other.map_or(*name, |(_, b)| b.as_str())
+        })
+        .collect();
+    if known && anchors[0] != anchors[1] && declared == anchors[1] {
+        reasons.push(reason(
+            "anchor",
+            false,
+            format!(
+                "cycles are cut at {} in the baseline and at {} in the candidate, which were declared to be the same",
+                shown(0),
+                shown(1)
+            ),
+        ));
+    } else if known && anchors[0] != anchors[1] {
         reasons.push(reason(
             "anchor",
             far || anchors[0].is_disjoint(&anchors[1]),

@@ -33,7 +33,7 @@ fn both(values: [f64; 2]) -> Option<[f64; 2]> {
     values.iter().all(|v| v.is_finite()).then_some(values)
 }
 
-fn effect(found: &Compared, by_run: bool) -> Effect {
+pub(super) fn effect(found: &Compared, by_run: bool) -> Effect {
     let d = found.dependence;
     let method = match (by_run, found.exact, d.block) {
         (true, ..) => "permutation of runs, Welch statistic",
@@ -474,7 +474,7 @@ pub(super) fn samples(a: &Side, b: &Side, options: &Options) -> Inferred {
 }
 
 /// Rates of work done are better when higher; everything else is a cost.
-fn more_is_better(metric: &str, unit: &str) -> bool {
+pub(crate) fn more_is_better(metric: &str, unit: &str) -> bool {
     let metric = metric.to_ascii_lowercase();
     unit.contains("/s")
         || unit.contains("per_s")

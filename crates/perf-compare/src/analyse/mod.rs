@@ -2,11 +2,13 @@
 
 mod gate;
 mod infer;
+mod inside;
 mod panel;
 mod roles;
 
 use std::collections::BTreeSet;
 
+pub(crate) use self::infer::more_is_better;
 use self::panel::{Pairing, Panel};
 use crate::document::{Report, Role, SCHEMA_VERSION, SideInfo, Status};
 use crate::side::Side;
@@ -39,6 +41,8 @@ pub struct Options {
     pub force: bool,
     /// Processes to be matched, baseline and candidate.
     pub map: Vec<(i64, i64)>,
+    /// Anchors with different names at which cycles of the same meaning begin.
+    pub same_anchors: Vec<(String, String)>,
     /// What counters look like for each cause.
     pub signatures: Signatures,
 }
@@ -57,6 +61,7 @@ impl Default for Options {
             any_dependence: false,
             force: false,
             map: Vec::new(),
+            same_anchors: Vec::new(),
             signatures: Signatures::builtin(),
         }
     }
@@ -119,7 +124,13 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
     let mut comparability = if samples {
         gate::samples(baseline_table, candidate_table)
     } else {
-        gate::captures(baseline, candidate, &pairings, roles.len())
+        gate::captures(
+            baseline,
+            candidate,
+            &pairings,
+            roles.len(),
+            &options.same_anchors,
+        )
     };
     let no_data = comparability
         .reasons
@@ -151,6 +162,11 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
         infer::panels(&panels, options)
     };
     notes.extend(inferred.notes);
+    let counter_findings = if go {
+        inside::counters(&pairings, &roles, &inferred.findings, options)
+    } else {
+        Vec::new()
+    };
     let facts = Facts {
         cycle_time: &inferred.cycle_time,
         findings: &inferred.findings,
@@ -170,6 +186,7 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
                     [&pairing.sides[one], &pairing.sides[two]],
                     roles,
                     facts.comparable,
+                    pairing.sides.iter().all(|side| side.len() >= panel::RUNS),
                 )
             };
             let mirrored: Vec<Role> = roles.iter().map(mirror).collect();
@@ -195,6 +212,7 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
         verdict,
         cycle_time: inferred.cycle_time,
         findings: inferred.findings,
+        counter_findings,
         roles,
         counters,
         claim: if by_run {

@@ -43,6 +43,8 @@ pub(crate) struct DeviceCounter {
     pub(crate) device: String,
     pub(crate) process: usize,
     pub(crate) values: Vec<f64>,
+    /// Whether a real sample is behind a value; values between samples are no observations.
+    pub(crate) sampled: Vec<bool>,
 }
 
 /// A whole file.
@@ -66,6 +68,9 @@ pub(crate) struct Capture {
     /// The cycles, from and to, during which device capture was on throughout; all without device rows.
     pub(crate) whole: (usize, usize),
 }
+
+/// Weighted sum of a counter in a cycle, the weights, and whether a real sample is among them.
+type Coincident = (f64, f64, bool);
 
 type FunctionKey = (i64, String, String);
 
@@ -130,7 +135,7 @@ impl Capture {
         let mut processes: BTreeMap<i64, (String, BTreeSet<String>)> = BTreeMap::new();
         let mut functions: BTreeMap<FunctionKey, (Class, Vec<f64>, Vec<f64>)> = BTreeMap::new();
         // Weighted by the time of the function, as the recorder weights them.
-        let mut coincident: BTreeMap<(String, String, i64), Vec<(f64, f64)>> = BTreeMap::new();
+        let mut coincident: BTreeMap<(String, String, i64), Vec<Coincident>> = BTreeMap::new();
         for row in rows.iter().copied() {
             let (Some(&at), Some(name)) = (place.get(&row.cycle), row.function.map(text)) else {
                 continue;
@@ -162,10 +167,11 @@ impl Capture {
             if let (Some(metric), false) = (row.metric.map(text), row.mu_pct.is_nan()) {
                 let sums = coincident
                     .entry((metric.to_owned(), device.to_owned(), row.pid))
-                    .or_insert_with(|| vec![(0.0, 0.0); n]);
+                    .or_insert_with(|| vec![(0.0, 0.0, false); n]);
                 let weight = dur_us.max(1e-6);
                 sums[at].0 += weight * row.mu_pct;
                 sums[at].1 += weight;
+                sums[at].2 |= row.sampled;
             }
         }
         capture.processes = processes
@@ -206,7 +212,8 @@ impl Capture {
                     metric,
                     device,
                     process: *index.get(&pid)?,
-                    values: sums.iter().map(|(sum, weight)| sum / weight).collect(),
+                    values: sums.iter().map(|(sum, weight, _)| sum / weight).collect(),
+                    sampled: sums.iter().map(|sum| sum.2).collect(),
                 })
             })
             .collect();
@@ -308,6 +315,7 @@ mod tests {
             cycle_us: 100.0,
             start_us: 0.0,
             calls: 1.0,
+            sampled: true,
         };
         let rows = [
             row(1, 0, 4, 50.0),

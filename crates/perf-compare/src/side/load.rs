@@ -7,6 +7,7 @@ use byte_source::{OpenOptions, Source};
 
 use super::capture::Capture;
 use super::counters::Counters;
+use super::parquet_table::{self, MAGIC};
 use super::{Side, samples};
 use crate::compat::{is_perf_data, job_and_suffix, plain_name};
 use crate::error::{Error, Result};
@@ -22,8 +23,8 @@ pub struct LoadOptions {
     pub strict: bool,
 }
 
-/// Reads one side: a folder with perf-data files (searched through all its subfolders), one such file, or a CSV table
-/// of samples with the columns `metric`, `value` and optionally `unit`, `group`, `run`, `cycle`. Files may be
+/// Reads one side: a folder with perf-data files (searched through all its subfolders), one such file, or a table of
+/// samples (CSV or Parquet) with the columns `metric`, `value` and optionally `unit`, `group`, `run`, `cycle`. Files may be
 /// compressed. Counters are taken from the `*_counters_data.csv` beside a perf-data file, if there is one.
 ///
 /// # Errors
@@ -178,8 +179,19 @@ impl Side {
     }
 
     fn add_samples(&mut self, file: &Path, options: &LoadOptions) -> Result<()> {
-        let source = Source::open(file, &options.open)?;
-        let (series, odd) = samples::parse(source.into_read()?, file)?;
+        let mut source = Source::open(file, &options.open)?;
+        let (series, odd) = if source.head(MAGIC.len())?.starts_with(MAGIC) {
+            let mut bytes = Vec::new();
+            let read = source.into_read()?.read_to_end(&mut bytes);
+            read.map_err(|source| Error::Io {
+                path: file.to_owned(),
+                step: "read",
+                source,
+            })?;
+            parquet_table::parse(bytes.into(), file)?
+        } else {
+            samples::parse(source.into_read()?, file)?
+        };
         if odd > 0 {
             self.notes.push(format!(
                 "{}: {odd} rows without a usable value were left out",

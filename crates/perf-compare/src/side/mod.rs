@@ -6,6 +6,7 @@ mod capture;
 mod class;
 mod counters;
 mod load;
+mod parquet_table;
 mod samples;
 
 pub(crate) use capture::{Capture, Function};

@@ -1,11 +1,12 @@
 //! A plain table of samples: `metric,unit,value` and optionally `group`, `run`, `cycle`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::table::{is_missing, parse_real};
+use crate::table::is_missing;
 
 /// Samples of one metric of one group.
 #[derive(Debug, Clone)]
@@ -31,7 +32,76 @@ pub(crate) fn unit_to_us(unit: &str) -> Option<f64> {
 /// A run's samples with the cycle that orders them.
 type Samples = Vec<(f64, f64)>;
 
-/// Reads a table; rows without a value are counted in the second result.
+/// One row of a table, from any format.
+#[derive(Debug, Default)]
+pub(super) struct Row<'r> {
+    pub(super) group: Cow<'r, str>,
+    pub(super) metric: Cow<'r, str>,
+    pub(super) unit: Cow<'r, str>,
+    pub(super) run: Cow<'r, str>,
+    /// Place within the run; the number of the row unless given.
+    pub(super) cycle: Option<f64>,
+    pub(super) value: Option<f64>,
+}
+
+/// Gathers rows by group, metric and run.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    found: BTreeMap<(String, String), (String, BTreeMap<String, Samples>)>,
+    rows: f64,
+    odd: u64,
+}
+
+impl Gathered {
+    pub(super) fn push(&mut self, row: &Row<'_>) {
+        self.rows += 1.0;
+        let (Some(value), false) = (row.value.filter(|x| x.is_finite()), row.metric.is_empty())
+        else {
+            self.odd += 1;
+            return;
+        };
+        let order = row.cycle.unwrap_or(self.rows);
+        let entry = self
+            .found
+            .entry((row.group.to_string(), row.metric.to_string()))
+            .or_insert_with(|| (row.unit.to_string(), BTreeMap::new()));
+        if entry.0 != row.unit {
+            // Two units of one metric cannot be averaged.
+            self.odd += 1;
+            return;
+        }
+        let run = entry.1.entry(row.run.to_string()).or_default();
+        run.push((order, value));
+    }
+
+    /// All series, and the number of rows without a usable value.
+    pub(super) fn finish(self) -> (Vec<Series>, u64) {
+        let series = self
+            .found
+            .into_iter()
+            .map(|((group, metric), (unit, runs))| Series {
+                group,
+                metric,
+                unit,
+                runs: runs
+                    .into_values()
+                    .map(|mut samples| {
+                        samples.sort_by(|a, b| a.0.total_cmp(&b.0));
+                        samples.into_iter().map(|sample| sample.1).collect()
+                    })
+                    .collect(),
+            })
+            .collect();
+        (series, self.odd)
+    }
+}
+
+/// The double nearest to a decimal number, as every writer of such tables means it.
+fn nearest(field: &[u8]) -> Option<f64> {
+    std::str::from_utf8(field.trim_ascii()).ok()?.parse().ok()
+}
+
+/// Reads a CSV table; rows without a value are counted in the second result.
 pub(crate) fn parse(reader: impl Read, file: &Path) -> Result<(Vec<Series>, u64)> {
     let mut csv = csv::ReaderBuilder::new().flexible(true).from_reader(reader);
     let csv_error = |source| Error::Csv {
@@ -53,51 +123,22 @@ pub(crate) fn parse(reader: impl Read, file: &Path) -> Result<(Vec<Series>, u64)
     };
     let (metric, value) = (need("metric")?, need("value")?);
     let (unit, group, run, cycle) = (at("unit"), at("group"), at("run"), at("cycle"));
-    let mut found: BTreeMap<(String, String), (String, BTreeMap<String, Samples>)> =
-        BTreeMap::new();
-    let mut odd = 0;
+    let mut gathered = Gathered::default();
     let mut record = csv::ByteRecord::new();
-    let mut row = 0.0;
     while csv.read_byte_record(&mut record).map_err(csv_error)? {
-        row += 1.0;
-        let text = |at: Option<usize>| {
-            let field = at.and_then(|at| record.get(at)).unwrap_or_default();
-            String::from_utf8_lossy(field.trim_ascii()).into_owned()
-        };
-        let field = record.get(value).unwrap_or_default();
-        let number = parse_real(field).filter(|x| x.is_finite() && !is_missing(field));
-        let name = text(Some(metric));
-        let (Some(number), false) = (number, name.is_empty()) else {
-            odd += 1;
-            continue;
-        };
-        let order = parse_real(text(cycle).as_bytes()).unwrap_or(row);
-        let entry = found
-            .entry((text(group), name))
-            .or_insert_with(|| (text(unit), BTreeMap::new()));
-        if entry.0 != text(unit) {
-            // Two units of one metric cannot be averaged.
-            odd += 1;
-            continue;
-        }
-        entry.1.entry(text(run)).or_default().push((order, number));
+        let field = |at: Option<usize>| at.and_then(|at| record.get(at)).unwrap_or_default();
+        let text = |at: Option<usize>| String::from_utf8_lossy(field(at).trim_ascii());
+        let number = Some(field(Some(value))).filter(|field| !is_missing(field));
+        gathered.push(&Row {
+            group: text(group),
+            metric: text(Some(metric)),
+            unit: text(unit),
+            run: text(run),
+            cycle: nearest(field(cycle)),
+            value: number.and_then(nearest),
+        });
     }
-    let series = found
-        .into_iter()
-        .map(|((group, metric), (unit, runs))| Series {
-            group,
-            metric,
-            unit,
-            runs: runs
-                .into_values()
-                .map(|mut samples| {
-                    samples.sort_by(|a, b| a.0.total_cmp(&b.0));
-                    samples.into_iter().map(|sample| sample.1).collect()
-                })
-                .collect(),
-        })
-        .collect();
-    Ok((series, odd))
+    Ok(gathered.finish())
 }
 
 #[cfg(test)]

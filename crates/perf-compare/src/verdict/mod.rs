@@ -11,5 +11,5 @@ mod signal;
 mod signature;
 
 pub(crate) use judge::{Facts, conclude};
-pub(crate) use observe::{observe, observe_samples};
+pub(crate) use observe::{native, observe, observe_samples, roles_by_place};
 pub use signature::Signatures;

@@ -11,7 +11,7 @@ use crate::side::{Capture, Class, Side};
 const SPANS: usize = 16;
 
 /// Places of processes in the captures of a side, as roles.
-pub(super) fn roles_by_place(
+pub(crate) fn roles_by_place(
     captures: &[&Capture],
     roles: &[Role],
     side: usize,
@@ -25,8 +25,46 @@ pub(super) fn roles_by_place(
     })
 }
 
-/// All signals of two sides of captures. `comparable` says whether cycles mean the same on both.
-pub(crate) fn observe(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> Vec<Signal> {
+/// All signals of two sides of captures. `comparable` says whether cycles mean the same on both, `by_run` that runs are
+/// the observations: cycles of one run resemble each other more than those of two runs of the same condition.
+pub(crate) fn observe(
+    sides: [&[&Capture]; 2],
+    roles: &[Role],
+    comparable: bool,
+    by_run: bool,
+) -> Vec<Signal> {
+    let mut signals = observe_cycles(sides, roles, comparable);
+    if !by_run {
+        return signals;
+    }
+    let by_run: [Vec<Vec<Signal>>; 2] = [0, 1].map(|side| {
+        sides[side]
+            .iter()
+            .map(|run| {
+                let mut alone = sides;
+                alone[side] = std::slice::from_ref(run);
+                observe_cycles(alone, roles, comparable)
+            })
+            .collect()
+    });
+    for signal in &mut signals {
+        let same = |other: &&Signal| {
+            (&other.metric, &other.device, other.unit)
+                == (&signal.metric, &signal.device, signal.unit)
+        };
+        let runs = [0, 1].map(|side| -> Vec<Signal> {
+            let all = by_run[side].iter();
+            all.filter_map(|run| run.iter().find(same).cloned())
+                .collect()
+        });
+        if !signal.point {
+            signal.reduce(&runs);
+        }
+    }
+    signals
+}
+
+fn observe_cycles(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> Vec<Signal> {
     let mut out = Vec::new();
     counters(sides, &mut out);
     device_counters(sides, roles, &mut out);
@@ -117,7 +155,7 @@ fn is_device_counter(name: &str) -> bool {
 
 /// A value of the rows in native units: the recorder multiplies by 100, divides utilisations by 100 before that, and with a
 /// topology gives some metrics as a percentage of the capacity.
-fn native(metric: &str, value: f64) -> (f64, &'static str) {
+pub(crate) fn native(metric: &str, value: f64) -> (f64, &'static str) {
     let share = ["usage", "rate", "util", "occupancy"]
         .iter()
         .any(|part| metric.contains(part));

@@ -19,6 +19,8 @@ pub(crate) struct Signal {
     pub(crate) values: [Vec<f64>; 2],
     /// A single number per side, known exactly enough: no interval.
     pub(crate) point: bool,
+    /// Observations are runs, which must be told apart almost without exception.
+    pub(crate) by_run: bool,
     median: [f64; 2],
     mean: [f64; 2],
     pub(crate) separation: f64,
@@ -58,7 +60,23 @@ impl Signal {
             separation: cliffs_delta(&values[0], &values[1]),
             values,
             point: false,
+            by_run: false,
         })
+    }
+
+    /// The same with one observation per run: `runs` are signals of single runs, of which the median of that run's side
+    /// counts. Unchanged if a side has none.
+    pub(crate) fn reduce(&mut self, runs: &[Vec<Self>; 2]) {
+        let values = [0, 1].map(|side| {
+            let all = runs[side].iter();
+            all.map(|run| run.median[side])
+                .filter(|value| value.is_finite())
+                .collect::<Vec<f64>>()
+        });
+        if let Some(mut reduced) = Self::series(&self.metric, &self.device, self.unit, values) {
+            reduced.by_run = true;
+            *self = reduced;
+        }
     }
 
     /// A single number per side.

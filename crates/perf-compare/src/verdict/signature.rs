@@ -85,6 +85,9 @@ fn default_separation() -> f64 {
     0.6
 }
 
+/// Cliff's δ between means of runs: there are few of them, and 0.6 is common by chance.
+const RUN_SEPARATION: f64 = 0.9;
+
 /// Percent below which a quantity counts as flat unless the clause says otherwise.
 const FLAT_PCT: f64 = 5.0;
 
@@ -98,7 +101,12 @@ impl Clause {
         }
         let [a, b] = signal.typical(self.stat);
         let change = signal.change_pct(self.stat);
-        let separated = signal.point || signal.separation.abs() >= self.separation;
+        let needed = if signal.by_run {
+            self.separation.max(RUN_SEPARATION)
+        } else {
+            self.separation
+        };
+        let separated = signal.point || signal.separation.abs() >= needed;
         if self.direction == Direction::Flat {
             let limit = self.pct.unwrap_or(FLAT_PCT);
             let within = self

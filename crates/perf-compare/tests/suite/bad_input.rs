@@ -28,8 +28,13 @@ fn rows(cycles: std::ops::Range<u32>, us: impl Fn(u32) -> String, length: &str) 
 fn finite(report: &Report) {
     let json = report.to_json().unwrap();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(value["schema_version"], "1.0");
-    assert!(report.to_text().lines().count() <= 25);
+    assert_eq!(value["schema_version"], "1.1");
+    let shown = report.to_text();
+    assert!(shown.lines().count() <= 25, "{shown}");
+    assert!(
+        shown.lines().all(|line| line.chars().count() <= 80),
+        "{shown}"
+    );
     let _ = (
         report.to_csv().unwrap(),
         report.to_markdown(),

@@ -22,3 +22,5 @@ mod data;
 mod oracles;
 mod planted;
 mod published;
+mod real_faults;
+mod runs;

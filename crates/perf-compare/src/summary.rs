@@ -1,0 +1,177 @@
+//! The report in at most 25 lines of 80 columns, for a terminal.
+
+use crate::document::{CycleTime, Finding, Report, Statement};
+use crate::render::{interval, name, percent, status, word};
+use crate::report_text::short;
+
+/// Lines in all, columns of a line.
+const LINES: usize = 25;
+const WIDTH: usize = 80;
+/// Findings shown.
+const SHOWN: usize = 8;
+
+/// Words of a line put into lines that fit; all but the first begin with `indent`.
+fn wrap(line: &str, indent: &str, out: &mut Vec<String>) {
+    let line = report::text::printable(line);
+    let start = line.len() - line.trim_start().len();
+    let mut current = line[..start].to_owned();
+    let mut empty = true;
+    for word in line.split_whitespace() {
+        let word = report::text::shorten(word, WIDTH - indent.len().max(start) - 1);
+        if !empty && current.chars().count() + 1 + word.chars().count() > WIDTH {
+            out.push(std::mem::replace(&mut current, indent.to_owned()));
+            empty = true;
+        }
+        if !empty {
+            current.push(' ');
+        }
+        current.push_str(&word);
+        empty = false;
+    }
+    out.push(current);
+}
+
+impl Report {
+    /// At most 25 lines of 80 columns for a terminal.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut lines = Vec::new();
+        self.head(&mut lines);
+        for time in self.cycle_time.iter().take(2) {
+            cycle(time, &mut lines);
+        }
+        let declared = self
+            .findings
+            .iter()
+            .filter(|f| f.verdict == Statement::Changed)
+            .count();
+        if !self.findings.is_empty() {
+            lines.push(format!("{declared} of {} changed:", self.findings.len()));
+        }
+        // The claim and one line about notes come after the findings.
+        for finding in self.findings.iter().take(SHOWN.min(declared.max(3))) {
+            let mut more = Vec::new();
+            line(finding, &mut more);
+            if lines.len() + more.len() + 2 > LINES {
+                break;
+            }
+            lines.extend(more);
+        }
+        lines.truncate(LINES - 2);
+        lines.push(format!("the claim is about {}", self.claim));
+        let mut left = self.notes.len();
+        for note in &self.notes {
+            let mut more = Vec::new();
+            wrap(&format!("note: {note}"), "  ", &mut more);
+            let room = LINES - lines.len() - usize::from(left > 1);
+            if more.len() > room {
+                break;
+            }
+            lines.extend(more);
+            left -= 1;
+        }
+        if left > 0 {
+            lines.push(format!("{left} more notes in --format json"));
+        }
+        lines.join("\n") + "\n"
+    }
+
+    fn head(&self, lines: &mut Vec<String>) {
+        lines.push(status(self).to_owned());
+        for (side, info) in [
+            ("baseline ", &self.baseline),
+            ("candidate", &self.candidate),
+        ] {
+            let name = report::text::printable(&info.name);
+            lines.push(format!(
+                "  {side} {}",
+                report::text::shorten(&name, WIDTH - 12)
+            ));
+        }
+        for reason in self.comparability.reasons.iter().take(3) {
+            wrap(&format!("  {}", reason.text), "    ", lines);
+        }
+        lines.push(format!(
+            "cause: {} (confidence {:.2})",
+            self.verdict.cause, self.verdict.confidence
+        ));
+        let cause = format!("{}: ", self.verdict.cause);
+        let summary = self.verdict.summary.strip_prefix(&cause);
+        wrap(
+            &format!("  {}", summary.unwrap_or(&self.verdict.summary)),
+            "  ",
+            lines,
+        );
+        if let Some(next) = &self.verdict.runner_up {
+            lines.push(format!(
+                "  runner-up: {} ({:.2})",
+                next.cause, next.confidence
+            ));
+        }
+    }
+}
+
+fn cycle(time: &CycleTime, lines: &mut Vec<String>) {
+    let kind = if time.cycle_type.is_empty() {
+        "cycle"
+    } else {
+        &time.cycle_type
+    };
+    wrap(
+        &format!(
+            "{kind} time: {}: {} to {} us{}, difference {}; median {} to {} us",
+            word(time.change, time.verdict),
+            short(time.effect.baseline),
+            short(time.effect.candidate),
+            percent(&time.effect),
+            interval(&time.effect),
+            short(time.median_us[0]),
+            short(time.median_us[1])
+        ),
+        "  ",
+        lines,
+    );
+    if let Some(needed) = time.cycles_needed_for_2pct {
+        let have = time.effect.n[0].min(time.effect.n[1]) as u64;
+        lines.push(match needed.saturating_sub(have) {
+            0 => format!("  {have} cycles a side are enough to establish 2 %"),
+            more => format!("  {more} more cycles a side needed to establish 2 %"),
+        });
+    }
+}
+
+fn line(finding: &Finding, lines: &mut Vec<String>) {
+    wrap(
+        &format!(
+            "  {} {}: {}{}, {} {}{}",
+            word(finding.change, finding.verdict),
+            name(finding),
+            short(finding.effect.delta),
+            percent(&finding.effect),
+            interval(&finding.effect),
+            finding.unit,
+            if finding.no_effect_on_cycle {
+                ", no effect on cycle time"
+            } else {
+                ""
+            }
+        ),
+        "    ",
+        lines,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_fit() {
+        let mut lines = Vec::new();
+        let text = format!("  note {} end {}", "word ".repeat(40), "x".repeat(200));
+        wrap(&text, "    ", &mut lines);
+        assert!(lines.len() > 3);
+        assert!(lines.iter().all(|line| line.chars().count() <= WIDTH));
+        assert!(lines[0].starts_with("  note word") && lines[1].starts_with("    word"));
+    }
+}
