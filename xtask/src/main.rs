@@ -60,6 +60,7 @@ const DATASET_HELP: &str =
     "[generate | verify | list]: testdata/ from its generators; or one large file:
            --output FILE with --events N | --bytes N, --format kineto|perfetto, --gzip
            --output FILE with --copies-of TRACE --copies N;
+           or all ranks of a job: job --output FOLDER --ranks N --steps N --seed N;
            or rocPD databases: rocpd --output FOLDER --dispatches N --ranks N --nodes N --seed N;
            or pairs with planted faults: --faults --output FOLDER [--seeds N]";
 

@@ -161,6 +161,23 @@ fn serve(seed: u64, nodes: &[Kernel]) -> Sim {
     sim
 }
 
+/// `ranks` processes serve `steps` decode steps; in every eighth one rank 1 stalls.
+pub(crate) fn job(ranks: i64, steps: u64, seed: u64) -> Sim {
+    let mut sim = Sim::new(ranks, START, seed);
+    let outer = format!("{SRT}/managers/scheduler.py(980): event_loop_normal");
+    sim.python(&outer, |sim| {
+        for i in 0..steps {
+            let stall_layer = (i % 8 == 5).then_some(9);
+            let pass = Pass {
+                stall_layer,
+                ..DECODE
+            };
+            step(sim, "step[DECODE bs=32]", |sim| forward(sim, pass));
+        }
+    });
+    sim
+}
+
 fn step(sim: &mut Sim, annotation: &str, body: impl FnOnce(&mut Sim)) {
     sim.think(90_000);
     sim.python(

@@ -8,6 +8,7 @@ mod demo;
 mod demo_file;
 mod demo_truth;
 mod faults;
+mod job;
 mod json;
 pub(crate) mod large;
 pub(crate) mod manifest;
@@ -69,6 +70,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         "nodes",
         "seed",
         "seeds",
+        "steps",
     ];
     let options = Options::parse(args, &["gzip", "faults"], &valued)?;
     match options.words.first().map(String::as_str) {
@@ -79,8 +81,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         Some("verify") => verify(),
         Some("list") => list(),
         Some("rocpd") => rocpd::run(&options),
+        Some("job") => job::run(&options),
         Some(other) => {
-            bail!("unknown data set command {other:?}; known: generate, verify, list, rocpd")
+            bail!("unknown data set command {other:?}; known: generate, verify, list, rocpd, job")
         }
     }
 }
