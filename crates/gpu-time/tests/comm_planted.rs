@@ -475,3 +475,58 @@ fn the_size_of_a_custom_all_reduce_is_that_of_the_operators_input() {
     let what = digest.what(&digest.runs[0]).unwrap();
     assert!((what.algbw(50).unwrap() - 10_485.76).abs() < 1e-9);
 }
+
+/// Two communicators of one library without metadata, whose kernels interleave differently on every
+/// rank, have a stream each.
+#[test]
+fn communicators_without_names_are_told_apart_by_their_streams() {
+    const STREAMS: [i64; 2] = [20, 21];
+    let mut dice = Dice(11);
+    let mut makers: Vec<Maker> = (0..4).map(|_| Maker::new()).collect();
+    // By stream and place: when it ends on all ranks.
+    let mut ends = [Vec::new(), Vec::new()];
+    for (stream, ends) in STREAMS.iter().zip(&mut ends) {
+        let mut end = 100_000_000 + dice.below(50_000);
+        for place in 0..80 {
+            end += 100_000 + dice.below(60_000);
+            ends.push(end);
+            for (rank, maker) in makers.iter_mut().enumerate() {
+                // Each rank misses some of them.
+                if (place + rank) % 17 == 3 {
+                    continue;
+                }
+                let start = end - 40_000 - dice.below(50_000);
+                let name =
+                    "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+                maker.kernel(*stream, (start, end + dice.below(300) - start), name, &[]);
+            }
+        }
+    }
+    let digests: Vec<RankDigest> = makers
+        .into_iter()
+        .enumerate()
+        .map(|(rank, maker)| {
+            let trace = maker.finish();
+            RankDigest::new(&format!("rank{rank}.json"), &trace, CommRules::Extended)
+        })
+        .collect();
+    let job = Job::new(&digests);
+    let labels: Vec<String> = job.groups.iter().map(|g| g.key.label()).collect();
+    assert_eq!(labels, ["(nccl, stream 20)", "(nccl, stream 21)"]);
+    for c in &job.collectives {
+        let ends = &ends[c.matched.group];
+        let places: Vec<usize> = c
+            .matched
+            .runs
+            .iter()
+            .map(|(member, run)| {
+                let end = digests[*member].runs[*run].end_ns;
+                ends.iter()
+                    .position(|e| (0..300).contains(&(end - e)))
+                    .unwrap()
+            })
+            .collect();
+        assert!(places.windows(2).all(|w| w[0] == w[1]), "joined {places:?}");
+    }
+    assert_eq!(job.collectives.len(), 160);
+}

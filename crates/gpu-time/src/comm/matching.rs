@@ -1,11 +1,12 @@
 //! Which collective kernels of different ranks are one collective.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rustc_hash::FxBuildHasher;
 use serde::Serialize;
 use trace_model::align::kernel_stem;
 use trace_model::kernel::collective::{Collective, CollectiveOp};
+use trace_model::{DeviceId, StreamId};
 
 use crate::comm::digest::{RankDigest, Run};
 use crate::comm::library::CommLibrary;
@@ -21,15 +22,21 @@ pub struct GroupKey {
     pub ranks: Option<String>,
     /// The library, where the name is not known.
     pub library: Option<CommLibrary>,
+    /// The stream, where the name is not known and every rank runs the library on the same streams:
+    /// a communicator has a stream of its own.
+    pub stream: Option<StreamId>,
 }
 
 impl GroupKey {
     /// How the group is called in reports.
     pub fn label(&self) -> String {
-        match (&self.name, self.library) {
-            (Some(name), _) => name.clone(),
-            (None, Some(library)) => format!("({})", library.name()),
-            (None, None) => "(unknown)".to_owned(),
+        match (&self.name, self.library, self.stream) {
+            (Some(name), ..) => name.clone(),
+            (None, Some(library), Some(stream)) => {
+                format!("({}, stream {})", library.name(), stream.0)
+            }
+            (None, Some(library), None) => format!("({})", library.name()),
+            (None, None, _) => "(unknown)".to_owned(),
         }
     }
 
@@ -95,6 +102,7 @@ fn stated(what: Option<&Collective>) -> Option<GroupKey> {
         name: Some(what.group.clone()?),
         ranks: what.ranks.clone(),
         library: None,
+        stream: None,
     })
 }
 
@@ -132,9 +140,47 @@ fn groups_of(digest: &RankDigest) -> Vec<GroupKey> {
                 name: None,
                 ranks: None,
                 library: Some(library),
+                stream: None,
             })
         })
         .collect()
+}
+
+/// Tells groups without a name apart by their streams, if all ranks have the same ones: two
+/// communicators that interleave differently on each rank would else be one sequence.
+fn split_by_stream(digests: &[RankDigest], keys: &mut [Vec<GroupKey>]) {
+    // For each unnamed group and rank its places on the device.
+    let mut places: BTreeMap<GroupKey, BTreeMap<usize, BTreeSet<(DeviceId, StreamId)>>> =
+        BTreeMap::new();
+    for (member, (digest, keys)) in digests.iter().zip(keys.iter()).enumerate() {
+        for (run, key) in digest.runs.iter().zip(keys) {
+            if key.name.is_none() {
+                let of_key = places.entry(key.clone()).or_default();
+                let of_rank = of_key.entry(member).or_default();
+                of_rank.insert((run.device, run.stream));
+            }
+        }
+    }
+    let streams = |places: &BTreeSet<(DeviceId, StreamId)>| -> Vec<StreamId> {
+        places.iter().map(|place| place.1).collect()
+    };
+    let is_split = |ranks: &BTreeMap<usize, BTreeSet<(DeviceId, StreamId)>>| {
+        let one_device = |places: &BTreeSet<(DeviceId, StreamId)>| {
+            places.first().map(|p| p.0) == places.last().map(|p| p.0)
+        };
+        let first = ranks.values().next().map(streams).unwrap_or_default();
+        ranks.len() > 1
+            && first.len() > 1
+            && ranks.values().all(|p| one_device(p) && streams(p) == first)
+    };
+    places.retain(|_, ranks| is_split(ranks));
+    for (digest, keys) in digests.iter().zip(keys) {
+        for (run, key) in digest.runs.iter().zip(keys) {
+            if places.contains_key(key) {
+                key.stream = Some(run.stream);
+            }
+        }
+    }
 }
 
 /// Numbers of kernel names without templates, the same for all ranks.
@@ -170,8 +216,10 @@ pub fn match_ranks(digests: &[RankDigest]) -> Matching {
     let mut stems = Stems::default();
     // By group: for each digest the places of its runs.
     let mut by_group: BTreeMap<GroupKey, BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
-    for (member, digest) in digests.iter().enumerate() {
-        for (place, key) in groups_of(digest).into_iter().enumerate() {
+    let mut keys: Vec<Vec<GroupKey>> = digests.iter().map(groups_of).collect();
+    split_by_stream(digests, &mut keys);
+    for (member, keys) in keys.into_iter().enumerate() {
+        for (place, key) in keys.into_iter().enumerate() {
             let places = by_group.entry(key).or_default().entry(member).or_default();
             places.push(place);
         }
