@@ -1,30 +1,4 @@
-//! Temporary files that must not outlive the process, also when a signal ends it.
-
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// The temporary files that exist now.
-static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-fn live() -> MutexGuard<'static, Vec<PathBuf>> {
-    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A registered file; dropping this forgets it, and leaves it alone.
-#[derive(Debug)]
-pub(crate) struct Registered(PathBuf);
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        live().retain(|path| *path != self.0);
-    }
-}
-
-/// Has the file removed if a signal ends the process.
-pub(crate) fn register(path: &Path) -> Registered {
-    live().push(path.to_owned());
-    Registered(path.to_owned())
-}
+//! Ends by a signal leave no temporary files behind.
 
 /// Starts to listen for signals, once. Costs a thread, so only tools that write files do it.
 ///
@@ -47,13 +21,9 @@ pub(crate) fn install() {
             .name("signals".to_owned())
             .spawn(move || {
                 if let Some(signal) = signals.forever().next() {
-                    // Kept locked to the end: no file may come or go any more.
-                    let files = live();
-                    for path in files.iter() {
-                        let _ = std::fs::remove_file(path);
-                    }
-                    let _ = signal_hook::low_level::emulate_default_handler(signal);
-                    drop(files);
+                    byte_source::unfinished::remove_all(|| {
+                        let _ = signal_hook::low_level::emulate_default_handler(signal);
+                    });
                 }
             });
         drop(listening);

@@ -5,8 +5,6 @@ use std::path::Path;
 
 use byte_source::output::AtomicFile;
 
-use crate::cleanup::{self, Registered};
-
 /// Bytes held back on the way to standard output.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -22,7 +20,7 @@ pub struct Output {
 #[derive(Debug)]
 enum Sink {
     Stdout(BufWriter<StdoutLock<'static>>),
-    File(AtomicFile, Option<Registered>),
+    File(AtomicFile),
 }
 
 impl Output {
@@ -42,11 +40,8 @@ impl Output {
     ///
     /// As [`AtomicFile::create`].
     pub fn file(path: impl AsRef<Path>) -> anyhow::Result<Self> {
-        cleanup::install();
-        let file = AtomicFile::create(path)?;
-        let registered = file.temporary_path().map(cleanup::register);
         Ok(Self {
-            sink: Sink::File(file, registered),
+            sink: Sink::File(AtomicFile::create(path)?),
         })
     }
 
@@ -63,11 +58,7 @@ impl Output {
     pub fn finish(self) -> anyhow::Result<()> {
         match self.sink {
             Sink::Stdout(mut stdout) => Ok(stdout.flush()?),
-            Sink::File(file, registered) => {
-                file.commit()?;
-                drop(registered);
-                Ok(())
-            }
+            Sink::File(file) => Ok(file.commit()?),
         }
     }
 }
@@ -76,14 +67,14 @@ impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.sink {
             Sink::Stdout(stdout) => stdout.write(bytes),
-            Sink::File(file, _) => file.write(bytes),
+            Sink::File(file) => file.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.sink {
             Sink::Stdout(stdout) => stdout.flush(),
-            Sink::File(file, _) => file.flush(),
+            Sink::File(file) => file.flush(),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{fmt, thread};
 
 use clap::Parser;
 
-use crate::terminal;
+use crate::{cleanup, terminal};
 
 /// The exit code of a failed tool that asked for none in particular.
 const FAILED: u8 = 1;
@@ -124,6 +124,7 @@ pub fn main_from<A: Parser>(
     let tool = command.get_name().to_owned();
     TOOL.get_or_init(|| tool.clone());
     report_panics(&tool);
+    byte_source::unfinished::at_first(cleanup::install);
     let parsed = command
         .try_get_matches_from_mut(words)
         .and_then(|matches| A::from_arg_matches(&matches).map_err(|e| e.format(&mut command)));

@@ -62,6 +62,7 @@ mod peek;
 mod progress;
 mod reader;
 mod source;
+pub mod unfinished;
 
 pub use access::RandomAccess;
 pub use chunks::{Chunk, ChunkOptions, Chunks};

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::error::Error;
+use crate::unfinished::Unfinished;
 
 /// Bytes held back before a write.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -22,8 +23,8 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// link keeps pointing to the file that is replaced. Where a rename makes no sense (`/dev/null`,
 /// `/dev/stdout`, a named pipe) the target is written directly.
 ///
-/// A signal that kills the process leaves the temporary file behind unless a handler removes
-/// [`AtomicFile::temporary_path`].
+/// A signal that kills the process leaves the temporary file behind unless a handler calls
+/// [`unfinished::remove_all`](crate::unfinished::remove_all), as all of Inferscope's tools do.
 ///
 /// ```
 /// use byte_source::output::AtomicFile;
@@ -47,7 +48,7 @@ pub struct AtomicFile {
 
 #[derive(Debug)]
 enum Writer {
-    Temporary(BufWriter<NamedTempFile>),
+    Temporary(BufWriter<NamedTempFile>, Unfinished),
     Direct(BufWriter<File>),
 }
 
@@ -101,12 +102,14 @@ impl AtomicFile {
         builder.prefix(&prefix).suffix(".tmp");
         #[cfg(unix)]
         builder.permissions(<Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666));
-        let file = builder.tempfile_in(directory).map_err(failed)?;
+        let (file, unfinished) =
+            Unfinished::made(|| builder.tempfile_in(directory), NamedTempFile::path)
+                .map_err(failed)?;
         if let Some(found) = &existing {
             keep_permissions(file.as_file(), found.permissions()).map_err(failed)?;
         }
         Ok(Self {
-            writer: Writer::Temporary(BufWriter::with_capacity(BUFFER_BYTES, file)),
+            writer: Writer::Temporary(BufWriter::with_capacity(BUFFER_BYTES, file), unfinished),
             target,
             name,
         })
@@ -115,7 +118,7 @@ impl AtomicFile {
     /// Where the bytes are until the commit; `None` when the target is written directly.
     pub fn temporary_path(&self) -> Option<&Path> {
         match &self.writer {
-            Writer::Temporary(writer) => Some(writer.get_ref().path()),
+            Writer::Temporary(writer, _) => Some(writer.get_ref().path()),
             Writer::Direct(_) => None,
         }
     }
@@ -133,7 +136,7 @@ impl AtomicFile {
         } = self;
         let failed = |step, source| Error::Write { name, step, source };
         match writer {
-            Writer::Temporary(writer) => match writer.into_inner() {
+            Writer::Temporary(writer, _unfinished) => match writer.into_inner() {
                 Ok(file) => file
                     .persist(target)
                     .map(drop)
@@ -159,14 +162,14 @@ fn keep_permissions(file: &File, permissions: Permissions) -> io::Result<()> {
 impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.writer {
-            Writer::Temporary(writer) => writer.write(bytes),
+            Writer::Temporary(writer, _) => writer.write(bytes),
             Writer::Direct(writer) => writer.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.writer {
-            Writer::Temporary(writer) => writer.flush(),
+            Writer::Temporary(writer, _) => writer.flush(),
             Writer::Direct(writer) => writer.flush(),
         }
     }

@@ -1,0 +1,84 @@
+//! Temporary files that must not outlive the process, also when a signal ends it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The temporary files that exist now.
+static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// What to do before the first of them is made.
+static AT_FIRST: OnceLock<fn()> = OnceLock::new();
+
+fn live() -> MutexGuard<'static, Vec<PathBuf>> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A temporary file that is known to [`remove_all`]; dropping this forgets the file and leaves it
+/// alone.
+#[derive(Debug)]
+pub struct Unfinished(PathBuf);
+
+impl Unfinished {
+    /// Makes a temporary file with `make` and makes it known, so that no signal comes in between.
+    ///
+    /// # Errors
+    ///
+    /// Those of `make`.
+    pub fn made<T, E>(
+        make: impl FnOnce() -> Result<T, E>,
+        path: impl FnOnce(&T) -> &Path,
+    ) -> Result<(T, Self), E> {
+        if let Some(prepare) = AT_FIRST.get() {
+            prepare();
+        }
+        let mut files = live();
+        let file = make()?;
+        let path = path(&file).to_owned();
+        files.push(path.clone());
+        Ok((file, Self(path)))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        live().retain(|path| *path != self.0);
+    }
+}
+
+/// Has `prepare` called before a file is made: a tool listens for signals only if there is
+/// something to remove. The first call in a process counts, and `prepare` must bear to be called
+/// again.
+pub fn at_first(prepare: fn()) {
+    AT_FIRST.get_or_init(|| prepare);
+}
+
+/// Removes all unfinished files and calls `last` while no other can become known or be finished.
+/// For the moment before a signal ends the process.
+pub fn remove_all(last: impl FnOnce()) {
+    let files = live();
+    for path in files.iter() {
+        // Nobody is left to be told.
+        let _ = std::fs::remove_file(path);
+    }
+    last();
+    drop(files);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_finished_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["kept", "removed"].map(|name| folder.path().join(name));
+        let [kept, removed] = paths.each_ref().map(|path| {
+            let write = || std::fs::write(path, "x").map(|()| path.clone());
+            Unfinished::made(write, PathBuf::as_path).unwrap().1
+        });
+        drop(kept);
+        remove_all(|| {});
+        assert_eq!(paths.map(|path| path.exists()), [true, false]);
+        drop(removed);
+    }
+}
