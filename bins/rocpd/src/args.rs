@@ -207,6 +207,9 @@ pub(crate) struct MergeArgs {
         default_value = "./rocpd-output-data"
     )]
     pub(crate) output_path: PathBuf,
+    /// One set of tables for all processes, with new ids (of streams and queues too): fast for SQL by other tools
+    #[arg(long)]
+    pub(crate) reassign_ids: bool,
     #[command(flatten)]
     pub(crate) verbosity: VerbosityArgs,
 }

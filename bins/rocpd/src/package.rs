@@ -19,7 +19,14 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
         name.push_str(".db");
     }
     let path = args.output_path.join(name);
-    let merged = rocpd_db::merge(&set, &path, &MergeOptions::default())?;
+    let mut options = MergeOptions::default();
+    options.reassign_ids = args.reassign_ids;
+    let merged = rocpd_db::merge(&set, &path, &options)?;
+    for file in &merged.removed {
+        args.verbosity.note(format!(
+            "note: removed {file}, left by a merge that was killed"
+        ));
+    }
     console::print(&format!(
         "Merged {} databases, {} tables, {} rows: {}\n",
         merged.files,

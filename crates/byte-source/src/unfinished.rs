@@ -1,4 +1,4 @@
-//! Temporary files that must not outlive the process, also when a signal ends it.
+//! Temporary files and folders that must not outlive the process, also when a signal ends it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -58,7 +58,10 @@ pub fn remove_all(last: impl FnOnce()) {
     let files = live();
     for path in files.iter() {
         // Nobody is left to be told.
-        let _ = std::fs::remove_file(path);
+        let _ = match path.is_dir() {
+            true => std::fs::remove_dir_all(path),
+            false => std::fs::remove_file(path),
+        };
     }
     last();
     drop(files);

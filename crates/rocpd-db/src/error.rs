@@ -246,6 +246,10 @@ pub enum Error {
         /// Why not.
         what: String,
     },
+    /// Columns that do not make a record batch.
+    #[cfg(feature = "arrow")]
+    #[error(transparent)]
+    Arrow(#[from] arrow::error::ArrowError),
     /// The records could not become a trace.
     #[error(transparent)]
     Trace(#[from] trace_model::BuildError),

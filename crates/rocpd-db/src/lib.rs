@@ -6,6 +6,8 @@
 //! * [`RocpdSet::scan`]: typed records ([`Dispatch`], `Copy`, [`Allocation`], [`Region`], [`Sample`], [`PmcEvent`],
 //!   [`Arg`]), streamed as stored or in order of time, with a [`Filter`];
 //! * [`RocpdSet::sql`]: SQL over the tables and views of the format, each covering all databases, through a cursor;
+//! * [`RocpdSet::rows`]: the same records as rows of plain columns; with the feature `arrow` as Arrow record batches
+//!   (`RocpdSet::scan_arrow`), and results of SQL too (`Rows::next_batch`);
 //! * [`Summary`], [`RocpdSet::window`], [`load()`] (into a `trace-model` trace), [`merge()`] and [`package()`].
 //!
 //! Records are keyed by the guid of their process, so equal process ids of two machines never mix. Scans read the pages of
@@ -40,6 +42,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(feature = "arrow")]
+mod batches;
 mod error;
 mod extended;
 mod filter;
@@ -60,10 +64,13 @@ mod sql;
 mod sqlite;
 mod stats;
 mod summary;
+mod tabular;
 mod value;
 mod view_scan;
 mod window;
 
+#[cfg(feature = "arrow")]
+pub use crate::batches::ArrowScan;
 pub use crate::error::{Error, Result};
 pub use crate::extended::{
     Busy, Imbalance, LaunchLatency, OUTLIER_SCORE, Outlier, busy, launch_latency, outliers,
@@ -86,5 +93,6 @@ pub use crate::set::{OpenOptions, RegionsAndSamples, RocpdSet};
 pub use crate::sql::{Rows, SqlRow, SqlSession, SqlValue, Statement};
 pub use crate::stats::{Quantiles, Stat};
 pub use crate::summary::{DomainRow, Lost, Summary, SummaryOptions, SummaryRow, SummaryView};
+pub use crate::tabular::{ColumnKind, RowScan, TableColumn, TableKind};
 pub use crate::view_scan::ViewScan;
 pub use crate::window::{Bound, Occurrence, TimeBounds, TimePoint, WindowRequest};

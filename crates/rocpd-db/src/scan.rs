@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::marker::PhantomData;
 
 use crate::error::Result;
@@ -95,40 +96,66 @@ struct Part<'a, R> {
     cursor: Cursor<'a>,
     pick: Pick<WIDTH>,
     sorted: Option<Sorted<R>>,
+    /// Records that the block before had: room for the next.
+    last_block: usize,
     kind: PhantomData<R>,
 }
 
-/// What puts records in order: blocks of leaves by their first begin, and the records read too early.
+/// What puts records in order: blocks of leaves by their first begin, and those that were read, each in order by itself.
 #[derive(Debug)]
 struct Sorted<R> {
     /// Smallest begin and first leaf, to be popped from the end.
     blocks: Vec<(i64, usize)>,
-    heap: BinaryHeap<Reverse<Keyed<R>>>,
+    /// The first record of each block that was read: when it comes, and where the block is in `read`.
+    ///
+    /// Few blocks overlap, so this is short, and records are moved once.
+    first: BinaryHeap<Reverse<(Key, usize)>>,
+    read: Vec<std::vec::IntoIter<R>>,
+    /// Places in `read` that are empty.
+    free: Vec<usize>,
 }
 
 /// When a record comes: begin, later ends first, then row id.
 type Key = (i64, Reverse<i64>, i64);
 
-#[derive(Debug)]
-struct Keyed<R>(Key, R);
-
-impl<R> PartialEq for Keyed<R> {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
+impl<'a, R: Record<'a>> Sorted<R> {
+    /// Takes the records of a block.
+    fn add(&mut self, mut records: Vec<R>) {
+        if !records.is_sorted_by_key(R::key) {
+            records.sort_by_cached_key(R::key);
+        }
+        let Some(first) = records.first().map(R::key) else {
+            return;
+        };
+        let records = records.into_iter();
+        let place = match self.free.pop() {
+            Some(place) => place,
+            None => {
+                self.read.push(Vec::new().into_iter());
+                self.read.len() - 1
+            }
+        };
+        if let Some(room) = self.read.get_mut(place) {
+            *room = records;
+            self.first.push(Reverse((first, place)));
+        }
     }
-}
 
-impl<R> Eq for Keyed<R> {}
-
-impl<R> PartialOrd for Keyed<R> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<R> Ord for Keyed<R> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.cmp(&other.0)
+    /// The next of the records that were read.
+    fn pop(&mut self) -> Option<R> {
+        let mut top = self.first.peek_mut()?;
+        let place = top.0.1;
+        let block = self.read.get_mut(place)?;
+        let record = block.next();
+        match block.as_slice().first().map(R::key) {
+            Some(next) => top.0.0 = next,
+            None => {
+                *block = Vec::new().into_iter();
+                self.free.push(place);
+                PeekMut::pop(top);
+            }
+        }
+        record
     }
 }
 
@@ -145,6 +172,7 @@ impl<'a, R: Record<'a>> Part<'a, R> {
             cursor: table.cursor(partition)?,
             pick: pick_of::<R>(table),
             sorted: None,
+            last_block: 0,
             kind: PhantomData,
         };
         if order == Order::Start
@@ -153,7 +181,9 @@ impl<'a, R: Record<'a>> Part<'a, R> {
             let column = R::COLUMNS.get(start).copied().unwrap_or_default();
             part.sorted = Some(Sorted {
                 blocks: part.blocks(column)?,
-                heap: BinaryHeap::new(),
+                first: BinaryHeap::new(),
+                read: Vec::new(),
+                free: Vec::new(),
             });
             part.cursor.select(0, 0);
         }
@@ -192,21 +222,24 @@ impl<'a, R: Record<'a>> Part<'a, R> {
     fn next_sorted(&mut self, sorted: &mut Sorted<R>) -> Result<Option<R>> {
         loop {
             // All that begins before the next block may come now. A clipped begin is never earlier than the stored one.
-            let first = sorted.heap.peek().map(|Reverse(Keyed(key, _))| key.0);
+            let first = sorted.first.peek().map(|Reverse((key, _))| key.0);
             match (first, sorted.blocks.last()) {
                 (Some(first), Some(&(next, _))) if first < next => {}
                 (Some(_), None) => {}
                 (_, Some(&(_, leaf))) => {
                     sorted.blocks.pop();
                     self.cursor.select(leaf, leaf + BLOCK_LEAVES);
+                    let mut records = Vec::with_capacity(self.last_block);
                     while let Some(record) = self.stored()? {
-                        sorted.heap.push(Reverse(Keyed(record.key(), record)));
+                        records.push(record);
                     }
+                    self.last_block = records.len();
+                    sorted.add(records);
                     continue;
                 }
                 (None, None) => return Ok(None),
             }
-            return Ok(sorted.heap.pop().map(|Reverse(Keyed(_, record))| record));
+            return Ok(sorted.pop());
         }
     }
 

@@ -234,6 +234,66 @@ fn a_merged_file_says_the_same_and_shapes_may_differ() {
 }
 
 #[test]
+fn new_ids_keep_every_record_and_every_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut made = Vec::new();
+    for (seed, generation, without_suffix) in [(1, 0, false), (2, 5, true), (3, 3, false)] {
+        let shape = Shape {
+            seed,
+            generation,
+            without_suffix,
+            equal_pids: true,
+            ..Shape::small()
+        };
+        let inner = folder.path().join(seed.to_string());
+        made.extend(generate(&inner, &shape).unwrap());
+    }
+    let set = open(&paths(&made));
+    let merged = folder.path().join("one.db");
+    let mut options = MergeOptions::default();
+    options.reassign_ids = true;
+    let report = rocpd_db::merge(&set, &merged, &options).unwrap();
+    let one = open(std::slice::from_ref(&merged));
+    assert_eq!(one.partitions().len(), 1);
+    assert_eq!(one.partitions()[0].suffix(), "");
+    assert_eq!(one.processes().count(), 3);
+    assert_all(&made, &one);
+    for sql in [
+        "SELECT SUM(duration) FROM kernels",
+        "SELECT COUNT(*) FROM kernels",
+        "SELECT SUM(size) FROM memory_copies",
+        "SELECT SUM(size) FROM memory_allocations",
+        "SELECT COUNT(*) FROM top",
+        "SELECT COUNT(*) FROM threads",
+        "SELECT COUNT(*) FROM regions_and_samples",
+        "SELECT CAST(SUM(value) AS INTEGER) FROM counters_collection",
+        "SELECT COUNT(*) FROM region_args",
+        "SELECT SUM(LENGTH(name)) FROM regions",
+        "SELECT COUNT(*) FROM launch_links",
+        "SELECT SUM(gap_ns) FROM gaps",
+    ] {
+        assert_eq!(count(&set, sql), count(&one, sql), "{sql}");
+    }
+    // Any tool can use it: ids are unique, nothing dangles, and no view is needed.
+    let plain = rusqlite::Connection::open(&merged).unwrap();
+    let rows = |sql: &str| -> i64 { plain.query_row(sql, [], |row| row.get(0)).unwrap() };
+    assert_eq!(
+        rows(
+            "SELECT COUNT(*) FROM rocpd_region R JOIN rocpd_event E ON E.id = R.event_id WHERE E.guid = R.guid"
+        ),
+        rows("SELECT COUNT(*) FROM rocpd_region WHERE event_id IS NOT NULL")
+    );
+    assert_eq!(
+        rows("SELECT COUNT(*) FROM sqlite_master WHERE type <> 'table'"),
+        0
+    );
+    assert_eq!(report.files, 3);
+    // An input is never replaced.
+    let error = rocpd_db::merge(&set, &made[0].path, &options).unwrap_err();
+    assert!(error.to_string().contains("one of the inputs"), "{error}");
+}
+
+#[test]
 fn every_view_can_be_read_and_scans_agree_with_sql() {
     let folder = tempfile::tempdir().unwrap();
     let made = generate(folder.path(), &Shape::small()).unwrap();

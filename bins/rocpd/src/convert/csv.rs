@@ -2,10 +2,13 @@
 
 mod agents;
 mod classic;
+mod counters;
+mod kernels;
 mod sheet;
 mod unified;
 
-use rocpd_db::{Filter, RocpdSet};
+use rocpd_db::{Filter, Order, Record, RocpdSet};
+use sheet::{Quotes, Sheet};
 
 use crate::args::{ConvertArgs, CsvLayout};
 use crate::names::OutputNames;
@@ -16,11 +19,21 @@ pub(super) fn write(
     args: &ConvertArgs,
     names: &OutputNames,
 ) -> anyhow::Result<()> {
+    let mut order: Vec<usize> = (0..set.partitions().len()).collect();
+    let quotes = match args.csv_layout {
+        CsvLayout::Classic => Quotes::All,
+        CsvLayout::Unified => {
+            order.sort_by_key(|&at| set.partitions().get(at).map(|p| p.guid()));
+            Quotes::Needed
+        }
+    };
     let job = Job {
         set,
         filter,
         args,
         names,
+        quotes,
+        order,
     };
     match args.csv_layout {
         CsvLayout::Classic => classic::write(&job),
@@ -34,17 +47,46 @@ struct Job<'a> {
     filter: &'a Filter,
     args: &'a ConvertArgs,
     names: &'a OutputNames,
+    quotes: Quotes,
+    /// Partitions in the order of the layout.
+    order: Vec<usize>,
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
     fn agent(&self, agent: Option<&rocpd_db::Agent>) -> String {
         agent.map_or_else(String::new, |agent| {
             self.args.agent_index_value.label(agent)
         })
     }
 
-    fn partitions(&self) -> usize {
-        self.set.partitions().len()
+    /// A file with these columns, separated by blanks.
+    fn sheet(&self, name: &str, columns: &str) -> anyhow::Result<Sheet> {
+        Ok(Sheet::new(self.names.with(name)?, columns, self.quotes))
+    }
+
+    /// Gives every record of a kind, in order of time within each process.
+    fn each<R: Record<'a>>(
+        &'a self,
+        mut take: impl FnMut(R) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        for &partition in &self.order {
+            for record in self
+                .set
+                .scan_partition::<R>(partition, self.filter, Order::Start)?
+            {
+                take(record?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether some database has a column.
+    fn has_column(&self, table: &str, column: &str) -> bool {
+        self.set.partitions().iter().any(|partition| {
+            partition
+                .columns(table)
+                .is_some_and(|columns| columns.contains(&column))
+        })
     }
 }
 

@@ -1,7 +1,10 @@
 //! `rocpd convert`.
 
 mod csv;
+mod items;
 mod labels;
+#[cfg(feature = "otf2")]
+mod otf2;
 mod pftrace;
 mod rows;
 
@@ -13,9 +16,9 @@ use crate::{console, select};
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
     let shared = &args.shared;
-    if args.output_format.contains(&ConvertFormat::Otf2) {
+    if cfg!(not(feature = "otf2")) && args.output_format.contains(&ConvertFormat::Otf2) {
         return Err(anyhow::anyhow!(
-            "-f otf2: this build has no OTF2 support: it needs the OTF2 C library; convert to pftrace, parquet or csv instead"
+            "-f otf2: this build has no OTF2 support: build it with --features otf2 where the OTF2 C library is installed (Debian: libotf2-trace-dev), or convert to pftrace, parquet or csv"
         ))
         .or_exit(3);
     }
@@ -40,6 +43,9 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
             ConvertFormat::Parquet | ConvertFormat::Json => {
                 rows::write(&set, &filter, args, &names, *format)?;
             }
+            #[cfg(feature = "otf2")]
+            ConvertFormat::Otf2 => otf2::write(&set, &filter, args, &names)?,
+            #[cfg(not(feature = "otf2"))]
             ConvertFormat::Otf2 => {}
         }
     }

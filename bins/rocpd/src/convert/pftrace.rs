@@ -1,8 +1,13 @@
 //! Perfetto traces, written as the records come.
 
-mod items;
+mod annotations;
 mod part;
+mod places;
+mod report;
 mod split;
+mod sums;
+mod texts;
+mod timeline;
 
 use std::io::BufWriter;
 
@@ -11,11 +16,13 @@ use rocpd_db::{Filter, RocpdSet};
 use serde_json::json;
 use shell::{Output, usage};
 
+use super::items::{Item, Items};
 use crate::args::{ConvertArgs, SplitBy};
 use crate::names::OutputNames;
-use items::Items;
-use part::{Counters, Part, Report};
+use part::Part;
+use report::Report;
 use split::Cuts;
+use sums::CounterSums;
 
 pub(super) fn write(
     set: &RocpdSet,
@@ -27,7 +34,7 @@ pub(super) fn write(
     if perfetto.split_time.is_some() && perfetto.split_bytes.is_some() {
         return Err(usage("--split-time and --split-bytes: choose one"));
     }
-    let counters = Counters::read(set, args)?;
+    let sums = CounterSums::read(set, args)?;
     let groups = groups(set, filter, perfetto.split_by);
     let split = groups.len() > 1
         || perfetto.split_time.is_some()
@@ -41,7 +48,7 @@ pub(super) fn write(
             filter,
             args,
             names,
-            &counters,
+            &sums,
             &cuts,
             label.as_deref(),
             split,
@@ -113,7 +120,7 @@ fn one_group<'a>(
     filter: &'a Filter,
     args: &'a ConvertArgs,
     names: &OutputNames,
-    counters: &'a Counters,
+    sums: &'a CounterSums,
     cuts: &Cuts,
     label: Option<&str>,
     split: bool,
@@ -140,11 +147,11 @@ fn one_group<'a>(
                 .map(|name| name.to_string_lossy().into_owned())
                 .unwrap_or_default();
             let out = BufWriter::with_capacity(1 << 18, Output::file(&path)?);
-            Part::new(file, out, set, filter, args, counters, cut)
+            Part::new(file, out, set, filter, args, sums, cut.1)
         };
     let mut part = open(cuts.bounds(0))?;
     let mut window = 0;
-    let mut carried: Vec<items::Item<'a>> = Vec::new();
+    let mut carried: Vec<Item<'a>> = Vec::new();
     for item in Items::new(set, filter)? {
         let item = item?;
         loop {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use report::{
     Cell, Column, JsonLayout, JsonRowsWriter, ParquetWriter, RowSink, SchemaVersion, Unit,
 };
-use rocpd_db::{Allocation, Arg, Copy, Dispatch, Filter, KernelNames, Order, PmcEvent, RocpdSet};
+use rocpd_db::{ColumnKind, Filter, KernelNames, RocpdSet, SqlValue, TableKind};
 use shell::Output;
 
 use crate::args::{ConvertArgs, ConvertFormat};
@@ -18,264 +18,34 @@ pub(super) fn write(
     names: &OutputNames,
     format: ConvertFormat,
 ) -> anyhow::Result<()> {
-    let kernel_names = KernelNames::from(&args.names);
-    let open = |name: &str, columns: Vec<Column>| File::new(names, name, columns, format);
-    let text = |name: &'static str| Column::text(name);
-    let int = |name: &'static str| Column::int(name);
-    let ns = |name: &'static str| Column::int(name).unit(Unit::Nanos);
-    let common = |mut more: Vec<Column>| {
-        let mut columns = vec![
-            text("guid"),
-            text("hostname"),
-            int("pid"),
-            int("rank"),
-            int("id"),
-            int("tid"),
-        ];
-        columns.append(&mut more);
-        columns
-    };
-
-    let mut file = open(
-        "kernels",
-        common(vec![
-            text("name"),
-            text("region"),
-            int("agent_abs_index"),
-            int("queue_id"),
-            int("stream_id"),
-            int("dispatch_id"),
-            ns("start_ns"),
-            ns("end_ns"),
-            ns("duration_ns"),
-            int("grid_x"),
-            int("grid_y"),
-            int("grid_z"),
-            int("workgroup_x"),
-            int("workgroup_y"),
-            int("workgroup_z"),
-            int("lds_bytes"),
-            int("scratch_bytes"),
-            int("vgpr_count"),
-            int("accum_vgpr_count"),
-            int("sgpr_count"),
-            int("stack_id"),
-            int("parent_stack_id"),
-            int("corr_id"),
-        ]),
-    )?;
-    for record in set.scan::<Dispatch<'_>>(filter, Order::Start)? {
-        let r = record?;
-        let made;
-        let name = match kernel_names.plain(&r) {
-            Some(name) => name,
-            None => {
-                made = kernel_names.of(&r);
-                &made
-            }
-        };
-        let symbol = r.symbol;
-        file.row(&[
-            Cell::Text(&r.process.guid),
-            Cell::Text(&r.process.hostname),
-            Cell::Int(r.process.pid),
-            r.process.rank.into(),
-            Cell::Int(r.id),
-            r.thread.map(|t| t.tid).into(),
-            Cell::Text(name),
-            r.region.into(),
-            r.agent.and_then(|a| a.absolute_index).into(),
-            r.queue_id.into(),
-            r.stream_id.into(),
-            r.dispatch_id.into(),
-            Cell::Int(r.start_ns),
-            Cell::Int(r.end_ns),
-            Cell::Int(r.duration_ns()),
-            r.grid[0].into(),
-            r.grid[1].into(),
-            r.grid[2].into(),
-            r.workgroup[0].into(),
-            r.workgroup[1].into(),
-            r.workgroup[2].into(),
-            r.lds_bytes.into(),
-            r.scratch_bytes.into(),
-            symbol.and_then(|s| s.arch_vgpr_count).into(),
-            symbol.and_then(|s| s.accum_vgpr_count).into(),
-            symbol.and_then(|s| s.sgpr_count).into(),
-            r.event.and_then(|e| e.stack_id).into(),
-            r.event.and_then(|e| e.parent_stack_id).into(),
-            r.event.and_then(|e| e.correlation_id).into(),
-        ])?;
-    }
-    file.finish()?;
-
-    let mut file = open(
-        "memory_copies",
-        common(vec![
-            text("name"),
-            int("src_agent_abs_index"),
-            int("dst_agent_abs_index"),
-            int("stream_id"),
-            int("size_bytes"),
-            ns("start_ns"),
-            ns("end_ns"),
-            ns("duration_ns"),
-            int("stack_id"),
-            int("corr_id"),
-        ]),
-    )?;
-    for record in set.scan::<Copy<'_>>(filter, Order::Start)? {
-        let r = record?;
-        file.row(&[
-            Cell::Text(&r.process.guid),
-            Cell::Text(&r.process.hostname),
-            Cell::Int(r.process.pid),
-            r.process.rank.into(),
-            Cell::Int(r.id),
-            r.thread.map(|t| t.tid).into(),
-            r.name.into(),
-            r.src_agent.and_then(|a| a.absolute_index).into(),
-            r.dst_agent.and_then(|a| a.absolute_index).into(),
-            r.stream_id.into(),
-            Cell::Int(r.size_bytes),
-            Cell::Int(r.start_ns),
-            Cell::Int(r.end_ns),
-            Cell::Int(r.duration_ns()),
-            r.event.and_then(|e| e.stack_id).into(),
-            r.event.and_then(|e| e.correlation_id).into(),
-        ])?;
-    }
-    file.finish()?;
-
-    let mut file = open(
-        "memory_allocations",
-        common(vec![
-            text("type"),
-            text("level"),
-            int("agent_abs_index"),
-            int("address"),
-            int("size_bytes"),
-            ns("start_ns"),
-            ns("end_ns"),
-            ns("duration_ns"),
-            int("stack_id"),
-        ]),
-    )?;
-    for record in set.scan::<Allocation<'_>>(filter, Order::Start)? {
-        let r = record?;
-        file.row(&[
-            Cell::Text(&r.process.guid),
-            Cell::Text(&r.process.hostname),
-            Cell::Int(r.process.pid),
-            r.process.rank.into(),
-            Cell::Int(r.id),
-            r.thread.map(|t| t.tid).into(),
-            Cell::Text(r.kind.text()),
-            Cell::Text(r.level.text()),
-            r.agent.and_then(|a| a.absolute_index).into(),
-            r.address.into(),
-            Cell::Int(r.size_bytes),
-            Cell::Int(r.start_ns),
-            Cell::Int(r.end_ns),
-            Cell::Int(r.duration_ns()),
-            r.event.and_then(|e| e.stack_id).into(),
-        ])?;
-    }
-    file.finish()?;
-
-    // Samples come as regions without duration, as in the view of that name.
-    let mut file = open(
-        "regions",
-        common(vec![
-            text("category"),
-            text("name"),
-            text("message"),
-            ns("start_ns"),
-            ns("end_ns"),
-            ns("duration_ns"),
-            int("event_id"),
-            int("stack_id"),
-            int("parent_stack_id"),
-            int("corr_id"),
-        ]),
-    )?;
-    for partition in 0..set.partitions().len() {
-        for record in set.regions_and_samples(partition, filter)? {
-            let r = record?;
-            file.row(&[
-                Cell::Text(&r.process.guid),
-                Cell::Text(&r.process.hostname),
-                Cell::Int(r.process.pid),
-                r.process.rank.into(),
-                Cell::Int(r.id),
-                r.thread.map(|t| t.tid).into(),
-                r.category().into(),
-                r.name.into(),
-                r.message.as_deref().into(),
-                Cell::Int(r.start_ns),
-                Cell::Int(r.end_ns),
-                Cell::Int(r.duration_ns()),
-                r.event.map(|e| e.id).into(),
-                r.event.and_then(|e| e.stack_id).into(),
-                r.event.and_then(|e| e.parent_stack_id).into(),
-                r.event.and_then(|e| e.correlation_id).into(),
-            ])?;
+    for kind in TableKind::ALL {
+        let columns = kind.columns().iter().map(column).collect();
+        let mut file = File::new(names, kind.name(), columns, format)?;
+        let mut rows = set.rows(kind, filter, KernelNames::from(&args.names))?;
+        while let Some(written) = rows.next_with(|values| file.row(values))? {
+            written?;
         }
+        file.finish()?;
     }
-    file.finish()?;
+    Ok(())
+}
 
-    let guid = |partition: usize| {
-        set.partitions()
-            .get(partition)
-            .map(rocpd_db::Partition::guid)
-    };
-    let mut file = open(
-        "pmc",
-        vec![
-            text("guid"),
-            int("id"),
-            int("event_id"),
-            text("counter"),
-            Column::real("value"),
-        ],
-    )?;
-    for record in set.scan::<PmcEvent<'_>>(filter, Order::Stored)? {
-        let r = record?;
-        file.row(&[
-            guid(r.partition).into(),
-            Cell::Int(r.id),
-            r.event_id.into(),
-            r.pmc.map(|p| p.name.as_str()).into(),
-            Cell::Real(r.value),
-        ])?;
+fn column((name, kind): &(&'static str, ColumnKind)) -> Column {
+    match kind {
+        ColumnKind::Text => Column::text(*name),
+        ColumnKind::Real => Column::real(*name),
+        ColumnKind::Nanos => Column::int(*name).unit(Unit::Nanos),
+        _ => Column::int(*name),
     }
-    file.finish()?;
+}
 
-    let mut file = open(
-        "args",
-        vec![
-            text("guid"),
-            int("id"),
-            int("event_id"),
-            int("position"),
-            text("type"),
-            text("name"),
-            text("value"),
-        ],
-    )?;
-    for record in set.scan::<Arg>(filter, Order::Stored)? {
-        let r = record?;
-        file.row(&[
-            guid(r.partition).into(),
-            Cell::Int(r.id),
-            Cell::Int(r.event_id),
-            Cell::Int(r.position),
-            Cell::Text(&r.kind),
-            Cell::Text(&r.name),
-            r.value.as_deref().into(),
-        ])?;
+fn cell(value: SqlValue<'_>) -> Cell<'_> {
+    match value {
+        SqlValue::Int(value) => Cell::Int(value),
+        SqlValue::Real(value) => Cell::Real(value),
+        SqlValue::Text(text) => Cell::Text(text),
+        SqlValue::Null | SqlValue::Blob(_) => Cell::Null,
     }
-    file.finish()
 }
 
 /// Bytes on their way to the output, which cannot change threads.
@@ -328,7 +98,7 @@ impl File {
         })
     }
 
-    fn row(&mut self, cells: &[Cell<'_>]) -> anyhow::Result<()> {
+    fn row(&mut self, values: &[SqlValue<'_>]) -> anyhow::Result<()> {
         if self.open.is_none() {
             let out = Output::file(&self.path)?;
             let mut sink: Box<dyn RowSink> = match self.format {
@@ -344,7 +114,7 @@ impl File {
             self.open = Some((sink, out));
         }
         if let Some((sink, _)) = &mut self.open {
-            sink.row(cells)?;
+            sink.row(&values.iter().map(|value| cell(*value)).collect::<Vec<_>>())?;
         }
         self.rows += 1;
         if self.rows.is_multiple_of(DRAIN_ROWS) {

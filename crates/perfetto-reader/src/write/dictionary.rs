@@ -20,12 +20,28 @@ pub(crate) enum Table {
     ArgText = 29,
 }
 
+/// Places in the memory of texts seen last.
+const RECENT: usize = 64;
+
 /// Texts by first appearance; ids count up from 1.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Texts {
     bytes: String,
     ends: Vec<usize>,
     index: HashTable<u32>,
+    /// What a text at some address was last: callers give the same texts from the same places.
+    recent: [u32; RECENT],
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self {
+            bytes: String::new(),
+            ends: Vec::new(),
+            index: HashTable::new(),
+            recent: [0; RECENT],
+        }
+    }
 }
 
 impl Texts {
@@ -37,8 +53,16 @@ impl Texts {
 
     /// The id of `text`, and whether it is new.
     fn intern(&mut self, text: &str) -> (u64, bool) {
+        // A guess only: the text is compared.
+        let address = text.as_ptr() as usize;
+        let place = (address ^ (address >> 6) ^ text.len()) % RECENT;
+        let guess = self.recent[place];
+        if (guess as usize) < self.ends.len() && self.get(guess) == text {
+            return (u64::from(guess) + 1, false);
+        }
         let hash = FxBuildHasher.hash_one(text);
         if let Some(&at) = self.index.find(hash, |&at| self.get(at) == text) {
+            self.recent[place] = at;
             return (u64::from(at) + 1, false);
         }
         let at = u32::try_from(self.ends.len()).unwrap_or(u32::MAX);

@@ -7,11 +7,23 @@ pub(crate) struct Encoder(pub(crate) Vec<u8>);
 impl Encoder {
     #[inline]
     pub(crate) fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push((value & 0x7f) as u8 | 0x80);
+        if value < 0x80 {
+            self.0.push((value & 0x7f) as u8);
+            return;
+        }
+        // Put together on the side: the vector is asked for room once.
+        let mut bytes = [0_u8; 10];
+        let mut length = 0;
+        for byte in &mut bytes {
+            length += 1;
+            if value < 0x80 {
+                *byte = (value & 0x7f) as u8;
+                break;
+            }
+            *byte = (value & 0x7f) as u8 | 0x80;
             value >>= 7;
         }
-        self.0.push((value & 0x7f) as u8);
+        self.0.extend_from_slice(&bytes[..length]);
     }
 
     /// An integer, bool or enum field; negative numbers as their two's complement.
@@ -31,9 +43,20 @@ impl Encoder {
     /// A string, bytes or message field.
     #[inline]
     pub(crate) fn bytes(&mut self, field: u32, bytes: &[u8]) {
-        self.varint(u64::from(field) << 3 | 2);
-        self.varint(bytes.len() as u64);
+        self.header(field, bytes.len());
         self.0.extend_from_slice(bytes);
+    }
+
+    /// What comes before so many bytes of a string, bytes or message field.
+    #[inline]
+    pub(crate) fn header(&mut self, field: u32, bytes: usize) {
+        self.varint(u64::from(field) << 3 | 2);
+        self.varint(bytes as u64);
+    }
+
+    /// The length of [`Encoder::bytes`] for so many bytes.
+    pub(crate) fn bytes_len(field: u32, bytes: usize) -> usize {
+        varint_len(u64::from(field) << 3) + varint_len(bytes as u64) + bytes
     }
 
     pub(crate) fn clear(&mut self) {
@@ -45,10 +68,31 @@ impl Encoder {
     }
 }
 
+/// Bytes of a varint: seven bits each.
+fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::proto::{Cursor, Value};
+
+    #[test]
+    fn lengths_are_those_of_what_is_written() {
+        for bits in 0..64 {
+            for value in [1_u64 << bits, (1 << bits) - 1, u64::MAX >> bits] {
+                let mut e = Encoder::default();
+                e.varint(value);
+                assert_eq!(e.0.len(), varint_len(value), "{value}");
+            }
+        }
+        for length in [0, 1, 127, 128, 20_000] {
+            let mut e = Encoder::default();
+            e.bytes(11, &vec![0; length]);
+            assert_eq!(e.0.len(), Encoder::bytes_len(11, length));
+        }
+    }
 
     #[test]
     fn fields_read_back() {

@@ -593,15 +593,22 @@ impl<W: Write> TraceWriter<W> {
         }
         self.packet.uint(10, SEQUENCE.into());
         self.packet.uint(13, NEEDS_STATE);
-        if !self.dictionary.fresh.is_empty() {
-            self.packet.bytes(12, &self.dictionary.fresh.0);
+        // The packet goes into its frame in pieces, so that the event is copied once.
+        let fresh = &self.dictionary.fresh;
+        let mut length = self.packet.0.len() + Encoder::bytes_len(11, self.event.0.len());
+        if !fresh.is_empty() {
+            length += Encoder::bytes_len(12, fresh.0.len());
+        }
+        self.frame.clear();
+        self.frame.header(1, length);
+        self.frame.0.extend_from_slice(&self.packet.0);
+        if !fresh.is_empty() {
+            self.frame.bytes(12, &fresh.0);
             self.dictionary.fresh.clear();
         }
-        self.packet.bytes(11, &self.event.0);
-        let packet = std::mem::take(&mut self.packet);
-        let written = self.write_frame(&packet.0);
-        self.packet = packet;
-        written?;
+        self.frame.bytes(11, &self.event.0);
+        self.bytes += self.frame.0.len() as u64;
+        self.out.write_all(&self.frame.0)?;
         if self.dictionary.is_full() {
             self.begin_generation(false)?;
         }

@@ -185,7 +185,15 @@ pub(super) const BASE: [(&str, Columns); 24] = [
     ),
     (
         "rocpd_sample",
-        &["id", "guid", "track_id", "timestamp", "event_id", "extdata"],
+        &[
+            "id",
+            "guid",
+            "track_id",
+            "timestamp",
+            "event_id",
+            "extdata",
+            "name_id",
+        ],
     ),
     (
         "rocpd_kernel_dispatch",
@@ -284,7 +292,20 @@ pub(super) const BASE: [(&str, Columns); 24] = [
     (
         "rocpd_hip_event",
         &[
-            "id", "guid", "nid", "pid", "tid", "start", "end", "event_id", "extdata",
+            "id",
+            "guid",
+            "nid",
+            "pid",
+            "tid",
+            "agent_id",
+            "queue_id",
+            "source_queue_id",
+            "stream_id",
+            "start",
+            "end",
+            "name_id",
+            "event_id",
+            "extdata",
         ],
     ),
     ("rocpd_info_category", &["id", "guid", "name"]),
@@ -292,12 +313,13 @@ pub(super) const BASE: [(&str, Columns); 24] = [
 ];
 
 /// Tables with a begin and an end, which a window applies to.
-pub(super) const SPANS: [&str; 5] = [
+pub(super) const SPANS: [&str; 6] = [
     "rocpd_region",
     "rocpd_kernel_dispatch",
     "rocpd_memory_copy",
     "rocpd_memory_allocate",
     "rocpd_graph_launch",
+    "rocpd_hip_event",
 ];
 
 /// Columns that generation 4 keeps in the track of a record.

@@ -76,11 +76,13 @@ impl<'c> Statement<'c> {
     /// [`Error::Sql`] when the number of values is wrong or SQLite refuses.
     pub fn query(&mut self, values: &[SqlValue<'_>]) -> Result<Rows<'_>> {
         let columns = self.statement.column_count();
+        let names = self.columns();
         match self.statement.query(rusqlite::params_from_iter(values)) {
             Ok(rows) => Ok(Rows {
                 sql: &self.sql,
                 rows,
                 columns,
+                names,
             }),
             Err(error) => Err(Error::Sql {
                 sql: self.sql.clone(),
@@ -95,6 +97,7 @@ pub struct Rows<'s> {
     sql: &'s str,
     rows: rusqlite::Rows<'s>,
     columns: usize,
+    names: Vec<String>,
 }
 
 impl std::fmt::Debug for Rows<'_> {
@@ -106,6 +109,12 @@ impl std::fmt::Debug for Rows<'_> {
 }
 
 impl Rows<'_> {
+    /// Names of the columns, in order.
+    #[must_use]
+    pub fn columns(&self) -> Vec<String> {
+        self.names.clone()
+    }
+
     /// The next row; `None` after the last.
     ///
     /// # Errors

@@ -417,6 +417,7 @@ impl Part<'_> {
     fn has_tables_of(&self, view: &str) -> bool {
         let table = match view {
             "graph_launches" => "rocpd_graph_launch",
+            "hip_events" => "rocpd_hip_event",
             "spm_counters" => "rocpd_pmc_event",
             _ => return true,
         };

@@ -4,7 +4,7 @@
 //! partitions. `{each name: select}` inside an aggregate is such a union.
 
 /// Name, and the select over one partition.
-pub(super) const VIEWS: [(&str, &str); 20] = [
+pub(super) const VIEWS: [(&str, &str); 21] = [
     (
         "code_objects",
         "SELECT CO.id, CO.guid, CO.nid, P.pid, A.absolute_index AS agent_abs_index, CO.uri, CO.load_base, CO.load_size, \
@@ -57,13 +57,13 @@ pub(super) const VIEWS: [(&str, &str); 20] = [
     ),
     (
         "samples",
-        "SELECT R.id, R.guid, {category} AS category, (SELECT string FROM {string} RS WHERE RS.id = TR.name_id) AS name, TR.nid, \
+        "SELECT R.id, R.guid, {category} AS category, (SELECT string FROM {string} RS WHERE RS.id = COALESCE(R.name_id, TR.name_id)) AS name, TR.nid, \
          P.pid, T.tid, R.timestamp, R.event_id, E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id, E.extdata, \
          E.call_stack, E.line_info {from_samples}",
     ),
     (
         "sample_regions",
-        "SELECT R.id, R.guid, {category} AS category, (SELECT string FROM {string} RS WHERE RS.id = TR.name_id) AS name, TR.nid, \
+        "SELECT R.id, R.guid, {category} AS category, (SELECT string FROM {string} RS WHERE RS.id = COALESCE(R.name_id, TR.name_id)) AS name, TR.nid, \
          P.pid, T.tid, R.timestamp AS start, R.timestamp AS \"END\", (R.timestamp - R.timestamp) AS duration, R.event_id, \
          E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id, E.extdata, E.call_stack, E.line_info {from_samples}",
     ),
@@ -184,6 +184,18 @@ pub(super) const VIEWS: [(&str, &str); 20] = [
          FROM {graph_launch} G LEFT JOIN {info_agent} A ON A.id = G.agent_id AND A.guid = G.guid \
          JOIN {event} E ON E.id = G.event_id AND E.guid = G.guid JOIN {info_process} P ON P.id = G.pid AND P.guid = G.guid \
          LEFT JOIN {info_thread} T ON T.id = G.tid AND T.guid = G.guid",
+    ),
+    (
+        "hip_events",
+        "SELECT H.id, H.guid, {category} AS category, COALESCE(S.string, {category}) AS name, H.nid, P.pid, T.tid, \
+         A.absolute_index AS agent_abs_index, A.logical_index AS agent_log_index, A.type_index AS agent_type_index, \
+         A.type AS agent_type, H.queue_id, H.source_queue_id, H.stream_id, H.start, H.\"end\", (H.\"end\" - H.start) AS duration, \
+         E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id, H.extdata \
+         FROM {hip_event} H LEFT JOIN {info_agent} A ON A.id = H.agent_id AND A.guid = H.guid \
+         LEFT JOIN {string} S ON S.id = H.name_id AND S.guid = H.guid \
+         LEFT JOIN {event} E ON E.id = H.event_id AND E.guid = H.guid \
+         JOIN {info_process} P ON P.id = H.pid AND P.guid = H.guid \
+         LEFT JOIN {info_thread} T ON T.id = H.tid AND T.guid = H.guid",
     ),
     (
         "spm_counters",

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Job;
-use super::sheet::{Field, Quotes, Sheet};
+use super::sheet::Field;
 
 /// Title, and where the property is among the agent's.
 const PROPERTIES: [(&str, &str); 51] = [
@@ -60,14 +60,14 @@ const PROPERTIES: [(&str, &str); 51] = [
     ("Vendor_Name", "vendor_name"),
 ];
 
-pub(super) fn write(job: &Job<'_>, quotes: Quotes) -> anyhow::Result<()> {
+pub(super) fn write(job: &Job<'_>) -> anyhow::Result<()> {
     let mut columns = String::from("Guid");
     for (title, _) in PROPERTIES {
         columns += " ";
         columns += title;
     }
     columns += " Product_Name Model_Name";
-    let mut sheet = Sheet::new(job.names.with("agent_info.csv")?, &columns, quotes);
+    let mut sheet = job.sheet("agent_info.csv", &columns)?;
     for (process, agent) in job.set.agents() {
         let extdata: Value = agent
             .extdata

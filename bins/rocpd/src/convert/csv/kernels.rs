@@ -1,0 +1,87 @@
+//! The sheet of dispatches, alike in both layouts.
+
+use rocpd_db::{Dispatch, KernelNames};
+
+use super::Job;
+use super::sheet::Field;
+
+/// Columns before and after the duration.
+const BEFORE: &str = "Guid Kind Agent_Id Queue_Id Stream_Id Thread_Id Dispatch_Id Kernel_Id Kernel_Name Correlation_Id \
+    Start_Timestamp End_Timestamp";
+const AFTER: &str = "LDS_Block_Size Scratch_Size VGPR_Count Accum_VGPR_Count SGPR_Count Workgroup_Size_X Workgroup_Size_Y \
+    Workgroup_Size_Z Grid_Size_X Grid_Size_Y Grid_Size_Z";
+
+/// What the newer layout has besides, as far as the databases have it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct More {
+    pub(super) duration: bool,
+    pub(super) graphs: bool,
+    pub(super) replays: bool,
+}
+
+pub(super) fn write(job: &Job<'_>, more: More) -> anyhow::Result<()> {
+    let mut columns = BEFORE.to_owned();
+    if more.duration {
+        columns += " Duration";
+    }
+    columns += " ";
+    columns += AFTER;
+    if more.graphs {
+        columns += " Graph_Exec_Id Graph_Node_Id";
+    }
+    if more.replays {
+        columns += " Replay_Pass";
+    }
+    let mut sheet = job.sheet("kernel_trace.csv", &columns)?;
+    let names = KernelNames::from(&job.args.names);
+    job.each(|r: Dispatch<'_>| {
+        if !r.in_view() {
+            return Ok(());
+        }
+        let agent = job.agent(r.agent);
+        let made;
+        let name = match names.plain(&r) {
+            Some(name) => name,
+            None => {
+                made = names.of(&r);
+                &made
+            }
+        };
+        let symbol = r.symbol;
+        let mut fields = Vec::with_capacity(32);
+        fields.extend([
+            Field::Text(&r.process.guid),
+            Field::Text("KERNEL_DISPATCH"),
+            Field::Text(&agent),
+            Field::Maybe(r.queue_id),
+            Field::Maybe(r.stream_id),
+            Field::Maybe(r.thread.map(|t| t.tid)),
+            Field::Maybe(r.dispatch_id),
+            Field::Maybe(r.kernel_id),
+            Field::Text(name),
+            Field::Maybe(r.event.and_then(|e| e.stack_id)),
+            Field::Int(r.start_ns),
+            Field::Int(r.end_ns),
+        ]);
+        if more.duration {
+            fields.push(Field::Int(r.duration_ns()));
+        }
+        fields.extend([
+            Field::Maybe(r.lds_bytes),
+            Field::Maybe(r.scratch_bytes),
+            Field::Maybe(symbol.and_then(|s| s.arch_vgpr_count)),
+            Field::Maybe(symbol.and_then(|s| s.accum_vgpr_count)),
+            Field::Maybe(symbol.and_then(|s| s.sgpr_count)),
+        ]);
+        fields.extend(r.workgroup.map(Field::Maybe));
+        fields.extend(r.grid.map(Field::Maybe));
+        if more.graphs {
+            fields.extend([r.graph_exec_id, r.graph_node_id].map(Field::Maybe));
+        }
+        if more.replays {
+            fields.push(Field::Maybe(r.replay_pass));
+        }
+        sheet.row(&fields)
+    })?;
+    sheet.finish()
+}

@@ -1,0 +1,78 @@
+//! Arguments of slices.
+
+use trace_model::ArgValue;
+
+/// Arguments of one slice, in room that is used again.
+#[derive(Debug)]
+pub(super) struct Annotations<'v> {
+    wanted: bool,
+    list: Vec<(&'v str, ArgValue<'v>)>,
+}
+
+/// Room for arguments between two slices.
+#[derive(Debug, Default)]
+pub(super) struct Room(Vec<(&'static str, ArgValue<'static>)>);
+
+impl Room {
+    /// Begins the arguments of a slice; only those that are forced are kept if none are wanted.
+    pub(super) fn open<'v>(&mut self, wanted: bool) -> Annotations<'v> {
+        Annotations {
+            wanted,
+            list: emptied(std::mem::take(&mut self.0)),
+        }
+    }
+
+    /// Takes the room back.
+    pub(super) fn close(&mut self, annotations: Annotations<'_>) {
+        self.0 = emptied(annotations.list);
+    }
+}
+
+/// The same memory for values that live another time: collecting in place keeps it.
+#[expect(
+    clippy::unnecessary_filter_map,
+    reason = "filter would keep the lifetime, which is what changes"
+)]
+fn emptied<'a, 'b>(list: Vec<(&'a str, ArgValue<'a>)>) -> Vec<(&'b str, ArgValue<'b>)> {
+    list.into_iter().filter_map(|_| None).collect()
+}
+
+impl<'v> Annotations<'v> {
+    pub(super) fn add(&mut self, key: &'v str, value: ArgValue<'v>) {
+        if self.wanted {
+            self.list.push((key, value));
+        }
+    }
+
+    pub(super) fn int(&mut self, key: &'v str, value: i64) {
+        self.add(key, ArgValue::Int(value));
+    }
+
+    /// Nothing for what is not known.
+    pub(super) fn maybe(&mut self, key: &'v str, value: Option<i64>) {
+        if let Some(value) = value {
+            self.int(key, value);
+        }
+    }
+
+    pub(super) fn text(&mut self, key: &'v str, value: &'v str) {
+        self.add(key, ArgValue::Str(value));
+    }
+
+    pub(super) fn times(&mut self, start_ns: i64, end_ns: i64) {
+        self.int("begin_ns", start_ns);
+        self.int("end_ns", end_ns);
+        self.int("delta_ns", end_ns.saturating_sub(start_ns));
+    }
+
+    /// Says that the slice was cut, whatever is wanted.
+    pub(super) fn clipped(&mut self, clipped: bool) {
+        if clipped {
+            self.list.push(("clipped", ArgValue::Bool(true)));
+        }
+    }
+
+    pub(super) fn list(&self) -> &[(&'v str, ArgValue<'v>)] {
+        &self.list
+    }
+}

@@ -1,0 +1,36 @@
+//! What the manifest says of a part.
+
+use serde_json::json;
+
+/// Numbers of a part for the manifest.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Report {
+    pub(super) events: u64,
+    pub(super) bytes: u64,
+    pub(super) first_ns: Option<i64>,
+    pub(super) last_ns: Option<i64>,
+    pub(super) clipped: u64,
+    pub(super) unmatched_frees: u64,
+}
+
+impl Report {
+    /// Counts a slice.
+    pub(super) fn add(&mut self, start_ns: i64, end_ns: i64, clipped: bool) {
+        self.clipped += u64::from(clipped);
+        self.events += 1;
+        self.first_ns = Some(self.first_ns.map_or(start_ns, |first| first.min(start_ns)));
+        self.last_ns = Some(self.last_ns.map_or(end_ns, |last| last.max(end_ns)));
+    }
+
+    pub(super) fn json(&self, file: &str) -> serde_json::Value {
+        json!({
+            "file": file,
+            "events": self.events,
+            "bytes": self.bytes,
+            "start_ns": self.first_ns,
+            "end_ns": self.last_ns,
+            "clipped": self.clipped,
+            "unmatched_frees": self.unmatched_frees,
+        })
+    }
+}

@@ -1,0 +1,279 @@
+//! All records in one set of tables, with ids that are unique.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+use rustc_hash::FxHashMap;
+
+use super::{Failed, Merged, check_rows, declared, each_partition, quoted};
+use crate::error::{Error, Result};
+use crate::partition::{Partition, TABLES};
+use crate::set::RocpdSet;
+
+/// Tables that are small and whose ids are handles of the system, anywhere among the integers: they are counted anew,
+/// by way of a table of old and new ids. Ids of all others grow by what the partitions before have used.
+const COUNTED: [&str; 11] = [
+    "rocpd_info_node",
+    "rocpd_info_process",
+    "rocpd_info_thread",
+    "rocpd_info_agent",
+    "rocpd_info_queue",
+    "rocpd_info_stream",
+    "rocpd_info_pmc",
+    "rocpd_info_code_object",
+    "rocpd_info_kernel_symbol",
+    "rocpd_info_category",
+    "rocpd_track",
+];
+
+/// The table that a column names a row of.
+fn target(base: &str, column: &str, has_categories: bool) -> Option<&'static str> {
+    Some(match (base, column) {
+        // Ids of the operating system.
+        ("rocpd_info_process", "pid") | ("rocpd_info_thread", "tid") => return None,
+        (_, "nid") => "rocpd_info_node",
+        (_, "pid") => "rocpd_info_process",
+        (_, "tid") => "rocpd_info_thread",
+        (_, "agent_id" | "dst_agent_id" | "src_agent_id") => "rocpd_info_agent",
+        (_, "queue_id") => "rocpd_info_queue",
+        (_, "stream_id") => "rocpd_info_stream",
+        (_, "pmc_id") => "rocpd_info_pmc",
+        (_, "code_object_id") => "rocpd_info_code_object",
+        (_, "kernel_id") => "rocpd_info_kernel_symbol",
+        (_, "track_id") => "rocpd_track",
+        (_, "event_id") => "rocpd_event",
+        (_, "sample_id") => "rocpd_sample",
+        (_, "category_id") if has_categories => "rocpd_info_category",
+        (_, "name_id" | "region_name_id" | "category_id") => "rocpd_string",
+        (_, "address_range_id" | "address_id") => "rocpd_info_address_range",
+        (_, "source_code_id") => "rocpd_info_source_code",
+        (_, "pc_id") => "rocpd_info_pc",
+        _ => return None,
+    })
+}
+
+/// How the ids of one table of one partition change.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    /// By a table of old and new ids.
+    Counted,
+    /// By adding, between these two.
+    Shifted { first: i64, last: i64, by: i64 },
+    /// There are no rows.
+    Nothing,
+}
+
+impl Change {
+    /// The new id for an old one; NULL for one that no row has, so that it never names the row of another process.
+    fn of(self, base: &str, value: &str) -> String {
+        match self {
+            Self::Counted => {
+                format!("(SELECT M.new FROM temp.\"map_{base}\" M WHERE M.old = {value})")
+            }
+            Self::Shifted { first, last, by } => {
+                format!("CASE WHEN {value} BETWEEN {first} AND {last} THEN {value} + {by} END")
+            }
+            Self::Nothing => "NULL".to_owned(),
+        }
+    }
+}
+
+pub(super) fn fill(
+    connection: &Connection,
+    set: &RocpdSet,
+    path: &Path,
+    merged: &mut Merged,
+) -> Result<()> {
+    let failed = Failed { path };
+    let generation = |partition: &Partition| {
+        let schema = partition.schema();
+        schema.split('.').next().unwrap_or(schema).to_owned()
+    };
+    let Some(first) = set.partitions().first() else {
+        return Ok(());
+    };
+    for partition in set.partitions() {
+        if generation(partition) != generation(first) {
+            return Err(Error::Merge {
+                name: partition.path().to_owned(),
+                what: format!(
+                    "schema {} cannot share tables with schema {} of {}: merge without new ids",
+                    partition.schema(),
+                    first.schema(),
+                    first.path()
+                ),
+            });
+        }
+    }
+    // Columns of all generations; NULL where an input lacks one.
+    let mut columns: Vec<(&'static str, Vec<String>)> = Vec::new();
+    for base in TABLES {
+        let mut list: Vec<String> = Vec::new();
+        for partition in set.partitions() {
+            for column in partition.columns(base).unwrap_or_default() {
+                if !list.iter().any(|known| known == column) {
+                    list.push(column.to_owned());
+                }
+            }
+        }
+        if list.is_empty() {
+            continue;
+        }
+        if base != "rocpd_metadata" && !list.iter().any(|column| column == "guid") {
+            list.push("guid".to_owned());
+        }
+        let declarations: Vec<String> = list.iter().map(|c| declared(base, c)).collect();
+        connection
+            .execute_batch(&format!(
+                "CREATE TABLE {base} ({})",
+                declarations.join(", ")
+            ))
+            .map_err(failed.to("make a table"))?;
+        merged.tables += 1;
+        columns.push((base, list));
+    }
+    for base in COUNTED {
+        connection
+            .execute_batch(&format!(
+                "CREATE TEMP TABLE \"map_{base}\" (old INTEGER PRIMARY KEY, new INTEGER)"
+            ))
+            .map_err(failed.to("make a table of ids"))?;
+    }
+    let mut next: FxHashMap<&'static str, i64> = FxHashMap::default();
+    each_partition(connection, set, failed, |partition| {
+        copy_partition(connection, partition, &columns, &mut next, merged, path)
+    })?;
+    // The version of the newest input: its columns are there.
+    let newest = set
+        .partitions()
+        .iter()
+        .map(Partition::schema)
+        .max_by_key(|schema| {
+            let numbers: Vec<u32> = schema.split('.').map(|n| n.parse().unwrap_or(0)).collect();
+            numbers
+        })
+        .unwrap_or("3");
+    connection
+        .execute(
+            "INSERT INTO rocpd_metadata (tag, value) VALUES ('schema_version', ?1), ('uuid', ''), ('guid', ?2)",
+            [newest, first.guid()],
+        )
+        .map_err(failed.to("write the metadata"))?;
+    Ok(())
+}
+
+fn copy_partition(
+    connection: &Connection,
+    partition: &Partition,
+    columns: &[(&'static str, Vec<String>)],
+    next: &mut FxHashMap<&'static str, i64>,
+    merged: &mut Merged,
+    path: &Path,
+) -> Result<()> {
+    let failed = Failed { path };
+    let mut changes: FxHashMap<&'static str, Change> = FxHashMap::default();
+    for (base, _) in columns {
+        changes.insert(*base, change(connection, partition, base, next, path)?);
+    }
+    let guid = match partition.is_shared() {
+        true => "X.guid".to_owned(),
+        false => format!("'{}'", partition.guid().replace('\'', "''")),
+    };
+    let has_categories = partition.table("rocpd_info_category").is_some();
+    for (base, all) in columns {
+        let (Some(from), Some(own)) = (partition.table_name(base), partition.columns(base)) else {
+            continue;
+        };
+        if *base == "rocpd_metadata" {
+            // Written once for all, at the end.
+            continue;
+        }
+        let mut names = Vec::new();
+        let mut values = Vec::new();
+        for column in all {
+            let value = format!("X.{}", quoted(column));
+            let there = own.contains(&column.as_str());
+            let change_of = |table: &str| changes.get(table).copied().unwrap_or(Change::Nothing);
+            values.push(match column.as_str() {
+                "guid" if !there && partition.is_shared() => "NULL".to_owned(),
+                "guid" => guid.clone(),
+                _ if !there => continue,
+                "id" => change_of(base).of(base, &value),
+                column => match target(base, column, has_categories) {
+                    Some(table) => change_of(table).of(table, &value),
+                    None => value,
+                },
+            });
+            names.push(quoted(column));
+        }
+        let copied = connection
+            .execute(
+                &format!(
+                    "INSERT INTO main.{base} ({}) SELECT {} FROM one.{} X",
+                    names.join(", "),
+                    values.join(", "),
+                    quoted(from)
+                ),
+                [],
+            )
+            .map_err(failed.to("copy a table"))?;
+        check_rows(partition, base, copied, merged)?;
+    }
+    Ok(())
+}
+
+/// How the ids of a table change, and remembers what is used up.
+fn change(
+    connection: &Connection,
+    partition: &Partition,
+    base: &'static str,
+    next: &mut FxHashMap<&'static str, i64>,
+    path: &Path,
+) -> Result<Change> {
+    let failed = Failed { path };
+    let Some(from) = partition.table_name(base) else {
+        return Ok(Change::Nothing);
+    };
+    if base == "rocpd_metadata" || !partition.has_column(base, "id") {
+        return Ok(Change::Nothing);
+    }
+    let from = quoted(from);
+    let free = next.entry(base).or_insert(1);
+    if COUNTED.contains(&base) {
+        connection
+            .execute_batch(&format!("DELETE FROM temp.\"map_{base}\""))
+            .map_err(failed.to("count ids"))?;
+        let counted = connection
+            .execute(
+                &format!(
+                    "INSERT INTO temp.\"map_{base}\" SELECT id, {free} - 1 + ROW_NUMBER() OVER (ORDER BY id) FROM one.{from}"
+                ),
+                [],
+            )
+            .map_err(failed.to("count ids"))?;
+        *free = free.saturating_add(i64::try_from(counted).unwrap_or(i64::MAX));
+        return Ok(Change::Counted);
+    }
+    let ends: (Option<i64>, Option<i64>) = connection
+        .query_row(
+            &format!("SELECT (SELECT MIN(id) FROM one.{from}), (SELECT MAX(id) FROM one.{from})"),
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .map_err(failed.to("read ids"))?;
+    let (Some(first), Some(last)) = ends else {
+        return Ok(Change::Nothing);
+    };
+    let shifted = || -> Option<(i64, i64)> {
+        let by = free.checked_sub(first)?;
+        Some((by, last.checked_add(by)?.checked_add(1)?))
+    };
+    let Some((by, after)) = shifted() else {
+        return Err(Error::Merge {
+            name: partition.path().to_owned(),
+            what: format!("ids of {base} reach from {first} to {last}: there is no room for more"),
+        });
+    };
+    *free = after;
+    Ok(Change::Shifted { first, last, by })
+}

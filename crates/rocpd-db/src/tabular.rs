@@ -1,0 +1,431 @@
+//! Records as rows of plain columns, the same for every format that has columns.
+
+use crate::error::Result;
+use crate::filter::Filter;
+use crate::kernel_names::KernelNames;
+use crate::records::{Allocation, Arg, Copy, Dispatch, Event, PmcEvent};
+use crate::scan::{Order, Scan};
+use crate::set::{RegionsAndSamples, RocpdSet};
+use crate::sql::SqlValue;
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ColumnKind {
+    /// A text.
+    Text,
+    /// An integer.
+    Int,
+    /// An integer: nanoseconds, a time or a length of time.
+    Nanos,
+    /// A real number.
+    Real,
+}
+
+use ColumnKind::{Int, Nanos, Real, Text};
+
+/// Name and kind of a column.
+pub type TableColumn = (&'static str, ColumnKind);
+
+/// A kind of record as a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TableKind {
+    /// Dispatches.
+    Kernels,
+    /// Copies.
+    MemoryCopies,
+    /// Allocations and frees, scratch too.
+    MemoryAllocations,
+    /// Regions, and samples as regions without duration.
+    Regions,
+    /// Values of counters.
+    Pmc,
+    /// Arguments of calls.
+    Args,
+}
+
+const KERNELS: &[TableColumn] = &[
+    ("guid", Text),
+    ("hostname", Text),
+    ("pid", Int),
+    ("rank", Int),
+    ("id", Int),
+    ("tid", Int),
+    ("name", Text),
+    ("region", Text),
+    ("agent_abs_index", Int),
+    ("queue_id", Int),
+    ("stream_id", Int),
+    ("dispatch_id", Int),
+    ("start_ns", Nanos),
+    ("end_ns", Nanos),
+    ("duration_ns", Nanos),
+    ("grid_x", Int),
+    ("grid_y", Int),
+    ("grid_z", Int),
+    ("workgroup_x", Int),
+    ("workgroup_y", Int),
+    ("workgroup_z", Int),
+    ("lds_bytes", Int),
+    ("scratch_bytes", Int),
+    ("vgpr_count", Int),
+    ("accum_vgpr_count", Int),
+    ("sgpr_count", Int),
+    ("stack_id", Int),
+    ("parent_stack_id", Int),
+    ("corr_id", Int),
+];
+
+const COPIES: &[TableColumn] = &[
+    ("guid", Text),
+    ("hostname", Text),
+    ("pid", Int),
+    ("rank", Int),
+    ("id", Int),
+    ("tid", Int),
+    ("name", Text),
+    ("src_agent_abs_index", Int),
+    ("dst_agent_abs_index", Int),
+    ("stream_id", Int),
+    ("size_bytes", Int),
+    ("start_ns", Nanos),
+    ("end_ns", Nanos),
+    ("duration_ns", Nanos),
+    ("stack_id", Int),
+    ("corr_id", Int),
+];
+
+const ALLOCATIONS: &[TableColumn] = &[
+    ("guid", Text),
+    ("hostname", Text),
+    ("pid", Int),
+    ("rank", Int),
+    ("id", Int),
+    ("tid", Int),
+    ("type", Text),
+    ("level", Text),
+    ("agent_abs_index", Int),
+    ("address", Int),
+    ("size_bytes", Int),
+    ("start_ns", Nanos),
+    ("end_ns", Nanos),
+    ("duration_ns", Nanos),
+    ("stack_id", Int),
+];
+
+const REGIONS: &[TableColumn] = &[
+    ("guid", Text),
+    ("hostname", Text),
+    ("pid", Int),
+    ("rank", Int),
+    ("id", Int),
+    ("tid", Int),
+    ("category", Text),
+    ("name", Text),
+    ("message", Text),
+    ("start_ns", Nanos),
+    ("end_ns", Nanos),
+    ("duration_ns", Nanos),
+    ("event_id", Int),
+    ("stack_id", Int),
+    ("parent_stack_id", Int),
+    ("corr_id", Int),
+];
+
+const PMC: &[TableColumn] = &[
+    ("guid", Text),
+    ("id", Int),
+    ("event_id", Int),
+    ("counter", Text),
+    ("value", Real),
+];
+
+const ARGS: &[TableColumn] = &[
+    ("guid", Text),
+    ("id", Int),
+    ("event_id", Int),
+    ("position", Int),
+    ("type", Text),
+    ("name", Text),
+    ("value", Text),
+];
+
+impl TableKind {
+    /// All kinds.
+    pub const ALL: [Self; 6] = [
+        Self::Kernels,
+        Self::MemoryCopies,
+        Self::MemoryAllocations,
+        Self::Regions,
+        Self::Pmc,
+        Self::Args,
+    ];
+
+    /// The name of the table.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kernels => "kernels",
+            Self::MemoryCopies => "memory_copies",
+            Self::MemoryAllocations => "memory_allocations",
+            Self::Regions => "regions",
+            Self::Pmc => "pmc",
+            Self::Args => "args",
+        }
+    }
+
+    /// Its columns, in order.
+    #[must_use]
+    pub const fn columns(self) -> &'static [TableColumn] {
+        match self {
+            Self::Kernels => KERNELS,
+            Self::MemoryCopies => COPIES,
+            Self::MemoryAllocations => ALLOCATIONS,
+            Self::Regions => REGIONS,
+            Self::Pmc => PMC,
+            Self::Args => ARGS,
+        }
+    }
+}
+
+/// Where rows come from.
+#[derive(Debug)]
+enum Source<'a> {
+    Kernels(Scan<'a, Dispatch<'a>>),
+    Copies(Scan<'a, Copy<'a>>),
+    Allocations(Scan<'a, Allocation<'a>>),
+    /// Regions and samples of a partition, and the number of the next one.
+    Regions(Option<Box<RegionsAndSamples<'a>>>, usize),
+    Pmc(Scan<'a, PmcEvent<'a>>),
+    Args(Scan<'a, Arg>),
+}
+
+/// Records of one kind as rows, streamed.
+#[derive(Debug)]
+pub struct RowScan<'a> {
+    set: &'a RocpdSet,
+    filter: &'a Filter,
+    names: KernelNames,
+    source: Source<'a>,
+}
+
+impl RocpdSet {
+    /// Streams the records that a filter wants as rows: process after process, by begin, later ends first.
+    ///
+    /// Counters and arguments have no times and come as they are stored.
+    ///
+    /// # Errors
+    ///
+    /// As [`RocpdSet::scan`].
+    pub fn rows<'a>(
+        &'a self,
+        kind: TableKind,
+        filter: &'a Filter,
+        names: KernelNames,
+    ) -> Result<RowScan<'a>> {
+        let source = match kind {
+            TableKind::Kernels => Source::Kernels(self.scan(filter, Order::Start)?),
+            TableKind::MemoryCopies => Source::Copies(self.scan(filter, Order::Start)?),
+            TableKind::MemoryAllocations => Source::Allocations(self.scan(filter, Order::Start)?),
+            TableKind::Regions => Source::Regions(None, 0),
+            TableKind::Pmc => Source::Pmc(self.scan(filter, Order::Stored)?),
+            TableKind::Args => Source::Args(self.scan(filter, Order::Stored)?),
+        };
+        Ok(RowScan {
+            set: self,
+            filter,
+            names,
+            source,
+        })
+    }
+}
+
+impl RowScan<'_> {
+    /// Gives the next row to `take` and returns what it makes of it; `None` after the last row.
+    ///
+    /// # Errors
+    ///
+    /// When a file is damaged.
+    pub fn next_with<T>(&mut self, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> Result<Option<T>> {
+        let names = self.names;
+        match &mut self.source {
+            Source::Kernels(scan) => scan
+                .next()
+                .transpose()
+                .map(|record| record.map(|record| kernel(&record, names, take))),
+            Source::Copies(scan) => scan
+                .next()
+                .transpose()
+                .map(|record| record.map(|record| copy(&record, take))),
+            Source::Allocations(scan) => scan
+                .next()
+                .transpose()
+                .map(|record| record.map(|record| allocation(&record, take))),
+            Source::Regions(scan, next) => loop {
+                if let Some(record) = scan.as_mut().and_then(|scan| scan.next()) {
+                    return record.map(|record| Some(region(&record, take)));
+                }
+                if *next >= self.set.partitions().len() {
+                    return Ok(None);
+                }
+                *scan = Some(Box::new(self.set.regions_and_samples(*next, self.filter)?));
+                *next += 1;
+            },
+            Source::Pmc(scan) => {
+                let record = scan.next().transpose()?;
+                Ok(record.map(|r| {
+                    take(&[
+                        text(guid(self.set, r.partition)),
+                        SqlValue::Int(r.id),
+                        int(r.event_id),
+                        text(r.pmc.map(|pmc| pmc.name.as_str())),
+                        SqlValue::Real(r.value),
+                    ])
+                }))
+            }
+            Source::Args(scan) => {
+                let record = scan.next().transpose()?;
+                Ok(record.map(|r| {
+                    take(&[
+                        text(guid(self.set, r.partition)),
+                        SqlValue::Int(r.id),
+                        SqlValue::Int(r.event_id),
+                        SqlValue::Int(r.position),
+                        SqlValue::Text(&r.kind),
+                        SqlValue::Text(&r.name),
+                        text(r.value.as_deref()),
+                    ])
+                }))
+            }
+        }
+    }
+}
+
+fn guid(set: &RocpdSet, partition: usize) -> Option<&str> {
+    set.partitions().get(partition).map(crate::Partition::guid)
+}
+
+fn int(value: Option<i64>) -> SqlValue<'static> {
+    value.map_or(SqlValue::Null, SqlValue::Int)
+}
+
+fn text(value: Option<&str>) -> SqlValue<'_> {
+    value.map_or(SqlValue::Null, SqlValue::Text)
+}
+
+fn stack(event: Option<Event<'_>>) -> SqlValue<'static> {
+    int(event.and_then(|event| event.stack_id))
+}
+
+fn parent(event: Option<Event<'_>>) -> SqlValue<'static> {
+    int(event.and_then(|event| event.parent_stack_id))
+}
+
+fn correlation(event: Option<Event<'_>>) -> SqlValue<'static> {
+    int(event.and_then(|event| event.correlation_id))
+}
+
+fn kernel<T>(r: &Dispatch<'_>, names: KernelNames, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> T {
+    let made;
+    let name = match names.plain(r) {
+        Some(name) => name,
+        None => {
+            made = names.of(r);
+            &made
+        }
+    };
+    let symbol = |get: fn(&crate::Symbol) -> Option<i64>| int(r.symbol.and_then(get));
+    take(&[
+        SqlValue::Text(&r.process.guid),
+        SqlValue::Text(&r.process.hostname),
+        SqlValue::Int(r.process.pid),
+        int(r.process.rank),
+        SqlValue::Int(r.id),
+        int(r.thread.map(|thread| thread.tid)),
+        SqlValue::Text(name),
+        text(r.region),
+        int(r.agent.and_then(|agent| agent.absolute_index)),
+        int(r.queue_id),
+        int(r.stream_id),
+        int(r.dispatch_id),
+        SqlValue::Int(r.start_ns),
+        SqlValue::Int(r.end_ns),
+        SqlValue::Int(r.duration_ns()),
+        int(r.grid[0]),
+        int(r.grid[1]),
+        int(r.grid[2]),
+        int(r.workgroup[0]),
+        int(r.workgroup[1]),
+        int(r.workgroup[2]),
+        int(r.lds_bytes),
+        int(r.scratch_bytes),
+        symbol(|s| s.arch_vgpr_count),
+        symbol(|s| s.accum_vgpr_count),
+        symbol(|s| s.sgpr_count),
+        stack(r.event),
+        parent(r.event),
+        correlation(r.event),
+    ])
+}
+
+fn copy<T>(r: &Copy<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> T {
+    take(&[
+        SqlValue::Text(&r.process.guid),
+        SqlValue::Text(&r.process.hostname),
+        SqlValue::Int(r.process.pid),
+        int(r.process.rank),
+        SqlValue::Int(r.id),
+        int(r.thread.map(|thread| thread.tid)),
+        text(r.name),
+        int(r.src_agent.and_then(|agent| agent.absolute_index)),
+        int(r.dst_agent.and_then(|agent| agent.absolute_index)),
+        int(r.stream_id),
+        SqlValue::Int(r.size_bytes),
+        SqlValue::Int(r.start_ns),
+        SqlValue::Int(r.end_ns),
+        SqlValue::Int(r.duration_ns()),
+        stack(r.event),
+        correlation(r.event),
+    ])
+}
+
+fn allocation<T>(r: &Allocation<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> T {
+    take(&[
+        SqlValue::Text(&r.process.guid),
+        SqlValue::Text(&r.process.hostname),
+        SqlValue::Int(r.process.pid),
+        int(r.process.rank),
+        SqlValue::Int(r.id),
+        int(r.thread.map(|thread| thread.tid)),
+        SqlValue::Text(r.kind.text()),
+        SqlValue::Text(r.level.text()),
+        int(r.agent.and_then(|agent| agent.absolute_index)),
+        int(r.address),
+        SqlValue::Int(r.size_bytes),
+        SqlValue::Int(r.start_ns),
+        SqlValue::Int(r.end_ns),
+        SqlValue::Int(r.duration_ns()),
+        stack(r.event),
+    ])
+}
+
+fn region<T>(r: &crate::Region<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> T {
+    take(&[
+        SqlValue::Text(&r.process.guid),
+        SqlValue::Text(&r.process.hostname),
+        SqlValue::Int(r.process.pid),
+        int(r.process.rank),
+        SqlValue::Int(r.id),
+        int(r.thread.map(|thread| thread.tid)),
+        text(r.category()),
+        text(r.name),
+        text(r.message.as_deref()),
+        SqlValue::Int(r.start_ns),
+        SqlValue::Int(r.end_ns),
+        SqlValue::Int(r.duration_ns()),
+        int(r.event.map(|event| event.id)),
+        stack(r.event),
+        parent(r.event),
+        correlation(r.event),
+    ])
+}
