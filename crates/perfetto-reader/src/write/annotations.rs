@@ -93,17 +93,10 @@ fn insert<'a>(siblings: &mut Vec<Node<'a>>, path: &'a str, value: ArgValue<'a>, 
     insert(&mut siblings[at].children, rest, value, depth + 1);
 }
 
-/// Room that is used again for every event.
-#[derive(Debug, Default)]
-pub(crate) struct AnnotationRoom {
-    leaf: Encoder,
-}
-
 /// Appends the annotations of `args` to a track event. Keys are without prefix.
 pub(crate) fn encode_args<'a>(
     event: &mut Encoder,
     dictionary: &mut Dictionary,
-    room: &mut AnnotationRoom,
     args: impl Iterator<Item = (&'a str, ArgValue<'a>)>,
 ) {
     let mut tree: Vec<Node<'a>> = Vec::new();
@@ -112,11 +105,10 @@ pub(crate) fn encode_args<'a>(
             insert(&mut tree, key, value, 0);
             continue;
         }
-        room.leaf.clear();
-        let iid = dictionary.intern(Table::ArgName, key);
-        room.leaf.uint(1, iid);
-        encode_value(&mut room.leaf, dictionary, value);
-        event.bytes(4, &room.leaf.0);
+        event.message(4, |leaf| {
+            leaf.uint(1, dictionary.intern(Table::ArgName, key));
+            encode_value(leaf, dictionary, value);
+        });
     }
     for node in &tree {
         let annotation = encode_node(dictionary, node);

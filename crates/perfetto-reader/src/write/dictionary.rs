@@ -26,7 +26,7 @@ const RECENT: usize = 64;
 /// Texts by first appearance; ids count up from 1.
 #[derive(Debug)]
 struct Texts {
-    bytes: String,
+    bytes: Vec<u8>,
     ends: Vec<usize>,
     index: HashTable<u32>,
     /// What a text at some address was last: callers give the same texts from the same places.
@@ -36,7 +36,7 @@ struct Texts {
 impl Default for Texts {
     fn default() -> Self {
         Self {
-            bytes: String::new(),
+            bytes: Vec::new(),
             ends: Vec::new(),
             index: HashTable::new(),
             recent: [0; RECENT],
@@ -45,7 +45,7 @@ impl Default for Texts {
 }
 
 impl Texts {
-    fn get(&self, at: u32) -> &str {
+    fn get(&self, at: u32) -> &[u8] {
         let at = at as usize;
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.bytes[start..self.ends[at]]
@@ -53,6 +53,7 @@ impl Texts {
 
     /// The id of `text`, and whether it is new.
     fn intern(&mut self, text: &str) -> (u64, bool) {
+        let text = text.as_bytes();
         // A guess only: the text is compared.
         let address = text.as_ptr() as usize;
         let place = (address ^ (address >> 6) ^ text.len()) % RECENT;
@@ -66,7 +67,7 @@ impl Texts {
             return (u64::from(at) + 1, false);
         }
         let at = u32::try_from(self.ends.len()).unwrap_or(u32::MAX);
-        self.bytes.push_str(text);
+        self.bytes.extend_from_slice(text);
         self.ends.push(self.bytes.len());
         let (bytes, ends) = (&self.bytes, &self.ends);
         let text_at = |at: u32| {

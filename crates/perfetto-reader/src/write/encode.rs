@@ -23,7 +23,10 @@ impl Encoder {
             *byte = (value & 0x7f) as u8 | 0x80;
             value >>= 7;
         }
-        self.0.extend_from_slice(&bytes[..length]);
+        // All ten are copied, which takes two instructions, and the rest is cut off.
+        let end = self.0.len() + length;
+        self.0.extend_from_slice(&bytes);
+        self.0.truncate(end);
     }
 
     /// An integer, bool or enum field; negative numbers as their two's complement.
@@ -45,6 +48,26 @@ impl Encoder {
     pub(crate) fn bytes(&mut self, field: u32, bytes: &[u8]) {
         self.header(field, bytes.len());
         self.0.extend_from_slice(bytes);
+    }
+
+    /// A message field, filled in place: its length is put before it afterwards.
+    #[inline]
+    pub(crate) fn message(&mut self, field: u32, fill: impl FnOnce(&mut Self)) {
+        self.varint(u64::from(field) << 3 | 2);
+        let at = self.0.len();
+        self.0.push(0);
+        fill(self);
+        let length = (self.0.len() - at - 1) as u64;
+        if length < 0x80 {
+            if let Some(place) = self.0.get_mut(at) {
+                *place = (length & 0x7f) as u8;
+            }
+            return;
+        }
+        // Rare: what was written moves to make room for a longer length.
+        let mut long = Self::default();
+        long.varint(length);
+        self.0.splice(at..=at, long.0);
     }
 
     /// What comes before so many bytes of a string, bytes or message field.
@@ -91,6 +114,20 @@ mod tests {
             let mut e = Encoder::default();
             e.bytes(11, &vec![0; length]);
             assert_eq!(e.0.len(), Encoder::bytes_len(11, length));
+        }
+    }
+
+    #[test]
+    fn messages_in_place_are_as_those_put_together() {
+        for length in [0, 1, 126, 127, 128, 129, 20_000] {
+            let inner = vec![7; length];
+            let mut apart = Encoder::default();
+            apart.uint(1, 300);
+            apart.bytes(4, &inner);
+            let mut in_place = Encoder::default();
+            in_place.uint(1, 300);
+            in_place.message(4, |e| e.0.extend_from_slice(&inner));
+            assert_eq!(apart.0, in_place.0);
         }
     }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use trace_model::ArgValue;
 
-use crate::write::annotations::{AnnotationRoom, encode_args};
+use crate::write::annotations::encode_args;
 use crate::write::dictionary::{Dictionary, Table};
 use crate::write::encode::Encoder;
 use crate::write::spec::WriterTrack;
@@ -33,7 +33,6 @@ impl<W: Write> TraceWriter<W> {
         let mut encoder = SliceEncoder {
             event: &mut self.event,
             dictionary: &mut self.dictionary,
-            annotations: &mut self.annotations,
             lifetime: std::marker::PhantomData,
         };
         encode(&mut encoder);
@@ -99,7 +98,6 @@ impl<W: Write> TraceWriter<W> {
 pub(super) struct SliceEncoder<'w, 'a> {
     pub(super) event: &'w mut Encoder,
     pub(super) dictionary: &'w mut Dictionary,
-    pub(super) annotations: &'w mut AnnotationRoom,
     pub(super) lifetime: std::marker::PhantomData<&'a str>,
 }
 
@@ -107,10 +105,15 @@ impl<'a> SliceEncoder<'_, 'a> {
     pub(super) fn names(&mut self, name: Option<&str>, category: Option<&str>) {
         if let Some(category) = category {
             // Readers join categories with commas; what does not come apart cleanly stays whole.
-            let is_list = !category.split(',').any(str::is_empty);
-            let parts = category.splitn(if is_list { usize::MAX } else { 1 }, ',');
-            for part in parts {
-                let iid = self.dictionary.intern(Table::Category, part);
+            let is_list =
+                category.as_bytes().contains(&b',') && !category.split(',').any(str::is_empty);
+            if is_list {
+                for part in category.split(',') {
+                    let iid = self.dictionary.intern(Table::Category, part);
+                    self.event.uint(3, iid);
+                }
+            } else {
+                let iid = self.dictionary.intern(Table::Category, category);
                 self.event.uint(3, iid);
             }
         }
@@ -130,6 +133,6 @@ impl<'a> SliceEncoder<'_, 'a> {
     }
 
     pub(super) fn args(&mut self, args: impl Iterator<Item = (&'a str, ArgValue<'a>)>) {
-        encode_args(self.event, self.dictionary, self.annotations, args);
+        encode_args(self.event, self.dictionary, args);
     }
 }

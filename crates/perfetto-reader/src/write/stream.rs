@@ -8,7 +8,6 @@ use prost::Message as _;
 use trace_model::{ArgValue, ClockDomain};
 
 use crate::proto::schema;
-use crate::write::annotations::AnnotationRoom;
 use crate::write::dictionary::Dictionary;
 use crate::write::encode::Encoder;
 use crate::write::nested::SliceEncoder;
@@ -92,7 +91,6 @@ pub struct TraceWriter<W: Write> {
     pub(super) event: Encoder,
     pub(super) packet: Encoder,
     pub(super) frame: Encoder,
-    pub(super) annotations: AnnotationRoom,
 }
 
 impl<W: Write> TraceWriter<W> {
@@ -116,7 +114,6 @@ impl<W: Write> TraceWriter<W> {
             event: Encoder::default(),
             packet: Encoder::default(),
             frame: Encoder::default(),
-            annotations: AnnotationRoom::default(),
         };
         writer.uuids.insert(0);
         writer.begin_generation(true)?;
@@ -569,7 +566,6 @@ impl<W: Write> TraceWriter<W> {
         let mut encoder = SliceEncoder {
             event: &mut self.event,
             dictionary: &mut self.dictionary,
-            annotations: &mut self.annotations,
             lifetime: std::marker::PhantomData,
         };
         encoder.names(name, category);
