@@ -126,6 +126,8 @@ pub struct Analysis {
     pub counters: Vec<CounterSeries>,
     /// Functions that are slow in a few cycles only.
     pub interference: Vec<Interference>,
+    /// When the devices of the cycles' process did nothing but communicate: start and end, ns.
+    pub exposed_communication: Vec<(i64, i64)>,
 }
 
 impl Analysis {
@@ -178,7 +180,7 @@ pub fn analyse(trace: &Trace, options: &Options) -> Result<Analysis, Failure> {
         return Err(Failure::NoSteps);
     }
     let engine = found.engine.and_then(|i| options.engines.get(i));
-    let cycles = cycles(&timeline, &cuts, engine);
+    let (cycles, exposed_communication) = cycles(&timeline, &cuts, engine);
     let functions = functions(&timeline, &cuts);
     let counters = counters(&timeline, &cuts);
     let interference = interference(&cycles, &functions);
@@ -192,10 +194,16 @@ pub fn analyse(trace: &Trace, options: &Options) -> Result<Analysis, Failure> {
         functions,
         counters,
         interference,
+        exposed_communication,
     })
 }
 
-fn cycles(timeline: &Timeline<'_>, cuts: &Cuts, engine: Option<&Engine>) -> Vec<Cycle> {
+/// The cycles, and when nothing but communication ran.
+fn cycles(
+    timeline: &Timeline<'_>,
+    cuts: &Cuts,
+    engine: Option<&Engine>,
+) -> (Vec<Cycle>, Vec<(i64, i64)>) {
     let windows = cuts.cycles();
     let lengths: Vec<f64> = windows.iter().map(|w| span(w.end - w.start)).collect();
     let longest = nanos(2.0 * median(&lengths))
@@ -205,8 +213,9 @@ fn cycles(timeline: &Timeline<'_>, cuts: &Cuts, engine: Option<&Engine>) -> Vec<
     let verdicts = phases(timeline, cuts, engine);
     let work = measure::work_by_cycle(timeline, cuts);
     let free = measure::stream_free(timeline);
-    let syncs = doing_syncs(&doing);
-    windows
+    let syncs = doing.sync.as_slice();
+    let exposed = doing.communication.subtract(&doing.compute);
+    let cycles = windows
         .iter()
         .enumerate()
         .map(|(i, w)| {
@@ -237,11 +246,8 @@ fn cycles(timeline: &Timeline<'_>, cuts: &Cuts, engine: Option<&Engine>) -> Vec<
                 device_ns,
             }
         })
-        .collect()
-}
-
-fn doing_syncs(doing: &measure::Activity) -> &[(i64, i64)] {
-    doing.sync.as_slice()
+        .collect();
+    (cycles, exposed.as_slice().to_vec())
 }
 
 /// The process whose host code and device work make up the cycles.

@@ -46,7 +46,8 @@ pub fn steps(analysis: &Analysis) -> Vec<Step> {
     whole.filter_map(step).collect()
 }
 
-fn step(cycle: &Cycle) -> Option<Step> {
+/// The step of a cycle whose workload the trace states.
+pub(crate) fn step(cycle: &Cycle) -> Option<Step> {
     let w = cycle.workload?;
     let (phase, batch, input) = match (w.prefill_requests, w.decode_requests) {
         (0, n) if n > 0 => (Phase::Decode, n, 0.0),
@@ -86,6 +87,22 @@ pub struct PhaseModel {
     pub error: f64,
     /// Steps trained on.
     pub steps: usize,
+}
+
+impl PhaseModel {
+    /// What a step should take, ns.
+    pub fn expected_ns(&self, step: &Step) -> f64 {
+        predict(&self.coefficients, step).max(1.0)
+    }
+
+    /// Has the model seen such a workload? A tenth beyond the largest is still near enough.
+    pub fn supports(&self, step: &Step) -> bool {
+        let terms = self.support.iter().zip(step.features());
+        terms.into_iter().all(|(range, value)| {
+            let room = 0.1 * (range.1 - range.0).max(0.1 * range.1.abs());
+            value >= range.0 - room && value <= range.1 + room
+        })
+    }
 }
 
 /// Fewest steps of a phase that a model can be fitted to.
@@ -244,16 +261,8 @@ impl Watch {
     /// Looks at the next step; none if its phase has no model.
     pub fn see(&mut self, step: &Step) -> Option<Seen> {
         let model = self.models.iter().find(|m| m.phase == step.phase)?;
-        let expected = predict(&model.coefficients, step).max(1.0);
-        // A tenth beyond the largest is still near enough.
-        let outside = model
-            .support
-            .iter()
-            .zip(step.features())
-            .any(|(range, value)| {
-                let room = 0.1 * (range.1 - range.0).max(0.1 * range.1.abs());
-                value < range.0 - room || value > range.1 + room
-            });
+        let expected = model.expected_ns(step);
+        let outside = !model.supports(step);
         let r = residual(&model.coefficients, step);
         // One wild step is one wild step, not a shift of the level.
         let z = ((r - model.centre) / model.spread).clamp(-6.0, 6.0);

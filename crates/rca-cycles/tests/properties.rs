@@ -446,3 +446,39 @@ fn planted_faults_are_found() {
     assert!(among * 10 >= cases * 9, "{among} of {cases}: {missed:#?}");
     assert!(first * 4 >= cases * 3, "{first} of {cases}: {missed:#?}");
 }
+
+/// Marked batches of these sizes that take what the law of decode says, on one device.
+fn batches(sizes: impl Iterator<Item = i64>) -> trace_model::Trace {
+    let (mut events, mut ts) = (Vec::new(), 1_000_000_i64);
+    for (i, size) in sizes.enumerate() {
+        let dur = 8000 + 200 * size;
+        let name = format!("execute_context_0(0)_generation_{size}({size})");
+        events.push(format!(
+            r#"{{"name":"{name}","cat":"user_annotation","ph":"X","pid":1,"tid":1,"ts":{ts},"dur":{dur}}},
+            {{"name":"cudaLaunchKernel","cat":"cuda_runtime","ph":"X","pid":1,"tid":1,"ts":{ts},"dur":5,"args":{{"correlation":{0}}}}},
+            {{"name":"gemm","cat":"kernel","ph":"X","pid":0,"tid":7,"ts":{1},"dur":{2},"args":{{"correlation":{0},"device":0}}}}"#,
+            i + 1,
+            ts + 10,
+            dur - 20,
+        ));
+        ts += dur + 50;
+    }
+    let json = format!("[{}]", events.join(","));
+    let source = byte_source::Source::from_bytes("batches.json", json.into_bytes()).unwrap();
+    perfetto_reader::read(source, &Default::default()).unwrap()
+}
+
+#[test]
+fn more_work_is_no_slower_software() {
+    let normal = batches((0..60).map(|i| 1 + i * 7 % 64));
+    for (sizes, want) in [
+        (40, compare::Normalisation::Scaled),
+        (400, compare::Normalisation::Outside),
+    ] {
+        let abnormal = batches((0..60).map(|i| sizes + i * 5 % 24));
+        let pair = compare::analyse_pair(&normal, &abnormal, &Options::default()).unwrap();
+        let found = compare::compare(&pair, &compare::Options::default());
+        assert_eq!(found.phases[0].normalisation, want);
+        assert!(found.culprits.is_empty(), "{:?}", found.culprits);
+    }
+}

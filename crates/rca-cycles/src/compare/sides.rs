@@ -1,0 +1,131 @@
+//! Both sides cut at one function, or not at all.
+
+use trace_model::Trace;
+
+use crate::analysis::{Analysis, Failure, analyse};
+use crate::num::span;
+
+/// Both sides of a pair, cut at the same function.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Pair {
+    /// The normal side.
+    pub normal: Analysis,
+    /// The abnormal side.
+    pub abnormal: Analysis,
+    /// The sides chose different functions by themselves; this one cuts both.
+    pub re_anchored: Option<String>,
+    /// Why the sides cannot be compared, if so.
+    pub not_comparable: Option<String>,
+}
+
+/// Both sides of a case with all their recordings, cut at the same function.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Sides {
+    /// The recordings of the normal side.
+    pub normal: Vec<Analysis>,
+    /// Those of the abnormal side.
+    pub abnormal: Vec<Analysis>,
+    /// The recordings chose different functions by themselves; this one cuts all.
+    pub re_anchored: Option<String>,
+    /// Why they cannot be compared, if so.
+    pub not_comparable: Option<String>,
+}
+
+/// Analyses both sides of a pair at one function: that which both choose, else that of either side
+/// that cuts both at a like pace.
+///
+/// # Errors
+///
+/// [`Failure`] of a side.
+pub fn analyse_pair(
+    normal: &Trace,
+    abnormal: &Trace,
+    options: &crate::Options,
+) -> Result<Pair, Failure> {
+    let mut sides = analyse_sides(&[normal], &[abnormal], options)?;
+    let (Some(normal), Some(abnormal)) = (sides.normal.pop(), sides.abnormal.pop()) else {
+        return Err(Failure::Empty);
+    };
+    Ok(Pair {
+        normal,
+        abnormal,
+        re_anchored: sides.re_anchored,
+        not_comparable: sides.not_comparable,
+    })
+}
+
+/// As [`analyse_pair()`], of sides with several recordings each.
+///
+/// # Errors
+///
+/// [`Failure`] of any of them; [`Failure::Empty`] of a side without any.
+pub fn analyse_sides(
+    normal: &[&Trace],
+    abnormal: &[&Trace],
+    options: &crate::Options,
+) -> Result<Sides, Failure> {
+    if normal.is_empty() || abnormal.is_empty() {
+        return Err(Failure::Empty);
+    }
+    let all = |options: &crate::Options| -> Result<Vec<Analysis>, Failure> {
+        let both = normal.iter().chain(abnormal);
+        both.map(|trace| analyse(trace, options)).collect()
+    };
+    let divide = |mut list: Vec<Analysis>, re_anchored, not_comparable| Sides {
+        abnormal: list.split_off(normal.len()),
+        normal: list,
+        re_anchored,
+        not_comparable,
+    };
+    let own = all(options)?;
+    let Some(reason) = disagreement(&own) else {
+        return Ok(divide(own, None, None));
+    };
+    let mut tried: Vec<&str> = Vec::new();
+    for anchor in own.iter().map(|a| a.anchor.as_str()) {
+        if tried.contains(&anchor) || anchor.to_lowercase().contains("layer") {
+            continue;
+        }
+        tried.push(anchor);
+        let mut joint = options.clone();
+        joint.marker = Some(anchor.to_owned());
+        if let Ok(list) = all(&joint)
+            && list.iter().all(|x| x.cycles.len() >= 3)
+            && disagreement(&list).is_none()
+        {
+            return Ok(divide(list, Some(anchor.to_owned()), None));
+        }
+    }
+    Ok(divide(own, None, Some(reason)))
+}
+
+/// Why some of these do not speak of the same thing as the first.
+fn disagreement(list: &[Analysis]) -> Option<String> {
+    let (first, others) = list.split_first()?;
+    others.iter().find_map(|other| mismatch(first, other))
+}
+
+/// Why two analyses do not speak of the same thing.
+fn mismatch(a: &Analysis, b: &Analysis) -> Option<String> {
+    // Marked ranges are numbered, or say how large the batch is.
+    let words = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
+    if words(&a.anchor) != words(&b.anchor) {
+        return Some(format!(
+            "the sides are cut at different functions, {:?} and {:?}: an outer function may have been open already when one recording began",
+            a.anchor, b.anchor
+        ));
+    }
+    let pace = |x: &Analysis| x.period_ns().map(|p| span(p.max(1)));
+    if let (Some(x), Some(y)) = (pace(a), pace(b)) {
+        let ratio = (x / y).max(y / x);
+        if ratio > 20.0 {
+            return Some(format!(
+                "the sides are cut at {:?} at paces {ratio:.0} times apart",
+                a.anchor
+            ));
+        }
+    }
+    None
+}
