@@ -210,7 +210,7 @@ fn ours(
     done.json.extend(document::job(trace, &analysis));
     done.cycles = rows(name, &analysis);
     if args.perfetto.is_some() {
-        done.tracks = Some(tracks::job(name, &analysis));
+        done.tracks = Some(tracks::job(name, &analysis).with_blame(trace, &analysis));
     }
     let wants_rows = args.format.format() == ResultFormat::Parquet;
     if folder.is_some() || wants_rows {

@@ -116,7 +116,8 @@ pub(crate) struct AnalyseArgs {
     /// Only list the functions that could be steps
     #[arg(long)]
     pub(crate) info: bool,
-    /// Write cycles, phases and interference as tracks to open beside the trace
+    /// Write cycles, phases, exposed communication and what costs most as tracks
+    /// to open beside the trace
     #[arg(long, value_name = "FILE")]
     pub(crate) perfetto: Option<PathBuf>,
     #[command(flatten)]
@@ -142,6 +143,10 @@ pub(crate) struct BatchArgs {
     /// Share of pairs without a difference that may give a culprit
     #[arg(long, value_name = "P", default_value_t = 0.05)]
     pub(crate) alpha: f64,
+    /// Write cycles, phases, exposed communication and culprits of the abnormal
+    /// sides as tracks to open beside the traces
+    #[arg(long, value_name = "FILE")]
+    pub(crate) perfetto: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cut: CutArgs,
     #[command(flatten)]

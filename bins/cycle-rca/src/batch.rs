@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use rca_cycles::compare;
+use rca_cycles::{compare, compat};
 use report::JsonDocument;
 use serde_json::{Value, json};
 use shell::{Format, Outcome, Output};
@@ -11,7 +11,7 @@ use trace_model::Trace;
 
 use crate::analyse::{compat_options, options};
 use crate::args::BatchArgs;
-use crate::{document, files, perf};
+use crate::{document, files, perf, tracks};
 
 /// A folder `normal` with its sibling `abnormal`.
 struct Case {
@@ -34,9 +34,10 @@ pub(crate) fn run(args: &BatchArgs) -> anyhow::Result<Outcome> {
     }
     let mut failed = false;
     let mut results = Vec::new();
+    let mut tracks = Vec::new();
     for case in &cases {
         args.verbosity.detail(|| format!("case {}", case.name));
-        let value = match one(args, case) {
+        let value = match one(args, case, &mut tracks) {
             Ok(value) => value,
             Err(error) => {
                 failed = true;
@@ -54,6 +55,9 @@ pub(crate) fn run(args: &BatchArgs) -> anyhow::Result<Outcome> {
     document.member("cases", &results)?;
     document.finish()?;
     summary.finish()?;
+    if let Some(path) = &args.perfetto {
+        tracks::write(path, &tracks.iter().collect::<Vec<_>>())?;
+    }
     show(args, &results)?;
     Ok(if failed {
         Outcome::Code(1)
@@ -109,9 +113,13 @@ fn show(args: &BatchArgs, results: &[Value]) -> anyhow::Result<()> {
                 for c in case["culprits"].as_array().into_iter().flatten().take(5) {
                     #[expect(clippy::cast_precision_loss, reason = "shown with four digits")]
                     let effect = c["effect_ns"].as_i64().unwrap_or(0) as f64;
+                    let mark = match c["explained_by_verdict"].as_bool() {
+                        Some(false) => "  (the verdict does not explain it)",
+                        _ => "",
+                    };
                     writeln!(
                         out,
-                        "  {:>10} per {} cycle  {} {}",
+                        "  {:>10} per {} cycle  {} {}{mark}",
                         report::human::duration(effect),
                         c["phase"].as_str().unwrap_or(""),
                         c["kind"].as_str().unwrap_or(""),
@@ -158,59 +166,79 @@ fn search(root: &Path, folder: &Path, cases: &mut Vec<Case>) -> anyhow::Result<(
     Ok(())
 }
 
-fn load(args: &BatchArgs, side: &Path) -> anyhow::Result<(String, Trace)> {
-    let list = files::jobs(&[side.to_owned()], None, args.cut.compat)
-        .map_err(|_| anyhow::anyhow!("{}: no trace in this folder", side.display()))?;
-    let job = list.first().context("no trace in this folder")?;
-    if list.len() > 1 {
-        args.verbosity.note(format!(
-            "warning: {}: {} traces, only {} is looked at",
-            side.display(),
-            list.len(),
-            job.path.display()
-        ));
-    }
-    let read = trace_input::read(&job.path, &args.input, args.verbosity, |_| {})?;
-    Ok((job.name.clone(), read.trace))
+/// A recording of a side.
+struct Recording {
+    name: String,
+    trace: Trace,
 }
 
-fn one(args: &BatchArgs, case: &Case) -> anyhow::Result<Value> {
-    let (name_a, normal) = load(args, &case.normal)?;
-    let (name_b, abnormal) = load(args, &case.abnormal)?;
+/// All recordings of a side, in order of their paths.
+fn load(args: &BatchArgs, side: &Path) -> anyhow::Result<Vec<Recording>> {
+    let list = files::jobs(&[side.to_owned()], None, args.cut.compat)
+        .map_err(|_| anyhow::anyhow!("{}: no trace in this folder", side.display()))?;
+    list.into_iter()
+        .map(|job| {
+            let read = trace_input::read(&job.path, &args.input, args.verbosity, |_| {})?;
+            Ok(Recording {
+                name: job.name,
+                trace: read.trace,
+            })
+        })
+        .collect()
+}
+
+fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::Result<Value> {
+    let (normal, abnormal) = (load(args, &case.normal)?, load(args, &case.abnormal)?);
     let options = options(&args.cut)?;
-    let pair = compare::analyse_pair(&normal, &abnormal, &options)?;
+    let a: Vec<&Trace> = normal.iter().map(|r| &r.trace).collect();
+    let b: Vec<&Trace> = abnormal.iter().map(|r| &r.trace).collect();
+    let sides = compare::analyse_sides(&a, &b, &options)?;
     let mut how = compare::Options::default();
     how.alpha = args.alpha;
-    let comparison = compare::compare(&pair, &how);
+    let comparison = compare::compare_sides(&sides, &how);
     let folder = if case.name == "." {
         args.output_dir.clone()
     } else {
         args.output_dir.join(&case.name)
     };
-    for (side, name, trace, analysis) in [
-        ("normal", &name_a, &normal, &pair.normal),
-        ("abnormal", &name_b, &abnormal, &pair.abnormal),
+    for (side, recordings, analyses) in [
+        ("normal", &normal, &sides.normal),
+        ("abnormal", &abnormal, &sides.abnormal),
     ] {
-        let reports = if args.cut.compat {
-            rca_cycles::compat::analyse(trace, &compat_options(&args.cut))
-                .with_context(|| format!("{side} side"))?
-                .reports
-        } else {
-            rca_cycles::reports(trace, analysis)
-        };
         let folder = folder.join(format!("{side}_perf_data"));
-        perf::write(&folder, name, trace, &reports, true, args.cut.compat)?;
+        for (Recording { name, trace }, analysis) in recordings.iter().zip(analyses) {
+            let reports = if args.cut.compat {
+                compat::analyse(trace, &compat_options(&args.cut))
+                    .with_context(|| format!("{side} side, {name}"))?
+                    .reports
+            } else {
+                rca_cycles::reports(trace, analysis)
+            };
+            perf::write(&folder, name, trace, &reports, true, args.cut.compat)?;
+        }
+    }
+    if args.perfetto.is_some() {
+        let both = abnormal.iter().zip(&sides.abnormal).enumerate();
+        tracks.extend(both.map(|(run, (r, analysis))| {
+            let name = format!("{} {}", case.name, r.name);
+            tracks::job(&name, analysis).with_culprits(&r.trace, run, &comparison)
+        }));
     }
     let verdict = verdict(args, &folder)?;
+    let cause = verdict["cause"].as_str().unwrap_or("unknown").to_owned();
+    let recordings: Vec<(&str, &Trace)> = abnormal
+        .iter()
+        .map(|r| (r.name.as_str(), &r.trace))
+        .collect();
     Ok(json!({
         "case": case.name,
         "error": null,
-        "anchor": pair.normal.anchor,
-        "re_anchored": pair.re_anchored,
+        "anchor": sides.normal.first().map(|a| &a.anchor),
+        "re_anchored": sides.re_anchored,
         "verdict": verdict,
         "not_comparable": comparison.not_comparable,
         "phases": document::phases(&comparison),
-        "culprits": document::culprits(&abnormal, &comparison),
+        "culprits": document::culprits(&recordings, &comparison, &cause),
     }))
 }
 

@@ -7,6 +7,8 @@ use trace_model::{SliceId, Trace};
 
 use report::SchemaVersion;
 
+use crate::agreement::explained;
+
 pub(crate) const VERSION: SchemaVersion = SchemaVersion::new(1, 0);
 
 /// A slice as evidence.
@@ -195,11 +197,19 @@ pub(crate) fn job(trace: &Trace, analysis: &Analysis) -> Map<String, Value> {
     }
 }
 
-fn culprit(trace: &Trace, c: &Culprit) -> Value {
+fn culprit(traces: &[(&str, &Trace)], c: &Culprit, cause: &str) -> Value {
     let evidence: Vec<Value> = c
         .evidence
         .iter()
-        .map(|e| json!({"side": "abnormal", "cycle": e.cycle, "event": slice(trace, e.slice)}))
+        .filter_map(|e| {
+            let (name, trace) = traces.get(e.run)?;
+            Some(json!({
+                "side": "abnormal",
+                "trace": name,
+                "cycle": e.cycle,
+                "event": slice(trace, e.slice),
+            }))
+        })
         .collect();
     json!({
         "name": c.name,
@@ -213,14 +223,19 @@ fn culprit(trace: &Trace, c: &Culprit) -> Value {
         "normal": c.normal,
         "abnormal": c.abnormal,
         "is_new": c.is_new,
+        "explained_by_verdict": explained(c.kind, &c.name, cause),
         "evidence": evidence,
     })
 }
 
-/// Culprits of a pair, ranked.
-pub(crate) fn culprits(abnormal: &Trace, comparison: &Comparison) -> Vec<Value> {
+/// Culprits of a pair, ranked, with the recordings of the abnormal side and the verdict's cause.
+pub(crate) fn culprits(
+    abnormal: &[(&str, &Trace)],
+    comparison: &Comparison,
+    cause: &str,
+) -> Vec<Value> {
     let list = comparison.culprits.iter();
-    list.map(|c| culprit(abnormal, c)).collect()
+    list.map(|c| culprit(abnormal, c, cause)).collect()
 }
 
 /// Lengths of cycles by phase.
@@ -238,6 +253,7 @@ pub(crate) fn phases(comparison: &Comparison) -> Vec<Value> {
                 "effect_ns": p.effect_ns,
                 "interval_ns": [p.interval_ns.0, p.interval_ns.1],
                 "p_value": p.p_value,
+                "workload": p.normalisation.name(),
             })
         })
         .collect()

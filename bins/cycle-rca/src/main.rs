@@ -1,5 +1,6 @@
 //! From a serving trace to cycles, per-cycle performance and the cause.
 
+mod agreement;
 mod analyse;
 mod args;
 mod batch;

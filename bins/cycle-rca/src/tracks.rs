@@ -4,10 +4,13 @@ use std::path::Path;
 
 use perfetto_reader::write::write_trace;
 use rca_cycles::Analysis;
+use rca_cycles::compare::Comparison;
 use shell::Output;
 use trace_model::{
-    ArgsRef, FinishOptions, Pid, Process, SliceData, TraceBuilder, Track, TrackKind,
+    ArgsRef, FinishOptions, Pid, Process, SliceData, Trace, TraceBuilder, Track, TrackKind,
 };
+
+use crate::document::{blame, sums};
 
 /// Name, start and end of a span, ns.
 type Span = (String, i64, i64);
@@ -33,6 +36,14 @@ pub(crate) fn job(name: &str, analysis: &Analysis) -> Job {
         })
         .collect();
     let mut tracks = vec![("cycles".to_owned(), spans)];
+    tracks.push(("phases".to_owned(), phases(analysis)));
+    let exposed = analysis.exposed_communication.iter();
+    tracks.push((
+        "exposed communication".to_owned(),
+        exposed
+            .map(|&(start, end)| ("exposed communication".to_owned(), start, end))
+            .collect(),
+    ));
     let bound = analysis
         .cycles
         .iter()
@@ -53,6 +64,57 @@ pub(crate) fn job(name: &str, analysis: &Analysis) -> Job {
     Job {
         name: name.to_owned(),
         tracks,
+    }
+}
+
+/// Runs of cycles of one phase.
+fn phases(analysis: &Analysis) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    for c in &analysis.cycles {
+        match spans.last_mut() {
+            Some((name, _, end)) if *name == c.phase.name() && *end == c.start_ns => {
+                *end = c.end_ns;
+            }
+            _ => spans.push((c.phase.name().to_owned(), c.start_ns, c.end_ns)),
+        }
+    }
+    spans
+}
+
+impl Job {
+    /// Adds what costs most in the trace by itself: the longest event of each.
+    pub(crate) fn with_blame(mut self, trace: &Trace, analysis: &Analysis) -> Self {
+        for (i, f) in blame(analysis).into_iter().take(10).enumerate() {
+            let Some(slice) = sums(analysis, f).4.map(|id| trace.slice(id)) else {
+                continue;
+            };
+            let span = (f.name.clone(), slice.ts().nanos(), slice.end().nanos());
+            let title = format!("cost {}: {} {}", i + 1, f.kind.name(), f.name);
+            self.tracks.push((title, vec![span]));
+        }
+        self
+    }
+
+    /// Adds what makes this recording, one of the abnormal side, slower than the normal side: the
+    /// events that show each culprit.
+    pub(crate) fn with_culprits(mut self, trace: &Trace, run: usize, found: &Comparison) -> Self {
+        for (i, c) in found.culprits.iter().enumerate() {
+            let shown = c.evidence.iter().filter(|e| e.run == run);
+            let mut spans: Vec<Span> = shown
+                .map(|e| {
+                    let slice = trace.slice(e.slice);
+                    let text = format!("{} (+{} ns a cycle)", c.name, c.effect_ns);
+                    (text, slice.ts().nanos(), slice.end().nanos())
+                })
+                .collect();
+            spans.sort_by_key(|s| (s.1, s.2));
+            spans.dedup();
+            if !spans.is_empty() {
+                let title = format!("culprit {}: {} {}", i + 1, c.kind.name(), c.name);
+                self.tracks.push((title, spans));
+            }
+        }
+        self
     }
 }
 
