@@ -62,6 +62,7 @@ const DATASET_HELP: &str =
            --output FILE with --copies-of TRACE --copies N;
            or all ranks of a job: job --output FOLDER --ranks N --steps N --seed N;
            or rocPD databases: rocpd --output FOLDER --dispatches N --ranks N --nodes N --seed N;
+           or a sampled memory trace: memtrace --output FILE --events N [--seed N];
            or pairs with planted faults: --faults --output FOLDER [--seeds N]";
 
 fn main() -> ExitCode {

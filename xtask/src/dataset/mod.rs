@@ -12,6 +12,7 @@ mod job;
 mod json;
 pub(crate) mod large;
 pub(crate) mod manifest;
+mod memtrace;
 mod pack;
 mod perfetto;
 mod proto;
@@ -82,9 +83,10 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         Some("list") => list(),
         Some("rocpd") => rocpd::run(&options),
         Some("job") => job::run(&options),
-        Some(other) => {
-            bail!("unknown data set command {other:?}; known: generate, verify, list, rocpd, job")
-        }
+        Some("memtrace") => memtrace::run(&options),
+        Some(other) => bail!(
+            "unknown data set command {other:?}; known: generate, verify, list, rocpd, job, memtrace"
+        ),
     }
 }
 
