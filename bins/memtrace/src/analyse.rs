@@ -1,6 +1,5 @@
 //! `analyse`, `report`, `export`, `compare`.
 
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 
@@ -11,7 +10,9 @@ use memtrace_run::{
     Processed, RunExporter, append_dataset_row, compare_analyses, dataset_columns, facts, process,
     report_json, write_dataset_card, write_report,
 };
-use report::{CsvOptions, CsvWriter, JsonDocument, SchemaVersion, TextOptions, TextWriter};
+use report::{
+    Cell, CsvOptions, CsvWriter, JsonDocument, SchemaVersion, Table, TextOptions, TextWriter,
+};
 use shell::{Format, OrExit as _, Outcome, usage};
 
 use crate::args::{
@@ -125,17 +126,78 @@ fn text(
     };
     for table in wanted {
         writeln!(out, "\n{}", table.name().replace('_', " "))?;
-        let mut sink = TextWriter::new(&mut *out, TextOptions::default());
-        coded(analysis.write_table(table, &mut sink))?;
+        narrow(&coded(analysis.table(table))?, out)?;
     }
     Ok(())
+}
+
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+/// Longer tables are for other programs, and stay as wide as they are.
+const NARROW_ROWS: usize = 1000;
+
+/// Prints a table; one that is too wide in parts below each other, each with the first column.
+fn narrow(table: &Table, out: &mut dyn Write) -> anyhow::Result<()> {
+    let all: Vec<usize> = (0..table.columns().len()).collect();
+    let Some((first, mut rest)) = all.split_first() else {
+        return Ok(());
+    };
+    if table.rows() > NARROW_ROWS || rest.is_empty() {
+        return Ok(out.write_all(part(table, &all)?.as_bytes())?);
+    }
+    let mut apart = false;
+    while !rest.is_empty() {
+        let mut text = String::new();
+        let mut taken = 0;
+        while taken < rest.len() {
+            let mut columns = vec![*first];
+            columns.extend(rest.iter().take(taken + 1));
+            let wider = part(table, &columns)?;
+            let fits = wider.lines().all(|line| line.chars().count() <= WIDTH);
+            if !fits && taken > 0 {
+                break;
+            }
+            text = wider;
+            taken += 1;
+        }
+        if std::mem::replace(&mut apart, true) {
+            writeln!(out)?;
+        }
+        out.write_all(text.as_bytes())?;
+        rest = rest.get(taken..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Some columns of a table as text.
+fn part(table: &Table, columns: &[usize]) -> anyhow::Result<String> {
+    let chosen = columns
+        .iter()
+        .filter_map(|at| table.columns().get(*at).cloned())
+        .collect();
+    let mut some = Table::new("part", chosen)?;
+    for row in 0..table.rows() {
+        let cells: Vec<Cell<'_>> = columns
+            .iter()
+            .filter_map(|at| table.cell(row, *at))
+            .collect();
+        some.push(&cells)?;
+    }
+    let mut text = Vec::new();
+    some.write_to(&mut TextWriter::new(&mut text, TextOptions::default()))?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
     let (mut done, analysis) = processed(&args.input, &args.read, &args.label, &args.compute)?;
     done.analysis = Some(analysis);
     let title = name_of(&args.input);
-    let files = coded(write_report(&args.output, &title, &done))?;
+    let files = coded(write_report(
+        &args.output,
+        &title,
+        &done,
+        &args.figures.formats(),
+    ))?;
     if args.json {
         let mut out = shell::Output::stdout();
         let mut document = JsonDocument::new(&mut out, VERSION)?;
@@ -167,7 +229,11 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
         Layout::Hf | Layout::Zenodo => args.output.join("runs").join(&run_id),
     };
     let mut exporter = RunExporter::new(&folder, &run_id, args.read.semantics());
-    exporter.figures = !args.no_figures;
+    exporter.figures = if args.no_figures {
+        Vec::new()
+    } else {
+        args.figures.formats()
+    };
     if let Some(file) = &args.metadata {
         exporter.metadata = serde_json::from_slice(&read(file)?)
             .with_context(|| file.display().to_string())
@@ -197,8 +263,6 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
             folder.display()
         ));
     }
-    // A folder that cannot be listed cannot have been written.
-    let _ = fs::metadata(&folder);
     Ok(outcome(&done.report, args.read.input.strict))
 }
 
@@ -214,7 +278,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Outcome> {
             document.finish()?;
         }
         Format::Csv => table.write_to(&mut CsvWriter::new(&mut out, CsvOptions::default()))?,
-        Format::Text => table.write_to(&mut TextWriter::new(&mut out, TextOptions::default()))?,
+        Format::Text => narrow(&table, &mut out)?,
     }
     out.finish()?;
     Ok(Outcome::Fine)

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use memtrace_run::FigureFormat;
 use shell::{ByteSize, FormatArgs, InputArgs, OutputArgs, VerbosityArgs};
 
 const AFTER_HELP: &str = "\
@@ -144,6 +145,42 @@ pub(crate) struct ComputeArgs {
     pub(crate) windows: usize,
 }
 
+/// A kind of file for figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FigureKind {
+    Svg,
+    Png,
+    Pdf,
+}
+
+/// How figures are drawn.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FigureArgs {
+    /// Kinds of files for figures
+    #[arg(
+        long,
+        value_enum,
+        value_name = "KINDS",
+        value_delimiter = ',',
+        default_value = "svg,png,pdf"
+    )]
+    pub(crate) figure_format: Vec<FigureKind>,
+}
+
+impl FigureArgs {
+    /// As the library names them.
+    pub(crate) fn formats(&self) -> Vec<FigureFormat> {
+        self.figure_format
+            .iter()
+            .map(|kind| match kind {
+                FigureKind::Svg => FigureFormat::Svg,
+                FigureKind::Png => FigureFormat::Png,
+                FigureKind::Pdf => FigureFormat::Pdf,
+            })
+            .collect()
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RowsArgs {
     /// The capture ('-' is standard input)
@@ -195,6 +232,8 @@ pub(crate) struct ReportArgs {
     /// Folder for figures, tables and report.html
     #[arg(short, long, value_name = "DIR", default_value = "reports")]
     pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) figures: FigureArgs,
     /// Print what was written as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -234,6 +273,8 @@ pub(crate) struct ExportArgs {
     /// Draw no figures
     #[arg(long)]
     pub(crate) no_figures: bool,
+    #[command(flatten)]
+    pub(crate) figures: FigureArgs,
     /// Print the manifest as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,12 +1,14 @@
 //! The configuration of an experiment: YAML, checked, with every mistake named by its place.
 
+mod section;
+
 use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
-use yaml_rust2::yaml::Hash;
 use yaml_rust2::{Yaml, YamlLoader};
 
+use self::section::Section;
 use crate::error::{ConfigMistake, Error, Result};
 
 /// About the experiment.
@@ -179,6 +181,9 @@ pub struct Config {
     pub labeller: LabellerConfig,
     pub analyser: AnalyserConfig,
     pub output: OutputConfig,
+    /// Places of keys that are none, which the reference ignores.
+    #[serde(skip)]
+    pub unknown_keys: Vec<String>,
 }
 
 const COLLECTORS: &[&str] = &["perf_mem", "memray", "process_monitor"];
@@ -231,12 +236,15 @@ impl Config {
             Some(document) => document,
         };
         let mut mistakes = Vec::new();
+        let mut unknown = Vec::new();
         let config = match document.as_hash() {
-            Some(table) => read(&mut Section {
-                table: Some(table),
-                path: String::new(),
-                mistakes: &mut mistakes,
-            }),
+            Some(table) => {
+                let mut root =
+                    Section::new(Some(table), String::new(), &mut mistakes, &mut unknown);
+                let config = read(&mut root);
+                root.end();
+                config
+            }
             None => {
                 mistakes.push(ConfigMistake {
                     field: String::new(),
@@ -246,209 +254,12 @@ impl Config {
             }
         };
         match config {
-            Some(config) if mistakes.is_empty() => Ok(config),
+            Some(config) if mistakes.is_empty() => Ok(Self {
+                unknown_keys: unknown,
+                ..config
+            }),
             _ => Err(Error::ConfigInvalid(mistakes)),
         }
-    }
-}
-
-/// A table of the file, and where it is.
-struct Section<'a> {
-    table: Option<&'a Hash>,
-    path: String,
-    mistakes: &'a mut Vec<ConfigMistake>,
-}
-
-impl Section<'_> {
-    fn place(&self, key: &str) -> String {
-        if self.path.is_empty() {
-            key.to_owned()
-        } else {
-            format!("{}.{key}", self.path)
-        }
-    }
-
-    fn wrong(&mut self, field: String, what: impl Into<String>) {
-        self.mistakes.push(ConfigMistake {
-            field,
-            what: what.into(),
-        });
-    }
-
-    fn get(&self, key: &str) -> Option<&Yaml> {
-        self.table?.get(&Yaml::String(key.to_owned()))
-    }
-
-    /// A section; absent it has only defaults.
-    fn with<T>(&mut self, key: &str, read: impl FnOnce(&mut Section<'_>) -> T) -> T {
-        let path = self.place(key);
-        let table = match self.get(key) {
-            None => None,
-            Some(Yaml::Hash(table)) => Some(table.clone()),
-            Some(_) => {
-                self.wrong(path.clone(), "expected a table");
-                None
-            }
-        };
-        read(&mut Section {
-            table: table.as_ref(),
-            path,
-            mistakes: self.mistakes,
-        })
-    }
-
-    fn text(&mut self, key: &str, default: &str) -> String {
-        match self.get(key).cloned() {
-            None => default.to_owned(),
-            Some(Yaml::String(text)) => text,
-            Some(_) => {
-                self.wrong(self.place(key), "expected a text");
-                default.to_owned()
-            }
-        }
-    }
-
-    fn required(&mut self, key: &str) -> String {
-        if self.get(key).is_none() {
-            self.wrong(self.place(key), "required");
-        }
-        self.text(key, "")
-    }
-
-    fn maybe(&mut self, key: &str, default: Option<&str>) -> Option<String> {
-        match self.get(key) {
-            None => default.map(str::to_owned),
-            Some(Yaml::Null) => None,
-            Some(_) => Some(self.text(key, "")),
-        }
-    }
-
-    fn one_of(&mut self, key: &str, default: &str, allowed: &[&str]) -> String {
-        let found = self.text(key, default);
-        if !allowed.contains(&&*found) {
-            self.wrong(
-                self.place(key),
-                format!("expected one of {}", allowed.join(", ")),
-            );
-        }
-        found
-    }
-
-    fn maybe_one_of(&mut self, key: &str, default: &str, allowed: &[&str]) -> Option<String> {
-        match self.get(key) {
-            Some(Yaml::Null) => None,
-            _ => Some(self.one_of(key, default, allowed)),
-        }
-    }
-
-    fn flag(&mut self, key: &str, default: bool) -> bool {
-        let found = match self.get(key) {
-            None => Some(default),
-            Some(Yaml::Boolean(flag)) => Some(*flag),
-            Some(Yaml::Integer(number @ 0..=1)) => Some(*number == 1),
-            Some(Yaml::String(text)) => match text.to_ascii_lowercase().as_str() {
-                "true" | "yes" | "on" | "1" | "t" | "y" => Some(true),
-                "false" | "no" | "off" | "0" | "f" | "n" => Some(false),
-                _ => None,
-            },
-            Some(_) => None,
-        };
-        found.unwrap_or_else(|| {
-            self.wrong(self.place(key), "expected true or false");
-            default
-        })
-    }
-
-    fn number(&mut self, key: &str, default: u64, least: i64) -> u64 {
-        let found = match self.get(key) {
-            None => return default,
-            Some(value) => whole(value),
-        };
-        match found {
-            Some(number) if number >= least => u64::try_from(number).unwrap_or(default),
-            Some(_) => {
-                self.wrong(self.place(key), format!("expected at least {least}"));
-                default
-            }
-            None => {
-                self.wrong(self.place(key), "expected a whole number");
-                default
-            }
-        }
-    }
-
-    fn real(&mut self, key: &str) -> Option<f64> {
-        let found = match self.get(key)? {
-            Yaml::Null => return None,
-            Yaml::String(text) => text.trim().parse().ok(),
-            Yaml::Integer(number) => number.to_string().parse().ok(),
-            value => value.as_f64(),
-        };
-        if found.is_none() {
-            self.wrong(self.place(key), "expected a number");
-        }
-        found
-    }
-
-    /// Numbers above zero, at least one.
-    fn counts(&mut self, key: &str, default: u64) -> Vec<u64> {
-        let place = self.place(key);
-        let list = match self.get(key).cloned() {
-            None => return vec![default],
-            Some(Yaml::Array(list)) => list,
-            Some(_) => {
-                self.wrong(place, "expected a list");
-                return Vec::new();
-            }
-        };
-        let mut numbers = Vec::new();
-        let mut positive = true;
-        for (at, value) in list.iter().enumerate() {
-            match whole(value) {
-                Some(number) => match u64::try_from(number) {
-                    Ok(number) if number > 0 => numbers.push(number),
-                    _ => positive = false,
-                },
-                None => self.wrong(format!("{place}.{at}"), "expected a whole number"),
-            }
-        }
-        if list.is_empty() || !positive {
-            self.wrong(place, "expected at least one number, all above zero");
-        }
-        numbers
-    }
-
-    fn texts(&mut self, key: &str, default: &[&str]) -> Vec<String> {
-        let place = self.place(key);
-        let list = match self.get(key).cloned() {
-            None => return default.iter().map(|text| (*text).to_owned()).collect(),
-            Some(Yaml::Array(list)) => list,
-            Some(_) => {
-                self.wrong(place, "expected a list");
-                return Vec::new();
-            }
-        };
-        let mut texts = Vec::new();
-        for (at, value) in list.iter().enumerate() {
-            match value {
-                Yaml::String(text) => texts.push(text.clone()),
-                _ => self.wrong(format!("{place}.{at}"), "expected a text"),
-            }
-        }
-        texts
-    }
-}
-
-/// A whole number, also as text, and a real without a fraction.
-fn whole(value: &Yaml) -> Option<i64> {
-    match value {
-        Yaml::Integer(number) => Some(*number),
-        Yaml::String(text) => text.trim().parse().ok(),
-        Yaml::Real(text) => {
-            let digits = text.strip_suffix(".0").unwrap_or(text);
-            digits.parse().ok()
-        }
-        _ => None,
     }
 }
 
@@ -557,6 +368,7 @@ fn read(root: &mut Section<'_>) -> Option<Config> {
         labeller,
         analyser,
         output,
+        unknown_keys: Vec::new(),
     })
 }
 
@@ -575,12 +387,8 @@ fn models(root: &mut Section<'_>) -> Vec<ModelConfig> {
     let mut models = Vec::new();
     for (at, value) in list.iter().enumerate() {
         let path = format!("models.{at}");
-        let before = root.mistakes.len();
-        let mut section = Section {
-            table: value.as_hash(),
-            path: path.clone(),
-            mistakes: root.mistakes,
-        };
+        let before = root.mistakes();
+        let mut section = root.entry(value.as_hash(), path.clone());
         let model = ModelConfig {
             id: section.required("id"),
             engine: {
@@ -596,8 +404,9 @@ fn models(root: &mut Section<'_>) -> Vec<ModelConfig> {
             quantisation: section.maybe("quantisation", None),
             dtype: section.text("dtype", "float16"),
         };
+        section.end();
         // What belongs together is only looked at when each part is right.
-        if root.mistakes.len() == before {
+        if root.mistakes() == before {
             if model.engine == "llamacpp" && model.path.is_none() {
                 root.wrong(path, "llamacpp needs a path");
             } else if model.path.is_none() && model.hf_repo.is_none() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::config::Config;
+use crate::config::{Config, PromptsConfig};
 use crate::error::Result;
 use crate::manifest::{civil, unix_seconds};
 
@@ -147,28 +147,103 @@ impl Experiment {
         found
     }
 
-    /// What of the configuration has no effect here.
+    /// What of the configuration has no effect here, and why: unknown keys, and settings that differ from their default
+    /// but are not supported.
     #[must_use]
     pub fn unused_settings(&self) -> Vec<String> {
         let config = &self.config;
-        let mut unused = Vec::new();
-        let mut say = |is_set: bool, what: &str| {
+        let mut unused: Vec<String> = config
+            .unknown_keys
+            .iter()
+            .map(|place| format!("unknown key: {place}"))
+            .collect();
+        let mut say = |is_set: bool, place: &str, reason: &str| {
             if is_set {
-                unused.push(format!("{what} has no effect"));
+                unused.push(format!("not supported: {place}: {reason}"));
             }
         };
+        let has_categories = |prompts: &PromptsConfig| !prompts.categories.is_empty();
         say(
-            config.telemetry.run_fio_benchmark,
+            config.prompts.as_ref().is_some_and(has_categories),
+            "prompts.categories",
+            "the whole file is the prompt",
+        );
+        let collector = &config.collector;
+        say(
+            !collector.perf_mem.require_root,
+            "collector.perf_mem.require_root",
+            "perf_event_paranoid decides, see 'memtrace doctor'",
+        );
+        say(
+            collector.memray.file_size_limit_gb != 20,
+            "collector.memray.file_size_limit_gb",
+            "memray has no limit",
+        );
+        say(
+            collector.process_monitor.metrics != ["rss", "vms", "shared", "text", "data"],
+            "collector.process_monitor.metrics",
+            "CPU and resident memory are recorded",
+        );
+        let telemetry = &config.telemetry;
+        say(
+            !telemetry.capture || !telemetry.software_versions || !telemetry.hardware_topology,
+            "telemetry",
+            "it is always recorded",
+        );
+        say(
+            telemetry.thermal_sampling_interval_s != 5 || telemetry.thermal_source != "auto",
+            "telemetry.thermal_sampling_interval_s and thermal_source",
+            "the hottest zone is read when a run ends",
+        );
+        say(
+            !telemetry.invalidate_on_throttle,
+            "telemetry.invalidate_on_throttle",
+            "the validity class always counts throttling",
+        );
+        say(
+            telemetry.run_fio_benchmark,
             "telemetry.run_fio_benchmark",
+            "run fio by hand",
         );
-        say(config.output.hf_dataset_push, "output.hf_dataset_push");
+        let analyser = &config.analyser;
         say(
-            config.analyser.histogram_bins != 100,
-            "analyser.histogram_bins",
+            analyser.metrics.len() < 4,
+            "analyser.metrics",
+            "all metrics are computed",
         );
         say(
-            config.analyser.cdf_resolution != 1000,
-            "analyser.cdf_resolution",
+            analyser.histogram_bins != 100 || analyser.cdf_resolution != 1000,
+            "analyser.histogram_bins and cdf_resolution",
+            "figures choose their own",
+        );
+        say(
+            analyser.group_by != ["region_type", "context_length"],
+            "analyser.group_by",
+            "tables are by region type, runs are compared by 'memtrace compare'",
+        );
+        let output = &config.output;
+        let formats = &output.formats;
+        say(
+            formats.raw_traces != "parquet"
+                || formats.metrics != "csv"
+                || formats.metadata != "json",
+            "output.formats",
+            "traces are Parquet, metrics CSV, metadata JSON",
+        );
+        say(
+            !matches!(&*formats.figures, "svg" | "png" | "pdf"),
+            "output.formats.figures",
+            "figures are svg, png or pdf",
+        );
+        say(
+            output.compression == "gzip",
+            "output.compression: gzip",
+            "zstd is taken",
+        );
+        say(
+            output.hf_dataset_push || output.hf_repo.is_some(),
+            "output.hf_dataset_push and hf_repo",
+            "nothing is uploaded, see 'memtrace export --format hf'",
         );
         unused
     }

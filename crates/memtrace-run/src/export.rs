@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use byte_source::output::AtomicFile;
 use memtrace_analyser::Analysis;
@@ -11,8 +12,8 @@ use memtrace_labeller::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::error::{Result, io_error};
-use crate::figures::{Figure, draw_figures};
+use crate::error::{Error, Result, io_error};
+use crate::figures::{Figure, FigureFormat, draw_figures};
 use crate::manifest::{Manifest, write_json, write_manifest, write_whole};
 use crate::metrics_csv::metrics_csv;
 use crate::pipeline::{Processed, Steps, process};
@@ -33,8 +34,8 @@ pub struct RunExporter {
     pub metadata: Map<String, Value>,
     /// Compression of the trace.
     pub compression: Compression,
-    /// Whether figures are drawn.
-    pub figures: bool,
+    /// Kinds of files that figures are drawn to; none draws no figures.
+    pub figures: Vec<FigureFormat>,
 }
 
 impl RunExporter {
@@ -51,7 +52,7 @@ impl RunExporter {
             semantics,
             metadata: Map::new(),
             compression: Compression::Zstd,
-            figures: true,
+            figures: FigureFormat::ALL.to_vec(),
         }
     }
 
@@ -96,10 +97,19 @@ impl RunExporter {
             analysis.write_json_tables(&mut text)?;
             write_whole(&path("analysis.json"), &text)?;
         }
-        write_json(&path("metadata.json"), &self.metadata_of(processed))?;
-        if let (true, Some(analysis)) = (self.figures, &processed.analysis) {
-            write_figures(&self.folder, &draw_figures(analysis, &processed.kv_blocks))?;
+        let figures = match &processed.analysis {
+            Some(analysis) if !self.figures.is_empty() => write_figures(
+                &self.folder,
+                &draw_figures(analysis, &processed.kv_blocks),
+                &self.figures,
+            )?,
+            _ => Written::default(),
+        };
+        let mut metadata = self.metadata_of(processed);
+        if let (Some(reason), Some(members)) = (figures.missing, metadata.as_object_mut()) {
+            members.insert("figures_missing".to_owned(), reason.into());
         }
+        write_json(&path("metadata.json"), &metadata)?;
         write_manifest(&self.folder, &self.run_id)
     }
 
@@ -171,19 +181,46 @@ pub fn report_json(report: &ReadReport) -> Value {
     })
 }
 
-/// Writes figures, each with its data beside it.
-pub(crate) fn write_figures(folder: &Path, figures: &[Figure]) -> Result<()> {
-    for figure in figures {
-        write_whole(
-            &folder.join(format!("{}.svg", figure.name)),
-            figure.svg.as_str().as_bytes(),
-        )?;
-        write_whole(
-            &folder.join(format!("{}.csv", figure.name)),
-            figure.csv.as_bytes(),
-        )?;
+/// The files of figures, and why some are missing.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) files: Vec<String>,
+    pub(crate) missing: Option<String>,
+}
+
+/// Writes figures, each with its data beside it; what could not be drawn is said, and no reason to fail.
+pub(crate) fn write_figures(
+    folder: &Path,
+    figures: &[Figure],
+    formats: &[FigureFormat],
+) -> Result<Written> {
+    let rendered: Vec<_> = thread::scope(|scope| {
+        let drawing: Vec<_> = figures
+            .iter()
+            .map(|figure| scope.spawn(|| figure.rendered(formats)))
+            .collect();
+        drawing
+            .into_iter()
+            .map(|drawing| drawing.join().map_err(|_| Error::Thread))
+            .collect()
+    });
+    let mut written = Written::default();
+    for (figure, files) in figures.iter().zip(rendered) {
+        for (format, bytes) in files? {
+            match bytes {
+                Ok(bytes) => {
+                    let file = format!("{}.{}", figure.name, format.suffix());
+                    write_whole(&folder.join(&file), &bytes)?;
+                    written.files.push(file);
+                }
+                Err(error) => written.missing = Some(error.to_string()),
+            }
+        }
+        let file = format!("{}.csv", figure.name);
+        write_whole(&folder.join(&file), figure.csv.as_bytes())?;
+        written.files.push(file);
     }
-    Ok(())
+    Ok(written)
 }
 
 /// Appends a run to `manifest.csv` of a data set; the header is written when the file is new.

@@ -1,15 +1,19 @@
 //! Figures of an analysis.
 
 use std::fmt::Write as _;
+use std::str::FromStr;
 
 use charts::Svg;
 use charts::plot::{Axis, Bar, BarChart, HeatMap, LinePlot, Mark, RefLine, Series};
+use charts::render::RenderError;
 use memtrace_analyser::Analysis;
 use memtrace_labeller::KvBlock;
 use report::Unit;
 
 /// Bins of the histogram of retention, as in the reference's figure.
 const BINS: usize = 30;
+/// Pixels for each unit of the SVG, of which an inch has 96.
+const PNG_SCALE: f64 = 150.0 / 96.0;
 /// Points of the KV cache's occupancy.
 const STEPS: u64 = 100;
 
@@ -23,6 +27,64 @@ pub struct Figure {
     pub svg: Svg,
     /// What it shows, as CSV.
     pub csv: String,
+}
+
+/// A kind of file that a figure is drawn to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FigureFormat {
+    /// Scalable Vector Graphics.
+    Svg,
+    /// Portable Network Graphics, at about 150 dots per inch.
+    Png,
+    /// Portable Document Format.
+    Pdf,
+}
+
+impl FigureFormat {
+    /// All formats.
+    pub const ALL: [Self; 3] = [Self::Svg, Self::Png, Self::Pdf];
+
+    /// The suffix of its files, and its name in configurations.
+    #[must_use]
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::Svg => "svg",
+            Self::Png => "png",
+            Self::Pdf => "pdf",
+        }
+    }
+}
+
+impl FromStr for FigureFormat {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL
+            .into_iter()
+            .find(|format| format.suffix() == text)
+            .ok_or(())
+    }
+}
+
+/// Bytes of a file, or why there are none.
+pub(crate) type Rendered = Result<Vec<u8>, RenderError>;
+
+impl Figure {
+    /// The bytes of the figure in each format.
+    pub(crate) fn rendered(&self, formats: &[FigureFormat]) -> Vec<(FigureFormat, Rendered)> {
+        formats
+            .iter()
+            .map(|format| {
+                let bytes = match format {
+                    FigureFormat::Svg => Ok(self.svg.as_str().as_bytes().to_vec()),
+                    FigureFormat::Png => charts::render::png(&self.svg, PNG_SCALE),
+                    FigureFormat::Pdf => charts::render::pdf(&self.svg),
+                };
+                (*format, bytes)
+            })
+            .collect()
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "places in a figure")]

@@ -53,7 +53,7 @@ pub use doctor::{Check, Diagnosis, Status, diagnose, on_path, temperature_c};
 pub use error::{ConfigMistake, Error, Result};
 pub use experiment::{Experiment, Findings, Naming, PlannedRun, plan_text};
 pub use export::{RunExporter, append_dataset_row, facts, report_json};
-pub use figures::{Figure, draw_figures, kv_age_pyramid};
+pub use figures::{Figure, FigureFormat, draw_figures, kv_age_pyramid};
 pub use manifest::{
     FileFinding, MANIFEST_FILE, Manifest, ManifestFile, unlisted, verify_manifest, write_manifest,
 };

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Result, io_error};
 use crate::export::write_figures;
-use crate::figures::draw_figures;
+use crate::figures::{FigureFormat, draw_figures};
 use crate::manifest::{iso_now, write_whole};
 use crate::metrics_csv::metrics_csv;
 use crate::pipeline::Processed;
@@ -23,13 +23,18 @@ const ROWS: usize = 40;
 /// # Errors
 ///
 /// When a file cannot be written.
-pub fn write_report(folder: &Path, title: &str, processed: &Processed) -> Result<Vec<String>> {
+pub fn write_report(
+    folder: &Path,
+    title: &str,
+    processed: &Processed,
+    formats: &[FigureFormat],
+) -> Result<Vec<String>> {
     fs::create_dir_all(folder).map_err(io_error(folder))?;
     let Some(analysis) = &processed.analysis else {
         return Ok(Vec::new());
     };
     let figures = draw_figures(analysis, &processed.kv_blocks);
-    write_figures(folder, &figures)?;
+    let mut files = write_figures(folder, &figures, formats)?.files;
     write_whole(
         &folder.join("metrics.csv"),
         metrics_csv(analysis).as_bytes(),
@@ -48,15 +53,6 @@ pub fn write_report(folder: &Path, title: &str, processed: &Processed) -> Result
     }
     page = page.section(section);
     write_whole(&folder.join("report.html"), page.to_html().as_bytes())?;
-    let mut files: Vec<String> = figures
-        .iter()
-        .flat_map(|figure| {
-            [
-                format!("{}.svg", figure.name),
-                format!("{}.csv", figure.name),
-            ]
-        })
-        .collect();
     files.extend(["metrics.csv".to_owned(), "report.html".to_owned()]);
     files.sort();
     Ok(files)

@@ -1,0 +1,477 @@
+//! The tool as it is called: every command, and what bad input does to it.
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Two words of weights stored once and read `reads` times, one block of the KV cache stored twice and read once.
+fn capture(reads: u64) -> String {
+    let mut text = String::from("# captured by perf\n\n");
+    let mut row = |second: u64, event: &str, address: u64, symbol: &str| {
+        let _ = writeln!(
+            text,
+            "llama-cli 4242 [001] {second}.000000000: {event}: {address:x} {symbol}+0x10 (/usr/lib/libggml.so)"
+        );
+    };
+    row(1, "cpu/mem-stores/P", 0x7f3a_0000_0000, "llama_model_load");
+    row(1, "cpu/mem-stores/P", 0x7f3a_0000_0040, "llama_model_load");
+    row(2, "cpu/mem-stores/P", 0x7f5c_4000_0000, "llama_kv_store");
+    for second in 3..3 + reads {
+        row(second, "cpu/mem-loads/P", 0x7f3a_0000_0000, "ggml_mul_mat");
+    }
+    row(40, "cpu/mem-loads/P", 0x7f5c_4000_0000, "kv_read_block");
+    row(41, "cpu/mem-stores/P", 0x7f5c_4000_0000, "llama_kv_store");
+    text
+}
+
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("perf.txt"), capture(5)).unwrap();
+    folder
+}
+
+fn command(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memtrace"));
+    command.current_dir(folder).args(words);
+    command
+}
+
+fn call(folder: &Path, words: &[&str]) -> Output {
+    command(folder, words).output().unwrap()
+}
+
+fn ok(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&ok(output)).unwrap()
+}
+
+/// The error of a call that fails with `code`: one line that begins with the tool's name.
+fn fails(folder: &Path, words: &[&str], code: i32) -> String {
+    let output = call(folder, words);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+    assert!(
+        said.starts_with("memtrace: ") || code == 2,
+        "{words:?}: {said}"
+    );
+    assert!(!said.contains("panicked"), "{said}");
+    said
+}
+
+/// The value of a column in the row of a type.
+fn cell<'a>(document: &'a Value, table: &str, region_type: &str, column: &str) -> &'a Value {
+    let rows = document[table]["rows"].as_array().unwrap();
+    &rows
+        .iter()
+        .find(|row| row["region_type"] == region_type)
+        .unwrap()[column]
+}
+
+#[test]
+fn analysing_finds_what_was_planted() {
+    let folder = folder();
+    let found = json(&call(folder.path(), &["analyse", "perf.txt", "--json"]));
+    assert_eq!(found["semantics"], "native-1");
+    assert_eq!(found["analysis"]["rows"], 10);
+    assert_eq!(
+        cell(&found, "retention_summary", "weight", "retention_p50_s"),
+        6.0
+    );
+    assert_eq!(
+        cell(&found, "retention_summary", "kv_cache", "n_regions"),
+        1
+    );
+    assert_eq!(
+        cell(&found, "working_set_summary", "weight", "total_pages"),
+        1
+    );
+    let csv = ok(&call(
+        folder.path(),
+        &[
+            "analyse",
+            "perf.txt",
+            "--format",
+            "csv",
+            "--table",
+            "read_freq",
+        ],
+    ));
+    assert_eq!(csv.lines().count(), 3, "{csv}");
+    assert!(
+        csv.starts_with("region_id,region_type,total_reads,"),
+        "{csv}"
+    );
+    let mrm = json(&call(
+        folder.path(),
+        &["analyse", "perf.txt", "--compat", "mrm-0.1", "--json"],
+    ));
+    assert_eq!(mrm["retention_summary"]["columns"][0], "region_type");
+}
+
+#[test]
+fn text_fits_eighty_columns() {
+    let folder = folder();
+    for words in [
+        &["analyse", "perf.txt"][..],
+        &["compare", "perf.txt", "perf.txt"],
+        &["--help"],
+        &["analyse", "--help"],
+        &["export", "--help"],
+    ] {
+        let text = ok(&call(folder.path(), words));
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(80), "{words:?}: {widest:?}\n{text}");
+    }
+}
+
+#[test]
+fn rows_go_there_and_back() {
+    let folder = folder();
+    let dir = folder.path();
+    ok(&call(dir, &["parse", "perf.txt", "-o", "rows.jsonl"]));
+    let rows = std::fs::read_to_string(dir.join("rows.jsonl")).unwrap();
+    assert_eq!(rows.lines().count(), 10);
+    let first: Value = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
+    assert_eq!(first["address"], 0x7f3a_0000_0000_u64);
+    assert_eq!(first["symbol"], "llama_model_load");
+    ok(&call(
+        dir,
+        &["label", "rows.jsonl", "-o", "labelled.parquet"],
+    ));
+    ok(&call(
+        dir,
+        &["convert", "labelled.parquet", "-o", "back.jsonl"],
+    ));
+    let back = std::fs::read_to_string(dir.join("back.jsonl")).unwrap();
+    let types: Vec<Value> = back
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["region_type"].clone())
+        .collect();
+    assert_eq!(types.iter().filter(|kind| **kind == "weight").count(), 7);
+    assert_eq!(types.iter().filter(|kind| **kind == "kv_cache").count(), 3);
+    // Standard input and output, whatever the file is called.
+    let mut child = command(dir, &["parse", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(capture(5).as_bytes()).unwrap();
+    drop(pipe);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(ok(&output).lines().count(), 10);
+}
+
+#[test]
+fn an_exported_run_is_whole_and_checked() {
+    let folder = folder();
+    let dir = folder.path();
+    let manifest = json(&call(dir, &["export", "perf.txt", "-o", "run", "--json"]));
+    let listed: Vec<&str> = manifest["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["path"].as_str().unwrap())
+        .collect();
+    for file in [
+        "trace.parquet",
+        "region_map.parquet",
+        "kv_block_lifecycle.parquet",
+        "metrics.csv",
+        "metadata.json",
+        "retention_histogram.svg",
+        "retention_histogram.csv",
+    ] {
+        assert!(listed.contains(&file), "{file}: {listed:?}");
+    }
+    let metadata: Value =
+        serde_json::from_slice(&std::fs::read(dir.join("run/metadata.json")).unwrap()).unwrap();
+    assert_eq!(metadata["semantics"], "native-1");
+    // A machine without fonts draws SVG alone, and says so.
+    if metadata["figures_missing"].is_null() {
+        let png = std::fs::read(dir.join("run/write_once.png")).unwrap();
+        let pdf = std::fs::read(dir.join("run/write_once.pdf")).unwrap();
+        assert!(png.starts_with(b"\x89PNG\r\n"));
+        assert!(pdf.starts_with(b"%PDF-"));
+    } else {
+        assert!(!listed.contains(&"write_once.png"));
+    }
+    assert!(ok(&call(dir, &["check", "run"])).contains("fine"));
+    let from_run = json(&call(dir, &["analyse", "run", "--json"]));
+    let from_text = json(&call(dir, &["analyse", "perf.txt", "--json"]));
+    assert_eq!(
+        from_run["retention_summary"],
+        from_text["retention_summary"]
+    );
+    // A changed, a missing and an unlisted file are found.
+    std::fs::write(dir.join("run/metrics.csv"), "changed").unwrap();
+    std::fs::remove_file(dir.join("run/write_once.svg")).unwrap();
+    std::fs::write(dir.join("run/more.txt"), "more").unwrap();
+    let output = call(dir, &["check", "run", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let paths: Vec<&str> = found["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["path"].as_str().unwrap())
+        .collect();
+    for path in ["metrics.csv", "write_once.svg", "more.txt"] {
+        assert!(paths.contains(&path), "{path}: {paths:?}");
+    }
+    std::fs::remove_file(dir.join("run/manifest.json")).unwrap();
+    let output = call(dir, &["check", "run"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("not complete"));
+}
+
+#[test]
+fn a_dataset_gets_a_card_and_a_row_for_each_run() {
+    let folder = folder();
+    let dir = folder.path();
+    for run in ["a", "b"] {
+        let words = [
+            "export", "perf.txt", "--format", "hf", "-o", "set", "--run-id", run,
+        ];
+        ok(&call(dir, &[&words[..], &["--no-figures"]].concat()));
+    }
+    let rows = std::fs::read_to_string(dir.join("set/manifest.csv")).unwrap();
+    assert_eq!(rows.lines().count(), 3, "{rows}");
+    assert!(dir.join("set/README.md").is_file());
+    assert!(dir.join("set/runs/b/trace.parquet").is_file());
+    assert!(!dir.join("set/runs/b/write_once.svg").exists());
+}
+
+#[test]
+fn a_report_has_the_figures_asked_for() {
+    let folder = folder();
+    let dir = folder.path();
+    let words = ["report", "perf.txt", "-o", "out", "--figure-format", "svg"];
+    ok(&call(dir, &words));
+    let page = std::fs::read_to_string(dir.join("out/report.html")).unwrap();
+    assert!(page.contains("retention summary"));
+    assert!(dir.join("out/working_set.svg").is_file());
+    assert!(!dir.join("out/working_set.png").exists());
+}
+
+#[test]
+fn runs_are_compared() {
+    let folder = folder();
+    let dir = folder.path();
+    std::fs::write(dir.join("more.txt"), capture(9)).unwrap();
+    let words = ["compare", "perf.txt", "more.txt", "--json"];
+    let found = json(&call(dir, &words));
+    let rows = found["comparison"]["rows"].as_array().unwrap();
+    assert!(rows.iter().any(|row| row["region_type"] == "weight"));
+    ok(&call(
+        dir,
+        &["compare", "perf.txt", "more.txt", "--format", "csv"],
+    ));
+}
+
+#[test]
+fn bad_input_ends_with_its_code() {
+    let folder = folder();
+    let dir = folder.path();
+    fails(dir, &[], 2);
+    fails(dir, &["analyse"], 2);
+    fails(dir, &["analyse", "perf.txt", "--table", "nothing"], 2);
+    fails(dir, &["analyse", "perf.txt", "--format", "csv"], 2);
+    fails(
+        dir,
+        &["analyse", "perf.txt", "--input-format", "nothing"],
+        2,
+    );
+    fails(dir, &["label", "perf.txt", "--unknown", "nothing"], 2);
+    assert!(fails(dir, &["analyse", "missing.txt"], 5).contains("missing.txt"));
+    fails(dir, &["parse", "perf.txt", "-o", "no/such/folder.jsonl"], 5);
+    fails(dir, &["analyse", "perf.txt", "--phases", "missing.json"], 5);
+    // A folder stands for its trace.
+    assert!(fails(dir, &["analyse", "."], 5).contains("trace.parquet"));
+    std::fs::write(dir.join("noise.bin"), [0, 1, 2, 3, 0, 0, 9]).unwrap();
+    assert!(fails(dir, &["parse", "noise.bin"], 3).contains("noise.bin"));
+    std::fs::write(dir.join("phases.json"), "{").unwrap();
+    fails(dir, &["analyse", "perf.txt", "--phases", "phases.json"], 3);
+    std::fs::write(dir.join("rules.yaml"), "a: [").unwrap();
+    fails(dir, &["label", "perf.txt", "--rules", "rules.yaml"], 3);
+    ok(&call(dir, &["label", "perf.txt", "-o", "t.parquet"]));
+    let bytes = std::fs::read(dir.join("t.parquet")).unwrap();
+    std::fs::write(dir.join("cut.parquet"), &bytes[..bytes.len() / 2]).unwrap();
+    assert!(fails(dir, &["analyse", "cut.parquet"], 3).contains("cut.parquet"));
+}
+
+#[test]
+fn nothing_to_read_is_a_result() {
+    let folder = folder();
+    let dir = folder.path();
+    std::fs::write(dir.join("empty.txt"), "").unwrap();
+    let found = json(&call(dir, &["analyse", "empty.txt", "--json"]));
+    assert_eq!(found["analysis"]["rows"], 0);
+    assert_eq!(found["retention_summary"]["rows"], Value::Array(Vec::new()));
+    let mrm = ["analyse", "empty.txt", "--json", "--compat", "mrm-0.1"];
+    assert_eq!(json(&call(dir, &mrm)), serde_json::json!({}));
+    ok(&call(dir, &["export", "empty.txt", "-o", "run"]));
+    assert!(ok(&call(dir, &["check", "run"])).contains("fine"));
+}
+
+#[test]
+fn what_is_cut_off_is_counted_and_strict_refuses() {
+    let folder = folder();
+    let dir = folder.path();
+    let text = capture(5);
+    let cut = &text[..text.len() - 70];
+    std::fs::write(dir.join("cut.txt"), cut).unwrap();
+    let output = call(dir, &["analyse", "cut.txt", "--json"]);
+    let found = json(&output);
+    assert_eq!(found["input"]["rows"], 9);
+    assert!(!found["input"]["skipped"].as_object().unwrap().is_empty());
+    assert_eq!(
+        call(dir, &["analyse", "cut.txt", "--strict"]).status.code(),
+        Some(3)
+    );
+    // Comments and blank lines belong to a healthy file.
+    ok(&call(dir, &["analyse", "perf.txt", "--strict"]));
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let folder = folder();
+    let dir = folder.path();
+    std::fs::write(dir.join("long.txt"), capture(5).repeat(5000)).unwrap();
+    let mut child = command(dir, &["parse", "long.txt"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut some = [0; 100];
+    child.stdout.take().unwrap().read_exact(&mut some).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("panicked") && said.is_empty(), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_command_leaves_nothing() {
+    let folder = folder();
+    let dir = folder.path();
+    for words in [
+        &["parse", "-", "-o", "rows.jsonl"][..],
+        &["label", "-", "-o", "rows.parquet"],
+        &["export", "-", "-o", "run"],
+    ] {
+        let mut child = command(dir, words)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        // More than the bytes by which the format is recognised.
+        pipe.write_all(capture(5).repeat(100).as_bytes()).unwrap();
+        let place = dir.join(if words.contains(&"run") { "run" } else { "." });
+        let hidden = || {
+            std::fs::read_dir(&place)
+                .into_iter()
+                .flatten()
+                .filter(|entry| {
+                    let name = entry.as_ref().unwrap().file_name();
+                    name.to_string_lossy().ends_with(".tmp")
+                })
+                .count()
+        };
+        // It waits for more input with its output open.
+        let start = std::time::Instant::now();
+        while hidden() == 0 {
+            assert!(
+                start.elapsed().as_secs() < 60,
+                "{words:?}: no output was opened"
+            );
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let id = child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-INT", &id])
+                .status()
+                .unwrap()
+                .success()
+        );
+        assert_eq!(child.wait().unwrap().code(), None, "ended by the signal");
+        assert_eq!(hidden(), 0, "{words:?}");
+        drop(pipe);
+    }
+    assert!(!dir.join("rows.jsonl").exists());
+    assert!(!dir.join("run/manifest.json").exists());
+}
+
+const CONFIG: &str = "experiment: {name: demo}\nmodels: [{id: m1, engine: vllm, hf_repo: a/b}]\nsweep: {repetitions: 2, warmup_runs: 1}\n";
+
+#[test]
+fn experiments_are_validated_and_planned() {
+    let folder = folder();
+    let dir = folder.path();
+    std::fs::write(dir.join("good.yaml"), CONFIG).unwrap();
+    let text = ok(&call(dir, &["validate", "--config", "good.yaml"]));
+    assert!(text.contains("Config is valid."), "{text}");
+    let plan = json(&call(dir, &["plan", "--config", "good.yaml", "--json"]));
+    assert_eq!(plan["runs"].as_array().unwrap().len(), 3);
+    assert_eq!(plan["runs"][0]["is_warmup"], true);
+    let text = ok(&call(dir, &["plan", "--config", "good.yaml"]));
+    assert!(
+        text.contains("Total runs : 3  (1 warmup, 2 actual)"),
+        "{text}"
+    );
+    std::fs::write(dir.join("bad.yaml"), CONFIG.replace("vllm", "tgi")).unwrap();
+    let output = call(dir, &["validate", "--config", "bad.yaml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("models.0.engine"));
+    for name in ["missing.yaml", "bad.yaml"] {
+        for command in ["validate", "plan", "run"] {
+            let output = call(dir, &[command, "--config", name]);
+            assert_eq!(output.status.code(), Some(1), "{command} {name}");
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_is_run_and_watched() {
+    let folder = folder();
+    let dir = folder.path();
+    let words = ["run", "--collector", "monitor", "-o", "out", "--json", "--"];
+    let result = json(&call(dir, &[&words[..], &["sleep", "0.4"]].concat()));
+    assert_eq!(result["runs"][0]["exit_code"], 0);
+    assert_eq!(result["runs"][0]["collector"], "monitor");
+    assert!(dir.join("out/raw/process_monitor.csv").is_file());
+    assert!(ok(&call(dir, &["check", "out"])).contains("fine"));
+    let failing = call(dir, &[&words[..], &["false"]].concat());
+    assert_eq!(failing.status.code(), Some(1));
+    fails(dir, &["run"], 2);
+    let nobody = ["run", "--collector", "nothing", "-o", "out", "--", "true"];
+    fails(dir, &nobody, 4);
+    let missing = [&words[..], &["no-such-program-here"]].concat();
+    fails(dir, &missing, 5);
+}
+
+#[test]
+fn the_machine_and_the_version_are_told() {
+    let folder = folder();
+    let output = call(folder.path(), &["doctor", "--json"]);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let code = output.status.code().unwrap();
+    assert_eq!(code, if found["exit_code"] == 0 { 0 } else { 4 });
+    assert!(found["checks"].as_array().unwrap().len() >= 10);
+    let version = json(&call(folder.path(), &["version", "--json"]));
+    assert_eq!(version["memtrace"], env!("CARGO_PKG_VERSION"));
+    assert!(ok(&call(folder.path(), &["version"])).starts_with("memtrace "));
+}

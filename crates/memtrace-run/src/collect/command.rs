@@ -1,0 +1,210 @@
+//! Which collector, and the command lines of engines and collectors.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::RunOptions;
+use crate::doctor::{facility, has_memray, on_path};
+use crate::error::{Error, Result, io_error};
+use crate::experiment::{Experiment, PlannedRun};
+
+/// Whether a collector can run here, or what it lacks.
+fn lacking(collector: &str) -> Option<&'static str> {
+    match collector {
+        "perf" | "perf_mem" if !on_path("perf") => Some("perf is not on PATH"),
+        "perf" | "perf_mem" if facility().is_none() => Some("no memory-sampling counters"),
+        "pagefaults" if !on_path("perf") => Some("perf is not on PATH"),
+        "memray" if !has_memray() => Some("memray is not installed"),
+        "monitor" | "process_monitor" if !Path::new("/proc/self/stat").exists() => {
+            Some("there is no /proc")
+        }
+        "perf" | "perf_mem" | "pagefaults" | "memray" | "monitor" | "process_monitor" => None,
+        _ => Some("there is no such collector"),
+    }
+}
+
+/// The first collector that can run, and why those before it cannot.
+pub(super) fn choose(options: &RunOptions) -> Result<(String, Option<String>)> {
+    let wanted = match &options.collector {
+        Some(one) => vec![one.clone()],
+        None => options.hierarchy.clone(),
+    };
+    let mut reasons = Vec::new();
+    for collector in wanted {
+        match lacking(&collector) {
+            None => {
+                let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+                return Ok((collector, reason));
+            }
+            Some(reason) => reasons.push(format!("{collector}: {reason}")),
+        }
+    }
+    Err(Error::NoCollector {
+        what: reasons.join("; "),
+    })
+}
+
+/// The command of an engine for a run.
+pub(super) fn engine_command(experiment: &Experiment, run: &PlannedRun) -> Result<Vec<String>> {
+    let model = experiment.config.models.get(run.model_index);
+    let path = model.and_then(|model| model.path.clone());
+    let prompt = experiment
+        .config
+        .prompts
+        .as_ref()
+        .and_then(|prompts| fs::read_to_string(&prompts.source).ok())
+        .unwrap_or_else(|| "Tell the history of the computer's memory.".to_owned());
+    let missing = |what: &str| Error::NoCollector {
+        what: format!("engine: {what} is not on PATH"),
+    };
+    let words: Vec<String> = if run.engine == "llamacpp" {
+        let program = ["llama-cli", "llama"]
+            .into_iter()
+            .find(|program| on_path(program))
+            .ok_or_else(|| missing("llama-cli"))?;
+        [
+            program,
+            "-m",
+            &path.unwrap_or_default(),
+            "-p",
+            &prompt,
+            "-n",
+            &run.output_tokens.to_string(),
+            "-c",
+            &run.context_length.to_string(),
+            "--no-display-prompt",
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    } else {
+        if !on_path("vllm") {
+            return Err(missing("vllm"));
+        }
+        let name = model
+            .and_then(|model| model.hf_repo.clone())
+            .or(path)
+            .unwrap_or_default();
+        let input = run.context_length.saturating_sub(run.output_tokens).max(1);
+        [
+            "vllm",
+            "bench",
+            "latency",
+            "--model",
+            &name,
+            "--input-len",
+            &input.to_string(),
+            "--output-len",
+            &run.output_tokens.to_string(),
+            "--batch-size",
+            &run.batch_size.to_string(),
+            "--max-model-len",
+            &run.context_length.to_string(),
+            "--dtype",
+            model.map_or("auto", |model| &*model.dtype),
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    };
+    Ok(words)
+}
+
+/// The command line of a collector around that of the engine.
+pub(super) fn wrapped(
+    collector: &str,
+    command: &[String],
+    raw: &Path,
+    options: &RunOptions,
+) -> Vec<String> {
+    let file = |name: &str| raw.join(name).display().to_string();
+    let mut words: Vec<String> = match collector {
+        "perf" | "perf_mem" => {
+            let events = match facility() {
+                Some("amd") => vec!["ibs_op//".to_owned()],
+                Some("arm") => {
+                    let least = options.load_latency;
+                    vec![format!(
+                        "arm_spe_0/load_filter=1,store_filter=1,min_latency={least}/"
+                    )]
+                }
+                _ if !options.events.is_empty() => options.events.clone(),
+                _ => vec![
+                    format!("cpu/mem-loads,ldlat={}/P", options.load_latency),
+                    "cpu/mem-stores/P".to_owned(),
+                ],
+            };
+            let mut words: Vec<String> = ["perf", "record", "-d", "-W", "-k", "CLOCK_MONOTONIC"]
+                .map(str::to_owned)
+                .to_vec();
+            words.extend(["-c".to_owned(), options.period.to_string()]);
+            for event in events {
+                words.extend(["-e".to_owned(), event]);
+            }
+            words.extend_from_slice(&options.extra_flags);
+            words.extend(["-o".to_owned(), file("perf.data"), "--".to_owned()]);
+            words
+        }
+        "pagefaults" => [
+            "perf",
+            "record",
+            "-e",
+            "page-faults",
+            "-c",
+            "1",
+            "-d",
+            "-k",
+            "CLOCK_MONOTONIC",
+            "-o",
+            &file("perf.data"),
+            "--",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        "memray" => {
+            let mut words = ["memray", "run", "--force", "-o", &file("memray.bin")]
+                .map(str::to_owned)
+                .to_vec();
+            if options.native_traces {
+                words.push("--native".to_owned());
+            }
+            if options.follow_fork {
+                words.push("--follow-fork".to_owned());
+            }
+            words
+        }
+        _ => Vec::new(),
+    };
+    words.extend_from_slice(command);
+    words
+}
+
+/// What a collector left to be read.
+pub(super) fn input_of(collector: &str, raw: &Path) -> Result<Option<PathBuf>> {
+    let path = match collector {
+        "perf" | "perf_mem" | "pagefaults" => raw.join("perf.data"),
+        "memray" => raw.join("memray.bin"),
+        _ => return Ok(None),
+    };
+    if collector == "memray" {
+        return Ok(path.is_file().then_some(path));
+    }
+    // The symbols are in the machine that recorded, so perf resolves them here and now.
+    let text = raw.join("perf_script.txt");
+    let file = fs::File::create(&text).map_err(io_error(&text))?;
+    let done = Command::new("perf")
+        .args(["script", "-i"])
+        .arg(&path)
+        .args([
+            "-F",
+            "comm,pid,tid,cpu,time,period,event,addr,ip,sym,symoff,dso,weight,data_src",
+        ])
+        .stdout(file)
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if done {
+        return Ok(Some(text));
+    }
+    fs::remove_file(&text).map_err(io_error(&text))?;
+    Ok(path.is_file().then_some(path))
+}
