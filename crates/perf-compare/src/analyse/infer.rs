@@ -3,6 +3,7 @@
 use super::Options;
 use super::gate::FEWEST;
 use super::panel::{Panel, RUNS};
+use super::workload::{self, Adjusted};
 use crate::document::{Change, CycleTime, Effect, Finding, Statement};
 use crate::report_text::short;
 use crate::side::{Side, unit_to_us};
@@ -355,6 +356,17 @@ fn intermittent(panel: &Panel) -> Vec<i64> {
     }
 }
 
+fn said_of_workloads(metric: &str, found: &Adjusted) -> String {
+    let mut said = format!("{metric}: compared within {} workloads", found.strata);
+    for (count, side) in found.left_out.iter().zip(["baseline", "candidate"]) {
+        if *count > 0 {
+            said +=
+                &format!("; {count} samples of workloads that only the {side} has are left out");
+        }
+    }
+    said
+}
+
 /// Metrics of two tables of samples.
 pub(super) fn samples(a: &Side, b: &Side, options: &Options) -> Inferred {
     let mut out = Inferred::default();
@@ -382,12 +394,27 @@ pub(super) fn samples(a: &Side, b: &Side, options: &Options) -> Inferred {
         out.by_run |= by_run;
         let observe = |runs: &[Vec<f64>], scale: f64| -> Vec<f64> {
             if by_run {
-                runs.iter().map(|run| mean(run) * scale).collect()
+                let runs = runs.iter().filter(|run| !run.is_empty());
+                runs.map(|run| mean(run) * scale).collect()
             } else {
                 runs.iter().flatten().map(|v| v * scale).collect()
             }
         };
-        columns.push([observe(&x.runs, scales[0]), observe(&y.runs, scales[1])]);
+        columns.push(match workload::adjusted([x, y], scales) {
+            Some(found) => {
+                out.notes.push(said_of_workloads(&x.metric, &found));
+                found.runs.map(|runs| observe(&runs, 1.0))
+            }
+            None => {
+                if x.has_workloads() && y.has_workloads() {
+                    out.notes.push(format!(
+                        "{}: no workload is on both sides, so times differ by what was served, too",
+                        x.metric
+                    ));
+                }
+                [observe(&x.runs, scales[0]), observe(&y.runs, scales[1])]
+            }
+        });
         about.push((x, by_run));
     }
     for y in &b.series {

@@ -5,6 +5,7 @@ mod infer;
 mod inside;
 mod panel;
 mod roles;
+mod workload;
 
 use std::collections::BTreeSet;
 

@@ -24,7 +24,7 @@ pub struct LoadOptions {
 }
 
 /// Reads one side: a folder with perf-data files (searched through all its subfolders), one such file, or a table of
-/// samples (CSV or Parquet) with the columns `metric`, `value` and optionally `unit`, `group`, `run`, `cycle`. Files may be
+/// samples (CSV or Parquet) with the columns `metric`, `value` and optionally `unit`, `group`, `run`, `cycle`, `workload`. Files may be
 /// compressed. Counters are taken from the `*_counters_data.csv` beside a perf-data file, if there is one.
 ///
 /// # Errors

@@ -84,6 +84,7 @@ impl Side {
                 metric,
                 unit: "us".to_owned(),
                 runs: Vec::new(),
+                workloads: Vec::new(),
             });
             series.runs.push(values);
         };

@@ -60,6 +60,7 @@ pub(super) fn parse(bytes: Bytes, file: &Path) -> Result<(Vec<Series>, u64)> {
                 "unit" => row.unit = text(field),
                 "group" => row.group = text(field),
                 "run" => row.run = text(field),
+                "workload" => row.workload = text(field),
                 "cycle" => row.cycle = number(field),
                 "value" => row.value = number(field),
                 _ => {}

@@ -1,4 +1,4 @@
-//! A plain table of samples: `metric,unit,value` and optionally `group`, `run`, `cycle`.
+//! A plain table of samples: `metric,unit,value` and optionally `group`, `run`, `cycle`, `workload`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,6 +16,24 @@ pub(crate) struct Series {
     pub(crate) unit: String,
     /// By run, in the order of cycles.
     pub(crate) runs: Vec<Vec<f64>>,
+    /// What each sample served, in the shape of `runs`; empty where the table does not say.
+    pub(crate) workloads: Vec<Vec<String>>,
+}
+
+impl Series {
+    /// Does every sample say what it served?
+    pub(crate) fn has_workloads(&self) -> bool {
+        !self.workloads.is_empty() && self.workloads.iter().flatten().all(|w| !w.is_empty())
+    }
+
+    /// Every sample with what it served.
+    pub(crate) fn with_workloads(&self) -> impl Iterator<Item = (&str, f64)> {
+        let runs = self.runs.iter().zip(&self.workloads);
+        runs.flat_map(|(values, workloads)| {
+            let workloads = workloads.iter().map(String::as_str);
+            workloads.zip(values.iter().copied())
+        })
+    }
 }
 
 /// Microseconds in a unit of time; `None` for other units.
@@ -29,8 +47,8 @@ pub(crate) fn unit_to_us(unit: &str) -> Option<f64> {
     })
 }
 
-/// A run's samples with the cycle that orders them.
-type Samples = Vec<(f64, f64)>;
+/// A run's samples with the cycle that orders them, and what they served.
+type Samples = Vec<(f64, f64, String)>;
 
 /// One row of a table, from any format.
 #[derive(Debug, Default)]
@@ -42,6 +60,8 @@ pub(super) struct Row<'r> {
     /// Place within the run; the number of the row unless given.
     pub(super) cycle: Option<f64>,
     pub(super) value: Option<f64>,
+    /// What was served, if the table says it.
+    pub(super) workload: Cow<'r, str>,
 }
 
 /// Gathers rows by group, metric and run.
@@ -71,7 +91,7 @@ impl Gathered {
             return;
         }
         let run = entry.1.entry(row.run.to_string()).or_default();
-        run.push((order, value));
+        run.push((order, value, row.workload.to_string()));
     }
 
     /// All series, and the number of rows without a usable value.
@@ -79,17 +99,21 @@ impl Gathered {
         let series = self
             .found
             .into_iter()
-            .map(|((group, metric), (unit, runs))| Series {
-                group,
-                metric,
-                unit,
-                runs: runs
-                    .into_values()
-                    .map(|mut samples| {
-                        samples.sort_by(|a, b| a.0.total_cmp(&b.0));
-                        samples.into_iter().map(|sample| sample.1).collect()
-                    })
-                    .collect(),
+            .map(|((group, metric), (unit, runs))| {
+                let mut series = Series {
+                    group,
+                    metric,
+                    unit,
+                    runs: Vec::new(),
+                    workloads: Vec::new(),
+                };
+                for mut samples in runs.into_values() {
+                    samples.sort_by(|a, b| a.0.total_cmp(&b.0));
+                    series.runs.push(samples.iter().map(|s| s.1).collect());
+                    let workloads = samples.into_iter().map(|s| s.2);
+                    series.workloads.push(workloads.collect());
+                }
+                series
             })
             .collect();
         (series, self.odd)
@@ -123,6 +147,7 @@ pub(crate) fn parse(reader: impl Read, file: &Path) -> Result<(Vec<Series>, u64)
     };
     let (metric, value) = (need("metric")?, need("value")?);
     let (unit, group, run, cycle) = (at("unit"), at("group"), at("run"), at("cycle"));
+    let workload = at("workload");
     let mut gathered = Gathered::default();
     let mut record = csv::ByteRecord::new();
     while csv.read_byte_record(&mut record).map_err(csv_error)? {
@@ -136,6 +161,7 @@ pub(crate) fn parse(reader: impl Read, file: &Path) -> Result<(Vec<Series>, u64)
             run: text(run),
             cycle: nearest(field(cycle)),
             value: number.and_then(nearest),
+            workload: text(workload),
         });
     }
     Ok(gathered.finish())

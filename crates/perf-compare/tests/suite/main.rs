@@ -24,3 +24,4 @@ mod planted;
 mod published;
 mod real_faults;
 mod runs;
+mod workload;
