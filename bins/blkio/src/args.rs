@@ -115,9 +115,12 @@ pub(crate) struct StatsArgs {
     /// Also write the series and histograms as CSV files into a folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Read on as the file grows, with a line of totals every TIME; ends with the tracer's last line or an interrupt
+    /// Read on as the file grows or is replaced, with its lines said every TIME; an interrupt ends it with the report
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s", value_parser = nanoseconds)]
     pub(crate) follow: Option<u64>,
+    /// With --follow, also end when nothing was added for TIME
+    #[arg(long, value_name = "TIME", requires = "follow", value_parser = nanoseconds)]
+    pub(crate) until_quiet: Option<u64>,
     /// Fail when more than this share of requests is missing
     #[arg(long, value_name = "PERCENT")]
     pub(crate) max_loss: Option<f64>,

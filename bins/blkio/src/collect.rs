@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -11,11 +12,14 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
-use blkio_parser::collect::{DiskStat, recursion_misses, script, tracefs_settings};
-use blkio_parser::{Stats, StatsOptions};
+use blkio_parser::collect::{
+    DiskStat, recursion_misses, script, tracefs_settings, unfinished_line,
+};
+use blkio_parser::{Direction, EventKind, Stats, StatsOptions, pipeline};
 use serde_json::{Value, json};
-use shell::Outcome;
+use shell::{Interrupt, OrExit as _, Outcome};
 
+use crate::NO_INPUT;
 use crate::args::{CollectArgs, Method};
 
 /// Where tracefs is mounted.
@@ -109,13 +113,21 @@ enum Tracer {
 }
 
 pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
-    let disk = Disk::of(&args.device)?;
+    let disk = Disk::of(&args.device).or_exit(NO_INPUT)?;
     if args.print_script {
         let mut out = shell::Output::stdout();
         out.write_all(script(disk.major, disk.minor, false).as_bytes())?;
         out.finish()?;
         return Ok(Outcome::Fine);
     }
+    // The owner of a process's files in /proc is the user it acts as.
+    if fs::metadata("/proc/self").is_ok_and(|data| data.uid() != 0) {
+        return Err(anyhow::anyhow!(
+            "tracing needs root: run this with sudo, or print the script with --print-script"
+        ))
+        .or_exit(NO_INPUT);
+    }
+    let interrupt = Interrupt::listen();
     fs::create_dir(&args.out).with_context(|| {
         format!(
             "{}: cannot create the folder (it must be new)",
@@ -129,13 +141,19 @@ pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
         ));
     }
     let log = args.out.join("events.txt");
+    let gpu = gpu_sampler(&args.out);
     let (tracer, method) = start(args, &disk, &log)?;
     let before = (disk.stat()?, clocks());
-    let status = workload(args);
+    let status = workload(args, &interrupt);
     let after = (disk.stat()?, clocks());
     // Completions that were counted are in the tracer's buffers by now or never.
     thread::sleep(Duration::from_millis(300));
     let misses = stop(tracer)?;
+    if let Some(mut gpu) = gpu {
+        gpu.kill()?;
+        gpu.wait()?;
+    }
+    let unfinished = put_unfinished_in_place(&log)?;
     let counted = after.0.since(&before.0);
     let mut options = StatsOptions::default();
     options.read.device = Some((disk.major << 20) | disk.minor);
@@ -146,7 +164,10 @@ pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
         .map(|p| p.matching)
         .unwrap_or_default();
     let recorded = stats.traffic.completions - matching.sequence_end_completions;
-    let on_device = counted.read_ios + counted.write_ios + counted.discard_ios + counted.flush_ios;
+    let empty = empty_writes(&log, &options)?;
+    let on_device =
+        (counted.read_ios + counted.write_ios + counted.discard_ios + counted.flush_ios)
+            .saturating_sub(empty);
     let counts = stats.outcome.counts();
     let manifest = json!({
         "schema_version": 1,
@@ -161,21 +182,28 @@ pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
         },
         "recorded": {
             "issues": stats.traffic.issues,
+            "bytes_issued": issued_bytes(&stats),
             "completions": recorded,
+            "issues_without_completion": unfinished,
             "sequence_end_completions": matching.sequence_end_completions,
             "lost_events": counts.lost_events,
             "malformed": counts.malformed,
         },
         "recursion_misses": misses,
+        "empty_writes": empty,
         "completed_on_device_minus_recorded": i64::try_from(i128::from(on_device) - i128::from(recorded)).ok(),
     });
     let mut out = shell::Output::file(args.out.join("manifest.json"))?;
     serde_json::to_writer_pretty(&mut out, &manifest)?;
     writeln!(out)?;
     out.finish()?;
+    let mut clock = shell::Output::file(args.out.join("clock.json"))?;
+    serde_json::to_writer_pretty(&mut clock, &manifest["clocks"])?;
+    writeln!(clock)?;
+    clock.finish()?;
     args.verbosity.note(format!(
-        "blkio: {recorded} requests recorded, {on_device} completed on the device, {} skipped by the kernel",
-        misses.map_or("unknown".to_owned(), |m| m.to_string())
+        "blkio: {} requests recorded, {unfinished} of them without their completion; {on_device} completed on the device",
+        stats.traffic.issues
     ));
     status?;
     Ok(Outcome::Fine)
@@ -206,6 +234,8 @@ fn start_bpftrace(disk: &Disk, log: &Path, out: &Path) -> anyhow::Result<Tracer>
         .stdin(Stdio::null())
         .stdout(file)
         .stderr(errors)
+        // An interrupt from the terminal is for us: the kernel's counts are read before the tracer ends.
+        .process_group(0)
         .spawn()
         .context("cannot start bpftrace")?;
     let started = Instant::now();
@@ -288,11 +318,121 @@ fn start_tracefs(disk: &Disk, log: &Path) -> anyhow::Result<Tracer> {
     })
 }
 
-/// Runs the command, or waits.
-fn workload(args: &CollectArgs) -> anyhow::Result<()> {
+/// Writes without data that only ask for a flush: the device counts them beside the flush itself, and the trace has no issue
+/// of theirs but the end of their sequence. Those of writes with data end at the place of the data.
+fn empty_writes(log: &Path, options: &StatsOptions) -> anyhow::Result<u64> {
+    let count = std::cell::Cell::new(0);
+    pipeline::read(
+        &[log.to_owned()],
+        &options.read,
+        &mut |events| {
+            let empty = events.iter().filter(|e| {
+                e.kind == EventKind::Complete
+                    && e.direction == Direction::Write
+                    && (e.sector, e.nr_sector) == (0, 0)
+            });
+            count.set(count.get() + empty.count() as u64);
+        },
+        &mut || count.set(0),
+    )?;
+    Ok(count.get())
+}
+
+/// Bytes of what was issued, by direction.
+fn issued_bytes(stats: &Stats) -> Value {
+    let mut bytes = serde_json::Map::new();
+    for (rwbs, operation) in stats
+        .outcome
+        .symbols
+        .rwbs_all()
+        .iter()
+        .zip(&stats.traffic.operations)
+    {
+        let sum: u64 = operation
+            .sizes
+            .iter()
+            .map(|(size, count)| u64::from(*size) * count)
+            .sum();
+        let name = rwbs.decode().direction.name();
+        let before = bytes.get(name).and_then(Value::as_u64).unwrap_or(0);
+        bytes.insert(name.to_owned(), (before + sum).into());
+    }
+    Value::Object(bytes)
+}
+
+/// Samples GPU utilisation beside the trace, where there is a GPU.
+fn gpu_sampler(out: &Path) -> Option<Child> {
+    let file = File::create(out.join("gpu.csv")).ok()?;
+    let child = Command::new("nvidia-smi")
+        .args([
+            "--query-gpu=timestamp,index,utilization.gpu",
+            "--format=csv",
+            "-lms",
+            "200",
+        ])
+        .stdin(Stdio::null())
+        .stdout(file)
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn();
+    if child.is_err() {
+        // No GPU: no file that says nothing.
+        let _ = fs::remove_file(out.join("gpu.csv"));
+    }
+    child.ok()
+}
+
+/// Moves the requests whose completion was skipped from the tracer's closing dump to where they were issued, as `I` lines;
+/// gives their number. At the end of the log they would lie far out of order.
+fn put_unfinished_in_place(log: &Path) -> anyhow::Result<u64> {
+    let open = |path: &Path| -> anyhow::Result<BufReader<File>> {
+        Ok(BufReader::with_capacity(1 << 20, File::open(path)?))
+    };
+    let mut unfinished = Vec::new();
+    for line in open(log)?.split(b'\n') {
+        unfinished.extend(unfinished_line(&line?));
+    }
+    if unfinished.is_empty() {
+        return Ok(0);
+    }
+    unfinished.sort();
+    let mut left = unfinished.iter().peekable();
+    let mut out = shell::Output::file(log)?;
+    for line in open(log)?.split(b'\n') {
+        let line = line?;
+        if unfinished_line(&line).is_some() {
+            continue;
+        }
+        if let Some(complete_ns) = complete_ns(&line) {
+            while let Some((_, text)) = left.next_if(|(issue_ns, _)| *issue_ns <= complete_ns) {
+                out.write_all(text.as_bytes())?;
+            }
+        }
+        out.write_all(&line)?;
+        out.write_all(b"\n")?;
+    }
+    for (_, text) in left {
+        out.write_all(text.as_bytes())?;
+    }
+    out.finish()?;
+    Ok(unfinished.len() as u64)
+}
+
+/// Time of completion in an `R` line.
+fn complete_ns(line: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(line.strip_prefix(b"R,")?).ok()?;
+    text.split(',').nth(1)?.trim().parse().ok()
+}
+
+/// Runs the command, or waits; an interrupt ends both.
+fn workload(args: &CollectArgs, interrupt: &Interrupt) -> anyhow::Result<()> {
     match args.command.split_first() {
         None => {
-            thread::sleep(Duration::from_secs_f64(args.seconds.clamp(0.0, 86_400.0)));
+            let length = Duration::from_secs_f64(args.seconds.clamp(0.0, 86_400.0));
+            let started = Instant::now();
+            while started.elapsed() < length && !interrupt.has_come() {
+                thread::sleep(Duration::from_millis(20));
+            }
             Ok(())
         }
         Some((program, rest)) => {

@@ -35,12 +35,12 @@ pub(crate) fn read_options(
 }
 
 pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
-    if let Some(interval_ns) = args.follow {
-        follow::run(args, interval_ns)?;
-    }
     let progress = ProgressLine::start("reading", args.verbosity);
     let mut options = StatsOptions::default();
     options.read = read_options(&args.trace, &args.input, &progress);
+    if let Some(interval_ns) = args.follow {
+        options.read.follow = Some(follow::options(args, interval_ns)?);
+    }
     options.bin_ns = args.bin.max(1_000_000);
     options.stale_ns = args.stale;
     options.wanted = Wanted {

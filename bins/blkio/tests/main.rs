@@ -144,3 +144,120 @@ fn exit_codes() {
     assert_eq!(code(&["stats"]), Some(2));
     assert_eq!(code(&["stacks", "lossy.txt"]), Some(2));
 }
+
+/// A log with all that went wrong in one of them: events wrapped, far away, out of order, torn.
+const BAD: &str = "Attaching 1 probe...\n\
+    1000000000, W, -2147483648, 8, 4194304\n\
+    2000000000, RA, 4096, 5000000000, 8\n\
+    1500000000, R, 4096, 18446744073709551, 8\n\
+    \u{fffd}garbage\n\
+    1600000000, FF, 0, 0, 0\n\
+    1700000000 R 4096 8 8\n\
+    3000000000, R, 131072, 8, 25";
+
+#[test]
+fn bad_input_is_counted_and_the_rest_is_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("bad.txt"), BAD).unwrap();
+    let found = json(&blkio(dir, &["stats", "bad.txt", "--json"]));
+    let metrics = &found["metrics"];
+    assert_eq!(metrics["issues"], 4);
+    assert_eq!(metrics["totals"]["write"]["bytes"], 1_u64 << 31);
+    assert_eq!(metrics["totals"]["read"]["bytes"], 8192);
+    assert_eq!(metrics["last_issue_ns"], 2_000_000_000_u64);
+    let quality = &found["quality"];
+    // No commas, and the last line, whose number of sectors is cut.
+    assert_eq!(quality["malformed"], 2);
+    assert_eq!(quality["lines"]["unterminated_last_line"], true);
+    assert_eq!(quality["largest_backward_step_ns"], 500_000_000);
+    assert_eq!(quality["lines"]["other"], 1);
+}
+
+#[test]
+fn what_cannot_be_read_is_named_without_a_panic() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("folder")).unwrap();
+    std::fs::write(dir.join("zero.txt"), "").unwrap();
+    std::fs::write(dir.join("closed.txt"), "1, R, 4096, 8, 8\n").unwrap();
+    let mut names = vec!["folder", "zero.txt", "absent.txt"];
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let closed = std::fs::Permissions::from_mode(0o000);
+        std::fs::set_permissions(dir.join("closed.txt"), closed).unwrap();
+        // Root reads everything.
+        if std::fs::File::open(dir.join("closed.txt")).is_err() {
+            names.push("closed.txt");
+        }
+    }
+    for name in names {
+        for command in ["stats", "convert"] {
+            let words = [command, name, "out.csv"];
+            let words = if command == "stats" {
+                &words[..2]
+            } else {
+                &words[..]
+            };
+            let output = blkio(dir, words);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(2), "{command} {name}: {said}");
+            assert!(
+                said.contains("error") && !said.contains("panicked"),
+                "{said}"
+            );
+        }
+        assert!(!dir.join("out.csv").exists());
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    use std::process::Stdio;
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_blkio"))
+        .current_dir(dir.path())
+        .args(["synth", "--requests", "200000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_following_with_the_report() {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::process::Stdio;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log.txt");
+    std::fs::write(&path, "1, R, 4096, 8, 8\n").unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_blkio"))
+        .current_dir(dir.path())
+        .args(["stats", "log.txt", "--json", "--follow", "1ms"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut wait = |lines: &str| while !said.next().unwrap().unwrap().contains(lines) {};
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let mut file = std::fs::File::options().append(true).open(&path).unwrap();
+    file.write_all(b"2, R, 4096, 16, 8\n").unwrap();
+    wait("2 lines");
+    let ended = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(ended.success());
+    let output = child.wait_with_output().unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["metrics"]["issues"], 2);
+    assert_eq!(output.status.code(), Some(0));
+}

@@ -11,6 +11,7 @@
 //!   the same in every tool; [`ByteSize`] reads `64G`.
 //! * [`Output`] writes to standard output, or to a file that appears whole or not at all, also
 //!   when the process is interrupted.
+//! * [`Interrupt`] lets a tool that watches or records end with its report.
 //! * [`ProgressLine`] draws a counter on the terminal, [`Stage`] times the steps for `-v`.
 //! * [`terminal`] knows widths and whether colours are wanted.
 //!
@@ -47,6 +48,7 @@
 
 mod args;
 mod cleanup;
+mod interrupt;
 mod output;
 mod progress;
 mod run;
@@ -55,6 +57,7 @@ mod stage;
 pub mod terminal;
 
 pub use args::{Format, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
+pub use interrupt::Interrupt;
 pub use output::Output;
 pub use progress::ProgressLine;
 pub use run::{OrExit, Outcome, complain, main, main_from, usage};

@@ -100,6 +100,31 @@ pub fn tracefs_settings(major: u32, minor: u32) -> Vec<(String, String)> {
     settings
 }
 
+/// A line of the dump at the end of the bpftrace program as a line of an issue, with its time: a request whose completion
+/// was skipped. `None` for every other line.
+#[must_use]
+pub fn unfinished_line(line: &[u8]) -> Option<(u64, String)> {
+    if !line.starts_with(b"@") {
+        return None;
+    }
+    let mut sink = crate::format::Sink::default();
+    crate::format::parse_block(crate::Format::Collector, line, false, &mut sink);
+    let event = sink.events.first()?;
+    let text = format!(
+        "I, {}, 0, {}, {}, {}, {}, {}, {}, 0, {}, {}\n",
+        event.t_ns,
+        event.dev >> 20,
+        event.dev & 0xf_ffff,
+        sink.symbols.rwbs_of(event.rwbs)?,
+        event.bytes,
+        event.sector,
+        event.nr_sector,
+        event.pid,
+        String::from_utf8_lossy(sink.symbols.comm_of(event.comm)),
+    );
+    Some((event.t_ns, text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +141,18 @@ mod tests {
         assert!(DiskStat::parse("x").is_none());
         let info = "pos:\t0\nrecursion_misses:\t398\n";
         assert_eq!(recursion_misses([info, "flags: 1\n", info]), 796);
+    }
+
+    #[test]
+    fn what_was_open_becomes_an_issue() {
+        let line = b"@open[7340032, 472, 8]: (99, 24700, 4096, WS, my, job)";
+        let expected = "I, 99, 0, 7, 0, WS, 4096, 472, 8, 0, 24700, my, job\n";
+        assert_eq!(unfinished_line(line), Some((99, expected.to_owned())));
+        assert_eq!(unfinished_line(b"@count: 4"), None);
+        assert_eq!(
+            unfinished_line(b"I, 99, 0, 7, 0, WS, 4096, 472, 8, 0, 1, a"),
+            None
+        );
     }
 
     #[test]

@@ -49,9 +49,11 @@ pub mod series;
 pub mod stacks;
 mod stats;
 pub mod synth;
+mod tail;
 
 pub use error::{Error, Result};
 pub use event::{Event, EventKind, SECTOR_BYTES, Symbols};
 pub use format::{Format, Kind, detect};
 pub use rwbs::{Direction, Operation, Rwbs};
 pub use stats::{Stats, StatsOptions, Wanted};
+pub use tail::Follow;

@@ -18,6 +18,7 @@ use crate::format::blktrace::Records;
 use crate::format::{Format, Kind, Sink, detect};
 use crate::order::Order;
 use crate::quality::LineCounts;
+use crate::tail::{Follow, Tail};
 
 /// Bytes looked at to tell the format.
 pub const HEAD_BYTES: usize = 64 << 10;
@@ -40,6 +41,8 @@ pub struct ReadOptions {
     pub device: Option<u32>,
     /// How to open files.
     pub open: OpenOptions,
+    /// Read the only file as it grows, until this says so.
+    pub follow: Option<Follow>,
 }
 
 impl Default for ReadOptions {
@@ -51,6 +54,7 @@ impl Default for ReadOptions {
             window_ns: 1_000_000_000,
             device: None,
             open: OpenOptions::default(),
+            follow: None,
         }
     }
 }
@@ -120,7 +124,7 @@ pub fn read(
     take: &mut dyn FnMut(Arc<Vec<Event>>),
     restart: &mut dyn FnMut(),
 ) -> Result<Outcome> {
-    let again = !paths.iter().any(|path| is_pipe(path));
+    let again = options.follow.is_none() && !paths.iter().any(|path| is_pipe(path));
     let outcome = read_once(paths, options, false, again, take)?;
     match outcome {
         Some(outcome) => Ok(outcome),
@@ -226,7 +230,11 @@ impl Merge<'_> {
 ///
 /// When it cannot be opened.
 pub fn identify(path: &Path, open: &OpenOptions) -> Result<Option<(Source, Kind)>> {
-    let mut source = match Source::open(path, open) {
+    told(Source::open(path, open))
+}
+
+fn told(opened: std::result::Result<Source, byte_source::Error>) -> Result<Option<(Source, Kind)>> {
+    let mut source = match opened {
         Ok(source) => source,
         Err(byte_source::Error::Empty { .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -237,7 +245,15 @@ pub fn identify(path: &Path, open: &OpenOptions) -> Result<Option<(Source, Kind)
 }
 
 fn read_input(path: &Path, options: &ReadOptions, merge: &mut Merge<'_>) -> Result<Input> {
-    let Some((mut source, found)) = identify(path, &options.open)? else {
+    let opened = match &options.follow {
+        Some(follow) => told(Source::from_reader_with(
+            path.display().to_string(),
+            Tail::open(path, follow.clone())?,
+            &options.open,
+        ))?,
+        None => identify(path, &options.open)?,
+    };
+    let Some((mut source, found)) = opened else {
         return Ok(Input {
             name: path.display().to_string(),
             kind: Kind::NoEvents,

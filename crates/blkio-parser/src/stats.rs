@@ -14,10 +14,13 @@ use crate::analyse::pairs::Pairs;
 use crate::analyse::reuse::Reuse;
 use crate::analyse::sequential::Sequentiality;
 use crate::analyse::traffic::{SECOND, Traffic};
-use crate::analyse::working_set::WorkingSet;
+use crate::analyse::working_set::{WindowedSet, WorkingSet};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::pipeline::{Outcome, ReadOptions, read};
+
+/// Width of the windows of the working set over time.
+const WORKING_SET_WINDOW: u64 = 10 * SECOND;
 
 /// Which analyses to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +113,8 @@ pub struct Stats {
     pub access: Option<SectorAccess>,
     /// Distinct blocks.
     pub working_set: Option<WorkingSet>,
+    /// Distinct blocks of windows of ten seconds.
+    pub windowed_set: Option<WindowedSet>,
     /// Reuse distances.
     pub reuse: Option<Reuse>,
     /// Pairs, a lost completion costing one request.
@@ -122,7 +127,7 @@ pub struct Stats {
 enum Group {
     Flow(Box<(Traffic, Arrivals, Option<HeatMap>)>),
     Places(Box<(Option<Sequentiality>, Option<SectorAccess>)>),
-    Blocks(Box<(Option<WorkingSet>, Option<Reuse>)>),
+    Blocks(Box<(Option<WorkingSet>, Option<Reuse>, Option<WindowedSet>)>),
     Pairs(Box<Option<Pairs>>),
 }
 
@@ -150,6 +155,9 @@ impl Group {
                 wanted
                     .reuse
                     .then(|| Reuse::new(options.reuse_block_sectors)),
+                wanted
+                    .working_set
+                    .then(|| WindowedSet::new(WORKING_SET_WINDOW)),
             ))),
             Self::Pairs(Box::new(
                 wanted.latency.then(|| Pairs::new(options.stale_ns)),
@@ -180,6 +188,7 @@ impl Group {
             Self::Blocks(group) => {
                 feed(&mut group.0, events);
                 feed(&mut group.1, events);
+                feed(&mut group.2, events);
             }
             Self::Pairs(pairs) => feed(pairs, events),
         }
@@ -268,6 +277,7 @@ impl Stats {
             sequentiality: None,
             access: None,
             working_set: None,
+            windowed_set: None,
             reuse: None,
             newest: None,
             fifo: None,
@@ -276,7 +286,9 @@ impl Stats {
             match group {
                 Group::Flow(group) => (stats.traffic, stats.arrivals, stats.heat) = *group,
                 Group::Places(group) => (stats.sequentiality, stats.access) = *group,
-                Group::Blocks(group) => (stats.working_set, stats.reuse) = *group,
+                Group::Blocks(group) => {
+                    (stats.working_set, stats.reuse, stats.windowed_set) = *group;
+                }
                 Group::Pairs(pairs) => {
                     (stats.newest, stats.fifo) = pairs.map(Pairs::finish).unzip();
                 }

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::Analyser;
 use super::depth::Depth;
 use super::distribution::Distribution;
+use super::traffic::SECOND;
 use crate::event::{Event, EventKind};
 use crate::rwbs::Direction;
 
@@ -51,6 +52,7 @@ pub struct Matching {
 struct Outstanding {
     nr_sector: u32,
     bytes: u32,
+    comm: u32,
     issue_ns: u64,
     /// When its bios were queued, where the trace says.
     queued_ns: Vec<u64>,
@@ -65,6 +67,62 @@ pub struct Latency {
     pub by_size: [Distribution; 10],
 }
 
+/// Latencies of the data requests that completed in one second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatencySecond {
+    /// Whole seconds of the trace's clock.
+    pub second: u64,
+    /// Requests.
+    pub count: u64,
+    /// Median in nanoseconds.
+    pub p50_ns: u64,
+    /// The value that one in a hundred exceeds.
+    pub p99_ns: u64,
+    /// The largest.
+    pub max_ns: u64,
+}
+
+/// Latencies of data requests by second of completion. Completions come in order of time, so one second is open.
+#[derive(Debug, Clone, Default)]
+pub struct LatencySeconds {
+    second: u64,
+    open: Distribution,
+    closed: Vec<LatencySecond>,
+}
+
+impl LatencySeconds {
+    fn add(&mut self, complete_ns: u64, latency_ns: u64) {
+        let second = complete_ns / SECOND;
+        if second != self.second {
+            self.close();
+            self.second = second;
+        }
+        self.open.add(latency_ns);
+    }
+
+    fn close(&mut self) {
+        let mut values = std::mem::take(&mut self.open);
+        if let [p50_ns, p99_ns] = values.percentiles(&[50.0, 99.0])[..] {
+            self.closed.push(LatencySecond {
+                second: self.second,
+                count: values.count,
+                p50_ns,
+                p99_ns,
+                max_ns: values.max,
+            });
+        }
+    }
+
+    /// Seconds in which requests completed, in order.
+    #[must_use]
+    pub fn seconds(&self) -> &[LatencySecond] {
+        &self.closed
+    }
+}
+
+/// Processes whose latencies are kept apart.
+const MAX_PROCESSES: usize = 64;
+
 /// Pairs of a trace under one policy.
 #[derive(Debug, Clone)]
 pub struct Pairing {
@@ -77,6 +135,10 @@ pub struct Pairing {
     pub matching: Matching,
     /// Latencies by direction, in the order of [`Direction::ALL`].
     pub latency: [Latency; 7],
+    /// Latencies of data requests by second.
+    pub by_second: LatencySeconds,
+    /// Latencies of data requests by number of the name of the process that issued them, of the first 64 names.
+    pub by_process: BTreeMap<u32, Distribution>,
     /// Queueing to completion of each bio, reads and writes, where the trace has queue events.
     pub queue_to_complete: [Distribution; 2],
     /// Queueing to issue of each bio, reads and writes.
@@ -112,6 +174,8 @@ impl Pairing {
             issues: 0,
             matching: Matching::default(),
             latency: Default::default(),
+            by_second: LatencySeconds::default(),
+            by_process: BTreeMap::new(),
             queue_to_complete: Default::default(),
             queue_to_issue: Default::default(),
             depth: Depth::new(stale_ns),
@@ -131,6 +195,7 @@ impl Pairing {
         let request = Outstanding {
             nr_sector,
             bytes: event.bytes,
+            comm: event.comm,
             issue_ns: event.t_ns,
             queued_ns,
         };
@@ -222,6 +287,14 @@ impl Pairing {
                 class.add(latency_ns);
             }
         }
+        if event.direction.is_data() {
+            self.by_second.add(event.t_ns, latency_ns);
+            let is_known = self.by_process.contains_key(&request.comm);
+            if request.comm != 0 && (is_known || self.by_process.len() < MAX_PROCESSES) {
+                let process = self.by_process.entry(request.comm).or_default();
+                process.add(latency_ns);
+            }
+        }
         if let Some(times) = self.queue_to_complete.get_mut(slot) {
             for t_ns in &request.queued_ns {
                 times.add(event.t_ns.saturating_sub(*t_ns));
@@ -236,6 +309,7 @@ impl Pairing {
     /// Closes what is open; call once after the last event.
     pub fn finish(&mut self) {
         self.matching.unmatched_issues = self.issues - self.matching.pairs - self.matching.requeues;
+        self.by_second.close();
         self.depth.finish();
     }
 }
@@ -344,5 +418,38 @@ mod tests {
         assert_eq!(pairing.queue_to_complete[0].count, 2);
         assert_eq!(pairing.queue_to_complete[0].sum, 190);
         assert_eq!(pairing.queue_to_issue[0].sum, 30);
+    }
+    #[test]
+    fn latencies_are_kept_by_second_and_process() {
+        let mut events = Vec::new();
+        for number in 0..6_u64 {
+            let comm = if number % 2 == 0 { 1 } else { 2 };
+            let issue_ns = number * 400_000_000;
+            for (kind, t_ns) in [
+                (EventKind::Issue, issue_ns),
+                (EventKind::Complete, issue_ns + number * 10 + 10),
+            ] {
+                let event = event(kind, t_ns, number * 8, 8);
+                // At completion the name is of whatever was interrupted.
+                let comm = if kind == EventKind::Issue { comm } else { 9 };
+                events.push(Event { comm, ..event });
+            }
+        }
+        let pairing = run(Policy::Newest, &events);
+        let seconds: Vec<_> = pairing.by_second.seconds().iter().collect();
+        let found: Vec<_> = seconds
+            .iter()
+            .map(|s| (s.second, s.count, s.p50_ns, s.p99_ns, s.max_ns))
+            .collect();
+        assert_eq!(
+            found,
+            [(0, 3, 20, 30, 30), (1, 2, 40, 50, 50), (2, 1, 60, 60, 60)]
+        );
+        let sums: Vec<_> = pairing
+            .by_process
+            .iter()
+            .map(|(c, d)| (*c, d.sum))
+            .collect();
+        assert_eq!(sums, [(1, 90), (2, 120)]);
     }
 }

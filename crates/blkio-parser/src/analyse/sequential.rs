@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::Analyser;
 use super::distribution::Distribution;
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, SECTOR_BYTES};
 
 /// Ends of earlier requests at which a request may start and count as sequential.
 const STREAMS: usize = 32;
@@ -38,6 +38,8 @@ pub struct Class {
     pub runs: u64,
     /// Requests of the longest chain.
     pub longest_run: u64,
+    /// Chains by the number of significant bits of their length: 1 is one request, 2 two and three, 3 four to seven.
+    pub run_lengths: [u64; 65],
     /// Bytes in chains of eight and more.
     pub bytes_in_long_runs: u64,
     /// Distances from the end of one to the start of the next, in sectors, without sign.
@@ -65,6 +67,7 @@ impl Default for Class {
             multi_stream: 0,
             runs: 0,
             longest_run: 0,
+            run_lengths: [0; 65],
             bytes_in_long_runs: 0,
             seeks: Distribution::default(),
             strides: FxHashMap::default(),
@@ -126,6 +129,10 @@ impl Class {
         }
         self.runs += 1;
         self.longest_run = self.longest_run.max(requests);
+        let bits = crate::num::index(crate::num::bit_length(requests).into());
+        if let Some(count) = self.run_lengths.get_mut(bits) {
+            *count += 1;
+        }
         if requests >= 8 {
             self.bytes_in_long_runs += bytes;
         }
@@ -168,6 +175,22 @@ impl Class {
         }
     }
 
+    /// Share of seeks that are at most so many bytes, at 0 and at powers of two: the distribution of distances as a curve.
+    #[must_use]
+    pub fn seek_curve(&self) -> Vec<(u128, f64)> {
+        let mut below = 0;
+        let counts = self.seeks.log2_counts(1);
+        counts
+            .iter()
+            .map(|(bits, count)| {
+                below += count;
+                // Distances of so many bits are at most one sector less than the next power of two.
+                let most = ((1_u128 << bits) - 1) * u128::from(SECTOR_BYTES);
+                (most, below as f64 / self.seeks.count as f64)
+            })
+            .collect()
+    }
+
     /// The commonest start-to-start distances with their counts; at equal counts the smaller distance first.
     #[must_use]
     pub fn top_strides(&self, top: usize) -> Vec<(i128, u64)> {
@@ -207,6 +230,53 @@ impl Analyser for Sequentiality {
             if let Some(class) = self.classes.get_mut(slot) {
                 class.add(event.sector, sectors, u64::from(event.bytes));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn runs_seeks_and_strides_are_those_of_counting(
+            requests in prop::collection::vec((0_u64..6, 1_u64..3), 1..200)
+        ) {
+            let mut class = Class::default();
+            let requests: Vec<(u64, u64)> = requests.iter().map(|(s, n)| (s * 2, *n)).collect();
+            for (start, sectors) in &requests {
+                class.add(*start, *sectors, sectors * 512);
+            }
+            class.close_run();
+            class.settle_strides();
+            let mut lengths = vec![1_u64];
+            let mut strides: BTreeMap<i128, u64> = BTreeMap::new();
+            let mut near = 0_u64;
+            for pair in requests.windows(2) {
+                let ((a, n), (b, _)) = (pair[0], pair[1]);
+                if a + n == b {
+                    *lengths.last_mut().unwrap() += 1;
+                } else {
+                    lengths.push(1);
+                }
+                near += u64::from(b.abs_diff(a + n) <= 3);
+                *strides.entry(i128::from(b) - i128::from(a)).or_default() += 1;
+            }
+            let mut histogram = [0_u64; 65];
+            for length in &lengths {
+                histogram[length.ilog2() as usize + 1] += 1;
+            }
+            prop_assert_eq!(class.run_lengths, histogram);
+            let mut strides: Vec<(i128, u64)> = strides.into_iter().collect();
+            strides.sort_by_key(|(s, c)| (std::cmp::Reverse(*c), *s));
+            strides.truncate(5);
+            prop_assert_eq!(class.top_strides(5), strides);
+            let curve = class.seek_curve();
+            let share = curve.iter().rfind(|(most, _)| *most <= 3 * 512).map_or(0.0, |(_, s)| *s);
+            let twin = near as f64 / (requests.len() as f64 - 1.0);
+            prop_assert!(requests.len() == 1 || (share - twin).abs() < 1e-12);
         }
     }
 }

@@ -27,6 +27,65 @@ pub struct WorkingSet {
     last: Option<(u64, usize)>,
 }
 
+/// Distinct blocks of each window of time, one after the other.
+#[derive(Debug, Clone)]
+pub struct WindowedSet {
+    width_ns: u64,
+    first_ns: Option<u64>,
+    window: u64,
+    open: WorkingSet,
+    closed: Vec<(u64, Blocks)>,
+}
+
+/// Windows that are kept.
+const MAX_WINDOWS: usize = 1 << 16;
+
+impl WindowedSet {
+    /// For windows of this width, from the first issue on.
+    #[must_use]
+    pub fn new(width_ns: u64) -> Self {
+        Self {
+            width_ns: width_ns.max(1),
+            first_ns: None,
+            window: 0,
+            open: WorkingSet::default(),
+            closed: Vec::new(),
+        }
+    }
+
+    /// Width of the windows.
+    #[must_use]
+    pub fn width_ns(&self) -> u64 {
+        self.width_ns
+    }
+
+    /// Window and distinct blocks, of the first windows that are not empty.
+    #[must_use]
+    pub fn windows(&self) -> Vec<(u64, Blocks)> {
+        let open = (self.window, self.open.blocks());
+        let open = (open.1.union > 0).then_some(open);
+        self.closed.iter().copied().chain(open).collect()
+    }
+}
+
+impl Analyser for WindowedSet {
+    fn observe(&mut self, event: &Event) {
+        if event.kind != EventKind::Issue {
+            return;
+        }
+        let first = *self.first_ns.get_or_insert(event.t_ns);
+        let window = event.t_ns.saturating_sub(first) / self.width_ns;
+        if window != self.window {
+            let blocks = std::mem::take(&mut self.open).blocks();
+            if blocks.union > 0 && self.closed.len() < MAX_WINDOWS {
+                self.closed.push((self.window, blocks));
+            }
+            self.window = window;
+        }
+        self.open.observe(event);
+    }
+}
+
 /// Distinct blocks by who touched them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Blocks {
@@ -101,5 +160,45 @@ impl Analyser for WorkingSet {
         let last = event.sector.saturating_add(sectors - 1);
         let write = event.direction == Direction::Write;
         self.mark(event.sector / SECTORS, last / SECTORS, write);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    proptest! {
+        #[test]
+        fn windows_hold_the_distinct_blocks_of_their_time(
+            requests in prop::collection::vec((0_u64..50, 0_u64..200, 1_u32..40, any::<bool>()), 1..100)
+        ) {
+            let mut set = WindowedSet::new(10);
+            let mut now = 7;
+            let mut twin: BTreeMap<u64, [BTreeSet<u64>; 2]> = BTreeMap::new();
+            for (gap, sector, nr_sector, write) in requests {
+                now += if twin.is_empty() { 0 } else { gap };
+                let direction = if write { Direction::Write } else { Direction::Read };
+                set.observe(&Event {
+                    t_ns: now, sector, nr_sector, bytes: nr_sector * 512, dev: 0, pid: 0, error: 0,
+                    comm: 0, cpu: 0, rwbs: 0, kind: EventKind::Issue, direction,
+                });
+                let sets = twin.entry((now - 7) / 10).or_default();
+                sets[usize::from(write)].extend(sector / 8..=(sector + u64::from(nr_sector) - 1) / 8);
+            }
+            let twin: Vec<(u64, Blocks)> = twin
+                .into_iter()
+                .map(|(window, [read, write])| {
+                    (window, Blocks {
+                        read: read.len() as u64,
+                        write: write.len() as u64,
+                        both: read.intersection(&write).count() as u64,
+                        union: read.union(&write).count() as u64,
+                    })
+                })
+                .collect();
+            prop_assert_eq!(set.windows(), twin);
+        }
     }
 }

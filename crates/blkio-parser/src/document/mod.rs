@@ -1,23 +1,27 @@
 //! The analyses as one JSON document.
 
+mod extra;
+mod quality;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::analyse::pairing::{Pairing, SIZE_CLASSES_KIB};
+use crate::analyse::pairing::Pairing;
 use crate::analyse::phases;
 use crate::analyse::sequential::Class;
 use crate::analyse::traffic::{Amount, Bins, DATA, SECOND};
-use crate::clock::from_anchors;
-use crate::quality::LineCounts;
 use crate::rwbs::Direction;
 use crate::series::{Group, Series};
 use crate::stats::Stats;
 
+use extra::extra;
+pub use quality::{inputs, quality};
+
 /// Version of the document's layout.
 pub const SCHEMA_VERSION: u32 = 1;
 /// Most bins a dense list may have.
-const MAX_DENSE: u64 = 1 << 22;
+const MAX_DENSE: u64 = 1 << 20;
 
 /// What goes into a document besides the measures.
 #[derive(Debug, Clone, Copy, Default)]
@@ -65,176 +69,6 @@ fn keyed<K: ToString, V: Into<Value>>(pairs: impl IntoIterator<Item = (K, V)>) -
 #[must_use]
 pub fn device_name(dev: u32) -> String {
     format!("{}:{}", dev >> 20, dev & 0xf_ffff)
-}
-
-fn counts_value(counts: &LineCounts) -> Value {
-    let samples: Vec<Value> = counts
-        .malformed_samples
-        .iter()
-        .map(|m| json!({"line": m.line, "offset": m.offset, "reason": m.reason}))
-        .collect();
-    json!({
-        "lines": counts.lines,
-        "event_lines": counts.event_lines,
-        "valid_events": counts.event_lines,
-        "header": counts.header,
-        "warning": counts.warning,
-        "error": counts.error,
-        "blank": counts.blank,
-        "lost_lines": counts.lost_lines,
-        "lost_events": counts.lost_events,
-        "lfs_pointer": counts.lfs_pointer,
-        "map_output": counts.map_output,
-        "comment": counts.comment,
-        "stack": counts.stack,
-        "other": counts.other,
-        "malformed": counts.malformed,
-        "malformed_samples": samples,
-        "unterminated_last_line": counts.unterminated_last_line,
-        "outstanding_at_end": counts.outstanding_at_end,
-    })
-}
-
-/// One entry per input: what it is and what was in it.
-#[must_use]
-pub fn inputs(stats: &Stats) -> Value {
-    stats
-        .outcome
-        .inputs
-        .iter()
-        .map(|input| {
-            let clock = match input.kind {
-                crate::Kind::Events(format) => Some(format.clock()),
-                _ => None,
-            };
-            json!({
-                "name": input.name,
-                "format": input.kind.name(),
-                "clock": clock,
-                "bytes": input.bytes,
-                "damaged_pieces": input.damaged,
-                "lines": counts_value(&input.counts),
-            })
-        })
-        .collect()
-}
-
-/// How far to trust the numbers: always part of a report.
-#[must_use]
-pub fn quality(stats: &Stats) -> Value {
-    let outcome = &stats.outcome;
-    let traffic = &stats.traffic;
-    let counts = outcome.counts();
-    let matching = stats
-        .newest
-        .as_ref()
-        .map(|p| p.matching)
-        .unwrap_or_default();
-    let has_pairs = traffic.completions > 0;
-    let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
-    let real_completions =
-        traffic.completions - matching.sequence_end_completions.min(traffic.completions);
-    let mut devices: Vec<(u32, Amount)> = traffic.devices.iter().map(|(d, a)| (*d, *a)).collect();
-    devices.sort_unstable_by_key(|(dev, _)| *dev);
-    let mut processes: Vec<(u32, Amount)> =
-        traffic.processes.iter().map(|(c, a)| (*c, *a)).collect();
-    processes.sort_unstable_by_key(|(comm, a)| (std::cmp::Reverse(a.ios), *comm));
-    let tracers = ["bpftrace", "blktrace", "perf", "trace-cmd"];
-    let tracer_ios: u64 = processes
-        .iter()
-        .filter(|(comm, _)| tracers.contains(&text(outcome.symbols.comm_of(*comm)).as_str()))
-        .map(|(_, amount)| amount.ios)
-        .sum();
-    let mut warnings: Vec<String> = Vec::new();
-    if counts.lost_events > 0 {
-        warnings.push(format!(
-            "the tracer reports {} lost events: every total is too small",
-            counts.lost_events
-        ));
-    }
-    if counts.malformed > 0 {
-        warnings.push(format!(
-            "{} lines are malformed and left out",
-            counts.malformed
-        ));
-    }
-    if has_pairs && matching.unmatched_issues > 0 {
-        warnings.push(format!(
-            "{} of {} issued requests have no completion: latency and depth are of the others",
-            matching.unmatched_issues, traffic.issues
-        ));
-    }
-    if outcome.late_events > 0 {
-        warnings.push(format!(
-            "{} events came later than the reorder window allows, and count out of order",
-            outcome.late_events
-        ));
-    }
-    if tracer_ios > 0 {
-        warnings.push(format!(
-            "{tracer_ios} requests are of the tracer itself: it writes to the traced device"
-        ));
-    }
-    let clocks: std::collections::BTreeSet<&str> = outcome
-        .inputs
-        .iter()
-        .filter_map(|input| match input.kind {
-            crate::Kind::Events(format) => Some(format.clock()),
-            _ => None,
-        })
-        .collect();
-    if clocks.len() > 1 {
-        warnings.push("the inputs have different clocks, which are not aligned".to_owned());
-    }
-    let missing = if has_pairs {
-        ratio(matching.unmatched_issues, traffic.issues)
-    } else {
-        ratio(
-            counts.lost_events,
-            counts.lost_events.saturating_add(traffic.issues),
-        )
-    };
-    let gaps: Vec<Value> = traffic
-        .gaps
-        .iter()
-        .map(|(from, to)| json!({"start_ns": from, "end_ns": to}))
-        .collect();
-    json!({
-        "lines": counts_value(&counts),
-        "lost_events": counts.lost_events,
-        "malformed": counts.malformed,
-        "largest_backward_step_ns": outcome.largest_backward_step_ns,
-        "backward_steps": outcome.backward_steps,
-        "late_events": outcome.late_events,
-        "unmatched_issues": has_pairs.then_some(matching.unmatched_issues),
-        "unmatched_completions": has_pairs.then_some(matching.unmatched_completions),
-        "superseded_issues": has_pairs.then_some(matching.superseded_issues),
-        "stale_dropped": has_pairs.then_some(matching.stale_dropped),
-        "sequence_end_completions": has_pairs.then_some(matching.sequence_end_completions),
-        "completions_per_issue": if has_pairs { ratio(real_completions, traffic.issues) } else { None },
-        "missing_share_estimate": missing,
-        "first_event_ns": traffic.span_ns.map(|(first, _)| first),
-        "last_event_ns": traffic.span_ns.map(|(_, last)| last),
-        "gaps_over_1s": {"count": traffic.gap_count, "first": gaps},
-        "clocks": clocks,
-        "clock_alignment": alignment(&counts),
-        "devices": keyed(devices.iter().map(|(dev, a)| (device_name(*dev), json!({"ios": a.ios, "bytes": a.bytes})))),
-        "processes": keyed(processes.iter().take(20).map(|(comm, a)| (text(outcome.symbols.comm_of(*comm)), json!({"ios": a.ios, "bytes": a.bytes})))),
-        "warnings": warnings,
-    })
-}
-
-fn alignment(counts: &LineCounts) -> Value {
-    match from_anchors(&counts.anchors) {
-        None => Value::Null,
-        Some(found) => json!({
-            "method": found.method,
-            "wall_minus_trace_ns": i64::try_from(found.offset_ns).ok(),
-            "uncertainty_ns": found.uncertainty_ns,
-            "drift_ppm": found.drift_ppm,
-            "anchors": counts.anchors.len(),
-        }),
-    }
 }
 
 fn totals(stats: &Stats) -> BTreeMap<Direction, (Amount, BTreeMap<u32, u64>)> {
@@ -504,178 +338,6 @@ fn distribution(values: &mut crate::analyse::distribution::Distribution, with_mo
         }
         map.insert("exact".into(), values.is_exact().into());
     }
-    Value::Object(map)
-}
-
-/// Measures beyond the reference.
-fn extra(stats: &mut Stats) -> Value {
-    let mut map = Map::new();
-    let totals = totals(stats);
-    let total = |direction| totals.get(&direction).map(|(a, _)| *a).unwrap_or_default();
-    let (read, write) = (total(Direction::Read), total(Direction::Write));
-    let span_s = stats
-        .traffic
-        .first_issue_ns
-        .map(|first| (stats.traffic.last_issue_ns - first) as f64 / 1e9)
-        .filter(|span| *span > 0.0);
-    let rates = span_s.map(|span| {
-        json!({
-            "span_s": span,
-            "read_bytes_per_s": read.bytes as f64 / span,
-            "write_bytes_per_s": write.bytes as f64 / span,
-            "read_iops": read.ios as f64 / span,
-            "write_iops": write.ios as f64 / span,
-        })
-    });
-    map.insert("mean_rates".into(), rates.into());
-    map.insert("metrics_time_base_ns".into(), time_base(stats).into());
-    let peaks = stats.traffic.peaks();
-    let peak = |widths: &[Amount; 3]| {
-        keyed(
-            ["1s", "100ms", "10ms"]
-                .iter()
-                .zip(widths)
-                .map(|(width, a)| (*width, json!({"bytes": a.bytes, "ios": a.ios}))),
-        )
-    };
-    map.insert(
-        "peak_per_bin".into(),
-        keyed(
-            DATA.iter()
-                .zip(&peaks)
-                .map(|(d, widths)| (d.name(), peak(widths))),
-        ),
-    );
-    let bin_ns = stats.traffic.bin_ns();
-    let bins = DATA.iter().zip(stats.traffic.bins());
-    let length = stats.traffic.first_issue_ns.map_or(0, |first| {
-        (stats.traffic.last_issue_ns - first) / bin_ns + 1
-    });
-    let mut issued = Map::new();
-    issued.insert("bin_ns".into(), bin_ns.into());
-    for (direction, bins) in bins {
-        issued.insert(direction.name().into(), dense(bins, length));
-    }
-    if bin_ns != SECOND {
-        map.insert("issued_per_bin".into(), issued.into());
-    }
-    if let (Some(first), Some(last)) =
-        (stats.traffic.first_issue_ns, stats.traffic.last_complete_ns)
-    {
-        let length = last.saturating_sub(first) / SECOND + 1;
-        let bins = DATA.iter().zip(&stats.traffic.completed_seconds);
-        map.insert(
-            "completed_per_second_from_first_issue".into(),
-            keyed(bins.map(|(d, bins)| (d.name(), dense(bins, length)))),
-        );
-    }
-    let arrivals = &stats.arrivals;
-    let variation = arrivals
-        .gaps
-        .deviation()
-        .zip(arrivals.gaps.mean().filter(|mean| *mean > 0.0))
-        .map(|(deviation, mean)| deviation / mean);
-    map.insert(
-        "arrivals".into(),
-        json!({
-            "interarrival_coefficient_of_variation": variation,
-            "fano_by_bin_ns": keyed(arrivals.fano()),
-            "idle_between_bursts_ns": arrivals.idle_ns,
-            "longest_idle_ns": arrivals.longest_idle_ns,
-            "percentiles_are_exact": arrivals.gaps.is_exact(),
-        }),
-    );
-    if let Some(set) = &stats.working_set {
-        let blocks = set.blocks();
-        let reread = (blocks.read > 0).then(|| read.bytes as f64 / (blocks.read * 4096) as f64);
-        map.insert(
-            "reuse".into(),
-            json!({
-                "re_read_factor": reread,
-                "bytes_written_never_read": (blocks.write - blocks.both) * 4096,
-                "distinct_bytes": blocks.union * 4096,
-            }),
-        );
-    }
-    if let Some(reuse) = &mut stats.reuse {
-        let curve: Vec<Value> = reuse
-            .miss_ratio_curve()
-            .iter()
-            .map(|(blocks, ratio)| json!([blocks * reuse.block_bytes(), ratio]))
-            .collect();
-        let cache = reuse.cache_blocks_for(0.9);
-        map.insert("lru_miss_ratio_by_cache_bytes".into(), curve.into());
-        map.insert(
-            "lru_cache_bytes_for_90_percent_hits".into(),
-            cache.map(|blocks| blocks * reuse.block_bytes()).into(),
-        );
-    }
-    if let Some(sequentiality) = &stats.sequentiality {
-        let share = |class: &Class| {
-            let of = |n: u64| (class.requests > 0).then(|| n as f64 / class.requests as f64);
-            json!({
-                "sequential_share": of(class.sequential),
-                "multi_stream_share": of(class.multi_stream),
-                "bytes_in_runs_of_8_and_more": class.bytes_in_long_runs,
-                "strides_are_exact": !class.strides_are_approximate,
-            })
-        };
-        let names = ["read", "write", "all"].iter();
-        map.insert(
-            "sequentiality".into(),
-            keyed(
-                names
-                    .zip(&sequentiality.classes)
-                    .map(|(n, c)| (*n, share(c))),
-            ),
-        );
-    }
-    if let Some(pairing) = stats.newest.as_mut().filter(|p| p.matching.pairs > 0) {
-        map.insert("latency".into(), latency_more(pairing));
-    }
-    Value::Object(map)
-}
-
-fn latency_more(pairing: &mut Pairing) -> Value {
-    let mut map = Map::new();
-    let mut labels: Vec<String> = SIZE_CLASSES_KIB
-        .iter()
-        .map(|k| format!("<={k}KiB"))
-        .collect();
-    labels.push(">1024KiB".to_owned());
-    for (direction, latency) in Direction::ALL.iter().zip(&mut pairing.latency) {
-        if latency.all.count == 0 {
-            continue;
-        }
-        let mut of = Map::new();
-        of.insert(
-            "issue_to_complete_ns".into(),
-            distribution(&mut latency.all, true),
-        );
-        let classes = labels.iter().zip(&mut latency.by_size);
-        let classes = classes.filter(|(_, values)| values.count > 0);
-        of.insert(
-            "by_size".into(),
-            keyed(classes.map(|(label, values)| (label, distribution(values, true)))),
-        );
-        map.insert(direction.name().into(), of.into());
-    }
-    for (key, both) in [
-        ("queue_to_complete_ns", &mut pairing.queue_to_complete),
-        ("queue_to_issue_ns", &mut pairing.queue_to_issue),
-    ] {
-        let found = DATA.iter().zip(both).filter(|(_, values)| values.count > 0);
-        let found: Map<String, Value> = found
-            .map(|(d, values)| (d.name().to_owned(), distribution(values, true)))
-            .collect();
-        if !found.is_empty() {
-            map.insert(key.into(), found.into());
-        }
-    }
-    map.insert(
-        "time_by_queue_depth_ns".into(),
-        keyed(pairing.depth.time_at.clone()),
-    );
     Value::Object(map)
 }
 

@@ -1,0 +1,235 @@
+//! Measures beyond the reference.
+
+use serde_json::{Map, Value, json};
+
+use super::{dense, distribution, keyed, text, time_base, totals};
+use crate::analyse::pairing::{Pairing, SIZE_CLASSES_KIB};
+use crate::analyse::sequential::Class;
+use crate::analyse::traffic::{Amount, DATA, SECOND};
+use crate::rwbs::Direction;
+use crate::stats::Stats;
+
+/// Measures beyond the reference.
+pub(super) fn extra(stats: &mut Stats) -> Value {
+    let mut map = Map::new();
+    let totals = totals(stats);
+    let total = |direction| totals.get(&direction).map(|(a, _)| *a).unwrap_or_default();
+    let (read, write) = (total(Direction::Read), total(Direction::Write));
+    let span_s = stats
+        .traffic
+        .first_issue_ns
+        .map(|first| (stats.traffic.last_issue_ns - first) as f64 / 1e9)
+        .filter(|span| *span > 0.0);
+    let rates = span_s.map(|span| {
+        json!({
+            "span_s": span,
+            "read_bytes_per_s": read.bytes as f64 / span,
+            "write_bytes_per_s": write.bytes as f64 / span,
+            "read_iops": read.ios as f64 / span,
+            "write_iops": write.ios as f64 / span,
+        })
+    });
+    map.insert("mean_rates".into(), rates.into());
+    map.insert("metrics_time_base_ns".into(), time_base(stats).into());
+    let peaks = stats.traffic.peaks();
+    let peak = |widths: &[Amount; 3]| {
+        keyed(
+            ["1s", "100ms", "10ms"]
+                .iter()
+                .zip(widths)
+                .map(|(width, a)| (*width, json!({"bytes": a.bytes, "ios": a.ios}))),
+        )
+    };
+    map.insert(
+        "peak_per_bin".into(),
+        keyed(
+            DATA.iter()
+                .zip(&peaks)
+                .map(|(d, widths)| (d.name(), peak(widths))),
+        ),
+    );
+    let bin_ns = stats.traffic.bin_ns();
+    let bins = DATA.iter().zip(stats.traffic.bins());
+    let length = stats.traffic.first_issue_ns.map_or(0, |first| {
+        (stats.traffic.last_issue_ns - first) / bin_ns + 1
+    });
+    let mut issued = Map::new();
+    issued.insert("bin_ns".into(), bin_ns.into());
+    for (direction, bins) in bins {
+        issued.insert(direction.name().into(), dense(bins, length));
+    }
+    if bin_ns != SECOND {
+        map.insert("issued_per_bin".into(), issued.into());
+    }
+    if let (Some(first), Some(last)) =
+        (stats.traffic.first_issue_ns, stats.traffic.last_complete_ns)
+    {
+        let length = last.saturating_sub(first) / SECOND + 1;
+        let bins = DATA.iter().zip(&stats.traffic.completed_seconds);
+        map.insert(
+            "completed_per_second_from_first_issue".into(),
+            keyed(bins.map(|(d, bins)| (d.name(), dense(bins, length)))),
+        );
+    }
+    let arrivals = &stats.arrivals;
+    let variation = arrivals
+        .gaps
+        .deviation()
+        .zip(arrivals.gaps.mean().filter(|mean| *mean > 0.0))
+        .map(|(deviation, mean)| deviation / mean);
+    map.insert(
+        "arrivals".into(),
+        json!({
+            "interarrival_coefficient_of_variation": variation,
+            "fano_by_bin_ns": keyed(arrivals.fano()),
+            "idle_between_bursts_ns": arrivals.idle_ns,
+            "longest_idle_ns": arrivals.longest_idle_ns,
+            "percentiles_are_exact": arrivals.gaps.is_exact(),
+        }),
+    );
+    if let Some(set) = &stats.working_set {
+        let blocks = set.blocks();
+        let reread = (blocks.read > 0).then(|| read.bytes as f64 / (blocks.read * 4096) as f64);
+        map.insert(
+            "reuse".into(),
+            json!({
+                "re_read_factor": reread,
+                "bytes_written_never_read": (blocks.write - blocks.both) * 4096,
+                "distinct_bytes": blocks.union * 4096,
+            }),
+        );
+    }
+    if let Some(set) = &stats.windowed_set {
+        let windows: Vec<Value> = set
+            .windows()
+            .iter()
+            .map(|(window, b)| json!({"window": window, "read": b.read, "write": b.write, "both": b.both, "union": b.union}))
+            .collect();
+        map.insert(
+            "working_set_4k_blocks_by_window".into(),
+            json!({"window_ns": set.width_ns(), "windows": windows}),
+        );
+    }
+    if let Some(reuse) = &mut stats.reuse {
+        let curve: Vec<Value> = reuse
+            .miss_ratio_curve()
+            .iter()
+            .map(|(blocks, ratio)| json!([blocks * reuse.block_bytes(), ratio]))
+            .collect();
+        let cache = reuse.cache_blocks_for(0.9);
+        map.insert("lru_miss_ratio_by_cache_bytes".into(), curve.into());
+        map.insert(
+            "lru_cache_bytes_for_90_percent_hits".into(),
+            cache.map(|blocks| blocks * reuse.block_bytes()).into(),
+        );
+    }
+    if let Some(sequentiality) = &stats.sequentiality {
+        let share = |class: &Class| {
+            let of = |n: u64| (class.requests > 0).then(|| n as f64 / class.requests as f64);
+            json!({
+                "sequential_share": of(class.sequential),
+                "multi_stream_share": of(class.multi_stream),
+                "bytes_in_runs_of_8_and_more": class.bytes_in_long_runs,
+                "strides_are_exact": !class.strides_are_approximate,
+                "runs_by_log2_length": keyed((0_u32..).zip(class.run_lengths).filter(|(_, count)| *count > 0)),
+                "seek_bytes_cumulative_share": class.seek_curve().iter()
+                    .map(|(bytes, share)| json!([u64::try_from(*bytes).ok(), share])).collect::<Vec<Value>>(),
+            })
+        };
+        let names = ["read", "write", "all"].iter();
+        map.insert(
+            "sequentiality".into(),
+            keyed(
+                names
+                    .zip(&sequentiality.classes)
+                    .map(|(n, c)| (*n, share(c))),
+            ),
+        );
+    }
+    if let Some(pairing) = stats.newest.as_mut().filter(|p| p.matching.pairs > 0) {
+        let mut latency = latency_more(pairing);
+        let first = stats.traffic.first_issue_ns.unwrap_or(0);
+        by_second_and_process(pairing, &stats.outcome.symbols, first, &mut latency);
+        map.insert("latency".into(), latency);
+    }
+    Value::Object(map)
+}
+
+fn latency_more(pairing: &mut Pairing) -> Value {
+    let mut map = Map::new();
+    let mut labels: Vec<String> = SIZE_CLASSES_KIB
+        .iter()
+        .map(|k| format!("<={k}KiB"))
+        .collect();
+    labels.push(">1024KiB".to_owned());
+    for (direction, latency) in Direction::ALL.iter().zip(&mut pairing.latency) {
+        if latency.all.count == 0 {
+            continue;
+        }
+        let mut of = Map::new();
+        of.insert(
+            "issue_to_complete_ns".into(),
+            distribution(&mut latency.all, true),
+        );
+        let classes = labels.iter().zip(&mut latency.by_size);
+        let classes = classes.filter(|(_, values)| values.count > 0);
+        of.insert(
+            "by_size".into(),
+            keyed(classes.map(|(label, values)| (label, distribution(values, true)))),
+        );
+        map.insert(direction.name().into(), of.into());
+    }
+    for (key, both) in [
+        ("queue_to_complete_ns", &mut pairing.queue_to_complete),
+        ("queue_to_issue_ns", &mut pairing.queue_to_issue),
+    ] {
+        let found = DATA.iter().zip(both).filter(|(_, values)| values.count > 0);
+        let found: Map<String, Value> = found
+            .map(|(d, values)| (d.name().to_owned(), distribution(values, true)))
+            .collect();
+        if !found.is_empty() {
+            map.insert(key.into(), found.into());
+        }
+    }
+    map.insert(
+        "time_by_queue_depth_ns".into(),
+        keyed(pairing.depth.time_at.clone()),
+    );
+    Value::Object(map)
+}
+
+/// Latencies over time and by who issued the requests.
+fn by_second_and_process(
+    pairing: &mut Pairing,
+    symbols: &crate::Symbols,
+    first_ns: u64,
+    value: &mut Value,
+) {
+    let Some(map) = value.as_object_mut() else {
+        return;
+    };
+    let seconds: Vec<Value> = pairing
+        .by_second
+        .seconds()
+        .iter()
+        .map(|s| {
+            json!({
+                "clock_second": s.second,
+                "since_first_issue_s": s.second.saturating_sub(first_ns / SECOND),
+                "count": s.count,
+                "p50_ns": s.p50_ns,
+                "p99_ns": s.p99_ns,
+                "max_ns": s.max_ns,
+            })
+        })
+        .collect();
+    map.insert("by_second_of_completion".into(), seconds.into());
+    let processes: Map<String, Value> = pairing
+        .by_process
+        .iter_mut()
+        .map(|(comm, values)| (text(symbols.comm_of(*comm)), distribution(values, true)))
+        .collect();
+    if !processes.is_empty() {
+        map.insert("by_process_ns".into(), processes.into());
+    }
+}

@@ -1,0 +1,179 @@
+//! What was read, and how far to trust it.
+
+use serde_json::{Value, json};
+
+use super::{device_name, keyed, text};
+use crate::analyse::traffic::Amount;
+use crate::clock::from_anchors;
+use crate::quality::LineCounts;
+use crate::stats::Stats;
+
+fn counts_value(counts: &LineCounts) -> Value {
+    let samples: Vec<Value> = counts
+        .malformed_samples
+        .iter()
+        .map(|m| json!({"line": m.line, "offset": m.offset, "reason": m.reason}))
+        .collect();
+    json!({
+        "lines": counts.lines,
+        "event_lines": counts.event_lines,
+        "valid_events": counts.event_lines,
+        "header": counts.header,
+        "warning": counts.warning,
+        "error": counts.error,
+        "blank": counts.blank,
+        "lost_lines": counts.lost_lines,
+        "lost_events": counts.lost_events,
+        "lfs_pointer": counts.lfs_pointer,
+        "map_output": counts.map_output,
+        "comment": counts.comment,
+        "stack": counts.stack,
+        "other": counts.other,
+        "malformed": counts.malformed,
+        "malformed_samples": samples,
+        "unterminated_last_line": counts.unterminated_last_line,
+        "outstanding_at_end": counts.outstanding_at_end,
+    })
+}
+
+/// One entry per input: what it is and what was in it.
+#[must_use]
+pub fn inputs(stats: &Stats) -> Value {
+    stats
+        .outcome
+        .inputs
+        .iter()
+        .map(|input| {
+            let clock = match input.kind {
+                crate::Kind::Events(format) => Some(format.clock()),
+                _ => None,
+            };
+            json!({
+                "name": input.name,
+                "format": input.kind.name(),
+                "clock": clock,
+                "bytes": input.bytes,
+                "damaged_pieces": input.damaged,
+                "lines": counts_value(&input.counts),
+            })
+        })
+        .collect()
+}
+
+/// How far to trust the numbers: always part of a report.
+#[must_use]
+pub fn quality(stats: &Stats) -> Value {
+    let outcome = &stats.outcome;
+    let traffic = &stats.traffic;
+    let counts = outcome.counts();
+    let matching = stats
+        .newest
+        .as_ref()
+        .map(|p| p.matching)
+        .unwrap_or_default();
+    let has_pairs = traffic.completions > 0;
+    let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
+    let real_completions =
+        traffic.completions - matching.sequence_end_completions.min(traffic.completions);
+    let mut devices: Vec<(u32, Amount)> = traffic.devices.iter().map(|(d, a)| (*d, *a)).collect();
+    devices.sort_unstable_by_key(|(dev, _)| *dev);
+    let mut processes: Vec<(u32, Amount)> =
+        traffic.processes.iter().map(|(c, a)| (*c, *a)).collect();
+    processes.sort_unstable_by_key(|(comm, a)| (std::cmp::Reverse(a.ios), *comm));
+    let tracers = ["bpftrace", "blktrace", "perf", "trace-cmd"];
+    let tracer_ios: u64 = processes
+        .iter()
+        .filter(|(comm, _)| tracers.contains(&text(outcome.symbols.comm_of(*comm)).as_str()))
+        .map(|(_, amount)| amount.ios)
+        .sum();
+    let mut warnings: Vec<String> = Vec::new();
+    if counts.lost_events > 0 {
+        warnings.push(format!(
+            "the tracer reports {} lost events: every total is too small",
+            counts.lost_events
+        ));
+    }
+    if counts.malformed > 0 {
+        warnings.push(format!(
+            "{} lines are malformed and left out",
+            counts.malformed
+        ));
+    }
+    if has_pairs && matching.unmatched_issues > 0 {
+        warnings.push(format!(
+            "{} of {} issued requests have no completion: latency and depth are of the others",
+            matching.unmatched_issues, traffic.issues
+        ));
+    }
+    if outcome.late_events > 0 {
+        warnings.push(format!(
+            "{} events came later than the reorder window allows, and count out of order",
+            outcome.late_events
+        ));
+    }
+    if tracer_ios > 0 {
+        warnings.push(format!(
+            "{tracer_ios} requests are of the tracer itself: it writes to the traced device"
+        ));
+    }
+    let clocks: std::collections::BTreeSet<&str> = outcome
+        .inputs
+        .iter()
+        .filter_map(|input| match input.kind {
+            crate::Kind::Events(format) => Some(format.clock()),
+            _ => None,
+        })
+        .collect();
+    if clocks.len() > 1 {
+        warnings.push("the inputs have different clocks, which are not aligned".to_owned());
+    }
+    let missing = if has_pairs {
+        ratio(matching.unmatched_issues, traffic.issues)
+    } else {
+        ratio(
+            counts.lost_events,
+            counts.lost_events.saturating_add(traffic.issues),
+        )
+    };
+    let gaps: Vec<Value> = traffic
+        .gaps
+        .iter()
+        .map(|(from, to)| json!({"start_ns": from, "end_ns": to}))
+        .collect();
+    json!({
+        "lines": counts_value(&counts),
+        "lost_events": counts.lost_events,
+        "malformed": counts.malformed,
+        "largest_backward_step_ns": outcome.largest_backward_step_ns,
+        "backward_steps": outcome.backward_steps,
+        "late_events": outcome.late_events,
+        "unmatched_issues": has_pairs.then_some(matching.unmatched_issues),
+        "unmatched_completions": has_pairs.then_some(matching.unmatched_completions),
+        "superseded_issues": has_pairs.then_some(matching.superseded_issues),
+        "stale_dropped": has_pairs.then_some(matching.stale_dropped),
+        "sequence_end_completions": has_pairs.then_some(matching.sequence_end_completions),
+        "completions_per_issue": if has_pairs { ratio(real_completions, traffic.issues) } else { None },
+        "missing_share_estimate": missing,
+        "first_event_ns": traffic.span_ns.map(|(first, _)| first),
+        "last_event_ns": traffic.span_ns.map(|(_, last)| last),
+        "gaps_over_1s": {"count": traffic.gap_count, "first": gaps},
+        "clocks": clocks,
+        "clock_alignment": alignment(&counts),
+        "devices": keyed(devices.iter().map(|(dev, a)| (device_name(*dev), json!({"ios": a.ios, "bytes": a.bytes})))),
+        "processes": keyed(processes.iter().take(20).map(|(comm, a)| (text(outcome.symbols.comm_of(*comm)), json!({"ios": a.ios, "bytes": a.bytes})))),
+        "warnings": warnings,
+    })
+}
+
+fn alignment(counts: &LineCounts) -> Value {
+    match from_anchors(&counts.anchors) {
+        None => Value::Null,
+        Some(found) => json!({
+            "method": found.method,
+            "wall_minus_trace_ns": i64::try_from(found.offset_ns).ok(),
+            "uncertainty_ns": found.uncertainty_ns,
+            "drift_ppm": found.drift_ppm,
+            "anchors": counts.anchors.len(),
+        }),
+    }
+}
