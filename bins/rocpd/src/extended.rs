@@ -1,5 +1,7 @@
 //! What `rocpd summary --extended` writes besides.
 
+use std::collections::BTreeMap;
+
 use rocpd_db::{Filter, KernelNames, Process, RocpdSet, SqlValue, Summary};
 
 use crate::args::{QueryFormat, SummaryArgs};
@@ -135,8 +137,144 @@ pub(crate) fn write(
         rows,
     )?;
 
+    let exclusive = rocpd_db::exclusive(set, filter)?;
+    let rows = exclusive
+        .iter()
+        .map(|e| {
+            let mut row = process(e.process);
+            row.extend([
+                SqlValue::Text(e.domain),
+                SqlValue::Text(&e.name),
+                int(e.calls),
+                SqlValue::Int(e.inclusive_ns),
+                SqlValue::Int(e.exclusive_ns),
+            ]);
+            row
+        })
+        .collect();
+    put(
+        "exclusive_summary",
+        &[
+            "ProcessID",
+            "Hostname",
+            "Guid",
+            "Domain",
+            "Name",
+            "Calls",
+            "INCLUSIVE (nsec)",
+            "EXCLUSIVE (nsec)",
+        ],
+        rows,
+    )?;
+
+    let memory = rocpd_db::live_memory(set, filter)?;
+    let rows = memory
+        .iter()
+        .map(|m| {
+            let mut row = process(m.process);
+            row.extend([
+                m.agent.map_or(SqlValue::Null, SqlValue::Int),
+                SqlValue::Int(m.peak_bytes),
+                SqlValue::Int(m.end_bytes),
+                int(m.unfreed),
+                SqlValue::Int(m.largest_unfreed_bytes),
+                m.slope_bytes_per_s.map_or(SqlValue::Null, SqlValue::Real),
+            ]);
+            row
+        })
+        .collect();
+    put(
+        "live_memory_summary",
+        &[
+            "ProcessID",
+            "Hostname",
+            "Guid",
+            "Agent",
+            "PEAK (bytes)",
+            "LIVE_AT_END (bytes)",
+            "Unfreed",
+            "LARGEST_UNFREED (bytes)",
+            "SLOPE (bytes/s)",
+        ],
+        rows,
+    )?;
+
+    pivot(summary, &put)?;
+    anomalies(set, filter, kernel_names, &put)
+}
+
+/// Writes a table: its name, columns and rows.
+type Put<'p> = dyn Fn(&str, &[&str], Vec<Vec<SqlValue<'_>>>) -> anyhow::Result<()> + 'p;
+
+/// Kernels by processes: what each took on each, and how uneven that is.
+fn pivot(summary: &Summary<'_>, put: &Put<'_>) -> anyhow::Result<()> {
+    let Some(view) = summary.views.iter().find(|view| view.view == "kernels") else {
+        return Ok(());
+    };
+    if summary.processes.len() < 2 {
+        return Ok(());
+    }
+    let by_rank = view.by_rank(&summary.processes);
+    let mut totals: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    for row in &by_rank {
+        let list = totals
+            .entry(&row.name)
+            .or_insert_with(|| vec![0; summary.processes.len()]);
+        if let Some(total) = list.get_mut(row.process) {
+            *total = i64::try_from(row.stat.total_ns).unwrap_or(i64::MAX);
+        }
+    }
+    let heads: Vec<String> = summary
+        .processes
+        .iter()
+        .map(|process| match process.rank {
+            Some(rank) => format!("rank {rank} {}:{} (nsec)", process.hostname, process.pid),
+            None => format!("{}:{} (nsec)", process.hostname, process.pid),
+        })
+        .collect();
+    let mut columns = vec!["Name"];
+    columns.extend(heads.iter().map(String::as_str));
+    columns.push("MAX/MEAN");
+    let mut totals: Vec<(&str, Vec<i64>, i128)> = totals
+        .into_iter()
+        .map(|(name, list)| {
+            let sum = list.iter().map(|total| i128::from(*total)).sum();
+            (name, list, sum)
+        })
+        .collect();
+    totals.sort_by(|a, b| b.2.cmp(&a.2).then(a.0.cmp(b.0)));
+    let rows = totals
+        .iter()
+        .map(|(name, list, sum)| {
+            let mut row = vec![SqlValue::Text(name)];
+            row.extend(list.iter().map(|total| SqlValue::Int(*total)));
+            let most = list.iter().copied().max().unwrap_or(0);
+            row.push(SqlValue::Real(uneven(most, *sum, list.len())));
+            row
+        })
+        .collect();
+    put("kernel_rank_pivot", &columns, rows)
+}
+
+/// The largest over the mean.
+#[expect(clippy::cast_precision_loss, reason = "a ratio for display")]
+fn uneven(most: i64, sum: i128, count: usize) -> f64 {
+    if sum == 0 {
+        return 1.0;
+    }
+    most as f64 * count as f64 / sum as f64
+}
+
+/// Dispatches out of line with their like, and steps that change.
+fn anomalies(
+    set: &RocpdSet,
+    filter: &Filter,
+    kernel_names: KernelNames,
+    put: &Put<'_>,
+) -> anyhow::Result<()> {
     let outliers = rocpd_db::outliers(set, filter, kernel_names)?;
-    let texts: Vec<String> = outliers
+    let changes = rocpd_db::change_points(set, filter)?;
+    let outlier_texts: Vec<String> = outliers
         .iter()
         .map(|o| {
             format!(
@@ -145,23 +283,42 @@ pub(crate) fn write(
             )
         })
         .collect();
-    let rows = outliers
+    let change_texts: Vec<String> = changes
         .iter()
-        .zip(&texts)
-        .map(|(o, text)| {
-            vec![
-                SqlValue::Text("slow_dispatch"),
-                SqlValue::Text(&o.process.guid),
-                SqlValue::Int(o.id),
-                SqlValue::Int(o.start_ns),
-                SqlValue::Text(&o.name),
-                SqlValue::Int(o.duration_ns),
-                SqlValue::Real(o.expected_ns),
-                SqlValue::Real(o.score),
-                SqlValue::Text(text),
-            ]
+        .map(|c| {
+            format!(
+                "from here on {:.2} times the median before",
+                c.after_ns / c.before_ns.max(1.0)
+            )
         })
         .collect();
+    let mut rows: Vec<Vec<SqlValue<'_>>> = Vec::new();
+    for (o, text) in outliers.iter().zip(&outlier_texts) {
+        rows.push(vec![
+            SqlValue::Text("slow_dispatch"),
+            SqlValue::Text(&o.process.guid),
+            SqlValue::Int(o.id),
+            SqlValue::Int(o.start_ns),
+            SqlValue::Text(&o.name),
+            SqlValue::Int(o.duration_ns),
+            SqlValue::Real(o.expected_ns),
+            SqlValue::Real(o.score),
+            SqlValue::Text(text),
+        ]);
+    }
+    for (c, text) in changes.iter().zip(&change_texts) {
+        rows.push(vec![
+            SqlValue::Text("step_change"),
+            SqlValue::Text(&c.process.guid),
+            SqlValue::Int(c.id),
+            SqlValue::Int(c.start_ns),
+            SqlValue::Text(&c.name),
+            SqlValue::Real(c.after_ns),
+            SqlValue::Real(c.before_ns),
+            SqlValue::Real(c.score),
+            SqlValue::Text(text),
+        ]);
+    }
     put(
         "anomalies",
         &[

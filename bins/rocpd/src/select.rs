@@ -29,10 +29,7 @@ pub(crate) fn open(shared: &SharedArgs) -> anyhow::Result<RocpdSet> {
 /// Rows that were left out, after the work.
 pub(crate) fn report_issues(set: &RocpdSet, verbosity: VerbosityArgs) {
     for issue in set.issues() {
-        verbosity.note(format!(
-            "warning: {}: {} rows of {} left out: column {} has {} (first in row {})",
-            issue.file, issue.count, issue.table, issue.column, issue.found, issue.first_rowid
-        ));
+        verbosity.note(format!("warning: {issue}"));
     }
 }
 

@@ -55,7 +55,7 @@ fn read_quietly(
     // Databases are read page by page, from their own place or from a copy of what was compressed.
     if byte_source::magic::looks_like_sqlite(source.head(16)?) {
         drop(source);
-        let trace = Stage::time("read", verbosity, || database(path))?;
+        let trace = Stage::time("read", verbosity, || database(path, verbosity))?;
         return Ok(NamedTrace { name, trace });
     }
     let mut options = ReadOptions::default();
@@ -77,10 +77,17 @@ fn read_quietly(
     Ok(NamedTrace { name, trace })
 }
 
-/// Reads a rocPD database.
-fn database(path: &Path) -> anyhow::Result<Trace> {
+/// Reads a rocPD database, and says what was wrong with it.
+fn database(path: &Path, verbosity: VerbosityArgs) -> anyhow::Result<Trace> {
     let set = rocpd_db::RocpdSet::open(&[path], &rocpd_db::OpenOptions::default())?;
-    Ok(rocpd_db::load(&set, &rocpd_db::Filter::default())?)
+    for warning in set.warnings() {
+        verbosity.note(format!("warning: {warning}"));
+    }
+    let trace = rocpd_db::load(&set, &rocpd_db::Filter::default())?;
+    for issue in set.issues() {
+        verbosity.note(format!("warning: {issue}"));
+    }
+    Ok(trace)
 }
 
 /// One line for each kind of thing that was wrong.

@@ -1,4 +1,9 @@
-//! What goes beyond sums: busy time, launch latency, imbalance of ranks, outliers.
+//! What goes beyond sums: busy time, launch latency, imbalance of ranks, outliers, exclusive time, memory that is left,
+//! steps that change.
+
+mod exclusive;
+mod memory;
+mod steps;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +19,10 @@ use crate::scan::Order;
 use crate::set::RocpdSet;
 use crate::stats::{Quantiles, Stat};
 use crate::summary::Summary;
+
+pub use exclusive::{Exclusive, exclusive};
+pub use memory::{LiveMemory, live_memory};
+pub use steps::{ChangePoint, change_points};
 
 /// How long an agent worked.
 #[derive(Debug, Clone)]

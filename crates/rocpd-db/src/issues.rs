@@ -20,6 +20,16 @@ pub struct Issue {
     pub count: u64,
 }
 
+impl std::fmt::Display for Issue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{}: {} rows of {} left out: column {} has {} (first in row {})",
+            self.file, self.count, self.table, self.column, self.found, self.first_rowid
+        )
+    }
+}
+
 /// Counted by place.
 #[derive(Debug, Default)]
 pub(crate) struct Issues(Mutex<Vec<Issue>>);

@@ -73,7 +73,8 @@ mod window;
 pub use crate::batches::ArrowScan;
 pub use crate::error::{Error, Result};
 pub use crate::extended::{
-    Busy, Imbalance, LaunchLatency, OUTLIER_SCORE, Outlier, busy, launch_latency, outliers,
+    Busy, ChangePoint, Exclusive, Imbalance, LaunchLatency, LiveMemory, OUTLIER_SCORE, Outlier,
+    busy, change_points, exclusive, launch_latency, live_memory, outliers,
 };
 pub use crate::filter::{Edge, Filter, Window, domain_of};
 pub use crate::info::{Agent, Channel, Node, Pmc, Process, Symbol, Thread};

@@ -234,6 +234,46 @@ fn a_merged_file_says_the_same_and_shapes_may_differ() {
 }
 
 #[test]
+fn memory_in_use_and_exclusive_time_add_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = generate(folder.path(), &Shape::small()).unwrap();
+    let set = open(&paths(&made));
+    let filter = Filter::default();
+    let memory = rocpd_db::live_memory(&set, &filter).unwrap();
+    let end: i64 = memory.iter().map(|m| m.end_bytes).sum();
+    assert_eq!(end, made[0].truth.live_bytes_end);
+    assert!(memory.iter().map(|m| m.peak_bytes).sum::<i64>() >= made[0].truth.live_bytes_peak);
+    let calls = rocpd_db::exclusive(&set, &filter).unwrap();
+    assert!(
+        calls
+            .iter()
+            .all(|c| 0 <= c.exclusive_ns && c.exclusive_ns <= c.inclusive_ns)
+    );
+    // Exclusive times are a partition of what threads spend in calls: the union of all regions by thread.
+    let mut spans: BTreeMap<i64, Vec<(i64, i64)>> = BTreeMap::new();
+    for region in set
+        .scan::<rocpd_db::Region<'_>>(&filter, rocpd_db::Order::Start)
+        .unwrap()
+    {
+        let r = region.unwrap();
+        let thread = r.thread.map_or(i64::MIN, |t| t.id);
+        spans
+            .entry(thread)
+            .or_default()
+            .push((r.start_ns, r.end_ns));
+    }
+    let mut union = 0;
+    for list in spans.values() {
+        let mut until = i64::MIN;
+        for &(start, end) in list {
+            union += (end - start.max(until)).max(0);
+            until = until.max(end);
+        }
+    }
+    assert_eq!(calls.iter().map(|c| c.exclusive_ns).sum::<i64>(), union);
+}
+
+#[test]
 fn new_ids_keep_every_record_and_every_link() {
     let folder = tempfile::tempdir().unwrap();
     let mut made = Vec::new();
