@@ -111,11 +111,13 @@ mod tests {
     use std::io::Write as _;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+    const FIRST: &str = "1, R, 4096, 8, 8\n";
+
     #[test]
     fn what_is_added_and_what_replaces_the_file_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        std::fs::write(&path, "1, R, 4096, 8, 8\n").unwrap();
+        std::fs::write(&path, FIRST).unwrap();
         let end = Arc::new(AtomicBool::new(false));
         let seen = Arc::new(AtomicU64::new(0));
         let mut options = StatsOptions::default();
@@ -136,20 +138,25 @@ mod tests {
             let path = path.clone();
             thread::spawn(move || Stats::of_files(&[path], &options).unwrap())
         };
-        let wait = |bytes: u64| {
-            while seen.load(Ordering::Acquire) < bytes {
+        let mut written = 0;
+        let mut wait_for = |text: &str| {
+            written += text.len() as u64;
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while seen.load(Ordering::Acquire) < written {
+                assert!(Instant::now() < deadline, "{text:?} was not read");
                 thread::sleep(Duration::from_millis(5));
             }
         };
-        wait(17);
+        wait_for(FIRST);
         let mut file = File::options().append(true).open(&path).unwrap();
-        file.write_all(b"2, R, 4096, 16, 8\n3, R, 40").unwrap();
-        wait(44);
-        file.write_all(b"96, 24, 8\n").unwrap();
-        wait(54);
+        for part in ["2, R, 4096, 16, 8\n3, R, 40", "96, 24, 8\n"] {
+            file.write_all(part.as_bytes()).unwrap();
+            wait_for(part);
+        }
         std::fs::rename(&path, dir.path().join("old")).unwrap();
-        std::fs::write(&path, "4, W, 4096, 8, 8\n").unwrap();
-        wait(71);
+        let replaced = "4, W, 4096, 8, 8\n";
+        std::fs::write(&path, replaced).unwrap();
+        wait_for(replaced);
         end.store(true, Ordering::Release);
         let stats = reader.join().unwrap();
         assert_eq!(stats.traffic.issues, 4);
