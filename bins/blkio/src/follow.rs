@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use blkio_parser::Follow;
+use blkio_parser::{Follow, Grown};
 use shell::{Interrupt, VerbosityArgs};
 
 use crate::args::StatsArgs;
@@ -34,7 +34,7 @@ pub(crate) fn options(args: &StatsArgs, interval_ns: u64) -> anyhow::Result<Foll
     })
 }
 
-fn growth(verbosity: VerbosityArgs, interval: Duration) -> Arc<dyn Fn(&[u8]) + Send + Sync> {
+fn growth(verbosity: VerbosityArgs, interval: Duration) -> Grown {
     let said = Mutex::new(Said {
         lines: 0,
         before: 0,

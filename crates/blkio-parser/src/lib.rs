@@ -56,4 +56,4 @@ pub use event::{Event, EventKind, SECTOR_BYTES, Symbols};
 pub use format::{Format, Kind, detect};
 pub use rwbs::{Direction, Operation, Rwbs};
 pub use stats::{Stats, StatsOptions, Wanted};
-pub use tail::Follow;
+pub use tail::{Follow, Grown};

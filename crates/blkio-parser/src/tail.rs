@@ -19,8 +19,11 @@ pub struct Follow {
     /// End when nothing was added for so long.
     pub quiet: Option<Duration>,
     /// Told of the bytes that were added.
-    pub grown: Arc<dyn Fn(&[u8]) + Send + Sync>,
+    pub grown: Grown,
 }
+
+/// Is told of bytes, in the order of the file.
+pub type Grown = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 impl fmt::Debug for Follow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
