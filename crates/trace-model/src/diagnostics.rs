@@ -212,6 +212,11 @@ impl Diagnostics {
         }
     }
 
+    /// None so far, with as many places kept.
+    pub(crate) fn fresh(&self) -> Self {
+        Self::with_places(self.places_kept)
+    }
+
     fn entry(&mut self, kind: IssueKind) -> &mut Issue {
         let at = match self.issues.binary_search_by_key(&kind, |i| i.kind) {
             Ok(at) => at,

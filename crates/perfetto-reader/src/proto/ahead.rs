@@ -2,7 +2,7 @@
 //!
 //! What a packet means depends on all packets before it, so the import is one thread. Finding the
 //! packets and their fields depends on nothing: another thread does it and hands batches over, in
-//! which nearly all packets are [`Plain`]. The rest goes over as bytes.
+//! which nearly all packets are [`Plain`]. The rest goes over as bytes, to be taken apart again.
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
@@ -13,9 +13,9 @@ use std::thread;
 use byte_source::Chunks;
 use trace_model::{Diagnostics, IssueKind, Place};
 
-use crate::proto::event::{EventScalars, EventType, TrackEvent};
+use crate::proto::event::{EventScalars, EventType};
 use crate::proto::frame::{BadFrame, Framer, Tail};
-use crate::proto::wire::{Cursor, Span, bytes_tag, low32, varint_tag};
+use crate::proto::wire::{Cursor, Span, bytes_tag, fixed64_tag, low32, varint_tag};
 use crate::{Error, ReadOptions};
 
 /// A batch is handed over when it has this many packets, or bytes: few enough to stay in the cache.
@@ -25,7 +25,8 @@ const BYTES: usize = 1 << 18;
 /// Batches between the threads.
 const IN_FLIGHT: usize = 4;
 
-/// A packet that carries a simple track event ([`TrackEvent::is_simple`]) and changes no state.
+/// A packet that carries a simple track event ([`is_simple`](crate::proto::TrackEvent::is_simple)) and
+/// changes no state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Plain {
     pub(super) timestamp: Option<u64>,
@@ -56,7 +57,7 @@ struct Item {
     annotations: u8,
     /// How many ids of flows.
     flow_ids: u8,
-    /// How many ids of flows that end here, which follow those.
+    /// How many ids of flows that end here.
     terminating: u8,
     flags: u8,
 }
@@ -70,7 +71,8 @@ const TRACK: u8 = 16;
 const NAME: u8 = 32;
 
 impl Item {
-    fn whole(at: u64) -> Self {
+    /// Of a packet at `at` of which nothing else is known.
+    const fn whole(at: u64) -> Self {
         Self {
             at,
             timestamp: 0,
@@ -80,7 +82,7 @@ impl Item {
             machine_id: 0,
             name_iid: 0,
             category_iid: 0,
-            name: Span::default(),
+            name: Span::EMPTY,
             end: 0,
             kind: 0,
             annotations: 0,
@@ -88,33 +90,6 @@ impl Item {
             terminating: 0,
             flags: WHOLE,
         }
-    }
-
-    /// None if a number is so large that there is no room for it, which no writer's are.
-    fn plain(at: u64, plain: &Plain, event: &TrackEvent) -> Option<Self> {
-        let one = &plain.scalars;
-        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
-        Some(Self {
-            at,
-            timestamp: plain.timestamp.unwrap_or(0),
-            track_uuid: one.track_uuid.unwrap_or(0),
-            sequence_id: plain.sequence_id.unwrap_or(0),
-            clock_id: plain.clock_id,
-            machine_id: plain.machine_id,
-            name_iid: u32::try_from(one.name_iid).ok()?,
-            category_iid: u32::try_from(one.category_iid).ok()?,
-            name: one.name.unwrap_or_default(),
-            end: 0,
-            kind: u8::try_from(one.kind.number()).ok()?,
-            annotations: u8::try_from(event.annotations.len()).ok()?,
-            flow_ids: u8::try_from(event.flow_ids.len()).ok()?,
-            terminating: u8::try_from(event.terminating_flow_ids.len()).ok()?,
-            flags: flag(plain.timestamp.is_some(), TIMESTAMP)
-                | flag(plain.sequence_id.is_some(), SEQUENCE)
-                | flag(plain.needs_state, NEEDS_STATE)
-                | flag(one.track_uuid.is_some(), TRACK)
-                | flag(one.name.is_some(), NAME),
-        })
     }
 
     #[inline]
@@ -145,6 +120,7 @@ pub(super) struct Batch {
     bytes: Vec<u8>,
     annotations: Vec<Span>,
     flow_ids: Vec<u64>,
+    terminating_flow_ids: Vec<u64>,
     /// Offsets of packets that were too large to be held.
     oversized: Vec<u64>,
 }
@@ -173,6 +149,7 @@ impl Batch {
         self.bytes.clear();
         self.annotations.clear();
         self.flow_ids.clear();
+        self.terminating_flow_ids.clear();
         self.oversized.clear();
     }
 
@@ -184,19 +161,22 @@ impl Batch {
         self.items.is_empty() && self.oversized.is_empty()
     }
 
-    fn push(&mut self, bytes: &[u8], at: u64, event: &mut TrackEvent) {
-        let plain = take_apart(bytes, event)
-            .and_then(|(plain, payload)| Some((Item::plain(at, &plain, event)?, payload)));
-        let (mut item, kept) = match plain {
-            Some((item, payload)) => {
-                self.annotations.extend_from_slice(&event.annotations);
-                self.flow_ids.extend_from_slice(&event.flow_ids);
-                self.flow_ids.extend_from_slice(&event.terminating_flow_ids);
-                // Without texts in it the bytes are of no use any more.
-                let has_bytes = !event.annotations.is_empty() || event.scalars.name.is_some();
-                (item, if has_bytes { payload } else { &[] })
+    fn push(&mut self, bytes: &[u8], at: u64) {
+        let lists = (
+            self.annotations.len(),
+            self.flow_ids.len(),
+            self.terminating_flow_ids.len(),
+        );
+        let (mut item, kept) = match self.plain(bytes, at) {
+            // Without texts in it the bytes are of no use any more.
+            Some((item, _)) if item.annotations == 0 && item.flags & NAME == 0 => (item, &[][..]),
+            Some(plain) => plain,
+            None => {
+                self.annotations.truncate(lists.0);
+                self.flow_ids.truncate(lists.1);
+                self.terminating_flow_ids.truncate(lists.2);
+                (Item::whole(at), bytes)
             }
-            None => (Item::whole(at), bytes),
         };
         self.bytes.extend_from_slice(kept);
         // A batch holds less than a packet more than `BYTES`, and a packet at most 256 MiB.
@@ -204,9 +184,107 @@ impl Batch {
         self.items.push(item);
     }
 
+    /// The packet and the bytes of its event if it is plain; what the event has several of is in the
+    /// lists. Gives up at the first field that a plain packet does not have, and at numbers so large
+    /// that there is no room for them, which no writer's are.
+    #[inline]
+    fn plain<'a>(&mut self, bytes: &'a [u8], at: u64) -> Option<(Item, &'a [u8])> {
+        const TRUSTED_UID: u64 = varint_tag(3);
+        const TIMESTAMP_TAG: u64 = varint_tag(8);
+        const SEQUENCE_ID: u64 = varint_tag(10);
+        const TRACK_EVENT: u64 = bytes_tag(11);
+        const SEQUENCE_FLAGS: u64 = varint_tag(13);
+        const CLOCK_ID: u64 = varint_tag(58);
+        const TRUSTED_PID: u64 = varint_tag(79);
+        const MACHINE_ID: u64 = varint_tag(98);
+        const STATE_NEEDED: u64 = 2;
+        let mut item = Item {
+            flags: 0,
+            ..Item::whole(at)
+        };
+        let mut payload = None;
+        let mut fields = Cursor::new(bytes);
+        while fields.remaining() > 0 {
+            match fields.varint().ok()? {
+                TIMESTAMP_TAG => {
+                    item.timestamp = fields.varint().ok()?;
+                    item.flags |= TIMESTAMP;
+                }
+                SEQUENCE_ID => {
+                    item.sequence_id = low32(fields.varint().ok()?);
+                    item.flags |= SEQUENCE;
+                }
+                TRACK_EVENT => payload = Some(fields.bytes().ok()?),
+                SEQUENCE_FLAGS => {
+                    let flags = fields.varint().ok()?;
+                    if flags & !STATE_NEEDED != 0 {
+                        return None;
+                    }
+                    item.flags &= !NEEDS_STATE;
+                    if flags != 0 {
+                        item.flags |= NEEDS_STATE;
+                    }
+                }
+                CLOCK_ID => item.clock_id = low32(fields.varint().ok()?),
+                MACHINE_ID => item.machine_id = low32(fields.varint().ok()?),
+                TRUSTED_UID | TRUSTED_PID => _ = fields.varint().ok()?,
+                _ => return None,
+            }
+        }
+        let payload = payload?;
+        self.event(payload, &mut item)?;
+        Some((item, payload))
+    }
+
+    /// Adds the fields of a simple track event to `item`.
+    #[inline]
+    fn event(&mut self, payload: &[u8], item: &mut Item) -> Option<()> {
+        const CATEGORY_IID: u64 = varint_tag(3);
+        const ANNOTATION: u64 = bytes_tag(4);
+        const TYPE: u64 = varint_tag(9);
+        const NAME_IID: u64 = varint_tag(10);
+        const TRACK_UUID: u64 = varint_tag(11);
+        const NAME_TAG: u64 = bytes_tag(23);
+        const FLOW_ID: u64 = fixed64_tag(47);
+        const LAST_FLOW_ID: u64 = fixed64_tag(48);
+        let mut fields = Cursor::new(payload);
+        while fields.remaining() > 0 {
+            match fields.varint().ok()? {
+                TYPE => item.kind = u8::try_from(fields.varint().ok()?).ok()?,
+                TRACK_UUID => {
+                    item.track_uuid = fields.varint().ok()?;
+                    item.flags |= TRACK;
+                }
+                NAME_IID => item.name_iid = u32::try_from(fields.varint().ok()?).ok()?,
+                CATEGORY_IID if item.category_iid == 0 => {
+                    item.category_iid = u32::try_from(fields.varint().ok()?).ok()?;
+                }
+                ANNOTATION => {
+                    item.annotations = item.annotations.checked_add(1)?;
+                    let span = Span::of(fields.bytes().ok()?, payload);
+                    self.annotations.push(span);
+                }
+                FLOW_ID => {
+                    item.flow_ids = item.flow_ids.checked_add(1)?;
+                    self.flow_ids.push(fields.fixed64().ok()?);
+                }
+                LAST_FLOW_ID => {
+                    item.terminating = item.terminating.checked_add(1)?;
+                    self.terminating_flow_ids.push(fields.fixed64().ok()?);
+                }
+                NAME_TAG => {
+                    item.name = Span::of(fields.bytes().ok()?, payload);
+                    item.flags |= NAME;
+                }
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
     /// Hands all packets to `sink`, in file order.
     pub(super) fn deliver(&self, sink: &mut impl Sink) {
-        let (mut start, mut annotations, mut flow_ids) = (0, 0, 0);
+        let (mut start, mut annotations, mut flow_ids, mut terminating) = (0, 0, 0, 0);
         for item in &self.items {
             let end = item.end as usize;
             let bytes = part(&self.bytes, start..end);
@@ -218,7 +296,11 @@ impl Batch {
             let lists = Lists {
                 annotations: next(&self.annotations, &mut annotations, item.annotations),
                 flow_ids: next(&self.flow_ids, &mut flow_ids, item.flow_ids),
-                terminating_flow_ids: next(&self.flow_ids, &mut flow_ids, item.terminating),
+                terminating_flow_ids: next(
+                    &self.terminating_flow_ids,
+                    &mut terminating,
+                    item.terminating,
+                ),
             };
             sink.plain(item.at, &item.unpacked(), lists, bytes);
         }
@@ -236,54 +318,6 @@ fn next<'a, T>(list: &'a [T], from: &mut usize, count: u8) -> &'a [T] {
     let start = *from;
     *from += usize::from(count);
     part(list, start..*from)
-}
-
-/// The packet and the bytes of its event if it is plain, the event itself in `event`. Gives up at the
-/// first field that a plain packet does not have.
-#[inline]
-fn take_apart<'a>(bytes: &'a [u8], event: &mut TrackEvent) -> Option<(Plain, &'a [u8])> {
-    const TRUSTED_UID: u64 = varint_tag(3);
-    const TIMESTAMP: u64 = varint_tag(8);
-    const SEQUENCE_ID: u64 = varint_tag(10);
-    const TRACK_EVENT: u64 = bytes_tag(11);
-    const SEQUENCE_FLAGS: u64 = varint_tag(13);
-    const CLOCK_ID: u64 = varint_tag(58);
-    const TRUSTED_PID: u64 = varint_tag(79);
-    const MACHINE_ID: u64 = varint_tag(98);
-    const NEEDS_STATE: u64 = 2;
-    let (mut timestamp, mut sequence_id, mut payload) = (None, None, None);
-    let (mut clock_id, mut machine_id, mut flags) = (0, 0, 0);
-    let mut fields = Cursor::new(bytes);
-    while fields.remaining() > 0 {
-        match fields.varint().ok()? {
-            TIMESTAMP => timestamp = Some(fields.varint().ok()?),
-            SEQUENCE_ID => sequence_id = Some(low32(fields.varint().ok()?)),
-            TRACK_EVENT => payload = Some(fields.bytes().ok()?),
-            SEQUENCE_FLAGS => {
-                flags = fields.varint().ok()?;
-                if flags & !NEEDS_STATE != 0 {
-                    return None;
-                }
-            }
-            CLOCK_ID => clock_id = low32(fields.varint().ok()?),
-            MACHINE_ID => machine_id = low32(fields.varint().ok()?),
-            TRUSTED_UID | TRUSTED_PID => _ = fields.varint().ok()?,
-            _ => return None,
-        }
-    }
-    let payload = payload?;
-    if event.decode(payload).is_err() || !event.is_simple() {
-        return None;
-    }
-    let plain = Plain {
-        timestamp,
-        sequence_id,
-        clock_id,
-        machine_id,
-        needs_state: flags & NEEDS_STATE != 0,
-        scalars: event.scalars,
-    };
-    Some((plain, payload))
 }
 
 /// What is known when all bytes have been read.
@@ -321,7 +355,6 @@ struct Ahead<'o> {
     name: String,
     options: &'o ReadOptions,
     framer: Framer,
-    event: TrackEvent,
     batch: Batch,
     filled: SyncSender<Batch>,
     returned: Receiver<Batch>,
@@ -335,7 +368,7 @@ impl Ahead<'_> {
                 progress.add_done(chunk.len() as u64);
             }
             let pushed = framer.push(&chunk, |packet, at| {
-                self.batch.push(packet, at, &mut self.event);
+                self.batch.push(packet, at);
                 if self.batch.is_full() {
                     self.hand_over();
                 }
@@ -391,7 +424,6 @@ pub(super) fn deliver(
             name,
             options,
             framer: Framer::default(),
-            event: TrackEvent::default(),
             batch: Batch::default(),
             filled,
             returned,
@@ -412,6 +444,7 @@ pub(super) fn deliver(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::event::TrackEvent;
     use crate::proto::packet::{Packet, Payload};
 
     #[test]
@@ -469,10 +502,10 @@ mod tests {
     #[test]
     fn what_is_delivered_is_what_was_pushed() {
         let mut batch = Batch::default();
-        let mut event = TrackEvent::default();
         for (at, packet) in PACKETS.iter().enumerate() {
-            batch.push(packet, at as u64, &mut event);
+            batch.push(packet, at as u64);
         }
+        let mut event = TrackEvent::default();
         let mut seen = Seen::default();
         batch.deliver(&mut seen);
         assert_eq!(seen.0.len(), PACKETS.len());

@@ -6,10 +6,12 @@ use trace_model::{
     Place, SliceData, StrId,
 };
 
-use crate::proto::event::{EventType, LegacyEvent};
+use crate::proto::ahead::Lists;
+use crate::proto::event::{EventScalars, EventType, LegacyEvent};
 use crate::proto::import::{Importer, Pending, Stamp};
 use crate::proto::older_times::ThreadCounts;
 use crate::proto::tracks::{Base, LaneKey};
+use crate::proto::wire::Span;
 
 /// What an event does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,27 +87,41 @@ impl Importer<'_> {
             );
             return;
         }
-        if self.event.is_simple() {
-            self.simple_event(at, bytes, stamp);
-        } else {
+        if !self.event.is_simple() {
             self.full_event(at, bytes, stamp);
+            return;
         }
+        let one = self.event.scalars;
+        let taken = self.event.take_lists();
+        let [flow_ids, terminating_flow_ids] = &taken.1;
+        let lists = Lists {
+            annotations: &taken.0,
+            flow_ids,
+            terminating_flow_ids,
+        };
+        self.simple_event(at, (&one, lists, bytes), stamp);
+        self.event.give_lists(taken);
     }
 
-    /// Takes in the event that has been taken apart, a simple one.
+    /// Takes in an event that has been taken apart, a simple one.
     #[inline]
-    pub(super) fn simple_event(&mut self, at: usize, bytes: &[u8], stamp: Stamp) {
+    pub(super) fn simple_event(
+        &mut self,
+        at: usize,
+        (one, lists, bytes): (&EventScalars, Lists<'_>, &[u8]),
+        stamp: Stamp,
+    ) {
         self.samples.clear();
-        let name = self.event_name(at, self.event.scalars.name_iid, bytes);
-        let (category, text) = self.event_category(at, bytes);
-        let Some((action, lane, base)) = self.plain_event(at) else {
+        let name = self.event_name(at, one.name_iid, one.name, bytes);
+        let (category, text) = self.category(at, one.category_iid);
+        let Some((action, lane, base)) = self.plain_event(at, one) else {
             return;
         };
         if stamp == Stamp::None {
             self.note(IssueKind::BadTrackEvent, "a track event without a time");
             return;
         }
-        let event = Resolved {
+        let mut event = Resolved {
             action,
             lane,
             name,
@@ -117,7 +133,23 @@ impl Importer<'_> {
             base,
             phase: 0,
         };
-        self.finish_event(at, bytes, (stamp, event), text, &LegacyEvent::NONE);
+        event.hidden = self.is_hidden(stamp, &event, text);
+        if !event.hidden {
+            let none = &LegacyEvent::NONE;
+            event.args = self.event_args(at, bytes, lists.annotations, (&event, none, true));
+        }
+        match stamp {
+            Stamp::Known(ts) => {
+                self.emit(ts, &event);
+                if self.takes_flows(&event) {
+                    for point in lists.points() {
+                        self.builder.events.attach_flow(point);
+                    }
+                }
+            }
+            Stamp::Later(pending) => self.defer(pending, &event, lists.points().collect()),
+            Stamp::None => {}
+        }
     }
 
     /// An event with fields that few have.
@@ -179,10 +211,10 @@ impl Importer<'_> {
         } else {
             one.name_iid
         };
-        let name = self.event_name(at, name_iid, bytes);
+        let name = self.event_name(at, name_iid, one.name, bytes);
         let (category, text) = self.event_category(at, bytes);
         let resolved = if rare.legacy.is_none() {
-            self.plain_event(at)
+            self.plain_event(at, &one)
         } else {
             self.legacy_event(at, &legacy, bytes, name, text)
         };
@@ -218,30 +250,28 @@ impl Importer<'_> {
                 _ => None,
             };
         }
-        self.finish_event(at, bytes, (stamp, event), text, &legacy);
-    }
-
-    /// Decides whether the event is kept, reads its arguments and sends it on.
-    #[inline]
-    fn finish_event(
-        &mut self,
-        at: usize,
-        bytes: &[u8],
-        (stamp, mut event): (Stamp, Resolved),
-        category: Option<StrId>,
-        legacy: &LegacyEvent,
-    ) {
-        if let Stamp::Known(ts) = stamp {
-            event.hidden = !self.keep.time(ts);
-        }
-        if !event.hidden && event.action != Action::End && self.keep.categories.is_some() {
-            let text = category.map(|id| self.builder.events.strings.get(id));
-            event.hidden = !self.keep.category(event.category, text);
-        }
+        event.hidden = self.is_hidden(stamp, &event, text);
         if !event.hidden {
-            event.args = self.event_args(at, bytes, event.action, event.base, legacy);
+            let annotations = std::mem::take(&mut self.event.annotations);
+            event.args = self.event_args(at, bytes, &annotations, (&event, &legacy, false));
+            self.event.annotations = annotations;
         }
         self.dispatch(stamp, &event, (legacy.bind_id, legacy.flow_direction));
+    }
+
+    /// Is the event none of those to keep?
+    #[inline]
+    fn is_hidden(&mut self, stamp: Stamp, event: &Resolved, category: Option<StrId>) -> bool {
+        if let Stamp::Known(ts) = stamp
+            && !self.keep.time(ts)
+        {
+            return true;
+        }
+        if event.action == Action::End || self.keep.categories.is_none() {
+            return false;
+        }
+        let text = category.map(|id| self.builder.events.strings.get(id));
+        !self.keep.category(event.category, text)
     }
 
     /// Sends an event on, or keeps it until its clock is known.
@@ -251,21 +281,29 @@ impl Importer<'_> {
             Stamp::Known(ts) => {
                 self.emit(ts, event);
                 if self.takes_flows(event) {
-                    self.attach_flows(bind);
+                    for point in self.flow_points(bind) {
+                        self.builder.events.attach_flow(point);
+                    }
                 }
             }
             Stamp::Later(pending) => {
                 let flows = self.flow_points(bind);
-                self.deferred.push(Deferred {
-                    pending,
-                    event: *event,
-                    samples: self.samples.as_slice().into(),
-                    flows: flows.into(),
-                    at: self.at,
-                });
+                self.defer(pending, event, flows.into());
             }
             Stamp::None => {}
         }
+    }
+
+    /// Keeps an event until its clock is known.
+    #[cold]
+    fn defer(&mut self, pending: Pending, event: &Resolved, flows: Box<[FlowPoint]>) {
+        self.deferred.push(Deferred {
+            pending,
+            event: *event,
+            samples: self.samples.as_slice().into(),
+            flows,
+            at: self.at,
+        });
     }
 
     /// Do the flows that an event names go with it?
@@ -338,24 +376,6 @@ impl Importer<'_> {
         self.tracks.note_name(event.lane, ts, event.name);
     }
 
-    #[inline]
-    fn attach_flows(&mut self, bind: (Option<u64>, u32)) {
-        if bind.0.is_none() && self.event.is_simple() {
-            for &id in &self.event.flow_ids {
-                let point = flow_point(id, FlowSpace::TrackEvent, FlowRole::Through);
-                self.builder.events.attach_flow(point);
-            }
-            for &id in &self.event.terminating_flow_ids {
-                let point = flow_point(id, FlowSpace::TrackEvent, FlowRole::Terminate);
-                self.builder.events.attach_flow(point);
-            }
-            return;
-        }
-        for point in self.flow_points(bind) {
-            self.builder.events.attach_flow(point);
-        }
-    }
-
     /// The flows of the event that was decoded last.
     fn flow_points(&mut self, (bind_id, direction): (Option<u64>, u32)) -> Vec<FlowPoint> {
         let mut points = Vec::new();
@@ -383,8 +403,8 @@ impl Importer<'_> {
 
     /// An event with a type of its own.
     #[inline]
-    fn plain_event(&mut self, at: usize) -> Option<(Action, LaneId, Base)> {
-        let action = match self.event.scalars.kind {
+    fn plain_event(&mut self, at: usize, one: &EventScalars) -> Option<(Action, LaneId, Base)> {
+        let action = match one.kind {
             EventType::SliceBegin => Action::Begin,
             EventType::SliceEnd => Action::End,
             EventType::Instant => Action::Instant,
@@ -394,7 +414,7 @@ impl Importer<'_> {
                 return None;
             }
         };
-        let base = self.base(at, &LegacyEvent::NONE)?;
+        let base = self.base(at, one, &LegacyEvent::NONE)?;
         let lane = self.tracks.lane(&mut self.builder, LaneKey::On(base));
         Some((action, lane, base))
     }
@@ -402,9 +422,13 @@ impl Importer<'_> {
     /// The track of the event: its own, the default of its sequence, or for older events the
     /// thread that the sequence described.
     #[inline]
-    pub(super) fn base(&mut self, at: usize, legacy: &LegacyEvent) -> Option<Base> {
+    pub(super) fn base(
+        &mut self,
+        at: usize,
+        one: &EventScalars,
+        legacy: &LegacyEvent,
+    ) -> Option<Base> {
         let sequence = &self.sequences[at];
-        let one = &self.event.scalars;
         let uuid = one.track_uuid.or(sequence.defaults.track_uuid).unwrap_or(0);
         if uuid != 0 {
             return Some(Base::Uuid(uuid));
@@ -434,7 +458,13 @@ impl Importer<'_> {
     }
 
     #[inline]
-    fn event_name(&mut self, at: usize, iid: u64, bytes: &[u8]) -> Option<StrId> {
+    fn event_name(
+        &mut self,
+        at: usize,
+        iid: u64,
+        text: Option<Span>,
+        bytes: &[u8],
+    ) -> Option<StrId> {
         if iid != 0 {
             let name = self.sequences[at].interned.names.get(iid);
             if name.is_none() {
@@ -442,62 +472,60 @@ impl Importer<'_> {
             }
             return name;
         }
-        let name = self.event.scalars.name?.bytes(bytes);
-        Some(self.intern_text(name))
+        Some(self.intern_text(text?.bytes(bytes)))
     }
 
-    /// The category as a dictionary entry and as text; several are joined.
+    /// A single category as a dictionary entry and as text; 0 is none.
     #[inline]
-    fn event_category(&mut self, at: usize, bytes: &[u8]) -> (CategoryId, Option<StrId>) {
-        let iid = self.event.scalars.category_iid;
-        let plain = self.event.more_category_iids.is_empty() && self.event.categories.is_empty();
-        if iid == 0 && plain {
+    fn category(&mut self, at: usize, iid: u64) -> (CategoryId, Option<StrId>) {
+        if iid == 0 {
             return (CategoryId::NONE, None);
         }
-        if plain && let Some(category) = self.sequences[at].interned.categories.get(iid) {
-            return (category.id, Some(category.text));
+        match self.sequences[at].interned.categories.get(iid) {
+            Some(category) => (category.id, Some(category.text)),
+            None => self.unknown_category(iid),
         }
-        self.rare_category(at, bytes, iid, plain)
     }
 
-    fn rare_category(
-        &mut self,
-        at: usize,
-        bytes: &[u8],
-        iid: u64,
-        plain: bool,
-    ) -> (CategoryId, Option<StrId>) {
-        let text = if plain {
-            self.note(IssueKind::UnknownInterned, "the category of an event");
-            let text = format!("unknown({iid})");
-            self.builder.events.strings.intern(&text)
-        } else {
-            let mut joined = String::new();
-            let mut push = |part: &str| {
-                if !joined.is_empty() {
-                    joined.push(',');
-                }
-                joined.push_str(part);
-            };
-            let mut unknown = 0;
-            let first = (iid != 0).then_some(iid);
-            for iid in first.iter().chain(&self.event.more_category_iids) {
-                match self.sequences[at].interned.categories.get(*iid) {
-                    Some(category) => push(self.builder.events.strings.get(category.text)),
-                    None => unknown += 1,
-                }
+    #[cold]
+    fn unknown_category(&mut self, iid: u64) -> (CategoryId, Option<StrId>) {
+        self.note(IssueKind::UnknownInterned, "the category of an event");
+        let text = format!("unknown({iid})");
+        let text = self.builder.events.strings.intern(&text);
+        (self.builder.events.category(text), Some(text))
+    }
+
+    /// The category of the event that was decoded last; several are joined.
+    fn event_category(&mut self, at: usize, bytes: &[u8]) -> (CategoryId, Option<StrId>) {
+        let iid = self.event.scalars.category_iid;
+        if self.event.more_category_iids.is_empty() && self.event.categories.is_empty() {
+            return self.category(at, iid);
+        }
+        let mut joined = String::new();
+        let mut push = |part: &str| {
+            if !joined.is_empty() {
+                joined.push(',');
             }
-            for span in &self.event.categories {
-                push(&String::from_utf8_lossy(span.bytes(bytes)));
-            }
-            if unknown > 0 {
-                self.note(IssueKind::UnknownInterned, "one of several categories");
-            }
-            if joined.is_empty() {
-                return (CategoryId::NONE, None);
-            }
-            self.builder.events.strings.intern(&joined)
+            joined.push_str(part);
         };
+        let mut unknown = 0;
+        let first = (iid != 0).then_some(iid);
+        for iid in first.iter().chain(&self.event.more_category_iids) {
+            match self.sequences[at].interned.categories.get(*iid) {
+                Some(category) => push(self.builder.events.strings.get(category.text)),
+                None => unknown += 1,
+            }
+        }
+        for span in &self.event.categories {
+            push(&String::from_utf8_lossy(span.bytes(bytes)));
+        }
+        if unknown > 0 {
+            self.note(IssueKind::UnknownInterned, "one of several categories");
+        }
+        if joined.is_empty() {
+            return (CategoryId::NONE, None);
+        }
+        let text = self.builder.events.strings.intern(&joined);
         (self.builder.events.category(text), Some(text))
     }
 
@@ -542,6 +570,17 @@ impl Importer<'_> {
                 }
             }
         }
+    }
+}
+
+impl Lists<'_> {
+    /// The flows of a simple event.
+    #[inline]
+    fn points(self) -> impl Iterator<Item = FlowPoint> {
+        let of = |role| move |&id: &u64| flow_point(id, FlowSpace::TrackEvent, role);
+        let through = self.flow_ids.iter().map(of(FlowRole::Through));
+        let last = self.terminating_flow_ids.iter();
+        through.chain(last.map(of(FlowRole::Terminate)))
     }
 }
 

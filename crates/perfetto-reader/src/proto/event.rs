@@ -40,20 +40,6 @@ impl EventType {
             n => Self::Unknown(low32(n)),
         }
     }
-
-    /// The number it was made of.
-    #[inline]
-    pub(crate) fn number(self) -> u32 {
-        match self {
-            Self::Unspecified => 0,
-            Self::SliceBegin => 1,
-            Self::SliceEnd => 2,
-            Self::Instant => 3,
-            Self::Counter => 4,
-            Self::State => 5,
-            Self::Unknown(n) => n,
-        }
-    }
 }
 
 /// The fields that most events have, which reset at once.
@@ -145,6 +131,9 @@ pub struct TrackEvent {
     touched: bool,
 }
 
+/// Annotations, flows through the event and flows that end there.
+pub(crate) type TakenLists = (Vec<Span>, [Vec<u64>; 2]);
+
 impl TrackEvent {
     /// Forgets the event before and takes `bytes` apart.
     ///
@@ -197,24 +186,21 @@ impl TrackEvent {
         Ok(())
     }
 
-    /// Forgets the event before and becomes a simple one, which was taken apart elsewhere.
-    #[inline]
-    pub(crate) fn set_simple(
-        &mut self,
-        scalars: EventScalars,
-        annotations: &[Span],
-        (flow_ids, terminating): (&[u64], &[u64]),
-    ) {
-        if self.touched {
-            self.clear_rare();
-        }
-        self.scalars = scalars;
-        self.annotations.clear();
-        self.annotations.extend_from_slice(annotations);
-        self.flow_ids.clear();
-        self.flow_ids.extend_from_slice(flow_ids);
-        self.terminating_flow_ids.clear();
-        self.terminating_flow_ids.extend_from_slice(terminating);
+    /// The annotations and the two lists of flows of a simple event, so that it can be taken in while
+    /// the room for events is lent; [`Self::give_lists`] puts them back.
+    pub(crate) fn take_lists(&mut self) -> TakenLists {
+        let flow_ids = std::mem::take(&mut self.flow_ids);
+        let terminating = std::mem::take(&mut self.terminating_flow_ids);
+        (
+            std::mem::take(&mut self.annotations),
+            [flow_ids, terminating],
+        )
+    }
+
+    /// Keeps the memory of the lists for the next event.
+    pub(crate) fn give_lists(&mut self, (annotations, flows): TakenLists) {
+        self.annotations = annotations;
+        [self.flow_ids, self.terminating_flow_ids] = flows;
     }
 
     fn clear_rare(&mut self) {

@@ -84,10 +84,7 @@ impl Sink for Importer<'_> {
         // Also of an event that cannot be used: differences of time add up.
         let stamp = self.stamp(at, packet.timestamp, packet.clock_id);
         if self.counts_event(packet.sequence_id) {
-            let flows = (lists.flow_ids, lists.terminating_flow_ids);
-            self.event
-                .set_simple(packet.scalars, lists.annotations, flows);
-            self.simple_event(at, bytes, stamp);
+            self.simple_event(at, (&packet.scalars, lists, bytes), stamp);
         }
     }
 

@@ -3,12 +3,12 @@
 use trace_model::{Arg, ArgsRef, FlowPoint, FlowRole, FlowSpace, IssueKind, LaneId, Place, StrId};
 
 use crate::proto::annotation::{ArgIssues, ArgReader};
-use crate::proto::emit::Action;
+use crate::proto::emit::{Action, Resolved};
 use crate::proto::event::{EventType, LegacyEvent};
 use crate::proto::import::Importer;
 use crate::proto::sequence::Location;
 use crate::proto::tracks::{Base, LaneKey, Owner, Tracks};
-use crate::proto::wire::{Cursor, Value, low32};
+use crate::proto::wire::{Cursor, Span, Value, low32};
 
 impl Importer<'_> {
     /// An event with a legacy part. `None` if it makes no event of its own.
@@ -20,7 +20,8 @@ impl Importer<'_> {
         name: Option<StrId>,
         category: Option<StrId>,
     ) -> Option<(Action, LaneId, Base)> {
-        let base = self.base(at, legacy)?;
+        let one = self.event.scalars;
+        let base = self.base(at, &one, legacy)?;
         let action = match legacy.phase {
             0 => match self.event.scalars.kind {
                 EventType::SliceBegin => Action::Begin,
@@ -172,18 +173,18 @@ impl Importer<'_> {
         &mut self,
         at: usize,
         bytes: &[u8],
-        action: Action,
-        base: Base,
-        legacy: &LegacyEvent,
+        annotations: &[Span],
+        (event, legacy, is_simple): (&Resolved, &LegacyEvent, bool),
     ) -> ArgsRef {
-        if self.arg_filter.keeps_none() || matches!(action, Action::Flow(_) | Action::Counters) {
+        let without = matches!(event.action, Action::Flow(_) | Action::Counters);
+        if self.arg_filter.keeps_none() || without {
             return ArgsRef::NONE;
         }
         self.args.clear();
-        if !self.event.is_simple() {
+        if !is_simple {
             self.typed_args(at, bytes);
         }
-        if !self.event.annotations.is_empty() {
+        if !annotations.is_empty() {
             let mut reader = ArgReader {
                 strings: &mut self.builder.events.strings,
                 interned: &self.sequences[at].interned,
@@ -196,7 +197,7 @@ impl Importer<'_> {
                 issues: ArgIssues::default(),
                 compat: self.options.compat,
             };
-            for span in &self.event.annotations {
+            for span in annotations {
                 reader.annotation(span.bytes(bytes));
             }
             let issues = reader.issues;
@@ -205,7 +206,7 @@ impl Importer<'_> {
             }
         }
         if self.options.compat {
-            self.compat_args(at, base, legacy);
+            self.compat_args(at, event.base, legacy);
             self.keep_last_args();
         }
         if self.args.is_empty() {

@@ -220,6 +220,9 @@ pub struct Span {
 }
 
 impl Span {
+    /// Nothing, at the beginning.
+    pub(crate) const EMPTY: Self = Self { start: 0, end: 0 };
+
     /// The place of `part` in `whole`, of which it must be a part; empty if it does not fit 32 bits.
     #[inline]
     pub(crate) fn of(part: &[u8], whole: &[u8]) -> Self {

@@ -2,6 +2,7 @@
 
 mod attached;
 pub(crate) mod batch;
+mod binder;
 mod fallback;
 mod flow_ends;
 pub(crate) mod nest;

@@ -1,16 +1,14 @@
-//! The pass over all events in processing order that nests slices and binds flows.
+//! The pass over all events in processing order that nests slices and says which slice a flow meets.
 //!
-//! Rules of nesting, end matching and flow binding follow Perfetto's trace processor
-//! (`slice_tracker.cc`, `flow_tracker.cc`), so that tables can be compared row by row; where we
-//! differ, a policy says so.
+//! Rules of nesting and end matching follow Perfetto's trace processor (`slice_tracker.cc`), so that
+//! tables can be compared row by row; where we differ, a policy says so.
 
 use crate::builder::batch::{EndData, EventColumns, EventKind, FlowPoint, FlowRole, LaneTracks};
-use crate::builder::flow_ends::FlowEnds;
+use crate::builder::binder::{Binder, BoundEvent, Outbox};
 use crate::builder::{FinishOptions, FlowBinding, OverlapPolicy};
 use crate::diagnostics::{Diagnostics, IssueKind, Place};
 use crate::ids::{LaneId, SliceId, TrackId};
 use crate::table::args::ArgsRef;
-use crate::table::flow::Flow;
 use crate::table::slice::{CategoryId, OPEN};
 use crate::table::track::{Track, TrackKind};
 
@@ -56,7 +54,6 @@ pub(crate) struct Nested {
     pub(crate) track: Vec<TrackId>,
     pub(crate) parent: Vec<Option<SliceId>>,
     pub(crate) depth: Vec<u16>,
-    pub(crate) flows: Vec<Flow>,
     /// Arguments that ends add to slices: (slice, arguments).
     pub(crate) end_args: Vec<(SliceId, ArgsRef)>,
     /// CPU time at the end of slices: (slice, time).
@@ -83,6 +80,14 @@ impl Bound {
     }
 }
 
+/// Who binds the flows.
+pub(crate) enum Flows<'a> {
+    /// At once: some flows have events of their own, which go by what is open at their time.
+    Now(&'a mut Binder),
+    /// All are attached to other events, so that a binder can follow at its own pace.
+    Later(Outbox),
+}
+
 pub(crate) struct Nester<'a> {
     columns: &'a mut EventColumns,
     lanes: &'a LaneTracks,
@@ -90,7 +95,7 @@ pub(crate) struct Nester<'a> {
     diagnostics: &'a mut Diagnostics,
     options: &'a FinishOptions,
     states: Vec<TrackState>,
-    flow_ends: FlowEnds,
+    flows: Flows<'a>,
     out: Nested,
 }
 
@@ -101,10 +106,10 @@ impl<'a> Nester<'a> {
         tracks: &'a mut Vec<Track>,
         diagnostics: &'a mut Diagnostics,
         options: &'a FinishOptions,
+        flows: Flows<'a>,
     ) -> Self {
         let mut states = Vec::new();
         states.resize_with(tracks.len(), TrackState::default);
-        let flow_ends = FlowEnds::new(columns.attached.numbered());
         let slices = columns.dur.len();
         let out = Nested {
             ts: Vec::with_capacity(slices),
@@ -121,7 +126,7 @@ impl<'a> Nester<'a> {
             diagnostics,
             options,
             states,
-            flow_ends,
+            flows,
             out,
         }
     }
@@ -344,11 +349,8 @@ impl<'a> Nester<'a> {
         // What waits for "the next slice of this track" does not wait for a spilled one.
         if lane == track && !state.pending.is_empty() {
             for point in std::mem::take(&mut state.pending) {
-                match self.flow_ends.last(point, None).copied() {
-                    Some(from) => self.arrow(from, id, point),
-                    None => self
-                        .diagnostics
-                        .count(IssueKind::FlowEndWithoutStart, Place::At(ts)),
+                if let Flows::Now(binder) = &mut self.flows {
+                    binder.bind(id, ts, point, None);
                 }
             }
         }
@@ -403,14 +405,17 @@ impl<'a> Nester<'a> {
         self.make_room(track, ts, OPEN);
         let stack = &mut self.states[track.index()].stack;
         let columns = &mut *self.columns;
+        let closes_any = data.name.is_none() && data.category == CategoryId::NONE;
         let at = stack.iter().rposition(|open| {
+            if open.dur != OPEN || closes_any {
+                return open.dur == OPEN;
+            }
             let row = open.row as usize;
             let (name, category) = match open.id {
                 Some(_) => (columns.name[row], columns.category[row]),
                 None => (columns.hidden[row].name, columns.hidden[row].category),
             };
-            open.dur == OPEN
-                && (data.category == CategoryId::NONE || category == data.category)
+            (data.category == CategoryId::NONE || category == data.category)
                 && (data.name.is_none() || name.is_none() || name == data.name)
         });
         let Some(at) = at else {
@@ -465,80 +470,29 @@ impl<'a> Nester<'a> {
             (FlowBinding::ExactOnly, _) if !is_exact => return,
             _ => top.and_then(|o| o.id),
         };
-        match slice {
-            Some(slice) => self.bind(slice, ts, point, None),
-            None => self
-                .diagnostics
-                .count(IssueKind::FlowNoSlice, Place::At(ts)),
+        if let Flows::Now(binder) = &mut self.flows {
+            match slice {
+                Some(slice) => binder.bind(slice, ts, point, None),
+                None => binder.no_slice(ts),
+            }
         }
     }
 
+    #[inline]
     fn attached(&mut self, event: usize, ts: i64, bound: &Bound) {
+        let slice = match bound {
+            Bound::Slice(slice) => Some(*slice),
+            Bound::Nothing => None,
+            Bound::Hidden => return,
+        };
         let Ok(event) = u32::try_from(event) else {
             return;
         };
-        let mut row = self.columns.attached.first(event);
-        while let Some((point, number)) = self.columns.attached.get(row, event) {
-            row += 1;
-            match bound {
-                Bound::Slice(slice) => self.bind(*slice, ts, point, number),
-                Bound::Nothing => self
-                    .diagnostics
-                    .count(IssueKind::FlowNoSlice, Place::At(ts)),
-                Bound::Hidden => {}
-            }
+        let bound = BoundEvent { ts, event, slice };
+        match &mut self.flows {
+            Flows::Now(binder) => binder.bind_attached(bound),
+            Flows::Later(outbox) => outbox.push(bound),
         }
-    }
-
-    fn bind(&mut self, slice: SliceId, ts: i64, point: FlowPoint, number: Option<u32>) {
-        let last = self.flow_ends.last(point, number);
-        match (point.role, last) {
-            (FlowRole::Start | FlowRole::Through, None) => {
-                self.flow_ends.begin(point, number, slice);
-            }
-            (FlowRole::Start, Some(_)) => {
-                self.diagnostics
-                    .count(IssueKind::FlowDuplicate, Place::At(ts));
-            }
-            (FlowRole::Step | FlowRole::Through, Some(last)) => {
-                let from = std::mem::replace(last, slice);
-                self.arrow(from, slice, point);
-            }
-            (FlowRole::Step, None) => {
-                self.diagnostics
-                    .count(IssueKind::FlowStepWithoutStart, Place::At(ts));
-            }
-            (FlowRole::End, Some(&mut from)) => self.arrow(from, slice, point),
-            (FlowRole::End, None) => {
-                self.diagnostics
-                    .count(IssueKind::FlowEndWithoutStart, Place::At(ts));
-            }
-            (FlowRole::Terminate, Some(&mut from)) => {
-                self.arrow(from, slice, point);
-                self.flow_ends.forget(point, number);
-            }
-            // Nothing to terminate; and ends at the next slice are bound when it starts.
-            (FlowRole::Terminate, None) | (FlowRole::EndAtNext, _) => {}
-        }
-    }
-
-    /// Draws an arrow; it runs from the earlier slice to the later one whatever the order of the
-    /// events, except where the format fixes the direction.
-    fn arrow(&mut self, from: SliceId, to: SliceId, point: FlowPoint) {
-        let fixed = point.role == FlowRole::EndAtNext;
-        let backwards = self.out.ts[from.index()] > self.out.ts[to.index()];
-        let (from, to) = if backwards && !fixed {
-            (to, from)
-        } else {
-            (from, to)
-        };
-        self.out.flows.push(Flow {
-            from,
-            to,
-            id: point.id,
-            category: point.category,
-            name: point.name,
-        });
     }
 }
 

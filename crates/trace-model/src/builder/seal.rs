@@ -1,7 +1,8 @@
 //! Gathers the raw columns into the sealed ones, freeing each as it goes.
 
-use crate::builder::batch::{EventBatch, EventColumns, FlowSpace, MAX_EVENTS};
-use crate::builder::nest::{Nested, Nester};
+use crate::builder::batch::{EventBatch, EventColumns, FlowSpace, LaneTracks, MAX_EVENTS};
+use crate::builder::binder::{Binder, post};
+use crate::builder::nest::{Flows, Nested, Nester};
 use crate::builder::order::processing_order;
 use crate::builder::{BuildError, FinishOptions, TraceBuilder};
 use crate::diagnostics::{Diagnostics, IssueKind, Place};
@@ -10,6 +11,7 @@ use crate::parallel::both;
 use crate::table::args::{Arg, ArgsRef};
 use crate::table::counter::CounterTable;
 use crate::table::slice::{OPEN, SliceTable};
+use crate::table::track::Track;
 use crate::trace::Trace;
 
 pub(crate) fn seal(builder: TraceBuilder, options: &FinishOptions) -> Result<Trace, BuildError> {
@@ -36,40 +38,13 @@ pub(crate) fn seal(builder: TraceBuilder, options: &FinishOptions) -> Result<Tra
     diagnostics.add(IssueKind::ArgShapesExhausted, events.shapes_exhausted, []);
 
     let mut columns = std::mem::take(&mut events.columns);
-    let mut attached = std::mem::take(&mut columns.attached);
-    // A flow of track events that has an event of its own is found by identity, and so all must be.
-    let all_attached = (columns.flow.iter()).all(|(_, p)| p.space != FlowSpace::TrackEvent);
-    let ((), (order, negative)) = both(
-        columns.ts.len(),
-        || {
-            attached.build_index();
-            if all_attached {
-                attached.number();
-            }
-        },
-        || processing_order(&columns, options.order),
-    );
-    columns.attached = attached;
-    if negative > 0 {
-        let places = columns.ts.iter().filter(|&&t| t < 0).map(|&t| Place::At(t));
-        diagnostics.add(IssueKind::NegativeTimestamp, negative, places);
-    }
-    let nested = Nester::new(&mut columns, &lanes, &mut tracks, &mut diagnostics, options)
-        .run(order.as_deref());
-    drop(order);
+    let (nested, binder) = nest(&mut columns, &lanes, &mut tracks, &mut diagnostics, options);
+    let (flows, odd_flows) = binder.finish(&nested.ts);
+    diagnostics.merge(odd_flows);
 
     let counters = counters(&mut columns, &lanes, &mut diagnostics);
     let thread_time = thread_time(&mut columns, &nested, options.no_zero_thread_dur);
-    let flows = nested.flows;
-    let slices = gather(
-        columns,
-        &mut events,
-        Nested {
-            flows: Vec::new(),
-            ..nested
-        },
-        options.end_args_replace,
-    );
+    let slices = gather(columns, &mut events, nested, options.end_args_replace);
     let never_closed = slices.dur.iter().filter(|&&d| d == OPEN).count() as u64;
     if never_closed > 0 {
         let open = slices
@@ -93,6 +68,59 @@ pub(crate) fn seal(builder: TraceBuilder, options: &FinishOptions) -> Result<Tra
         meta,
         diagnostics,
     ))
+}
+
+/// Orders the events, nests them and binds their flows, on two threads.
+fn nest(
+    columns: &mut EventColumns,
+    lanes: &LaneTracks,
+    tracks: &mut Vec<Track>,
+    diagnostics: &mut Diagnostics,
+    options: &FinishOptions,
+) -> (Nested, Binder) {
+    let rows = columns.ts.len();
+    let attached = std::mem::take(&mut columns.attached);
+    // A flow of track events that has an event of its own is found by identity, and so all must be.
+    let number = (columns.flow.iter()).all(|(_, p)| p.space != FlowSpace::TrackEvent);
+    let has_flow_events = !columns.flow.is_empty();
+    let odd_flows = diagnostics.fresh();
+    let make_binder = move || Binder::new(attached, number, odd_flows);
+    if has_flow_events {
+        let (mut binder, order) =
+            both(rows, make_binder, || ordered(columns, diagnostics, options));
+        let flows = Flows::Now(&mut binder);
+        let nester = Nester::new(columns, lanes, tracks, diagnostics, options, flows);
+        return (nester.run(order.as_deref()), binder);
+    }
+    let (outbox, arriving) = post();
+    both(
+        rows,
+        || {
+            let order = ordered(columns, diagnostics, options);
+            let flows = Flows::Later(outbox);
+            let nester = Nester::new(columns, lanes, tracks, diagnostics, options, flows);
+            nester.run(order.as_deref())
+        },
+        || {
+            let mut binder = make_binder();
+            binder.bind_all(arriving);
+            binder
+        },
+    )
+}
+
+/// The events in processing order; those before time zero are counted and left out.
+fn ordered(
+    columns: &EventColumns,
+    diagnostics: &mut Diagnostics,
+    options: &FinishOptions,
+) -> Option<Vec<u32>> {
+    let (order, negative) = processing_order(columns, options.order);
+    if negative > 0 {
+        let places = columns.ts.iter().filter(|&&t| t < 0).map(|&t| Place::At(t));
+        diagnostics.add(IssueKind::NegativeTimestamp, negative, places);
+    }
+    order
 }
 
 fn counters(
