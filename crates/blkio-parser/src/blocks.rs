@@ -1,6 +1,8 @@
 //! Cutting an input into blocks of whole lines, and what becomes of a block on a thread of its own.
 
-use byte_source::Chunks;
+use std::ops::Range;
+
+use byte_source::{Chunk, Chunks};
 
 use crate::error::Result;
 use crate::event::{Event, Symbols};
@@ -29,11 +31,12 @@ impl Parsed {
     }
 }
 
-/// A run of whole lines.
+/// A run of whole lines: one that began in an earlier chunk of the input, and those of a chunk.
 pub(crate) struct Block {
     pub(crate) number: usize,
     pub(crate) offset: u64,
-    bytes: Vec<u8>,
+    head: Vec<u8>,
+    lines: Option<(Chunk, Range<usize>)>,
     /// The last line has no line feed because the input ends.
     last_is_open: bool,
     /// Memory for its events.
@@ -44,7 +47,6 @@ pub(crate) struct Block {
 pub(crate) struct Done {
     pub(crate) number: usize,
     pub(crate) offset: u64,
-    pub(crate) bytes: Vec<u8>,
     pub(crate) counts: LineCounts,
     pub(crate) parsed: Parsed,
 }
@@ -55,12 +57,18 @@ impl Block {
             events: self.spare,
             ..Sink::default()
         };
-        parse_block(format, &self.bytes, self.last_is_open, &mut sink);
+        parse_block(format, &self.head, self.last_is_open, &mut sink);
+        let mut counts = std::mem::take(&mut sink.counts);
+        if let Some((chunk, range)) = self.lines {
+            let lines = chunk.data().get(range).unwrap_or_default();
+            parse_block(format, lines, false, &mut sink);
+            let before = counts.lines;
+            counts.append(sink.counts, before, self.head.len() as u64);
+        }
         Done {
             number: self.number,
             offset: self.offset,
-            bytes: self.bytes,
-            counts: sink.counts,
+            counts,
             parsed: Parsed::new(sink.events, sink.symbols, device),
         }
     }
@@ -95,8 +103,8 @@ impl Blocks {
         self.chunks.offset()
     }
 
-    /// The next block, in `buffer`; the second part says that a line too long ended before it.
-    pub(crate) fn next(&mut self, mut buffer: Vec<u8>) -> Result<Option<(Block, bool)>> {
+    /// The next block; the second part says that a line too long ended before it.
+    pub(crate) fn next(&mut self) -> Result<Option<(Block, bool)>> {
         let mut too_long = false;
         while !self.ended {
             let Some(chunk) = self.chunks.next()? else {
@@ -104,20 +112,21 @@ impl Blocks {
                 if self.carry.is_empty() {
                     break;
                 }
-                let bytes = std::mem::take(&mut self.carry);
-                return Ok(Some((self.block(bytes, true), too_long)));
+                return Ok(Some((self.block(None, true), too_long)));
             };
-            let mut data = chunk.data();
+            let data = chunk.data();
+            let mut start = 0;
             if self.skipping {
                 let Some(end) = memchr::memchr(b'\n', data) else {
                     self.offset += data.len() as u64;
                     continue;
                 };
                 self.skipping = false;
-                self.offset += end as u64 + 1;
-                data = data.get(end + 1..).unwrap_or_default();
+                start = end + 1;
+                self.offset += start as u64;
             }
-            let Some(end) = memchr::memrchr(b'\n', data) else {
+            let data = data.get(start..).unwrap_or_default();
+            let Some(last) = memchr::memrchr(b'\n', data) else {
                 self.carry.extend_from_slice(data);
                 if self.carry.len() > LONGEST_CARRY {
                     self.offset += self.carry.len() as u64;
@@ -127,28 +136,37 @@ impl Blocks {
                 }
                 continue;
             };
-            let (lines, rest) = data.split_at(end + 1);
-            buffer.clear();
-            buffer.extend_from_slice(&self.carry);
-            buffer.extend_from_slice(lines);
-            self.carry.clear();
-            self.carry.extend_from_slice(rest);
-            return Ok(Some((self.block(buffer, false), too_long)));
+            let (lines, rest) = data.split_at(last + 1);
+            let rest = rest.to_vec();
+            let mut head = 0;
+            if !self.carry.is_empty() {
+                head = memchr::memchr(b'\n', lines).map_or(lines.len(), |first| first + 1);
+                self.carry
+                    .extend_from_slice(lines.get(..head).unwrap_or_default());
+            }
+            let range = start + head..start + lines.len();
+            let block = self.block(Some((chunk, range)), false);
+            self.carry = rest;
+            return Ok(Some((block, too_long)));
         }
         if too_long {
-            return Ok(Some((self.block(Vec::new(), false), true)));
+            return Ok(Some((self.block(None, false), true)));
         }
         Ok(None)
     }
 
-    fn block(&mut self, bytes: Vec<u8>, last_is_open: bool) -> Block {
+    /// What was carried over, and these lines.
+    fn block(&mut self, lines: Option<(Chunk, Range<usize>)>, last_is_open: bool) -> Block {
+        let head = std::mem::take(&mut self.carry);
         let offset = self.offset;
-        self.offset += bytes.len() as u64;
+        let length = lines.as_ref().map_or(0, |(_, range)| range.len());
+        self.offset += (head.len() + length) as u64;
         self.number += 1;
         Block {
             number: self.number - 1,
             offset,
-            bytes,
+            head,
+            lines,
             last_is_open,
             spare: Vec::new(),
         }

@@ -1,15 +1,17 @@
 //! Putting events into the order of time while they arrive.
 //!
 //! Tracers drain their per-processor buffers one after the other, so lines step back in time. Events are held until no
-//! earlier one can come, which is a window of time (one second unless stated otherwise). Up to a million events are held
-//! whatever the window, so the order of small inputs is exact.
+//! earlier one can come, which is a window of time (one second unless stated otherwise). Of an input that cannot be read
+//! again, up to a million events are held whatever the window, so that the order of small ones is exact.
 
 use std::collections::VecDeque;
 
 use crate::event::Event;
 
-/// Events that are held before the window matters.
+/// Events that are held before the window matters, when the input cannot be read again.
 const HOLD: usize = 1 << 20;
+/// The same when it can: few enough to stay near the processor.
+const HOLD_SHORTLY: usize = 1 << 16;
 /// Events of a block when blocks have to be cut anew.
 const BLOCK: usize = 1 << 15;
 
@@ -85,13 +87,13 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub(crate) fn new(window_ns: u64, keep_all: bool) -> Self {
+    pub(crate) fn new(window_ns: u64, keep_all: bool, can_repeat: bool) -> Self {
         Self {
             blocks: VecDeque::new(),
             held: 0,
             keep_all,
             window_ns,
-            hold: HOLD,
+            hold: if can_repeat { HOLD_SHORTLY } else { HOLD },
             newest_ns: 0,
             handed_ns: 0,
             late: 0,
@@ -305,7 +307,7 @@ mod tests {
                 .zip(&times)
                 .map(|(i, t)| event(t + i * drift, i, EventKind::Issue))
                 .collect();
-            let mut order = Order::new(60, false);
+            let mut order = Order::new(60, false, false);
             order.hold = hold;
             let mut out = Vec::new();
             for piece in events.chunks(size) {
@@ -323,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_window_hands_out_early_and_counts_what_comes_too_late() {
-        let mut order = Order::new(10, false);
+        let mut order = Order::new(10, false, false);
         order.hold = 4;
         let issues = |times: &[u64]| {
             Piece::new(

@@ -22,6 +22,8 @@ use crate::tail::{Follow, Tail};
 
 /// Bytes looked at to tell the format.
 pub const HEAD_BYTES: usize = 64 << 10;
+/// Bytes that are parsed at once: their events are to stay in the cache of a processor until they are in order.
+const CHUNK_BYTES: usize = 512 << 10;
 /// Batches handed on whose memory is waited for before new memory is taken.
 const REUSED: usize = 32;
 
@@ -150,7 +152,7 @@ fn read_once(
     take: &mut dyn FnMut(Arc<Vec<Event>>),
 ) -> Result<Option<Outcome>> {
     let mut merge = Merge {
-        order: Order::new(options.window_ns, keep_all),
+        order: Order::new(options.window_ns, keep_all, may_restart),
         symbols: Symbols::default(),
         handed: VecDeque::new(),
         take,
@@ -363,8 +365,8 @@ struct Gather<'m, 't> {
 }
 
 impl Gather<'_, '_> {
-    /// Takes the next block; gives its buffer back.
-    fn take(&mut self, block: Done) -> Result<Vec<u8>> {
+    /// Takes the next block.
+    fn take(&mut self, block: Done) -> Result<()> {
         if let Some(offset) = self.too_long.remove(&block.number) {
             self.counts.lines += 1;
             let line = self.counts.lines;
@@ -377,7 +379,7 @@ impl Gather<'_, '_> {
             fail_on_malformed(&self.name, &self.counts)?;
         }
         self.merge.block(block.parsed);
-        Ok(block.bytes)
+        Ok(())
     }
 }
 
@@ -388,7 +390,9 @@ fn read_lines(
     merge: &mut Merge<'_>,
 ) -> Result<(LineCounts, u64)> {
     let name = source.name().to_owned();
-    let mut blocks = Blocks::new(source.into_chunks(ChunkOptions::default())?);
+    let mut chunks = ChunkOptions::default();
+    chunks.size = CHUNK_BYTES;
+    let mut blocks = Blocks::new(source.into_chunks(chunks)?);
     let mut gather = Gather {
         name,
         counts: LineCounts::default(),
@@ -397,13 +401,12 @@ fn read_lines(
         too_long: BTreeMap::new(),
     };
     if options.threads <= 1 {
-        let mut buffer = Vec::new();
-        while let Some((mut block, too_long)) = blocks.next(std::mem::take(&mut buffer))? {
+        while let Some((mut block, too_long)) = blocks.next()? {
             if too_long {
                 gather.too_long.insert(block.number, block.offset);
             }
             block.spare = gather.merge.spare();
-            buffer = gather.take(block.parse(format, options.device))?;
+            gather.take(block.parse(format, options.device))?;
         }
     } else {
         on_threads(&mut blocks, format, options, &mut gather)?;
@@ -437,11 +440,10 @@ fn on_threads(
         let mut waiting: BTreeMap<usize, Done> = BTreeMap::new();
         let mut next = 0;
         let mut flying = 0;
-        let mut buffers: Vec<Vec<u8>> = Vec::new();
         let mut ended = false;
         loop {
             while !ended && flying < in_flight {
-                match blocks.next(buffers.pop().unwrap_or_default())? {
+                match blocks.next()? {
                     None => ended = true,
                     Some((mut block, too_long)) => {
                         if too_long {
@@ -465,7 +467,7 @@ fn on_threads(
             while let Some(block) = waiting.remove(&next) {
                 next += 1;
                 flying -= 1;
-                buffers.push(gather.take(block)?);
+                gather.take(block)?;
             }
         }
     })

@@ -300,6 +300,7 @@ impl Stats {
             .sequentiality
             .iter_mut()
             .for_each(Sequentiality::finish);
+        stats.reuse.iter_mut().for_each(Reuse::finish);
         stats
     }
 }

@@ -45,6 +45,8 @@ pub struct Arrivals {
 struct Fano {
     width_ns: u64,
     bin: u64,
+    /// End of the bin.
+    until_ns: u64,
     count: u64,
     sum: f64,
     squares: f64,
@@ -53,10 +55,12 @@ struct Fano {
 impl Fano {
     #[inline]
     fn add(&mut self, since_ns: u64) {
-        let bin = since_ns / self.width_ns;
-        if bin != self.bin {
+        // An event that comes late counts in the open bin.
+        if since_ns >= self.until_ns {
+            let bin = since_ns / self.width_ns;
             self.close();
             self.bin = bin;
+            self.until_ns = (bin + 1).saturating_mul(self.width_ns);
         }
         self.count += 1;
     }
@@ -90,6 +94,7 @@ impl Arrivals {
             longest_idle_ns: 0,
             fano: [1_000_000, 10_000_000, 100_000_000, 1_000_000_000].map(|width_ns| Fano {
                 width_ns,
+                until_ns: width_ns,
                 ..Fano::default()
             }),
         }

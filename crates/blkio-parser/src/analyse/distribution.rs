@@ -50,6 +50,7 @@ fn top_of(bin: usize) -> u64 {
 
 impl Distribution {
     /// Takes a value.
+    #[inline]
     pub fn add(&mut self, value: u64) {
         if self.count == 0 {
             self.min = value;
@@ -66,6 +67,32 @@ impl Distribution {
             }
         } else {
             self.count_in_bin(value);
+        }
+    }
+
+    /// Takes a value several times.
+    pub(crate) fn add_many(&mut self, value: u64, times: u64) {
+        if times == 0 {
+            return;
+        }
+        if self.count == 0 {
+            self.min = value;
+        }
+        self.count += times;
+        self.sum += u128::from(value) * u128::from(times);
+        self.squares += value as f64 * value as f64 * times as f64;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        if self.bins.is_empty() {
+            let room = EXACT.saturating_sub(self.values.len());
+            if times <= room as u64 {
+                self.values.extend((0..times).map(|_| value));
+                return;
+            }
+            self.go_to_bins();
+        }
+        if let Some(bin) = self.bins.get_mut(bin_of(value)) {
+            *bin += times;
         }
     }
 
@@ -165,6 +192,23 @@ mod tests {
             prop_assert!(top >= value);
             prop_assert!((top - value) as f64 <= value as f64 / 256.0);
             prop_assert!(bin == 0 || top_of(bin - 1) < value);
+        }
+    }
+
+    #[test]
+    fn many_times_is_once_many_times() {
+        for times in [0, 1, 5, EXACT as u64, EXACT as u64 + 1] {
+            let (mut many, mut single) = (Distribution::default(), Distribution::default());
+            for value in [7, 300, 3] {
+                many.add_many(value, times);
+                (0..times).for_each(|_| single.add(value));
+            }
+            assert_eq!(many.is_exact(), single.is_exact(), "{times}");
+            assert_eq!((many.count, many.sum), (single.count, single.sum));
+            assert_eq!((many.min, many.max), (single.min, single.max));
+            assert_eq!(many.deviation(), single.deviation());
+            let ranks = [0.0, 33.0, 34.0, 99.0];
+            assert_eq!(many.percentiles(&ranks), single.percentiles(&ranks));
         }
     }
 

@@ -16,6 +16,8 @@ const MAX_CELLS: usize = 1 << 21;
 #[derive(Debug, Clone, Default)]
 pub struct HeatMap {
     first_ns: Option<u64>,
+    /// A second since the first issue, with its first nanosecond.
+    second: (u64, u64),
     cells: FxHashMap<(u64, u64), u64>,
     open: Option<((u64, u64), u64)>,
     /// Bytes without a cell, because there were too many cells.
@@ -63,7 +65,12 @@ impl Analyser for HeatMap {
         if !event.direction.is_data() || event.nr_sector == 0 {
             return;
         }
-        let second = event.t_ns.saturating_sub(first) / SECOND;
+        let since = event.t_ns.saturating_sub(first);
+        if since.wrapping_sub(self.second.1) >= SECOND {
+            let second = since / SECOND;
+            self.second = (second, second * SECOND);
+        }
+        let second = self.second.0;
         let mut start = event.sector;
         let end = start.saturating_add(u64::from(event.nr_sector).min(MAX_SECTORS));
         while start < end {

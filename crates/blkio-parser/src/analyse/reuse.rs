@@ -3,7 +3,8 @@
 //! Every block has one mark, at the position of its last touch; the distance of a touch is the number of marks behind the
 //! block's own. Marks are bits with counts per 64, 4,096 and 262,144, and positions are renumbered when they run out, so
 //! memory follows the number of distinct blocks and a touch costs a few cache lines. A touch that follows the one before as
-//! it did last time has the same distance, so sequential runs are not counted at all.
+//! it did last time has the same distance, so of a sequential run only the first touch is counted, and its marks move as
+//! one.
 
 use rustc_hash::FxHashMap;
 
@@ -44,35 +45,58 @@ impl Marks {
         self.bits.len() * 64
     }
 
-    #[inline]
-    fn set(&mut self, position: usize) {
-        if let Some(bits) = self.bits.get_mut(position >> 6) {
-            *bits |= 1 << (position & 63);
-        }
-        if let Some(count) = self.words.get_mut(position >> 6) {
-            *count += 1;
-        }
-        if let Some(count) = self.groups.get_mut(position >> 12) {
-            *count += 1;
-        }
-        if let Some(count) = self.regions.get_mut(position >> 18) {
-            *count += 1;
-        }
+    /// Marks `count` positions from `from` on, which are not marked.
+    fn set(&mut self, from: usize, count: usize) {
+        self.words_of(from, count, |marks, word, mask, many| {
+            if let Some(bits) = marks.bits.get_mut(word) {
+                *bits |= mask;
+            }
+            if let Some(count) = marks.words.get_mut(word) {
+                *count += many;
+            }
+            if let Some(count) = marks.groups.get_mut(word >> 6) {
+                *count += u32::from(many);
+            }
+            if let Some(count) = marks.regions.get_mut(word >> 12) {
+                *count += u32::from(many);
+            }
+        });
     }
 
+    /// Takes the marks of `count` positions from `from` on, which are all marked.
+    fn clear(&mut self, from: usize, count: usize) {
+        self.words_of(from, count, |marks, word, mask, many| {
+            if let Some(bits) = marks.bits.get_mut(word) {
+                *bits &= !mask;
+            }
+            if let Some(count) = marks.words.get_mut(word) {
+                *count -= many;
+            }
+            if let Some(count) = marks.groups.get_mut(word >> 6) {
+                *count -= u32::from(many);
+            }
+            if let Some(count) = marks.regions.get_mut(word >> 12) {
+                *count -= u32::from(many);
+            }
+        });
+    }
+
+    /// Calls `change` for each word of a range, with the bits in it and their number.
     #[inline]
-    fn clear(&mut self, position: usize) {
-        if let Some(bits) = self.bits.get_mut(position >> 6) {
-            *bits &= !(1 << (position & 63));
-        }
-        if let Some(count) = self.words.get_mut(position >> 6) {
-            *count -= 1;
-        }
-        if let Some(count) = self.groups.get_mut(position >> 12) {
-            *count -= 1;
-        }
-        if let Some(count) = self.regions.get_mut(position >> 18) {
-            *count -= 1;
+    fn words_of(
+        &mut self,
+        from: usize,
+        count: usize,
+        change: impl Fn(&mut Self, usize, u64, u8),
+    ) {
+        let mut at = from;
+        let end = from + count;
+        while at < end {
+            let stop = end.min((at | 63) + 1);
+            let many = stop - at;
+            let mask = (u64::MAX >> (64 - many)) << (at & 63);
+            change(self, at >> 6, mask, u8::try_from(many).unwrap_or(64));
+            at = stop;
         }
     }
 
@@ -99,6 +123,18 @@ impl Marks {
     }
 }
 
+/// The touches that are not yet in the marks: they have successive positions, and had successive positions before.
+#[derive(Debug, Clone, Copy, Default)]
+struct Run {
+    /// Where the first block was marked until now; `None` when the blocks were never touched.
+    before: Option<usize>,
+    /// Where the first block is to be marked.
+    now: usize,
+    touches: usize,
+    /// The distance of every touch.
+    distance: u64,
+}
+
 /// Reuse distances of blocks of one size.
 #[derive(Debug, Clone)]
 pub struct Reuse {
@@ -110,8 +146,7 @@ pub struct Reuse {
     last: Vec<u32>,
     marks: Marks,
     next: usize,
-    /// Where the block of the touch before was marked until then, and its distance.
-    previous: Option<(usize, u64)>,
+    run: Run,
     /// Touches.
     pub accesses: u64,
     /// First touches.
@@ -132,7 +167,7 @@ impl Reuse {
             last: Vec::new(),
             marks: Marks::new(POSITIONS),
             next: 0,
-            previous: None,
+            run: Run::default(),
             accesses: 0,
             cold: 0,
             distances: Distribution::default(),
@@ -166,9 +201,10 @@ impl Reuse {
         place + index(block % PAGE)
     }
 
+    #[inline]
     fn touch(&mut self, block: u64) {
-        self.accesses += 1;
         if self.next >= self.marks.positions() {
+            self.settle();
             self.renumber();
         }
         let position = self.next;
@@ -179,25 +215,48 @@ impl Reuse {
         };
         // Positions are as many as four times the distinct blocks, which memory limits far below 32 bits.
         let before = std::mem::replace(last, u32::try_from(position + 1).unwrap_or(u32::MAX));
-        self.previous = match index(before.into()).checked_sub(1) {
-            None => {
-                self.cold += 1;
-                None
-            }
-            Some(before) => {
-                let distance = match self.previous {
-                    Some((place, distance)) if before == place + 1 => distance,
-                    _ => self.marks.behind(before),
-                };
-                self.marks.clear(before);
-                self.distances.add(distance);
-                if let Some(count) = self.log2.get_mut(index(bit_length(distance).into())) {
-                    *count += 1;
-                }
-                Some((before, distance))
-            }
+        let before = index(before.into()).checked_sub(1);
+        let run = &mut self.run;
+        let follows = match (run.before, before) {
+            (Some(first), Some(before)) => before == first + run.touches && before < run.now,
+            (None, None) => true,
+            _ => false,
         };
-        self.marks.set(position);
+        if follows && run.touches > 0 {
+            run.touches += 1;
+        } else {
+            self.settle();
+            self.run = Run {
+                before,
+                now: position,
+                touches: 1,
+                distance: before.map_or(0, |before| self.marks.behind(before)),
+            };
+        }
+    }
+
+    /// Moves the marks of the run and counts its distances.
+    fn settle(&mut self) {
+        let run = std::mem::take(&mut self.run);
+        let touches = run.touches as u64;
+        self.accesses += touches;
+        match run.before {
+            None => self.cold += touches,
+            Some(before) => {
+                self.marks.clear(before, run.touches);
+                self.distances.add_many(run.distance, touches);
+                let bits = index(bit_length(run.distance).into());
+                if let Some(count) = self.log2.get_mut(bits) {
+                    *count += touches;
+                }
+            }
+        }
+        self.marks.set(run.now, run.touches);
+    }
+
+    /// Counts what is open; call once after the last event.
+    pub fn finish(&mut self) {
+        self.settle();
     }
 
     /// Gives the marks the smallest positions in the same order, and room for three times as many.
@@ -213,9 +272,8 @@ impl Reuse {
         let blocks = slots.iter().filter(|slot| **slot != u32::MAX).count();
         self.marks = Marks::new((blocks * 4).next_power_of_two().max(POSITIONS));
         self.next = 0;
-        self.previous = None;
+        self.marks.set(0, blocks);
         for slot in slots.into_iter().filter(|slot| *slot != u32::MAX) {
-            self.marks.set(self.next);
             self.next += 1;
             if let Some(last) = self.last.get_mut(index(slot.into())) {
                 *last = u32::try_from(self.next).unwrap_or(u32::MAX);
@@ -281,7 +339,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn distances_are_those_of_counting(blocks in prop::collection::vec(0_u64..40, 1..400)) {
+        fn distances_are_those_of_counting(
+            starts in prop::collection::vec((0_u64..40, 1_u64..12), 1..60)
+        ) {
+            let blocks: Vec<u64> = starts.iter().flat_map(|(start, n)| *start..start + n).collect();
             let mut reuse = Reuse::new(8);
             // Few positions, so that renumbering is met.
             reuse.marks = Marks::new(64);
@@ -296,6 +357,7 @@ mod tests {
                 }
             }
             let mut distinct = blocks.clone();
+            reuse.finish();
             distinct.sort_unstable();
             distinct.dedup();
             prop_assert_eq!(reuse.cold, distinct.len() as u64);
@@ -309,7 +371,7 @@ mod tests {
     fn marks_are_counted_across_all_levels() {
         let mut marks = Marks::new(1 << 20);
         let places: Vec<usize> = (0..1 << 20).step_by(37).collect();
-        places.iter().for_each(|place| marks.set(*place));
+        places.iter().for_each(|place| marks.set(*place, 1));
         for place in [0, 63, 64, 4095, 4096, (1 << 18) - 1, 1 << 18, (1 << 20) - 1] {
             let twin = places.iter().filter(|p| **p > place).count();
             assert_eq!(marks.behind(place), twin as u64, "{place}");
@@ -317,9 +379,26 @@ mod tests {
     }
 
     #[test]
+    fn marks_of_a_range_are_set_and_taken_as_one_by_one() {
+        let ranges = [(0, 1), (3, 61), (64, 64), (130, 700), (4090, 10), (1 << 18, 1)];
+        let (mut ranged, mut single) = (Marks::new(1 << 19), Marks::new(1 << 19));
+        for (from, count) in ranges {
+            ranged.set(from, count);
+            (from..from + count).for_each(|place| single.set(place, 1));
+        }
+        ranged.clear(200, 500);
+        (200..700).for_each(|place| single.clear(place, 1));
+        for place in [0, 2, 63, 127, 199, 300, 699, 4095, 4099, 1 << 18] {
+            assert_eq!(ranged.behind(place), single.behind(place), "{place}");
+        }
+        assert_eq!(ranged.bits, single.bits);
+    }
+
+    #[test]
     fn a_loop_hits_once_the_cache_holds_it() {
         let mut reuse = Reuse::new(8);
         (0..1000_u64).for_each(|i| reuse.touch(i % 100));
+        reuse.finish();
         assert_eq!(reuse.cold, 100);
         assert_eq!(reuse.cache_blocks_for(0.9), Some(100));
         assert_eq!(reuse.cache_blocks_for(0.95), None);

@@ -14,6 +14,8 @@ const STREAMS: usize = 32;
 const NEAR: u64 = 2048;
 /// Distinct strides that are counted before the rarest are forgotten.
 const MAX_STRIDES: usize = 1 << 18;
+/// Distinct strides that are counted after that: so few that they stay in the cache of a processor.
+const FEW_STRIDES: usize = 1 << 14;
 /// Strides that are counted without looking them up.
 const RECENT: usize = 64;
 /// Strides of more than 63 bits that are counted.
@@ -45,6 +47,9 @@ pub struct Class {
     /// Distances from the end of one to the start of the next, in sectors, without sign.
     pub seeks: Distribution,
     strides: FxHashMap<i64, u64>,
+    max_strides: usize,
+    /// The stride seen last, and how often in a row.
+    last_stride: (i64, u64),
     /// Strides and counts on their way to `strides`, by their hash.
     recent: [(i64, u64); RECENT],
     far: BTreeMap<i128, u64>,
@@ -71,6 +76,8 @@ impl Default for Class {
             bytes_in_long_runs: 0,
             seeks: Distribution::default(),
             strides: FxHashMap::default(),
+            max_strides: MAX_STRIDES,
+            last_stride: (0, 0),
             recent: [(0, 0); RECENT],
             far: BTreeMap::new(),
             strides_are_approximate: false,
@@ -84,42 +91,56 @@ impl Default for Class {
 }
 
 impl Class {
+    #[inline]
     fn add(&mut self, start: u64, sectors: u64, bytes: u64) {
         self.requests += 1;
         let end = start.saturating_add(sectors);
-        let mut continues = false;
-        if let Some((before_start, before_end)) = self.previous {
-            let distance = start.abs_diff(before_end);
-            continues = distance == 0;
-            self.sequential += u64::from(continues);
-            self.forward += u64::from(start > before_end);
-            self.backward += u64::from(start < before_end);
-            self.near += u64::from(distance <= NEAR);
-            self.seeks.add(distance);
-            let stride = i128::from(start) - i128::from(before_start);
-            match i64::try_from(stride) {
-                Ok(stride) => self.stride(stride),
-                Err(_) if self.far.len() < MAX_FAR => *self.far.entry(stride).or_default() += 1,
-                Err(_) => self.strides_are_approximate = true,
+        let before = self.previous.replace((start, end));
+        match before {
+            // Counted where it is also a distance and near, in `finish`.
+            Some((before_start, before_end)) if before_end == start => {
+                self.sequential += 1;
+                self.multi_stream += 1;
+                self.stride(before_start, start);
             }
+            _ => self.elsewhere(before, start),
         }
-        let mut found = continues;
-        if !found {
-            for known in &self.ends {
-                found |= *known == start;
-            }
-        }
-        self.multi_stream += u64::from(found);
         if let Some(place) = self.ends.get_mut(self.next_end) {
             *place = end;
         }
         self.next_end = (self.next_end + 1) % STREAMS;
-        if !continues {
-            self.close_run();
-        }
         self.run.0 += 1;
         self.run.1 += bytes;
-        self.previous = Some((start, end));
+    }
+
+    /// A request that does not start where the one before ended.
+    fn elsewhere(&mut self, before: Option<(u64, u64)>, start: u64) {
+        if let Some((before_start, before_end)) = before {
+            let distance = start.abs_diff(before_end);
+            self.forward += u64::from(start > before_end);
+            self.backward += u64::from(start < before_end);
+            self.near += u64::from(distance <= NEAR);
+            self.seeks.add(distance);
+            self.stride(before_start, start);
+        }
+        let mut found = false;
+        for known in &self.ends {
+            found |= *known == start;
+        }
+        self.multi_stream += u64::from(found);
+        self.close_run();
+    }
+
+    /// Closes what is open; call once after the last request.
+    fn finish(&mut self) {
+        self.close_run();
+        let (stride, count) = std::mem::take(&mut self.last_stride);
+        self.settle_recent(stride, count);
+        for (stride, count) in std::mem::replace(&mut self.recent, [(0, 0); RECENT]) {
+            self.settle_stride(stride, count);
+        }
+        self.near += self.sequential;
+        self.seeks.add_many(0, self.sequential);
     }
 
     fn close_run(&mut self) {
@@ -139,7 +160,30 @@ impl Class {
     }
 
     #[inline]
-    fn stride(&mut self, stride: i64) {
+    fn stride(&mut self, from: u64, to: u64) {
+        let stride = to.wrapping_sub(from).cast_signed();
+        if (stride < 0) != (to < from) {
+            self.far_stride(from, to);
+        } else if self.last_stride.0 == stride {
+            self.last_stride.1 += 1;
+        } else {
+            let (stride, count) = std::mem::replace(&mut self.last_stride, (stride, 1));
+            self.settle_recent(stride, count);
+        }
+    }
+
+    /// A stride of more than 63 bits.
+    fn far_stride(&mut self, from: u64, to: u64) {
+        let stride = i128::from(to) - i128::from(from);
+        let is_known = self.far.contains_key(&stride);
+        if is_known || self.far.len() < MAX_FAR {
+            *self.far.entry(stride).or_default() += 1;
+        } else {
+            self.strides_are_approximate = true;
+        }
+    }
+
+    fn settle_recent(&mut self, stride: i64, count: u64) {
         /// An odd number near 2^64 divided by the golden ratio spreads neighbours.
         const SPREAD: i64 = -7_046_029_254_386_353_131;
         let place = crate::num::index(stride.wrapping_mul(SPREAD).cast_unsigned() >> 58);
@@ -147,15 +191,9 @@ impl Class {
             return;
         };
         if recent.0 == stride {
-            recent.1 += 1;
+            recent.1 += count;
         } else {
-            let (stride, count) = std::mem::replace(recent, (stride, 1));
-            self.settle_stride(stride, count);
-        }
-    }
-
-    fn settle_strides(&mut self) {
-        for (stride, count) in std::mem::replace(&mut self.recent, [(0, 0); RECENT]) {
+            let (stride, count) = std::mem::replace(recent, (stride, count));
             self.settle_stride(stride, count);
         }
     }
@@ -165,13 +203,15 @@ impl Class {
             return;
         }
         *self.strides.entry(stride).or_default() += count;
-        if self.strides.len() > MAX_STRIDES {
+        if self.strides.len() > self.max_strides {
             self.strides_are_approximate = true;
+            self.max_strides = FEW_STRIDES;
             let mut least = 1;
-            while self.strides.len() > MAX_STRIDES / 2 {
+            while self.strides.len() > FEW_STRIDES / 2 {
                 self.strides.retain(|_, count| *count > least);
                 least *= 2;
             }
+            self.strides.shrink_to(FEW_STRIDES);
         }
     }
 
@@ -213,10 +253,7 @@ pub struct Sequentiality {
 impl Sequentiality {
     /// Closes what is open; call once after the last event.
     pub fn finish(&mut self) {
-        for class in &mut self.classes {
-            class.close_run();
-            class.settle_strides();
-        }
+        self.classes.iter_mut().for_each(Class::finish);
     }
 }
 
@@ -249,8 +286,7 @@ mod tests {
             for (start, sectors) in &requests {
                 class.add(*start, *sectors, sectors * 512);
             }
-            class.close_run();
-            class.settle_strides();
+            class.finish();
             let mut lengths = vec![1_u64];
             let mut strides: BTreeMap<i128, u64> = BTreeMap::new();
             let mut near = 0_u64;

@@ -14,6 +14,8 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 pub const DATA: [Direction; 2] = [Direction::Read, Direction::Write];
 /// Bins of 10 ms that are kept: fifteen seconds.
 pub const FINE_BINS: u64 = 1500;
+/// Width of the finest bins.
+const FINE_NS: u64 = SECOND / 100;
 /// Gaps without events that are kept.
 const KEPT_GAPS: usize = 100;
 
@@ -42,17 +44,10 @@ pub struct Bins {
 }
 
 impl Bins {
-    #[inline]
-    fn add(&mut self, bin: u64, bytes: u64) {
+    fn add(&mut self, bin: u64, amount: Amount) {
         match &mut self.open {
-            Some((number, amount)) if *number == bin => {
-                amount.ios += 1;
-                amount.bytes += bytes;
-            }
-            open => {
-                let next = (bin, Amount { ios: 1, bytes });
-                self.closed.extend(open.replace(next));
-            }
+            Some((number, open)) if *number == bin => open.add(amount),
+            open => self.closed.extend(open.replace((bin, amount))),
         }
     }
 
@@ -76,14 +71,12 @@ struct Peak {
 }
 
 impl Peak {
-    #[inline]
-    fn add(&mut self, bin: u64, bytes: u64) {
+    fn add(&mut self, bin: u64, amount: Amount) {
         if bin != self.bin {
             self.close();
             self.bin = bin;
         }
-        self.open.ios += 1;
-        self.open.bytes += bytes;
+        self.open.add(amount);
     }
 
     fn close(&mut self) {
@@ -99,25 +92,76 @@ pub struct PerOperation {
     /// Requests by size in bytes.
     pub sizes: FxHashMap<u32, u64>,
     last_size: (u32, u64),
+    open_second: Stretch,
+    open_kib: Amount,
     /// KiB (each request cut to whole KiB) by whole second of the trace's clock, for the published figures.
     pub kib_per_second: Bins,
 }
 
 impl PerOperation {
     #[inline]
-    fn add(&mut self, bytes: u32, second: u64) {
+    fn add(&mut self, bytes: u32, t_ns: u64) {
         if self.last_size.0 != bytes {
-            self.settle();
+            self.settle_size();
             self.last_size.0 = bytes;
         }
         self.last_size.1 += 1;
-        self.kib_per_second.add(second, u64::from(bytes >> 10));
+        if !self.open_second.contains(t_ns) {
+            self.settle_second();
+            self.open_second = Stretch::of_bin(t_ns, SECOND);
+        }
+        self.open_kib.ios += 1;
+        self.open_kib.bytes += u64::from(bytes >> 10);
     }
 
-    fn settle(&mut self) {
+    fn settle_size(&mut self) {
         if self.last_size.1 > 0 {
             *self.sizes.entry(self.last_size.0).or_default() += self.last_size.1;
             self.last_size.1 = 0;
+        }
+    }
+
+    fn settle_second(&mut self) {
+        let amount = std::mem::take(&mut self.open_kib);
+        if amount.ios > 0 {
+            self.kib_per_second
+                .add(self.open_second.from_ns / SECOND, amount);
+        }
+    }
+
+    fn settle(&mut self) {
+        self.settle_size();
+        self.settle_second();
+    }
+}
+
+/// A stretch of time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stretch {
+    from_ns: u64,
+    /// Behind its last nanosecond.
+    until_ns: u64,
+}
+
+impl Stretch {
+    /// The bin of this width, from zero on, that a time is in.
+    fn of_bin(t_ns: u64, width_ns: u64) -> Self {
+        let from_ns = t_ns - t_ns % width_ns;
+        Self {
+            from_ns,
+            until_ns: from_ns.saturating_add(width_ns),
+        }
+    }
+
+    fn contains(self, t_ns: u64) -> bool {
+        t_ns >= self.from_ns && t_ns < self.until_ns
+    }
+
+    /// What two stretches have in common.
+    fn and(self, other: Self) -> Self {
+        Self {
+            from_ns: self.from_ns.max(other.from_ns),
+            until_ns: self.until_ns.min(other.until_ns),
         }
     }
 }
@@ -154,6 +198,8 @@ pub struct Traffic {
     /// Reads and writes by 10 ms in the first [`FINE_BINS`] bins, for phases of short runs.
     pub hundredths: [Bins; 2],
     peaks: [[Peak; 3]; 2],
+    /// Time since the first issue in which all bins stay the same, and reads and writes in it.
+    open: (Stretch, [Amount; 2]),
     /// Requests by device.
     pub devices: FxHashMap<u32, Amount>,
     last_device: (u32, Amount),
@@ -186,6 +232,7 @@ impl Traffic {
             tenths: Default::default(),
             hundredths: Default::default(),
             peaks: Default::default(),
+            open: Default::default(),
             devices: FxHashMap::default(),
             last_device: (0, Amount::default()),
             processes: FxHashMap::default(),
@@ -230,33 +277,19 @@ impl Traffic {
             self.operations.resize_with(number + 1, Default::default);
         }
         if let Some(operation) = self.operations.get_mut(number) {
-            operation.add(event.bytes, event.t_ns / SECOND);
+            operation.add(event.bytes, event.t_ns);
         }
         let bytes = u64::from(event.bytes);
         if event.direction.is_data() {
             let since = event.t_ns.saturating_sub(first);
-            let slot = event.direction.slot();
-            let fine = since / (SECOND / 100);
-            if let Some(seconds) = self.seconds.get_mut(slot) {
-                seconds.add(fine / 100, bytes);
+            if !self.open.0.contains(since) {
+                self.settle_bins();
+                let finest = Stretch::of_bin(since, FINE_NS);
+                self.open.0 = finest.and(Stretch::of_bin(since, self.bin_ns));
             }
-            if fine < FINE_BINS
-                && let Some(hundredths) = self.hundredths.get_mut(slot)
-            {
-                hundredths.add(fine, bytes);
-            }
-            if let Some(tenths) = self.tenths.get_mut(slot) {
-                tenths.add(fine / 10, bytes);
-            }
-            if self.bin_ns != SECOND
-                && let Some(bins) = self.bins.get_mut(slot)
-            {
-                bins.add(since / self.bin_ns, bytes);
-            }
-            if let Some([second, tenth, hundredth]) = self.peaks.get_mut(slot) {
-                hundredth.add(fine, bytes);
-                tenth.add(fine / 10, bytes);
-                second.add(fine / 100, bytes);
+            if let Some(amount) = self.open.1.get_mut(event.direction.slot()) {
+                amount.ios += 1;
+                amount.bytes += bytes;
             }
         }
         if self.last_device.0 != event.dev {
@@ -271,6 +304,39 @@ impl Traffic {
         }
     }
 
+    /// Puts what was counted in the open stretch into all bins.
+    fn settle_bins(&mut self) {
+        let amounts = std::mem::take(&mut self.open.1);
+        let since = self.open.0.from_ns;
+        let fine = since / FINE_NS;
+        for (slot, amount) in amounts.into_iter().enumerate() {
+            if amount.ios == 0 {
+                continue;
+            }
+            if let Some(seconds) = self.seconds.get_mut(slot) {
+                seconds.add(fine / 100, amount);
+            }
+            if fine < FINE_BINS
+                && let Some(hundredths) = self.hundredths.get_mut(slot)
+            {
+                hundredths.add(fine, amount);
+            }
+            if let Some(tenths) = self.tenths.get_mut(slot) {
+                tenths.add(fine / 10, amount);
+            }
+            if self.bin_ns != SECOND
+                && let Some(bins) = self.bins.get_mut(slot)
+            {
+                bins.add(since / self.bin_ns, amount);
+            }
+            if let Some([second, tenth, hundredth]) = self.peaks.get_mut(slot) {
+                hundredth.add(fine, amount);
+                tenth.add(fine / 10, amount);
+                second.add(fine / 100, amount);
+            }
+        }
+    }
+
     fn settle_device(&mut self) {
         let (device, amount) = self.last_device;
         if amount.ios > 0 {
@@ -282,6 +348,7 @@ impl Traffic {
     /// Closes what is open; call once after the last event.
     pub fn finish(&mut self) {
         self.settle_device();
+        self.settle_bins();
         self.operations.iter_mut().for_each(PerOperation::settle);
     }
 }
@@ -311,7 +378,8 @@ impl Analyser for Traffic {
                     && let Some(seconds) = self.completed_seconds.get_mut(event.direction.slot())
                 {
                     let since = event.t_ns.saturating_sub(first);
-                    seconds.add(since / SECOND, u64::from(event.bytes));
+                    let bytes = u64::from(event.bytes);
+                    seconds.add(since / SECOND, Amount { ios: 1, bytes });
                 }
             }
             _ => self.other_events += 1,

@@ -4,10 +4,13 @@ use rustc_hash::FxHashMap;
 
 use super::Analyser;
 use crate::event::{Event, EventKind};
+use crate::num::index;
 use crate::rwbs::Direction;
 
 /// Words of a page of the map: 4,096 blocks, 16 MiB of the device.
 const WORDS: usize = 64;
+/// Blocks of a page.
+const BLOCKS: u64 = 64 * WORDS as u64;
 /// Sectors of a block.
 const SECTORS: u64 = 8;
 /// More sectors than a request can have: its byte counter has 32 bits.
@@ -99,7 +102,27 @@ pub struct Blocks {
     pub union: u64,
 }
 
+/// Sets the bits `first..=last`.
+#[inline]
+fn mark_words(words: &mut [u64; WORDS], first: u64, last: u64) {
+    let (start, end) = (index(first >> 6), index(last >> 6));
+    let low = u64::MAX << (first & 63);
+    let high = u64::MAX >> (63 - (last & 63));
+    if start == end {
+        if let Some(word) = words.get_mut(start) {
+            *word |= low & high;
+        }
+        return;
+    }
+    if let Some([first, between @ .., last]) = words.get_mut(start..=end) {
+        *first |= low;
+        between.fill(u64::MAX);
+        *last |= high;
+    }
+}
+
 impl WorkingSet {
+    #[inline]
     fn page(&mut self, number: u64) -> Option<&mut Page> {
         let place = match self.last {
             Some((last, place)) if last == number => place,
@@ -116,22 +139,23 @@ impl WorkingSet {
     }
 
     /// Marks blocks `first..=last`.
+    #[inline]
     fn mark(&mut self, first: u64, last: u64, write: bool) {
-        for word in first >> 6..=last >> 6 {
-            let from = if word == first >> 6 { first & 63 } else { 0 };
-            let to = if word == last >> 6 { last & 63 } else { 63 };
-            let mask = (u64::MAX << from) & (u64::MAX >> (63 - to));
-            let place = crate::num::index(word & 63);
-            if let Some(page) = self.page(word >> 6) {
+        let mut from = first;
+        loop {
+            let to = last.min(from | (BLOCKS - 1));
+            if let Some(page) = self.page(from / BLOCKS) {
                 let words = if write {
                     &mut page.written
                 } else {
                     &mut page.read
                 };
-                if let Some(bits) = words.get_mut(place) {
-                    *bits |= mask;
-                }
+                mark_words(words, from % BLOCKS, to % BLOCKS);
             }
+            if to == last {
+                return;
+            }
+            from = to + 1;
         }
     }
 
@@ -172,7 +196,7 @@ mod tests {
     proptest! {
         #[test]
         fn windows_hold_the_distinct_blocks_of_their_time(
-            requests in prop::collection::vec((0_u64..50, 0_u64..200, 1_u32..40, any::<bool>()), 1..100)
+            requests in prop::collection::vec((0_u64..50, 0_u64..70_000, 1_u32..40_000, any::<bool>()), 1..100)
         ) {
             let mut set = WindowedSet::new(10);
             let mut now = 7;
