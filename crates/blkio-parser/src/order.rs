@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use crate::event::Event;
+use crate::num::index;
 
 /// Events that are held before the window matters, when the input cannot be read again.
 const HOLD: usize = 1 << 20;
@@ -211,37 +212,85 @@ fn join(before: &mut [Event], after: &mut [Event], is_first: bool) -> bool {
     true
 }
 
-/// Sorts by time, issues before completions, else as it was. Nearly sorted input costs one pass.
+/// Sorts by time, issues before completions, else as it was. Nearly sorted input costs one pass over the keys, and events
+/// that stay where they are are not touched.
 fn sort(events: &mut [Event]) {
-    let mut budget = events.len().saturating_mul(8).max(1 << 12);
-    for at in 1..events.len() {
-        let (Some(event), Some(before)) = (events.get(at), events.get(at - 1)) else {
+    /// Set in the place of a completion, so that it comes after the issues of its time.
+    const COMPLETION: u32 = 1 << 31;
+    if u32::try_from(events.len()).is_ok_and(|length| length >= COMPLETION) {
+        events.sort_by_key(Event::key);
+        return;
+    }
+    let keys = (0_u32..).zip(&*events).map(|(place, event)| {
+        let (t_ns, is_completion) = event.key();
+        (
+            t_ns,
+            if is_completion {
+                place | COMPLETION
+            } else {
+                place
+            },
+        )
+    });
+    let mut keys: Vec<(u64, u32)> = keys.collect();
+    sort_keys(&mut keys);
+    let place_of = |key: &(u64, u32)| index((key.1 & !COMPLETION).into());
+    // Each event goes to its place along the cycle that it is part of.
+    for start in 0..keys.len() {
+        let Some(held) = events.get(start).copied() else {
+            return;
+        };
+        let mut hole = start;
+        while let Some(key) = keys.get_mut(hole) {
+            let from = place_of(key);
+            key.1 = u32::try_from(hole).unwrap_or(u32::MAX);
+            if from == start || from == hole {
+                break;
+            }
+            if let Some(event) = events.get(from).copied()
+                && let Some(to) = events.get_mut(hole)
+            {
+                *to = event;
+            }
+            hole = from;
+        }
+        if hole != start
+            && let Some(to) = events.get_mut(hole)
+        {
+            *to = held;
+        }
+    }
+}
+
+/// Sorts keys that are all different and mostly near their place.
+fn sort_keys(keys: &mut [(u64, u32)]) {
+    let mut budget = keys.len().saturating_mul(8).max(1 << 12);
+    for at in 1..keys.len() {
+        let (Some(&key), Some(&before)) = (keys.get(at), keys.get(at - 1)) else {
             break;
         };
-        let key = event.key();
-        if key >= before.key() {
+        if key >= before {
             continue;
         }
         // Search backwards in growing steps: most steps back are short.
         let mut step = 1;
         let mut low = at;
-        while low > 0 && events.get(low - 1).is_some_and(|e| e.key() > key) {
+        while low > 0 && keys.get(low - 1).is_some_and(|k| *k > key) {
             low = low.saturating_sub(step);
             step *= 2;
         }
-        let Some(range) = events.get_mut(low..=at) else {
+        let Some(range) = keys.get_mut(low..=at) else {
             break;
         };
-        let place = range
-            .get(..range.len() - 1)
-            .map_or(0, |sorted| sorted.partition_point(|e| e.key() <= key));
+        let sorted = range.get(..range.len() - 1).unwrap_or_default();
+        let place = sorted.partition_point(|k| *k <= key);
         let moved = range.len() - place;
-        if let Some(range) = range.get_mut(place..) {
-            range.rotate_right(1);
+        range.copy_within(place..range.len() - 1, place + 1);
+        if let Some(free) = range.get_mut(place) {
+            *free = key;
         }
         if moved > budget {
-            // Insertion keeps equal keys in order, so sorting on from here is stable, too.
-            events.sort_by_key(Event::key);
+            keys.sort_unstable();
             return;
         }
         budget -= moved;

@@ -174,7 +174,7 @@ impl Group {
         }
     }
 
-    fn take(&mut self, events: &[Event]) {
+    fn take(&mut self, events: &Arc<Vec<Event>>) {
         match self {
             Self::Flow(group) => {
                 group.0.observe_all(events);
@@ -190,7 +190,11 @@ impl Group {
                 feed(&mut group.1, events);
                 feed(&mut group.2, events);
             }
-            Self::Pairs(pairs) => feed(pairs, events),
+            Self::Pairs(pairs) => {
+                if let Some(pairs) = pairs.as_mut() {
+                    pairs.take(events);
+                }
+            }
         }
     }
 }

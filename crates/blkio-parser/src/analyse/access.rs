@@ -3,7 +3,7 @@
 //! The count of a sector changes only where requests begin and end. Those places are kept with the change at each, and
 //! requests that follow each other without a gap cancel at once, so memory follows the number of distinct borders: neither
 //! the number of requests nor the address range matters. Borders on the grid of 4 KiB lie in small pages, 64 KiB of the
-//! device each, so a device that is used densely costs four bytes per border.
+//! device each, so a device that is used densely costs little more than four bytes per border.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,16 @@ const GRID: u64 = 8;
 /// Places of a page: one line of a processor's cache.
 const PLACES: u64 = 16;
 
+/// Pages of a region, 1 MiB of the device.
+const PAGES: u64 = 16;
+
 /// How much the access count changes, by sector.
 #[derive(Debug, Clone, Default)]
 struct Borders {
-    /// Where the pages are, by number.
+    /// Where the regions are, by number.
     numbers: FxHashMap<u64, usize>,
+    /// Where the pages of each region are, plus 1.
+    regions: Vec<[u32; 16]>,
     pages: Vec<[i32; 16]>,
     last: Option<(u64, usize)>,
     /// Changes off the grid.
@@ -34,46 +39,60 @@ struct Borders {
 
 impl Borders {
     fn add(&mut self, sector: u64, change: i32) {
-        if sector.is_multiple_of(GRID) {
-            let place = sector / GRID;
-            let number = place / PLACES;
-            let page = match self.last {
-                Some((last, page)) if last == number => page,
-                _ => {
-                    let pages = &mut self.pages;
-                    let page = *self.numbers.entry(number).or_insert_with(|| {
-                        pages.push([0; 16]);
-                        pages.len() - 1
-                    });
-                    self.last = Some((number, page));
-                    page
-                }
-            };
-            let counts = self.pages.get_mut(page);
-            if let Some(count) = counts.and_then(|c| c.get_mut(index(place % PLACES)))
-                && let Some(sum) = count.checked_add(change)
-            {
-                *count = sum;
-                return;
-            }
+        if sector.is_multiple_of(GRID)
+            && let Some(count) = self.count(sector / GRID)
+            && let Some(sum) = count.checked_add(change)
+        {
+            *count = sum;
+        } else {
+            *self.others.entry(sector).or_default() += i64::from(change);
         }
-        *self.others.entry(sector).or_default() += i64::from(change);
+    }
+
+    /// The count of a place on the grid.
+    #[inline]
+    fn count(&mut self, place: u64) -> Option<&mut i32> {
+        let number = place / PLACES / PAGES;
+        let region = match self.last {
+            Some((last, region)) if last == number => region,
+            _ => {
+                let regions = &mut self.regions;
+                let region = *self.numbers.entry(number).or_insert_with(|| {
+                    regions.push([0; 16]);
+                    regions.len() - 1
+                });
+                self.last = Some((number, region));
+                region
+            }
+        };
+        let page = self
+            .regions
+            .get_mut(region)
+            .and_then(|pages| pages.get_mut(index(place / PLACES % PAGES)))?;
+        if *page == 0 {
+            self.pages.push([0; 16]);
+            *page = u32::try_from(self.pages.len()).unwrap_or(0);
+        }
+        let counts = self.pages.get_mut(index((*page).into()).checked_sub(1)?)?;
+        counts.get_mut(index(place % PLACES))
     }
 
     /// Sectors and changes, in order; a sector may come twice.
     fn in_order(&self) -> impl Iterator<Item = (u64, i64)> {
-        let mut pages: Vec<(u64, usize)> = self.numbers.iter().map(|(n, p)| (*n, *p)).collect();
-        pages.sort_unstable();
+        let mut regions: Vec<(u64, usize)> = self.numbers.iter().map(|(n, r)| (*n, *r)).collect();
+        regions.sort_unstable();
         let mut others: Vec<(u64, i64)> = self.others.iter().map(|(s, c)| (*s, *c)).collect();
         others.sort_unstable();
-        let on_grid = pages.into_iter().flat_map(|(number, page)| {
-            let counts = self.pages.get(page).copied().unwrap_or_default();
-            let first = number * PLACES * GRID;
-            counts
-                .into_iter()
-                .zip(0..)
-                .filter(|(change, _)| *change != 0)
-                .map(move |(change, place)| (first + place * GRID, i64::from(change)))
+        let pages = regions.into_iter().flat_map(|(number, region)| {
+            let pages = self.regions.get(region).copied().unwrap_or_default();
+            pages.into_iter().zip(number * PAGES..)
+        });
+        let on_grid = pages.flat_map(|(page, number)| {
+            let page = index(page.into()).checked_sub(1);
+            let counts = page.and_then(|page| self.pages.get(page));
+            let places = counts.into_iter().flatten().zip(number * PLACES..);
+            let changes = places.filter(|(change, _)| **change != 0);
+            changes.map(|(change, place)| (place * GRID, i64::from(*change)))
         });
         let mut on_grid = on_grid.peekable();
         let mut others = others.into_iter().peekable();

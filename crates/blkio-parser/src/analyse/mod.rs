@@ -10,6 +10,7 @@ pub mod pairs;
 pub mod phases;
 pub mod reuse;
 pub mod sequential;
+mod strides;
 pub mod traffic;
 pub mod working_set;
 

@@ -1,11 +1,11 @@
 //! Pairs under both policies, from the first completion on.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use super::Analyser;
 use super::pairing::{Pairing, Policy};
 use crate::event::{Event, EventKind};
-
-/// Events that wait for a completion before the oldest are given up.
-const WAITING: usize = 1 << 18;
 
 /// Both policies side by side.
 ///
@@ -17,8 +17,7 @@ pub struct Pairs {
     fifo: Pairing,
     stale_ns: u64,
     /// `None` once a completion has come.
-    waiting: Option<Vec<Event>>,
-    limit: usize,
+    waiting: Option<VecDeque<Arc<Vec<Event>>>>,
 }
 
 impl Pairs {
@@ -29,8 +28,7 @@ impl Pairs {
             newest: Pairing::new(Policy::Newest, stale_ns),
             fifo: Pairing::new(Policy::Fifo, stale_ns),
             stale_ns,
-            waiting: Some(Vec::new()),
-            limit: WAITING,
+            waiting: Some(VecDeque::new()),
         }
     }
 
@@ -49,7 +47,7 @@ impl Pairs {
     #[must_use]
     pub fn finish(mut self) -> (Pairing, Pairing) {
         if let Some(waiting) = self.waiting.take() {
-            self.give_up(&waiting);
+            waiting.iter().for_each(|events| self.give_up(events));
         }
         self.newest.finish();
         self.fifo.finish();
@@ -57,27 +55,24 @@ impl Pairs {
     }
 }
 
-impl Analyser for Pairs {
-    fn observe(&mut self, event: &Event) {
-        self.observe_all(std::slice::from_ref(event));
-    }
-
-    fn observe_all(&mut self, events: &[Event]) {
+impl Pairs {
+    /// Takes the next events, which are kept rather than copied while they wait.
+    pub fn take(&mut self, events: &Arc<Vec<Event>>) {
         let Some(mut waiting) = self.waiting.take() else {
             return self.feed(events);
         };
         if events.iter().any(|e| e.kind == EventKind::Complete) {
-            self.feed(&waiting);
+            waiting.iter().for_each(|events| self.feed(events));
             return self.feed(events);
         }
-        waiting.extend_from_slice(events);
-        if waiting.len() > self.limit {
-            let newest_ns = waiting.last().map_or(0, |event| event.t_ns);
-            let until = newest_ns.saturating_sub(self.stale_ns);
-            let old = waiting.partition_point(|event| event.t_ns < until);
-            self.give_up(waiting.get(..old).unwrap_or_default());
-            waiting.drain(..old);
-            self.limit = WAITING.max(waiting.len() * 2);
+        waiting.push_back(Arc::clone(events));
+        let newest_ns = events.last().map_or(0, |event| event.t_ns);
+        let until = newest_ns.saturating_sub(self.stale_ns);
+        while let Some(oldest) = waiting.front()
+            && oldest.last().is_none_or(|event| event.t_ns < until)
+        {
+            self.give_up(oldest);
+            waiting.pop_front();
         }
         self.waiting = Some(waiting);
     }
@@ -108,11 +103,12 @@ mod tests {
     #[test]
     fn issues_wait_for_the_first_completion() {
         let mut pairs = Pairs::new(1_000);
-        pairs.limit = 10;
+        let one = |event| Arc::new(vec![event]);
         for t in 0..100 {
-            pairs.observe(&event(EventKind::Issue, t * 100, t));
+            pairs.take(&one(event(EventKind::Issue, t * 100, t)));
+            assert!(pairs.waiting.as_ref().unwrap().len() <= 11);
         }
-        pairs.observe(&event(EventKind::Complete, 9_950, 95));
+        pairs.take(&one(event(EventKind::Complete, 9_950, 95)));
         let (newest, fifo) = pairs.finish();
         for pairing in [newest, fifo] {
             assert_eq!(pairing.matching.pairs, 1);
@@ -120,7 +116,7 @@ mod tests {
             assert_eq!(pairing.latency[0].all.max, 450);
         }
         let mut alone = Pairs::new(1_000);
-        alone.observe(&event(EventKind::Issue, 5, 0));
+        alone.take(&one(event(EventKind::Issue, 5, 0)));
         assert_eq!(alone.finish().0.matching.unmatched_issues, 1);
     }
 }

@@ -83,12 +83,7 @@ impl Marks {
 
     /// Calls `change` for each word of a range, with the bits in it and their number.
     #[inline]
-    fn words_of(
-        &mut self,
-        from: usize,
-        count: usize,
-        change: impl Fn(&mut Self, usize, u64, u8),
-    ) {
+    fn words_of(&mut self, from: usize, count: usize, change: impl Fn(&mut Self, usize, u64, u8)) {
         let mut at = from;
         let end = from + count;
         while at < end {
@@ -380,7 +375,14 @@ mod tests {
 
     #[test]
     fn marks_of_a_range_are_set_and_taken_as_one_by_one() {
-        let ranges = [(0, 1), (3, 61), (64, 64), (130, 700), (4090, 10), (1 << 18, 1)];
+        let ranges = [
+            (0, 1),
+            (3, 61),
+            (64, 64),
+            (130, 700),
+            (4090, 10),
+            (1 << 18, 1),
+        ];
         let (mut ranged, mut single) = (Marks::new(1 << 19), Marks::new(1 << 19));
         for (from, count) in ranges {
             ranged.set(from, count);

@@ -1,25 +1,14 @@
 //! Where each request starts, seen from the one before.
 
-use std::collections::BTreeMap;
-
-use rustc_hash::FxHashMap;
-
 use super::Analyser;
 use super::distribution::Distribution;
+use super::strides::Strides;
 use crate::event::{Event, EventKind, SECTOR_BYTES};
 
 /// Ends of earlier requests at which a request may start and count as sequential.
 const STREAMS: usize = 32;
 /// Near: within a MiB, in sectors.
 const NEAR: u64 = 2048;
-/// Distinct strides that are counted before the rarest are forgotten.
-const MAX_STRIDES: usize = 1 << 18;
-/// Distinct strides that are counted after that: so few that they stay in the cache of a processor.
-const FEW_STRIDES: usize = 1 << 14;
-/// Strides that are counted without looking them up.
-const RECENT: usize = 64;
-/// Strides of more than 63 bits that are counted.
-const MAX_FAR: usize = 1024;
 
 /// Sequentiality of one class of requests.
 #[derive(Debug, Clone)]
@@ -46,15 +35,7 @@ pub struct Class {
     pub bytes_in_long_runs: u64,
     /// Distances from the end of one to the start of the next, in sectors, without sign.
     pub seeks: Distribution,
-    strides: FxHashMap<i64, u64>,
-    max_strides: usize,
-    /// The stride seen last, and how often in a row.
-    last_stride: (i64, u64),
-    /// Strides and counts on their way to `strides`, by their hash.
-    recent: [(i64, u64); RECENT],
-    far: BTreeMap<i128, u64>,
-    /// Whether rare strides were forgotten.
-    pub strides_are_approximate: bool,
+    strides: Strides,
     previous: Option<(u64, u64)>,
     ends: [u64; STREAMS],
     next_end: usize,
@@ -75,12 +56,7 @@ impl Default for Class {
             run_lengths: [0; 65],
             bytes_in_long_runs: 0,
             seeks: Distribution::default(),
-            strides: FxHashMap::default(),
-            max_strides: MAX_STRIDES,
-            last_stride: (0, 0),
-            recent: [(0, 0); RECENT],
-            far: BTreeMap::new(),
-            strides_are_approximate: false,
+            strides: Strides::default(),
             previous: None,
             // No request starts there: it has no room for sectors.
             ends: [u64::MAX; STREAMS],
@@ -101,7 +77,7 @@ impl Class {
             Some((before_start, before_end)) if before_end == start => {
                 self.sequential += 1;
                 self.multi_stream += 1;
-                self.stride(before_start, start);
+                self.strides.add(before_start, start);
             }
             _ => self.elsewhere(before, start),
         }
@@ -121,7 +97,7 @@ impl Class {
             self.backward += u64::from(start < before_end);
             self.near += u64::from(distance <= NEAR);
             self.seeks.add(distance);
-            self.stride(before_start, start);
+            self.strides.add(before_start, start);
         }
         let mut found = false;
         for known in &self.ends {
@@ -134,11 +110,7 @@ impl Class {
     /// Closes what is open; call once after the last request.
     fn finish(&mut self) {
         self.close_run();
-        let (stride, count) = std::mem::take(&mut self.last_stride);
-        self.settle_recent(stride, count);
-        for (stride, count) in std::mem::replace(&mut self.recent, [(0, 0); RECENT]) {
-            self.settle_stride(stride, count);
-        }
+        self.strides.finish();
         self.near += self.sequential;
         self.seeks.add_many(0, self.sequential);
     }
@@ -156,62 +128,6 @@ impl Class {
         }
         if requests >= 8 {
             self.bytes_in_long_runs += bytes;
-        }
-    }
-
-    #[inline]
-    fn stride(&mut self, from: u64, to: u64) {
-        let stride = to.wrapping_sub(from).cast_signed();
-        if (stride < 0) != (to < from) {
-            self.far_stride(from, to);
-        } else if self.last_stride.0 == stride {
-            self.last_stride.1 += 1;
-        } else {
-            let (stride, count) = std::mem::replace(&mut self.last_stride, (stride, 1));
-            self.settle_recent(stride, count);
-        }
-    }
-
-    /// A stride of more than 63 bits.
-    fn far_stride(&mut self, from: u64, to: u64) {
-        let stride = i128::from(to) - i128::from(from);
-        let is_known = self.far.contains_key(&stride);
-        if is_known || self.far.len() < MAX_FAR {
-            *self.far.entry(stride).or_default() += 1;
-        } else {
-            self.strides_are_approximate = true;
-        }
-    }
-
-    fn settle_recent(&mut self, stride: i64, count: u64) {
-        /// An odd number near 2^64 divided by the golden ratio spreads neighbours.
-        const SPREAD: i64 = -7_046_029_254_386_353_131;
-        let place = crate::num::index(stride.wrapping_mul(SPREAD).cast_unsigned() >> 58);
-        let Some(recent) = self.recent.get_mut(place) else {
-            return;
-        };
-        if recent.0 == stride {
-            recent.1 += count;
-        } else {
-            let (stride, count) = std::mem::replace(recent, (stride, count));
-            self.settle_stride(stride, count);
-        }
-    }
-
-    fn settle_stride(&mut self, stride: i64, count: u64) {
-        if count == 0 {
-            return;
-        }
-        *self.strides.entry(stride).or_default() += count;
-        if self.strides.len() > self.max_strides {
-            self.strides_are_approximate = true;
-            self.max_strides = FEW_STRIDES;
-            let mut least = 1;
-            while self.strides.len() > FEW_STRIDES / 2 {
-                self.strides.retain(|_, count| *count > least);
-                least *= 2;
-            }
-            self.strides.shrink_to(FEW_STRIDES);
         }
     }
 
@@ -234,12 +150,13 @@ impl Class {
     /// The commonest start-to-start distances with their counts; at equal counts the smaller distance first.
     #[must_use]
     pub fn top_strides(&self, top: usize) -> Vec<(i128, u64)> {
-        let near = self.strides.iter().map(|(s, c)| (i128::from(*s), *c));
-        let far = self.far.iter().map(|(s, c)| (*s, *c));
-        let mut strides: Vec<(i128, u64)> = near.chain(far).collect();
-        strides.sort_unstable_by_key(|(stride, count)| (std::cmp::Reverse(*count), *stride));
-        strides.truncate(top);
-        strides
+        self.strides.top(top)
+    }
+
+    /// Whether rare strides were forgotten, because there were more than a quarter of a million different ones.
+    #[must_use]
+    pub fn strides_are_approximate(&self) -> bool {
+        self.strides.are_approximate()
     }
 }
 
@@ -275,6 +192,7 @@ impl Analyser for Sequentiality {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     proptest! {
         #[test]
