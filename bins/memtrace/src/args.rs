@@ -12,17 +12,20 @@ Recording an input:
              perf script -F comm,pid,tid,cpu,time,event,addr,ip,sym,dso,weight,data_src
   Valgrind   valgrind --tool=lackey --trace-mem=yes CMD 2> lackey.txt
   memray     memray run -o run.memray.bin app.py
+  maps       cat /proc/PID/maps > maps.txt      (before and after loading)
 
 Example:
   memtrace analyse perf.txt.gz --phases phases.json
   memtrace export perf.txt.gz --phases phases.json -o results/run1
+  memtrace label perf.txt --maps maps.txt --model m.gguf -o rows.parquet
 
 Exit codes: 0 fine, 1 findings, 2 usage, 3 bad input data, 4 this machine cannot
 collect, 5 input or output failed.";
 
 /// How long data lives in memory during inference
 ///
-/// Reads perf script text, canonical rows and labelled Parquet, plain or compressed; '-' is standard input.
+/// Reads perf script text, perf.data, memray captures, Valgrind Lackey, DAMON records, canonical rows and labelled Parquet,
+/// plain or compressed; '-' is standard input.
 #[derive(Debug, Parser)]
 #[command(
     name = "memtrace",
@@ -117,6 +120,12 @@ pub(crate) struct LabelArgs {
     /// JSON list of address ranges and their types
     #[arg(long, value_name = "FILE")]
     pub(crate) ranges: Vec<PathBuf>,
+    /// Snapshot of /proc/PID/maps, at the time NS of the trace's clock
+    #[arg(long, value_name = "[NS=]FILE")]
+    pub(crate) maps: Vec<String>,
+    /// GGUF or safetensors file whose tensors are found in the maps
+    #[arg(long, value_name = "FILE", requires = "maps")]
+    pub(crate) model: Vec<PathBuf>,
     /// What becomes of rows that nothing classifies: keep, skip, error, runtime
     #[arg(long, value_name = "POLICY", default_value = "keep")]
     pub(crate) unknown: String,
@@ -343,8 +352,11 @@ pub(crate) struct RunArgs {
     /// What collects: perf, pagefaults, memray, monitor [default: the first that can]
     #[arg(long, value_name = "NAME")]
     pub(crate) collector: Option<String>,
-    /// Regular expressions over the engine's output that begin phases: PHASE=REGEX
-    #[arg(long, value_name = "PHASE=REGEX")]
+    /// GGUF or safetensors files whose tensors are looked for in memory [default: those that the command names]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Vec<PathBuf>,
+    /// Text in the engine's output that begins a phase, for example generation='eval time'
+    #[arg(long, value_name = "PHASE=TEXT")]
     pub(crate) phase_mark: Vec<String>,
     /// Print what was done as JSON
     #[arg(long)]

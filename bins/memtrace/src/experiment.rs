@@ -99,6 +99,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     options.period = args.period;
     options.collector.clone_from(&args.collector);
     options.phase_marks.clone_from(&args.phase_mark);
+    options.models.clone_from(&args.model);
     let results = match (&args.config, args.command.is_empty()) {
         (Some(config), _) => {
             let experiment = match Experiment::load(config) {

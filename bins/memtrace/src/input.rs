@@ -1,13 +1,14 @@
 //! From arguments to streams of rows and the steps they go through.
 
-use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use byte_source::{OpenOptions, Source};
 use memtrace_analyser::AnalysisOptions;
 use memtrace_labeller::{
-    AddressRange, Grammar, InputFormat, InputOptions, LabelOptions, Names, Phases, Regions,
-    RowStream, RuleSet, ranges_from_json,
+    AddressRange, Grammar, InputFormat, InputOptions, LabelOptions, MapsSnapshot, ModelFile, Names,
+    Phases, Regions, RowStream, RuleSet, ranges_from_json, ranges_of_maps,
 };
 use memtrace_run::{Error, Steps};
 use shell::{OrExit as _, usage};
@@ -98,11 +99,23 @@ impl ReadArgs {
     }
 }
 
-/// A small file as a whole.
+/// Files beside a trace are read as a whole, up to this size.
+const SIDE_FILE_BYTES: u64 = 1 << 30;
+
+/// A small file as a whole, compressed or not.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    fs::read(path)
+    let source = match Source::open(path, &OpenOptions::default()) {
+        Ok(source) => source,
+        Err(byte_source::Error::Empty { .. }) => return Ok(Vec::new()),
+        Err(error) => return coded(Err(error)),
+    };
+    let mut bytes = Vec::new();
+    coded(source.into_read())?
+        .take(SIDE_FILE_BYTES)
+        .read_to_end(&mut bytes)
         .with_context(|| path.display().to_string())
-        .or_exit(IO_FAILED)
+        .or_exit(IO_FAILED)?;
+    Ok(bytes)
 }
 
 /// The trace in the folder of a run, or the path itself.
@@ -156,8 +169,52 @@ impl LabelArgs {
         for file in &self.ranges {
             steps.ranges.extend(ranges(file)?);
         }
+        steps.ranges.extend(self.mapped()?);
         steps.label = Some(options);
         Ok(steps)
+    }
+}
+
+impl LabelArgs {
+    /// What the snapshots of mappings and the model files say.
+    fn mapped(&self) -> anyhow::Result<Vec<AddressRange>> {
+        let mut snapshots = Vec::new();
+        for argument in &self.maps {
+            let (time_ns, file) = match argument.split_once('=') {
+                Some((time, file))
+                    if !time.is_empty() && time.bytes().all(|b| b.is_ascii_digit()) =>
+                {
+                    let time = time.parse::<u64>();
+                    let time = time.map_err(|_| usage(format!("--maps: no time: {argument}")))?;
+                    (Some(time), file)
+                }
+                _ => (None, argument.as_str()),
+            };
+            let mut found = coded(MapsSnapshot::read(file, &read(Path::new(file))?))?;
+            if time_ns.is_some() {
+                match found.as_mut_slice() {
+                    [one] if one.time_ns.is_none() => one.time_ns = time_ns,
+                    _ => {
+                        let problem = "has times of its own, or not one snapshot";
+                        return Err(usage(format!("--maps {argument}: the file {problem}")));
+                    }
+                }
+            }
+            snapshots.append(&mut found);
+        }
+        let timed = snapshots.iter().filter(|one| one.time_ns.is_some()).count();
+        if timed > 0 && timed < snapshots.len() {
+            return Err(usage(
+                "--maps: give a time with every snapshot or with none: --maps NS=FILE",
+            ));
+        }
+        snapshots.sort_by_key(|snapshot| snapshot.time_ns);
+        let models: Vec<ModelFile> = self
+            .model
+            .iter()
+            .map(|path| coded(ModelFile::open(path)))
+            .collect::<anyhow::Result<_>>()?;
+        Ok(ranges_of_maps(&snapshots, &models))
     }
 }
 

@@ -475,3 +475,137 @@ fn the_machine_and_the_version_are_told() {
     assert_eq!(version["memtrace"], env!("CARGO_PKG_VERSION"));
     assert!(ok(&call(folder.path(), &["version"])).starts_with("memtrace "));
 }
+
+fn testdata(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/memtrace");
+    folder.join(name).display().to_string()
+}
+
+/// Symbols say nothing here; what was mapped says which tensor was touched.
+#[test]
+fn tensors_are_found_in_the_mappings() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let [rows, maps, gguf, torch, truth] = [
+        "mapped.perf.txt",
+        "mapped.maps.txt",
+        "demo.gguf",
+        "demo.safetensors",
+        "mapped.truth.json",
+    ]
+    .map(testdata);
+    let models = ["--maps", &maps, "--model", &gguf, "--model", &torch];
+    let out = ["label", &rows, "-o", "rows.parquet"];
+    ok(&call(dir, &[&out[..], &models].concat()));
+    let found = json(&call(dir, &["analyse", "rows.parquet", "--json"]));
+    let truth: Value = serde_json::from_slice(&std::fs::read(truth).unwrap()).unwrap();
+    let planted = |wanted: &dyn Fn(&str) -> bool| -> u64 {
+        let owners = truth["owners"].as_object().unwrap();
+        owners
+            .iter()
+            .filter(|(owner, _)| wanted(owner))
+            .map(|(_, counts)| {
+                counts["loads"].as_u64().unwrap() + counts["stores"].as_u64().unwrap()
+            })
+            .sum()
+    };
+    let sum_of = |region_type: &str| -> u64 {
+        let rows = found["read_freq"]["rows"].as_array().unwrap();
+        rows.iter()
+            .filter(|row| row["region_type"] == region_type)
+            .map(|row| row["total_accesses"].as_u64().unwrap())
+            .sum()
+    };
+    assert_eq!(
+        sum_of("weight"),
+        planted(&|owner| owner.contains(".weight"))
+    );
+    assert_eq!(sum_of("kv_cache"), planted(&|owner| owner == "kv_cache"));
+    assert_eq!(sum_of("unknown"), planted(&|owner| owner == "unknown"));
+
+    // What cannot be used is said.
+    fails(dir, &["label", &rows, "--model", &gguf], 2);
+    let mixed = format!("5={maps}");
+    assert!(fails(dir, &["label", &rows, "--maps", &mixed], 2).contains("times of its own"));
+    let bytes = std::fs::read(&gguf).unwrap();
+    std::fs::write(dir.join("cut.gguf"), &bytes[..200]).unwrap();
+    std::fs::write(dir.join("short.gguf"), &bytes[..bytes.len() - 1000]).unwrap();
+    let with = |model: &str, code: i32| {
+        let words = [
+            "label",
+            &rows,
+            "-o",
+            "x.parquet",
+            "--maps",
+            &maps,
+            "--model",
+            model,
+        ];
+        fails(dir, &words, code)
+    };
+    assert!(with("cut.gguf", 3).contains("ends within its header"));
+    assert!(with("short.gguf", 3).contains("beyond the end"));
+    assert!(with(&rows, 3).contains("not recognised"));
+    with("missing.gguf", 5);
+    assert!(fails(dir, &["label", &rows, "--maps", &rows], 3).contains("line 1"));
+    assert!(!dir.join("x.parquet").exists());
+}
+
+/// The engine is a script in place of llama.cpp: it is started as llama.cpp would be, and watched.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_engine_of_a_configuration_is_started_and_its_files_are_kept() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    std::fs::create_dir(dir.join("bin")).unwrap();
+    let engine = dir.join("bin/llama-cli");
+    std::fs::write(&engine, "#!/bin/sh\necho \"asked: $*\"\nsleep 0.5\n").unwrap();
+    std::fs::set_permissions(&engine, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::copy(testdata("demo.gguf"), dir.join("demo.gguf")).unwrap();
+    let config = |prompts: &str| {
+        let text = format!(
+            "experiment: {{name: demo}}\nmodels: [{{id: tiny, engine: llamacpp, path: demo.gguf}}]\nsweep: {{context_lengths: [64], output_tokens: [7]}}\ncollector: {{primary: process_monitor, fallback: null, fallback_2: null}}\noutput: {{base_dir: results}}\n{prompts}"
+        );
+        std::fs::write(dir.join("config.yaml"), text).unwrap();
+    };
+    let run = || {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}", dir.join("bin").display());
+        let words = ["run", "--config", "config.yaml", "--json"];
+        command(dir, &words).env("PATH", path).output().unwrap()
+    };
+    std::fs::write(dir.join("prompt.txt"), "Why is the sky blue?").unwrap();
+    config("prompts: {source: prompt.txt}\n");
+    let done = json(&run());
+    assert_eq!(done["runs"][0]["exit_code"], 0);
+    assert_eq!(done["runs"][0]["collector"], "process_monitor");
+    let kept = dir.join(done["runs"][0]["folder"].as_str().unwrap());
+    let log = std::fs::read_to_string(kept.join("raw/engine.stdout.log")).unwrap();
+    assert_eq!(
+        log,
+        "asked: -m demo.gguf -p Why is the sky blue? -n 7 -c 64 --no-display-prompt\n"
+    );
+    // The script and the `sleep` it starts are watched, and their mappings kept.
+    let monitor = std::fs::read_to_string(kept.join("raw/process_monitor.csv")).unwrap();
+    assert!(
+        monitor.starts_with("t_s,pid,cpu_pct,rss_mb,vms_mb,"),
+        "{monitor}"
+    );
+    assert!(monitor.lines().count() >= 4, "{monitor}");
+    let maps = std::fs::read_to_string(kept.join("raw/maps.txt")).unwrap();
+    assert!(
+        maps.starts_with("# pid ") && maps.contains("\n# time_ns "),
+        "{maps}"
+    );
+
+    // Prompts that cannot be read are no reason to ask something else.
+    config("prompts: {source: missing.txt}\n");
+    let output = run();
+    assert_eq!(output.status.code(), Some(5));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("missing.txt"), "{said}");
+    let told = call(dir, &["validate", "--config", "config.yaml"]);
+    assert!(ok(&told).contains("[WARN]  prompts.source: missing.txt"));
+}

@@ -115,7 +115,9 @@ pub(crate) fn scan_addresses(
 ) -> Result<AddressScan> {
     let native = options.semantics == Semantics::Native;
     let windows = Windows::new(extent, options.windows);
-    let stats = || OrderStats::new(spill(options, 16));
+    // Three collections for each type share an eighth of the budget: the rows themselves have half of it.
+    let share = 24 * kinds.max(1) as u64;
+    let stats = || OrderStats::new(spill(options, share));
     let kind = || KindAddresses {
         intervals: stats(),
         value_retention: stats(),

@@ -139,7 +139,8 @@ impl Analyser {
         extent.first_ns = extent.first_ns.min(time);
         extent.last_ns = extent.last_ns.max(time);
         extent.wide |= !row.wide.is_null();
-        extent.weighted += row.period;
+        // A period is what the input says, and may be anything.
+        extent.weighted = extent.weighted.saturating_add(row.period);
         let record = Record {
             time,
             address: row.address,
@@ -201,11 +202,11 @@ impl Analyser {
             region.irregular |= region.kind != kind || row.address_page != row.address >> 12;
             if op == STORE {
                 region.stores += 1;
-                region.weighted_stores += row.period;
+                region.weighted_stores = region.weighted_stores.saturating_add(row.period);
                 region.min_store = Some(region.min_store.map_or(time, |known| known.min(time)));
             } else if op == LOAD {
                 region.loads += 1;
-                region.weighted_loads += row.period;
+                region.weighted_loads = region.weighted_loads.saturating_add(row.period);
                 region.max_load = Some(region.max_load.map_or(time, |known| known.max(time)));
             }
         }

@@ -1,14 +1,16 @@
 //! Records of DAMON, as `damo report raw` prints them: for each stretch of time, regions and how often they were found accessed.
 
-use std::io::BufRead as _;
-
 use byte_source::{Reader, Source};
 
 use crate::access::Access;
 use crate::error::{Error, Result};
+use crate::lines::{Line, read_line};
 use crate::names::Names;
 use crate::perf_text::Skip;
 use crate::report::ReadReport;
+
+/// Longer lines are no records.
+const MAX_LINE: usize = 4096;
 
 /// Reads one row for each region that was accessed: a load at its start, at the end of the stretch of time, standing for as
 /// many accesses as were found.
@@ -39,19 +41,18 @@ impl DamonRows {
     ) -> Result<bool> {
         let mut line = Vec::new();
         for _ in 0..16_384 {
-            line.clear();
-            let read = self
-                .reader
-                .read_until(b'\n', &mut line)
-                .map_err(|source| Error::Io {
-                    name: self.name.clone(),
-                    source,
-                })?;
-            if read == 0 {
-                return Ok(false);
-            }
+            let found = read_line(&mut self.reader, &mut line, MAX_LINE);
+            let found = found.map_err(|source| Error::Io {
+                name: self.name.clone(),
+                source,
+            })?;
+            let record = match found {
+                Line::End => return Ok(false),
+                Line::Overlong => Err(Skip::Truncated),
+                Line::Whole => self.record(&String::from_utf8_lossy(&line)),
+            };
             self.report.lines += 1;
-            match self.record(&String::from_utf8_lossy(&line)) {
+            match record {
                 Ok(Some(mut row)) => {
                     row.sample_id = self.report.rows;
                     self.report.rows += 1;

@@ -47,6 +47,16 @@ pub enum Error {
         /// The versions supported.
         supported: &'static str,
     },
+    /// A tensor in the header of a model file that cannot be there.
+    #[error("{name}: tensor '{tensor}' {what}")]
+    Tensor {
+        /// The file.
+        name: String,
+        /// Its name.
+        tensor: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// A row that is no JSON object, or has a value of the wrong type.
     #[error("{name}: line {line}: {what}")]
     Row {

@@ -114,6 +114,10 @@ enum RegionKey {
     Page(u64),
 }
 
+/// A range: its number in the order of registration, and what it holds.
+#[derive(Debug, Clone, Copy)]
+struct RangeId(usize, Name);
+
 /// Labels rows one after the other, in the order in which they come.
 ///
 /// The first row that classifies a page decides for it, so the order matters. Memory follows the number of pages and regions.
@@ -237,21 +241,21 @@ impl Labeller {
     ///
     /// [`Error::Unclassified`] under the policy `error`.
     pub fn label(&mut self, row: &mut Access, names: &mut Names) -> Result<bool> {
-        let mut range_at = None;
+        let mut range = None;
         let given = row.region_type != Name::UNKNOWN && !row.region_type.is_null();
         let region_type = if given {
             self.counts.given += 1;
             row.region_type
-        } else if let Some((at, region_type)) = self.by_valid_range(row) {
+        } else if let Some((found, region_type)) = self.by_valid_range(row) {
             self.counts.by_range += 1;
-            range_at = Some(at);
+            range = Some(found);
             region_type
         } else if let Some(known) = self.page_types.get(&row.address_page) {
             self.counts.by_page += 1;
             *known
-        } else if let Some((_, range)) = self.by_mrm_range(row) {
+        } else if let Some(region_type) = self.by_mrm_range(row) {
             self.counts.by_range += 1;
-            range
+            region_type
         } else if let Some(verdict) = self.verdict(row, names) {
             self.counts.by_rule += 1;
             verdict
@@ -278,12 +282,12 @@ impl Labeller {
             }
         };
         row.region_type = region_type;
-        if range_at.is_none() {
+        if range.is_none() {
             self.page_types
                 .entry(row.address_page)
                 .or_insert(region_type);
         }
-        self.assign(row, range_at);
+        self.assign(row, range);
         Ok(true)
     }
 
@@ -292,22 +296,22 @@ impl Labeller {
     }
 
     /// Ranges decide before pages in our way of labelling, ...
-    fn by_valid_range(&self, row: &Access) -> Option<(usize, Name)> {
+    fn by_valid_range(&self, row: &Access) -> Option<(RangeId, Name)> {
         if self.ranges.is_empty() || self.is_mrm() {
             return None;
         }
-        let (at, range) = self.ranges.find(row.address, row.timestamp_ns)?;
-        Some((at, range.region_type))
+        let range = self.ranges.find(row.address, row.timestamp_ns)?;
+        Some((RangeId(range.rank, range.name), range.region_type))
     }
 
     /// ... and are the types of pages in the reference's.
-    fn by_mrm_range(&self, row: &Access) -> Option<(usize, Name)> {
+    fn by_mrm_range(&self, row: &Access) -> Option<Name> {
         if self.ranges.is_empty() || !self.is_mrm() {
             return None;
         }
         let start = row.address_page.checked_mul(1 << PAGE_BITS)?;
-        let (at, range) = self.ranges.find(start, row.timestamp_ns)?;
-        Some((at, range.region_type))
+        let range = self.ranges.find(start, row.timestamp_ns)?;
+        Some(range.region_type)
     }
 
     fn verdict(&mut self, row: &Access, names: &mut Names) -> Option<Name> {
@@ -339,7 +343,7 @@ impl Labeller {
         verdict
     }
 
-    fn assign(&mut self, row: &mut Access, range_at: Option<usize>) {
+    fn assign(&mut self, row: &mut Access, range: Option<RangeId>) {
         let key = match (self.options.regions, row.region_type) {
             (Regions::Mrm, Name::WEIGHT) => RegionKey::Weights,
             (Regions::Mrm, Name::KV_CACHE) => RegionKey::Kv(row.address),
@@ -347,17 +351,19 @@ impl Labeller {
             (Regions::Native { kv_block_bytes, .. }, Name::KV_CACHE) => {
                 RegionKey::Kv(row.address / kv_block_bytes.max(1))
             }
-            (Regions::Native { .. }, _) if range_at.is_some() => {
-                range_at.map_or(RegionKey::Weights, RegionKey::Range)
-            }
             (
                 Regions::Native {
                     weight_extent_bytes,
                     ..
                 },
-                Name::WEIGHT,
-            ) => RegionKey::Extent(row.address / weight_extent_bytes.max(1)),
-            (Regions::Native { .. }, _) => RegionKey::Page(row.address_page),
+                region_type,
+            ) => match range {
+                Some(RangeId(rank, _)) => RegionKey::Range(rank),
+                None if region_type == Name::WEIGHT => {
+                    RegionKey::Extent(row.address / weight_extent_bytes.max(1))
+                }
+                None => RegionKey::Page(row.address_page),
+            },
         };
         let next = u32::try_from(self.regions.len()).unwrap_or(u32::MAX);
         let at = *self.by_key.entry(key).or_insert(next);
@@ -369,8 +375,8 @@ impl Labeller {
                 self.next_id - 1
             };
             let mut region = Region::new(id, row.region_type, row.address_page, row.timestamp_ns);
-            if let Some(range) = range_at.and_then(|at| self.ranges.get(at)) {
-                region.name = range.name;
+            if let Some(RangeId(_, name)) = range {
+                region.name = name;
             }
             self.regions.push(region);
         }

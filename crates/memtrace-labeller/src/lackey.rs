@@ -1,11 +1,10 @@
 //! Valgrind Lackey with `--trace-mem=yes`: every load and store, without a clock.
 
-use std::io::BufRead as _;
-
 use byte_source::{Reader, Source};
 
 use crate::access::{Access, PAGE_BITS};
 use crate::error::{Error, Result};
+use crate::lines::{Line, read_line};
 use crate::names::{Name, Names};
 use crate::perf_text::Skip;
 use crate::report::ReadReport;
@@ -13,6 +12,8 @@ use crate::report::ReadReport;
 const BATCH_ROWS: usize = 16_384;
 /// Longer lines are no records.
 const MAX_LINE: usize = 4096;
+/// Bytes of an access, at most: no instruction touches more, and a piece of each cache line becomes a row.
+const MAX_SIZE: u32 = 1 << 16;
 
 /// Reads ` L ADDR,SIZE`, ` S ...`, ` M ...` (a load, then a store) and `I  ...`, which moves the clock.
 #[derive(Debug)]
@@ -46,19 +47,18 @@ impl LackeyRows {
     ) -> Result<bool> {
         let before = rows.len();
         while rows.len() - before < BATCH_ROWS {
-            self.line.clear();
-            let read = self
-                .reader
-                .read_until(b'\n', &mut self.line)
-                .map_err(|source| Error::Io {
-                    name: self.name.clone(),
-                    source,
-                })?;
-            if read == 0 {
-                return Ok(rows.len() > before);
-            }
+            let found = read_line(&mut self.reader, &mut self.line, MAX_LINE);
+            let found = found.map_err(|source| Error::Io {
+                name: self.name.clone(),
+                source,
+            })?;
+            let record = match found {
+                Line::End => return Ok(rows.len() > before),
+                Line::Overlong => Err(Skip::Truncated),
+                Line::Whole => self.record(rows),
+            };
             self.report.lines += 1;
-            if let Err(reason) = self.record(rows) {
+            if let Err(reason) = record {
                 self.report.skip(reason, self.report.lines);
             }
         }
@@ -73,9 +73,6 @@ impl LackeyRows {
         if line.starts_with(b"==") || line.starts_with(b"--") {
             return Err(Skip::Comment);
         }
-        if line.len() > MAX_LINE {
-            return Err(Skip::Truncated);
-        }
         let (kind, rest) = match line {
             [b'I', b' ', rest @ ..] => (b'I', rest),
             [b' ', kind @ (b'L' | b'S' | b'M'), b' ', rest @ ..] => (*kind, rest),
@@ -89,6 +86,9 @@ impl LackeyRows {
         let (address, size) = text.split_once(',').ok_or(Skip::Truncated)?;
         let address = u64::from_str_radix(address, 16).map_err(|_| Skip::BadAddress)?;
         let size: u32 = size.parse().map_err(|_| Skip::BadAddress)?;
+        if size > MAX_SIZE {
+            return Err(Skip::BadAddress);
+        }
         if kind != b'S' {
             self.push(address, size, Name::LOAD, rows);
         }

@@ -40,6 +40,8 @@ mod error;
 mod input;
 mod labeller;
 mod lackey;
+mod lines;
+mod maps;
 mod memray;
 mod names;
 mod parquet_file;
@@ -52,6 +54,7 @@ mod report;
 mod rows_json;
 mod rules;
 mod schema;
+mod tensors;
 
 pub use access::{Access, PAGE_BYTES};
 pub use data_source::DataSource;
@@ -60,6 +63,7 @@ pub use input::{InputFormat, InputOptions, RowStream};
 pub use labeller::{
     LabelCounts, LabelOptions, Labeller, Regions, UnknownPolicy, infer_kv_block_bytes,
 };
+pub use maps::{Mapping, MapsSnapshot, ModelFile, ranges_of_maps};
 pub use memray::{AllocEvent, MemrayReader};
 pub use names::{Name, Names};
 pub use parquet_file::{
@@ -76,3 +80,4 @@ pub use schema::{
     KV_COLUMNS, PRODUCER_KEY, REGION_MAP_COLUMNS, REQUIRED_ROW_COLUMNS, SCHEMA_VERSION,
     SEMANTICS_KEY, Schema, TRACE_COLUMNS, VERSION_KEY, is_compatible,
 };
+pub use tensors::{Tensor, TensorTable};

@@ -102,8 +102,8 @@ pub(crate) struct Range {
     pub(crate) name: Name,
     /// The largest end of this and all ranges that start before it.
     reach: u64,
-    /// Order of registration: the first one wins.
-    rank: usize,
+    /// Order of registration: the first one wins. Unlike the place in the list it stays when more ranges come.
+    pub(crate) rank: usize,
 }
 
 /// Ranges by start; a look-up walks back over those that may reach the address.
@@ -138,17 +138,17 @@ impl RangeMap {
         }
     }
 
-    /// The range of an address at a time and its number; of several, the one registered first.
-    pub(crate) fn find(&self, address: u64, time_ns: u64) -> Option<(usize, &Range)> {
+    /// The range of an address at a time; of several, the one registered first.
+    pub(crate) fn find(&self, address: u64, time_ns: u64) -> Option<&Range> {
         let after = self.ranges.partition_point(|range| range.start <= address);
-        let mut best: Option<(usize, &Range)> = None;
-        for (at, range) in self.ranges.iter().enumerate().take(after).rev() {
+        let mut best: Option<&Range> = None;
+        for range in self.ranges.iter().take(after).rev() {
             if range.reach <= address {
                 break;
             }
             let holds = address < range.end && range.from_ns <= time_ns && time_ns < range.to_ns;
-            if holds && best.is_none_or(|(_, found)| range.rank < found.rank) {
-                best = Some((at, range));
+            if holds && best.is_none_or(|found| range.rank < found.rank) {
+                best = Some(range);
             }
         }
         best
@@ -160,10 +160,6 @@ impl RangeMap {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Range> {
         self.ranges.iter()
-    }
-
-    pub(crate) fn get(&self, at: usize) -> Option<&Range> {
-        self.ranges.get(at)
     }
 }
 
@@ -184,7 +180,7 @@ mod tests {
             ],
             &mut names,
         );
-        let at = |address, time| map.find(address, time).map(|(_, range)| range.region_type);
+        let at = |address, time| map.find(address, time).map(|range| range.region_type);
         assert_eq!(at(150, 0), Some(Name::WEIGHT));
         assert_eq!(at(250, 0), Some(Name::KV_CACHE));
         assert_eq!(at(2500, 49), Some(Name::KV_CACHE));

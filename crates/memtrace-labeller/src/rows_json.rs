@@ -1,19 +1,21 @@
 //! Canonical rows as JSON, one object a line.
 
 use std::borrow::Cow;
-use std::io::BufRead as _;
 
 use byte_source::{Reader, Source};
 use serde::{Deserialize, Deserializer};
 
 use crate::access::{Access, PAGE_BITS};
 use crate::error::{Error, Result};
+use crate::lines::{Line, read_line};
 use crate::names::{Name, Names};
 use crate::perf_text::Skip;
 use crate::report::ReadReport;
 use crate::schema::REQUIRED_ROW_COLUMNS;
 
 const BATCH_ROWS: usize = 16_384;
+/// Longer lines are no rows.
+const MAX_LINE: usize = 16 << 20;
 
 /// A column that is there, null or not; absent is `None`.
 fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
@@ -164,18 +166,26 @@ impl JsonRows {
     pub(crate) fn next_batch(&mut self, names: &mut Names, rows: &mut Vec<Access>) -> Result<bool> {
         let before = rows.len();
         for _ in 0..BATCH_ROWS {
-            self.line.clear();
-            let read = self
-                .reader
-                .read_until(b'\n', &mut self.line)
-                .map_err(|source| Error::Io {
-                    name: self.name.clone(),
-                    source,
-                })?;
-            if read == 0 {
-                return Ok(rows.len() > before);
-            }
+            let found = read_line(&mut self.reader, &mut self.line, MAX_LINE);
+            let found = found.map_err(|source| Error::Io {
+                name: self.name.clone(),
+                source,
+            })?;
             self.report.lines += 1;
+            match found {
+                Line::Whole => {}
+                Line::End => {
+                    self.report.lines -= 1;
+                    return Ok(rows.len() > before);
+                }
+                Line::Overlong => {
+                    return Err(Error::Row {
+                        name: self.name.clone(),
+                        line: self.report.lines,
+                        what: "a line of more than 16 MiB".to_owned(),
+                    });
+                }
+            }
             if self.line.iter().all(u8::is_ascii_whitespace) {
                 self.report.skip(Skip::Blank, self.report.lines);
                 continue;

@@ -1,6 +1,7 @@
 //! Starting an engine and collecting while it runs.
 
 mod command;
+mod processes;
 mod watch;
 
 use std::fs;
@@ -13,12 +14,13 @@ use std::time::{Duration, Instant};
 use byte_source::OpenOptions;
 use memtrace_analyser::AnalysisOptions;
 use memtrace_labeller::{
-    Compression, InputOptions, LabelOptions, Names, Phases, RowStream, RuleSet, UnknownPolicy,
+    AddressRange, Compression, InputOptions, LabelOptions, MapsSnapshot, ModelFile, Names, Phases,
+    RowStream, RuleSet, UnknownPolicy, ranges_of_maps,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use self::command::{choose, engine_command, input_of, wrapped};
+use self::command::{choose, engine_command, input_of, is_profiler, wrapped};
 use self::watch::{baseline_pct, monotonic_ns, phases, throttle_counts, watch};
 use crate::config::Config;
 use crate::doctor::{system_text, temperature_c};
@@ -26,7 +28,7 @@ use crate::error::{Error, Result, io_error};
 use crate::experiment::Experiment;
 use crate::export::RunExporter;
 use crate::figures::FigureFormat;
-use crate::manifest::{write_json, write_manifest};
+use crate::manifest::{write_json, write_manifest, write_whole};
 use crate::pipeline::Steps;
 use crate::validity::{
     Disturbance, ObserverEffect, ObserverVersion, ValidityLimits, classify, throttle_events,
@@ -59,6 +61,8 @@ pub struct RunOptions {
     pub native_traces: bool,
     /// Whether memray follows children.
     pub follow_fork: bool,
+    /// Model files whose tensors are looked for in memory; those that the command names when empty.
+    pub models: Vec<PathBuf>,
     /// How rows are labelled.
     pub label: LabelOptions,
     /// Fewest samples of a type for a verdict.
@@ -135,6 +139,7 @@ impl Default for RunOptions {
             extra_flags: Vec::new(),
             native_traces: false,
             follow_fork: false,
+            models: Vec::new(),
             label: LabelOptions::native(),
             min_samples: AnalysisOptions::default().min_samples,
             compression: Compression::Zstd,
@@ -292,10 +297,11 @@ fn collect(
         })?;
     let start_ns = monotonic_ns();
     let marks = Arc::new(Mutex::new(Vec::new()));
-    let watched = watch(&mut child, &raw, options, &marks)?;
+    let watched = watch(&mut child, &raw, options, &marks, is_profiler(&collector))?;
     let status = child.wait().map_err(io_error(&raw))?;
     let end_ns = monotonic_ns();
-    let (observer, target) = watched.end();
+    let watched = watched.end();
+    let ranges = mapped(&raw, watched.maps.as_deref(), command, options)?;
     let phases = phases(&marks, start_ns, end_ns);
     write_json(
         &raw.join("phases.json"),
@@ -303,8 +309,8 @@ fn collect(
     )?;
 
     let effect = ObserverEffect::new(
-        &observer,
-        &target,
+        &watched.observer,
+        &watched.target_mb,
         throttle_events(&throttled, &throttle_counts()),
         baseline,
         ObserverVersion::Mrm023,
@@ -352,6 +358,7 @@ fn collect(
             let steps = Steps {
                 label: Some(options.label.clone()),
                 infer_kv_blocks: true,
+                ranges,
                 analyse: Some(analysis),
                 ..Steps::default()
             };
@@ -373,6 +380,44 @@ fn collect(
         rows,
         validity: class.name(),
     })
+}
+
+/// Keeps the mappings that were seen, and says which of them hold the tensors of a model.
+fn mapped(
+    raw: &Path,
+    maps: Option<&str>,
+    command: &[String],
+    options: &RunOptions,
+) -> Result<Vec<AddressRange>> {
+    let Some(text) = maps else {
+        return Ok(Vec::new());
+    };
+    let file = raw.join("maps.txt");
+    write_whole(&file, text.as_bytes())?;
+    let models: Vec<ModelFile> = if options.models.is_empty() {
+        // A model that is named to the engine; files that only look like one are none.
+        command
+            .iter()
+            .map(Path::new)
+            .filter(|path| is_model_name(path) && path.is_file())
+            .filter_map(|path| ModelFile::open(path).ok())
+            .collect()
+    } else {
+        let files = options.models.iter();
+        files
+            .map(|path| Ok(ModelFile::open(path)?))
+            .collect::<Result<_>>()?
+    };
+    if models.is_empty() {
+        return Ok(Vec::new());
+    }
+    let snapshots = MapsSnapshot::read("maps.txt", text.as_bytes())?;
+    Ok(ranges_of_maps(&snapshots, &models))
+}
+
+fn is_model_name(path: &Path) -> bool {
+    let suffix = path.extension().and_then(|suffix| suffix.to_str());
+    matches!(suffix, Some("gguf" | "safetensors"))
 }
 
 /// The host's name as a folder: up to the first dot, lower case, other characters as hyphens.

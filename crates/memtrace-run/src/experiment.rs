@@ -1,6 +1,7 @@
 //! An experiment: load, validate, plan.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -157,6 +158,11 @@ impl Experiment {
             .iter()
             .map(|place| format!("unknown key: {place}"))
             .collect();
+        if let Some(prompts) = &config.prompts
+            && let Err(error) = fs::File::open(&prompts.source)
+        {
+            unused.push(format!("prompts.source: {}: {error}", prompts.source));
+        }
         let mut say = |is_set: bool, place: &str, reason: &str| {
             if is_set {
                 unused.push(format!("not supported: {place}: {reason}"));

@@ -1,6 +1,6 @@
 //! The list of what is in `testdata/`: which generator, with which seed.
 
-use super::{Fixture, corner, demo, perfetto};
+use super::{Fixture, corner, demo, mapped, perfetto};
 
 /// A fixture and where it came from.
 pub(crate) struct Made {
@@ -16,6 +16,7 @@ type Build = fn(u64) -> Vec<Fixture>;
 const GENERATORS: &[(&str, u64, Build)] = &[
     ("corner", 7_919, corner::build),
     ("demo", 20_251, demo::build),
+    ("mapped", 4_242, mapped::build),
     ("perfetto", 0, perfetto::build),
 ];
 

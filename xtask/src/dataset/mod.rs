@@ -12,6 +12,7 @@ mod job;
 mod json;
 pub(crate) mod large;
 pub(crate) mod manifest;
+mod mapped;
 mod memtrace;
 mod pack;
 mod perfetto;

@@ -6,17 +6,20 @@ use crate::names::Name;
 pub(super) const KERNEL_START: u64 = 0x0000_8000_0000_0000;
 
 /// Blanks as the reference's expressions know them (ASCII, vertical tab and form feed included).
+#[inline]
 pub(super) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
 /// Skips blanks in front.
+#[inline]
 pub(super) fn trim(text: &[u8]) -> &[u8] {
     let blanks = text.iter().take_while(|byte| is_blank(**byte)).count();
     text.get(blanks..).unwrap_or_default()
 }
 
 /// Skips blanks at the end.
+#[inline]
 pub(super) fn trim_end(text: &[u8]) -> &[u8] {
     let blanks = text
         .iter()
@@ -27,6 +30,7 @@ pub(super) fn trim_end(text: &[u8]) -> &[u8] {
 }
 
 /// Skips at least one blank in front.
+#[inline]
 pub(super) fn gap(text: &[u8]) -> Option<&[u8]> {
     text.first()
         .is_some_and(|byte| is_blank(*byte))
@@ -34,6 +38,7 @@ pub(super) fn gap(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// Splits off leading bytes of a kind.
+#[inline]
 pub(super) fn span(text: &[u8], kind: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
     let end = text
         .iter()
@@ -43,25 +48,30 @@ pub(super) fn span(text: &[u8], kind: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
 }
 
 /// Splits off trailing bytes of a kind.
+#[inline]
 pub(super) fn span_end(text: &[u8], kind: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
     let count = text.iter().rev().take_while(|byte| kind(**byte)).count();
     text.split_at(text.len() - count)
 }
 
 /// Splits off the first word.
+#[inline]
 pub(super) fn word(text: &[u8]) -> (&[u8], &[u8]) {
     span(text, |byte| !is_blank(byte))
 }
 
+#[inline]
 pub(super) const fn is_digit(byte: u8) -> bool {
     byte.is_ascii_digit()
 }
 
+#[inline]
 pub(super) const fn is_hex(byte: u8) -> bool {
     byte.is_ascii_hexdigit()
 }
 
 /// A decimal number; `None` when it is empty, is none or does not fit.
+#[inline]
 pub(super) fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -95,6 +105,7 @@ const fn hex_table() -> [u8; 256] {
 }
 
 /// Splits off a hexadecimal number: value, whether it fits 64 bits, digits, rest.
+#[inline]
 pub(super) fn hex_span(text: &[u8]) -> (u64, bool, &[u8], &[u8]) {
     let mut value = 0_u64;
     let mut fits = true;
@@ -129,6 +140,7 @@ pub(super) fn wide_hex(digits: &[u8]) -> Option<u128> {
 }
 
 /// Nanoseconds of `seconds` and a fraction of any number of digits, of which nine count.
+#[inline]
 pub(super) fn nanoseconds(seconds: &[u8], fraction: &[u8]) -> Option<u64> {
     let kept = fraction.get(..9).unwrap_or(fraction);
     let mut value = decimal(kept)?;
@@ -141,6 +153,7 @@ pub(super) fn nanoseconds(seconds: &[u8], fraction: &[u8]) -> Option<u64> {
 }
 
 /// Whether `text` contains `word`, which is in lower case, in any case.
+#[inline]
 pub(super) fn contains_word(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len())
         .any(|window| window.eq_ignore_ascii_case(word))

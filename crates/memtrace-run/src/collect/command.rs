@@ -9,6 +9,9 @@ use crate::doctor::{facility, has_memray, on_path};
 use crate::error::{Error, Result, io_error};
 use crate::experiment::{Experiment, PlannedRun};
 
+/// What engines are asked when the configuration has no prompts.
+const DEFAULT_PROMPT: &str = "Tell the history of the computer's memory.";
+
 /// Whether a collector can run here, or what it lacks.
 fn lacking(collector: &str) -> Option<&'static str> {
     match collector {
@@ -49,12 +52,10 @@ pub(super) fn choose(options: &RunOptions) -> Result<(String, Option<String>)> {
 pub(super) fn engine_command(experiment: &Experiment, run: &PlannedRun) -> Result<Vec<String>> {
     let model = experiment.config.models.get(run.model_index);
     let path = model.and_then(|model| model.path.clone());
-    let prompt = experiment
-        .config
-        .prompts
-        .as_ref()
-        .and_then(|prompts| fs::read_to_string(&prompts.source).ok())
-        .unwrap_or_else(|| "Tell the history of the computer's memory.".to_owned());
+    let prompt = match &experiment.config.prompts {
+        Some(prompts) => fs::read_to_string(&prompts.source).map_err(io_error(&prompts.source))?,
+        None => DEFAULT_PROMPT.to_owned(),
+    };
     let missing = |what: &str| Error::NoCollector {
         what: format!("engine: {what} is not on PATH"),
     };
@@ -107,6 +108,11 @@ pub(super) fn engine_command(experiment: &Experiment, run: &PlannedRun) -> Resul
         .to_vec()
     };
     Ok(words)
+}
+
+/// Whether the process that is started is the collector's and not the engine's.
+pub(super) fn is_profiler(collector: &str) -> bool {
+    matches!(collector, "perf" | "perf_mem" | "pagefaults")
 }
 
 /// The command line of a collector around that of the engine.

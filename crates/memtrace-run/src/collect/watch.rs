@@ -13,12 +13,10 @@ use std::time::{Duration, Instant};
 use memtrace_labeller::PhaseBoundary;
 
 use super::RunOptions;
+use super::processes::{LOG_HEADER, MapsLog, Processes, family};
 use crate::doctor::system_text;
 use crate::error::{Result, io_error};
 use crate::validity::ObserverSample;
-
-/// Ticks of a second in /proc; Linux has had no other value for user space.
-const TICKS: f64 = 100.0;
 
 /// Nanoseconds of the system's uptime, which is CLOCK_MONOTONIC unless the machine slept; resolution 10 ms.
 pub(super) fn monotonic_ns() -> i64 {
@@ -57,12 +55,23 @@ pub(super) fn phases(
 /// Threads that watch a child.
 pub(super) struct Watch {
     stop: Arc<AtomicBool>,
-    monitor: Option<thread::JoinHandle<(Vec<ObserverSample>, Vec<f64>)>>,
+    monitor: Option<thread::JoinHandle<Watched>>,
     pipes: Vec<thread::JoinHandle<()>>,
 }
 
+/// What was seen of the machine while the child ran.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    /// This process.
+    pub(super) observer: Vec<ObserverSample>,
+    /// Resident memory of what was started, MiB.
+    pub(super) target_mb: Vec<f64>,
+    /// Snapshots of the mappings of the largest process.
+    pub(super) maps: Option<String>,
+}
+
 impl Watch {
-    pub(super) fn end(mut self) -> (Vec<ObserverSample>, Vec<f64>) {
+    pub(super) fn end(mut self) -> Watched {
         for pipe in self.pipes.drain(..) {
             // A pipe that broke has written what it could.
             let _ = pipe.join();
@@ -75,11 +84,13 @@ impl Watch {
     }
 }
 
+/// Watches a child. With `is_profiler` it is not itself what is measured, but what it starts.
 pub(super) fn watch(
     child: &mut Child,
     raw: &Path,
     options: &RunOptions,
     marks: &Arc<Mutex<Vec<(String, i64)>>>,
+    is_profiler: bool,
 ) -> Result<Watch> {
     let stop = Arc::new(AtomicBool::new(false));
     let (pid, poll) = (child.id(), options.poll);
@@ -88,21 +99,34 @@ pub(super) fn watch(
     let stopped = Arc::clone(&stop);
     let monitor = thread::spawn(move || {
         let started = Instant::now();
-        let (mut observer, mut target) = (Vec::new(), Vec::new());
-        let (mut before_self, mut before_target) = (None, None);
-        let _ = writeln!(log, "t_s,pid,cpu_pct,rss_mb");
+        let mut watched = Watched::default();
+        let (mut processes, mut maps) = (Processes::default(), MapsLog::default());
+        let own_pid = std::process::id();
+        let _ = writeln!(log, "{LOG_HEADER}");
         while !stopped.load(Ordering::Relaxed) {
-            if let Some((cpu, rss)) = sample("self", &mut before_self) {
-                observer.push(ObserverSample::new(cpu, rss, written_bytes()));
+            if let Some(own) = processes.sample(own_pid)
+                && let Some(cpu) = own.cpu_pct
+            {
+                let written = own.write_bytes.unwrap_or(0);
+                let sample = ObserverSample::new(cpu, own.rss_mb, written);
+                watched.observer.push(sample);
             }
-            if let Some((cpu, rss)) = sample(&pid.to_string(), &mut before_target) {
-                target.push(rss);
-                let at = started.elapsed().as_secs_f64();
-                let _ = writeln!(log, "{at:.3},{pid},{cpu:.2},{rss:.2}");
+            let mut rss_mb = 0.0;
+            for pid in family(pid).into_iter().skip(usize::from(is_profiler)) {
+                let Some(sample) = processes.sample(pid) else {
+                    continue;
+                };
+                rss_mb += sample.rss_mb;
+                maps.look(pid, sample.rss_mb, monotonic_ns());
+                let _ = writeln!(log, "{}", sample.line(started.elapsed().as_secs_f64()));
+            }
+            if rss_mb > 0.0 {
+                watched.target_mb.push(rss_mb);
             }
             thread::sleep(poll);
         }
-        (observer, target)
+        watched.maps = maps.text();
+        watched
     });
     let mut pipes = Vec::new();
     let out = child
@@ -150,35 +174,6 @@ pub(super) fn watch(
         monitor: Some(monitor),
         pipes,
     })
-}
-
-/// CPU share since the sample before (none at the first), and resident memory in MiB.
-fn sample(pid: &str, before: &mut Option<(f64, Instant)>) -> Option<(f64, f64)> {
-    let stat = system_text(&format!("/proc/{pid}/stat"))?;
-    // The command's name may hold anything, but it ends at the last bracket.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let tick = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok());
-    let used = (tick(11)? + tick(12)?) / TICKS;
-    let pages = tick(21)?;
-    let now = Instant::now();
-    let last = before.replace((used, now));
-    let (used_before, then) = last?;
-    let passed = now.duration_since(then).as_secs_f64().max(1e-3);
-    Some((
-        (used - used_before) / passed * 100.0,
-        pages * 4096.0 / 1_048_576.0,
-    ))
-}
-
-fn written_bytes() -> u64 {
-    system_text("/proc/self/io")
-        .and_then(|text| {
-            let line = text
-                .lines()
-                .find_map(|line| line.strip_prefix("write_bytes:"))?;
-            line.trim().parse().ok()
-        })
-        .unwrap_or(0)
 }
 
 /// CPU share of the whole machine over a while.

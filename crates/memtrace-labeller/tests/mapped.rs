@@ -1,0 +1,92 @@
+//! Rows whose symbols say nothing, labelled by what was mapped where: against the planted truth of `testdata/memtrace`.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use byte_source::OpenOptions;
+use memtrace_labeller::{
+    Access, InputOptions, LabelOptions, Labeller, MapsSnapshot, ModelFile, Name, Names, RowStream,
+    ranges_of_maps,
+};
+use serde_json::Value;
+
+fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../testdata/memtrace")
+        .join(name)
+}
+
+fn rows(names: &mut Names) -> Vec<Access> {
+    let path = testdata("mapped.perf.txt");
+    let mut stream =
+        RowStream::open_path(path, &OpenOptions::default(), &InputOptions::default()).unwrap();
+    let mut rows = Vec::new();
+    while stream.next_batch(names, &mut rows).unwrap() {}
+    rows
+}
+
+#[test]
+fn every_access_is_of_the_tensor_that_was_there_then() {
+    let text = std::fs::read(testdata("mapped.maps.txt")).unwrap();
+    let snapshots = MapsSnapshot::read("maps", &text).unwrap();
+    let models =
+        ["demo.gguf", "demo.safetensors"].map(|name| ModelFile::open(&testdata(name)).unwrap());
+    let ranges = ranges_of_maps(&snapshots, &models);
+
+    let mut names = Names::new();
+    let mut labeller = Labeller::new(LabelOptions::native());
+    labeller.register_address_ranges(&ranges, &mut names);
+    let mut found: BTreeMap<String, (i64, i64)> = BTreeMap::new();
+    for mut row in rows(&mut names) {
+        assert!(labeller.label(&mut row, &mut names).unwrap());
+        let region = labeller
+            .region_map()
+            .iter()
+            .find(|region| region.region_id == row.region_id);
+        let owner = match row.region_type {
+            Name::WEIGHT => names.text(region.unwrap().name),
+            other => names.text(other),
+        };
+        let counts = found.entry(owner.to_owned()).or_default();
+        if row.is_store() {
+            counts.1 += 1;
+        } else {
+            counts.0 += 1;
+        }
+    }
+    let truth = std::fs::read(testdata("mapped.truth.json")).unwrap();
+    let truth: Value = serde_json::from_slice(&truth).unwrap();
+    let expected: BTreeMap<String, (i64, i64)> = truth["owners"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(owner, counts)| {
+            let count = |op: &str| counts[op].as_i64().unwrap();
+            (owner.clone(), (count("loads"), count("stores")))
+        })
+        .collect();
+    assert_eq!(found, expected);
+    // One region for each tensor that lies in one piece; the first one of the GGUF file is cut in two by its mappings.
+    let regions = labeller.region_map();
+    let weights = regions
+        .iter()
+        .filter(|region| region.region_type == Name::WEIGHT);
+    assert_eq!(weights.count(), 4 + 3 + 1);
+}
+
+/// In the reference's way the pages of a range are typed, first come, first served, and time does not matter.
+#[test]
+fn the_reference_takes_the_same_ranges_by_page() {
+    let text = std::fs::read(testdata("mapped.maps.txt")).unwrap();
+    let snapshots = MapsSnapshot::read("maps", &text).unwrap();
+    let model = ModelFile::open(&testdata("demo.gguf")).unwrap();
+    let ranges = ranges_of_maps(&snapshots[..2], &[model]);
+    let mut names = Names::new();
+    let mut labeller = Labeller::new(LabelOptions::mrm());
+    labeller.register_address_ranges(&ranges, &mut names);
+    let mut row = Access::new(0, 0x7f10_0000_0010);
+    labeller.label(&mut row, &mut names).unwrap();
+    assert_eq!((row.region_type, row.region_id), (Name::WEIGHT, 1));
+}
