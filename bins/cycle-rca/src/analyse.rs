@@ -191,6 +191,14 @@ fn one(
     Ok(done)
 }
 
+fn wanted(args: &AnalyseArgs) -> perf::Wanted {
+    perf::Wanted {
+        tables: args.export_perf_data,
+        cycles: args.debug_export_cycles,
+        compat: args.cut.compat,
+    }
+}
+
 /// An analysis, or why there is none.
 type Answer = Result<(), String>;
 
@@ -206,7 +214,7 @@ fn ours(
         Ok(analysis) => analysis,
         Err(failure) => return Ok(Err(failure.to_string())),
     };
-    text::job(&mut done.text, name, trace, &analysis)?;
+    text::job(&mut done.text, name, &analysis)?;
     done.json.extend(document::job(trace, &analysis));
     done.cycles = rows(name, &analysis);
     if args.perfetto.is_some() {
@@ -217,14 +225,10 @@ fn ours(
         done.rows = rca_cycles::reports(trace, &analysis);
     }
     if let Some(folder) = folder {
-        perf::write(
-            folder,
-            name,
-            trace,
-            &done.rows,
-            args.export_perf_data,
-            false,
-        )?;
+        if args.debug_export_cycles {
+            rca_cycles::add_events(trace, &analysis, &mut done.rows);
+        }
+        perf::write(folder, name, trace, &done.rows, wanted(args))?;
     }
     if !wants_rows {
         done.rows.clear();
@@ -309,14 +313,7 @@ fn reference(
         .insert("anchor".to_owned(), json!(analysis.anchor));
     done.json.insert("cycles".to_owned(), Value::Array(list));
     if let Some(folder) = folder {
-        perf::write(
-            folder,
-            name,
-            trace,
-            &analysis.reports,
-            args.export_perf_data,
-            true,
-        )?;
+        perf::write(folder, name, trace, &analysis.reports, wanted(args))?;
     }
     done.rows = analysis.reports;
     Ok(Ok(()))

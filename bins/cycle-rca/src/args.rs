@@ -55,6 +55,20 @@ pub(crate) enum Divide {
     Layer,
 }
 
+/// What periods are found by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Method {
+    /// The best that there is
+    #[default]
+    Auto,
+    /// Calls of a Python function
+    Python,
+    /// The rhythm of probes in user space
+    Probe,
+    /// The rhythm of kernels
+    Cuda,
+}
+
 /// Formats of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ResultFormat {
@@ -110,6 +124,9 @@ pub(crate) struct AnalyseArgs {
     /// Also write the tables of functions and counters by cycle
     #[arg(long)]
     pub(crate) export_perf_data: bool,
+    /// With --output-dir: also write the events of every cycle, a file each
+    #[arg(long)]
+    pub(crate) debug_export_cycles: bool,
     /// Take pairs of micro_event.csv and macro_counter.csv for traces
     #[arg(long)]
     pub(crate) csv: bool,
@@ -162,6 +179,12 @@ pub(crate) struct PeriodArgs {
     /// The trace ('-' is standard input)
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// What periods are found by
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) method: Method,
+    /// Write the trace with the periods that each method finds
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export_annotated_json: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cut: CutArgs,
     #[command(flatten)]

@@ -11,7 +11,7 @@ use trace_model::Trace;
 
 use crate::analyse::{compat_options, options};
 use crate::args::BatchArgs;
-use crate::{document, files, perf, tracks};
+use crate::{document, files, perf, text, tracks};
 
 /// A folder `normal` with its sibling `abnormal`.
 struct Case {
@@ -107,24 +107,24 @@ fn show(args: &BatchArgs, results: &[Value]) -> anyhow::Result<()> {
                 let name = case["case"].as_str().unwrap_or("");
                 let summary = case["error"]
                     .as_str()
+                    .or_else(|| case["not_comparable"].as_str())
                     .or_else(|| case["verdict"]["summary"].as_str())
                     .unwrap_or("");
                 writeln!(out, "{name}: {summary}")?;
                 for c in case["culprits"].as_array().into_iter().flatten().take(5) {
                     #[expect(clippy::cast_precision_loss, reason = "shown with four digits")]
                     let effect = c["effect_ns"].as_i64().unwrap_or(0) as f64;
-                    let mark = match c["explained_by_verdict"].as_bool() {
-                        Some(false) => "  (the verdict does not explain it)",
-                        _ => "",
-                    };
                     writeln!(
                         out,
-                        "  {:>10} per {} cycle  {} {}{mark}",
+                        "  {:>10} per {} cycle  {} {}",
                         report::human::duration(effect),
                         c["phase"].as_str().unwrap_or(""),
                         c["kind"].as_str().unwrap_or(""),
-                        c["name"].as_str().unwrap_or("")
+                        text::name(c["name"].as_str().unwrap_or(""), 40)
                     )?;
+                    if c["explained_by_verdict"].as_bool() == Some(false) {
+                        writeln!(out, "              (the verdict does not explain it)")?;
+                    }
                 }
             }
         }
@@ -206,6 +206,7 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
         ("abnormal", &abnormal, &sides.abnormal),
     ] {
         let folder = folder.join(format!("{side}_perf_data"));
+        perf::clear(&folder)?;
         for (Recording { name, trace }, analysis) in recordings.iter().zip(analyses) {
             let reports = if args.cut.compat {
                 compat::analyse(trace, &compat_options(&args.cut))
@@ -214,7 +215,12 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
             } else {
                 rca_cycles::reports(trace, analysis)
             };
-            perf::write(&folder, name, trace, &reports, true, args.cut.compat)?;
+            let wanted = perf::Wanted {
+                tables: true,
+                cycles: false,
+                compat: args.cut.compat,
+            };
+            perf::write(&folder, name, trace, &reports, wanted)?;
         }
     }
     if args.perfetto.is_some() {

@@ -4,11 +4,39 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use rca_cycles::compat::Report;
+use rca_cycles::compat::{CycleEvent, CycleRow, Report, VirtualEvent};
 use report::{Cell, Column, CsvOptions, CsvWriter, RealFormat, RowSink};
 use serde_json::{Map, Value, json};
 use shell::Output;
-use trace_model::{ArgValue, Trace};
+use trace_model::{ArgValue, Slice, Trace};
+
+/// Which files are written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    /// The tables of functions and counters.
+    pub(crate) tables: bool,
+    /// The events of every cycle.
+    pub(crate) cycles: bool,
+    /// In the reference's columns, and no others.
+    pub(crate) compat: bool,
+}
+
+/// Removes the files that [`write`] wrote to this folder before: they speak of other traces.
+pub(crate) fn clear(folder: &Path) -> anyhow::Result<()> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Ok(());
+    };
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let own = ["_perf_data.csv", "_counters_data.csv", "_analysis.txt"];
+        let is_cycle = name.contains("_representative_cycle_") && name.ends_with(".json");
+        if path.is_file() && (is_cycle || own.iter().any(|end| name.ends_with(end))) {
+            std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
+        }
+    }
+    Ok(())
+}
 
 /// Writes the reports of a job to a folder.
 pub(crate) fn write(
@@ -16,8 +44,7 @@ pub(crate) fn write(
     job: &str,
     trace: &Trace,
     reports: &[Report],
-    tables: bool,
-    compat: bool,
+    wanted: Wanted,
 ) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     for report in reports {
@@ -30,22 +57,25 @@ pub(crate) fn write(
         for cycle in &report.cycles {
             if report.representatives.contains(&cycle.number) {
                 let name = format!("{stem}_representative_cycle_{}.json", cycle.number);
-                let events: Vec<Value> = cycle
-                    .events
-                    .iter()
-                    .map(|&(slice, ts, dur)| event(trace, slice, ts, dur))
-                    .collect();
-                text(&folder.join(name), &serde_json::to_string_pretty(&events)?)?;
+                events(&folder.join(name), trace, cycle)?;
             }
         }
-        if tables {
+        if wanted.cycles {
+            let debug = folder.join(format!("{stem}_debug_cycles"));
+            std::fs::create_dir_all(&debug).with_context(|| debug.display().to_string())?;
+            for cycle in &report.cycles {
+                let name = format!("cycle_{}.json", cycle.number);
+                events(&debug.join(name), trace, cycle)?;
+            }
+        }
+        if wanted.tables {
             let mut out = Output::file(folder.join(format!("{stem}_perf_data.csv")))?;
             functions(report, &mut CsvWriter::new(&mut out, CsvOptions::default()))?;
             out.finish()?;
             let mut out = Output::file(folder.join(format!("{stem}_counters_data.csv")))?;
             counters(
                 report,
-                compat,
+                wanted.compat,
                 &mut CsvWriter::new(&mut out, CsvOptions::default()),
             )?;
             out.finish()?;
@@ -60,12 +90,39 @@ fn text(path: &Path, text: &str) -> anyhow::Result<()> {
     out.finish()
 }
 
-/// One event as it was read, cut to its cycle.
-fn event(trace: &Trace, slice: trace_model::SliceId, ts: f64, dur: f64) -> Value {
-    let slice = trace.slice(slice);
-    let track = slice.track();
-    let thread = track.thread.map(|t| trace.thread(t));
-    let process = track.process.map(|p| trace.process(p));
+/// The events of a cycle as a list, those that stand for others last.
+fn events(path: &Path, trace: &Trace, cycle: &CycleRow) -> anyhow::Result<()> {
+    let real = cycle.events.iter().map(|e| event(trace, *e));
+    let all: Vec<Value> = real
+        .chain(cycle.virtuals.iter().map(|v| stand_in(trace, v)))
+        .collect();
+    text(path, &serde_json::to_string_pretty(&all)?)
+}
+
+/// An event that stands for others.
+pub(crate) fn stand_in(trace: &Trace, v: &VirtualEvent) -> Value {
+    let mut args = v
+        .args_of
+        .map_or_else(Map::new, |slice| arguments(trace.slice(slice)));
+    for (key, value) in &v.args {
+        args.insert(key.clone(), json!(value));
+    }
+    if v.category != "virtual_nccl_kernel" {
+        args.insert("num_kernels".to_owned(), json!(v.kernels));
+    }
+    json!({
+        "name": v.name,
+        "cat": v.category,
+        "ph": "X",
+        "pid": v.pid,
+        "tid": v.tid,
+        "ts": v.ts_us,
+        "dur": v.dur_us,
+        "args": args,
+    })
+}
+
+fn arguments(slice: Slice<'_>) -> Map<String, Value> {
     let mut args = Map::new();
     for (key, value) in slice.args() {
         let key = key.strip_prefix("args.").unwrap_or(key);
@@ -80,6 +137,28 @@ fn event(trace: &Trace, slice: trace_model::SliceId, ts: f64, dur: f64) -> Value
         };
         args.insert(key.to_owned(), value);
     }
+    args
+}
+
+/// Nanoseconds as the microseconds that other fields are in.
+#[expect(clippy::cast_precision_loss, reason = "shown; exact below 2^53 ns")]
+fn micros(ns: i64) -> Value {
+    json!(ns as f64 / 1000.0)
+}
+
+/// One event as it was read, cut to its cycle.
+fn event(trace: &Trace, one: CycleEvent) -> Value {
+    let slice = trace.slice(one.slice);
+    let track = slice.track();
+    let thread = track.thread.map(|t| trace.thread(t));
+    let process = track.process.map(|p| trace.process(p));
+    let mut args = arguments(slice);
+    if one.cut {
+        let range = slice.range();
+        args.insert("is_slice".to_owned(), json!(true));
+        args.insert("original_ts".to_owned(), micros(range.start.nanos()));
+        args.insert("original_dur".to_owned(), micros(range.duration().get()));
+    }
     let place = |artificial: bool, name: Option<trace_model::StrId>, number: i64| match name {
         Some(name) if artificial => json!(trace.text(name)),
         _ => json!(number),
@@ -90,8 +169,8 @@ fn event(trace: &Trace, slice: trace_model::SliceId, ts: f64, dur: f64) -> Value
         "ph": "X",
         "pid": process.map(|p| place(p.artificial, p.name, p.pid.0)),
         "tid": thread.map(|t| place(t.artificial, t.name, t.tid.0)),
-        "ts": ts,
-        "dur": dur,
+        "ts": one.ts_us,
+        "dur": one.dur_us,
         "args": args,
     })
 }

@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use rca_cycles::{Analysis, Phase};
 use report::human;
-use trace_model::Trace;
 
 use crate::document::{blame, sums};
 
@@ -18,12 +17,7 @@ fn share(part: i64, whole: i64) -> String {
     human::percent(part as f64 / (whole.max(1)) as f64 * 100.0)
 }
 
-pub(crate) fn job(
-    out: &mut dyn Write,
-    name: &str,
-    trace: &Trace,
-    analysis: &Analysis,
-) -> io::Result<()> {
+pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Result<()> {
     let partial = analysis
         .cycles
         .iter()
@@ -31,17 +25,17 @@ pub(crate) fn job(
         .count();
     writeln!(
         out,
-        "{name}: {} cycles{} cut at {} ({}{})",
+        "{job}: {} cycles{}\n  cut at {} ({}{})",
         analysis.cycles.len(),
         if partial > 0 {
-            format!(", {partial} of them partial,")
+            format!(", {partial} of them partial")
         } else {
             String::new()
         },
         if analysis.anchor.is_empty() {
-            "nothing"
+            "nothing".to_owned()
         } else {
-            &analysis.anchor
+            name(&analysis.anchor, 60)
         },
         analysis
             .engine
@@ -92,17 +86,14 @@ pub(crate) fn job(
         .sum();
     writeln!(out, "\n  own time by function (share of all cycles)")?;
     for f in blame(analysis).into_iter().take(15) {
-        let (own, _, calls, _, longest) = sums(analysis, f);
-        let at = longest.map_or_else(String::new, |id| {
-            format!("longest at {} ns", trace.slice(id).ts().nanos())
-        });
+        let (own, _, calls, _, _) = sums(analysis, f);
+        let kind = f.kind.name();
         writeln!(
             out,
-            "    {:>7}  {:>10}  {calls:>8} x  {:<20} {}  {at}",
+            "  {:>7} {:>9} {calls:>7} x {}  {kind}",
             share(own, whole),
             time(own),
-            f.kind.name(),
-            report::text::shorten(&report::text::printable(&f.name), 70),
+            name(&f.name, 46_usize.saturating_sub(kind.len())),
         )?;
     }
     if !analysis.interference.is_empty() {
@@ -110,15 +101,26 @@ pub(crate) fn job(
     }
     for i in analysis.interference.iter().take(10) {
         let f = &analysis.functions[i.function];
+        let shown: Vec<String> = i.cycles.iter().take(8).map(u32::to_string).collect();
+        let more = if i.cycles.len() > shown.len() {
+            ", ..."
+        } else {
+            ""
+        };
         writeln!(
             out,
-            "    {} by {} in {} of the {} cycles: {:?}",
-            report::text::shorten(&report::text::printable(&f.name), 70),
+            "    {}\n      by {} in {} {} cycles: {}{more}",
+            name(&f.name, 74),
             time(i.excess_ns),
             i.cycles.len(),
             i.phase.name(),
-            i.cycles
+            shown.join(", ")
         )?;
     }
     Ok(())
+}
+
+/// A name that fits into so many columns.
+pub(crate) fn name(text: &str, columns: usize) -> String {
+    report::text::shorten(&report::text::printable(text), columns).into_owned()
 }

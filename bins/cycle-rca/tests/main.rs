@@ -130,6 +130,29 @@ fn batch_names_the_culprit_and_fails_for_a_failed_side() {
         out.join("x/case1/abnormal_perf_data/result_perf_data.csv")
             .is_file()
     );
+    // What the issue names is there, and of the right kind.
+    for c in case["culprits"].as_array().unwrap() {
+        assert!(c["name"].is_string() && c["effect_ns"].is_i64(), "{c}");
+        let kind = c["kind"].as_str().unwrap();
+        assert!(["kernel", "function", "counter", "rank"].contains(&kind));
+        assert_eq!(c["interval_ns"].as_array().unwrap().len(), 2);
+        assert!(c["evidence"].is_array() && c.get("rank").is_some() && c.get("device").is_some());
+    }
+    // Tables of another run, of traces that are no longer there, do not count.
+    let verdict = case["verdict"].clone();
+    for side in ["normal", "abnormal"] {
+        let tables = out.join("x/case1").join(format!("{side}_perf_data"));
+        let own = tables.join("result_perf_data.csv");
+        // As if the devices of the abnormal side had been slower still.
+        let text = std::fs::read_to_string(own).unwrap();
+        let slower = text.replace(",Host,", ",GPU 3,");
+        std::fs::write(tables.join("gone_perf_data.csv"), slower).unwrap();
+        std::fs::write(tables.join("notes.txt"), "mine").unwrap();
+    }
+    assert_eq!(json(&batch())["cases"][0]["verdict"], verdict);
+    let tables = out.join("x/case1/normal_perf_data");
+    assert!(!tables.join("gone_perf_data.csv").exists());
+    assert!(tables.join("notes.txt").exists());
     // A side without a trace fails its case and nothing else.
     std::fs::create_dir_all(root.join("y/normal")).unwrap();
     std::fs::create_dir_all(root.join("y/abnormal")).unwrap();
@@ -291,6 +314,27 @@ fn compat_and_other_formats() {
     );
     let period = json(&run(&["period", text(&trace)]));
     assert_eq!(period["periods"].as_array().unwrap().len(), 60);
+    // Each cycle as a file of its own, in both modes.
+    for mode in [&["--compat"][..], &[]] {
+        let to = folder.path().join(format!("debug{}", mode.len()));
+        let mut words = vec!["analyse", text(&trace), "--output-dir", text(&to)];
+        words.push("--debug-export-cycles");
+        words.extend(mode);
+        assert_eq!(run(&words).status.code(), Some(0));
+        let cycles = to.join("t_debug_cycles");
+        let count = std::fs::read_dir(&cycles).unwrap().count();
+        assert_eq!(count, 60, "{mode:?}");
+        let seventh = std::fs::read(cycles.join("cycle_7.json")).unwrap();
+        let events: Vec<Value> = serde_json::from_slice(&seventh).unwrap();
+        let named = |name: &str| events.iter().filter(|e| e["name"] == name).count();
+        assert_eq!(named(KERNELS[0].0), 8, "{mode:?}: one in each layer");
+        assert_eq!(named("cycle_7_kernels"), 0, "layers have operators");
+        assert_eq!(named("Qwen3Attention_kernels") > 0, mode.len() == 1);
+        // What was cut to the cycle says where it was.
+        for e in events.iter().filter(|e| e["args"]["is_slice"] == true) {
+            assert!(e["args"]["original_dur"].as_f64() > e["dur"].as_f64());
+        }
+    }
 }
 
 #[test]
@@ -363,4 +407,93 @@ fn sentinel_learns_a_law_and_sees_it_broken() {
     let alarm = |range: std::ops::Range<usize>| steps[range].iter().any(|s| s["alarm"] == true);
     assert!(alarm(50..56));
     assert!(steps[60]["band_ns"][1].as_f64() < steps[60]["duration_ns"].as_f64());
+}
+
+#[test]
+fn periods_by_each_method() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.json");
+    let config = Config {
+        iterations: 200,
+        layers: 2,
+        ..Config::default()
+    };
+    write(&trace, config);
+    let all = folder.path().join("annotated.json");
+    let output = run(&[
+        "period",
+        text(&trace),
+        "--compat",
+        "--export-annotated-json",
+        text(&all),
+    ]);
+    assert_eq!(output.status.code(), Some(0));
+    let list = json(&output);
+    let list = list.as_array().unwrap();
+    assert_eq!(list.len(), 200);
+    assert_eq!(
+        (&list[3]["count"], &list[3]["type"]),
+        (&Value::from(4), &Value::from(2))
+    );
+    let length = list[3]["end_ts"].as_f64().unwrap() - list[3]["start_ts"].as_f64().unwrap();
+    assert!((25_000.0..35_000.0).contains(&length), "{length}");
+    // The trace as it was, and what was found by all methods that found something.
+    let read = |path: &Path| -> Vec<Value> {
+        let document: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        document["traceEvents"].as_array().unwrap().clone()
+    };
+    let (before, after) = (read(&trace), read(&all));
+    assert_eq!(after[..before.len()], before[..]);
+    let named = |start: &str| {
+        let names = after.iter().map(|e| e["name"].as_str().unwrap());
+        names.filter(|n| n.starts_with(start)).count()
+    };
+    assert_eq!(named("period_2_python"), 200);
+    assert!((198..=202).contains(&named("period_3_cuda")));
+    assert!(named("Qwen3MLP_kernels") > 0);
+    // Bursts of kernels, without the reference's limits; no probes are there to be found.
+    let cuda = json(&run(&["period", text(&trace), "--method", "cuda"]));
+    assert_eq!(cuda["method"], "cuda");
+    let found = cuda["period_ns"].as_i64().unwrap();
+    let made = make(config);
+    let truth = (made.iterations[199].start - made.iterations[0].start) / 199;
+    assert!((found - truth).abs() * 50 < truth, "{found} for {truth}");
+    let probe = run(&["period", text(&trace), "--method", "probe"]);
+    assert_eq!(probe.status.code(), Some(1));
+    assert!(probe.stdout.is_empty());
+}
+
+#[test]
+fn what_is_no_trace_is_said_in_a_line_and_text_fits_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content, says) in [
+        ("empty.json", "", "empty"),
+        ("wrong.json", "hello", "unknown format"),
+        ("cut.json", "[{\"ph\":\"X\",", "no events"),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        for command in ["analyse", "period"] {
+            let output = run(&[command, text(&path)]);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(1), "{command} {name}: {said}");
+            assert!(said.contains(says), "{command} {name}: {said}");
+            assert!(output.stdout.is_empty());
+        }
+    }
+    let trace = folder.path().join("t.json");
+    let fault = Fault::Intermittent;
+    write(
+        &trace,
+        Config {
+            fault,
+            ..Config::default()
+        },
+    );
+    let output = run(&["analyse", text(&trace)]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("slow in a few cycles only"), "{shown}");
+    for line in shown.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
 }

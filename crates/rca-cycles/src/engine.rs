@@ -126,6 +126,20 @@ pub(crate) fn is_wrapper(name: &str) -> bool {
     WRAPPERS.contains(&last)
 }
 
+/// Copies that return when they are done: their time on the host is waiting.
+pub(crate) fn is_blocking_copy(name: &str) -> bool {
+    const COPIES: [&str; 7] = [
+        "cudaMemcpy",
+        "cudaMemcpy2D",
+        "cuMemcpyDtoH_v2",
+        "cuMemcpyHtoD_v2",
+        "hipMemcpy",
+        "hipMemcpy2D",
+        "hipMemcpyWithStream",
+    ];
+    COPIES.contains(&name)
+}
+
 /// Functions that wait.
 pub(crate) fn is_wait(name: &str) -> bool {
     const WAITS: [&str; 6] = [

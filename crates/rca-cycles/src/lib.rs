@@ -46,6 +46,7 @@
 //! ```
 
 mod analysis;
+mod cadence;
 pub mod compare;
 pub mod compat;
 mod cut;
@@ -79,7 +80,7 @@ pub use measure::{Bound, Cell, CriticalPath, Function, Gaps, Launches, Skew};
 pub use origin::{Origin, Origins};
 pub use outlier::Interference;
 pub use phase::{Phase, Workload};
-pub use rows::reports;
+pub use rows::{add_events, reports};
 pub use steps::Method;
 pub use timeline::{Kind, Member};
 pub use topology::Topology;

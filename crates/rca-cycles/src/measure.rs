@@ -7,7 +7,7 @@ use trace_model::interval::{Interval, IntervalSet};
 use trace_model::{SliceId, StrId, TimeRange, Timestamp};
 
 use crate::cut::Cuts;
-use crate::engine::is_wait;
+use crate::engine::{is_blocking_copy, is_wait};
 use crate::num::median;
 use crate::timeline::{Kind, Timeline, Work};
 
@@ -236,13 +236,20 @@ pub(crate) fn activity(timeline: &Timeline<'_>, process: u32, longest_ns: i64) -
     }
     let (mut sync, mut host): (Vec<Interval>, Vec<Interval>) = Default::default();
     let mut waits: FxHashMap<StrId, bool> = FxHashMap::default();
+    let mut blocks: FxHashMap<StrId, bool> = FxHashMap::default();
     for slice in timeline.trace.slices() {
         let kind = timeline.kind(slice);
         if timeline.process(slice) != process || !kind.is_code() {
             continue;
         }
         let range = (slice.ts().nanos(), slice.end().nanos());
-        if kind == Kind::Sync {
+        let blocking = kind == Kind::Launch
+            && slice.name_id().is_some_and(|n| {
+                *blocks
+                    .entry(n)
+                    .or_insert_with(|| is_blocking_copy(timeline.trace.text(n)))
+            });
+        if kind == Kind::Sync || blocking {
             sync.push(range);
             continue;
         }

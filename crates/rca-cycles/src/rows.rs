@@ -4,7 +4,7 @@ use trace_model::Trace;
 
 use crate::analysis::{Analysis, CounterSeries};
 use crate::compat::metrics::FuncType;
-use crate::compat::{CounterRow, CycleRow, PerfRow, Report, text};
+use crate::compat::{CounterRow, CycleEvent, CycleRow, PerfRow, Report, text};
 use crate::measure::{Cell, Function};
 use crate::num::{mean_std, micros, span};
 use crate::phase::Phase;
@@ -33,6 +33,16 @@ pub fn reports(trace: &Trace, analysis: &Analysis) -> Vec<Report> {
             report(trace, analysis, phase, suffix, &rows)
         })
         .collect()
+}
+
+/// Fills in the events of all cycles; [`reports`] has only those of cycles that stand out.
+pub fn add_events(trace: &Trace, analysis: &Analysis, reports: &mut [Report]) {
+    for cycle in reports.iter_mut().flat_map(|r| &mut r.cycles) {
+        let of = cycle.number.checked_sub(1);
+        if let Some(c) = of.and_then(|i| analysis.cycles.get(i)) {
+            cycle.events = events(trace, c.start_ns, c.end_ns);
+        }
+    }
 }
 
 fn whole(analysis: &Analysis) -> impl Iterator<Item = (usize, &crate::Cycle)> {
@@ -97,6 +107,7 @@ fn report(
                 } else {
                     Vec::new()
                 },
+                virtuals: Vec::new(),
             }
         })
         .collect();
@@ -117,7 +128,7 @@ fn report(
     }
 }
 
-fn events(trace: &Trace, start: i64, end: i64) -> Vec<(trace_model::SliceId, f64, f64)> {
+fn events(trace: &Trace, start: i64, end: i64) -> Vec<CycleEvent> {
     let range = trace_model::TimeRange::new(
         trace_model::Timestamp::from_nanos(start),
         trace_model::Timestamp::from_nanos(end),
@@ -126,7 +137,12 @@ fn events(trace: &Trace, start: i64, end: i64) -> Vec<(trace_model::SliceId, f64
         .starting_in(range)
         .map(|s| {
             let r = s.range();
-            (s.id(), micros(r.start.nanos()), micros(r.duration().get()))
+            CycleEvent {
+                slice: s.id(),
+                ts_us: micros(r.start.nanos()),
+                dur_us: micros(r.duration().get()),
+                cut: false,
+            }
         })
         .collect()
 }

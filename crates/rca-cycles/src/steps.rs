@@ -223,6 +223,9 @@ fn by_rules(timeline: &Timeline<'_>, engines: &[Engine], names: &[StrId]) -> Opt
     })
 }
 
+/// Share of a thread's recorded time that steps must reach over: what recurs for a moment is no loop.
+const LEAST_REACH: f64 = 0.02;
+
 /// The outermost function that is called at least three times and fills at least half of the time
 /// between its first call and its last.
 fn by_tree(timeline: &Timeline<'_>) -> Option<Found> {
@@ -234,6 +237,7 @@ fn by_tree(timeline: &Timeline<'_>) -> Option<Found> {
         last: i64,
     }
     let mut sums: FxHashMap<(u32, StrId), Sums> = FxHashMap::default();
+    let mut extents: Vec<(i64, i64)> = vec![(i64::MAX, i64::MIN); timeline.threads];
     for slice in timeline.trace.slices() {
         if timeline.kind(slice) != Kind::Python {
             continue;
@@ -242,6 +246,9 @@ fn by_tree(timeline: &Timeline<'_>) -> Option<Found> {
             continue;
         };
         let depth = slice.depth();
+        let extent = &mut extents[timeline.thread(slice) as usize];
+        extent.0 = extent.0.min(slice.ts().nanos());
+        extent.1 = extent.1.max(slice.end().nanos());
         let s = sums.entry((timeline.thread(slice), name)).or_insert(Sums {
             depth,
             count: 0,
@@ -260,7 +267,8 @@ fn by_tree(timeline: &Timeline<'_>) -> Option<Found> {
     }
     let mut list: Vec<(&(u32, StrId), &Sums)> = sums
         .iter()
-        .filter(|((_, name), s)| {
+        .filter(|((thread, name), s)| {
+            let extent = extents[*thread as usize];
             let text = timeline.trace.text(*name);
             let lower = text.to_lowercase();
             s.count >= 3
@@ -270,6 +278,7 @@ fn by_tree(timeline: &Timeline<'_>) -> Option<Found> {
                 && !lower.starts_with("nn.module")
                 && !lower.starts_with("<built-in")
                 && span(s.total) >= 0.5 * span(s.last - s.first)
+                && span(s.last - s.first) >= LEAST_REACH * span(extent.1 - extent.0)
         })
         .collect();
     list.sort_by_key(|((thread, name), s)| (s.depth, -s.total, *thread, *name));
@@ -403,7 +412,8 @@ fn shared_head(list: &[TopCall], at: &[usize]) -> usize {
     }
 }
 
-/// Bursts of work on one device, divided by pauses that stand out.
+/// Bursts of work on one device, divided by pauses that stand out. Collectives are work: without them
+/// there would be a pause in every layer.
 fn by_device(timeline: &Timeline<'_>) -> Option<Found> {
     let mut counts: FxHashMap<(u32, i64), usize> = FxHashMap::default();
     for work in &timeline.work {
@@ -415,7 +425,7 @@ fn by_device(timeline: &Timeline<'_>) -> Option<Found> {
     let list: Vec<(i64, i64, StrId)> = timeline
         .work
         .iter()
-        .filter(|w| (w.process, w.device) == place && w.kind != Kind::Communication)
+        .filter(|w| (w.process, w.device) == place)
         .map(|w| (w.ts, w.end, w.name))
         .collect();
     let starts = crate::period::bursts(&list)?;

@@ -1,5 +1,7 @@
 //! Phases of anchors, cycles of anchors, and what happened in each cycle.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::event::{Events, Kind};
@@ -50,7 +52,7 @@ pub(crate) fn cycles(
     let phases = classify(events, ownership, anchors, options);
     let mut cycles = group(events, ownership, &phases, options);
     if options.divide_by == DivideBy::Token {
-        chain(events, &mut cycles, options);
+        cycles = chain(events, cycles, options);
     }
     fill(events, ownership, &mut cycles, options);
     for cycle in &mut cycles {
@@ -288,65 +290,106 @@ fn aligned(events: &Events<'_>, mut rest: Vec<u32>, cycles: &mut Vec<Cycle>) {
 }
 
 /// Cycles of a chain of decode steps begin where the one before ended.
-fn chain(events: &Events<'_>, cycles: &mut [Cycle], options: &Options) {
-    let durs: Vec<f64> = cycles
-        .iter()
-        .filter(|c| c.phase == Phase::Decode)
-        .flat_map(|c| c.anchors.iter().map(|&a| events.list[a as usize].dur))
-        .collect();
+fn chain(events: &Events<'_>, cycles: Vec<Cycle>, options: &Options) -> Vec<Cycle> {
+    let decode = || cycles.iter().filter(|c| c.phase == Phase::Decode);
+    let anchors = || decode().flat_map(|c| c.anchors.iter().map(|&a| &events.list[a as usize]));
+    let durs: Vec<f64> = anchors().map(|e| e.dur).collect();
     let idle = (5.0 * median(&durs)).max(50_000.0);
-    let pids: FxHashSet<i64> = cycles
-        .iter()
-        .filter(|c| c.phase == Phase::Decode)
-        .flat_map(|c| c.anchors.iter().map(|&a| events.list[a as usize].pid))
-        .collect();
-    let mut i = 0;
-    while i < cycles.len() {
-        if cycles[i].phase != Phase::Decode {
-            i += 1;
-            continue;
-        }
-        let mut j = i + 1;
-        let mut end = cycles[i].end;
-        while j < cycles.len() && cycles[j].phase == Phase::Decode && cycles[j].start - end < idle {
-            end = cycles[j].end;
-            j += 1;
-        }
-        if options.align {
-            aligned_bounds(events, &mut cycles[i..j], pids.len());
+    let pids: FxHashSet<i64> = anchors().map(|e| e.pid).collect();
+    let mut done: Vec<Cycle> = Vec::with_capacity(cycles.len());
+    let mut open: Vec<Cycle> = Vec::new();
+    let mut end = f64::NEG_INFINITY;
+    let close = |open: &mut Vec<Cycle>, done: &mut Vec<Cycle>| {
+        let chain = std::mem::take(open);
+        done.extend(if options.align {
+            aligned_chain(events, chain, &pids)
         } else {
-            let mut previous: Option<f64> = None;
-            for cycle in &mut cycles[i..j] {
-                cycle.start = previous.unwrap_or(cycle.start) + 1.0;
-                previous = Some(cycle.end);
-            }
+            token_chain(chain)
+        });
+    };
+    for cycle in cycles {
+        let goes_on = cycle.phase == Phase::Decode && cycle.start - end < idle;
+        if !goes_on {
+            close(&mut open, &mut done);
         }
-        i = j;
+        if cycle.phase == Phase::Decode {
+            end = cycle.end;
+            open.push(cycle);
+        } else {
+            end = f64::NEG_INFINITY;
+            done.push(cycle);
+        }
     }
+    close(&mut open, &mut done);
+    done
 }
 
-/// The first cycle holds the first anchor of every process; each later one lasts from the earliest
-/// end of the one before to its own latest end.
-fn aligned_bounds(events: &Events<'_>, chain: &mut [Cycle], pids: usize) {
-    let mut counts: FxHashMap<i64, usize> = FxHashMap::default();
-    for &a in chain.iter().flat_map(|c| &c.anchors) {
-        *counts.entry(events.list[a as usize].pid).or_default() += 1;
-    }
-    let equal = counts.len() == pids && {
-        let mut values: Vec<usize> = counts.into_values().collect();
-        values.sort_unstable();
-        values.first() == values.last()
-    };
+/// Each cycle begins one microsecond after the one before, the first after its own start.
+fn token_chain(mut chain: Vec<Cycle>) -> Vec<Cycle> {
     let mut previous: Option<f64> = None;
-    for cycle in chain {
-        let ends = cycle.anchors.iter().map(|&a| events.list[a as usize].end());
-        let earliest = ends.fold(f64::INFINITY, f64::min);
-        match previous {
-            Some(end) => cycle.start = end.min(cycle.end),
-            None => cycle.delayed = !equal,
-        }
-        previous = Some(earliest);
+    for cycle in &mut chain {
+        cycle.start = previous.unwrap_or(cycle.start) + 1.0;
+        previous = Some(cycle.end);
     }
+    chain
+}
+
+/// The first cycle holds the first anchor of every process, if each has one, and all that lies within
+/// these; each later one lasts from the earliest end of the one before to its own latest end.
+fn aligned_chain(events: &Events<'_>, chain: Vec<Cycle>, pids: &FxHashSet<i64>) -> Vec<Cycle> {
+    let mut firsts: BTreeMap<i64, u32> = BTreeMap::new();
+    for &a in chain.iter().flat_map(|c| &c.anchors) {
+        let e = &events.list[a as usize];
+        let first = firsts.entry(e.pid).or_insert(a);
+        if e.ts < events.list[*first as usize].ts {
+            *first = a;
+        }
+    }
+    let all_present = firsts.len() == pids.len();
+    let each = || firsts.values().map(|&a| &events.list[a as usize]);
+    let start = each().map(|e| e.ts).fold(f64::INFINITY, f64::min);
+    let end = each()
+        .map(super::event::Event::end)
+        .fold(f64::NEG_INFINITY, f64::max);
+    let inside = |a: &u32| {
+        let e = &events.list[*a as usize];
+        all_present && e.ts >= start && e.end() <= end + 0.1 * e.dur
+    };
+    let mut genesis: Vec<u32> = Vec::new();
+    let mut done: Vec<Cycle> = Vec::with_capacity(chain.len());
+    for one in chain {
+        let (early, rest): (Vec<u32>, Vec<u32>) = one.anchors.iter().partition(|a| inside(a));
+        if early.is_empty() {
+            done.push(one);
+            continue;
+        }
+        genesis.extend(early);
+        if !rest.is_empty() {
+            done.push(cycle(events, rest, Phase::Decode));
+        }
+    }
+    if !genesis.is_empty() {
+        let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
+        for &a in &genesis {
+            *counts.entry(events.list[a as usize].pid).or_default() += 1;
+        }
+        let mut first = cycle(events, genesis, Phase::Decode);
+        (first.start, first.end) = (start, end);
+        let least = counts.values().min();
+        first.delayed = counts.len() < pids.len() || least != counts.values().max();
+        done.insert(0, first);
+    } else if let Some(first) = done.first_mut() {
+        first.delayed = true;
+    }
+    let mut previous: Option<f64> = None;
+    for cycle in &mut done {
+        if let Some(end) = previous {
+            cycle.start = end.min(cycle.end);
+        }
+        let ends = cycle.anchors.iter().map(|&a| events.list[a as usize].end());
+        previous = Some(ends.fold(f64::INFINITY, f64::min));
+    }
+    done
 }
 
 fn fill(events: &Events<'_>, ownership: &Ownership, cycles: &mut [Cycle], options: &Options) {
@@ -411,6 +454,9 @@ fn fill(events: &Events<'_>, ownership: &Ownership, cycles: &mut [Cycle], option
             let start = event.ts.max(cycle.start);
             let end = event.end().min(cycle.end);
             let cut = event.ts < cycle.start || event.end() > cycle.end;
+            if cut && options.whole_events {
+                continue;
+            }
             cycle.members.push(Member {
                 event: i,
                 ts: if cut { start } else { event.ts },

@@ -17,6 +17,7 @@ pub(crate) enum Kind {
     Cpu,
     Disk,
     App,
+    Operator,
     Other,
 }
 
@@ -96,6 +97,7 @@ impl<'t> Events<'t> {
                 "cuda_driver" => Kind::Driver,
                 "CAT_APP" if trace.text(name) == "cuLaunchKernelEx" => Kind::Driver,
                 "CAT_APP" => Kind::App,
+                "Operator" => Kind::Operator,
                 "Kernel" => Kind::Kernel,
                 "Memcpy" => Kind::Memcpy,
                 "Memset" => Kind::Memset,

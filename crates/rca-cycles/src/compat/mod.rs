@@ -6,20 +6,25 @@
 mod choose;
 mod cycles;
 mod event;
+mod finder;
 pub(crate) mod metrics;
 mod own;
 pub(crate) mod text;
 mod tree;
+mod virtuals;
 
 use trace_model::{SliceId, Trace};
 
 pub use self::cycles::Phase;
+pub use self::finder::{Period, PeriodMethod, Periods, Sight, periods};
 pub use self::tree::Candidate;
+pub use self::virtuals::VirtualEvent;
 pub use crate::topology::Topology;
 
 use self::cycles::Cycle;
 use self::event::Events;
 use self::tree::{Anchors, Tree};
+use self::virtuals::Places;
 
 /// What a cycle is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,6 +46,8 @@ pub struct Options {
     pub divide_by: DivideBy,
     /// Leave out what no anchor owns.
     pub anchor_only: bool,
+    /// Leave out what no anchor owns and sticks out of its cycle, instead of cutting it.
+    pub whole_events: bool,
     /// Join the anchors of several processes to one cycle.
     pub align: bool,
     /// Cores of the host; estimated if none.
@@ -132,8 +139,23 @@ pub struct CycleRow {
     pub anchor: String,
     /// Did some process start late?
     pub delayed: bool,
-    /// Its events, each with start and duration as cut to the cycle, µs.
-    pub events: Vec<(SliceId, f64, f64)>,
+    /// Its events.
+    pub events: Vec<CycleEvent>,
+    /// Events that stand for others, which no trace holds.
+    pub virtuals: Vec<VirtualEvent>,
+}
+
+/// An event of a cycle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CycleEvent {
+    /// The event.
+    pub slice: SliceId,
+    /// Start, µs.
+    pub ts_us: f64,
+    /// Duration, µs.
+    pub dur_us: f64,
+    /// Start and duration are those of the part inside the cycle.
+    pub cut: bool,
 }
 
 /// One report: the cycles of one phase.
@@ -188,9 +210,10 @@ pub fn analyse(trace: &Trace, options: &Options) -> Result<Analysis, Failure> {
     if cycles.is_empty() {
         return Err(Failure::NoCycles);
     }
+    let places = Places::new(&events);
     let reports = split(&cycles, options)
         .into_iter()
-        .map(|(suffix, list)| report(&events, suffix, &list, options))
+        .map(|(suffix, list)| report((&events, &tree, &places), suffix, &list, options))
         .collect();
     Ok(Analysis {
         candidates,
@@ -256,7 +279,7 @@ fn split<'c>(cycles: &'c [Cycle], options: &Options) -> Vec<(&'static str, Numbe
 }
 
 fn report(
-    events: &Events<'_>,
+    (events, tree, places): (&Events<'_>, &Tree, &Places),
     suffix: &'static str,
     list: &Numbered<'_>,
     options: &Options,
@@ -303,11 +326,8 @@ fn report(
             phase: c.phase,
             anchor: events.name(c.representative as usize).to_owned(),
             delayed: c.delayed,
-            events: c
-                .members
-                .iter()
-                .map(|m| (events.list[m.event as usize].slice, m.ts, m.dur))
-                .collect(),
+            events: shown(events, c),
+            virtuals: virtuals::of_cycle(events, tree, places, c, *n),
         })
         .collect();
     Report {
@@ -319,6 +339,46 @@ fn report(
         text,
         representative_text,
     }
+}
+
+/// The events of a cycle as they are shown: Python functions of one thread that end together are
+/// shortened by one microsecond more each, so that viewers nest them.
+fn shown(events: &Events<'_>, cycle: &Cycle) -> Vec<CycleEvent> {
+    let mut list: Vec<CycleEvent> = cycle
+        .members
+        .iter()
+        .map(|m| {
+            let e = &events.list[m.event as usize];
+            CycleEvent {
+                slice: e.slice,
+                ts_us: m.ts,
+                dur_us: m.dur,
+                cut: m.ts.total_cmp(&e.ts).is_ne() || m.dur.total_cmp(&e.dur).is_ne(),
+            }
+        })
+        .collect();
+    let mut ends: Vec<(u32, f64, f64, usize)> = cycle
+        .members
+        .iter()
+        .enumerate()
+        .filter(|(_, m)| events.list[m.event as usize].kind == event::Kind::Python)
+        .map(|(i, m)| (events.list[m.event as usize].tid, m.ts + m.dur, m.ts, i))
+        .collect();
+    ends.sort_by(|a, b| {
+        (a.0.cmp(&b.0))
+            .then(a.1.total_cmp(&b.1))
+            .then(a.2.total_cmp(&b.2))
+            .then(a.3.cmp(&b.3))
+    });
+    for together in ends.chunk_by(|a, b| a.0 == b.0 && a.1.total_cmp(&b.1).is_eq()) {
+        for (k, &(.., i)) in together.iter().enumerate().skip(1) {
+            let by = crate::num::real(k);
+            if list[i].dur_us > by {
+                list[i].dur_us -= by;
+            }
+        }
+    }
+    list
 }
 
 fn counters(events: &Events<'_>, list: &Numbered<'_>) -> Vec<CounterRow> {
