@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use byte_source::output::AtomicFile;
+use kunlun_reader::Serving;
 use rca_cycles::{Analysis, compat, engine};
 use report::{CsvOptions, CsvWriter, JsonDocument, ParquetWriter, RowSink};
 use serde_json::{Map, Value, json};
@@ -58,8 +59,10 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
         (None, true) => Some(PathBuf::from("./results")),
         (given, _) => given.clone(),
     };
+    let serving = args.serving_log.as_deref().map(probes::serving);
+    let serving = serving.transpose()?;
     if args.csv {
-        return tables(args, folder.as_deref());
+        return tables(args, folder.as_deref(), serving.as_ref());
     }
     let list = jobs(&args.paths, folder.as_deref(), args.cut.compat)?;
     let options = options(&args.cut)?;
@@ -84,11 +87,17 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
             one(args, &options, folder.as_deref(), &name, read)
         },
     )?;
-    report(args, &each.results, each.failed.is_some())
+    let mut results = each.results;
+    tell(&mut results, serving.as_ref());
+    report(args, &results, each.failed.is_some())
 }
 
 /// As [`run`], for recordings that are pairs of tables.
-fn tables(args: &AnalyseArgs, folder: Option<&Path>) -> anyhow::Result<Outcome> {
+fn tables(
+    args: &AnalyseArgs,
+    folder: Option<&Path>,
+    serving: Option<&Serving>,
+) -> anyhow::Result<Outcome> {
     let options = options(&args.cut)?;
     let mut results = Vec::new();
     let mut failed = false;
@@ -101,7 +110,18 @@ fn tables(args: &AnalyseArgs, folder: Option<&Path>) -> anyhow::Result<Outcome> 
             }
         }
     }
+    tell(&mut results, serving);
     report(args, &results, failed)
+}
+
+/// Puts what the engine's log says beside each job.
+fn tell(results: &mut [Done], serving: Option<&Serving>) {
+    let Some(serving) = serving else { return };
+    for done in results {
+        let told = document::serving(serving);
+        done.json.insert("serving".to_owned(), told);
+        done.text.extend(text::serving(serving).into_bytes());
+    }
 }
 
 fn report(args: &AnalyseArgs, results: &[Done], failed: bool) -> anyhow::Result<Outcome> {

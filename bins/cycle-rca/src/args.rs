@@ -130,6 +130,9 @@ pub(crate) struct AnalyseArgs {
     /// Take pairs of micro_event.csv and macro_counter.csv for traces
     #[arg(long)]
     pub(crate) csv: bool,
+    /// Log of the engine's configuration, to be told beside the cycles
+    #[arg(long, value_name = "FILE")]
+    pub(crate) serving_log: Option<PathBuf>,
     /// Only list the functions that could be steps
     #[arg(long)]
     pub(crate) info: bool,

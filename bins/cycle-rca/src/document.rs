@@ -11,6 +11,25 @@ use crate::agreement::explained;
 
 pub(crate) const VERSION: SchemaVersion = SchemaVersion::new(1, 0);
 
+/// What the engine's log says.
+pub(crate) fn serving(s: &kunlun_reader::Serving) -> Value {
+    json!({
+        "framework": s.framework,
+        "model": s.model,
+        "precision": s.precision,
+        "layers": s.layers,
+        "max_position_embeddings": s.max_positions,
+        "startup_config": s.startup,
+        "batch_sizes": s.batch_sizes,
+        "input_lengths": s.input_lengths,
+        "parallel_config": s.parallel,
+        "device": s.device,
+        "devices": s.devices,
+        "caches": s.caches,
+        "skipped_lines": s.skipped,
+    })
+}
+
 /// A slice as evidence.
 fn slice(trace: &Trace, id: SliceId) -> Value {
     let slice = trace.slice(id);

@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use byte_source::{OpenOptions, Source};
 use rca_cycles::Topology;
 use shell::VerbosityArgs;
@@ -37,6 +38,12 @@ pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
     let source = Source::open(path, &OpenOptions::default())?;
     source.into_read()?.read_to_string(&mut text)?;
     Ok(text)
+}
+
+/// What the log of an engine says of it.
+pub(crate) fn serving(path: &Path) -> anyhow::Result<kunlun_reader::Serving> {
+    let text = text(path).with_context(|| path.display().to_string())?;
+    Ok(kunlun_reader::serving(&text))
 }
 
 /// Microseconds as whole nanoseconds.

@@ -124,3 +124,24 @@ pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Re
 pub(crate) fn name(text: &str, columns: usize) -> String {
     report::text::shorten(&report::text::printable(text), columns).into_owned()
 }
+
+/// What the engine's log says, in a few lines.
+pub(crate) fn serving(s: &kunlun_reader::Serving) -> String {
+    let known = |text: Option<&str>| text.unwrap_or("unknown").to_owned();
+    let mut lines = format!(
+        "\n  served by {}: {}, {}\n",
+        known(s.framework),
+        name(&known(s.model.as_deref()), 40),
+        known(s.precision.as_deref()),
+    );
+    let sizes: Vec<String> = s.parallel.iter().map(|(k, n)| format!("{k} {n}")).collect();
+    if !sizes.is_empty() {
+        lines.push_str(&format!("    {}\n", sizes.join(", ")));
+    }
+    for (what, list) in [("batches", &s.batch_sizes), ("inputs", &s.input_lengths)] {
+        if let (Some(least), Some(most)) = (list.iter().min(), list.iter().max()) {
+            lines.push_str(&format!("    {} {what} of {least} to {most}\n", list.len()));
+        }
+    }
+    lines
+}

@@ -368,11 +368,18 @@ fn probes_write_tables_too() {
     let job = folder.path().join("job7");
     std::fs::create_dir_all(&job).unwrap();
     std::fs::write(job.join("micro_event.csv"), micro).unwrap();
-    let words = ["analyse", text(folder.path()), "--csv", "--format", "json"];
+    let log = folder.path().join("serving.log");
+    let batch = r#"{"kunlunClassAttr":{"module":"sglang.srt.x","attr":"batch_size"},"Value":"5"}"#;
+    std::fs::write(&log, format!("{batch}\n{batch}\n")).unwrap();
+    let mut words = vec!["analyse", text(folder.path()), "--csv", "--format", "json"];
+    words.extend(["--serving-log", text(&log)]);
     assert_eq!(run(&words).status.code(), Some(2));
     std::fs::write(job.join("macro_counter.csv"), "name,value,timestamp\n").unwrap();
     let document = json(&run(&words));
     assert_eq!(document["jobs"][0]["job"], "job7");
+    let serving = &document["jobs"][0]["serving"];
+    assert_eq!(serving["framework"], "sglang");
+    assert_eq!(serving["batch_sizes"], serde_json::json!([5, 5]));
     assert_eq!(document["jobs"][0]["cycles"].as_array().unwrap().len(), 10);
 }
 

@@ -2,6 +2,7 @@
 //!
 //! * [`topology()`]: `topo_component.csv`, what the machine is made of;
 //! * [`steps()`]: tables of steps with their workload;
+//! * [`serving()`]: the log of an engine's configuration, with its batches and requests;
 //! * [`events()`]: `micro_event.csv` and `macro_counter.csv`, a recording as two tables.
 //!
 //! Rows that cannot be read are counted and skipped. What this crate does not do: it opens no files
@@ -19,10 +20,12 @@
 
 mod csv;
 mod events;
+mod serving;
 mod steps;
 mod topology;
 
 pub use events::{Recording, events};
+pub use serving::{Serving, serving};
 pub use steps::{StepRow, steps};
 pub use topology::{Component, Topology, topology};
 

@@ -69,7 +69,7 @@ fn hide(path: &PathBuf) -> (Vec<(i64, i64)>, Vec<u8>) {
 
 #[test]
 fn hidden_steps_are_found() {
-    let (mut right, mut found, mut marked) = (0, 0, 0);
+    let (mut right, mut found, mut marked, mut poor) = (0, 0, 0, 0);
     let mut report = Vec::new();
     for path in traces() {
         let (steps, json) = hide(&path);
@@ -98,6 +98,8 @@ fn hidden_steps_are_found() {
             .iter()
             .filter(|s| starts.iter().any(|t| (t - s.0).abs() <= reach))
             .count();
+        let worst = 2 * hits * 100 < (starts.len() + steps.len()) * 98;
+        poor += usize::from(worst);
         right += hits;
         found += starts.len();
         marked += steps.len();
@@ -113,10 +115,10 @@ fn hidden_steps_are_found() {
                 .collect::<Vec<_>>()
         ));
     }
-    // F1 = 2 right / (found + marked), at least 0.98.
+    // F1 = 2 right / (found + marked), at least 0.98 of each trace and so of all.
     assert!(
-        right * 2 * 100 >= (found + marked) * 98,
-        "{right} right of {found} found and {marked} marked:\n{}",
+        poor == 0 && right * 2 * 100 >= (found + marked) * 98,
+        "{poor} traces below 0.98, {right} right of {found} found and {marked} marked:\n{}",
         report.join("\n")
     );
 }
