@@ -1,0 +1,350 @@
+//! What a collective moved: operation, message size, group, and the bandwidth that follows.
+
+mod reader;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+pub use reader::{COLLECTIVE_KEYS, CollectiveReader, KnownKinds, SHAPE_KEYS};
+
+/// A collective operation, by PyTorch's names for it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum CollectiveOp {
+    /// Every rank gets the sum of all.
+    AllReduce,
+    /// Every rank gets the parts of all.
+    AllGather,
+    /// Every rank gets its part of the sum of all.
+    ReduceScatter,
+    /// Every rank sends a part to every other.
+    AllToAll,
+    /// One rank sends to all.
+    Broadcast,
+    /// One rank gets the sum of all.
+    Reduce,
+    /// One rank gets the parts of all.
+    Gather,
+    /// One rank sends a part to every other.
+    Scatter,
+    /// To one rank.
+    Send,
+    /// From one rank.
+    Recv,
+    /// Nothing is moved.
+    Barrier,
+}
+
+impl CollectiveOp {
+    /// All operations.
+    pub const ALL: [Self; 11] = [
+        Self::AllReduce,
+        Self::AllGather,
+        Self::ReduceScatter,
+        Self::AllToAll,
+        Self::Broadcast,
+        Self::Reduce,
+        Self::Gather,
+        Self::Scatter,
+        Self::Send,
+        Self::Recv,
+        Self::Barrier,
+    ];
+
+    /// The operation that a name stands for: the argument `Collective name` (`allreduce`,
+    /// `_allgather_base`), an annotation (`nccl:all_reduce`), a kernel
+    /// (`ncclDevKernel_AllReduce_Sum_bf16_RING_LL`) or a call (`ncclAllReduce`).
+    pub fn from_name(name: &str) -> Option<Self> {
+        let folded: String = name
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .map(|c| c.to_ascii_lowercase())
+            .collect();
+        const NAMES: [(&str, CollectiveOp); 18] = [
+            ("allreduce", CollectiveOp::AllReduce),
+            ("allgather", CollectiveOp::AllGather),
+            ("reducescatter", CollectiveOp::ReduceScatter),
+            ("alltoall", CollectiveOp::AllToAll),
+            ("broadcast", CollectiveOp::Broadcast),
+            // All-reduces of inference engines and of symmetric memory.
+            ("crossdevicereduce", CollectiveOp::AllReduce),
+            ("quickreduce", CollectiveOp::AllReduce),
+            ("oneshot", CollectiveOp::AllReduce),
+            ("twoshot", CollectiveOp::AllReduce),
+            ("multimemreduce", CollectiveOp::AllReduce),
+            ("arfusion", CollectiveOp::AllReduce),
+            ("gather", CollectiveOp::Gather),
+            ("scatter", CollectiveOp::Scatter),
+            ("sendrecv", CollectiveOp::AllToAll),
+            ("send", CollectiveOp::Send),
+            ("recv", CollectiveOp::Recv),
+            ("barrier", CollectiveOp::Barrier),
+            ("reduce", CollectiveOp::Reduce),
+        ];
+        NAMES
+            .iter()
+            .find(|(part, _)| folded.contains(part))
+            .map(|(_, op)| *op)
+    }
+
+    /// Stable machine name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AllReduce => "all_reduce",
+            Self::AllGather => "all_gather",
+            Self::ReduceScatter => "reduce_scatter",
+            Self::AllToAll => "all_to_all",
+            Self::Broadcast => "broadcast",
+            Self::Reduce => "reduce",
+            Self::Gather => "gather",
+            Self::Scatter => "scatter",
+            Self::Send => "send",
+            Self::Recv => "recv",
+            Self::Barrier => "barrier",
+        }
+    }
+
+    /// What the algorithm bandwidth is multiplied by for the bandwidth of the busiest link, for `n`
+    /// ranks (definition of nccl-tests). None below two ranks.
+    pub fn bus_factor(self, n: u32) -> Option<f64> {
+        if n < 2 {
+            return None;
+        }
+        let n = f64::from(n);
+        Some(match self {
+            Self::AllReduce => 2.0 * (n - 1.0) / n,
+            Self::AllGather | Self::ReduceScatter | Self::AllToAll => (n - 1.0) / n,
+            _ => 1.0,
+        })
+    }
+
+    /// The message size by convention, in elements, from those in and out.
+    fn elements(self, input: u64, output: u64) -> u64 {
+        match self {
+            Self::AllGather => output,
+            Self::ReduceScatter | Self::Send | Self::Recv => input,
+            _ => input.max(output),
+        }
+    }
+}
+
+/// Bytes of one element of a type that PyTorch names, if it is known.
+pub fn dtype_bytes(dtype: &str) -> Option<u64> {
+    Some(match dtype {
+        "Byte" | "Char" | "Bool" | "UInt8" | "Int8" => 1,
+        "Half" | "BFloat16" | "Short" | "UInt16" => 2,
+        "Int" | "Float" | "UInt32" => 4,
+        "Long" | "Double" | "ComplexFloat" | "UInt64" => 8,
+        "ComplexDouble" => 16,
+        float8 if float8.starts_with("Float8_") => 1,
+        _ => return None,
+    })
+}
+
+/// How the message size of a collective is known.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum SizeSource {
+    /// The arguments of the collective say it.
+    Metadata,
+    /// From shape and element type of the input of the operator around its launch
+    /// (`Input Dims`, `Input type`).
+    Operator,
+}
+
+impl SizeSource {
+    /// Stable machine name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Metadata => "metadata",
+            Self::Operator => "operator_input",
+        }
+    }
+}
+
+/// What is known of one collective, its place in the sequence apart: equal for all that an engine
+/// launches with one group and one size.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct CollectiveKind {
+    /// The name as the producer wrote it.
+    pub name: String,
+    /// The operation.
+    pub op: Option<CollectiveOp>,
+    /// Message size in bytes; none when the size or the element type is unknown.
+    pub bytes: Option<u64>,
+    /// How the size is known; none when it is not.
+    pub size_source: Option<SizeSource>,
+    /// Elements that each rank puts in.
+    pub elements_in: Option<u64>,
+    /// Elements that each rank gets out.
+    pub elements_out: Option<u64>,
+    /// Element type, by PyTorch's name for it.
+    pub dtype: Option<String>,
+    /// Ranks in the group.
+    pub group_size: Option<u32>,
+    /// Name of the process group.
+    pub group: Option<String>,
+    /// Members of the process group as the producer wrote them: `[0, 1, 2, 3]`.
+    pub ranks: Option<String>,
+    /// How the elements that go in are split, as the producer wrote it; `[]` is evenly.
+    pub split_in: Option<String>,
+    /// How the elements that come out are split.
+    pub split_out: Option<String>,
+}
+
+/// One collective. A trace has many and they are of few kinds, which they share: 24 bytes each. The
+/// fields of its kind can be read from it directly.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Collective {
+    /// What it has in common with others.
+    pub kind: Arc<CollectiveKind>,
+    /// Sequence number within the group.
+    pub seq: Option<i64>,
+}
+
+impl Deref for Collective {
+    type Target = CollectiveKind;
+
+    fn deref(&self) -> &CollectiveKind {
+        &self.kind
+    }
+}
+
+impl From<CollectiveKind> for Collective {
+    fn from(kind: CollectiveKind) -> Self {
+        Self {
+            kind: Arc::new(kind),
+            seq: None,
+        }
+    }
+}
+
+impl Collective {
+    /// A collective of which only the name and the operation are known.
+    pub fn named(name: &str, op: Option<CollectiveOp>) -> Self {
+        CollectiveKind::named(name, op).into()
+    }
+}
+
+impl CollectiveKind {
+    /// A kind of which only the name and the operation are known.
+    pub fn named(name: &str, op: Option<CollectiveOp>) -> Self {
+        Self {
+            name: name.to_owned(),
+            op,
+            bytes: None,
+            size_source: None,
+            elements_in: None,
+            elements_out: None,
+            dtype: None,
+            group_size: None,
+            group: None,
+            ranks: None,
+            split_in: None,
+            split_out: None,
+        }
+    }
+
+    /// Bytes of `elements` of its type.
+    pub fn bytes_of(&self, elements: Option<u64>) -> Option<u64> {
+        elements?.checked_mul(dtype_bytes(self.dtype.as_deref()?)?)
+    }
+
+    /// Bytes per nanosecond, which is 10⁹ bytes per second: the algorithm bandwidth over
+    /// `duration_ns`. None if the size is unknown or the group has fewer than two ranks.
+    pub fn algbw(&self, duration_ns: i64) -> Option<f64> {
+        if duration_ns <= 0 || self.group_size? < 2 {
+            return None;
+        }
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a ratio; sizes are far below 2^53"
+        )]
+        Some(self.bytes? as f64 / duration_ns as f64)
+    }
+
+    /// The bus bandwidth in 10⁹ bytes per second.
+    pub fn busbw(&self, duration_ns: i64) -> Option<f64> {
+        Some(self.algbw(duration_ns)? * self.op?.bus_factor(self.group_size?)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collective(name: &str, input: u64, output: u64, size: u64, n: u32) -> Collective {
+        let op = CollectiveOp::from_name(name);
+        Collective::from(CollectiveKind {
+            bytes: op.map(|o| o.elements(input, output) * size),
+            group_size: Some(n),
+            ..CollectiveKind::named(name, op)
+        })
+    }
+
+    #[test]
+    fn names_of_all_kinds() {
+        for (name, want) in [
+            ("allreduce", CollectiveOp::AllReduce),
+            ("allreduce_coalesced", CollectiveOp::AllReduce),
+            ("_allgather_base", CollectiveOp::AllGather),
+            ("_reduce_scatter_base", CollectiveOp::ReduceScatter),
+            ("all_to_allv", CollectiveOp::AllToAll),
+            ("nccl:all_reduce", CollectiveOp::AllReduce),
+            (
+                "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL",
+                CollectiveOp::ReduceScatter,
+            ),
+            ("ncclBroadcast", CollectiveOp::Broadcast),
+            (
+                "void sglang::cross_device_reduce_2stage<half, 8>(sglang::RankData*)",
+                CollectiveOp::AllReduce,
+            ),
+            (
+                "quickreduce::allreduce_prototype_twoshot<CodecFP>",
+                CollectiveOp::AllReduce,
+            ),
+            (
+                "void one_shot_reduce_scatter_kernel<bf16>()",
+                CollectiveOp::ReduceScatter,
+            ),
+            ("multimem_all_gather_kernel", CollectiveOp::AllGather),
+            ("reduce", CollectiveOp::Reduce),
+            ("gather", CollectiveOp::Gather),
+            ("send", CollectiveOp::Send),
+        ] {
+            assert_eq!(CollectiveOp::from_name(name), Some(want), "{name}");
+        }
+        assert_eq!(CollectiveOp::from_name("ncclDevKernel_Generic_1"), None);
+    }
+
+    #[test]
+    fn bandwidths_by_hand() {
+        // 1 MiB of floats reduced over 8 ranks in 100 us: 10.48576 GB/s, times 2 * 7 / 8.
+        let c = collective("allreduce", 1 << 18, 1 << 18, 4, 8);
+        assert_eq!(c.bytes, Some(1 << 20));
+        assert!((c.algbw(100_000).unwrap() - 10.48576).abs() < 1e-12);
+        assert!((c.busbw(100_000).unwrap() - 18.350_08).abs() < 1e-12);
+        // Gathering 4 x 1000 halves: the size is what comes out.
+        let c = collective("_allgather_base", 1000, 4000, 2, 4);
+        assert_eq!(c.bytes, Some(8000));
+        assert!((c.busbw(1000).unwrap() - 6.0).abs() < 1e-12);
+        let c = collective("_reduce_scatter_base", 4000, 1000, 2, 4);
+        assert_eq!(c.bytes, Some(8000));
+        let c = collective("recv", 10, 20, 1, 2);
+        assert_eq!((c.bytes, c.busbw(10)), (Some(10), Some(1.0)));
+    }
+
+    #[test]
+    fn one_rank_or_no_time_has_no_bandwidth() {
+        let c = collective("allreduce", 10, 10, 4, 1);
+        assert_eq!((c.algbw(10), c.busbw(10)), (None, None));
+        let c = collective("allreduce", 10, 10, 4, 2);
+        assert_eq!(c.algbw(0), None);
+        assert_eq!(dtype_bytes("Float8_e4m3fn"), Some(1));
+        assert_eq!(dtype_bytes("Unheard"), None);
+    }
+}
