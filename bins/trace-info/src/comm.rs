@@ -198,9 +198,13 @@ fn lines(digests: &[RankDigest], job: &Job, document: &mut Document) {
     let sum = |f: fn(&RankDigest) -> usize| digests.iter().map(f).sum::<usize>();
     let kernels = sum(|d| d.runs.len());
     let joined = job.collectives.iter().filter(|c| c.matched.runs.len() > 1);
+    let by_operator = match sum(|d| d.sized_by_operator) {
+        0 => String::new(),
+        more => format!(", size of {} more from their operators", n(more)),
+    };
     document.line("job", format!(
         "{} ranks, {} collective kernels; {} collectives joined over ranks, {} kernels without a partner; \
-metadata of {}, launch of {} kernels known",
+metadata of {}{by_operator}, launch of {} kernels known",
         n(digests.len()),
         n(kernels),
         n(joined.count()),

@@ -7,7 +7,7 @@ use rustc_hash::FxBuildHasher;
 use serde::Serialize;
 use trace_model::interval::{Interval, IntervalSet};
 use trace_model::kernel::collective::{
-    COLLECTIVE_KEYS, Collective, CollectiveReader, KnownKinds, SHAPE_KEYS,
+    COLLECTIVE_KEYS, Collective, CollectiveReader, KnownKinds, SHAPE_KEYS, SizeSource,
 };
 use trace_model::kernel::{Activity, TraceIndex, Vocabulary};
 use trace_model::{ArgValue, DeviceId, Rank, Slice, StreamId, Trace};
@@ -152,9 +152,10 @@ pub struct RankDigest {
     pub before: Vec<Before>,
     /// Its time.
     pub time: RankTime,
-    /// Collective kernels that carry metadata, their own or that around their launch; the shape of an
-    /// operator's input counts.
+    /// Collective kernels that carry metadata, their own or that around their launch.
     pub annotated: usize,
+    /// Further collective kernels whose size is known from the input of the operator around the launch.
+    pub sized_by_operator: usize,
     /// Collective kernels whose launch is not in the trace.
     pub unlinked: usize,
 }
@@ -197,7 +198,7 @@ impl RankDigest {
         let reader = CollectiveReader::new(trace);
         let mut known_kinds = KnownKinds::default();
         let (mut runs, mut threads) = (Vec::with_capacity(chosen.len()), Vec::new());
-        let (mut annotated, mut unlinked) = (0, 0);
+        let (mut annotated, mut sized_by_operator, mut unlinked) = (0, 0, 0);
         for kernel in &chosen {
             let launch = index.launch_of(*kernel).map(|l| l.0);
             unlinked += usize::from(launch.is_none());
@@ -207,7 +208,11 @@ impl RankDigest {
             };
             let name = kernel.name().unwrap_or("");
             let mut what = known.unwrap_or_else(|| Collective::named("", None));
-            annotated += usize::from(what.group.is_some() || what.elements_in.is_some());
+            if what.size_source == Some(SizeSource::Operator) {
+                sized_by_operator += 1;
+            } else if what.group.is_some() || what.elements_in.is_some() {
+                annotated += 1;
+            }
             if rules == CommRules::Extended
                 && what.group_size.is_none()
                 && let Some(ranks) = ranks_in_name(name)
@@ -264,6 +269,7 @@ impl RankDigest {
             before,
             time,
             annotated,
+            sized_by_operator,
             unlinked,
         }
     }
