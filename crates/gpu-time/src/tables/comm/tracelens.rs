@@ -1,6 +1,7 @@
 //! The tables of TraceLens' `NcclAnalyser`, with its column names.
 
 use report::{Cell, Column, RealFormat, Table};
+use trace_model::kernel::collective::Collective;
 
 use crate::comm::tracelens::{LongRow, LongSummary, MeanStd, SyncRow, SyncSummary};
 
@@ -14,6 +15,32 @@ fn us(name: &'static str) -> Column {
 )]
 fn micros(ns: i64) -> Cell<'static> {
     Cell::Real(ns as f64 / 1000.0)
+}
+
+/// Group, operation and message, as two of the tables have them.
+fn message_columns() -> [Column; 7] {
+    [
+        Column::text("Process Group Name"),
+        Column::text("Process Group Ranks"),
+        Column::text("Collective name"),
+        Column::uint("Group size"),
+        Column::text("dtype"),
+        Column::uint("In msg nelems"),
+        Column::uint("Out msg nelems"),
+    ]
+}
+
+/// The cells of [`message_columns`].
+fn message(what: &Collective) -> [Cell<'_>; 7] {
+    [
+        what.group.as_deref().into(),
+        what.ranks.as_deref().into(),
+        what.name.as_str().into(),
+        what.group_size.into(),
+        what.dtype.as_deref().into(),
+        what.elements_in.into(),
+        what.elements_out.into(),
+    ]
 }
 
 /// TraceLens' `build_df_long`, with its column names.
@@ -73,15 +100,9 @@ pub fn tracelens_long(rows: &[LongRow]) -> report::Result<Table> {
 ///
 /// None but defects: the columns are fixed.
 pub fn tracelens_sync(rows: &[SyncRow]) -> report::Result<Table> {
-    let columns = vec![
-        Column::text("collective_id"),
-        Column::text("Process Group Name"),
-        Column::text("Process Group Ranks"),
-        Column::text("Collective name"),
-        Column::uint("Group size"),
-        Column::text("dtype"),
-        Column::uint("In msg nelems"),
-        Column::uint("Out msg nelems"),
+    let mut columns = vec![Column::text("collective_id")];
+    columns.extend(message_columns());
+    columns.extend([
         Column::real("In msg size (MB)"),
         Column::real("Out msg size (MB)"),
         Column::real("Full msg size (MB)"),
@@ -92,19 +113,12 @@ pub fn tracelens_sync(rows: &[SyncRow]) -> report::Result<Table> {
         us("skew in end time"),
         Column::real("algo bw (GB/s)"),
         Column::real("bus bw (GB/s)"),
-    ];
+    ]);
     let mut table = Table::new("tracelens_implicit_sync", columns)?;
     for row in rows {
-        let what = &row.what;
-        table.push(&[
-            row.collective_id.as_str().into(),
-            what.group.as_deref().into(),
-            what.ranks.as_deref().into(),
-            what.name.as_str().into(),
-            what.group_size.into(),
-            what.dtype.as_deref().into(),
-            what.elements_in.into(),
-            what.elements_out.into(),
+        let mut cells = vec![row.collective_id.as_str().into()];
+        cells.extend(message(&row.what));
+        cells.extend([
             row.in_mib.into(),
             row.out_mib.into(),
             row.full_mib.into(),
@@ -115,7 +129,8 @@ pub fn tracelens_sync(rows: &[SyncRow]) -> report::Result<Table> {
             micros(row.end_skew_ns),
             row.algbw_gib_s.into(),
             row.busbw_gib_s.into(),
-        ])?;
+        ]);
+        table.push(&cells)?;
     }
     Ok(table)
 }
@@ -126,15 +141,9 @@ pub fn tracelens_sync(rows: &[SyncRow]) -> report::Result<Table> {
 ///
 /// None but defects: the columns are fixed.
 pub fn tracelens_long_summary(rows: &[LongSummary]) -> report::Result<Table> {
-    let columns = vec![
-        Column::uint("rank"),
-        Column::text("Process Group Name"),
-        Column::text("Process Group Ranks"),
-        Column::text("Collective name"),
-        Column::uint("Group size"),
-        Column::text("dtype"),
-        Column::uint("In msg nelems"),
-        Column::uint("Out msg nelems"),
+    let mut columns = vec![Column::uint("rank")];
+    columns.extend(message_columns());
+    columns.extend([
         Column::text("In split size"),
         Column::text("Out split size"),
         Column::int("stream"),
@@ -146,21 +155,14 @@ pub fn tracelens_long_summary(rows: &[LongSummary]) -> report::Result<Table> {
         us("dur_min"),
         us("dur_max"),
         Column::uint("operation_count"),
-    ];
+    ]);
     let mut table = Table::new("tracelens_summary_long", columns)?;
     for row in rows {
-        let what = &row.what;
-        table.push(&[
-            row.rank.0.into(),
-            what.group.as_deref().into(),
-            what.ranks.as_deref().into(),
-            what.name.as_str().into(),
-            what.group_size.into(),
-            what.dtype.as_deref().into(),
-            what.elements_in.into(),
-            what.elements_out.into(),
-            what.split_in.as_deref().into(),
-            what.split_out.as_deref().into(),
+        let mut cells = vec![row.rank.0.into()];
+        cells.extend(message(&row.what));
+        cells.extend([
+            row.what.split_in.as_deref().into(),
+            row.what.split_out.as_deref().into(),
             row.stream.into(),
             row.in_mib.into(),
             row.out_mib.into(),
@@ -170,7 +172,8 @@ pub fn tracelens_long_summary(rows: &[LongSummary]) -> report::Result<Table> {
             micros(row.min_ns),
             micros(row.max_ns),
             row.count.into(),
-        ])?;
+        ]);
+        table.push(&cells)?;
     }
     Ok(table)
 }
