@@ -18,7 +18,7 @@ use shell::{Format, OrExit as _, Outcome, usage};
 use crate::args::{
     AnalyseArgs, CompareArgs, ComputeArgs, ExportArgs, LabelArgs, Layout, ReadArgs, ReportArgs,
 };
-use crate::input::{BAD_DATA, coded, name_of, read};
+use crate::input::{BAD_DATA, coded, name_of, read, refuse_nothing};
 use crate::rows::{outcome, tell};
 
 /// Version of the JSON documents.
@@ -36,6 +36,7 @@ fn processed(
     steps.analyse = Some(compute.options(read_args.compat));
     let mut processed = coded(process(stream, names, steps, None))?;
     tell(&processed.report, read_args.verbosity);
+    refuse_nothing(path, &processed.report, read_args)?;
     let analysis = processed
         .analysis
         .take()
@@ -118,10 +119,8 @@ fn text(
                 analysis.regions.len(),
                 analysis.types.len()
             )?;
-            summaries
-                .into_iter()
-                .filter(|table| has.contains(table))
-                .collect()
+            let shown = |table: &AnalysisTable| analysis.rows > 0 && has.contains(table);
+            summaries.into_iter().filter(shown).collect()
         }
     };
     for table in wanted {
@@ -241,6 +240,7 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     }
     let (done, manifest) = coded(exporter.export(stream, names, steps))?;
     tell(&done.report, args.read.verbosity);
+    refuse_nothing(&args.input, &done.report, &args.read)?;
     if args.layout != Layout::Run {
         let columns = dataset_columns(&run_id, &exporter.metadata, done.analysis.as_ref());
         let columns: Vec<(&str, String)> = columns;

@@ -8,7 +8,7 @@ use byte_source::{OpenOptions, Source};
 use memtrace_analyser::AnalysisOptions;
 use memtrace_labeller::{
     AddressRange, Grammar, InputFormat, InputOptions, LabelOptions, MapsSnapshot, ModelFile, Names,
-    Phases, Regions, RowStream, RuleSet, ranges_from_json, ranges_of_maps,
+    Phases, ReadReport, Regions, RowStream, RuleSet, ranges_from_json, ranges_of_maps,
 };
 use memtrace_run::{Error, Steps};
 use shell::{OrExit as _, usage};
@@ -37,6 +37,7 @@ fn code(error: &Error) -> u8 {
         Error::Trace(Trace::Io { .. } | Trace::Source(_)) => IO_FAILED,
         Error::Trace(Trace::Policy { .. }) => 2,
         Error::Trace(_) => BAD_DATA,
+        Error::Report(report::Error::Io(_)) => IO_FAILED,
         Error::Analysis(_) | Error::DiskFull { .. } => IO_FAILED,
         Error::NoCollector { .. } => CANNOT_COLLECT,
         _ => 1,
@@ -97,6 +98,25 @@ impl ReadArgs {
             "native-1"
         }
     }
+}
+
+/// Fails when there was something to read and none of it was a row: it was another file than the reader thought.
+pub(crate) fn refuse_nothing(
+    path: &Path,
+    report: &ReadReport,
+    read: &ReadArgs,
+) -> anyhow::Result<()> {
+    // The reference takes a file of nothing but other lines for one without rows.
+    if report.rows > 0 || !report.is_damaged() || read.compat.is_some() {
+        return Ok(());
+    }
+    let what = format!(
+        "{}: read as {}, none of {} lines is a sample; --input-format names the format",
+        path.display(),
+        report.format,
+        report.lines
+    );
+    Err(anyhow::Error::msg(what)).or_exit(BAD_DATA)
 }
 
 /// Files beside a trace are read as a whole, up to this size.

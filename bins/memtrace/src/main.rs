@@ -7,17 +7,29 @@ mod experiment;
 mod input;
 mod rows;
 
+use std::io;
 use std::process::ExitCode;
 
-use shell::Outcome;
+use shell::{OrExit as _, Outcome};
 
 use crate::args::{Cli, Command};
+use crate::input::IO_FAILED;
 
 fn main() -> ExitCode {
     shell::main(run)
 }
 
+/// Runs a command. An output that fails without a code of its own has that of failed output.
 fn run(cli: Cli) -> anyhow::Result<Outcome> {
+    command(cli).or_else(|error| {
+        if error.is::<io::Error>() || error.is::<report::Error>() {
+            return Err(error).or_exit(IO_FAILED);
+        }
+        Err(error)
+    })
+}
+
+fn command(cli: Cli) -> anyhow::Result<Outcome> {
     match cli.command {
         Command::Validate(args) => experiment::validate(&args),
         Command::Plan(args) => experiment::plan(&args),

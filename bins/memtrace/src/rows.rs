@@ -8,7 +8,7 @@ use memtrace_run::{Processed, RowOutput, Steps, process, report_json};
 use shell::{Outcome, VerbosityArgs};
 
 use crate::args::RowsArgs;
-use crate::input::{BAD_DATA, coded};
+use crate::input::{BAD_DATA, coded, refuse_nothing};
 
 pub(crate) fn parse(args: &RowsArgs) -> anyhow::Result<Outcome> {
     let mut names = Names::new();
@@ -108,13 +108,14 @@ fn write(
             Some(&mut JsonLines(&mut out)),
         ))?
     };
-    out.finish()?;
     let Processed { report, .. } = processed;
     if args.json {
         shell::terminal::say(&report_json(&report).to_string());
     } else {
         tell(&report, args.read.verbosity);
     }
+    refuse_nothing(&args.input, &report, &args.read)?;
+    out.finish()?;
     Ok(outcome(&report, args.read.input.strict))
 }
 

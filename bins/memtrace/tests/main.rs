@@ -300,6 +300,20 @@ fn bad_input_ends_with_its_code() {
     assert!(fails(dir, &["analyse", "."], 5).contains("trace.parquet"));
     std::fs::write(dir.join("noise.bin"), [0, 1, 2, 3, 0, 0, 9]).unwrap();
     assert!(fails(dir, &["parse", "noise.bin"], 3).contains("noise.bin"));
+    // Text that no reader knows is read as perf's, and none of it is.
+    std::fs::write(dir.join("prose.txt"), "It was a dark\nand stormy night.\n").unwrap();
+    for command in ["analyse", "parse", "label"] {
+        let output = if command == "analyse" {
+            "a.txt"
+        } else {
+            "a.jsonl"
+        };
+        let said = call(dir, &[command, "prose.txt", "-o", output]);
+        assert_eq!(said.status.code(), Some(3));
+        let said = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(said.contains("none of 2 lines is a sample"), "{said}");
+        assert!(!dir.join(output).exists());
+    }
     std::fs::write(dir.join("phases.json"), "{").unwrap();
     fails(dir, &["analyse", "perf.txt", "--phases", "phases.json"], 3);
     std::fs::write(dir.join("rules.yaml"), "a: [").unwrap();
@@ -308,6 +322,30 @@ fn bad_input_ends_with_its_code() {
     let bytes = std::fs::read(dir.join("t.parquet")).unwrap();
     std::fs::write(dir.join("cut.parquet"), &bytes[..bytes.len() / 2]).unwrap();
     assert!(fails(dir, &["analyse", "cut.parquet"], 3).contains("cut.parquet"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_a_failed_output() {
+    let folder = folder();
+    for words in [
+        ["parse", "perf.txt", "--json"],
+        ["analyse", "perf.txt", "--quiet"],
+        ["analyse", "perf.txt", "--json"],
+    ] {
+        let full = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let output = command(folder.path(), &words)
+            .stdout(full)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(5), "{words:?}: {said}");
+        let told = said.to_lowercase().matches("no space left").count();
+        assert_eq!(told, 1, "{said}");
+    }
 }
 
 #[test]
@@ -320,6 +358,8 @@ fn nothing_to_read_is_a_result() {
     assert_eq!(found["retention_summary"]["rows"], Value::Array(Vec::new()));
     let mrm = ["analyse", "empty.txt", "--json", "--compat", "mrm-0.1"];
     assert_eq!(json(&call(dir, &mrm)), serde_json::json!({}));
+    let text = ok(&call(dir, &["analyse", "empty.txt"]));
+    assert_eq!(text, "0 rows, 0 regions, 0 types\n");
     ok(&call(dir, &["export", "empty.txt", "-o", "run"]));
     assert!(ok(&call(dir, &["check", "run"])).contains("fine"));
 }

@@ -194,9 +194,10 @@ fn one_line(error: &anyhow::Error) -> String {
     for cause in error.chain() {
         let text = cause.to_string();
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let told = line.ends_with(&text);
         let text = without_capital(&text);
-        // Some errors tell their cause themselves.
-        if line.ends_with(&text) {
+        // Some errors tell their cause themselves, as it is or as it is written here.
+        if told || line.ends_with(&text) {
             continue;
         }
         if !line.is_empty() {
@@ -269,6 +270,9 @@ mod tests {
             one_line(&error),
             "JSON input: reading rank0.json: no such file or directory"
         );
+        let source = io::Error::new(io::ErrorKind::NotFound, "No such file");
+        let error = anyhow::Error::new(source).context("rank0.json: No such file");
+        assert_eq!(one_line(&error), "rank0.json: No such file");
     }
 
     #[test]

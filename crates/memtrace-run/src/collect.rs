@@ -266,7 +266,7 @@ fn collect(
     options: &RunOptions,
     mut metadata: Map<String, Value>,
 ) -> Result<RunResult> {
-    let (collector, fallback_reason) = choose(options)?;
+    let (collector, fallback_reason) = choose(options, command)?;
     if let Some(free) = free_bytes(folder)
         && free < NEEDED_BYTES
     {

@@ -112,7 +112,12 @@ fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
 
 /// Whether the Python module memray can be imported.
 pub(crate) fn has_memray() -> bool {
-    on_path("memray") || first_line("python3", &["-c", "import memray"]).is_some()
+    on_path("memray") || imports_memray("python3")
+}
+
+/// Whether an interpreter of Python has it.
+pub(crate) fn imports_memray(python: &str) -> bool {
+    first_line(python, &["-c", "import memray"]).is_some()
 }
 
 /// Whether this process is root.
@@ -309,6 +314,11 @@ pub fn diagnose() -> Diagnosis {
         ("samples of loads and stores", 0)
     } else if memray {
         ("allocations only (memray)", 1)
+    } else if perf {
+        (
+            "no loads and stores: page faults, and watching the process",
+            2,
+        )
     } else {
         ("nothing but watching the process", 2)
     };

@@ -1,41 +1,46 @@
 //! Which collector, and the command lines of engines and collectors.
 
-use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::{env, fs};
 
 use super::RunOptions;
-use crate::doctor::{facility, has_memray, on_path};
+use crate::doctor::{facility, imports_memray, on_path};
 use crate::error::{Error, Result, io_error};
 use crate::experiment::{Experiment, PlannedRun};
 
 /// What engines are asked when the configuration has no prompts.
 const DEFAULT_PROMPT: &str = "Tell the history of the computer's memory.";
 
-/// Whether a collector can run here, or what it lacks.
-fn lacking(collector: &str) -> Option<&'static str> {
+/// Whether a collector can run a command here, or what it lacks.
+fn lacking(collector: &str, command: &[String]) -> Option<&'static str> {
     match collector {
         "perf" | "perf_mem" if !on_path("perf") => Some("perf is not on PATH"),
         "perf" | "perf_mem" if facility().is_none() => Some("no memory-sampling counters"),
         "pagefaults" if !on_path("perf") => Some("perf is not on PATH"),
-        "memray" if !has_memray() => Some("memray is not installed"),
+        "memray" => match python_of(command) {
+            None => Some("the command is no Python program"),
+            Some((python, _)) if !imports_memray(&python) => Some("memray is not installed"),
+            Some(_) => None,
+        },
         "monitor" | "process_monitor" if !Path::new("/proc/self/stat").exists() => {
             Some("there is no /proc")
         }
-        "perf" | "perf_mem" | "pagefaults" | "memray" | "monitor" | "process_monitor" => None,
+        "perf" | "perf_mem" | "pagefaults" | "monitor" | "process_monitor" => None,
         _ => Some("there is no such collector"),
     }
 }
 
 /// The first collector that can run, and why those before it cannot.
-pub(super) fn choose(options: &RunOptions) -> Result<(String, Option<String>)> {
+pub(super) fn choose(options: &RunOptions, command: &[String]) -> Result<(String, Option<String>)> {
     let wanted = match &options.collector {
         Some(one) => vec![one.clone()],
         None => options.hierarchy.clone(),
     };
     let mut reasons = Vec::new();
     for collector in wanted {
-        match lacking(&collector) {
+        match lacking(&collector, command) {
             None => {
                 let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
                 return Ok((collector, reason));
@@ -46,6 +51,41 @@ pub(super) fn choose(options: &RunOptions) -> Result<(String, Option<String>)> {
     Err(Error::NoCollector {
         what: reasons.join("; "),
     })
+}
+
+/// The interpreter of a Python program and what it is to run: memray is a module of the interpreter, and starts no other programs.
+fn python_of(command: &[String]) -> Option<(String, Vec<String>)> {
+    let (program, arguments) = command.split_first()?;
+    let name = program.rsplit('/').next().unwrap_or(program);
+    if name.starts_with("python") {
+        return Some((program.clone(), arguments.to_vec()));
+    }
+    if Path::new(name)
+        .extension()
+        .is_some_and(|suffix| suffix == "py")
+    {
+        return Some(("python3".to_owned(), command.to_vec()));
+    }
+    // A script that pip installed names its interpreter in its first line.
+    let path = if program.contains('/') {
+        PathBuf::from(program)
+    } else {
+        env::split_paths(&env::var_os("PATH")?)
+            .map(|folder| folder.join(program))
+            .find(|path| path.is_file())?
+    };
+    let mut head = [0; 256];
+    let read = fs::File::open(&path).ok()?.read(&mut head).ok()?;
+    let head = String::from_utf8_lossy(head.get(..read)?).into_owned();
+    let words = head.lines().next()?.strip_prefix("#!")?;
+    let interpreter = words.split_whitespace().find(|word| {
+        word.rsplit('/')
+            .next()
+            .is_some_and(|name| name.starts_with("python"))
+    })?;
+    let mut script = vec![path.display().to_string()];
+    script.extend_from_slice(arguments);
+    Some((interpreter.to_owned(), script))
 }
 
 /// The command of an engine for a run.
@@ -167,16 +207,26 @@ pub(super) fn wrapped(
         .map(str::to_owned)
         .to_vec(),
         "memray" => {
-            let mut words = ["memray", "run", "--force", "-o", &file("memray.bin")]
-                .map(str::to_owned)
-                .to_vec();
+            let (python, script) = python_of(command).unwrap_or_default();
+            let mut words = [
+                &python,
+                "-m",
+                "memray",
+                "run",
+                "--force",
+                "-o",
+                &file("memray.bin"),
+            ]
+            .map(str::to_owned)
+            .to_vec();
             if options.native_traces {
                 words.push("--native".to_owned());
             }
             if options.follow_fork {
                 words.push("--follow-fork".to_owned());
             }
-            words
+            words.extend(script);
+            return words;
         }
         _ => Vec::new(),
     };
@@ -194,23 +244,58 @@ pub(super) fn input_of(collector: &str, raw: &Path) -> Result<Option<PathBuf>> {
     if collector == "memray" {
         return Ok(path.is_file().then_some(path));
     }
-    // The symbols are in the machine that recorded, so perf resolves them here and now.
+    // The symbols are in the machine that recorded, so perf resolves them here and now. It refuses fields that were not
+    // recorded, and then the next list is tried.
     let text = raw.join("perf_script.txt");
-    let file = fs::File::create(&text).map_err(io_error(&text))?;
-    let done = Command::new("perf")
-        .args(["script", "-i"])
-        .arg(&path)
-        .args([
-            "-F",
-            "comm,pid,tid,cpu,time,period,event,addr,ip,sym,symoff,dso,weight,data_src",
-        ])
-        .stdout(file)
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if done {
-        return Ok(Some(text));
+    for fields in SCRIPT_FIELDS {
+        let file = fs::File::create(&text).map_err(io_error(&text))?;
+        let done = Command::new("perf")
+            .args(["script", "-i"])
+            .arg(&path)
+            .args(["-F", fields])
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(Stdio::null())
+            .status();
+        if done.is_ok_and(|status| status.success()) {
+            return Ok(Some(text));
+        }
     }
     fs::remove_file(&text).map_err(io_error(&text))?;
     Ok(path.is_file().then_some(path))
+}
+
+/// What `perf script` is asked for, from much to little.
+const SCRIPT_FIELDS: [&str; 3] = [
+    "comm,pid,tid,cpu,time,period,event,addr,ip,sym,symoff,dso,weight,data_src",
+    "comm,pid,tid,cpu,time,period,event,addr,ip,sym,symoff,dso",
+    "comm,pid,tid,time,period,event,addr,ip,sym,symoff,dso",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn python_programs_are_told_from_others() {
+        let words = |text: &str| -> Vec<String> { text.split(' ').map(str::to_owned).collect() };
+        let python =
+            |text: &str| python_of(&words(text)).map(|(python, rest)| (python, rest.join(" ")));
+        let pair = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
+        assert_eq!(
+            python("/opt/bin/python3.11 -m app x"),
+            pair("/opt/bin/python3.11", "-m app x")
+        );
+        assert_eq!(python("./app.py 1"), pair("python3", "./app.py 1"));
+        assert_eq!(python("sh -c true"), None);
+        assert_eq!(python("no-such-program-here"), None);
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("serve");
+        fs::write(&script, "#!/usr/bin/env python3\nprint(1)\n").unwrap();
+        let script = script.display().to_string();
+        assert_eq!(
+            python(&format!("{script} a b")),
+            pair("python3", &format!("{script} a b"))
+        );
+    }
 }
