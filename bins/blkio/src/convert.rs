@@ -1,11 +1,13 @@
 //! `blkio convert`: the events as one table.
 
-use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use blkio_parser::document::device_name;
-use blkio_parser::{Event, pipeline};
+use blkio_parser::pipeline::{self, Pass, ReadOptions};
+use blkio_parser::{Event, Symbols};
+use byte_source::output::AtomicFile;
 use report::{Cell, Column, RowSink, Unit};
-use shell::{OrExit as _, Outcome, Output, ProgressLine};
+use shell::{OrExit as _, Outcome, ProgressLine};
 
 use crate::NO_INPUT;
 use crate::args::ConvertArgs;
@@ -44,69 +46,88 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
     }
     let progress = ProgressLine::start("reading", args.verbosity);
     let read = read_options(&args.trace, &args.input, &progress);
-    let mut out = Output::file(target)?;
-    // Texts are known in full only at the end, and the order may change until then.
-    let events = std::cell::RefCell::new(Vec::<Event>::new());
-    let outcome = pipeline::read(
-        inputs,
-        &read,
-        &mut |batch| events.borrow_mut().extend_from_slice(&batch),
-        &mut || events.borrow_mut().clear(),
-    )
-    .or_exit(NO_INPUT)?;
-    let events = events.into_inner();
-    if events.is_empty() {
+    // Rows are written while the trace is read. One that turns out to step back further than the window is read again,
+    // all of it held, and its table begun anew.
+    let events = match write(inputs, &read, Pass::Streaming, target)? {
+        Some(events) => events,
+        None => write(inputs, &read, Pass::Holding, target)?.unwrap_or(0),
+    };
+    drop(progress);
+    if events == 0 {
         return Err(anyhow::anyhow!("no events")).or_exit(NO_INPUT);
     }
-    let fill = |sink: &mut dyn RowSink| -> anyhow::Result<()> {
-        sink.begin(&columns())?;
-        let mut device = (u32::MAX, String::new());
-        for event in &events {
-            if device.0 != event.dev {
-                device = (event.dev, device_name(event.dev));
-            }
-            let rwbs = outcome.symbols.rwbs_of(event.rwbs);
-            let comm = String::from_utf8_lossy(outcome.symbols.comm_of(event.comm));
-            sink.row(&[
-                Cell::UInt(event.t_ns),
-                Cell::Text(event.kind.name()),
-                if event.dev == 0 {
-                    Cell::Null
-                } else {
-                    Cell::Text(&device.1)
-                },
-                rwbs.as_ref().map_or(Cell::Null, |r| Cell::Text(r.as_str())),
-                Cell::Text(event.direction.name()),
-                Cell::UInt(event.sector),
-                event.nr_sector.into(),
-                event.bytes.into(),
-                event.cpu.into(),
-                event.pid.into(),
-                if event.comm == 0 {
-                    Cell::Null
-                } else {
-                    Cell::Text(&comm)
-                },
-                event.error.into(),
-            ])?;
-        }
-        sink.finish()?;
-        Ok(())
-    };
-    if extension == "csv" {
-        fill(report::Format::Csv.sink(&mut out).as_mut())?;
-    } else {
-        let mut bytes = Vec::new();
-        let mut sink = report::ParquetWriter::new(&mut bytes, VERSION);
-        fill(&mut sink)?;
-        drop(sink);
-        out.write_all(&bytes)?;
-    }
-    out.finish()?;
-    args.verbosity.note(format!(
-        "{} events written to {}",
-        events.len(),
-        target.display()
-    ));
+    args.verbosity
+        .note(format!("{events} events written to {}", target.display()));
     Ok(Outcome::Fine)
+}
+
+/// Writes the table and gives the number of its rows; `None`, and no table, when this pass cannot give the right order.
+fn write(
+    inputs: &[PathBuf],
+    read: &ReadOptions,
+    pass: Pass,
+    target: &Path,
+) -> anyhow::Result<Option<u64>> {
+    let mut file = AtomicFile::create(target)?;
+    let mut sink: Box<dyn RowSink + '_> = if target.extension().is_some_and(|e| e == "csv") {
+        report::Format::Csv.sink(&mut file)
+    } else {
+        Box::new(report::ParquetWriter::new(&mut file, VERSION))
+    };
+    sink.begin(&columns())?;
+    let mut events = 0;
+    let mut failed = None;
+    let outcome = pipeline::read_pass(inputs, read, pass, &mut |batch, symbols| {
+        if failed.is_none() {
+            events += batch.len() as u64;
+            failed = rows(&batch, symbols, sink.as_mut()).err();
+        }
+    })
+    .or_exit(NO_INPUT)?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    if outcome.is_none() {
+        return Ok(None);
+    }
+    sink.finish()?;
+    drop(sink);
+    if events > 0 {
+        file.commit()?;
+    }
+    Ok(Some(events))
+}
+
+fn rows(events: &[Event], symbols: &Symbols, sink: &mut dyn RowSink) -> report::Result<()> {
+    let mut device = (u32::MAX, String::new());
+    for event in events {
+        if device.0 != event.dev {
+            device = (event.dev, device_name(event.dev));
+        }
+        let rwbs = symbols.rwbs_of(event.rwbs);
+        let comm = String::from_utf8_lossy(symbols.comm_of(event.comm));
+        sink.row(&[
+            Cell::UInt(event.t_ns),
+            Cell::Text(event.kind.name()),
+            if event.dev == 0 {
+                Cell::Null
+            } else {
+                Cell::Text(&device.1)
+            },
+            rwbs.as_ref().map_or(Cell::Null, |r| Cell::Text(r.as_str())),
+            Cell::Text(event.direction.name()),
+            Cell::UInt(event.sector),
+            event.nr_sector.into(),
+            event.bytes.into(),
+            event.cpu.into(),
+            event.pid.into(),
+            if event.comm == 0 {
+                Cell::Null
+            } else {
+                Cell::Text(&comm)
+            },
+            event.error.into(),
+        ])?;
+    }
+    Ok(())
 }

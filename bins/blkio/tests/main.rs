@@ -261,3 +261,25 @@ fn an_interrupt_ends_following_with_the_report() {
     assert_eq!(found["metrics"]["issues"], 2);
     assert_eq!(output.status.code(), Some(0));
 }
+
+#[test]
+fn a_table_is_in_order_even_when_the_trace_steps_back_far() {
+    let dir = tempfile::tempdir().unwrap();
+    // So many that some are written before the early line is met.
+    let mut text: String = (0..150_000_u64)
+        .map(|i| format!("{}, R, 4096, 8, 8\n", 5_000_000_000 + i * 100_000))
+        .collect();
+    text += "7, W, 512, 1, 1\n";
+    std::fs::write(dir.path().join("a.txt"), text).unwrap();
+    let output = blkio(dir.path(), &["convert", "a.txt", "a.csv", "--threads", "2"]);
+    assert!(output.status.success());
+    let table = std::fs::read_to_string(dir.path().join("a.csv")).unwrap();
+    let times: Vec<u64> = table
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').next().unwrap().parse().unwrap())
+        .collect();
+    assert_eq!((times.len(), times[0]), (150_001, 7));
+    assert!(times.is_sorted());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+}

@@ -126,15 +126,43 @@ pub fn read(
     take: &mut dyn FnMut(Arc<Vec<Event>>),
     restart: &mut dyn FnMut(),
 ) -> Result<Outcome> {
-    let again = options.follow.is_none() && !paths.iter().any(|path| is_pipe(path));
-    let outcome = read_once(paths, options, false, again, take)?;
-    match outcome {
+    let take = &mut |events: Arc<Vec<Event>>, _: &Symbols| take(events);
+    match read_pass(paths, options, Pass::Streaming, take)? {
         Some(outcome) => Ok(outcome),
         None => {
             restart();
-            let outcome = read_once(paths, options, true, false, take)?;
-            Ok(outcome.unwrap_or_default())
+            Ok(read_pass(paths, options, Pass::Holding, take)?.unwrap_or_default())
         }
+    }
+}
+
+/// How a pass over the inputs keeps events in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pass {
+    /// By holding a window of them.
+    Streaming,
+    /// By holding all.
+    Holding,
+}
+
+/// As [`read`], but one pass, which also gives the texts known so far: all that the events refer to.
+///
+/// A streaming pass gives `None` when an input that could be read again steps back further than the window: what was
+/// handed on is then in the wrong order, and a holding pass gives the right one.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_pass(
+    paths: &[PathBuf],
+    options: &ReadOptions,
+    pass: Pass,
+    take: &mut dyn FnMut(Arc<Vec<Event>>, &Symbols),
+) -> Result<Option<Outcome>> {
+    let again = options.follow.is_none() && !paths.iter().any(|path| is_pipe(path));
+    match pass {
+        Pass::Streaming => read_once(paths, options, false, again, take),
+        Pass::Holding => read_once(paths, options, true, false, take),
     }
 }
 
@@ -149,7 +177,7 @@ fn read_once(
     options: &ReadOptions,
     keep_all: bool,
     may_restart: bool,
-    take: &mut dyn FnMut(Arc<Vec<Event>>),
+    take: &mut dyn FnMut(Arc<Vec<Event>>, &Symbols),
 ) -> Result<Option<Outcome>> {
     let mut merge = Merge {
         order: Order::new(options.window_ns, keep_all, may_restart),
@@ -183,7 +211,7 @@ struct Merge<'t> {
     symbols: Symbols,
     /// What was handed on last, to use its memory again.
     handed: VecDeque<Arc<Vec<Event>>>,
-    take: &'t mut dyn FnMut(Arc<Vec<Event>>),
+    take: &'t mut dyn FnMut(Arc<Vec<Event>>, &Symbols),
 }
 
 impl Merge<'_> {
@@ -206,7 +234,7 @@ impl Merge<'_> {
             return;
         }
         let events = Arc::new(events);
-        (self.take)(Arc::clone(&events));
+        (self.take)(Arc::clone(&events), &self.symbols);
         self.handed.push_back(events);
         if self.handed.len() > REUSED {
             self.handed.pop_front();
