@@ -2,18 +2,19 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use memtrace_analyser::{Analysis, AnalysisTable, Semantics};
-use memtrace_labeller::Names;
+use memtrace_labeller::{InputFormat, Names};
 use memtrace_run::{
-    Processed, RunExporter, append_dataset_row, compare_analyses, dataset_columns, facts, process,
-    report_json, write_dataset_card, write_report,
+    Follow, Processed, RunExporter, append_dataset_row, compare_analyses, dataset_columns, facts,
+    follow, process, report_json, write_dataset_card, write_report,
 };
 use report::{
     Cell, CsvOptions, CsvWriter, JsonDocument, SchemaVersion, Table, TextOptions, TextWriter,
 };
-use shell::{Format, OrExit as _, Outcome, usage};
+use shell::{Format, Interrupt, OrExit as _, Outcome, usage};
 
 use crate::args::{
     AnalyseArgs, CompareArgs, ComputeArgs, ExportArgs, LabelArgs, Layout, ReadArgs, ReportArgs,
@@ -32,9 +33,17 @@ fn processed(
 ) -> anyhow::Result<(Processed, Analysis)> {
     let mut names = Names::new();
     let stream = read_args.open(path, &mut names)?;
-    let mut steps = label.steps(read_args, &stream)?;
+    let mut steps = label.steps(read_args, stream.format())?;
     steps.analyse = Some(compute.options(read_args.compat));
-    let mut processed = coded(process(stream, names, steps, None))?;
+    analysed(path, read_args, coded(process(stream, names, steps, None))?)
+}
+
+/// Says what was left out, and takes the analysis out.
+fn analysed(
+    path: &Path,
+    read_args: &ReadArgs,
+    mut processed: Processed,
+) -> anyhow::Result<(Processed, Analysis)> {
     tell(&processed.report, read_args.verbosity);
     refuse_nothing(path, &processed.report, read_args)?;
     let analysis = processed
@@ -42,6 +51,38 @@ fn processed(
         .take()
         .context("the analysis was not made")?;
     Ok((processed, analysis))
+}
+
+/// As [`processed`], of a text that grows.
+fn followed(
+    path: &Path,
+    args: &AnalyseArgs,
+    seconds: u64,
+) -> anyhow::Result<(Processed, Analysis)> {
+    if path.as_os_str() == "-" {
+        return Err(usage(
+            "standard input is read to its end anyway: leave --follow out",
+        ));
+    }
+    let mut names = Names::new();
+    let input = args.read.options(path)?;
+    let phases = args.read.phases(&mut names)?;
+    let mut steps = args.label.steps(&args.read, InputFormat::PerfScript)?;
+    steps.analyse = Some(args.compute.options(args.read.compat));
+    let interrupt = Interrupt::listen();
+    let mut growing = Follow::new(move || interrupt.has_come());
+    growing.quiet = args.until_quiet.map(Duration::from_secs);
+    growing.interval = Duration::from_secs(seconds);
+    let verbosity = args.read.verbosity;
+    growing.told = Box::new(move |growth| {
+        let mut line = format!("{} rows, {} regions", growth.rows, growth.regions);
+        for (name, loads, stores) in &growth.types {
+            line.push_str(&format!(", {name} {loads} loads {stores} stores"));
+        }
+        verbosity.note(line);
+    });
+    let done = coded(follow(path, &input, &phases, names, steps, growing))?;
+    analysed(path, &args.read, done)
 }
 
 pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
@@ -55,7 +96,10 @@ pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
     if format == Format::Csv && table.is_none() {
         return Err(usage("--format csv needs --table"));
     }
-    let (done, analysis) = processed(path, &args.read, &args.label, &args.compute)?;
+    let (done, analysis) = match args.follow {
+        Some(seconds) => followed(path, args, seconds)?,
+        None => processed(path, &args.read, &args.label, &args.compute)?,
+    };
     let mut out = args.output.open()?;
     match (format, table) {
         (Format::Json, None) if analysis.semantics == Semantics::Mrm => {
@@ -216,7 +260,7 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
 pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     let mut names = Names::new();
     let stream = args.read.open(&args.input, &mut names)?;
-    let mut steps = args.label.steps(&args.read, &stream)?;
+    let mut steps = args.label.steps(&args.read, stream.format())?;
     steps.analyse = Some(args.compute.options(args.read.compat));
     let run_id = args
         .read

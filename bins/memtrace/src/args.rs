@@ -222,6 +222,12 @@ pub(crate) struct AnalyseArgs {
     /// One table only
     #[arg(long, value_name = "TABLE")]
     pub(crate) table: Option<String>,
+    /// Read on as the text grows, with its counts said every so many seconds; an interrupt ends it with the analysis
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
+    pub(crate) follow: Option<u64>,
+    /// With --follow, also end when nothing was added for so long
+    #[arg(long, value_name = "SECONDS", requires = "follow")]
+    pub(crate) until_quiet: Option<u64>,
     #[command(flatten)]
     pub(crate) format: FormatArgs,
     #[command(flatten)]

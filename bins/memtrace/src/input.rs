@@ -78,16 +78,21 @@ impl ReadArgs {
             &self.input.open_options(None),
             &options,
         ))?;
-        let Some(file) = &self.phases else {
-            return Ok(stream);
-        };
-        let text = read(file)?;
-        let phases = coded(Phases::from_json(&file.display().to_string(), &text, names))?;
+        let phases = self.phases(names)?;
         // The reference gives phases to samples of perf only; rows have theirs.
         if self.compat.is_some() && stream.format() != InputFormat::PerfScript {
             return Ok(stream);
         }
         Ok(stream.with_phases(phases))
+    }
+
+    /// The phases of the run, none when no file has them.
+    pub(crate) fn phases(&self, names: &mut Names) -> anyhow::Result<Phases> {
+        let Some(file) = &self.phases else {
+            return Ok(Phases::default());
+        };
+        let text = read(file)?;
+        coded(Phases::from_json(&file.display().to_string(), &text, names))
     }
 
     /// Name of the semantics.
@@ -160,10 +165,10 @@ pub(crate) fn name_of(path: &Path) -> String {
 
 impl LabelArgs {
     /// Labelling, unless the rows are labelled already.
-    pub(crate) fn steps(&self, read_args: &ReadArgs, stream: &RowStream) -> anyhow::Result<Steps> {
+    pub(crate) fn steps(&self, read_args: &ReadArgs, format: InputFormat) -> anyhow::Result<Steps> {
         let mut steps = Steps::default();
         steps.store_symbols.clone_from(&read_args.store_symbols);
-        if stream.format() == InputFormat::Parquet && !self.relabel {
+        if format == InputFormat::Parquet && !self.relabel {
             return Ok(steps);
         }
         let mut options = if read_args.compat.is_some() {

@@ -649,3 +649,43 @@ fn an_engine_of_a_configuration_is_started_and_its_files_are_kept() {
     let told = call(dir, &["validate", "--config", "config.yaml"]);
     assert!(ok(&told).contains("[WARN]  prompts.source: missing.txt"));
 }
+
+/// What was analysed while it grew is what the whole file gives.
+#[test]
+fn a_text_that_grows_is_followed_to_its_end() {
+    let folder = folder();
+    let dir = folder.path();
+    let text = capture(9);
+    std::fs::write(dir.join("whole.txt"), &text).unwrap();
+    // The first part ends within a line.
+    let (first, rest) = text.split_at(text.len() / 2 + 7);
+    std::fs::write(dir.join("grows.txt"), first).unwrap();
+    let words = ["--kv-block", "4K", "--run-id", "r", "--json"];
+    let mut following = command(
+        dir,
+        &["analyse", "grows.txt", "--follow", "--until-quiet", "4"],
+    );
+    let child = following
+        .args(words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let mut file = std::fs::OpenOptions::new()
+        .append(true)
+        .open(dir.join("grows.txt"))
+        .unwrap();
+    file.write_all(rest.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("weight "), "{said}");
+    let followed = json(&output);
+    let whole = json(&call(
+        dir,
+        &[&["analyse", "whole.txt"][..], &words].concat(),
+    ));
+    assert_eq!(followed, whole);
+    fails(dir, &["analyse", "-", "--follow"], 2);
+    fails(dir, &["analyse", "whole.txt", "--until-quiet", "1"], 2);
+}

@@ -55,7 +55,7 @@ impl ReadReport {
     }
 
     /// Adds what a part of the input gave, whose lines begin behind `before`.
-    pub(crate) fn absorb(&mut self, part: &Self, before: u64) {
+    pub fn absorb(&mut self, part: &Self, before: u64) {
         self.lines += part.lines;
         self.rows += part.rows;
         self.lost += part.lost;

@@ -36,6 +36,7 @@ mod error;
 mod experiment;
 mod export;
 mod figures;
+mod follow;
 mod manifest;
 mod metrics_csv;
 mod page;
@@ -54,6 +55,7 @@ pub use error::{ConfigMistake, Error, Result};
 pub use experiment::{Experiment, Findings, Naming, PlannedRun, plan_text};
 pub use export::{RunExporter, append_dataset_row, facts, report_json};
 pub use figures::{Figure, FigureFormat, draw_figures, kv_age_pyramid};
+pub use follow::{Follow, Growth, follow};
 pub use manifest::{
     FileFinding, MANIFEST_FILE, Manifest, ManifestFile, unlisted, verify_manifest, write_manifest,
 };

@@ -251,7 +251,7 @@ fn write_all(parcels: &Receiver<Parcel>, output: &mut dyn RowOutput) -> Result<(
 }
 
 /// Makes stores of accesses whose symbol says so: a breakpoint does not tell loads from stores.
-fn mark_stores(rows: &mut [Access], names: &Names, words: &[String]) {
+pub(crate) fn mark_stores(rows: &mut [Access], names: &Names, words: &[String]) {
     if words.is_empty() {
         return;
     }

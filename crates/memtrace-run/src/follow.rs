@@ -1,0 +1,255 @@
+//! An input that grows while it is analysed.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use byte_source::Source;
+use memtrace_analyser::Analyser;
+use memtrace_labeller::{
+    Access, Grammar, InputFormat, InputOptions, LabelCounts, Labeller, Name, Names, Phases,
+    ReadReport, RowStream,
+};
+
+use crate::error::{Error, Result, io_error};
+use crate::pipeline::{Processed, Steps, mark_stores};
+
+/// How often a file that does not grow is looked at.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Bytes that are taken at once.
+const BLOCK_BYTES: u64 = 4 << 20;
+/// Longer lines are taken for two.
+const MAX_LINE: usize = 16 << 20;
+
+/// How long an input is followed, and who is told of its growth.
+#[non_exhaustive]
+pub struct Follow<'a> {
+    /// Whether to end now; asked several times a second.
+    pub ended: Box<dyn Fn() -> bool + 'a>,
+    /// End when nothing was added for so long.
+    pub quiet: Option<Duration>,
+    /// How often the growth is told.
+    pub interval: Duration,
+    /// Takes it.
+    pub told: Box<dyn FnMut(&Growth<'_>) + 'a>,
+}
+
+impl<'a> Follow<'a> {
+    /// Follows until `ended` says so, without telling anyone.
+    #[must_use]
+    pub fn new(ended: impl Fn() -> bool + 'a) -> Self {
+        Self {
+            ended: Box::new(ended),
+            quiet: None,
+            interval: Duration::from_secs(1),
+            told: Box::new(|_| {}),
+        }
+    }
+}
+
+impl std::fmt::Debug for Follow<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follow")
+            .field("quiet", &self.quiet)
+            .field("interval", &self.interval)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Counts so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Growth<'a> {
+    /// Rows.
+    pub rows: u64,
+    /// Regions.
+    pub regions: usize,
+    /// Type, loads, stores; by type.
+    pub types: Vec<(&'a str, u64, u64)>,
+}
+
+/// Reads on behind the end of a text (`perf script`, or rows as JSON) until `follow` ends it, labelling and analysing what was
+/// added. The result is that of the whole file, except that the size of KV blocks is not inferred: it is what the options say.
+///
+/// # Errors
+///
+/// As [`process`](crate::process); [`memtrace_labeller::Error::Unrecognised`] for formats that are not read line by line.
+pub fn follow(
+    path: &Path,
+    input: &InputOptions,
+    phases: &Phases,
+    mut names: Names,
+    steps: Steps,
+    mut follow: Follow<'_>,
+) -> Result<Processed> {
+    let mut file = File::open(path).map_err(io_error(path))?;
+    let mut labeller = steps.label.map(Labeller::new);
+    if let Some(labeller) = &mut labeller {
+        labeller.register_address_ranges(&steps.ranges, &mut names);
+    }
+    let mut state = State {
+        path,
+        input: input.clone(),
+        phases,
+        labeller,
+        analyser: steps.analyse.map(Analyser::new),
+        store_symbols: steps.store_symbols,
+        report: None,
+        types: BTreeMap::new(),
+    };
+    let mut held: Vec<u8> = Vec::new();
+    let (mut grown, mut said) = (Instant::now(), Instant::now());
+    loop {
+        // Asked before reading: what was written until then is still taken.
+        let is_last =
+            (follow.ended)() || follow.quiet.is_some_and(|quiet| grown.elapsed() >= quiet);
+        let count = (&mut file)
+            .take(BLOCK_BYTES)
+            .read_to_end(&mut held)
+            .map_err(io_error(path))?;
+        let ends = is_last && count == 0;
+        let whole = if ends || held.len() > MAX_LINE {
+            held.len()
+        } else {
+            let newline = held.iter().rposition(|byte| *byte == b'\n');
+            newline.map_or(0, |at| at + 1)
+        };
+        if whole > 0 {
+            let rest = held.split_off(whole);
+            state.block(std::mem::replace(&mut held, rest), &mut names)?;
+        }
+        if said.elapsed() >= follow.interval {
+            said = Instant::now();
+            (follow.told)(&state.growth(&names));
+        }
+        if ends {
+            break;
+        }
+        if count == 0 {
+            thread::sleep(PAUSE);
+        } else {
+            grown = Instant::now();
+        }
+    }
+    state.end(names)
+}
+
+struct State<'a> {
+    path: &'a Path,
+    input: InputOptions,
+    phases: &'a Phases,
+    labeller: Option<Labeller>,
+    analyser: Option<Analyser>,
+    store_symbols: Vec<String>,
+    report: Option<ReadReport>,
+    /// Loads and stores by type.
+    types: BTreeMap<Name, (u64, u64)>,
+}
+
+impl State<'_> {
+    /// Takes whole lines.
+    fn block(&mut self, bytes: Vec<u8>, names: &mut Names) -> Result<()> {
+        let name = self.path.display().to_string();
+        let format = self.input.format.or_else(|| InputFormat::sniff(&bytes));
+        if !matches!(
+            format,
+            Some(InputFormat::PerfScript | InputFormat::RowsJson)
+        ) {
+            let head = bytes.get(..16).unwrap_or(&bytes);
+            return Err(memtrace_labeller::Error::Unrecognised {
+                name,
+                head: byte_source::magic::hex_preview(head),
+            }
+            .into());
+        }
+        // What the first lines are, all are.
+        self.input.format = format;
+        let source = Source::from_bytes(name, bytes)?;
+        let mut stream = RowStream::open(source, &self.input)?;
+        // The reference gives phases to samples of perf only.
+        if format == Some(InputFormat::PerfScript) || self.input.grammar == Grammar::Native {
+            stream = stream.with_phases(self.phases.clone());
+        }
+        let mut rows = Vec::new();
+        let mut more = true;
+        while more {
+            rows.clear();
+            more = stream.next_batch(names, &mut rows)?;
+            mark_stores(&mut rows, names, &self.store_symbols);
+            self.rows(&mut rows, names)?;
+        }
+        let found = stream.report();
+        match &mut self.report {
+            Some(report) => {
+                let before = report.lines;
+                report.absorb(&found, before);
+            }
+            None => self.report = Some(found),
+        }
+        Ok(())
+    }
+
+    fn rows(&mut self, rows: &mut Vec<Access>, names: &mut Names) -> Result<()> {
+        if let Some(labeller) = &mut self.labeller {
+            let mut kept = Vec::with_capacity(rows.len());
+            for mut row in rows.drain(..) {
+                if labeller.label(&mut row, names)? {
+                    kept.push(row);
+                }
+            }
+            *rows = kept;
+        }
+        for row in &*rows {
+            let counts = self.types.entry(row.region_type).or_default();
+            counts.0 += u64::from(row.is_load());
+            counts.1 += u64::from(row.is_store());
+        }
+        if let Some(analyser) = &mut self.analyser {
+            analyser.push(rows)?;
+        }
+        Ok(())
+    }
+
+    fn growth<'n>(&self, names: &'n Names) -> Growth<'n> {
+        let mut types: Vec<(&str, u64, u64)> = self
+            .types
+            .iter()
+            .map(|(name, (loads, stores))| (names.text(*name), *loads, *stores))
+            .collect();
+        types.sort_unstable();
+        let labeller = self.labeller.as_ref();
+        Growth {
+            rows: self.report.as_ref().map_or(0, |report| report.rows),
+            regions: labeller.map_or(0, |labeller| labeller.region_map().len()),
+            types,
+        }
+    }
+
+    fn end(self, names: Names) -> Result<Processed> {
+        let analysis = self.analyser.map(|analyser| analyser.finish(&names));
+        let labeller = self.labeller.as_ref();
+        let report = match self.report {
+            Some(report) => report,
+            None => {
+                let stream = RowStream::open_path(
+                    self.path,
+                    &byte_source::OpenOptions::default(),
+                    &self.input,
+                )?;
+                stream.report()
+            }
+        };
+        Ok(Processed {
+            report,
+            regions: labeller.map_or(Vec::new(), |labeller| labeller.region_map().to_vec()),
+            kv_blocks: labeller.map_or(Vec::new(), |labeller| labeller.kv_blocks().to_vec()),
+            counts: labeller.map_or_else(LabelCounts::default, Labeller::counts),
+            kv_block_bytes: None,
+            analysis: analysis.transpose().map_err(Error::from)?,
+            names,
+        })
+    }
+}
