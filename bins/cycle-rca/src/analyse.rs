@@ -15,7 +15,7 @@ use trace_model::Trace;
 
 use crate::args::{AnalyseArgs, CutArgs, Divide, ResultFormat};
 use crate::files::{Job, jobs};
-use crate::{document, perf, probes, text, tracks};
+use crate::{document, markdown, perf, probes, text, tracks};
 
 pub(crate) fn options(cut: &CutArgs) -> anyhow::Result<rca_cycles::Options> {
     let mut options = rca_cycles::Options::default();
@@ -196,7 +196,7 @@ fn one(
     } else if args.cut.compat {
         reference(args, folder, (name, &read.name), trace, &mut done)?
     } else {
-        ours(args, options, folder, name, trace, &mut done)?
+        ours(args, options, folder, (name, read), &mut done)?
     };
     let (status, error) = match &result {
         Ok(()) => ("ok", None),
@@ -226,10 +226,10 @@ fn ours(
     args: &AnalyseArgs,
     options: &rca_cycles::Options,
     folder: Option<&Path>,
-    name: &str,
-    trace: &Trace,
+    (name, read): (&str, &NamedTrace),
     done: &mut Done,
 ) -> anyhow::Result<Answer> {
+    let trace = &read.trace;
     let analysis = match rca_cycles::analyse(trace, options) {
         Ok(analysis) => analysis,
         Err(failure) => return Ok(Err(failure.to_string())),
@@ -245,6 +245,10 @@ fn ours(
         done.rows = rca_cycles::reports(trace, &analysis);
     }
     if let Some(folder) = folder {
+        if args.markdown {
+            let path = Path::new(&read.name);
+            markdown::write(folder, name, path, trace, &analysis, &done.rows)?;
+        }
         if args.debug_export_cycles {
             rca_cycles::add_events(trace, &analysis, &mut done.rows);
         }

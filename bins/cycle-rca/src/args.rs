@@ -124,6 +124,10 @@ pub(crate) struct AnalyseArgs {
     /// Also write the tables of functions and counters by cycle
     #[arg(long)]
     pub(crate) export_perf_data: bool,
+    /// With --output-dir: also write a report in Markdown, and the call graph
+    /// in DOT
+    #[arg(long)]
+    pub(crate) markdown: bool,
     /// With --output-dir: also write the events of every cycle, a file each
     #[arg(long)]
     pub(crate) debug_export_cycles: bool,

@@ -318,7 +318,7 @@ fn compat_and_other_formats() {
     for mode in [&["--compat"][..], &[]] {
         let to = folder.path().join(format!("debug{}", mode.len()));
         let mut words = vec!["analyse", text(&trace), "--output-dir", text(&to)];
-        words.push("--debug-export-cycles");
+        words.extend(["--debug-export-cycles", "--markdown"]);
         words.extend(mode);
         assert_eq!(run(&words).status.code(), Some(0));
         let cycles = to.join("t_debug_cycles");
@@ -330,6 +330,20 @@ fn compat_and_other_formats() {
         assert_eq!(named(KERNELS[0].0), 8, "{mode:?}: one in each layer");
         assert_eq!(named("cycle_7_kernels"), 0, "layers have operators");
         assert_eq!(named("Qwen3Attention_kernels") > 0, mode.len() == 1);
+        if mode.is_empty() {
+            let report = std::fs::read_to_string(to.join("t_report.md")).unwrap();
+            for part in [
+                "\n## Overview\n",
+                "| Kernel | 1920 |",
+                "* `Qwen3DecoderLayer.forward` ",
+                " [x8], ",
+                "paged_attention_kern(float*",
+            ] {
+                assert!(report.contains(part), "{part}: {report}");
+            }
+            let graph = std::fs::read_to_string(to.join("t_calls.dot")).unwrap();
+            assert!(graph.starts_with("digraph calls {") && graph.contains("[label=\"480\""));
+        }
         // What was cut to the cycle says where it was.
         for e in events.iter().filter(|e| e["args"]["is_slice"] == true) {
             assert!(e["args"]["original_dur"].as_f64() > e["dur"].as_f64());

@@ -46,6 +46,7 @@
 //! ```
 
 mod analysis;
+pub mod anatomy;
 mod cadence;
 pub mod compare;
 pub mod compat;

@@ -255,14 +255,16 @@ fn t10_a_missing_outer_frame_is_never_compared_silently() {
 
 #[test]
 fn t11_traces_that_lack_something_are_no_crash() {
-    for (python, device, counters) in [
+    let lacking = [
         (true, false, true),
         (true, true, false),
         (false, true, true),
         (false, false, true),
         (true, false, false),
-    ] {
+    ];
+    for (seed, (python, device, counters)) in SEEDS.flat_map(|s| lacking.map(|l| (s, l))) {
         let made = make(Config {
+            seed,
             python,
             device,
             counters,
@@ -282,12 +284,7 @@ fn t11_traces_that_lack_something_are_no_crash() {
 
 #[test]
 fn t12_the_way_of_writing_does_not_matter() {
-    let base = Config {
-        prefill_every: 20,
-        ..Config::default()
-    };
-    let (_, want) = analysed(base);
-    for style in [
+    let styles = [
         Style {
             bare: true,
             ..Style::default()
@@ -304,7 +301,14 @@ fn t12_the_way_of_writing_does_not_matter() {
             nested_args: true,
             ..Style::default()
         },
-    ] {
+    ];
+    for (seed, style) in SEEDS.flat_map(|s| styles.map(|style| (s, style))) {
+        let base = Config {
+            seed,
+            prefill_every: 20,
+            ..Config::default()
+        };
+        let (made, want) = analysed(base);
         let (_, got) = analysed(Config { style, ..base });
         assert_eq!(want.cycles.len(), got.cycles.len(), "{style:?}");
         for (a, b) in want.cycles.iter().zip(&got.cycles) {
@@ -314,6 +318,13 @@ fn t12_the_way_of_writing_does_not_matter() {
                 "{style:?}"
             );
         }
+        // Compression is no difference either.
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut packed, made.json.as_bytes()).unwrap();
+        let source = Source::from_bytes("made.json.gz", packed.finish().unwrap()).unwrap();
+        let trace = perfetto_reader::read(source, &Default::default()).unwrap();
+        let packed = analyse(&trace, &Options::default()).unwrap();
+        assert_eq!(packed.cycles, want.cycles);
         let table = |x: &Analysis| {
             let mut rows: Vec<(String, i64, i64)> = x
                 .functions
@@ -384,6 +395,20 @@ fn t15_interference_in_a_tenth_of_the_cycles_is_listed() {
         assert_eq!(first.cycles, truth);
         // Seven times 5 % of 30 ms.
         assert!((10_000_000..11_000_000).contains(&first.excess_ns));
+    }
+}
+
+#[test]
+fn a_slow_disk_comes_before_the_function_that_waits_for_it() {
+    for seed in SEEDS {
+        let config = Config {
+            seed,
+            ..Config::default()
+        };
+        let (_, c) = pair(config, Fault::SlowDisk(1500));
+        let names: Vec<&str> = c.culprits.iter().map(|x| x.name.as_str()).collect();
+        assert_eq!(names[0], "write", "{names:?}");
+        assert_eq!(names[1], "Scheduler.process_batch_result", "{names:?}");
     }
 }
 

@@ -113,6 +113,8 @@ pub struct Culprit {
     pub is_new: bool,
     /// Events that show it, longest first.
     pub evidence: Vec<Evidence>,
+    /// It is no function that calls others: the system does it, or the interpreter by itself.
+    is_leaf: bool,
 }
 
 /// The lengths of the cycles of one phase on both sides.
@@ -326,6 +328,7 @@ fn blame(
                 .flat_map(|s| s.evidence.iter().copied())
                 .take(3)
                 .collect(),
+            is_leaf: false,
         });
     }
     levels((x, y), phase, length, series, options, out);
@@ -349,6 +352,7 @@ fn culprit(s: &Series, phase: Phase, several: bool) -> Culprit {
         abnormal: moments(&s.abnormal).0,
         is_new: s.normal.iter().all(|v| *v <= 0.0),
         evidence: s.evidence.clone(),
+        is_leaf: matches!(s.kind, Kind::Disk | Kind::SyscallMemory | Kind::Overhead),
     }
 }
 
@@ -367,6 +371,15 @@ fn finish(culprits: &mut Vec<Culprit>) {
             .then_with(|| x.name.cmp(&y.name))
             .then_with(|| (x.device, x.rank).cmp(&(y.device, y.rank)))
     });
+    // What the system does is recorded on tracks of its own: the function that waited for it is as much
+    // longer, give or take its own noise, and would stand first by chance.
+    for i in 1..culprits.len() {
+        let (around, leaf) = (&culprits[i - 1], &culprits[i]);
+        let near = leaf.effect_ns.saturating_mul(10) >= around.effect_ns.saturating_mul(9);
+        if leaf.is_leaf && !around.is_leaf && around.kind == CulpritKind::Function && near {
+            culprits.swap(i - 1, i);
+        }
+    }
     let mut seen: Vec<(String, CulpritKind, Option<i64>, Option<u32>)> = Vec::new();
     culprits.retain(|c| {
         let key = (c.name.clone(), c.kind, c.device, c.rank);
