@@ -21,7 +21,9 @@ pub(crate) fn jobs(
 ) -> anyhow::Result<Vec<Job>> {
     let mut jobs = Vec::new();
     for path in given {
-        if !path.is_dir() {
+        // A package of databases is one recording of several processes.
+        let is_package = !compat && path.join("index.yaml").is_file();
+        if !path.is_dir() || is_package {
             if path.as_os_str() != "-" && !path.exists() {
                 return Err(shell::usage(format!("{}: no such file", path.display())));
             }
@@ -99,8 +101,8 @@ fn is_input(path: &Path, compat: bool) -> bool {
     if compat {
         return name.ends_with(".json") || name.ends_with(".json.gz");
     }
-    let is_own = name.contains("_representative_cycle_") || name.ends_with("truth.json");
-    trace_input::is_trace(path) && !is_own
+    let is_own = name.contains("_representative_cycle_");
+    trace_input::is_trace(path) && !is_own && !trace_input::without_events(path)
 }
 
 /// The file's name without `.gz` and without its last ending.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use perfetto_reader::{ArgPolicy, ReadOptions};
 use sha2::{Digest as _, Sha256};
-use trace_input::{NamedTrace, expand, ranks, read};
+use trace_input::{NamedTrace, expand_ranks, ranks, read};
 use trace_model::{Rank, Trace};
 
 use crate::args::{Cli, Format};
@@ -22,7 +22,7 @@ pub(crate) struct Input {
 
 /// Reads all traces of the command line and gives each its rank, by which they are sorted.
 pub(crate) fn traces(cli: &Cli) -> anyhow::Result<Vec<Input>> {
-    let paths = expand(&cli.traces)?;
+    let paths = expand_ranks(&cli.traces, cli.verbosity)?;
     let mut traces = Vec::with_capacity(paths.len());
     let mut digests = Vec::with_capacity(paths.len());
     for path in &paths {
@@ -54,7 +54,7 @@ pub(crate) fn traces(cli: &Cli) -> anyhow::Result<Vec<Input>> {
 
 /// Reads the traces of `--capture`.
 pub(crate) fn captures(cli: &Cli) -> anyhow::Result<Vec<(String, Trace)>> {
-    expand(&cli.kernels.capture)?
+    expand_ranks(&cli.kernels.capture, cli.verbosity)?
         .iter()
         .map(|path| Ok((path.display().to_string(), load(cli, path)?.trace)))
         .collect()

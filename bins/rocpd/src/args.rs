@@ -22,7 +22,7 @@ Example:
     name = "rocpd",
     version,
     after_help = AFTER_HELP,
-    max_term_width = 100,
+    max_term_width = 80,
     disable_version_flag = true
 )]
 pub(crate) struct Cli {

@@ -10,6 +10,7 @@ mod names;
 mod package;
 mod query;
 mod select;
+mod sent;
 mod summary;
 mod tables;
 

@@ -1,6 +1,7 @@
 //! Tables of any columns, in every format of the tool.
 
 mod buffered;
+mod columnar;
 mod pdf;
 mod stream;
 
@@ -46,8 +47,8 @@ pub(crate) fn open(
         QueryFormat::Tsv => stream::separated(b'\t', &columns, Output::file(path)?)?,
         QueryFormat::Json => stream::json(false, columns, look.compat, Output::file(path)?)?,
         QueryFormat::Jsonl => stream::json(true, columns, look.compat, Output::file(path)?)?,
-        QueryFormat::Parquet => Box::new(buffered::Parquet::new(columns, Output::file(path)?)),
-        QueryFormat::Arrow => Box::new(buffered::Arrow::new(columns, Output::file(path)?)),
+        QueryFormat::Parquet => Box::new(columnar::Parquet::new(columns, Output::file(path)?)),
+        QueryFormat::Arrow => Box::new(columnar::Arrow::new(columns, Output::file(path)?)),
         QueryFormat::Md | QueryFormat::Html | QueryFormat::Dashboard | QueryFormat::Pdf => {
             Box::new(buffered::Page::new(
                 format,

@@ -21,8 +21,9 @@ Example:
 
 /// What is in a trace, and how healthy it is
 ///
-/// Reads Chrome/Kineto JSON and Perfetto protobuf, plain or compressed; '-' is standard input. Without
-/// a subcommand the files are summarised.
+/// Reads Chrome/Kineto JSON, Perfetto protobuf and rocPD databases, plain or compressed; '-' is standard input.
+/// Folders stand for the traces in them; a package of databases is one trace with all their processes. Without a
+/// subcommand the files are summarised.
 #[derive(Debug, Parser)]
 #[command(
     name = "trace-info",
@@ -98,7 +99,7 @@ impl HasJson for ReportFormat {
 /// What all analyses of traces take.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// Traces to analyse ('-' is standard input)
+    /// Traces to analyse, or folders or packages of them ('-' is standard input)
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
@@ -109,6 +110,13 @@ pub(crate) struct ReportArgs {
     pub(crate) input: InputArgs,
     #[command(flatten)]
     pub(crate) verbosity: VerbosityArgs,
+}
+
+impl ReportArgs {
+    /// The files that are meant.
+    pub(crate) fn traces(&self) -> anyhow::Result<Vec<PathBuf>> {
+        trace_input::expand(&self.files, self.verbosity)
+    }
 }
 
 const SUMMARY_HELP: &str = "\
@@ -137,7 +145,7 @@ Example:
 
 #[derive(Debug, Args)]
 pub(crate) struct SummaryArgs {
-    /// Traces to summarise ('-' is standard input)
+    /// Traces to summarise, or folders or packages of them ('-' is standard input)
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Exit with 1 when a trace is not healthy

@@ -70,7 +70,7 @@ pub(crate) fn run(args: &CommArgs) -> anyhow::Result<Outcome> {
     };
     let keys = arg_keys();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let paths = trace_input::expand(&report.files)?;
+    let paths = trace_input::expand_ranks(&report.files, report.verbosity)?;
     let each = trace_input::read_each(
         &paths,
         &report.input,

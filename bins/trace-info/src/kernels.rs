@@ -110,7 +110,7 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
     options.numbered = args.numbered;
     let wants_launchers = args.rules.rules == RulesName::Tracelens && args.by == ByName::Operator;
     let each = trace_input::read_each(
-        &report.files,
+        &report.traces()?,
         &report.input,
         report.verbosity,
         |options| trace_input::only_args(options, ARG_KEYS),

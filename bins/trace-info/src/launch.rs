@@ -57,7 +57,7 @@ pub(crate) fn run(args: &LaunchArgs) -> anyhow::Result<Outcome> {
     let report = &args.report;
     let to = Destination::open(report)?;
     let each = trace_input::read_each(
-        &report.files,
+        &report.traces()?,
         &report.input,
         report.verbosity,
         |options| args.part.keep_args(options),

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
     let report = &args.report;
     let to = Destination::open(report)?;
     let each = trace_input::read_each(
-        &report.files,
+        &report.traces()?,
         &report.input,
         report.verbosity,
         |options| trace_input::only_args(options, MEMORY_KEYS),

@@ -15,10 +15,11 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     let mut out = args.output.open()?;
     let mut summaries = Vec::new();
     let mut failed = None;
-    for path in &args.files {
+    let files = trace_input::expand(&args.files, args.verbosity)?;
+    for path in &files {
         match read(args, path) {
             Ok(summary) => summaries.push(summary),
-            Err(error) if args.files.len() == 1 => return Err(error),
+            Err(error) if files.len() == 1 => return Err(error),
             Err(error) => {
                 // The others are still worth reading.
                 shell::complain(&error);

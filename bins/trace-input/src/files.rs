@@ -1,8 +1,11 @@
 //! Which files are meant.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use byte_source::{Error, expand_inputs, logical_name};
+use anyhow::Context as _;
+use byte_source::{Error, OpenOptions, Source, expand_inputs, logical_name};
+use shell::VerbosityArgs;
 
 /// Ends of the names of traces, compression aside.
 const ENDINGS: [&str; 6] = [
@@ -35,24 +38,138 @@ pub fn short_name(name: &str) -> &str {
     ENDINGS.iter().find_map(stem).unwrap_or(name)
 }
 
-/// Files stay as they are, folders become the traces in them, and patterns what they match.
+/// Files stay as they are, folders become the traces in them, patterns what they match. A rocPD package (a folder with
+/// an `index.yaml`, or such an index) stays one: [`read`](crate::read()) makes one trace of its databases.
+///
+/// What lies in a folder beside the traces, is JSON and names no events (reports, manifests, answers) is left out, and
+/// how many there were is said on standard error. What is named is taken at its word.
 ///
 /// # Errors
 ///
 /// A path without a file, a folder or pattern without traces, and what cannot be listed.
-pub fn expand(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
-    expand_inputs(given, is_trace).map_err(|error| {
-        let none = matches!(error, Error::NoInputs { .. });
-        let error = anyhow::Error::new(error);
-        if none {
-            error.context(format!(
-                "no traces there, whose names end in {}",
-                ENDINGS.join(", ")
-            ))
-        } else {
-            error
+pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut others = Vec::new();
+    for path in given {
+        if is_package(path) {
+            files.push(path.clone());
+            continue;
         }
-    })
+        let found = expand_inputs([path], is_trace).map_err(named_endings)?;
+        if !path.is_dir() {
+            files.extend(found);
+            continue;
+        }
+        let before = files.len();
+        for file in found {
+            if without_events(&file) {
+                others.push(file);
+            } else {
+                files.push(file);
+            }
+        }
+        if files.len() == before {
+            return Err(named_endings(Error::NoInputs {
+                name: path.display().to_string(),
+            }));
+        }
+    }
+    if let Some(first) = others.first() {
+        let (first, count) = (first.display(), others.len());
+        let files = if count == 1 { "file" } else { "files" };
+        verbosity.note(format!(
+            "note: left out {count} JSON {files} without trace events: {first}{}",
+            if count > 1 { ", ..." } else { "" }
+        ));
+    }
+    Ok(files)
+}
+
+/// As [`expand`], with the databases that packages list: for what looks at ranks one by one.
+///
+/// # Errors
+///
+/// As [`expand`], and an index that cannot be understood.
+pub fn expand_ranks(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in expand(given, verbosity)? {
+        if is_package(&path) {
+            let listed = rocpd_db::expand(&[&path]).with_context(|| path.display().to_string())?;
+            files.extend(listed);
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+fn named_endings(error: Error) -> anyhow::Error {
+    let none = matches!(error, Error::NoInputs { .. });
+    let error = anyhow::Error::new(error);
+    if none {
+        error.context(format!(
+            "no traces there, whose names end in {}",
+            ENDINGS.join(", ")
+        ))
+    } else {
+        error
+    }
+}
+
+/// A set of rocPD databases with its index.
+pub(crate) fn is_package(path: &Path) -> bool {
+    let ends_in = |ending: &str| {
+        path.extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case(ending))
+    };
+    if path.is_dir() {
+        ends_in("rpdb") || path.join("index.yaml").is_file()
+    } else {
+        ends_in("yaml") || ends_in("yml")
+    }
+}
+
+/// The key of the list of events in a JSON trace that is an object.
+const EVENTS: &[u8] = b"\"traceEvents\"";
+
+/// Whether a file is a JSON object in which the key of the events is nowhere: it has nothing to do with traces.
+///
+/// The key stands near the begin of real traces, so these are not read to their ends. What cannot be read is left to
+/// the reader, which says why.
+pub fn without_events(path: &Path) -> bool {
+    let Ok(mut source) = Source::open(path, &OpenOptions::default()) else {
+        return false;
+    };
+    let is_object = source.head(64).is_ok_and(|head| {
+        let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+        text.trim_ascii_start().first() == Some(&b'{')
+    });
+    if !is_object {
+        return false;
+    }
+    let Ok(mut reader) = source.into_read() else {
+        return false;
+    };
+    let mut buffer = vec![0; 1 << 16];
+    // What of the last piece may be the begin of the key.
+    let mut kept = 0;
+    loop {
+        let room = buffer.get_mut(kept..).unwrap_or_default();
+        let Ok(read) = reader.read(room) else {
+            return false;
+        };
+        if read == 0 {
+            return true;
+        }
+        let filled = kept + read;
+        let bytes = buffer.get(..filled).unwrap_or_default();
+        if bytes.windows(EVENTS.len()).any(|part| part == EVENTS) {
+            return false;
+        }
+        let keep = filled.min(EVENTS.len() - 1);
+        buffer.copy_within(filled - keep..filled, 0);
+        kept = keep;
+    }
 }
 
 #[cfg(test)]
@@ -67,7 +184,7 @@ mod tests {
         for name in ["a.json.zst", "b.pftrace", "notes.txt", "host-a/c.JSON.xz"] {
             std::fs::write(folder.path().join(name), "x").unwrap();
         }
-        let found = expand(&[folder.path().to_owned()]).unwrap();
+        let found = expand(&[folder.path().to_owned()], quiet()).unwrap();
         let names: Vec<_> = found
             .iter()
             .map(|path| path.strip_prefix(folder.path()).unwrap().to_str().unwrap())
@@ -75,9 +192,62 @@ mod tests {
         assert_eq!(names, ["a.json.zst", "b.pftrace", "host-a/c.JSON.xz"]);
 
         let pattern = folder.path().join("*.txt");
-        assert_eq!(expand(&[pattern]).unwrap().len(), 1);
+        assert_eq!(expand(&[pattern], quiet()).unwrap().len(), 1);
         let empty = tempfile::tempdir().unwrap();
-        let error = expand(&[empty.path().to_owned()]).unwrap_err();
+        let error = expand(&[empty.path().to_owned()], quiet()).unwrap_err();
         assert!(format!("{error:#}").contains(".pftrace"));
+    }
+
+    #[test]
+    fn what_is_no_trace_is_told_by_its_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).unwrap();
+        // The key may come late, and lie across two pieces that are read.
+        let mut late = b"{\"metadata\": \"".to_vec();
+        late.resize((1 << 16) - 5, b'x');
+        late.extend(b"\", \"traceEvents\": []}");
+        write("late.json", &late);
+        let at = late.windows(EVENTS.len()).position(|part| part == EVENTS);
+        assert!(at.is_some_and(|at| at < 1 << 16 && at + EVENTS.len() > 1 << 16));
+        write("truth.json", b"{\"kernels\": {\"a\": 1}}");
+        write("events.json", b" [{\"ph\": \"X\"}]");
+        let expand = |path: &Path| expand(&[path.to_owned()], quiet());
+        let found = expand(folder.path()).unwrap();
+        let names: Vec<_> = found.iter().filter_map(|path| path.file_name()).collect();
+        assert_eq!(names, ["events.json", "late.json"]);
+        // Whoever names it, means it.
+        assert_eq!(expand(&folder.path().join("truth.json")).unwrap().len(), 1);
+        for name in ["late.json", "events.json"] {
+            std::fs::remove_file(folder.path().join(name)).unwrap();
+        }
+        assert!(expand(folder.path()).is_err());
+    }
+
+    #[test]
+    fn packages_are_one_trace_or_what_they_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let package = folder.path().join("run.rpdb");
+        std::fs::create_dir(&package).unwrap();
+        let index = "rocprofiler-sdk:\n  rocpd:\n    files: [b.db]\n";
+        std::fs::write(package.join("index.yaml"), index).unwrap();
+        for name in ["a.db", "b.db"] {
+            std::fs::write(package.join(name), "x").unwrap();
+        }
+        for given in [package.clone(), package.join("index.yaml")] {
+            assert_eq!(
+                expand(std::slice::from_ref(&given), quiet()).unwrap(),
+                [given.clone()]
+            );
+            let ranks = expand_ranks(&[given], quiet()).unwrap();
+            assert_eq!(ranks, [package.join("b.db")]);
+        }
+    }
+
+    fn quiet() -> VerbosityArgs {
+        VerbosityArgs {
+            quiet: true,
+            ..VerbosityArgs::default()
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! From the paths of a command line to traces, the same way in every tool.
 //!
-//! * [`expand`] makes files of folders and patterns;
+//! * [`expand`] makes files of folders and patterns, and leaves out what is beside the traces;
 //! * [`read()`] opens one, whatever its format, shows progress and says on standard error what was
 //!   wrong with it;
 //! * [`read_each`] reads several, some at once, with bounded memory;
@@ -20,6 +20,6 @@ mod files;
 mod rank;
 mod read;
 
-pub use files::{expand, is_trace, short_name};
+pub use files::{expand, expand_ranks, is_trace, short_name, without_events};
 pub use rank::{rank_in_name, ranks};
 pub use read::{NamedTrace, ReadEach, only_args, read, read_each};

@@ -12,6 +12,8 @@ use perfetto_reader::{ArgPolicy, ReadOptions};
 use shell::{InputArgs, ProgressLine, Stage, VerbosityArgs};
 use trace_model::{IssueKind, Severity, Trace};
 
+use crate::files::is_package;
+
 /// A trace and what its file is called.
 #[derive(Debug)]
 pub struct NamedTrace {
@@ -50,6 +52,11 @@ fn read_quietly(
     counter: Arc<Progress>,
     choose: impl FnOnce(&mut ReadOptions),
 ) -> anyhow::Result<NamedTrace> {
+    if is_package(path) {
+        let trace = Stage::time("read", verbosity, || database(path, verbosity))?;
+        let name = path.display().to_string();
+        return Ok(NamedTrace { name, trace });
+    }
     let mut source = Source::open(path, &input.open_options(Some(counter)))?;
     let name = source.name().to_owned();
     // Databases are read page by page, from their own place or from a copy of what was compressed.
@@ -77,7 +84,7 @@ fn read_quietly(
     Ok(NamedTrace { name, trace })
 }
 
-/// Reads a rocPD database, and says what was wrong with it.
+/// Reads a rocPD database, or all of a package together, and says what was wrong with it.
 fn database(path: &Path, verbosity: VerbosityArgs) -> anyhow::Result<Trace> {
     let set = rocpd_db::RocpdSet::open(&[path], &rocpd_db::OpenOptions::default())?;
     for warning in set.warnings() {

@@ -81,13 +81,15 @@ pub enum Error {
     },
     /// A generation of the format that is not known.
     #[error(
-        "{name}: rocPD schema {found}: supported are 3.x, and 4.x with the columns of the 4.1.0 draft"
+        "{name}: rocPD schema {found}{}: supported are 3.x, and 4.x with the columns of the 4.1.0 draft", without(.lacks)
     )]
     UnsupportedSchema {
         /// The file.
         name: String,
         /// What its metadata say.
         found: String,
+        /// A table and the column that it lacks, if that is why.
+        lacks: Option<(&'static str, &'static str)>,
     },
     /// Texts of the database are not UTF-8.
     #[error(
@@ -260,6 +262,13 @@ pub enum Error {
 
 /// What this crate's functions return.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// What a schema is without, as an addition to its name.
+fn without(lacks: &Option<(&str, &str)>) -> String {
+    lacks.map_or_else(String::new, |(table, column)| {
+        format!(", whose table {table} has no column {column}")
+    })
+}
 
 impl Error {
     pub(crate) fn io(path: &Path, step: &'static str, source: io::Error) -> Self {

@@ -9,7 +9,7 @@ use trace_model::{
 
 use crate::error::Result;
 use crate::filter::{Filter, domain_of};
-use crate::info::Process;
+use crate::info::{Agent, Process};
 use crate::records::{Copy, Dispatch, Event, Region};
 use crate::scan::Order;
 use crate::set::RocpdSet;
@@ -51,6 +51,41 @@ struct Loader {
     builder: TraceBuilder,
     processes: FxHashMap<(usize, i64), ProcessId>,
     lanes: FxHashMap<Place, LaneId>,
+    /// What each agent is called, by partition and id.
+    agents: FxHashMap<(usize, i64), String>,
+}
+
+/// `Agent n` for every agent, such that different GPUs have different names.
+///
+/// n is the index that the process itself uses. Where processes use one index for different GPUs, all of them are
+/// numbered by host and by index on the machine.
+fn agent_names(set: &RocpdSet) -> FxHashMap<(usize, i64), String> {
+    let machine = |process: &Process, agent: &Agent| {
+        let index = agent.absolute_index.or(agent.logical_index);
+        (process.hostname.clone(), index.unwrap_or(0))
+    };
+    let mut places: Vec<(String, i64)> = set.agents().map(|(p, a)| machine(p, a)).collect();
+    places.sort_unstable();
+    places.dedup();
+    let mut meant: FxHashMap<i64, (String, i64)> = FxHashMap::default();
+    let is_clear = set.agents().all(|(process, agent)| {
+        let place = machine(process, agent);
+        let index = agent.logical_index.unwrap_or(0);
+        // Hosts' own processors do no device work.
+        agent.kind.as_deref() == Some("CPU")
+            || *meant.entry(index).or_insert_with(|| place.clone()) == place
+    });
+    set.agents()
+        .map(|(process, agent)| {
+            let number = if is_clear {
+                agent.logical_index.unwrap_or(0)
+            } else {
+                let at = places.binary_search(&machine(process, agent));
+                i64::try_from(at.unwrap_or(0)).unwrap_or(0)
+            };
+            ((process.partition, agent.id), format!("Agent {number}"))
+        })
+        .collect()
 }
 
 impl Loader {
@@ -71,6 +106,7 @@ impl Loader {
             builder,
             processes: FxHashMap::default(),
             lanes: FxHashMap::default(),
+            agents: agent_names(set),
         };
         for process in set.processes() {
             let mut own = trace_model::Process::new(Pid(process.pid));
@@ -214,7 +250,8 @@ impl Loader {
         let lane = self.lane(process, place, || format!("STREAM [{stream}]"));
         let agent = dispatch
             .agent
-            .map(|agent| format!("Agent {}", agent.logical_index.unwrap_or(0)));
+            .and_then(|agent| self.agents.get(&(process.partition, agent.id)))
+            .cloned();
         let args = self.args(&[
             ("debug.kind", Some(Given::Text("KERNEL_DISPATCH"))),
             ("debug.agent", agent.as_deref().map(Given::Text)),

@@ -320,29 +320,48 @@ fn partition(
     Ok(partition)
 }
 
-/// Generation 3 is read whatever it lacks; generation 4 when its columns are those of the draft.
+/// Times of records: tables, and the columns without which their rows cannot be placed. A draft of generation 4 keeps
+/// them in a table of their own (`start_id`, `end_id`), which is not read.
+const TIMES: [(&str, &[&str]); 5] = [
+    ("rocpd_region", &["start", "end"]),
+    ("rocpd_kernel_dispatch", &["start", "end"]),
+    ("rocpd_memory_copy", &["start", "end"]),
+    ("rocpd_memory_allocate", &["start", "end"]),
+    ("rocpd_sample", &["timestamp"]),
+];
+
+/// Generation 3 is read whatever it lacks but times; generation 4 when its columns are those of the draft.
 fn check_schema(partition: &Partition) -> Result<()> {
     let found = partition.schema();
-    let supported = match found.split('.').next().map(str::trim) {
-        Some("3" | "") => true,
-        Some("4") => {
-            let tracked = ["rocpd_region", "rocpd_kernel_dispatch"]
-                .iter()
-                .all(|table| {
-                    partition.table(table).is_none()
-                        || partition.has_column(table, "track_id")
-                        || partition.has_column(table, "pid")
-                });
-            tracked && partition.table("rocpd_event").is_some()
-        }
-        _ => false,
+    let lacks = |table: &'static str, column: &'static str| {
+        let is_lacking = partition.table(table).is_some() && !partition.has_column(table, column);
+        is_lacking.then_some((table, column))
     };
-    if supported {
+    let untimed = || {
+        TIMES
+            .iter()
+            .find_map(|(table, columns)| columns.iter().find_map(|column| lacks(table, column)))
+    };
+    let unplaced = || {
+        ["rocpd_region", "rocpd_kernel_dispatch"]
+            .into_iter()
+            .find_map(|table| lacks(table, "track_id").and(lacks(table, "pid")))
+    };
+    let (supported, lacks) = match found.split('.').next().map(str::trim) {
+        Some("3" | "") => (true, untimed()),
+        Some("4") => (
+            partition.table("rocpd_event").is_some(),
+            untimed().or_else(unplaced),
+        ),
+        _ => (false, None),
+    };
+    if supported && lacks.is_none() {
         return Ok(());
     }
     Err(Error::UnsupportedSchema {
         name: partition.path().to_owned(),
         found: found.to_owned(),
+        lacks,
     })
 }
 

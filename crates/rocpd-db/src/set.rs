@@ -273,8 +273,12 @@ fn differs(a: &Partition, b: &Partition) -> Result<bool> {
 /// Regions and samples of a set in order of time, samples as regions without duration.
 #[derive(Debug)]
 pub struct RegionsAndSamples<'a> {
-    regions: std::iter::Peekable<Scan<'a, crate::Region<'a>>>,
-    samples: std::iter::Peekable<Scan<'a, crate::Sample<'a>>>,
+    regions: Scan<'a, crate::Region<'a>>,
+    samples: Scan<'a, crate::Sample<'a>>,
+    /// The next sample, when it was looked at.
+    sample: Option<crate::Region<'a>>,
+    /// The next one is a sample.
+    sample_first: bool,
 }
 
 impl RocpdSet {
@@ -289,13 +293,45 @@ impl RocpdSet {
         filter: &'a Filter,
     ) -> Result<RegionsAndSamples<'a>> {
         Ok(RegionsAndSamples {
-            regions: self
-                .scan_partition(partition, filter, Order::Start)?
-                .peekable(),
-            samples: self
-                .scan_partition(partition, filter, Order::Start)?
-                .peekable(),
+            regions: self.scan_partition(partition, filter, Order::Start)?,
+            samples: self.scan_partition(partition, filter, Order::Start)?,
+            sample: None,
+            sample_first: false,
         })
+    }
+}
+
+impl<'a> RegionsAndSamples<'a> {
+    /// Whether there is one to come, which [`RegionsAndSamples::front`] then shows.
+    ///
+    /// # Errors
+    ///
+    /// As the items of the iterator.
+    #[inline]
+    pub fn ready(&mut self) -> Result<bool> {
+        if self.sample.is_none() {
+            self.sample = match self.samples.next() {
+                Some(sample) => Some(sample?.as_region()),
+                None => None,
+            };
+        }
+        let region = self.regions.ready()?;
+        self.sample_first = match (&self.sample, self.regions.front()) {
+            (Some(sample), Some(region)) => sample.start_ns < region.start_ns,
+            (sample, _) => sample.is_some(),
+        };
+        Ok(region || self.sample_first)
+    }
+
+    /// What [`Iterator::next`] would give; nothing unless [`RegionsAndSamples::ready`] said that there is one.
+    #[inline]
+    #[must_use]
+    pub fn front(&self) -> Option<&crate::Region<'a>> {
+        if self.sample_first {
+            self.sample.as_ref()
+        } else {
+            self.regions.front()
+        }
     }
 }
 
@@ -303,15 +339,11 @@ impl<'a> Iterator for RegionsAndSamples<'a> {
     type Item = Result<crate::Region<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let region_first = match (self.regions.peek(), self.samples.peek()) {
-            (Some(Ok(region)), Some(Ok(sample))) => region.start_ns <= sample.timestamp_ns,
-            (None, Some(_)) => false,
-            _ => true,
-        };
-        if region_first {
-            return self.regions.next();
+        match self.ready() {
+            Ok(false) => None,
+            Ok(true) if self.sample_first => self.sample.take().map(Ok),
+            Ok(true) => self.regions.next(),
+            Err(error) => Some(Err(error)),
         }
-        let sample = self.samples.next()?;
-        Some(sample.map(|sample| sample.as_region()))
     }
 }

@@ -11,6 +11,7 @@ pub struct BadSlot(pub(crate) usize);
 pub struct Fields<'r, 'p>(pub(crate) &'r [Value<'p>]);
 
 impl<'p> Fields<'_, 'p> {
+    #[inline]
     fn value(self, slot: usize) -> Value<'p> {
         self.0.get(slot).copied().unwrap_or_default()
     }

@@ -501,6 +501,52 @@ fn a_trace_of_the_records() {
 }
 
 #[test]
+fn gpus_of_several_processes_are_told_apart_in_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let devices = |shape: &Shape, name: &str| {
+        let made = generate(&folder.path().join(name), shape).unwrap();
+        let set = open(&paths(&made));
+        let trace = rocpd_db::load(&set, &Filter::default()).unwrap();
+        let mut agents: Vec<(i32, String)> = trace
+            .slices()
+            .filter(|slice| slice.category() == Some("kernel_dispatch"))
+            .map(|slice| {
+                let process = slice.track().process.map(|id| trace.process(id).pid.0);
+                let process = process.and_then(|pid| i32::try_from(pid).ok());
+                match slice.arg("agent") {
+                    Some(trace_model::ArgValue::Str(agent)) => {
+                        (process.unwrap_or(-1), agent.to_owned())
+                    }
+                    other => panic!("{other:?}"),
+                }
+            })
+            .collect();
+        agents.sort();
+        agents.dedup();
+        agents
+    };
+    let one = Shape::small();
+    let own = |process, number: i32| (process, format!("Agent {number}"));
+    // A process alone calls its GPUs as it does itself.
+    assert_eq!(devices(&one, "one"), [own(4000, 1), own(4000, 2)]);
+    // Processes of one machine that use the same GPUs share them.
+    let two = Shape {
+        ranks: 2,
+        ..Shape::small()
+    };
+    let shared = [own(4000, 1), own(4000, 2), own(4001, 1), own(4001, 2)];
+    assert_eq!(devices(&two, "two"), shared);
+    // Those of two machines do not: each machine has a CPU and two GPUs.
+    let apart = Shape {
+        ranks: 2,
+        nodes: 2,
+        ..Shape::small()
+    };
+    let numbered = [own(4000, 1), own(4000, 2), own(4001, 4), own(4001, 5)];
+    assert_eq!(devices(&apart, "apart"), numbered);
+}
+
+#[test]
 fn packages_are_read_like_their_files() {
     let folder = tempfile::tempdir().unwrap();
     let shape = Shape {

@@ -1,4 +1,6 @@
 //! Writes databases: `make FOLDER [dispatches=N] [ranks=N] [nodes=N] [seed=N] [generation=N] [equal_pids=1]`.
+//!
+//! What is true of each is beside it, as `*.truth.json`.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -33,6 +35,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut out = std::io::stdout().lock();
     for made in generate(&folder, &shape)? {
         let bytes = std::fs::metadata(&made.path)?.len();
+        let mut truth = serde_json::to_vec_pretty(&made.truth)?;
+        truth.push(b'\n');
+        std::fs::write(made.path.with_extension("truth.json"), truth)?;
         writeln!(
             out,
             "{}: {} dispatches, {} regions, {bytes} bytes",

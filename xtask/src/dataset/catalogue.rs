@@ -1,6 +1,7 @@
 //! The list of what is in `testdata/`: which generator, with which seed.
 
-use super::{Fixture, corner, demo, mapped, perfetto};
+use super::{Fixture, corner, demo, mapped, perfetto, rocpd};
+use anyhow::Result;
 
 /// A fixture and where it came from.
 pub(crate) struct Made {
@@ -20,8 +21,24 @@ const GENERATORS: &[(&str, u64, Build)] = &[
     ("perfetto", 0, perfetto::build),
 ];
 
+/// The seed of the databases, which a process of its own makes.
+const ROCPD_SEED: u64 = 6_161;
+
 /// All fixtures, sorted by path.
-pub(crate) fn build() -> Vec<Made> {
+pub(crate) fn all() -> Result<Vec<Made>> {
+    let mut all = build();
+    let databases = rocpd::fixtures(ROCPD_SEED)?;
+    all.extend(databases.into_iter().map(|fixture| Made {
+        fixture,
+        generator: "rocpd",
+        seed: ROCPD_SEED,
+    }));
+    all.sort_by(|a, b| a.fixture.path.cmp(&b.fixture.path));
+    Ok(all)
+}
+
+/// All fixtures that this program makes by itself, sorted by path.
+fn build() -> Vec<Made> {
     let mut all: Vec<Made> = Vec::new();
     for &(generator, seed, build) in GENERATORS {
         all.extend(build(seed).into_iter().map(|fixture| Made {

@@ -101,7 +101,7 @@ fn list() -> Result<()> {
 
 fn generate() -> Result<()> {
     let folder = root().join("testdata");
-    let made = catalogue::build();
+    let made = catalogue::all()?;
     let mut written = 0;
     for fixture in &made {
         written += usize::from(put(
@@ -133,7 +133,7 @@ fn put(path: &Path, bytes: &[u8]) -> Result<bool> {
 /// Makes all fixtures anew in memory and compares them with the files.
 fn verify() -> Result<()> {
     let folder = root().join("testdata");
-    let made = catalogue::build();
+    let made = catalogue::all()?;
     let mut wrong = manifest::orphans(&folder, &made)?;
     let manifest = manifest::render(&made).into_bytes();
     let files = made

@@ -40,12 +40,13 @@ pub(super) fn write(
 
     let mut places = Places::new(Archive::create(made.path(), &name)?, set, args);
     let kernel_names = KernelNames::from(&args.names);
-    for item in Items::new(set, filter)? {
-        match item? {
-            Item::Region(record) => region(&mut places, &record)?,
-            Item::Dispatch(record) => dispatch(&mut places, &record, kernel_names)?,
-            Item::Copy(record) => copy(&mut places, &record)?,
-            Item::Allocation(record) => allocation(&mut places, &record)?,
+    let mut items = Items::new(set, filter)?;
+    while let Some(item) = items.next()? {
+        match item {
+            Item::Region(record) => region(&mut places, record)?,
+            Item::Dispatch(record) => dispatch(&mut places, record, kernel_names)?,
+            Item::Copy(record) => copy(&mut places, record)?,
+            Item::Allocation(record) => allocation(&mut places, record)?,
         }
     }
     places.finish()?;

@@ -9,14 +9,11 @@ mod sums;
 mod texts;
 mod timeline;
 
-use std::io::BufWriter;
-
-use anyhow::Context as _;
 use rocpd_db::{Filter, RocpdSet};
 use serde_json::json;
 use shell::{Output, usage};
 
-use super::items::{Item, Items};
+use super::items::{Items, Kept};
 use crate::args::{ConvertArgs, SplitBy};
 use crate::names::OutputNames;
 use part::Part;
@@ -127,33 +124,32 @@ fn one_group<'a>(
     parts: &mut Vec<(String, Report)>,
 ) -> anyhow::Result<()> {
     let mut number = 0;
-    let mut open =
-        |cut: (Option<i64>, Option<i64>)| -> anyhow::Result<Part<'a, BufWriter<Output>>> {
-            let mut name = String::new();
-            if let Some(label) = label {
-                name += &label.replace(
-                    |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c),
-                    "_",
-                );
-                name.push('_');
-            }
-            if cuts.several() {
-                name += &format!("part{number:04}_");
-            }
-            number += 1;
-            let path = names.with(&format!("{name}results.pftrace"))?;
-            let file = path
-                .file_name()
-                .map(|name| name.to_string_lossy().into_owned())
-                .unwrap_or_default();
-            let out = BufWriter::with_capacity(1 << 18, Output::file(&path)?);
-            Part::new(file, out, set, filter, args, sums, cut.1)
-        };
+    let mut open = |cut: (Option<i64>, Option<i64>)| -> anyhow::Result<Part<'a, Output>> {
+        let mut name = String::new();
+        if let Some(label) = label {
+            name += &label.replace(
+                |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c),
+                "_",
+            );
+            name.push('_');
+        }
+        if cuts.several() {
+            name += &format!("part{number:04}_");
+        }
+        number += 1;
+        let path = names.with(&format!("{name}results.pftrace"))?;
+        let file = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        let out = Output::file(&path)?;
+        Part::new(file, out, set, filter, args, sums, cut.1)
+    };
     let mut part = open(cuts.bounds(0))?;
     let mut window = 0;
-    let mut carried: Vec<Item<'a>> = Vec::new();
-    for item in Items::new(set, filter)? {
-        let item = item?;
+    let mut carried: Vec<Kept<'a>> = Vec::new();
+    let mut items = Items::new(set, filter)?;
+    while let Some(item) = items.next()? {
         loop {
             let due = cuts.is_due(window, item.start_ns()) || cuts.is_full(part.bytes_written());
             if !due {
@@ -168,25 +164,24 @@ fn one_group<'a>(
             close(done, split, parts)?;
             part = open(bounds)?;
             part.resume(live, at)?;
-            carried.retain(|item| item.end_ns() > at);
+            carried.retain(|kept| kept.item().end_ns() > at);
             if cuts.by_time() {
-                for item in &carried {
-                    part.add(item, at)?;
+                for kept in &carried {
+                    part.add(kept.item(), at)?;
                 }
             }
         }
         if cuts.by_time() && cuts.bounds(window).1.is_some_and(|end| item.end_ns() > end) {
-            carried.push(item.clone());
+            carried.push(item.kept());
         }
-        let start = item.start_ns();
-        part.add(&item, start)?;
+        part.add(item, item.start_ns())?;
     }
     let done = part.finish(i64::MAX)?;
     close(done, split, parts)
 }
 
 fn close(
-    done: part::Done<BufWriter<Output>>,
+    done: part::Done<Output>,
     split: bool,
     parts: &mut Vec<(String, Report)>,
 ) -> anyhow::Result<()> {
@@ -195,12 +190,7 @@ fn close(
         // An empty span of time needs no file.
         return Ok(());
     }
-    let out = done
-        .out
-        .into_inner()
-        .map_err(|error| anyhow::Error::new(error.into_error()))
-        .with_context(|| file.clone())?;
-    out.finish()?;
+    done.out.finish()?;
     parts.push((file, done.report));
     Ok(())
 }

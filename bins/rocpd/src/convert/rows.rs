@@ -1,7 +1,5 @@
 //! Records as columns: Parquet and JSON lines, a file for each kind.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use report::{
     Cell, Column, JsonLayout, JsonRowsWriter, ParquetWriter, RowSink, SchemaVersion, Unit,
 };
@@ -10,6 +8,7 @@ use shell::Output;
 
 use crate::args::{ConvertArgs, ConvertFormat};
 use crate::names::OutputNames;
+use crate::sent::Sent;
 
 pub(super) fn write(
     set: &RocpdSet,
@@ -45,22 +44,6 @@ fn cell(value: SqlValue<'_>) -> Cell<'_> {
         SqlValue::Real(value) => Cell::Real(value),
         SqlValue::Text(text) => Cell::Text(text),
         SqlValue::Null | SqlValue::Blob(_) => Cell::Null,
-    }
-}
-
-/// Bytes on their way to the output, which cannot change threads.
-#[derive(Clone, Default)]
-struct Sent(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Sent {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 
@@ -124,8 +107,7 @@ impl File {
     }
 
     fn drain(&mut self) -> anyhow::Result<()> {
-        let bytes =
-            std::mem::take(&mut *self.sent.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let bytes = self.sent.take();
         if let Some((_, out)) = &mut self.open {
             std::io::Write::write_all(out, &bytes)?;
         }

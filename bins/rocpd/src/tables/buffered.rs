@@ -1,8 +1,7 @@
-//! Formats that need all rows before the first is written, or know their columns late.
+//! Formats that need all rows before the first is written.
 
 use std::io::Write as _;
 
-use report::{Cell, Column, Kind, ParquetWriter, RowSink as _, SchemaVersion};
 use rocpd_db::SqlValue;
 use shell::Output;
 
@@ -12,7 +11,7 @@ use crate::{console, names};
 
 /// A value that stays.
 #[derive(Debug, Clone)]
-enum Owned {
+pub(super) enum Owned {
     Null,
     Int(i64),
     Real(f64),
@@ -35,7 +34,7 @@ impl Owned {
         matches!(self, Self::Int(_) | Self::Real(_))
     }
 
-    fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         match self {
             Self::Null => String::new(),
             Self::Int(value) => value.to_string(),
@@ -44,6 +43,9 @@ impl Owned {
         }
     }
 }
+
+/// Decimals that lines for people have at most.
+const DECIMALS: usize = 6;
 
 #[derive(Debug)]
 struct Held {
@@ -68,16 +70,37 @@ impl Held {
             .collect()
     }
 
+    /// How many decimals the reals of each column need, at most [`DECIMALS`]: people read these lines, programs do not.
+    fn decimals(&self) -> Vec<usize> {
+        let needed = |value: &Owned| match value {
+            Owned::Real(value) => {
+                let text = format!("{value:.DECIMALS$}");
+                let digits = text.split_once('.').map_or("", |(_, digits)| digits);
+                digits.trim_end_matches('0').len().max(1)
+            }
+            _ => 1,
+        };
+        (0..self.columns.len())
+            .map(|at| {
+                let values = self.rows.iter().filter_map(|row| row.get(at));
+                values.map(needed).max().unwrap_or(1)
+            })
+            .collect()
+    }
+
     /// Aligned lines, the header first; numbers to the right.
     fn lines(&self, null: &str) -> Vec<String> {
         let numeric = self.numeric();
+        let decimals = self.decimals();
         let shown: Vec<Vec<String>> = self
             .rows
             .iter()
             .map(|row| {
                 row.iter()
-                    .map(|value| match value {
+                    .zip(&decimals)
+                    .map(|(value, decimals)| match value {
                         Owned::Null => null.to_owned(),
+                        Owned::Real(value) if value.is_finite() => format!("{value:.decimals$}"),
                         value => value.shown(),
                     })
                     .collect()
@@ -255,232 +278,4 @@ fn dashboard(table: &str) -> String {
          tr:nth-child(even){{background:#f4f4f4}}</style>\n</head>\n<body>\n<h1>SQLite Query Dashboard</h1>\n\
          <p>Generated: {time}</p>\n{table}</body>\n</html>\n"
     )
-}
-
-/// A Parquet file; kinds of columns are those of their first values.
-pub(super) struct Parquet {
-    held: Held,
-    out: Option<Output>,
-    writer: Option<(ParquetWriter<Sent>, Vec<Kind>)>,
-    file: std::sync::Arc<std::sync::Mutex<Vec<u8>>>,
-}
-
-/// Rows that are looked at before the kinds of columns are settled.
-const SAMPLE_ROWS: usize = 50_000;
-
-/// Bytes on their way to the output, which is not `Send`.
-struct Sent(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
-
-impl std::io::Write for Sent {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let mut shared = self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        shared.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Parquet {
-    pub(super) fn new(columns: Vec<String>, out: Output) -> Self {
-        Self {
-            held: Held {
-                columns,
-                rows: Vec::new(),
-            },
-            out: Some(out),
-            writer: None,
-            file: std::sync::Arc::default(),
-        }
-    }
-
-    fn drain(&mut self) -> anyhow::Result<()> {
-        let bytes = std::mem::take(
-            &mut *self
-                .file
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner),
-        );
-        if let Some(out) = &mut self.out {
-            out.write_all(&bytes)?;
-        }
-        Ok(())
-    }
-
-    fn settle(&mut self) -> anyhow::Result<()> {
-        if self.writer.is_none() {
-            let kinds = kinds(&self.held);
-            let columns: Vec<Column> = self
-                .held
-                .columns
-                .iter()
-                .zip(&kinds)
-                .map(|(name, kind)| Column::new(name.clone(), *kind))
-                .collect();
-            let mut writer = ParquetWriter::new(
-                Sent(std::sync::Arc::clone(&self.file)),
-                SchemaVersion::new(1, 0),
-            );
-            writer.begin(&columns)?;
-            self.writer = Some((writer, kinds));
-        }
-        let rows = std::mem::take(&mut self.held.rows);
-        if let Some((writer, kinds)) = &mut self.writer {
-            let mut shown = Vec::new();
-            for row in &rows {
-                shown.clear();
-                shown.extend(row.iter().map(Owned::shown));
-                let cells: Vec<Cell<'_>> = row
-                    .iter()
-                    .zip(kinds.iter())
-                    .zip(&shown)
-                    .map(|((value, kind), shown)| cell(value, *kind, shown))
-                    .collect();
-                writer.row(&cells)?;
-            }
-        }
-        self.drain()
-    }
-}
-
-/// Kinds that fit all values seen: mixed columns become text.
-fn kinds(held: &Held) -> Vec<Kind> {
-    (0..held.columns.len())
-        .map(|at| {
-            let values = || held.rows.iter().filter_map(|row| row.get(at));
-            if values().any(|value| matches!(value, Owned::Text(_)))
-                || values().all(|value| matches!(value, Owned::Null))
-            {
-                Kind::Text
-            } else if values().any(|value| matches!(value, Owned::Real(_))) {
-                Kind::Real
-            } else {
-                Kind::Int
-            }
-        })
-        .collect()
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a column of reals takes the nearest one"
-)]
-fn cell<'a>(value: &Owned, kind: Kind, shown: &'a str) -> Cell<'a> {
-    match (value, kind) {
-        (Owned::Null, _) => Cell::Null,
-        (Owned::Int(value), Kind::Int) => Cell::Int(*value),
-        (Owned::Int(value), Kind::Real) => Cell::Real(*value as f64),
-        (Owned::Real(value), Kind::Real) => Cell::Real(*value),
-        (_, Kind::Text) => Cell::Text(shown),
-        // What came after the sample and has another type cannot be kept in the column.
-        _ => Cell::Null,
-    }
-}
-
-impl RowTaker for Parquet {
-    fn row<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> anyhow::Result<()> {
-        self.held.push(value);
-        if let Some((_, kinds)) = &self.writer {
-            let row = self.held.rows.last().map(Vec::as_slice).unwrap_or_default();
-            for ((value, kind), name) in row.iter().zip(kinds).zip(&self.held.columns) {
-                let fits = match kind {
-                    Kind::Int => matches!(value, Owned::Int(_) | Owned::Null),
-                    Kind::Real => !matches!(value, Owned::Text(_)),
-                    _ => true,
-                };
-                anyhow::ensure!(
-                    fits,
-                    "column {name} has values of several types: CAST it to one in the query"
-                );
-            }
-        }
-        if self.held.rows.len() >= SAMPLE_ROWS {
-            self.settle()?;
-        }
-        Ok(())
-    }
-
-    fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
-        self.settle()?;
-        if let Some((writer, _)) = &mut self.writer {
-            writer.finish()?;
-        }
-        self.drain()?;
-        match self.out.take() {
-            Some(out) => out.finish(),
-            None => Ok(()),
-        }
-    }
-}
-
-/// An Arrow file of one batch a few thousand rows.
-pub(super) struct Arrow {
-    held: Held,
-    out: Output,
-}
-
-impl Arrow {
-    pub(super) fn new(columns: Vec<String>, out: Output) -> Self {
-        Self {
-            held: Held {
-                columns,
-                rows: Vec::new(),
-            },
-            out,
-        }
-    }
-}
-
-impl RowTaker for Arrow {
-    fn row<'v>(&mut self, value: &dyn Fn(usize) -> SqlValue<'v>) -> anyhow::Result<()> {
-        self.held.push(value);
-        Ok(())
-    }
-
-    fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
-        use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray};
-        use std::sync::Arc;
-        let kinds = kinds(&self.held);
-        let mut columns: Vec<(String, ArrayRef)> = Vec::new();
-        for (at, (name, kind)) in self.held.columns.iter().zip(&kinds).enumerate() {
-            let shown: Vec<String> = self
-                .held
-                .rows
-                .iter()
-                .map(|row| row.get(at).map(Owned::shown).unwrap_or_default())
-                .collect();
-            let cells = self.held.rows.iter().zip(&shown).map(|(row, shown)| {
-                row.get(at)
-                    .map_or(Cell::Null, |value| cell(value, *kind, shown))
-            });
-            let array: ArrayRef = match kind {
-                Kind::Int => Arc::new(Int64Array::from_iter(cells.map(|cell| match cell {
-                    Cell::Int(value) => Some(value),
-                    _ => None,
-                }))),
-                Kind::Real => Arc::new(Float64Array::from_iter(cells.map(|cell| match cell {
-                    Cell::Real(value) => Some(value),
-                    _ => None,
-                }))),
-                _ => Arc::new(StringArray::from_iter(cells.map(|cell| match cell {
-                    Cell::Text(text) => Some(text),
-                    _ => None,
-                }))),
-            };
-            columns.push((name.clone(), array));
-        }
-        let batch = arrow::array::RecordBatch::try_from_iter_with_nullable(
-            columns.into_iter().map(|(name, array)| (name, array, true)),
-        )?;
-        let mut writer = arrow::ipc::writer::FileWriter::try_new(&mut self.out, &batch.schema())?;
-        writer.write(&batch)?;
-        writer.finish()?;
-        drop(writer);
-        self.out.finish()
-    }
 }

@@ -3,7 +3,7 @@
 use trace_model::ArgValue;
 
 use crate::write::dictionary::{Dictionary, Table};
-use crate::write::encode::Encoder;
+use crate::write::encode::{Encoder, Fields};
 
 /// Longer texts are written out instead of interned: they hardly come twice.
 const MAX_INTERNED: usize = 256;
@@ -101,18 +101,35 @@ pub(crate) fn encode_args<'a>(
 ) {
     let mut tree: Vec<Node<'a>> = Vec::new();
     for (key, value) in args {
-        if key.contains(['.', '[']) {
+        let Some(name) = dictionary.plain_key(key) else {
             insert(&mut tree, key, value, 0);
             continue;
+        };
+        let text = match value {
+            ArgValue::Str(text) | ArgValue::Json(text) => Some(text),
+            _ => None,
+        };
+        match text {
+            Some(text) if text.len() > MAX_INTERNED => event.message(4, |leaf| {
+                leaf.uint(1, name);
+                leaf.bytes(6, text.as_bytes());
+            }),
+            Some(text) => {
+                let text = dictionary.intern(Table::ArgText, text);
+                event.small_message(4, |leaf| {
+                    leaf.uint(1, name);
+                    leaf.uint(17, text);
+                });
+            }
+            None => event.small_message(4, |leaf| {
+                leaf.uint(1, name);
+                encode_number(leaf, value);
+            }),
         }
-        event.message(4, |leaf| {
-            leaf.uint(1, dictionary.intern(Table::ArgName, key));
-            encode_value(leaf, dictionary, value);
-        });
     }
     for node in &tree {
         let annotation = encode_node(dictionary, node);
-        event.bytes(4, &annotation.0);
+        event.bytes(4, annotation.as_slice());
     }
 }
 
@@ -129,18 +146,13 @@ fn encode_node(dictionary: &mut Dictionary, node: &Node<'_>) -> Encoder {
         !node.children.is_empty() && node.children.iter().all(|child| child.step == Step::Index);
     for child in &node.children {
         let encoded = encode_node(dictionary, child);
-        out.bytes(if is_array { 12 } else { 11 }, &encoded.0);
+        out.bytes(if is_array { 12 } else { 11 }, encoded.as_slice());
     }
     out
 }
 
 fn encode_value(out: &mut Encoder, dictionary: &mut Dictionary, value: ArgValue<'_>) {
     match value {
-        ArgValue::Bool(b) => out.uint(2, b.into()),
-        ArgValue::UInt(n) => out.uint(3, n),
-        ArgValue::Int(n) => out.uint(4, n.cast_unsigned()),
-        ArgValue::Real(x) => out.fixed64(5, x.to_bits()),
-        ArgValue::Pointer(n) => out.uint(7, n),
         // JSON stays the text it is: as a tree it would lose nulls and empty lists.
         ArgValue::Str(text) | ArgValue::Json(text) => {
             if text.len() > MAX_INTERNED {
@@ -149,6 +161,19 @@ fn encode_value(out: &mut Encoder, dictionary: &mut Dictionary, value: ArgValue<
                 out.uint(17, dictionary.intern(Table::ArgText, text));
             }
         }
+        number => out.fields(|fields| encode_number(fields, number)),
+    }
+}
+
+/// A value that is no text.
+#[inline]
+fn encode_number(out: &mut Fields<'_>, value: ArgValue<'_>) {
+    match value {
+        ArgValue::Bool(b) => out.uint(2, b.into()),
+        ArgValue::UInt(n) => out.uint(3, n),
+        ArgValue::Int(n) => out.uint(4, n.cast_unsigned()),
+        ArgValue::Real(x) => out.fixed64(5, x.to_bits()),
+        ArgValue::Pointer(n) => out.uint(7, n),
         _ => {}
     }
 }

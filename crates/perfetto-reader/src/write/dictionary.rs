@@ -21,7 +21,7 @@ pub(crate) enum Table {
 }
 
 /// Places in the memory of texts seen last.
-const RECENT: usize = 64;
+const RECENT: usize = 256;
 
 /// Texts by first appearance; ids count up from 1.
 #[derive(Debug)]
@@ -45,27 +45,47 @@ impl Default for Texts {
 }
 
 impl Texts {
+    #[inline]
     fn get(&self, at: u32) -> &[u8] {
         let at = at as usize;
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.bytes[start..self.ends[at]]
     }
 
-    /// The id of `text`, and whether it is new.
-    fn intern(&mut self, text: &str) -> (u64, bool) {
-        let text = text.as_bytes();
-        // A guess only: the text is compared.
+    /// Where in `recent` a text may be.
+    #[inline]
+    fn place(text: &[u8]) -> usize {
         let address = text.as_ptr() as usize;
-        let place = (address ^ (address >> 6) ^ text.len()) % RECENT;
+        (address ^ (address >> 8) ^ text.len()) % RECENT
+    }
+
+    /// The number of a text that is there.
+    #[inline]
+    fn find(&mut self, text: &[u8]) -> Option<u32> {
+        // A guess only: the text is compared.
+        let place = Self::place(text);
         let guess = self.recent[place];
-        if (guess as usize) < self.ends.len() && self.get(guess) == text {
-            return (u64::from(guess) + 1, false);
+        if (guess as usize) < self.ends.len() && same(self.get(guess), text) {
+            return Some(guess);
         }
         let hash = FxBuildHasher.hash_one(text);
-        if let Some(&at) = self.index.find(hash, |&at| self.get(at) == text) {
-            self.recent[place] = at;
-            return (u64::from(at) + 1, false);
+        let at = *self.index.find(hash, |&at| self.get(at) == text)?;
+        self.recent[place] = at;
+        Some(at)
+    }
+
+    /// The id of `text`, and whether it is new.
+    #[inline]
+    fn intern(&mut self, text: &str) -> (u64, bool) {
+        let text = text.as_bytes();
+        match self.find(text) {
+            Some(at) => (u64::from(at) + 1, false),
+            None => (self.add(text), true),
         }
+    }
+
+    fn add(&mut self, text: &[u8]) -> u64 {
+        let hash = FxBuildHasher.hash_one(text);
         let at = u32::try_from(self.ends.len()).unwrap_or(u32::MAX);
         self.bytes.extend_from_slice(text);
         self.ends.push(self.bytes.len());
@@ -77,13 +97,30 @@ impl Texts {
         };
         self.index
             .insert_unique(hash, at, |&other| FxBuildHasher.hash_one(text_at(other)));
-        (u64::from(at) + 1, true)
+        u64::from(at) + 1
     }
 
     fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
         self.index.clear();
+    }
+}
+
+/// Whether two texts are equal: short ones without a call.
+#[inline]
+fn same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    // Two words that overlap cover a text of eight to sixteen bytes.
+    match (a.first_chunk::<8>(), b.first_chunk::<8>()) {
+        (Some(a_start), Some(b_start)) if a.len() <= 16 => {
+            u64::from_ne_bytes(*a_start) == u64::from_ne_bytes(*b_start)
+                && a.last_chunk::<8>() == b.last_chunk::<8>()
+        }
+        (None, None) => a.iter().zip(b).all(|(a, b)| a == b),
+        _ => a == b,
     }
 }
 
@@ -94,6 +131,8 @@ pub(crate) struct Dictionary {
     names: Texts,
     arg_names: Texts,
     arg_texts: Texts,
+    /// Of each of `arg_names`: it is no path.
+    plain: Vec<bool>,
     /// `InternedData` of the next packet.
     pub(crate) fresh: Encoder,
     entry: Encoder,
@@ -109,12 +148,28 @@ impl Dictionary {
         };
         let (iid, is_new) = texts.intern(text);
         if is_new {
+            if table == Table::ArgName {
+                self.plain.push(!text.contains(['.', '[']));
+            }
             self.entry.clear();
             self.entry.uint(1, iid);
             self.entry.bytes(2, text.as_bytes());
-            self.fresh.bytes(table as u32, &self.entry.0);
+            self.fresh.bytes(table as u32, self.entry.as_slice());
         }
         iid
+    }
+
+    /// The id of an argument's key, unless it is a path that comes apart.
+    #[inline]
+    pub(crate) fn plain_key(&mut self, key: &str) -> Option<u64> {
+        if let Some(at) = self.arg_names.find(key.as_bytes()) {
+            let plain = self.plain.get(at as usize).is_some_and(|plain| *plain);
+            return plain.then(|| u64::from(at) + 1);
+        }
+        if key.contains(['.', '[']) {
+            return None;
+        }
+        Some(self.intern(Table::ArgName, key))
     }
 
     /// Is it time to forget everything, so that memory stays bounded?
@@ -134,6 +189,39 @@ impl Dictionary {
         self.names.clear();
         self.arg_names.clear();
         self.arg_texts.clear();
+        self.plain.clear();
         self.fresh.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_the_same_in_every_byte() {
+        let text = b"abcdefghijklmnopqrstuvwxyz";
+        for length in 0..text.len() {
+            let one = &text[..length];
+            assert!(same(one, &one.to_vec()));
+            assert!(!same(one, &text[..length + 1]));
+            for at in 0..length {
+                let mut other = one.to_vec();
+                other[at] ^= 1;
+                assert!(!same(one, &other), "{length} {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_that_are_paths_stay_apart() {
+        let mut dictionary = Dictionary::default();
+        assert_eq!(dictionary.plain_key("a.b"), None);
+        assert_eq!(dictionary.plain_key("a"), Some(1));
+        // As a part of a path it may be interned, and is no plain key even so.
+        assert_eq!(dictionary.intern(Table::ArgName, "c.d"), 2);
+        assert_eq!(dictionary.plain_key("c.d"), None);
+        dictionary.clear();
+        assert_eq!(dictionary.plain_key("c"), Some(1));
     }
 }

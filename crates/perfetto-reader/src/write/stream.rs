@@ -19,6 +19,8 @@ const SEQUENCE: u32 = 1;
 const DELTA_CLOCK: u32 = 64;
 const STATE_CLEARED: u32 = 1;
 const NEEDS_STATE: u64 = 2;
+/// Bytes gathered before they go to the output.
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// A slice on the stack of a lane.
 #[derive(Clone, Copy, Debug)]
@@ -86,15 +88,17 @@ pub struct TraceWriter<W: Write> {
     pub(super) ends: BinaryHeap<Reverse<(i64, Reverse<u64>, usize)>>,
     pub(super) order: u64,
     pub(super) last_ts: i64,
+    /// Bytes that went to the output.
     pub(super) bytes: u64,
     // Room that is used again for every event.
     pub(super) event: Encoder,
     pub(super) packet: Encoder,
+    /// Frames on their way to the output.
     pub(super) frame: Encoder,
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Begins a trace; give a buffered writer, packets are small.
+    /// Begins a trace. The output gets pieces of about 64 KiB, the rest with [`TraceWriter::finish`].
     ///
     /// # Errors
     ///
@@ -175,10 +179,8 @@ impl<W: Write> TraceWriter<W> {
     }
 
     fn write_frame(&mut self, packet: &[u8]) -> io::Result<()> {
-        self.frame.clear();
         self.frame.bytes(1, packet);
-        self.bytes += self.frame.0.len() as u64;
-        self.out.write_all(&self.frame.0)
+        self.pass_on()
     }
 
     fn new_uuid(&mut self, wanted: Option<u64>) -> u64 {
@@ -551,9 +553,12 @@ impl<W: Write> TraceWriter<W> {
     }
 
     pub(super) fn begin_event(&mut self, kind: u64, lane: usize) {
+        let uuid = self.lanes[lane].uuid;
         self.event.clear();
-        self.event.uint(9, kind);
-        self.event.uint(11, self.lanes[lane].uuid);
+        self.event.fields(|fields| {
+            fields.uint(9, kind);
+            fields.uint(11, uuid);
+        });
     }
 
     /// Adds name, category, arguments and flows to the event under construction.
@@ -576,44 +581,61 @@ impl<W: Write> TraceWriter<W> {
     /// Wraps the event under construction in a packet and writes it.
     pub(super) fn write_event_packet(&mut self, ts: i64) -> io::Result<()> {
         self.packet.clear();
-        match ts.checked_sub(self.last_ts) {
+        let (time, clock) = match ts.checked_sub(self.last_ts) {
             Some(delta) if delta >= 0 => {
-                self.packet.uint(8, delta.cast_unsigned());
                 self.last_ts = ts;
+                (delta, None)
             }
             // Late: the clock of differences stays where it is.
-            _ => {
-                self.packet.uint(8, ts.cast_unsigned());
-                self.packet.uint(58, self.clock_id().into());
+            _ => (ts, Some(self.clock_id())),
+        };
+        self.packet.fields(|fields| {
+            fields.uint(8, time.cast_unsigned());
+            if let Some(clock) = clock {
+                fields.uint(58, clock.into());
             }
-        }
-        self.packet.uint(10, SEQUENCE.into());
-        self.packet.uint(13, NEEDS_STATE);
+            fields.uint(10, SEQUENCE.into());
+            fields.uint(13, NEEDS_STATE);
+        });
         // The packet goes into its frame in pieces, so that the event is copied once.
         let fresh = &self.dictionary.fresh;
-        let mut length = self.packet.0.len() + Encoder::bytes_len(11, self.event.0.len());
+        let mut length = self.packet.len() + Encoder::bytes_len(11, self.event.len());
         if !fresh.is_empty() {
-            length += Encoder::bytes_len(12, fresh.0.len());
+            length += Encoder::bytes_len(12, fresh.len());
         }
-        self.frame.clear();
         self.frame.header(1, length);
-        self.frame.0.extend_from_slice(&self.packet.0);
+        self.frame.append(self.packet.as_slice());
         if !fresh.is_empty() {
-            self.frame.bytes(12, &fresh.0);
+            self.frame.bytes(12, fresh.as_slice());
             self.dictionary.fresh.clear();
         }
-        self.frame.bytes(11, &self.event.0);
-        self.bytes += self.frame.0.len() as u64;
-        self.out.write_all(&self.frame.0)?;
+        self.frame.bytes(11, self.event.as_slice());
+        self.pass_on()?;
         if self.dictionary.is_full() {
             self.begin_generation(false)?;
         }
         Ok(())
     }
 
+    /// Gives frames to the output when they are many.
+    #[inline]
+    fn pass_on(&mut self) -> io::Result<()> {
+        if self.frame.len() < CHUNK_BYTES {
+            return Ok(());
+        }
+        self.pass_all_on()
+    }
+
+    fn pass_all_on(&mut self) -> io::Result<()> {
+        self.bytes += self.frame.len() as u64;
+        self.out.write_all(self.frame.as_slice())?;
+        self.frame.clear();
+        Ok(())
+    }
+
     /// Bytes written so far.
     pub fn bytes_written(&self) -> u64 {
-        self.bytes
+        self.bytes + self.frame.len() as u64
     }
 
     /// Writes the ends that are still planned and flushes; slices begun and not ended stay open.
@@ -626,6 +648,7 @@ impl<W: Write> TraceWriter<W> {
         while let Some(Reverse((end, Reverse(order), lane))) = self.ends.pop() {
             self.write_end(lane, order, end)?;
         }
+        self.pass_all_on()?;
         self.out.flush()?;
         Ok(self.out)
     }

@@ -257,7 +257,7 @@ fn encode_typed(event: &mut Encoder, slice: Slice<'_>) {
         }
     }
     if !location.is_empty() {
-        event.bytes(33, &location.0);
+        event.bytes(33, location.as_slice());
     }
 }
 

@@ -18,6 +18,8 @@ pub use types::{
 
 /// The most columns that a record reads.
 pub(crate) const WIDTH: usize = 25;
+/// The columns of regions, of which there are most: a row needs no room for more.
+pub(crate) const NARROW: usize = 8;
 
 /// A record that [`crate::RocpdSet::scan`] can read. Sealed: implemented by the types of this module.
 pub trait Record<'a>: Sized + sealed::Read<'a> {}
@@ -33,6 +35,8 @@ pub(crate) mod sealed {
         const TABLE: &'static str;
         /// The columns it needs.
         const COLUMNS: [&'static str; WIDTH];
+        /// How many those are.
+        const USED: usize = super::used(&Self::COLUMNS);
         /// Columns of begin and end among them.
         const TIMES: Option<(usize, usize)>;
         /// Makes the record; `None` when the filter does not want it.
@@ -44,6 +48,15 @@ pub(crate) mod sealed {
         /// Order in time: begin, later ends first.
         fn key(&self) -> (i64, std::cmp::Reverse<i64>, i64);
     }
+}
+
+/// The columns of a list that is filled up with empty names.
+const fn used(columns: &[&str; WIDTH]) -> usize {
+    let mut at = 0;
+    while at < WIDTH && !columns[at].is_empty() {
+        at += 1;
+    }
+    at
 }
 
 /// Slots of a table for the columns of a record.

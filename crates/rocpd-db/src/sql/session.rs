@@ -13,7 +13,7 @@ use crate::filter::{Edge, Window};
 use crate::kernel_names::KernelNames;
 use crate::partition::Partition;
 use crate::set::RocpdSet;
-use crate::sql::base::{BASE, IN_TRACK, SPANS};
+use crate::sql::base::{BASE, IN_TRACK, SPANS, columns};
 use crate::sql::rows::Statement;
 use crate::sql::views::{FROM_SAMPLES, OVER_ALL, VIEWS};
 
@@ -233,8 +233,9 @@ impl SqlSession {
             })
             .collect();
         let mut script = String::new();
-        for (base, columns) in BASE {
-            let selects: Vec<String> = parts.iter().map(|part| part.rows(base, columns)).collect();
+        for (base, list) in BASE {
+            let columns = columns(list);
+            let selects: Vec<String> = parts.iter().map(|part| part.rows(base, &columns)).collect();
             let _ = writeln!(script, "CREATE TEMP VIEW {base} AS {};", union(&selects));
         }
         for (name, template) in VIEWS {
@@ -451,9 +452,9 @@ impl Part<'_> {
                     let columns = BASE
                         .iter()
                         .find(|(known, _)| *known == base)
-                        .map(|(_, columns)| *columns)
+                        .map(|(_, list)| columns(list))
                         .unwrap_or_default();
-                    let _ = write!(out, "({})", self.rows(&base, columns));
+                    let _ = write!(out, "({})", self.rows(&base, &columns));
                 }
             }
         }

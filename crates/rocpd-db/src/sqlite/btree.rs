@@ -205,6 +205,21 @@ fn gather(file: &PageFile, leaf: u32, page: &[u8], cell: &Cell, whole: &mut Vec<
 
 const BAD_ROW: &str = "a row does not fit its page";
 
+/// A row as it is stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row<'p> {
+    pub(crate) rowid: i64,
+    pub(crate) record: &'p [u8],
+    page: u32,
+}
+
+impl Row<'_> {
+    /// What to say when the record cannot be taken apart.
+    pub(crate) fn damaged(&self, file: &PageFile) -> Error {
+        file.corrupt(self.page, BAD_ROW)
+    }
+}
+
 /// Reads rows in order of their ids, or the leaves of a table in any order.
 #[derive(Debug)]
 pub(crate) struct Cursor<'a> {
@@ -217,7 +232,8 @@ pub(crate) struct Cursor<'a> {
     cells: usize,
     /// Pages read together: the first one's number, how many, their bytes.
     window: (u32, u32, Vec<u8>),
-    /// Where the current page is in the window.
+    /// Number of the current page, and where it is in the window.
+    number: u32,
     page_at: usize,
     whole: Vec<u8>,
 }
@@ -233,6 +249,7 @@ impl<'a> Cursor<'a> {
             cell: 0,
             cells: 0,
             window: (0, 0, Vec::new()),
+            number: 0,
             page_at: usize::MAX,
             whole: Vec::new(),
         };
@@ -262,11 +279,12 @@ impl<'a> Cursor<'a> {
         let number = self.leaves.page(self.leaf).unwrap_or_default();
         let (first, count, _) = self.window;
         if number < first || number >= first + count {
-            // As many of the following leaves as lie just behind this one.
+            // As many of the following leaves as lie just behind this one. Copying a page of another table between
+            // them costs more than another call.
             let mut last = number;
             for leaf in self.leaf + 1..self.end.min(self.leaf + WINDOW_PAGES as usize) {
                 match self.leaves.page(leaf) {
-                    Some(next) if next > last && next - number < WINDOW_PAGES => last = next,
+                    Some(next) if next == last + 1 => last = next,
                     _ => break,
                 }
             }
@@ -288,6 +306,21 @@ impl<'a> Cursor<'a> {
         &mut self,
         pick: &Pick<N>,
     ) -> Result<Option<(i64, [Value<'_>; N])>> {
+        let file = self.file;
+        let Some(row) = self.next_row()? else {
+            return Ok(None);
+        };
+        match pick.decode(row.rowid, row.record) {
+            Some(values) => Ok(Some((row.rowid, values))),
+            None => Err(row.damaged(file)),
+        }
+    }
+
+    /// The next row as it is stored. `None` at the end.
+    ///
+    /// After an error the rest of the table is given up.
+    #[inline]
+    pub(crate) fn next_row(&mut self) -> Result<Option<Row<'_>>> {
         while self.cell >= self.cells {
             if self.page_at != usize::MAX {
                 self.leaf += 1;
@@ -301,46 +334,42 @@ impl<'a> Cursor<'a> {
                 Err(error) => return Err(self.give_up(error)),
             };
         }
-        let number = self.leaves.page(self.leaf).unwrap_or_default();
+        let page = self.number;
         let found = cell(
             self.page(),
-            header_at(number),
+            header_at(page),
             self.cell,
             self.file.usable_bytes(),
         );
         self.cell += 1;
         let Some(found) = found else {
-            let error = self.file.corrupt(number, BAD_ROW);
+            let error = self.file.corrupt(page, BAD_ROW);
             return Err(self.give_up(error));
         };
         if found.overflow.is_some() {
             let mut whole = std::mem::take(&mut self.whole);
-            let gathered = gather(self.file, number, self.page(), &found, &mut whole);
+            let gathered = gather(self.file, page, self.page(), &found, &mut whole);
             self.whole = whole;
             if let Err(error) = gathered {
                 return Err(self.give_up(error));
             }
         }
         let record = if found.overflow.is_some() {
-            &self.whole
+            self.whole.as_slice()
         } else {
-            let bytes = self.file.page_bytes();
-            self.window
-                .2
-                .get(self.page_at..self.page_at + bytes)
-                .and_then(|page| page.get(found.start..found.end))
-                .unwrap_or_default()
+            self.page().get(found.start..found.end).unwrap_or_default()
         };
-        match pick.decode(found.rowid, record) {
-            Some(values) => Ok(Some((found.rowid, values))),
-            None => Err(self.file.corrupt(number, BAD_ROW)),
-        }
+        Ok(Some(Row {
+            rowid: found.rowid,
+            record,
+            page,
+        }))
     }
 
     /// Loads the current leaf and counts its rows.
     fn enter(&mut self) -> Result<usize> {
-        let number = self.load()?;
-        leaf_cells(self.file, number, self.page())
+        self.number = self.load()?;
+        leaf_cells(self.file, self.number, self.page())
     }
 
     /// Nothing is read after an error.
@@ -357,9 +386,10 @@ impl<'a> Cursor<'a> {
 pub(crate) struct Lookup<'a> {
     file: &'a PageFile,
     leaves: &'a Leaves,
-    /// Where the last row was found.
+    /// Where the last row was found, and its id.
     leaf: usize,
     cell: usize,
+    rowid: i64,
     /// By page number: pages, and how many cells they have.
     cache: Vec<(u32, usize, Vec<u8>)>,
     whole: Vec<u8>,
@@ -372,6 +402,7 @@ impl<'a> Lookup<'a> {
             leaves,
             leaf: 0,
             cell: 0,
+            rowid: 0,
             cache: vec![(0, 0, Vec::new()); CACHED_PAGES],
             whole: Vec::new(),
         }
@@ -387,9 +418,13 @@ impl<'a> Lookup<'a> {
         let Some(leaf) = self.leaves.find(rowid, self.leaf) else {
             return Ok(None);
         };
-        if leaf != self.leaf {
-            self.cell = 0;
-        }
+        // Ids mostly have no gaps, so a row is as many cells further as its id is larger.
+        let guess = if leaf == self.leaf {
+            let step = isize::try_from(rowid.wrapping_sub(self.rowid)).unwrap_or(0);
+            self.cell.saturating_add_signed(step)
+        } else {
+            0
+        };
         self.leaf = leaf;
         let number = self.leaves.page(leaf).unwrap_or_default();
         let place = number as usize % CACHED_PAGES;
@@ -405,10 +440,9 @@ impl<'a> Lookup<'a> {
         let (_, cells, page) = &*entry;
         let (header, usable) = (header_at(number), self.file.usable_bytes());
         let damaged = || self.file.corrupt(number, BAD_ROW);
-        // The row after the last one is the likeliest.
         let mut low = 0;
         let mut high = *cells;
-        let mut probe = (self.cell + 1).min(cells.saturating_sub(1));
+        let mut probe = guess.min(cells.saturating_sub(1));
         let found = loop {
             if low >= high {
                 return Ok(None);
@@ -422,6 +456,7 @@ impl<'a> Lookup<'a> {
             probe = low + (high - low) / 2;
         };
         self.cell = probe;
+        self.rowid = rowid;
         let record = if found.overflow.is_some() {
             gather(self.file, number, page, &found, &mut self.whole)?;
             &self.whole

@@ -80,6 +80,18 @@ impl<const N: usize> Pick<N> {
     #[inline]
     pub(crate) fn decode<'a>(&self, rowid: i64, record: &'a [u8]) -> Option<[Value<'a>; N]> {
         let mut out = [Value::Null; N];
+        self.decode_into(rowid, record, &mut out)?;
+        Some(out)
+    }
+
+    /// As [`Self::decode`], into the first slots of room that holds NULLs.
+    #[inline]
+    pub(crate) fn decode_into<'a>(
+        &self,
+        rowid: i64,
+        record: &'a [u8],
+        out: &mut [Value<'a>],
+    ) -> Option<()> {
         let mut at = 0;
         let header = usize::try_from(varint(record, &mut at)?).ok()?;
         let types = record.get(..header)?;
@@ -131,7 +143,7 @@ impl<const N: usize> Pick<N> {
                 *place = Value::Int(rowid);
             }
         }
-        Some(out)
+        Some(())
     }
 }
 
@@ -156,6 +168,16 @@ fn value(kind: i64, bytes: &[u8]) -> Option<Value<'_>> {
 /// A big-endian integer of seven bits a byte, the ninth byte whole.
 #[inline]
 pub(crate) fn varint(bytes: &[u8], at: &mut usize) -> Option<i64> {
+    match bytes.get(*at) {
+        Some(&byte) if byte < 0x80 => {
+            *at += 1;
+            Some(i64::from(byte))
+        }
+        _ => long_varint(bytes, at),
+    }
+}
+
+fn long_varint(bytes: &[u8], at: &mut usize) -> Option<i64> {
     let mut value: u64 = 0;
     for index in 0..9 {
         let byte = *bytes.get(*at)?;

@@ -15,6 +15,7 @@ pub(super) struct Room(Vec<(&'static str, ArgValue<'static>)>);
 
 impl Room {
     /// Begins the arguments of a slice; only those that are forced are kept if none are wanted.
+    #[inline]
     pub(super) fn open<'v>(&mut self, wanted: bool) -> Annotations<'v> {
         Annotations {
             wanted,
@@ -23,6 +24,7 @@ impl Room {
     }
 
     /// Takes the room back.
+    #[inline]
     pub(super) fn close(&mut self, annotations: Annotations<'_>) {
         self.0 = emptied(annotations.list);
     }
@@ -38,23 +40,27 @@ fn emptied<'a, 'b>(list: Vec<(&'a str, ArgValue<'a>)>) -> Vec<(&'b str, ArgValue
 }
 
 impl<'v> Annotations<'v> {
+    #[inline]
     pub(super) fn add(&mut self, key: &'v str, value: ArgValue<'v>) {
         if self.wanted {
             self.list.push((key, value));
         }
     }
 
+    #[inline]
     pub(super) fn int(&mut self, key: &'v str, value: i64) {
         self.add(key, ArgValue::Int(value));
     }
 
     /// Nothing for what is not known.
+    #[inline]
     pub(super) fn maybe(&mut self, key: &'v str, value: Option<i64>) {
         if let Some(value) = value {
             self.int(key, value);
         }
     }
 
+    #[inline]
     pub(super) fn text(&mut self, key: &'v str, value: &'v str) {
         self.add(key, ArgValue::Str(value));
     }

@@ -101,7 +101,7 @@ impl<'a, W: Write> Part<'a, W> {
     }
 
     /// Adds a record, from `from` on.
-    pub(super) fn add(&mut self, item: &Item<'_>, from: i64) -> anyhow::Result<()> {
+    pub(super) fn add(&mut self, item: Item<'_, '_>, from: i64) -> anyhow::Result<()> {
         let start = item.start_ns().max(from);
         let (end, clipped) = match self.end {
             Some(cut) if item.end_ns() > cut => (cut, true),

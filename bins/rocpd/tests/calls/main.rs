@@ -1,0 +1,325 @@
+//! The tool as it is called.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+mod mail;
+mod merge;
+mod perfetto;
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use rocpd_synth::Shape;
+
+use support::{Run, call, names_in, ok, two};
+
+#[test]
+fn summaries_are_files_with_the_spellings_of_the_format() {
+    let run = Run::new(&two());
+    let words = [
+        "summary",
+        "-d",
+        "out",
+        "-o",
+        "run",
+        "-f",
+        "csv",
+        "--domain-summary",
+        "--summary-by-rank",
+    ];
+    ok(&run.call(&words));
+    for name in [
+        "kernels",
+        "memory_copies",
+        "memory_allocations",
+        "scratch_memory",
+        "hip",
+        "hsa",
+        "rccl",
+        "markers",
+        "domain",
+    ] {
+        for end in ["summary", "summary_by_rank"] {
+            let path = run.path(&format!("out/run_{name}_{end}.csv"));
+            assert!(path.is_file(), "{}", path.display());
+        }
+    }
+    let text = std::fs::read_to_string(run.path("out/run_domain_summary_by_rank.csv")).unwrap();
+    let header = text.lines().next().unwrap();
+    assert_eq!(
+        header,
+        "ProcessID,Hostname,Name,Calls,DURATION (nsec),AVERAGE (nsec),PERCENT (INC),MIN (nsec),MAX (nsec),STD_DEV"
+    );
+    // Equal process ids on two hosts: each has its own rows.
+    for made in &run.made {
+        let start = format!(
+            "4000,{},KERNELS,{},",
+            made.truth.hostname, made.truth.dispatches
+        );
+        assert!(text.lines().any(|line| line.starts_with(&start)), "{start}");
+    }
+    assert_eq!(
+        text.lines()
+            .filter(|line| line.contains(",KERNELS,"))
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn extended_summaries_find_what_was_planted() {
+    let mut shape = Shape::large(2000);
+    shape.ranks = 2;
+    let run = Run::new(&shape);
+    ok(&run.call(&["summary", "-d", "out", "-f", "csv", "--extended"]));
+    let anomalies = std::fs::read_to_string(run.path("out/anomalies.csv")).unwrap();
+    for made in &run.made {
+        let own = anomalies
+            .lines()
+            .filter(|line| line.contains(&made.truth.guid))
+            .count();
+        assert_eq!(own, made.truth.outliers.len());
+    }
+    let busy = std::fs::read_to_string(run.path("out/busy_summary.csv")).unwrap();
+    for made in &run.made {
+        let sum = made.truth.busy_ns[&4].to_string();
+        assert!(
+            busy.lines()
+                .any(|line| line.contains(&made.truth.guid) && line.contains(&sum))
+        );
+    }
+    assert!(run.path("out/launch_latency_summary.csv").is_file());
+    assert!(run.path("out/rank_imbalance_summary.csv").is_file());
+}
+
+#[test]
+fn queries_in_every_format() {
+    let run = Run::new(&two());
+    let query = "SELECT name, COUNT(*) AS n, AVG(duration) AS mean, NULL AS missing FROM kernels GROUP BY name ORDER BY name";
+    for format in [
+        "csv",
+        "tsv",
+        "json",
+        "jsonl",
+        "md",
+        "html",
+        "dashboard",
+        "pdf",
+        "parquet",
+        "arrow",
+    ] {
+        let out = ok(&run.call(&[
+            "query", "--query", query, "--format", format, "-d", "out", "-o", "q",
+        ]));
+        let path = run.path(&format!("out/q.{format}"));
+        assert!(path.is_file(), "{format}");
+        assert!(out.starts_with("Exported to: "), "{out}");
+    }
+    let mut calls: BTreeMap<String, u64> = BTreeMap::new();
+    for made in &run.made {
+        for (name, kernel) in &made.truth.kernels {
+            *calls.entry(name.clone()).or_default() += kernel.calls;
+        }
+    }
+    let json = std::fs::read_to_string(run.path("out/q.json")).unwrap();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
+    let found: BTreeMap<String, u64> = rows
+        .iter()
+        .map(|row| {
+            (
+                row["name"].as_str().unwrap().to_owned(),
+                row["n"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(found, calls);
+    assert!(rows.iter().all(|row| row["missing"].is_null()));
+    let console = ok(&run.call(&["query", "--query", query]));
+    assert_eq!(
+        console
+            .lines()
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .collect::<Vec<_>>(),
+        ["name", "n", "mean", "missing"]
+    );
+    let pdf = std::fs::read(run.path("out/q.pdf")).unwrap();
+    assert!(pdf.starts_with(b"%PDF-1.4") && pdf.ends_with(b"%%EOF\n"));
+    assert_eq!(
+        &std::fs::read(run.path("out/q.parquet")).unwrap()[..4],
+        b"PAR1"
+    );
+}
+
+#[test]
+fn arrow_files_come_in_batches() {
+    let run = Run::new(&Shape::small());
+    let numbers =
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 120000)";
+    let query = format!(
+        "{numbers} SELECT i, i / 2.0 AS half, CASE WHEN i % 3 THEN 't' || i END AS name FROM n"
+    );
+    ok(&run.call(&[
+        "query", "--query", &query, "--format", "arrow", "-d", "out", "-o", "q",
+    ]));
+    let file = std::fs::File::open(run.path("out/q.arrow")).unwrap();
+    let reader = arrow::ipc::reader::FileReader::try_new(file, None).unwrap();
+    let batches: Vec<_> = reader.map(|batch| batch.unwrap()).collect();
+    let rows: Vec<usize> = batches.iter().map(|batch| batch.num_rows()).collect();
+    assert_eq!(rows, [50_000, 50_000, 20_000]);
+    let sum: i64 = batches
+        .iter()
+        .map(|batch| {
+            let column: &arrow::array::Int64Array = batch["i"].as_any().downcast_ref().unwrap();
+            column.values().iter().sum::<i64>()
+        })
+        .sum();
+    assert_eq!(sum, 120_000 * 120_001 / 2);
+    let nulls: usize = batches.iter().map(|batch| batch["name"].null_count()).sum();
+    assert_eq!(nulls, 40_000);
+    // A value that does not fit the column's type is an error, and leaves no half file.
+    let query = format!("{numbers} SELECT CASE WHEN i < 60000 THEN i ELSE 'x' END AS odd FROM n");
+    let odd = run.call(&[
+        "query", "--query", &query, "--format", "arrow", "-d", "out", "-o", "odd",
+    ]);
+    assert_eq!(odd.status.code(), Some(1));
+    assert!(
+        String::from_utf8_lossy(&odd.stderr).contains("column odd has values of several types")
+    );
+    assert_eq!(names_in(&run.path("out")), ["q.arrow"]);
+}
+
+#[test]
+fn empty_results_and_errors() {
+    let run = Run::new(&two());
+    let none = run.call(&[
+        "query",
+        "--query",
+        "SELECT 1 WHERE 0",
+        "--format",
+        "csv",
+        "-d",
+        "out",
+    ]);
+    ok(&none);
+    assert!(String::from_utf8_lossy(&none.stderr).contains("No results found for query"));
+    assert!(!run.path("out/out.csv").exists());
+    let wrong = run.call(&["query", "--query", "SELEKT"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("near \"SELEKT\": syntax error"));
+    let compat = run.call(&["query", "--compat", "--query", "SELEKT"]);
+    assert_eq!(compat.status.code(), Some(0));
+    assert!(ok(&compat).starts_with("Error: Execution failed on sql 'SELEKT'"));
+    let missing = call(run.folder.path(), &["info", "-i", "nothing.db"]);
+    assert_eq!(missing.status.code(), Some(1));
+    let missing = call(
+        run.folder.path(),
+        &["query", "-i", "nothing.db", "--query", "SELECT 1"],
+    );
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(!run.path("nothing.db").exists());
+    let otf2 = run.call(&["convert", "-f", "otf2"]);
+    assert_eq!(otf2.status.code(), Some(3));
+    let unknown = run.call(&["summary", "--region-categories", "HIPP", "-d", "out"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("HIP, HSA"));
+    assert!(ok(&call(run.folder.path(), &[])).contains("Usage"));
+}
+
+#[test]
+fn csv_in_both_layouts() {
+    let run = Run::new(&two());
+    ok(&run.call(&["convert", "-f", "csv", "-d", "out", "-o", "u"]));
+    ok(&run.call(&[
+        "convert",
+        "-f",
+        "csv",
+        "--csv-layout",
+        "classic",
+        "-d",
+        "out",
+        "-o",
+        "c",
+    ]));
+    // A name with a line break makes a row of two lines: rows are counted by their guids.
+    let rows = |file: &str| {
+        let text = std::fs::read_to_string(run.path(&format!("out/{file}"))).unwrap();
+        run.made
+            .iter()
+            .map(|made| text.matches(made.truth.guid.as_str()).count() as u64)
+            .sum::<u64>()
+    };
+    let sum =
+        |get: fn(&rocpd_synth::Truth) -> u64| run.made.iter().map(|m| get(&m.truth)).sum::<u64>();
+    let dispatches = sum(|t| t.dispatches);
+    assert_eq!(rows("u_kernel_trace.csv"), dispatches);
+    assert_eq!(rows("c_kernel_trace.csv"), dispatches);
+    assert_eq!(rows("u_regions_trace.csv"), sum(|t| t.regions + t.samples));
+    let markers = sum(|t| t.markers.values().map(|m| m.calls).sum());
+    assert_eq!(rows("c_marker_api_trace.csv"), markers);
+    let hip = sum(|t| t.domains["HIP"].values().map(|m| m.calls).sum());
+    assert_eq!(rows("c_hip_api_trace.csv"), hip);
+    assert_eq!(rows("c_agent_info.csv"), 6);
+    let text = std::fs::read_to_string(run.path("out/c_kernel_trace.csv")).unwrap();
+    assert!(text.starts_with("\"Guid\",\"Kind\",\"Agent_Id\""));
+    assert!(text.contains("\"odd \"\"name\"\", with\nnewline"));
+}
+
+#[test]
+fn the_databases_of_the_repository_say_what_their_truth_says() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/rocpd");
+    let query = "SELECT guid, name, COUNT(*) AS calls, SUM(duration) AS total_ns, MIN(duration) AS min_ns, MAX(duration) AS max_ns FROM kernels GROUP BY guid, name";
+    let out = tempfile::tempdir().unwrap();
+    ok(&call(
+        out.path(),
+        &[
+            "query",
+            "-i",
+            folder.to_str().unwrap(),
+            "--query",
+            query,
+            "--format",
+            "json",
+            "-d",
+            ".",
+        ],
+    ));
+    let text = std::fs::read_to_string(out.path().join("out.json")).unwrap();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    let mut truths = 0;
+    let mut kernels = 0;
+    for name in names_in(&folder) {
+        if !name.ends_with(".truth.json") {
+            continue;
+        }
+        let truth = std::fs::read_to_string(folder.join(name)).unwrap();
+        let truth: serde_json::Value = serde_json::from_str(&truth).unwrap();
+        truths += 1;
+        for (name, kernel) in truth["kernels"].as_object().unwrap() {
+            let row = rows
+                .iter()
+                .find(|row| row["guid"] == truth["guid"] && row["name"] == *name)
+                .unwrap();
+            for key in ["calls", "total_ns", "min_ns", "max_ns"] {
+                assert_eq!(row[key], kernel[key], "{name} {key}");
+            }
+            kernels += 1;
+        }
+    }
+    assert_eq!((truths, kernels), (2, rows.len()));
+}
+
+#[test]
+fn other_names_of_the_tool() {
+    let run = Run::new(&Shape::small());
+    let called = Command::new(env!("CARGO_BIN_EXE_rocpd2csv"))
+        .current_dir(run.folder.path())
+        .args(["-i", "in", "-d", "out", "-o", "x"])
+        .output()
+        .unwrap();
+    ok(&called);
+    assert!(run.path("out/x_kernel_trace.csv").is_file());
+}

@@ -1,0 +1,232 @@
+//! Perfetto traces, read back.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rocpd_db::{Copy, Dispatch, Filter, KernelNames, OpenOptions, Order, PmcEvent, RocpdSet};
+
+use crate::support::{Run, ok, two};
+
+fn trace(path: &Path) -> trace_model::Trace {
+    let source = byte_source::Source::open(path, &byte_source::OpenOptions::default()).unwrap();
+    perfetto_reader::read(source, &perfetto_reader::ReadOptions::default()).unwrap()
+}
+
+#[test]
+fn perfetto_read_back_has_every_record_and_counter() {
+    let mut shape = two();
+    shape.steps = 20;
+    let run = Run::new(&shape);
+    ok(&run.call(&["convert", "-f", "pftrace", "-d", "out", "-o", "p"]));
+    let trace = trace(&run.path("out/p_results.pftrace"));
+    let of = |category: &str| -> (u64, i64) {
+        trace
+            .slices()
+            .filter(|s| s.category() == Some(category))
+            .fold((0, 0), |(n, sum), s| {
+                (n + 1, sum + s.dur().map_or(0, |d| d.get()))
+            })
+    };
+    let truth = || run.made.iter().map(|made| &made.truth);
+    let (kernels, busy) = of("kernel_dispatch");
+    assert_eq!(
+        kernels,
+        truth()
+            .map(|t| t.dispatches + t.lost_dispatches)
+            .sum::<u64>()
+    );
+    let (copies, copied) = of("memory_copy");
+    assert_eq!(
+        copies,
+        truth()
+            .map(|t| t.copies.values().map(|c| c.calls).sum::<u64>() + t.lost_copies)
+            .sum::<u64>()
+    );
+    assert_eq!(
+        busy + copied,
+        truth().flat_map(|t| t.busy_ns.values()).sum::<i64>()
+    );
+    let (markers, marked) = of("marker_api");
+    assert_eq!(
+        markers,
+        truth()
+            .flat_map(|t| t.markers.values())
+            .map(|m| m.calls)
+            .sum::<u64>()
+    );
+    assert_eq!(
+        marked,
+        truth()
+            .flat_map(|t| t.markers.values())
+            .map(|m| m.total_ns)
+            .sum::<i64>()
+    );
+    // Two nodes with equal ids are two processes.
+    assert_eq!(trace.processes().len(), 2);
+    // No slice of a device lies in another one: what overlaps is on lanes.
+    assert!(
+        trace
+            .slices()
+            .filter(|s| s.category() == Some("kernel_dispatch"))
+            .all(|s| s.depth() == 0)
+    );
+    // Counters end where the truth ends, and reach its peak.
+    let mut ends: Vec<i64> = Vec::new();
+    let mut peaks: Vec<i64> = Vec::new();
+    for (id, track) in trace.track_ids().zip(trace.tracks()) {
+        let name = track
+            .name
+            .map(|name| trace.strings().get(name))
+            .unwrap_or_default();
+        if name.starts_with("ALLOCATE BYTES") {
+            let own = trace.counters().iter().filter(|sample| sample.track == id);
+            let values: Vec<i64> = own.map(|sample| whole(sample.value)).collect();
+            ends.push(*values.last().unwrap());
+            peaks.push(*values.iter().max().unwrap());
+        }
+    }
+    ends.sort_unstable();
+    peaks.sort_unstable();
+    let sorted = |get: fn(&rocpd_synth::Truth) -> i64| {
+        let mut list: Vec<i64> = truth().map(get).collect();
+        list.sort_unstable();
+        list
+    };
+    assert_eq!(ends, sorted(|t| t.live_bytes_end));
+    assert_eq!(peaks, sorted(|t| t.live_bytes_peak));
+}
+
+#[test]
+fn perfetto_slices_and_counters_are_the_records_one_by_one() {
+    let mut shape = two();
+    shape.steps = 20;
+    let run = Run::new(&shape);
+    ok(&run.call(&["convert", "-f", "pftrace", "-d", "out", "-o", "p"]));
+    let trace = trace(&run.path("out/p_results.pftrace"));
+    let set = RocpdSet::open(&[run.path("in")], &OpenOptions::default()).unwrap();
+    let filter = Filter::default();
+    let mut records: Vec<(String, i64, i64)> = Vec::new();
+    let mut starts: BTreeMap<(usize, i64), i64> = BTreeMap::new();
+    for at in 0..set.partitions().len() {
+        for region in set.regions_and_samples(at, &filter).unwrap() {
+            let r = region.unwrap();
+            let name = r.message.as_deref().or(r.name).unwrap();
+            records.push((name.to_owned(), r.start_ns, r.duration_ns()));
+        }
+        for dispatch in set
+            .scan_partition::<Dispatch<'_>>(at, &filter, Order::Stored)
+            .unwrap()
+        {
+            let r = dispatch.unwrap();
+            records.push((KernelNames::default().of(&r), r.start_ns, r.duration_ns()));
+            starts.insert((at, r.event.unwrap().id), r.start_ns);
+        }
+        for copy in set
+            .scan_partition::<Copy<'_>>(at, &filter, Order::Stored)
+            .unwrap()
+        {
+            let r = copy.unwrap();
+            records.push((r.name.unwrap().to_owned(), r.start_ns, r.duration_ns()));
+        }
+    }
+    let mut slices: Vec<(String, i64, i64)> = trace
+        .slices()
+        .map(|slice| {
+            (
+                slice.name().unwrap().to_owned(),
+                slice.ts().nanos(),
+                slice.dur().map_or(0, |dur| dur.get()),
+            )
+        })
+        .collect();
+    records.sort();
+    slices.sort();
+    assert!(
+        records == slices,
+        "{} records, {} slices",
+        records.len(),
+        slices.len()
+    );
+    // A dispatch's counters have its own values from its begin on.
+    let mut values: BTreeMap<(String, i64), i64> = BTreeMap::new();
+    for event in set.scan::<PmcEvent<'_>>(&filter, Order::Stored).unwrap() {
+        let event = event.unwrap();
+        let start = starts[&(event.partition, event.event_id.unwrap())];
+        let name = format!("PMC {}", event.pmc.unwrap().name);
+        *values.entry((name, start)).or_default() += whole(event.value);
+    }
+    assert!(!values.is_empty());
+    for ((name, start), value) in values {
+        let found = trace.counters().iter().any(|sample| {
+            let track = trace.track(sample.track).name;
+            let track = track.map(|id| trace.strings().get(id)).unwrap_or_default();
+            track.ends_with(&name) && sample.ts.nanos() == start && whole(sample.value) == value
+        });
+        assert!(found, "{name} at {start} is not {value}");
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "counters of bytes are whole"
+)]
+fn whole(value: f64) -> i64 {
+    value as i64
+}
+
+#[test]
+fn perfetto_in_parts_is_the_same_in_sum() {
+    let mut shape = two();
+    shape.steps = 12;
+    let run = Run::new(&shape);
+    ok(&run.call(&["convert", "-f", "pftrace", "-d", "whole", "-o", ""]));
+    ok(&run.call(&[
+        "convert",
+        "-f",
+        "pftrace",
+        "-d",
+        "parts",
+        "-o",
+        "",
+        "--split-time",
+        "4",
+    ]));
+    let manifest = std::fs::read_to_string(run.path("parts/manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    let parts = manifest["parts"].as_array().unwrap();
+    assert!(parts.len() > 1 && parts.len() <= 4);
+    let total = |trace: &trace_model::Trace| -> i64 {
+        trace
+            .slices()
+            .filter(|s| s.category() == Some("kernel_dispatch"))
+            .map(|s| s.dur().map_or(0, |d| d.get()))
+            .sum()
+    };
+    let sum: i64 = parts
+        .iter()
+        .map(|part| {
+            total(&trace(
+                &run.path("parts").join(part["file"].as_str().unwrap()),
+            ))
+        })
+        .sum();
+    assert_eq!(sum, total(&trace(&run.path("whole/results.pftrace"))));
+    ok(&run.call(&[
+        "convert",
+        "-f",
+        "pftrace",
+        "-d",
+        "nodes",
+        "-o",
+        "",
+        "--split-by",
+        "node",
+        "--drop",
+        "hsa",
+    ]));
+    for made in &run.made {
+        let trace = trace(&run.path(&format!("nodes/{}_results.pftrace", made.truth.hostname)));
+        assert_eq!(trace.processes().len(), 1);
+        assert!(trace.slices().all(|s| s.category() != Some("hsa_api")));
+    }
+}
