@@ -359,7 +359,6 @@ fn unusable_inputs_are_named_with_a_remedy() {
             written(folder.path(), "p.png", b"\x89PNG\r\n\x1a\n0123456789"),
             "unknown format",
         ),
-        (folder.path().to_path_buf(), "directory"),
         (folder.path().join("absent.json"), "no such file"),
         (
             written(folder.path(), "db", b"SQLite format 3\0aaaaaaaaaaaaaaaa"),
@@ -383,6 +382,67 @@ fn unusable_inputs_are_named_with_a_remedy() {
             assert_eq!(error.lines().count(), 1, "{error}");
         }
     }
+}
+
+#[test]
+fn folders_are_their_traces() {
+    let folder = folder();
+    let path = folder.path().to_str().unwrap();
+    let (code, _, error) = outcome(["tables", "--table", "slice", path]);
+    assert_eq!(code, 1);
+    assert!(error.contains("is a directory"), "{error}");
+    // One without traces says what they are called.
+    std::fs::create_dir(folder.path().join("none")).unwrap();
+    let (code, _, error) = outcome([folder.path().join("none").to_str().unwrap()]);
+    assert_eq!(code, 1);
+    assert!(error.contains(".pftrace"), "{error}");
+    written(folder.path(), "a.json", TRACE.as_bytes());
+    written(folder.path(), "b.json", TRACE.as_bytes());
+    written(folder.path(), "report.json", b"{\"kernels\": 12}");
+    let (code, text, error) = outcome(["summary", "--json", path]);
+    assert_eq!(code, 0, "{error}");
+    assert!(
+        error.contains("left out 1 JSON file without trace events"),
+        "{error}"
+    );
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["traces"].as_array().unwrap().len(), 2);
+    for command in ["gpu", "kernels", "idle", "launch", "memory"] {
+        let (code, text, error) = outcome([command, "-q", path]);
+        assert_eq!((code, error.as_str()), (0, ""), "{command}");
+        assert!(
+            text.contains("\na\n") || text.starts_with("a\n"),
+            "{command}: {text}"
+        );
+    }
+}
+
+#[test]
+fn databases_are_traces_each_or_one_as_a_package() {
+    let databases = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/rocpd");
+    let path = databases.to_str().unwrap();
+    let traces = |words: &[&str]| -> serde_json::Value {
+        let (code, text, error) = outcome(words);
+        assert_eq!(code, 0, "{error}");
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["traces"].take()
+    };
+    let each = traces(&["summary", "--json", path]);
+    let each = each.as_array().unwrap();
+    assert_eq!(each.len(), 2);
+    let folder = folder();
+    let index = format!("rocprofiler-sdk:\n  rocpd:\n    files: ['{path}/*.db']\n");
+    let index = written(folder.path(), "index.yaml", index.as_bytes());
+    let together = traces(&["summary", "--json", index.to_str().unwrap()]);
+    assert_eq!(together.as_array().unwrap().len(), 1);
+    for key in ["slices", "flows"] {
+        let sum: u64 = each.iter().map(|t| t["rows"][key].as_u64().unwrap()).sum();
+        assert_eq!(together[0]["rows"][key], sum, "{key}");
+    }
+    // Each of two processes has kernels on two GPUs: four devices, told apart.
+    let package = folder.path().to_str().unwrap();
+    let (code, text, error) = outcome(["gpu", "--per-device", "--format", "csv", package]);
+    assert_eq!(code, 0, "{error}");
+    assert_eq!(text.lines().count(), 1 + 4, "{text}");
 }
 
 #[cfg(unix)]

@@ -46,12 +46,17 @@ pub fn short_name(name: &str) -> &str {
 ///
 /// # Errors
 ///
-/// A path without a file, a folder or pattern without traces, and what cannot be listed.
+/// A folder or pattern without traces, and what cannot be listed. A path without a file is left to its reader.
 pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut others = Vec::new();
     for path in given {
         if is_package(path) {
+            files.push(path.clone());
+            continue;
+        }
+        if !path.is_dir() && !is_pattern(path) {
+            // A missing one must not hide the others: whoever reads it says so.
             files.push(path.clone());
             continue;
         }
@@ -101,6 +106,11 @@ pub fn expand_ranks(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Resu
         }
     }
     Ok(files)
+}
+
+/// No file, but what several may be named by.
+fn is_pattern(path: &Path) -> bool {
+    !path.exists() && path.to_string_lossy().contains(['*', '?'])
 }
 
 fn named_endings(error: Error) -> anyhow::Error {

@@ -51,15 +51,15 @@ struct Loader {
     builder: TraceBuilder,
     processes: FxHashMap<(usize, i64), ProcessId>,
     lanes: FxHashMap<Place, LaneId>,
-    /// What each agent is called, by partition and id.
-    agents: FxHashMap<(usize, i64), String>,
+    /// The number of each agent, by partition and id.
+    agents: FxHashMap<(usize, i64), i64>,
 }
 
-/// `Agent n` for every agent, such that different GPUs have different names.
+/// A number for every agent, such that different GPUs have different ones.
 ///
-/// n is the index that the process itself uses. Where processes use one index for different GPUs, all of them are
+/// It is the index that the process itself uses. Where processes use one index for different GPUs, all of them are
 /// numbered by host and by index on the machine.
-fn agent_names(set: &RocpdSet) -> FxHashMap<(usize, i64), String> {
+fn agent_numbers(set: &RocpdSet) -> FxHashMap<(usize, i64), i64> {
     let machine = |process: &Process, agent: &Agent| {
         let index = agent.absolute_index.or(agent.logical_index);
         (process.hostname.clone(), index.unwrap_or(0))
@@ -83,7 +83,7 @@ fn agent_names(set: &RocpdSet) -> FxHashMap<(usize, i64), String> {
                 let at = places.binary_search(&machine(process, agent));
                 i64::try_from(at.unwrap_or(0)).unwrap_or(0)
             };
-            ((process.partition, agent.id), format!("Agent {number}"))
+            ((process.partition, agent.id), number)
         })
         .collect()
 }
@@ -106,7 +106,7 @@ impl Loader {
             builder,
             processes: FxHashMap::default(),
             lanes: FxHashMap::default(),
-            agents: agent_names(set),
+            agents: agent_numbers(set),
         };
         for process in set.processes() {
             let mut own = trace_model::Process::new(Pid(process.pid));
@@ -164,6 +164,10 @@ impl Loader {
         let lane = self.builder.lane(Some(track));
         self.lanes.insert(place, lane);
         lane
+    }
+
+    fn number(&self, process: &Process, agent: Option<&Agent>) -> Option<i64> {
+        self.agents.get(&(process.partition, agent?.id)).copied()
     }
 
     fn data(&mut self, name: &str, category: Option<&str>, args: ArgsRef) -> SliceData {
@@ -248,18 +252,18 @@ impl Loader {
         let stream = dispatch.stream_id.unwrap_or(0);
         let place = Place::Stream(process.partition, process.id, stream);
         let lane = self.lane(process, place, || format!("STREAM [{stream}]"));
-        let agent = dispatch
-            .agent
-            .and_then(|agent| self.agents.get(&(process.partition, agent.id)))
-            .cloned();
+        let number = self.number(process, dispatch.agent);
+        let agent = number.map(|number| format!("Agent {number}"));
         let args = self.args(&[
             ("debug.kind", Some(Given::Text("KERNEL_DISPATCH"))),
             ("debug.agent", agent.as_deref().map(Given::Text)),
+            ("debug.device", number.map(Given::Int)),
             ("debug.corr_id", stack(dispatch.event)),
             ("debug.queue", dispatch.queue_id.map(Given::Int)),
             ("debug.tid", dispatch.thread.map(|t| Given::Int(t.tid))),
             ("debug.kernel_id", dispatch.kernel_id.map(Given::Int)),
             ("debug.dispatch_id", dispatch.dispatch_id.map(Given::Int)),
+            ("debug.stream", Some(Given::Int(stream))),
             ("debug.stream_id", Some(Given::Int(stream))),
         ]);
         let name = crate::KernelNames::default().of(dispatch);
@@ -273,11 +277,18 @@ impl Loader {
         let stream = copy.stream_id.unwrap_or(0);
         let place = Place::Stream(process.partition, process.id, stream);
         let lane = self.lane(process, place, || format!("STREAM [{stream}]"));
+        // The GPU that it is to, else that it is from.
+        let is_gpu = |agent: &&Agent| agent.kind.as_deref() != Some("CPU");
+        let (to, from) = (copy.dst_agent, copy.src_agent);
+        let agent = to.filter(is_gpu).or(from.filter(is_gpu)).or(to);
+        let device = self.number(process, agent);
         let args = self.args(&[
             ("debug.kind", Some(Given::Text("MEMORY_COPY"))),
+            ("debug.device", device.map(Given::Int)),
             ("debug.copy_bytes", Some(Given::Int(copy.size_bytes))),
             ("debug.corr_id", stack(copy.event)),
             ("debug.tid", copy.thread.map(|t| Given::Int(t.tid))),
+            ("debug.stream", Some(Given::Int(stream))),
             ("debug.stream_id", Some(Given::Int(stream))),
         ]);
         let data = self.data(copy.name.unwrap_or("?"), Some("memory_copy"), args);

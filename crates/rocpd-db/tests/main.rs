@@ -1,5 +1,6 @@
 //! Databases with planted truth, damaged ones, and the reference's own.
 
 mod damaged;
+mod nulls;
 mod planted;
 mod reference;

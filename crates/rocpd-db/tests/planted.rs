@@ -15,12 +15,13 @@ use rocpd_db::{
     WindowRequest,
 };
 use rocpd_synth::{Made, Moments, Shape, Truth, generate};
+use trace_model::ArgValue;
 
-fn open(paths: &[PathBuf]) -> RocpdSet {
+pub(crate) fn open(paths: &[PathBuf]) -> RocpdSet {
     RocpdSet::open(paths, &OpenOptions::default()).unwrap()
 }
 
-fn paths(made: &[Made]) -> Vec<PathBuf> {
+pub(crate) fn paths(made: &[Made]) -> Vec<PathBuf> {
     made.iter().map(|made| made.path.clone()).collect()
 }
 
@@ -77,7 +78,7 @@ fn assert_all(made: &[Made], set: &RocpdSet) {
     assert!(set.issues().is_empty());
 }
 
-fn count(set: &RocpdSet, sql: &str) -> i64 {
+pub(crate) fn count(set: &RocpdSet, sql: &str) -> i64 {
     let session = set.sql(None, KernelNames::default()).unwrap();
     let mut statement = session.prepare(sql).unwrap();
     let mut rows = statement.query(&[]).unwrap();
@@ -513,8 +514,9 @@ fn gpus_of_several_processes_are_told_apart_in_a_trace() {
             .map(|slice| {
                 let process = slice.track().process.map(|id| trace.process(id).pid.0);
                 let process = process.and_then(|pid| i32::try_from(pid).ok());
-                match slice.arg("agent") {
-                    Some(trace_model::ArgValue::Str(agent)) => {
+                match (slice.arg("agent"), slice.arg("device")) {
+                    (Some(ArgValue::Str(agent)), Some(ArgValue::Int(device))) => {
+                        assert_eq!(agent, format!("Agent {device}"));
                         (process.unwrap_or(-1), agent.to_owned())
                     }
                     other => panic!("{other:?}"),

@@ -230,6 +230,46 @@ fn empty_results_and_errors() {
 }
 
 #[test]
+fn recordings_without_records_are_no_errors() {
+    let run = Run::new(&Shape {
+        steps: 0,
+        orphans: false,
+        ..two()
+    });
+    let query = "SELECT * FROM kernels";
+    for words in [
+        &["info"][..],
+        &[
+            "summary",
+            "-f",
+            "csv",
+            "-d",
+            "out",
+            "--domain-summary",
+            "--summary-by-rank",
+        ],
+        &["summary", "-f", "csv", "-d", "out", "--extended"],
+        &["query", "--query", query, "--format", "arrow", "-d", "out"],
+        &[
+            "convert", "-f", "csv", "pftrace", "parquet", "json", "-d", "out",
+        ],
+        &["merge", "-d", "m"],
+        &["merge", "-d", "m", "--reassign-ids"],
+    ] {
+        ok(&run.call(words));
+    }
+    // Tables without rows are no files.
+    let made = names_in(&run.path("out"));
+    let parquet = made.iter().any(|name| name.ends_with(".parquet"));
+    assert!(!parquet, "{made:?}");
+    assert!(
+        !made.contains(&"kernels_summary.csv".to_owned()),
+        "{made:?}"
+    );
+    assert_eq!(names_in(&run.path("m")), ["merged.db"]);
+}
+
+#[test]
 fn csv_in_both_layouts() {
     let run = Run::new(&two());
     ok(&run.call(&["convert", "-f", "csv", "-d", "out", "-o", "u"]));
