@@ -247,7 +247,7 @@ mod tests {
         for given in [package.clone(), package.join("index.yaml")] {
             assert_eq!(
                 expand(std::slice::from_ref(&given), quiet()).unwrap(),
-                [given.clone()]
+                std::slice::from_ref(&given)
             );
             let ranks = expand_ranks(&[given], quiet()).unwrap();
             assert_eq!(ranks, [package.join("b.db")]);

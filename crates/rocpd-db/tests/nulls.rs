@@ -1,7 +1,5 @@
 //! Rows with gaps, against SQL over the tables as they are.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 use rocpd_db::{Filter, Summary, SummaryOptions};
 use rocpd_synth::{Shape, generate};
 

@@ -67,7 +67,7 @@ impl<'a> Kept<'a> {
 
 /// Records of one kind of one partition, in order of time.
 enum Source<'a> {
-    Regions(RegionsAndSamples<'a>),
+    Regions(Box<RegionsAndSamples<'a>>),
     Dispatches(Scan<'a, Dispatch<'a>>),
     Copies(Scan<'a, Copy<'a>>),
     Allocations(Scan<'a, Allocation<'a>>),
@@ -128,7 +128,8 @@ impl<'a> Items<'a> {
     pub(super) fn new(set: &'a RocpdSet, filter: &'a Filter) -> anyhow::Result<Self> {
         let mut sources = Vec::new();
         for at in 0..set.partitions().len() {
-            sources.push(Source::Regions(set.regions_and_samples(at, filter)?));
+            let regions = set.regions_and_samples(at, filter)?;
+            sources.push(Source::Regions(Box::new(regions)));
             let scan = set.scan_partition(at, filter, Order::Start)?;
             sources.push(Source::Dispatches(scan));
             let scan = set.scan_partition(at, filter, Order::Start)?;

@@ -203,7 +203,8 @@ mod tests {
         let text = b"abcdefghijklmnopqrstuvwxyz";
         for length in 0..text.len() {
             let one = &text[..length];
-            assert!(same(one, &one.to_vec()));
+            let again = one.to_vec();
+            assert!(same(one, &again));
             assert!(!same(one, &text[..length + 1]));
             for at in 0..length {
                 let mut other = one.to_vec();

@@ -75,7 +75,7 @@ impl Encoder {
             let at = fields.length;
             fields.byte(0);
             fill(fields);
-            fields.bytes[at % FIELDS_BYTES] = ((fields.length - at - 1) & 0x7f) as u8;
+            fields.bytes[at % FIELDS_BYTES] = ((fields.length - at - 1) as u64 & 0x7f) as u8;
         });
     }
 
