@@ -112,9 +112,12 @@ pub(crate) struct StatsArgs {
     /// Also write a page with plots
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Also write the series and histograms as CSV files into a folder
+    /// Also write the series and distributions as CSV files into a folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// The files of --out as Parquet instead of CSV
+    #[arg(long, requires = "out")]
+    pub(crate) parquet: bool,
     /// Read on as the file grows or is replaced, with its lines said every TIME; an interrupt ends it with the report
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s", value_parser = nanoseconds)]
     pub(crate) follow: Option<u64>,

@@ -12,6 +12,7 @@ mod page;
 mod side;
 mod stats;
 mod synth;
+mod tables;
 
 use std::process::ExitCode;
 

@@ -1,14 +1,12 @@
 //! `blkio stats`.
 
 use std::io::Write as _;
-use std::path::Path;
 
 use blkio_parser::document::{self, DocumentOptions};
 use blkio_parser::engine::EngineLog;
 use blkio_parser::gpu::GpuLog;
 use blkio_parser::overlay::{self, ClockHint};
 use blkio_parser::pipeline::ReadOptions;
-use blkio_parser::series::Series;
 use blkio_parser::{Stats, StatsOptions, Wanted};
 use report::human;
 use serde_json::Value;
@@ -16,7 +14,7 @@ use shell::{OrExit as _, Outcome, Output, ProgressLine, Stage, VerbosityArgs};
 
 use crate::args::{StatsArgs, TraceArgs};
 use crate::side::{engine_value, gpu_value, whole};
-use crate::{GATE, NO_INPUT, follow, page};
+use crate::{GATE, NO_INPUT, follow, page, tables};
 
 /// How traces are read by all commands.
 pub(crate) fn read_options(
@@ -100,7 +98,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
         out.finish()?;
     }
     if let Some(dir) = &args.out {
-        tables(dir, &mut stats, &document)?;
+        tables::write(dir, args.parquet, &mut stats, &document)?;
     }
     let mut out = args.output.open()?;
     match args.format.format() {
@@ -278,59 +276,5 @@ fn summary(stats: &Stats, document: &Value, out: &mut Output) -> anyhow::Result<
             report::Unit::Nanos
         )
     )?;
-    Ok(())
-}
-
-/// Series and histograms as CSV files.
-fn tables(dir: &Path, stats: &mut Stats, document: &Value) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir)?;
-    let write = |name: &str, text: String| -> anyhow::Result<()> {
-        let mut out = Output::file(dir.join(name))?;
-        out.write_all(text.as_bytes())?;
-        out.finish()
-    };
-    let metrics = &document["metrics"];
-    let mut text = String::from("second,read_ios,read_bytes,write_ios,write_bytes\n");
-    let seconds = &metrics["per_second_from_first_issue"];
-    let length = seconds["read"]["ios"].as_array().map_or(0, Vec::len);
-    for at in 0..length {
-        let cell = |direction: &str, key: &str| seconds[direction][key][at].to_string();
-        text.push_str(&format!(
-            "{at},{},{},{},{}\n",
-            cell("read", "ios"),
-            cell("read", "bytes"),
-            cell("write", "ios"),
-            cell("write", "bytes")
-        ));
-    }
-    write("per_second.csv", text)?;
-    let mut text = String::from("direction,size_bytes,requests\n");
-    for (direction, sizes) in metrics["size_histogram_bytes"]
-        .as_object()
-        .into_iter()
-        .flatten()
-    {
-        for (size, count) in sizes.as_object().into_iter().flatten() {
-            text.push_str(&format!("{direction},{size},{count}\n"));
-        }
-    }
-    write("sizes.csv", text)?;
-    let mut text = String::from("address_64mib,second,bytes\n");
-    for row in metrics["heatmap_64mib_1s_bytes"]
-        .as_array()
-        .into_iter()
-        .flatten()
-    {
-        text.push_str(&format!("{},{},{}\n", row[0], row[1], row[2]));
-    }
-    write("heatmap.csv", text)?;
-    let series = Series::of(stats);
-    let mut text = String::from("operation,access_count,sectors\n");
-    for (name, histogram) in &series.access {
-        for (count, sectors) in histogram {
-            text.push_str(&format!("{name},{count},{sectors}\n"));
-        }
-    }
-    write("sector_access.csv", text)?;
     Ok(())
 }

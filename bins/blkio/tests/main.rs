@@ -53,7 +53,7 @@ fn a_made_up_run_through_all_commands() {
             .unwrap()
             .contains("Address against time")
     );
-    assert!(dir.join("tables/per_second.csv").exists());
+    tables(dir, &found);
     let info = json(&blkio(dir, &["info", "a.txt", "--json"]));
     assert_eq!(info["files"][0]["kind"], "collector");
     assert!(
@@ -80,6 +80,59 @@ fn a_made_up_run_through_all_commands() {
         threads.stdout,
         blkio(dir, &["stats", "a.txt", "--json", "--threads", "1"]).stdout
     );
+}
+
+/// The files of `--out`, as CSV in `tables` and once more as Parquet.
+fn tables(dir: &Path, document: &Value) {
+    let read = |name: &str| -> Vec<Vec<String>> {
+        let text = std::fs::read_to_string(dir.join("tables").join(name)).unwrap();
+        let lines = text
+            .lines()
+            .map(|line| line.split(',').map(str::to_owned).collect());
+        lines.collect()
+    };
+    let seconds = read("per_second.csv");
+    assert_eq!(
+        seconds[0].join(","),
+        "second,read_ios,read_bytes,write_ios,write_bytes"
+    );
+    let sum: u64 = seconds[1..]
+        .iter()
+        .map(|row| row[2].parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(sum, document["metrics"]["totals"]["read"]["bytes"]);
+    let latency = read("latency.csv");
+    let reads = latency
+        .iter()
+        .find(|row| row[..2] == ["read", "all"])
+        .unwrap();
+    let wanted = &document["metrics"]["pairing_newest"]["latency_ns"]["read"];
+    assert_eq!(reads[2], wanted["count"].to_string());
+    assert_eq!(reads[5], wanted["p50"].to_string());
+    let depths = read("queue_depth.csv");
+    let busy: u64 = depths[1..]
+        .iter()
+        .map(|row| row[1].parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(
+        busy,
+        document["metrics"]["pairing_newest"]["queue_depth"]["busy_ns"]
+    );
+    assert_eq!(read("seeks.csv").last().unwrap()[2], "1");
+    let output = blkio(dir, &["stats", "a.txt", "--out", "more", "--parquet"]);
+    assert!(output.status.success());
+    let names = |folder: &str| -> Vec<String> {
+        let files = std::fs::read_dir(dir.join(folder)).unwrap();
+        let name =
+            |path: std::path::PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let mut names: Vec<String> = files.map(|file| name(file.unwrap().path())).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("more"), names("tables"));
+    assert_eq!(names("more").len(), 11);
+    let file = std::fs::read(dir.join("more/latency.parquet")).unwrap();
+    assert!(file.starts_with(b"PAR1") && file.ends_with(b"PAR1"));
 }
 
 #[test]

@@ -523,7 +523,7 @@ fn differences(at: &str, wanted: &Value, found: &Value, out: &mut String) {
 #[test]
 fn made_up_traces_have_the_measures_of_the_definitions() {
     let dir = tempfile::TempDir::new().unwrap();
-    for seed in 1..=24_u64 {
+    for seed in 1..=16_u64 {
         let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ seed);
         let requests = 1 + random.below(500);
         let events = generate(&mut random, requests);
@@ -531,6 +531,7 @@ fn made_up_traces_have_the_measures_of_the_definitions() {
         let text: String = lines.iter().map(Event::line).collect();
         let path = dir.path().join("events.txt");
         std::fs::write(&path, text).unwrap();
+        let wanted = twin(&lines);
         for threads in [1, 2, 3] {
             let mut options = StatsOptions::default();
             options.read.threads = threads;
@@ -538,7 +539,7 @@ fn made_up_traces_have_the_measures_of_the_definitions() {
             let mut stats = Stats::of_files(std::slice::from_ref(&path), &options).unwrap();
             let found = document::stats(&mut stats, DocumentOptions::default());
             let mut wrong = String::new();
-            differences("", &twin(&lines), &found["metrics"], &mut wrong);
+            differences("", &wanted, &found["metrics"], &mut wrong);
             for op in lines
                 .iter()
                 .filter(|e| !e.done)

@@ -1,0 +1,235 @@
+//! The series and distributions of `blkio stats --out` as tables, CSV or Parquet.
+
+use std::path::Path;
+
+use blkio_parser::Stats;
+use blkio_parser::series::Series;
+use byte_source::output::AtomicFile;
+use report::{Cell, Column, RowSink, SchemaVersion};
+use serde_json::Value;
+
+/// Layout of the tables.
+const VERSION: SchemaVersion = SchemaVersion::new(1, 0);
+
+/// Where tables go, and how.
+struct Folder<'a> {
+    dir: &'a Path,
+    parquet: bool,
+}
+
+impl Folder<'_> {
+    /// Writes a table; one without rows is written, too, so that a reader finds it.
+    fn table(
+        &self,
+        name: &str,
+        columns: &[Column],
+        rows: impl IntoIterator<Item = Vec<Value>>,
+    ) -> anyhow::Result<()> {
+        let extension = if self.parquet { "parquet" } else { "csv" };
+        let mut file = AtomicFile::create(self.dir.join(format!("{name}.{extension}")))?;
+        let mut sink: Box<dyn RowSink + '_> = if self.parquet {
+            Box::new(report::ParquetWriter::new(&mut file, VERSION))
+        } else {
+            report::Format::Csv.sink(&mut file)
+        };
+        sink.begin(columns)?;
+        for row in rows {
+            let cells: Vec<Cell<'_>> = row.iter().map(cell).collect();
+            sink.row(&cells)?;
+        }
+        sink.finish()?;
+        drop(sink);
+        Ok(file.commit()?)
+    }
+}
+
+fn cell(value: &Value) -> Cell<'_> {
+    match value {
+        Value::String(text) => Cell::Text(text),
+        Value::Number(number) => match (number.as_u64(), number.as_f64()) {
+            (Some(whole), _) => Cell::UInt(whole),
+            (None, Some(real)) => Cell::Real(real),
+            (None, None) => Cell::Null,
+        },
+        _ => Cell::Null,
+    }
+}
+
+fn uints(names: &[&'static str]) -> Vec<Column> {
+    names.iter().map(|name| Column::uint(*name)).collect()
+}
+
+/// Columns of text and then whole numbers.
+fn named(texts: &[&'static str], numbers: &[&'static str]) -> Vec<Column> {
+    let texts = texts.iter().map(|name| Column::text(*name));
+    texts.chain(uints(numbers)).collect()
+}
+
+/// The elements of a list, none when there is no list.
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// The members of an object, none when there is no object.
+fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+/// The values of some members, in that order.
+fn pick(value: &Value, keys: &[&str]) -> Vec<Value> {
+    keys.iter().map(|key| value[*key].clone()).collect()
+}
+
+/// A key that is a number, as that.
+fn number(key: &str) -> Value {
+    key.parse::<u64>().map_or(Value::Null, Value::from)
+}
+
+/// Writes all tables into a folder, which is made if need be.
+pub(crate) fn write(
+    dir: &Path,
+    parquet: bool,
+    stats: &mut Stats,
+    document: &Value,
+) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    let folder = Folder { dir, parquet };
+    requests(&folder, document)?;
+    places(&folder, document)?;
+    waiting(&folder, document)?;
+    let series = Series::of(stats);
+    let rows = series.access.iter().flat_map(|(name, histogram)| {
+        let row = move |(count, sectors): (&u64, &u64)| {
+            vec![
+                Value::from(name.as_str()),
+                (*count).into(),
+                (*sectors).into(),
+            ]
+        };
+        histogram.iter().map(row)
+    });
+    let columns = named(&["operation"], &["access_count", "sectors"]);
+    folder.table("sector_access", &columns, rows)
+}
+
+/// How much, how large, in which phases.
+fn requests(folder: &Folder<'_>, document: &Value) -> anyhow::Result<()> {
+    let metrics = &document["metrics"];
+    let seconds = &metrics["per_second_from_first_issue"];
+    let length = list(&seconds["read"]["ios"]).count();
+    let rows = (0..length).map(|at| {
+        let mut row = vec![Value::from(at)];
+        for (direction, key) in [
+            ("read", "ios"),
+            ("read", "bytes"),
+            ("write", "ios"),
+            ("write", "bytes"),
+        ] {
+            row.push(seconds[direction][key][at].clone());
+        }
+        row
+    });
+    let columns = uints(&[
+        "second",
+        "read_ios",
+        "read_bytes",
+        "write_ios",
+        "write_bytes",
+    ]);
+    folder.table("per_second", &columns, rows)?;
+    let sizes = members(&metrics["size_histogram_bytes"]);
+    let rows = sizes.flat_map(|(direction, sizes)| {
+        members(sizes).map(move |(size, count)| {
+            vec![Value::from(direction.as_str()), number(size), count.clone()]
+        })
+    });
+    let columns = named(&["direction"], &["size_bytes", "requests"]);
+    folder.table("sizes", &columns, rows)?;
+    let rows = list(&document["phases"]["phases"]).map(|phase| {
+        let mut row = pick(phase, &["label", "start_ns", "end_ns"]);
+        for direction in ["read", "write"] {
+            row.extend(pick(&phase[direction], &["ios", "bytes"]));
+        }
+        row
+    });
+    let numbers = [
+        "start_ns",
+        "end_ns",
+        "read_ios",
+        "read_bytes",
+        "write_ios",
+        "write_bytes",
+    ];
+    folder.table("phases", &named(&["label"], &numbers), rows)
+}
+
+/// Where, and how often again.
+fn places(folder: &Folder<'_>, document: &Value) -> anyhow::Result<()> {
+    let extra = &document["extra"];
+    let rows = list(&document["metrics"]["heatmap_64mib_1s_bytes"]);
+    let rows = rows.map(|row| list(row).cloned().collect());
+    folder.table(
+        "heatmap",
+        &uints(&["address_64mib", "second", "bytes"]),
+        rows,
+    )?;
+    let rows = members(&extra["sequentiality"]).flat_map(|(class, of)| {
+        list(&of["seek_bytes_cumulative_share"]).map(move |point| {
+            vec![
+                Value::from(class.as_str()),
+                point[0].clone(),
+                real(&point[1]),
+            ]
+        })
+    });
+    let mut columns = named(&["class"], &["seek_bytes_at_most"]);
+    columns.push(Column::real("share"));
+    folder.table("seeks", &columns, rows)?;
+    let rows = list(&extra["lru_miss_ratio_by_cache_bytes"])
+        .map(|point| vec![point[0].clone(), real(&point[1])]);
+    let columns = [Column::uint("cache_bytes"), Column::real("miss_ratio")];
+    folder.table("miss_ratio", &columns, rows)?;
+    let windows = list(&extra["working_set_4k_blocks_by_window"]["windows"]);
+    let keys = ["window", "read", "write", "both", "union"];
+    let rows = windows.map(|window| pick(window, &keys));
+    folder.table("working_set", &uints(&keys), rows)
+}
+
+/// How long, and how many at once.
+fn waiting(folder: &Folder<'_>, document: &Value) -> anyhow::Result<()> {
+    let latency = &document["extra"]["latency"];
+    let row = |direction: &str, class: &str, values: &Value| {
+        let mut row = vec![Value::from(direction), Value::from(class)];
+        row.extend(pick(values, &["count", "min", "max", "p50", "p90", "p99"]));
+        row.push(real(&values["mean"]));
+        row
+    };
+    let mut rows = Vec::new();
+    for (direction, of) in members(latency) {
+        let all = &of["issue_to_complete_ns"];
+        if all.is_object() {
+            rows.push(row(direction, "all", all));
+            rows.extend(members(&of["by_size"]).map(|(class, v)| row(direction, class, v)));
+        }
+    }
+    let numbers = ["count", "min_ns", "max_ns", "p50_ns", "p90_ns", "p99_ns"];
+    let mut columns = named(&["direction", "size"], &numbers);
+    columns.push(Column::real("mean_ns"));
+    folder.table("latency", &columns, rows)?;
+    let keys = ["clock_second", "count", "p50_ns", "p99_ns", "max_ns"];
+    let rows = list(&latency["by_second_of_completion"]).map(|second| pick(second, &keys));
+    folder.table("latency_per_second", &uints(&keys), rows)?;
+    let mut depths: Vec<(u64, &Value)> = members(&latency["time_by_queue_depth_ns"])
+        .filter_map(|(depth, time)| Some((depth.parse().ok()?, time)))
+        .collect();
+    depths.sort_unstable_by_key(|(depth, _)| *depth);
+    let rows = depths
+        .into_iter()
+        .map(|(depth, time)| vec![depth.into(), time.clone()]);
+    folder.table("queue_depth", &uints(&["depth", "time_ns"]), rows)
+}
+
+/// A number as a real one, because its column holds such.
+fn real(value: &Value) -> Value {
+    value.as_f64().map_or(Value::Null, Value::from)
+}
