@@ -9,7 +9,7 @@ use kunlun_reader::Serving;
 use rca_cycles::{Analysis, compat, engine};
 use report::{CsvOptions, CsvWriter, JsonDocument, ParquetWriter, RowSink};
 use serde_json::{Map, Value, json};
-use shell::{Outcome, Output, Stage};
+use shell::{Outcome, Output, Stage, VerbosityArgs};
 use trace_input::{NamedTrace, only_args};
 use trace_model::Trace;
 
@@ -20,6 +20,7 @@ use crate::{document, markdown, perf, probes, text, tracks};
 pub(crate) fn options(cut: &CutArgs) -> anyhow::Result<rca_cycles::Options> {
     let mut options = rca_cycles::Options::default();
     options.marker.clone_from(&cut.marker);
+    options.divide_by = divide_by(cut);
     if let Some(path) = &cut.rules {
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
         options.engines = engine::parse(&text).with_context(|| path.display().to_string())?;
@@ -27,13 +28,24 @@ pub(crate) fn options(cut: &CutArgs) -> anyhow::Result<rca_cycles::Options> {
     Ok(options)
 }
 
+/// Says which words of the command line have no effect.
+pub(crate) fn note_ignored(cut: &CutArgs, verbosity: VerbosityArgs) {
+    if !cut.compat && (cut.align || cut.anchor_only || cut.cpu_cores.is_some()) {
+        verbosity.note("warning: --align, --anchor-only and --cpu-cores act with --compat only");
+    }
+}
+
+fn divide_by(cut: &CutArgs) -> compat::DivideBy {
+    match cut.divide_by {
+        Divide::Token => compat::DivideBy::Token,
+        Divide::Layer => compat::DivideBy::Layer,
+    }
+}
+
 pub(crate) fn compat_options(cut: &CutArgs) -> compat::Options {
     let mut options = compat::Options::default();
     options.marker.clone_from(&cut.marker);
-    options.divide_by = match cut.divide_by {
-        Divide::Token => compat::DivideBy::Token,
-        Divide::Layer => compat::DivideBy::Layer,
-    };
+    options.divide_by = divide_by(cut);
     options.anchor_only = cut.anchor_only;
     options.align = cut.align;
     options.cpu_cores = cut.cpu_cores.map(std::num::NonZero::get);
@@ -55,7 +67,10 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
     if format == ResultFormat::Parquet && args.output.output.is_none() {
         return Err(shell::usage("--format parquet needs --output FILE"));
     }
-    let folder = match (&args.output_dir, args.cut.compat) {
+    note_ignored(&args.cut, args.verbosity);
+    // What writes files and is told of no folder writes where the reference does.
+    let files = args.export_perf_data || args.debug_export_cycles || args.markdown;
+    let folder = match (&args.output_dir, args.cut.compat || files) {
         (None, true) => Some(PathBuf::from("./results")),
         (given, _) => given.clone(),
     };

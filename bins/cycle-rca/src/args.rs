@@ -99,7 +99,7 @@ pub(crate) struct CutArgs {
     /// Compute what the published reference computes, defects included
     #[arg(long)]
     pub(crate) compat: bool,
-    /// With --compat: what a cycle is
+    /// What a cycle is
     #[arg(long, value_enum, default_value_t)]
     pub(crate) divide_by: Divide,
     /// With --compat: leave out what no step owns
@@ -118,17 +118,18 @@ pub(crate) struct AnalyseArgs {
     /// Traces, or folders that are searched for traces
     #[arg(value_name = "PATH", required = true)]
     pub(crate) paths: Vec<PathBuf>,
-    /// Write the reports of each trace to this folder
+    /// Write the reports of each trace to this folder; ./results with --compat and
+    /// with options that write files
     #[arg(long, value_name = "DIR")]
     pub(crate) output_dir: Option<PathBuf>,
     /// Also write the tables of functions and counters by cycle
     #[arg(long)]
     pub(crate) export_perf_data: bool,
-    /// With --output-dir: also write a report in Markdown, and the call graph
-    /// in DOT
+    /// Also write a report in Markdown of the cycles that stand out, and the calls
+    /// as a graph in DOT
     #[arg(long)]
     pub(crate) markdown: bool,
-    /// With --output-dir: also write the events of every cycle, a file each
+    /// Also write the events of every cycle, a file each
     #[arg(long)]
     pub(crate) debug_export_cycles: bool,
     /// Take pairs of micro_event.csv and macro_counter.csv for traces

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use shell::{Format, Outcome, Output};
 use trace_model::Trace;
 
-use crate::analyse::{compat_options, options};
+use crate::analyse::{compat_options, note_ignored, options};
 use crate::args::BatchArgs;
 use crate::{document, files, perf, text, tracks};
 
@@ -24,6 +24,7 @@ pub(crate) fn run(args: &BatchArgs) -> anyhow::Result<Outcome> {
     if !args.dir.is_dir() {
         bail!("{}: not a folder", args.dir.display());
     }
+    note_ignored(&args.cut, args.verbosity);
     let mut cases = Vec::new();
     search(&args.dir, &args.dir, &mut cases)?;
     if cases.is_empty() {

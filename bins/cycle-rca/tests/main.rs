@@ -502,7 +502,16 @@ fn what_is_no_trace_is_said_in_a_line_and_text_fits_a_terminal() {
             assert!(output.stdout.is_empty());
         }
     }
+    // Options that do nothing are said to do so.
     let trace = folder.path().join("t.json");
+    write(&trace, Config::default());
+    for (words, warns) in [(&["--align"][..], true), (&["--align", "--compat"], false)] {
+        let to = folder.path().join("to");
+        let mut all = vec!["analyse", text(&trace), "--output-dir", text(&to)];
+        all.extend(words);
+        let said = String::from_utf8(run(&all).stderr).unwrap();
+        assert_eq!(said.contains("--align"), warns, "{said}");
+    }
     let fault = Fault::Intermittent;
     write(
         &trace,

@@ -2,6 +2,7 @@
 
 use trace_model::{SliceId, Trace};
 
+use crate::compat::DivideBy;
 use crate::cut::{self, Cuts, Partial};
 use crate::engine::{self, Engine};
 use crate::measure::{
@@ -20,6 +21,8 @@ use crate::timeline::{Kind, Member, Timeline};
 pub struct Options {
     /// The function or range that is one step; found if none. Default is none.
     pub marker: Option<String>,
+    /// What a cycle is. Default is one step of the engine.
+    pub divide_by: DivideBy,
     /// Rules of engines. Default is those that come with the crate.
     pub engines: Vec<Engine>,
 }
@@ -28,6 +31,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             marker: None,
+            divide_by: DivideBy::Token,
             engines: engine::built_in(),
         }
     }
@@ -43,6 +47,9 @@ pub enum Failure {
     /// Nothing in it is a step.
     #[error("no step was found: there is neither host code nor work on a device to cut by")]
     NoSteps,
+    /// Layers are asked for, and there are none.
+    #[error("no Python function is named after layers, as in DecoderLayer.forward")]
+    NoLayers,
     /// The function asked for is not called.
     #[error("no call of {marker:?}; name a function or range of the trace, as it is written there")]
     NoMarker {
@@ -166,13 +173,14 @@ pub fn analyse(trace: &Trace, options: &Options) -> Result<Analysis, Failure> {
         return Err(Failure::Empty);
     }
     let timeline = Timeline::new(trace);
-    let found = steps::find(&timeline, &options.engines, options.marker.as_deref());
+    let found = steps::find(&timeline, options);
     let Some(found) = found else {
-        return Err(match &options.marker {
-            Some(marker) => Failure::NoMarker {
+        return Err(match (&options.marker, options.divide_by) {
+            (Some(marker), _) => Failure::NoMarker {
                 marker: marker.clone(),
             },
-            None => Failure::NoSteps,
+            (None, DivideBy::Layer) => Failure::NoLayers,
+            (None, DivideBy::Token) => Failure::NoSteps,
         });
     };
     let cuts = cut::cut(&timeline, &found, &options.engines);

@@ -140,6 +140,13 @@ pub(crate) fn is_blocking_copy(name: &str) -> bool {
     COPIES.contains(&name)
 }
 
+/// Is the part before the first dot, or a module as PyTorch marks them, called a layer?
+pub(crate) fn is_layer(name: &str) -> bool {
+    let base = name.split(['.', '(']).next().unwrap_or(name);
+    let marked = name.strip_prefix("nn.Module: ").unwrap_or(base);
+    !name.contains(".py(") && marked.to_lowercase().contains("layer")
+}
+
 /// Functions that wait.
 pub(crate) fn is_wait(name: &str) -> bool {
     const WAITS: [&str; 6] = [

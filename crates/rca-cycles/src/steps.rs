@@ -3,7 +3,9 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::{SliceId, StrId};
 
-use crate::engine::{Engine, any, is_wait, is_wrapper};
+use crate::analysis::Options;
+use crate::compat::DivideBy;
+use crate::engine::{Engine, any, is_layer, is_wait, is_wrapper};
 use crate::num::{real, span};
 use crate::timeline::{Kind, Timeline};
 
@@ -13,6 +15,8 @@ use crate::timeline::{Kind, Timeline};
 pub enum Method {
     /// The caller named the function.
     Marker,
+    /// The caller wants layers.
+    Layers,
     /// The rules of an engine name it.
     Rules,
     /// The outermost function that recurs and fills the thread.
@@ -30,6 +34,7 @@ impl Method {
     pub fn name(self) -> &'static str {
         match self {
             Self::Marker => "marker",
+            Self::Layers => "layers",
             Self::Rules => "rules",
             Self::CallTree => "call_tree",
             Self::Sequence => "sequence",
@@ -59,22 +64,34 @@ pub(crate) struct Found {
     pub(crate) steps: Steps,
 }
 
-pub(crate) fn find(
-    timeline: &Timeline<'_>,
-    engines: &[Engine],
-    marker: Option<&str>,
-) -> Option<Found> {
+pub(crate) fn find(timeline: &Timeline<'_>, options: &Options) -> Option<Found> {
+    let engines = options.engines.as_slice();
     let names = code_names(timeline);
-    if let Some(marker) = marker {
+    if let Some(marker) = &options.marker {
         let ids: FxHashSet<StrId> = names
             .iter()
             .copied()
-            .filter(|&n| timeline.trace.text(n) == marker)
+            .filter(|&n| timeline.trace.text(n) == *marker)
             .collect();
         return calls(timeline, &ids).map(|steps| Found {
             method: Method::Marker,
             engine: engine_of(timeline, engines, &names),
-            anchor: marker.to_owned(),
+            anchor: marker.clone(),
+            steps: Steps::Calls(steps),
+        });
+    }
+    if options.divide_by == DivideBy::Layer {
+        let ids: FxHashSet<StrId> = names
+            .iter()
+            .copied()
+            .filter(|&n| is_layer(timeline.trace.text(n)))
+            .collect();
+        let steps = calls(timeline, &ids)?;
+        let first = steps.iter().flatten().next()?;
+        return Some(Found {
+            method: Method::Layers,
+            engine: engine_of(timeline, engines, &names),
+            anchor: timeline.trace.slice(*first).name().unwrap_or("").to_owned(),
             steps: Steps::Calls(steps),
         });
     }

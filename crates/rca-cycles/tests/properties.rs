@@ -11,6 +11,7 @@ mod model;
 use byte_source::Source;
 use model::{COLLECTIVE, Config, Fault, KERNELS, Made, Style, make};
 use rca_cycles::compare::{self, Comparison, CulpritKind, Pair};
+use rca_cycles::compat;
 use rca_cycles::{Analysis, Options, Partial, Phase, analyse};
 use trace_model::Trace;
 
@@ -396,6 +397,40 @@ fn t15_interference_in_a_tenth_of_the_cycles_is_listed() {
         // Seven times 5 % of 30 ms.
         assert!((10_000_000..11_000_000).contains(&first.excess_ns));
     }
+}
+
+#[test]
+fn layers_inside_steps_are_cycles_if_asked_for() {
+    let mut options = Options::default();
+    options.divide_by = compat::DivideBy::Layer;
+    for seed in SEEDS {
+        let made = make(Config {
+            seed,
+            ..Config::default()
+        });
+        let trace = read(&made);
+        let analysis = analyse(&trace, &options).unwrap();
+        assert_eq!(analysis.anchor, "Qwen3DecoderLayer.forward");
+        let whole = whole(&analysis);
+        assert_eq!(whole.len(), 60 * 8, "seed {seed}");
+        let starts: Vec<i64> = trace
+            .slices()
+            .filter(|s| s.name() == Some("Qwen3DecoderLayer.forward"))
+            .map(|s| s.ts().nanos())
+            .collect();
+        for (cycle, start) in whole.iter().zip(starts) {
+            assert_eq!(cycle.start_ns, start);
+            assert_eq!(cycle.gaps.total_ns(), cycle.length_ns());
+        }
+        let gemm = analysis.functions.iter().find(|f| f.name == KERNELS[0].0);
+        assert!(gemm.unwrap().cells.iter().all(|c| c.calls == 1));
+    }
+    let bare = make(Config {
+        python: false,
+        ..Config::default()
+    });
+    let none = analyse(&read(&bare), &options);
+    assert_eq!(none.unwrap_err(), rca_cycles::Failure::NoLayers);
 }
 
 #[test]

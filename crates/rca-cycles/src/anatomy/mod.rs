@@ -10,6 +10,7 @@ use trace_model::interval::IntervalSet;
 use trace_model::{Slice, StrId, TimeRange, Timestamp, Trace};
 
 use crate::analysis::{Analysis, Cycle};
+use crate::engine::is_layer;
 use crate::num::{mean_std, nanos, span};
 use crate::timeline::{Kind, Timeline};
 
@@ -142,13 +143,6 @@ pub fn anatomy(trace: &Trace, analysis: &Analysis, cycles: &[usize]) -> Anatomy 
             .map(|(i, c)| one(&timeline, analysis, i, c))
             .collect(),
     }
-}
-
-/// Is the part before the first dot, or a module as PyTorch marks them, called a layer?
-fn is_layer(name: &str) -> bool {
-    let base = name.split(['.', '(']).next().unwrap_or(name);
-    let marked = name.strip_prefix("nn.Module: ").unwrap_or(base);
-    !name.contains(".py(") && marked.to_lowercase().contains("layer")
 }
 
 fn longest_first<K: AsRef<str>>(map: BTreeMap<K, Vec<i64>>) -> Vec<Durations> {
