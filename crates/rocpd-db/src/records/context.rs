@@ -6,7 +6,7 @@ use crate::info::{Agent, Channel, Names, Process, Thread, Track};
 use crate::partition::Partition;
 use crate::records::types::{Event, EventTexts};
 use crate::sqlite::{Lookup, Pick};
-use crate::value::Fields;
+use crate::value::{BadSlot, Fields};
 
 /// Reads event rows by id.
 #[derive(Debug)]
@@ -81,6 +81,16 @@ impl Names {
     }
 }
 
+/// Whose a record is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owner<'a> {
+    pub(super) process: &'a Process,
+    pub(super) nid: Option<i64>,
+    pub(super) thread: Option<&'a Thread>,
+    /// Where generation 4 keeps these.
+    pub(super) track: Option<&'a Track>,
+}
+
 /// What reading the records of one partition needs.
 #[derive(Debug)]
 pub struct Context<'a> {
@@ -129,6 +139,30 @@ impl<'a> Context<'a> {
             Some(only) => Some(only),
             None => self.partition.info().processes.get(id?),
         }
+    }
+
+    /// Whose a row is that has `nid`, `pid` and `tid` in its first slots, or a track; `None` for what belongs to nobody
+    /// or to a process that is not wanted.
+    #[inline]
+    pub(super) fn owner(
+        &self,
+        row: Fields<'_, '_>,
+        track: usize,
+    ) -> std::result::Result<Option<Owner<'a>>, BadSlot> {
+        let track = self.track(row.int(track)?);
+        let id = row.int(1)?.or(track.and_then(|t| t.process_id));
+        let Some(process) = self.process(id) else {
+            return Ok(None);
+        };
+        if !self.filter.accepts_process(process) {
+            return Ok(None);
+        }
+        Ok(Some(Owner {
+            process,
+            nid: row.int(0)?.or(track.and_then(|t| t.nid)),
+            thread: self.thread(row.int(2)?.or(track.and_then(|t| t.thread_id))),
+            track,
+        }))
     }
 
     pub(super) fn event(&mut self, id: Option<i64>) -> Result<Option<Event<'a>>> {

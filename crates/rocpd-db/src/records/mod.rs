@@ -45,8 +45,14 @@ pub(crate) mod sealed {
             rowid: i64,
             row: Fields<'_, '_>,
         ) -> Result<std::result::Result<Option<Self>, BadSlot>>;
+        /// Begin, end and row id; no times where it has none.
+        fn times(&self) -> (i64, i64, i64);
         /// Order in time: begin, later ends first.
-        fn key(&self) -> (i64, std::cmp::Reverse<i64>, i64);
+        #[inline]
+        fn key(&self) -> (i64, std::cmp::Reverse<i64>, i64) {
+            let (start, end, id) = self.times();
+            (start, std::cmp::Reverse(end), id)
+        }
     }
 }
 

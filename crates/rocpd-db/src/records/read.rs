@@ -85,10 +85,8 @@ impl<'a> sealed::Read<'a> for Dispatch<'a> {
         let start = good!(row.need(8));
         let end = good!(row.need(9));
         let (start_ns, end_ns) = known!(context.filter.keep(start, end));
-        let track = context.track(good!(row.int(23)));
-        let process_id = good!(row.int(1)).or(track.and_then(|t| t.process_id));
-        let process = known!(context.process(process_id));
-        wanted!(context.filter.accepts_process(process));
+        let owner = known!(good!(context.owner(row, 23)));
+        let track = owner.track;
         let kernel_id = good!(row.int(4));
         let symbol = kernel_id.and_then(|id| context.names.symbols.get(id));
         wanted!(
@@ -113,10 +111,10 @@ impl<'a> sealed::Read<'a> for Dispatch<'a> {
                     .accepts_category(event.as_ref().and_then(|e| e.category))
         );
         Ok(Ok(Some(Self {
-            process,
+            process: owner.process,
             id: rowid,
-            nid: good!(row.int(0)).or(track.and_then(|t| t.nid)),
-            thread: context.thread(good!(row.int(2)).or(track.and_then(|t| t.thread_id))),
+            nid: owner.nid,
+            thread: owner.thread,
             agent,
             symbol,
             kernel_id,
@@ -139,8 +137,8 @@ impl<'a> sealed::Read<'a> for Dispatch<'a> {
         })))
     }
 
-    fn key(&self) -> (i64, std::cmp::Reverse<i64>, i64) {
-        (self.start_ns, std::cmp::Reverse(self.end_ns), self.id)
+    fn times(&self) -> (i64, i64, i64) {
+        (self.start_ns, self.end_ns, self.id)
     }
 }
 
@@ -195,10 +193,8 @@ impl<'a> sealed::Read<'a> for Copy<'a> {
         let start = good!(row.need(3));
         let end = good!(row.need(4));
         let (start_ns, end_ns) = known!(context.filter.keep(start, end));
-        let track = context.track(good!(row.int(17)));
-        let process_id = good!(row.int(1)).or(track.and_then(|t| t.process_id));
-        let process = known!(context.process(process_id));
-        wanted!(context.filter.accepts_process(process));
+        let owner = known!(good!(context.owner(row, 17)));
+        let track = owner.track;
         let name = context.string(good!(row.int(5)));
         wanted!(context.filter.accepts_name(name));
         let dst_agent = context.agent(good!(row.int(6)));
@@ -216,10 +212,10 @@ impl<'a> sealed::Read<'a> for Copy<'a> {
                 .accepts_category(event.as_ref().and_then(|e| e.category))
         );
         Ok(Ok(Some(Self {
-            process,
+            process: owner.process,
             id: rowid,
-            nid: good!(row.int(0)).or(track.and_then(|t| t.nid)),
-            thread: context.thread(good!(row.int(2)).or(track.and_then(|t| t.thread_id))),
+            nid: owner.nid,
+            thread: owner.thread,
             start_ns,
             end_ns,
             name,
@@ -239,8 +235,8 @@ impl<'a> sealed::Read<'a> for Copy<'a> {
         })))
     }
 
-    fn key(&self) -> (i64, std::cmp::Reverse<i64>, i64) {
-        (self.start_ns, std::cmp::Reverse(self.end_ns), self.id)
+    fn times(&self) -> (i64, i64, i64) {
+        (self.start_ns, self.end_ns, self.id)
     }
 }
 
@@ -291,10 +287,7 @@ impl<'a> sealed::Read<'a> for Allocation<'a> {
         let start = good!(row.need(6));
         let end = good!(row.need(7));
         let (start_ns, end_ns) = known!(context.filter.keep(start, end));
-        let track = context.track(good!(row.int(14)));
-        let process_id = good!(row.int(1)).or(track.and_then(|t| t.process_id));
-        let process = known!(context.process(process_id));
-        wanted!(context.filter.accepts_process(process));
+        let owner = known!(good!(context.owner(row, 14)));
         let agent = context.agent(good!(row.int(3)));
         let stream_id = good!(row.int(11));
         let queue_id = good!(row.int(10));
@@ -324,10 +317,10 @@ impl<'a> sealed::Read<'a> for Allocation<'a> {
             _ => AllocLevel::Unknown,
         };
         Ok(Ok(Some(Self {
-            process,
+            process: owner.process,
             id: rowid,
-            nid: good!(row.int(0)).or(track.and_then(|t| t.nid)),
-            thread: context.thread(good!(row.int(2)).or(track.and_then(|t| t.thread_id))),
+            nid: owner.nid,
+            thread: owner.thread,
             agent,
             kind,
             level,
@@ -344,8 +337,8 @@ impl<'a> sealed::Read<'a> for Allocation<'a> {
         })))
     }
 
-    fn key(&self) -> (i64, std::cmp::Reverse<i64>, i64) {
-        (self.start_ns, std::cmp::Reverse(self.end_ns), self.id)
+    fn times(&self) -> (i64, i64, i64) {
+        (self.start_ns, self.end_ns, self.id)
     }
 }
 
@@ -392,10 +385,7 @@ impl<'a> sealed::Read<'a> for Region<'a> {
         let start = good!(row.need(3));
         let end = good!(row.need(4));
         let (start_ns, end_ns) = known!(context.filter.keep(start, end));
-        let track = context.track(good!(row.int(7)));
-        let process_id = good!(row.int(1)).or(track.and_then(|t| t.process_id));
-        let process = known!(context.process(process_id));
-        wanted!(context.filter.accepts_process(process));
+        let owner = known!(good!(context.owner(row, 7)));
         let name = context.string(good!(row.int(5)));
         let event = context.event(good!(row.int(6)))?;
         wanted!(
@@ -410,10 +400,10 @@ impl<'a> sealed::Read<'a> for Region<'a> {
                 || context.filter.accepts_name(message.as_deref().or(name))
         );
         Ok(Ok(Some(Self {
-            process,
+            process: owner.process,
             id: rowid,
-            nid: good!(row.int(0)).or(track.and_then(|t| t.nid)),
-            thread: context.thread(good!(row.int(2)).or(track.and_then(|t| t.thread_id))),
+            nid: owner.nid,
+            thread: owner.thread,
             start_ns,
             end_ns,
             name,
@@ -423,8 +413,8 @@ impl<'a> sealed::Read<'a> for Region<'a> {
         })))
     }
 
-    fn key(&self) -> (i64, std::cmp::Reverse<i64>, i64) {
-        (self.start_ns, std::cmp::Reverse(self.end_ns), self.id)
+    fn times(&self) -> (i64, i64, i64) {
+        (self.start_ns, self.end_ns, self.id)
     }
 }
 
@@ -491,12 +481,8 @@ impl<'a> sealed::Read<'a> for Sample<'a> {
         })))
     }
 
-    fn key(&self) -> (i64, std::cmp::Reverse<i64>, i64) {
-        (
-            self.timestamp_ns,
-            std::cmp::Reverse(self.timestamp_ns),
-            self.id,
-        )
+    fn times(&self) -> (i64, i64, i64) {
+        (self.timestamp_ns, self.timestamp_ns, self.id)
     }
 }
 
@@ -553,8 +539,8 @@ impl<'a> sealed::Read<'a> for PmcEvent<'a> {
         })))
     }
 
-    fn key(&self) -> (i64, std::cmp::Reverse<i64>, i64) {
-        (0, std::cmp::Reverse(0), self.id)
+    fn times(&self) -> (i64, i64, i64) {
+        (0, 0, self.id)
     }
 }
 
@@ -580,7 +566,7 @@ impl<'a> sealed::Read<'a> for Arg {
         })))
     }
 
-    fn key(&self) -> (i64, std::cmp::Reverse<i64>, i64) {
-        (0, std::cmp::Reverse(0), self.id)
+    fn times(&self) -> (i64, i64, i64) {
+        (0, 0, self.id)
     }
 }
