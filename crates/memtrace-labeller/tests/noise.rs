@@ -1,0 +1,134 @@
+//! Damaged inputs of every format: whatever happens, nothing panics, hangs or makes rows that are not counted.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    dead_code,
+    reason = "a failed step fails the test, and a skipped one says so; what is shared is not all used here"
+)]
+
+mod support;
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use byte_source::{OpenOptions, Source};
+use memtrace_labeller::{
+    InputFormat, InputOptions, LabelOptions, Labeller, MapsSnapshot, ModelFile, Names, RowStream,
+    TensorTable, boundaries_from_json, ranges_from_json, ranges_of_maps,
+};
+use proptest::prelude::*;
+use support::{data, read};
+
+const TEXTS: [&str; 5] = [
+    "cli 42/43 [000] 1.5: 1 cpu/mem-loads,ldlat=20/P: 7f3a00001000 f+0x1 (/x.so) 1a05080144 |OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK N/A 61\n# c\n\n42 1.5: 7f00\n",
+    "==1== Lackey\nI  04001000,3\n L 1ffeff,8\n S 04036000,4\n M 04036004,4\n",
+    "base_time_absolute: 8 m 59.809 s\nmonitoring_start: 0 ns\nmonitoring_end: 104.599 ms\n563ebaa00000-563ebc99e000(  31.617 MiB):\t1\n",
+    "{\"run_id\":\"r\",\"sample_id\":0,\"timestamp_ns\":5,\"address\":18446744073709551615,\"address_page\":0,\"op_type\":\"load\",\"symbol\":\"f\"}\n",
+    "{\"regions\": [{\"addr_start\": 0, \"addr_end\": 18446744073709551615, \"region_type\": \"weight\", \"from_ns\": 3}], \"phase_boundaries\": [{\"phase\": \"p\", \"start_ns\": -5, \"end_ns\": 9}]}",
+];
+
+/// Healthy inputs to be damaged.
+static SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let mut seeds: Vec<Vec<u8>> = TEXTS.iter().map(|text| text.as_bytes().to_vec()).collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/memtrace");
+    for name in ["demo.gguf", "demo.safetensors", "mapped.maps.txt"] {
+        seeds.push(read(&folder.join(name)));
+    }
+    if let Some(folder) = data() {
+        seeds.push(read(&folder.join("real/bp.perf.data")));
+        let memray = read(&folder.join("real/numpy_infer.memray.bin"));
+        // What is packed breaks at once, so it is damaged within.
+        let mut plain = Vec::new();
+        let mut frame = lz4_flex::frame::FrameDecoder::new(&memray[..]);
+        std::io::Read::read_to_end(&mut frame, &mut plain).unwrap();
+        plain.truncate(16 << 10);
+        seeds.push(plain);
+    }
+    seeds
+});
+
+fn damaged() -> impl Strategy<Value = Vec<u8>> {
+    let numbers =
+        prop::sample::select(&[0_u64, 1, 0x7f, 0xff, 1 << 31, 1 << 32, 1 << 63, u64::MAX][..]);
+    let edits = prop::collection::vec((any::<prop::sample::Index>(), numbers, 0..10_usize), 0..6);
+    let seed = any::<prop::sample::Index>();
+    // Headers are short, so half of the damage is done there.
+    (
+        seed,
+        edits,
+        any::<bool>(),
+        any::<prop::sample::Index>(),
+        0..4_u8,
+    )
+        .prop_map(|(seed, edits, in_header, cut, cuts)| {
+            let mut bytes = seed.get(&SEEDS).clone();
+            for (at, number, width) in edits {
+                let room = if in_header {
+                    bytes.len().min(300)
+                } else {
+                    bytes.len()
+                };
+                if room == 0 {
+                    break;
+                }
+                let at = at.index(room);
+                let end = (at + width).min(bytes.len());
+                let number = number.to_le_bytes();
+                bytes.splice(at..end, number.into_iter().take(width.max(1)));
+            }
+            if cuts == 0 && !bytes.is_empty() {
+                bytes.truncate(cut.index(bytes.len()));
+            }
+            bytes
+        })
+}
+
+fn rows(bytes: &[u8], options: &InputOptions) {
+    let mut open = OpenOptions::default();
+    open.pass_foreign = true;
+    let Ok(source) = Source::from_bytes_with("noise", bytes.to_vec(), &open) else {
+        return;
+    };
+    let mut names = Names::new();
+    let Ok(mut stream) = RowStream::open(source, options) else {
+        return;
+    };
+    let mut labeller = Labeller::new(LabelOptions::native());
+    let mut rows = Vec::new();
+    while let Ok(true) = stream.next_batch(&mut names, &mut rows) {}
+    for row in &mut rows {
+        labeller.label(row, &mut names).unwrap();
+    }
+    assert_eq!(stream.report().rows, rows.len() as u64);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn damage_breaks_nothing(bytes in damaged()) {
+        let mut options = InputOptions::default();
+        options.split_bytes = 64;
+        rows(&bytes, &options);
+        for format in [InputFormat::PerfData, InputFormat::Memray, InputFormat::Lackey, InputFormat::Damon] {
+            options.format = Some(format);
+            rows(&bytes, &options);
+        }
+        let maps = MapsSnapshot::read("maps", &bytes).unwrap_or_default();
+        let _ = ranges_of_maps(&maps, &[]);
+        let _ = boundaries_from_json("phases", &bytes);
+        if let Ok(ranges) = ranges_from_json("ranges", &bytes) {
+            for options in [LabelOptions::native(), LabelOptions::mrm()] {
+                Labeller::new(options).register_address_ranges(&ranges, &mut Names::new());
+            }
+        }
+        if let Ok(table) = TensorTable::read("model", &bytes[..], Some(bytes.len() as u64)) {
+            let maps = b"1000-200000 r--s 00000000 00:00 1 /m\n";
+            let maps = MapsSnapshot::read("maps", maps).unwrap();
+            let ranges = ranges_of_maps(&maps, &[ModelFile::new("m", table)]);
+            let covered: u64 = ranges.iter().map(|range| range.addr_end - range.addr_start).sum();
+            prop_assert_eq!(covered, 0x1f_f000);
+        }
+    }
+}
