@@ -19,7 +19,7 @@ pub enum Error {
     },
     /// The content is of no known kind.
     #[error(
-        "{name}: no known block I/O trace format: name it with --format, or see the list in the help"
+        "{name}: no known block I/O trace format: name it with --trace-format, or see the list in the help"
     )]
     UnknownFormat {
         /// The input.

@@ -120,6 +120,29 @@ fn every_bad_state_is_counted() {
 }
 
 #[test]
+fn a_compressed_log_that_ends_early_is_read_as_far_as_it_goes_and_said() {
+    let dir = TempDir::new().unwrap();
+    let text = log(20_000).concat();
+    let gzip = |path: &PathBuf| {
+        let file = std::fs::File::open(path).unwrap();
+        let mut command = std::process::Command::new("gzip");
+        command.arg("-c").stdin(file).output().unwrap().stdout
+    };
+    let packed = gzip(&write(&dir, "log.txt", text.as_bytes()));
+    let cut = write(&dir, "cut.gz", &packed[..packed.len() / 2]);
+    let mut found = stats(&[cut], 2).unwrap();
+    assert!((1..20_000).contains(&found.traffic.issues));
+    let document = document::stats(&mut found, DocumentOptions::default());
+    let warnings = document["quality"]["warnings"].to_string();
+    assert!(warnings.contains("ends early"), "{warnings}");
+    let whole = write(&dir, "whole.gz", &packed);
+    let mut found = stats(&[whole], 2).unwrap();
+    assert_eq!(found.traffic.issues, 20_000);
+    let document = document::stats(&mut found, DocumentOptions::default());
+    assert_eq!(document["quality"]["warnings"], serde_json::json!([]));
+}
+
+#[test]
 fn what_is_no_trace_is_refused_by_name() {
     let dir = TempDir::new().unwrap();
     let refuse = |content: &[u8]| stats(&[write(&dir, "x.txt", content)], 1).unwrap_err();

@@ -93,6 +93,12 @@ pub fn quality(stats: &Stats) -> Value {
             counts.lost_events
         ));
     }
+    for input in outcome.inputs.iter().filter(|input| input.damaged > 0) {
+        warnings.push(format!(
+            "{}: the compressed file is damaged or ends early: requests are missing",
+            input.name
+        ));
+    }
     if counts.malformed > 0 {
         warnings.push(format!(
             "{} lines are malformed and left out",
