@@ -115,7 +115,7 @@ pub fn anatomy(trace: &Trace, analysis: &Analysis, cycles: &[usize]) -> Anatomy 
         let (kind, name) = (timeline.kind(slice), slice.name().unwrap_or(""));
         let dur = slice.range().duration().get();
         if kind == Kind::Python && is_layer(name) {
-            layers.entry(name).or_default().push(dur);
+            layers.entry(unnumbered(name)).or_default().push(dur);
         } else if kind == Kind::Op {
             operators.entry(name).or_default().push(dur);
         }
@@ -143,6 +143,15 @@ pub fn anatomy(trace: &Trace, analysis: &Analysis, cycles: &[usize]) -> Anatomy 
             .map(|(i, c)| one(&timeline, analysis, i, c))
             .collect(),
     }
+}
+
+/// PyTorch numbers the modules that it marks; their class is what they have in common.
+fn unnumbered(name: &str) -> &str {
+    let number = name
+        .strip_prefix("nn.Module: ")
+        .and_then(|class| class.rsplit_once('_'))
+        .filter(|(_, n)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    number.map_or(name, |(_, n)| &name[..name.len() - n.len() - 1])
 }
 
 fn longest_first<K: AsRef<str>>(map: BTreeMap<K, Vec<i64>>) -> Vec<Durations> {
@@ -277,5 +286,22 @@ fn stream_name(timeline: &Timeline<'_>, thread: u32) -> String {
         Some(t) if t.artificial => t.name.map_or("", |n| trace.text(n)).to_owned(),
         Some(t) => t.tid.0.to_string(),
         None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unnumbered;
+
+    #[test]
+    fn modules_are_named_by_their_class() {
+        for (name, want) in [
+            ("nn.Module: DecoderLayer_12", "nn.Module: DecoderLayer"),
+            ("nn.Module: Linear_", "nn.Module: Linear_"),
+            ("nn.Module: My_Layer", "nn.Module: My_Layer"),
+            ("run_7", "run_7"),
+        ] {
+            assert_eq!(unnumbered(name), want);
+        }
     }
 }

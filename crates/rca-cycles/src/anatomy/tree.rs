@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use trace_model::{Slice, SliceId};
 
-use super::Durations;
+use super::{Durations, unnumbered};
 use crate::timeline::{Kind, Timeline};
 
 /// A call or kernel with what is below it; equal neighbours are one.
@@ -92,7 +92,7 @@ fn call(
         });
     }
     Call {
-        name: slice.name().unwrap_or("").to_owned(),
+        name: unnumbered(slice.name().unwrap_or("")).to_owned(),
         kind: timeline.kind(slice),
         ns: slice.range().duration().get(),
         children,
