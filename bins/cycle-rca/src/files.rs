@@ -11,6 +11,14 @@ pub(crate) struct Job {
     pub(crate) path: PathBuf,
 }
 
+/// A path that does not exist is wrong usage, whatever the command. `-` is standard input.
+pub(crate) fn must_exist(path: &Path) -> anyhow::Result<()> {
+    if path.as_os_str() == "-" || path.exists() {
+        return Ok(());
+    }
+    Err(shell::usage(format!("{}: no such file", path.display())))
+}
+
 /// The traces of the command line. Folders are searched with all their subfolders; what this tool
 /// wrote before is left out. Jobs of one name in different folders are told apart by their path,
 /// except with `compat`, where the later replaces the earlier.
@@ -24,9 +32,7 @@ pub(crate) fn jobs(
         // A package of databases is one recording of several processes.
         let is_package = !compat && path.join("index.yaml").is_file();
         if !path.is_dir() || is_package {
-            if path.as_os_str() != "-" && !path.exists() {
-                return Err(shell::usage(format!("{}: no such file", path.display())));
-            }
+            must_exist(path)?;
             jobs.push((job_name(path), String::new(), path.clone()));
             continue;
         }

@@ -13,9 +13,11 @@ use trace_model::Trace;
 
 use crate::analyse::{compat_options, options};
 use crate::args::{Method, PeriodArgs};
+use crate::files::must_exist;
 use crate::{document, perf, probes};
 
 pub(crate) fn run(args: &PeriodArgs) -> anyhow::Result<Outcome> {
+    must_exist(&args.file)?;
     let annotated = args.export_annotated_json.is_some();
     let read = trace_input::read(&args.file, &args.input, args.verbosity, |read| {
         if !annotated {

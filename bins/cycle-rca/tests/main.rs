@@ -353,6 +353,13 @@ fn compat_and_other_formats() {
 
 #[test]
 fn wrong_usage_and_failed_jobs_have_codes_of_their_own() {
+    for command in ["analyse", "period"] {
+        assert_eq!(
+            run(&[command, "nosuch"]).status.code(),
+            Some(2),
+            "{command}"
+        );
+    }
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(
         run(&["analyse", "no/such/file.json"]).status.code(),
