@@ -336,3 +336,45 @@ fn a_table_is_in_order_even_when_the_trace_steps_back_far() {
     assert!(times.is_sorted());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
 }
+
+/// The run of `testdata/blkio`, written as five recorders would have, is one run, and the planted one.
+#[test]
+fn the_offloading_run_in_five_formats() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/blkio");
+    let read = |name: &str| std::fs::read(dir.join(name)).unwrap();
+    let truth: Value = serde_json::from_slice(&read("offload.truth.json")).unwrap();
+    for name in [
+        "issues.txt",
+        "events.txt",
+        "blkparse.txt",
+        "perf.txt",
+        "blktrace.0",
+    ] {
+        let file = format!("offload.{name}");
+        let document = json(&blkio(&dir, &["stats", &file, "--json"]));
+        let found = &document["metrics"];
+        assert_eq!(found["issues"], truth["issues"], "{name}");
+        for direction in ["read", "write"] {
+            assert_eq!(found["totals"][direction], truth[direction], "{name}");
+        }
+        let span = |of: &Value| {
+            let at = |key: &str| of[key].as_u64().unwrap();
+            at("last_issue_ns") - at("first_issue_ns")
+        };
+        assert_eq!(span(found), span(&truth), "{name}");
+        if name == "issues.txt" {
+            continue;
+        }
+        let pairing = &found["pairing_newest"];
+        assert_eq!(pairing["matching"]["pairs"], truth["issues"], "{name}");
+        for direction in ["read", "write"] {
+            let found = &pairing["latency_ns"][direction];
+            let planted = &truth["latency_ns"][direction];
+            for key in ["count", "min", "max"] {
+                assert_eq!(found[key], planted[key], "{name} {direction} {key}");
+            }
+            let mean = planted["sum"].as_f64().unwrap() / planted["count"].as_f64().unwrap();
+            assert!((found["mean"].as_f64().unwrap() - mean).abs() < 1e-6 * mean);
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! The list of what is in `testdata/`: which generator, with which seed.
 
-use super::{Fixture, corner, demo, mapped, perfetto, rocpd};
+use super::{Fixture, corner, demo, mapped, offload, perfetto, rocpd};
 use anyhow::Result;
 
 /// A fixture and where it came from.
@@ -18,6 +18,7 @@ const GENERATORS: &[(&str, u64, Build)] = &[
     ("corner", 7_919, corner::build),
     ("demo", 20_251, demo::build),
     ("mapped", 4_242, mapped::build),
+    ("offload", 2_026, offload::build),
     ("perfetto", 0, perfetto::build),
 ];
 

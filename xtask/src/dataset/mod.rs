@@ -14,6 +14,7 @@ pub(crate) mod large;
 pub(crate) mod manifest;
 mod mapped;
 mod memtrace;
+mod offload;
 mod pack;
 mod perfetto;
 mod proto;
