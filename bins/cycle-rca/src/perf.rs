@@ -21,7 +21,7 @@ pub(crate) struct Wanted {
     pub(crate) compat: bool,
 }
 
-/// Removes the files that [`write`] wrote to this folder before: they speak of other traces.
+/// Removes the files that [`write()`] wrote to this folder before: they speak of other traces.
 pub(crate) fn clear(folder: &Path) -> anyhow::Result<()> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Ok(());
