@@ -179,7 +179,7 @@ fn t6_a_kernel_of_one_side_only_is_new() {
 
 #[test]
 fn t7_the_slow_rank_is_named() {
-    for seed in 1..3 {
+    for seed in SEEDS {
         for (ranks, slow) in [(2, 1), (4, 2), (8, 5)] {
             let config = Config {
                 seed,
