@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use byte_source::output::AtomicFile;
 use kunlun_reader::Serving;
+use rca_cycles::anatomy::Folding;
 use rca_cycles::{Analysis, compat, engine};
 use report::{CsvOptions, CsvWriter, JsonDocument, ParquetWriter, RowSink};
 use serde_json::{Map, Value, json};
@@ -262,7 +263,12 @@ fn ours(
     if let Some(folder) = folder {
         if args.markdown {
             let path = Path::new(&read.name);
-            markdown::write(folder, name, path, trace, &analysis, &done.rows)?;
+            let folding = match args.aggressive {
+                true => Folding::Aggressive,
+                false => Folding::Wrappers,
+            };
+            let reports = (&done.rows[..], folding);
+            markdown::write(folder, name, path, trace, &analysis, reports)?;
         }
         if args.debug_export_cycles {
             rca_cycles::add_events(trace, &analysis, &mut done.rows);

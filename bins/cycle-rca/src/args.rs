@@ -129,6 +129,9 @@ pub(crate) struct AnalyseArgs {
     /// as a graph in DOT
     #[arg(long)]
     pub(crate) markdown: bool,
+    /// Leave out of that report what passes nine tenths of its time on
+    #[arg(long, requires = "markdown")]
+    pub(crate) aggressive: bool,
     /// Also write the events of every cycle, a file each
     #[arg(long)]
     pub(crate) debug_export_cycles: bool,

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use rca_cycles::Analysis;
-use rca_cycles::anatomy::{Anatomy, CallGraph, CycleAnatomy, Durations, Node, anatomy};
+use rca_cycles::anatomy::{Anatomy, CallGraph, CycleAnatomy, Durations, Folding, Node, anatomy};
 use rca_cycles::compat::Report;
 use report::human;
 use shell::Output;
@@ -22,7 +22,7 @@ pub(crate) fn write(
     source: &Path,
     trace: &Trace,
     analysis: &Analysis,
-    reports: &[Report],
+    (reports, folding): (&[Report], Folding),
 ) -> anyhow::Result<()> {
     let mut chosen: Vec<usize> = reports
         .iter()
@@ -30,7 +30,7 @@ pub(crate) fn write(
         .filter_map(|n| n.checked_sub(1))
         .collect();
     chosen.sort_unstable();
-    let found = anatomy(trace, analysis, &chosen);
+    let found = anatomy(trace, analysis, &chosen, folding);
     std::fs::create_dir_all(folder)?;
     let size = std::fs::metadata(source).map(|m| m.len()).ok();
     let mut out = Output::file(folder.join(format!("{job}_report.md")))?;

@@ -6,7 +6,7 @@ mod model;
 
 use byte_source::Source;
 use model::{Config, KERNELS, make};
-use rca_cycles::anatomy::{Node, anatomy};
+use rca_cycles::anatomy::{Folding, Node, anatomy};
 use rca_cycles::{Options, analyse};
 
 fn below(node: &Node, name: &str) -> usize {
@@ -29,7 +29,7 @@ fn cycles_are_taken_apart_down_to_kernels() {
         let source = Source::from_bytes("made.json", made.json.into_bytes()).unwrap();
         let trace = perfetto_reader::read(source, &Default::default()).unwrap();
         let analysis = analyse(&trace, &Options::default()).unwrap();
-        let found = anatomy(&trace, &analysis, &[7]);
+        let found = anatomy(&trace, &analysis, &[7], Folding::Wrappers);
         let slices: usize = found.categories.iter().map(|c| c.1).sum();
         assert_eq!(slices, trace.len());
         assert_eq!(found.layers[0].count, 60 * 8);
@@ -68,5 +68,24 @@ fn cycles_are_taken_apart_down_to_kernels() {
         assert_eq!(one.streams.len(), 1);
         assert_eq!(one.streams[0].count, 32);
         assert!(one.idle_ns >= 0);
+        // Folded further, depths that pass their time on are gone, and no kernel is.
+        let folded = anatomy(&trace, &analysis, &[7], Folding::Aggressive);
+        let folded = &folded.cycles[0];
+        let totals: Vec<i64> = (one.by_depth.iter())
+            .map(|level| level.iter().map(|d| d.total_ns).sum())
+            .collect();
+        let mut hidden = 0;
+        for (depth, level) in one.by_depth.iter().enumerate() {
+            let next = totals.get(depth + 1).copied().unwrap_or(0);
+            let passes_on = next * 10 > totals[depth] * 9;
+            hidden += usize::from(passes_on);
+            let expected = if passes_on { &[][..] } else { level };
+            assert_eq!(folded.by_depth[depth], expected, "depth {depth}");
+        }
+        assert!(hidden > 0, "{totals:?}");
+        for (name, _) in KERNELS {
+            let kernels: usize = folded.layers.iter().map(|l| below(l, name)).sum();
+            assert_eq!(kernels, 8, "{name}");
+        }
     }
 }

@@ -16,6 +16,17 @@ use crate::timeline::{Kind, Timeline};
 
 pub use self::tree::Node;
 
+/// How much of what only passes time on is left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Folding {
+    /// Functions that wrap others of their class, which take more than four fifths of them.
+    #[default]
+    Wrappers,
+    /// Also functions of which one Python function below takes more than nine tenths, and depths of
+    /// which the next one does.
+    Aggressive,
+}
+
 /// Durations of equal things.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -54,7 +65,8 @@ impl Durations {
 pub struct CycleAnatomy {
     /// Which cycle, from 0.
     pub cycle: usize,
-    /// Functions of the thread that drives the engine, by call depth, longest first.
+    /// Functions of the thread that drives the engine, by call depth, longest first. Depths that are
+    /// folded away are empty.
     pub by_depth: Vec<Vec<Durations>>,
     /// Python functions of the process, longest first; without those that only wrap others.
     pub python: Vec<Durations>,
@@ -103,7 +115,7 @@ pub struct Anatomy {
 /// Takes `trace` apart, and these of its cycles.
 ///
 /// Cost: a few passes over the slices, and one more for each cycle.
-pub fn anatomy(trace: &Trace, analysis: &Analysis, cycles: &[usize]) -> Anatomy {
+pub fn anatomy(trace: &Trace, analysis: &Analysis, cycles: &[usize], folding: Folding) -> Anatomy {
     let timeline = Timeline::new(trace);
     let mut categories: BTreeMap<&str, usize> = BTreeMap::new();
     let mut layers: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
@@ -140,7 +152,7 @@ pub fn anatomy(trace: &Trace, analysis: &Analysis, cycles: &[usize]) -> Anatomy 
         operators: longest_first(operators),
         graph: graph(&timeline),
         cycles: chosen
-            .map(|(i, c)| one(&timeline, analysis, i, c))
+            .map(|(i, c)| one(&timeline, analysis, (i, c), folding))
             .collect(),
     }
 }
@@ -199,7 +211,12 @@ fn graph(timeline: &Timeline<'_>) -> CallGraph {
     }
 }
 
-fn one(timeline: &Timeline<'_>, analysis: &Analysis, index: usize, cycle: &Cycle) -> CycleAnatomy {
+fn one(
+    timeline: &Timeline<'_>,
+    analysis: &Analysis,
+    (index, cycle): (usize, &Cycle),
+    folding: Folding,
+) -> CycleAnatomy {
     let trace = timeline.trace;
     let range = TimeRange::new(
         Timestamp::from_nanos(cycle.start_ns),
@@ -261,17 +278,31 @@ fn one(timeline: &Timeline<'_>, analysis: &Analysis, index: usize, cycle: &Cycle
     };
     CycleAnatomy {
         cycle: index,
-        by_depth: depths
-            .into_values()
-            .map(|level| visible(longest_first(level)))
+        by_depth: unfolded(depths.into_values().map(longest_first).collect(), folding)
+            .into_iter()
+            .map(visible)
             .collect(),
         python: longest_first(python),
         device: longest_first(device),
         streams: longest_first(streams),
         busy_ns,
         idle_ns: extent - busy_ns,
-        layers: tree::layers(timeline, &layers),
+        layers: tree::layers(timeline, &layers, folding),
     }
+}
+
+/// The depths, those emptied that only pass their time on to the next one.
+fn unfolded(mut depths: Vec<Vec<Durations>>, folding: Folding) -> Vec<Vec<Durations>> {
+    if folding == Folding::Aggressive {
+        let total = |level: &Vec<Durations>| level.iter().map(|d| d.total_ns).sum::<i64>();
+        let totals: Vec<i64> = depths.iter().map(total).collect();
+        for (level, pair) in depths.iter_mut().zip(totals.windows(2)) {
+            if pair[1].saturating_mul(10) > pair[0].saturating_mul(9) {
+                level.clear();
+            }
+        }
+    }
+    depths
 }
 
 /// The text that stands for a stream's thread, or its number.

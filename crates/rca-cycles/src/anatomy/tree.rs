@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use trace_model::{Slice, SliceId};
 
-use super::{Durations, unnumbered};
+use super::{Durations, Folding, unnumbered};
 use crate::timeline::{Kind, Timeline};
 
 /// A call or kernel with what is below it; equal neighbours are one.
@@ -28,11 +28,14 @@ struct Call {
     children: Vec<Call>,
 }
 
+/// The calls below each call.
+type Below<'t> = FxHashMap<SliceId, Vec<Slice<'t>>>;
+
 /// Least share of a layer, one in so many, that a Python function is shown from.
 const VISIBLE: i64 = 1_000;
 
 /// These calls of layers as trees, equal ones put together.
-pub(super) fn layers(timeline: &Timeline<'_>, list: &[Slice<'_>]) -> Vec<Node> {
+pub(super) fn layers(timeline: &Timeline<'_>, list: &[Slice<'_>], folding: Folding) -> Vec<Node> {
     let mut kernels: FxHashMap<SliceId, Vec<usize>> = FxHashMap::default();
     for (i, work) in timeline.work.iter().enumerate() {
         if let Some((call, _)) = work.launch {
@@ -42,7 +45,7 @@ pub(super) fn layers(timeline: &Timeline<'_>, list: &[Slice<'_>]) -> Vec<Node> {
     let trees = list
         .iter()
         .map(|layer| {
-            let mut below: FxHashMap<SliceId, Vec<Slice<'_>>> = FxHashMap::default();
+            let mut below: Below<'_> = FxHashMap::default();
             let thread = timeline.thread(*layer);
             for slice in timeline.trace.starting_in(layer.range()) {
                 if timeline.thread(slice) == thread
@@ -53,7 +56,7 @@ pub(super) fn layers(timeline: &Timeline<'_>, list: &[Slice<'_>]) -> Vec<Node> {
                 }
             }
             let least = layer.range().duration().get() / VISIBLE;
-            call(timeline, *layer, &below, &kernels, least)
+            call(timeline, *layer, (&below, &kernels), (least, folding))
         })
         .collect();
     fold(trees)
@@ -63,19 +66,18 @@ pub(super) fn layers(timeline: &Timeline<'_>, list: &[Slice<'_>]) -> Vec<Node> {
 fn call(
     timeline: &Timeline<'_>,
     slice: Slice<'_>,
-    below: &FxHashMap<SliceId, Vec<Slice<'_>>>,
-    kernels: &FxHashMap<SliceId, Vec<usize>>,
-    least: i64,
+    (below, kernels): (&Below<'_>, &FxHashMap<SliceId, Vec<usize>>),
+    (least, folding): (i64, Folding),
 ) -> Call {
     let mut children = Vec::new();
     // An explicit limit: a damaged trace may nest without end.
     if slice.depth() < 512 {
         for child in below.get(&slice.id()).into_iter().flatten() {
-            let one = call(timeline, *child, below, kernels, least);
+            let one = call(timeline, *child, (below, kernels), (least, folding));
             if one.kind == Kind::Python && one.ns < least && one.children.is_empty() {
                 continue;
             }
-            if wraps(&one) {
+            if wraps(&one, folding) {
                 children.extend(one.children);
             } else {
                 children.push(one);
@@ -99,8 +101,17 @@ fn call(
     }
 }
 
-/// Does a function only wrap others of its class, which take more than four fifths of it?
-fn wraps(call: &Call) -> bool {
+/// Does a function only wrap others of its class, which take more than four fifths of it, or, if asked
+/// for, any one that takes more than nine tenths?
+fn wraps(call: &Call, folding: Folding) -> bool {
+    if call.kind != Kind::Python {
+        return false;
+    }
+    let passes_on =
+        |c: &Call| c.kind == Kind::Python && c.ns.saturating_mul(10) > call.ns.saturating_mul(9);
+    if folding == Folding::Aggressive && call.children.iter().any(passes_on) {
+        return true;
+    }
     let base = |name: &str| name.split('.').next().unwrap_or("").to_owned();
     let own = base(&call.name);
     let same: i64 = call
@@ -109,7 +120,7 @@ fn wraps(call: &Call) -> bool {
         .filter(|c| c.kind == Kind::Python && base(&c.name) == own)
         .map(|c| c.ns)
         .sum();
-    call.kind == Kind::Python && same.saturating_mul(5) > call.ns.saturating_mul(4)
+    same.saturating_mul(5) > call.ns.saturating_mul(4)
 }
 
 /// Are two calls equal in name and in all below?
