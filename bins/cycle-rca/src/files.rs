@@ -30,7 +30,7 @@ pub(crate) fn jobs(
     let mut jobs = Vec::new();
     for path in given {
         // A package of databases is one recording of several processes.
-        let is_package = !compat && path.join("index.yaml").is_file();
+        let is_package = !compat && trace_input::is_package(path);
         if !path.is_dir() || is_package {
             must_exist(path)?;
             jobs.push((job_name(path), String::new(), path.clone()));

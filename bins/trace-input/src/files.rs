@@ -126,8 +126,8 @@ fn named_endings(error: Error) -> anyhow::Error {
     }
 }
 
-/// A set of rocPD databases with its index.
-pub(crate) fn is_package(path: &Path) -> bool {
+/// A set of rocPD databases with its index: a folder, or the index itself.
+pub fn is_package(path: &Path) -> bool {
     let ends_in = |ending: &str| {
         path.extension()
             .is_some_and(|e| e.eq_ignore_ascii_case(ending))

@@ -20,6 +20,6 @@ mod files;
 mod rank;
 mod read;
 
-pub use files::{expand, expand_ranks, is_trace, short_name, without_events};
+pub use files::{expand, expand_ranks, is_package, is_trace, short_name, without_events};
 pub use rank::{rank_in_name, ranks};
 pub use read::{NamedTrace, ReadEach, only_args, read, read_each};
