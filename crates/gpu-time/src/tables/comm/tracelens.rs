@@ -17,7 +17,7 @@ fn micros(ns: i64) -> Cell<'static> {
     Cell::Real(ns as f64 / 1000.0)
 }
 
-/// Group, operation and message, as two of the tables have them.
+/// Group, operation and message, as three of the tables have them.
 fn message_columns() -> [Column; 7] {
     [
         Column::text("Process Group Name"),
@@ -49,18 +49,19 @@ fn message(what: &Collective) -> [Cell<'_>; 7] {
 ///
 /// None but defects: the columns are fixed.
 pub fn tracelens_long(rows: &[LongRow]) -> report::Result<Table> {
+    let [group, ranks, name, size, dtype, nelems_in, nelems_out] = message_columns();
     let columns = vec![
         Column::text("collective_id"),
         Column::uint("index_in_group"),
         Column::uint("rank"),
-        Column::text("Process Group Name"),
-        Column::text("Process Group Ranks"),
-        Column::text("Collective name"),
-        Column::uint("Group size"),
-        Column::text("dtype"),
-        Column::uint("In msg nelems"),
+        group,
+        ranks,
+        name,
+        size,
+        dtype,
+        nelems_in,
         Column::real("In msg size (MB)"),
-        Column::uint("Out msg nelems"),
+        nelems_out,
         Column::real("Out msg size (MB)"),
         Column::text("In split size"),
         Column::text("Out split size"),
