@@ -7,16 +7,13 @@
     reason = "a failed step fails the test, and a skipped one says so; what is shared is not all used here"
 )]
 
+#[path = "../fuzz/body.rs"]
+mod body;
 mod support;
 
 use std::path::Path;
 use std::sync::LazyLock;
 
-use byte_source::{OpenOptions, Source};
-use memtrace_labeller::{
-    InputFormat, InputOptions, LabelOptions, Labeller, MapsSnapshot, ModelFile, Names, RowStream,
-    TensorTable, boundaries_from_json, ranges_from_json, ranges_of_maps,
-};
 use proptest::prelude::*;
 use support::{data, read};
 
@@ -84,51 +81,11 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
         })
 }
 
-fn rows(bytes: &[u8], options: &InputOptions) {
-    let mut open = OpenOptions::default();
-    open.pass_foreign = true;
-    let Ok(source) = Source::from_bytes_with("noise", bytes.to_vec(), &open) else {
-        return;
-    };
-    let mut names = Names::new();
-    let Ok(mut stream) = RowStream::open(source, options) else {
-        return;
-    };
-    let mut labeller = Labeller::new(LabelOptions::native());
-    let mut rows = Vec::new();
-    while let Ok(true) = stream.next_batch(&mut names, &mut rows) {}
-    for row in &mut rows {
-        labeller.label(row, &mut names).unwrap();
-    }
-    assert_eq!(stream.report().rows, rows.len() as u64);
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn damage_breaks_nothing(bytes in damaged()) {
-        let mut options = InputOptions::default();
-        options.split_bytes = 64;
-        rows(&bytes, &options);
-        for format in [InputFormat::PerfData, InputFormat::Memray, InputFormat::Lackey, InputFormat::Damon] {
-            options.format = Some(format);
-            rows(&bytes, &options);
-        }
-        let maps = MapsSnapshot::read("maps", &bytes).unwrap_or_default();
-        let _ = ranges_of_maps(&maps, &[]);
-        let _ = boundaries_from_json("phases", &bytes);
-        if let Ok(ranges) = ranges_from_json("ranges", &bytes) {
-            for options in [LabelOptions::native(), LabelOptions::mrm()] {
-                Labeller::new(options).register_address_ranges(&ranges, &mut Names::new());
-            }
-        }
-        if let Ok(table) = TensorTable::read("model", &bytes[..], Some(bytes.len() as u64)) {
-            let maps = b"1000-200000 r--s 00000000 00:00 1 /m\n";
-            let maps = MapsSnapshot::read("maps", maps).unwrap();
-            let ranges = ranges_of_maps(&maps, &[ModelFile::new("m", table)]);
-            let covered: u64 = ranges.iter().map(|range| range.addr_end - range.addr_start).sum();
-            prop_assert_eq!(covered, 0x1f_f000);
-        }
+        body::try_all(&bytes);
     }
 }
