@@ -140,11 +140,17 @@ pub(crate) fn is_blocking_copy(name: &str) -> bool {
     COPIES.contains(&name)
 }
 
-/// Is the part before the first dot, or a module as PyTorch marks them, called a layer?
+/// Is the part before the first dot, or a module as PyTorch marks them, called a layer? Normalisations
+/// of layers (`LayerNorm`, `layer_norm`) are none.
 pub(crate) fn is_layer(name: &str) -> bool {
     let base = name.split(['.', '(']).next().unwrap_or(name);
     let marked = name.strip_prefix("nn.Module: ").unwrap_or(base);
-    !name.contains(".py(") && marked.to_lowercase().contains("layer")
+    let marked = marked.to_lowercase();
+    !name.contains(".py(")
+        && marked
+            .replace("layernorm", "")
+            .replace("layer_norm", "")
+            .contains("layer")
 }
 
 /// Functions that wait.
@@ -193,6 +199,27 @@ mod tests {
             &by_name("vllm-v1").step,
             "vllm/v1/worker/gpu_model_runner.py(3380): execute_model"
         ));
+    }
+
+    #[test]
+    fn layers_by_name() {
+        for name in [
+            "Qwen3DecoderLayer.forward",
+            "nn.Module: LlamaDecoderLayer_7",
+            "EncoderLayer",
+            "LayerNormedLayer.forward",
+        ] {
+            assert!(is_layer(name), "{name}");
+        }
+        for name in [
+            "nn.Module: LayerNorm_3",
+            "FusedLayerNorm.forward",
+            "layer_norm",
+            "sglang/layers/linear.py(20): forward",
+            "Model.layers",
+        ] {
+            assert!(!is_layer(name), "{name}");
+        }
     }
 
     #[test]

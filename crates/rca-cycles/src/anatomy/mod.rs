@@ -241,8 +241,8 @@ fn one(
         if !crate::engine::is_wrapper(name) {
             python.entry(name).or_default().push(dur);
         }
-        let inner = slice.ancestors().any(|a| a.name().is_some_and(is_layer));
-        if is_layer(name) && !inner {
+        let in_layer = || slice.ancestors().any(|a| a.name().is_some_and(is_layer));
+        if is_layer(name) && !in_layer() {
             layers.push(slice);
         }
     }
