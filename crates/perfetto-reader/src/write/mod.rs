@@ -4,6 +4,7 @@
 //! trace; [`write_trace`] writes a whole [`trace_model::Trace`].
 
 mod annotations;
+mod declare;
 mod dictionary;
 mod encode;
 mod flows;

@@ -1,4 +1,4 @@
-//! The streaming writer: descriptors, events in ascending time, bounded memory.
+//! The streaming writer: events in ascending time, bounded memory.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,10 +11,10 @@ use crate::proto::schema;
 use crate::write::dictionary::Dictionary;
 use crate::write::encode::Encoder;
 use crate::write::nested::SliceEncoder;
-use crate::write::spec::{CounterUnit, EventData, TrackSpec, WriterOptions, WriterTrack};
+use crate::write::spec::{EventData, WriterOptions, WriterTrack};
 
 /// The one sequence of the file.
-const SEQUENCE: u32 = 1;
+pub(super) const SEQUENCE: u32 = 1;
 /// The clock whose timestamps are differences.
 const DELTA_CLOCK: u32 = 64;
 const STATE_CLEARED: u32 = 1;
@@ -174,187 +174,13 @@ impl<W: Write> TraceWriter<W> {
         self.write_packet(&snapshot)
     }
 
-    fn write_packet(&mut self, packet: &schema::TracePacket) -> io::Result<()> {
+    pub(super) fn write_packet(&mut self, packet: &schema::TracePacket) -> io::Result<()> {
         self.write_frame(&packet.encode_to_vec())
     }
 
     fn write_frame(&mut self, packet: &[u8]) -> io::Result<()> {
         self.frame.bytes(1, packet);
         self.pass_on()
-    }
-
-    fn new_uuid(&mut self, wanted: Option<u64>) -> u64 {
-        if let Some(uuid) = wanted
-            && self.uuids.insert(uuid)
-        {
-            return uuid;
-        }
-        loop {
-            // The mixing step of SplitMix64, over a count.
-            let mut z = self.options.uuid_seed ^ (self.uuids.len() as u64 + self.order) << 1;
-            self.order += 1;
-            z = (z ^ (z >> 30)).wrapping_add(0x9e37_79b9_7f4a_7c15);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^= z >> 31;
-            if self.uuids.insert(z) {
-                return z;
-            }
-        }
-    }
-
-    fn declare(
-        &mut self,
-        descriptor: schema::TrackDescriptor,
-        is_root: bool,
-    ) -> io::Result<WriterTrack> {
-        let lane = self.lanes.len();
-        self.lanes.push(Lane {
-            uuid: descriptor.uuid.unwrap_or(0),
-            ..Lane::default()
-        });
-        let name = descriptor.name.as_deref().map(String::from_utf8_lossy);
-        self.tracks.push(TrackState {
-            lanes: vec![lane],
-            name: name.map(std::borrow::Cow::into_owned),
-            parent: if is_root {
-                descriptor.uuid
-            } else {
-                descriptor.parent_uuid
-            }
-            .unwrap_or(0),
-            is_root,
-        });
-        self.describe(descriptor)?;
-        let at = u32::try_from(self.tracks.len() - 1).unwrap_or(u32::MAX);
-        Ok(WriterTrack(at))
-    }
-
-    fn describe(&mut self, descriptor: schema::TrackDescriptor) -> io::Result<()> {
-        self.write_packet(&schema::TracePacket {
-            trusted_packet_sequence_id: Some(SEQUENCE),
-            track_descriptor: Some(descriptor),
-            ..schema::TracePacket::default()
-        })
-    }
-
-    fn uuid_of(&self, track: WriterTrack) -> u64 {
-        let lane = self.tracks[track.0 as usize].lanes[0];
-        self.lanes[lane].uuid
-    }
-
-    /// Declares a process.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails.
-    pub fn process(&mut self, pid: i32, name: Option<&str>) -> io::Result<WriterTrack> {
-        self.process_from(schema::ProcessDescriptor {
-            pid: Some(pid),
-            process_name: name.map(|n| n.as_bytes().to_vec()),
-            ..schema::ProcessDescriptor::default()
-        })
-    }
-
-    /// Declares a process with all that its descriptor can say.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails.
-    pub fn process_from(&mut self, process: schema::ProcessDescriptor) -> io::Result<WriterTrack> {
-        let descriptor = schema::TrackDescriptor {
-            uuid: Some(self.new_uuid(None)),
-            process: Some(process),
-            ..schema::TrackDescriptor::default()
-        };
-        self.declare(descriptor, true)
-    }
-
-    /// Declares a thread of a process.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails.
-    pub fn thread(
-        &mut self,
-        process: WriterTrack,
-        pid: i32,
-        tid: i32,
-        name: Option<&str>,
-    ) -> io::Result<WriterTrack> {
-        let thread = schema::ThreadDescriptor {
-            pid: Some(pid),
-            tid: Some(tid),
-            thread_name: name.map(|n| n.as_bytes().to_vec()),
-            ..schema::ThreadDescriptor::default()
-        };
-        self.thread_from(Some(process), thread, None)
-    }
-
-    /// Declares a thread with all that its descriptor can say, and its id if it is free.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails.
-    pub fn thread_from(
-        &mut self,
-        process: Option<WriterTrack>,
-        thread: schema::ThreadDescriptor,
-        uuid: Option<u64>,
-    ) -> io::Result<WriterTrack> {
-        let descriptor = schema::TrackDescriptor {
-            uuid: Some(self.new_uuid(uuid)),
-            parent_uuid: process.map(|p| self.uuid_of(p)),
-            thread: Some(thread),
-            ..schema::TrackDescriptor::default()
-        };
-        self.declare(descriptor, true)
-    }
-
-    /// Declares a named track, for example a GPU queue or an asynchronous activity.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails.
-    pub fn track(&mut self, spec: &TrackSpec<'_>) -> io::Result<WriterTrack> {
-        let descriptor = schema::TrackDescriptor {
-            uuid: Some(self.new_uuid(spec.uuid)),
-            parent_uuid: spec.parent.map(|p| self.uuid_of(p)),
-            name: spec.name.map(|n| n.as_bytes().to_vec()),
-            sibling_merge_behavior: spec.unmerged.then_some(2),
-            ..schema::TrackDescriptor::default()
-        };
-        self.declare(descriptor, false)
-    }
-
-    /// Declares a counter.
-    ///
-    /// # Errors
-    ///
-    /// When writing fails.
-    pub fn counter_track(
-        &mut self,
-        spec: &TrackSpec<'_>,
-        unit: CounterUnit<'_>,
-    ) -> io::Result<WriterTrack> {
-        let (number, name) = match unit {
-            CounterUnit::None => (None, None),
-            CounterUnit::Nanos => (Some(1), None),
-            CounterUnit::Count => (Some(2), None),
-            CounterUnit::Bytes => (Some(3), None),
-            CounterUnit::Named(name) => (None, Some(name.as_bytes().to_vec())),
-        };
-        let descriptor = schema::TrackDescriptor {
-            uuid: Some(self.new_uuid(spec.uuid)),
-            parent_uuid: spec.parent.map(|p| self.uuid_of(p)),
-            name: spec.name.map(|n| n.as_bytes().to_vec()),
-            counter: Some(schema::CounterDescriptor {
-                unit: number,
-                unit_name: name,
-                ..schema::CounterDescriptor::default()
-            }),
-            ..schema::TrackDescriptor::default()
-        };
-        self.declare(descriptor, false)
     }
 
     /// Writes the begin of a slice that [`TraceWriter::end`] closes. Slices of one track must nest.
