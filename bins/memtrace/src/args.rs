@@ -93,6 +93,9 @@ pub(crate) struct ReadArgs {
     /// Format of the input, when it is not recognised
     #[arg(long, value_name = "FORMAT")]
     pub(crate) input_format: Option<String>,
+    /// Fields of a perf script text, as given to perf script -F [default: found out line by line]
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["compat", "input_format"])]
+    pub(crate) fields: Option<String>,
     /// Name of the run, for inputs without one [default: the file's name]
     #[arg(long, value_name = "NAME")]
     pub(crate) run_id: Option<String>,

@@ -7,8 +7,9 @@ use anyhow::Context as _;
 use byte_source::{OpenOptions, Source};
 use memtrace_analyser::AnalysisOptions;
 use memtrace_labeller::{
-    AddressRange, Grammar, InputFormat, InputOptions, LabelOptions, MapsSnapshot, ModelFile, Names,
-    Phases, ReadReport, Regions, RowStream, RuleSet, ranges_from_json, ranges_of_maps,
+    AddressRange, FieldList, Grammar, InputFormat, InputOptions, LabelOptions, MapsSnapshot,
+    ModelFile, Names, Phases, ReadReport, Regions, RowStream, RuleSet, ranges_from_json,
+    ranges_of_maps,
 };
 use memtrace_run::{Error, Steps};
 use shell::{OrExit as _, usage};
@@ -52,7 +53,13 @@ impl ReadArgs {
             Some(Compat::Mrm010) => InputOptions::mrm_010(),
             Some(Compat::Mrm023) => InputOptions::mrm_023(),
         };
-        if options.grammar == Grammar::Native {
+        if let Some(fields) = &self.fields {
+            let list = fields.parse::<FieldList>();
+            options.grammar =
+                Grammar::Listed(list.map_err(|what| usage(format!("--fields: {what}")))?);
+            options.format = Some(InputFormat::PerfScript);
+        }
+        if !options.grammar.is_reference() {
             options.drop_kernel = !self.kernel;
         }
         options.threads = self.input.threads();

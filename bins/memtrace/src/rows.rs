@@ -152,7 +152,7 @@ pub(crate) fn tell(report: &ReadReport, verbosity: VerbosityArgs) {
         line.push_str("; ");
         line.push_str(damage);
     }
-    if report.is_damaged() {
+    if !report.is_complete() {
         verbosity.note(line);
     } else {
         verbosity.detail(|| line);
@@ -161,7 +161,7 @@ pub(crate) fn tell(report: &ReadReport, verbosity: VerbosityArgs) {
 
 /// With `--strict` anything that is missing is a failure.
 pub(crate) fn outcome(report: &ReadReport, strict: bool) -> Outcome {
-    if strict && report.is_damaged() {
+    if strict && !report.is_complete() {
         Outcome::Code(BAD_DATA)
     } else {
         Outcome::Fine

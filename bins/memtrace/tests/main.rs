@@ -324,6 +324,198 @@ fn bad_input_ends_with_its_code() {
     assert!(fails(dir, &["analyse", "cut.parquet"], 3).contains("cut.parquet"));
 }
 
+/// Any list of fields in the order in which perf prints them, and the same rows from each that has what they need.
+#[test]
+fn texts_with_any_fields_are_read_alone_and_by_their_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let rows = [
+        (
+            "kv_update",
+            "/opt/my app/x.so",
+            0x7f3a_0000_1000_u64,
+            "mem-stores",
+        ),
+        (
+            "operator new(unsigned long)",
+            "/x.so (deleted)",
+            0x10,
+            "mem-loads",
+        ),
+    ];
+    let all = "comm,pid,tid,cpu,time,period,event,addr,data_src,weight,ip,sym,symoff,dso,phys_addr";
+    // Each list, and whether a line alone says the same.
+    let lists = [
+        (all, true),
+        (
+            "comm,pid,tid,cpu,time,period,event,addr,ip,sym,symoff,dso",
+            true,
+        ),
+        ("comm,tid,time,event,addr,ip,sym,dso", true),
+        ("time,pid,addr,ip,sym,symoff,dso", true),
+        ("comm,time,addr,ip,sym,dso", true),
+        ("cpu,time,event,addr,weight,ip,sym,symoff,dso", false),
+    ];
+    for (list, alone) in lists {
+        let has = |field: &str| list.split(',').any(|name| name == field);
+        let mut text = String::from("# perf script\n\n");
+        for (at, (symbol, dso, address, event)) in rows.iter().enumerate() {
+            let mut put = |field: &str, words: String| {
+                if has(field) {
+                    text.push_str(&words);
+                }
+            };
+            put("comm", "llama cli 7 ".to_owned());
+            put("pid", "4242".to_owned());
+            put(
+                "tid",
+                if has("pid") { "/4250 " } else { "4250 " }.to_owned(),
+            );
+            put("cpu", " [003] ".to_owned());
+            put("time", format!(" {}.5: ", at + 1));
+            put("period", "   4000 ".to_owned());
+            put("event", format!("cpu/{event}/P: "));
+            put("addr", format!("    {address:x}"));
+            if has("sym") && has("event") {
+                put("addr", " [unknown] ([heap])".to_owned());
+            }
+            let source = if *event == "mem-stores" {
+                "5080184"
+            } else {
+                "5080142"
+            };
+            put(
+                "data_src",
+                format!("   {source} |OP x|LVL L1 hit|LCK No|BLK  N/A "),
+            );
+            put("weight", "   61 ".to_owned());
+            put("ip", "  401136".to_owned());
+            put("sym", format!(" {symbol}"));
+            put("symoff", "+0x1c".to_owned());
+            put("dso", format!(" ({dso})"));
+            put("phys_addr", "   1234567".to_owned());
+            text.push('\n');
+        }
+        std::fs::write(dir.join("perf.txt"), &text).unwrap();
+        let with_list = ["parse", "perf.txt", "--strict", "--fields", list];
+        let found = ok(&call(dir, &with_list));
+        let found: Vec<Value> = found
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(found.len(), rows.len(), "{list}");
+        for (at, (row, (symbol, dso, address, event))) in found.iter().zip(rows).enumerate() {
+            assert_eq!(row["symbol"], symbol, "{list}\n{text}");
+            assert_eq!(row["dso"], dso, "{list}");
+            assert_eq!(row["address"], address, "{list}");
+            assert_eq!(
+                row["timestamp_ns"],
+                (at as u64 + 1) * 1_000_000_000 + 500_000_000
+            );
+            let is_store = event == "mem-stores" && has("event");
+            assert_eq!(
+                row["op_type"],
+                if is_store { "store" } else { "load" },
+                "{list}"
+            );
+            let number = |field: &str, value: u64| {
+                if has(field) {
+                    value.into()
+                } else {
+                    Value::Null
+                }
+            };
+            assert_eq!(row["cpu_id"], number("cpu", 3), "{list}");
+            assert_eq!(row["access_latency_ns"], number("weight", 61), "{list}");
+            let thread = if has("tid") {
+                number("tid", 4250)
+            } else {
+                number("pid", 4242)
+            };
+            assert_eq!(row["thread_id"], thread, "{list}");
+        }
+        if alone {
+            let without = ok(&call(dir, &["parse", "perf.txt", "--strict"]));
+            let shown = |row: &Value| {
+                // The command's last word may be a process, as far as a line says.
+                [
+                    "address",
+                    "op_type",
+                    "symbol",
+                    "dso",
+                    "cpu_id",
+                    "access_latency_ns",
+                ]
+                .map(|column| row[column].clone())
+            };
+            for (line, row) in without.lines().zip(&found) {
+                let line: Value = serde_json::from_str(line).unwrap();
+                assert_eq!(shown(&line), shown(row), "{list}\n{text}");
+            }
+        }
+    }
+    for list in ["time,addr,nothing", "time", "addr", ""] {
+        assert!(fails(dir, &["parse", "perf.txt", "--fields", list], 2).contains("--fields: "));
+    }
+    let both = ["parse", "perf.txt", "--fields", all, "--compat", "mrm-0.1"];
+    fails(dir, &both, 2);
+}
+
+/// What a strict reading takes for a fault: everything but comments and blank lines.
+#[test]
+fn lines_without_a_row_are_counted_by_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let good = "c 1 [0] 1.0: ev: 10 f (/x.so)\n";
+    let cases = [
+        ("\n  \n", "blank", true),
+        ("# comment\n", "comment", true),
+        ("    7f3a00001000 main (/x.so)\n", "comment", true),
+        ("c 1 [0] 1.0: no event at all\n", "no_event", false),
+        ("c 1 [0] 100: ev: 10 f\n", "bad_time", false),
+        ("c 1 [0] 99999999999999.0: ev: 10 f\n", "bad_time", false),
+        ("c 1 [0] 1.0: ev: zz f\n", "bad_address", false),
+        (
+            "c 1 [0] 1.0: ev: 10000000000000000 f\n",
+            "bad_address",
+            false,
+        ),
+        (
+            "c 1 [0] 1.0: ev: ffff888100000000 f\n",
+            "kernel_address",
+            false,
+        ),
+        ("c 1 [0] 1.0:", "truncated", false),
+        ("c 1 [0] 1.0: ev:\n", "truncated", false),
+    ];
+    for (line, reason, harmless) in cases {
+        std::fs::write(dir.join("perf.txt"), format!("{good}{good}{line}")).unwrap();
+        let words = ["parse", "perf.txt", "-o", "rows.jsonl", "--json"];
+        let output = call(dir, &words);
+        ok(&output);
+        let told: Value = serde_json::from_slice(&output.stderr).unwrap();
+        assert_eq!(told["rows"], 2, "{line:?}");
+        assert_eq!(
+            told["skipped"].as_object().unwrap().len(),
+            1,
+            "{line:?}: {told}"
+        );
+        assert_eq!(
+            told["skipped"][reason]["first_lines"][0], 3,
+            "{line:?}: {told}"
+        );
+        let strict = call(dir, &[&words[..], &["--strict"]].concat());
+        let code = if harmless { 0 } else { 3 };
+        assert_eq!(strict.status.code(), Some(code), "{line:?}");
+    }
+    // Sixteen significant digits are an address, whatever zeros are in front.
+    let line = "c 1 1.0: ev: 0000ffff88810000000f f\n";
+    std::fs::write(dir.join("perf.txt"), line).unwrap();
+    let row = ok(&call(dir, &["parse", "perf.txt", "--kernel", "--strict"]));
+    let address = 0xffff_8881_0000_000f_u64;
+    assert!(row.contains(&format!("\"address\":{address},")), "{row}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_a_failed_output() {

@@ -25,6 +25,16 @@ impl DataSource {
         }
     }
 
+    /// The remote bit as a number; `None` for a word that says nothing, as samples of other events carry it.
+    #[must_use]
+    pub fn remote(self) -> Option<u8> {
+        if self.is_store().is_none() && self.level().is_null() && !self.is_remote() {
+            None
+        } else {
+            Some(u8::from(self.is_remote()))
+        }
+    }
+
     /// The remote bit, 37.
     #[must_use]
     pub const fn is_remote(self) -> bool {
@@ -88,5 +98,11 @@ mod tests {
         assert_eq!((far.level(), far.hops()), (Name::DRAM, 2));
         assert!(far.is_remote());
         assert_eq!(DataSource::new(1).is_store(), None);
+        // Nothing of it is known: PERF_MEM_NA.
+        assert_eq!(
+            DataSource::new(1 | 1 << 5 | 1 << 19 | 1 << 24 | 1 << 26).remote(),
+            None
+        );
+        assert_eq!((load.remote(), far.remote()), (Some(0), Some(1)));
     }
 }

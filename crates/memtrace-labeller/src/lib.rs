@@ -69,7 +69,7 @@ pub use names::{Name, Names};
 pub use parquet_file::{
     Compression, ParquetInfo, TraceWriter, check_parquet, write_kv_blocks, write_region_map,
 };
-pub use perf_text::Grammar;
+pub use perf_text::{FieldList, Grammar};
 pub use phases::{PhaseBoundary, Phases, boundaries_from_json};
 pub use ranges::{AddressRange, ranges_from_json};
 pub use region::{KvBlock, PageTracker, Region};

@@ -6,6 +6,7 @@
 use std::io::Read;
 
 use byte_source::{Reader, Source};
+use rustc_hash::FxHashMap;
 
 use crate::access::{Access, PAGE_BITS};
 use crate::data_source::DataSource;
@@ -17,6 +18,8 @@ use crate::report::ReadReport;
 const BATCH_ROWS: usize = 16_384;
 /// First address of the kernel's half.
 const KERNEL_START: u64 = 0x0000_8000_0000_0000;
+/// Generations of processes that are looked at for a mapping.
+const MAX_FORKS: usize = 16;
 /// The type of hardware breakpoints in an attribute.
 const BREAKPOINT: u32 = 5;
 
@@ -50,6 +53,8 @@ pub(crate) struct PerfDataRows {
     left: u64,
     attributes: Vec<Attribute>,
     mappings: Vec<Mapping>,
+    /// The process that each process was forked from.
+    parents: FxHashMap<u32, u32>,
     drop_kernel: bool,
     /// Samples whose order is not certain yet.
     held: Vec<Access>,
@@ -104,6 +109,7 @@ impl PerfDataRows {
             left: 0,
             attributes: Vec::new(),
             mappings: Vec::new(),
+            parents: FxHashMap::default(),
             drop_kernel,
             held: Vec::new(),
             round_end: 0,
@@ -258,6 +264,13 @@ impl PerfDataRows {
             },
             1 => self.mapping(body, 32, names),
             10 => self.mapping(body, 64, names),
+            7 => {
+                let (child, parent) = (u32_at(body, 0), u32_at(body, 4));
+                // Threads share the process' mappings anyway.
+                if child != parent {
+                    self.parents.insert(child, parent);
+                }
+            }
             2 => self.report.lost += u64_at(body, 8),
             13 => self.report.lost += u64_at(body, 0),
             // Whatever comes after two ends of a round is later than what came before the first.
@@ -288,21 +301,36 @@ impl PerfDataRows {
     fn mapping(&mut self, body: &[u8], name_at: usize, names: &mut Names) {
         let file = body.get(name_at..).unwrap_or_default();
         let end = memchr::memchr(0, file).unwrap_or(file.len());
+        let mut file = file.get(..end).unwrap_or_default();
+        // The kernel's mapping names the symbol that its addresses count from.
+        if file.starts_with(b"[")
+            && let Some(close) = memchr::memchr(b']', file)
+        {
+            file = file.get(..=close).unwrap_or(file);
+        }
         let (start, length) = (u64_at(body, 8), u64_at(body, 16));
         self.mappings.push(Mapping {
             pid: u32_at(body, 0),
             start,
             end: start.saturating_add(length),
-            file: names.intern_bytes(file.get(..end).unwrap_or_default()),
+            file: names.intern_bytes(file),
         });
     }
 
+    /// What is mapped at an address: in the process, or in the one that it was forked from.
     fn object_of(&self, pid: u32, ip: u64) -> Name {
-        self.mappings
-            .iter()
-            .rev()
-            .find(|map| (map.pid == pid || map.pid == u32::MAX) && map.start <= ip && ip < map.end)
-            .map_or(Name::EMPTY, |map| map.file)
+        let mut process = pid;
+        for _ in 0..MAX_FORKS {
+            let found = self.mappings.iter().rev().find(|map| {
+                (map.pid == process || map.pid == u32::MAX) && map.start <= ip && ip < map.end
+            });
+            match (found, self.parents.get(&process)) {
+                (Some(map), _) => return map.file,
+                (None, Some(parent)) => process = *parent,
+                (None, None) => break,
+            }
+        }
+        Name::EMPTY
     }
 
     fn sample(&self, body: &[u8], names: &mut Names) -> Result<Access, Skip> {
@@ -417,7 +445,7 @@ fn fields(attribute: &Attribute, body: &[u8]) -> Option<(Result<Access, Skip>, u
     if has(15) {
         let source = DataSource::new(fields.u64()?);
         row.cache_level = source.level();
-        row.numa_node = Some(u8::from(source.is_remote()));
+        row.numa_node = source.remote();
         if source.is_store() == Some(true) {
             row.op = Name::STORE;
         }

@@ -74,6 +74,13 @@ impl ReadReport {
         !self.damage.is_empty() || self.skipped.keys().any(|reason| !reason.is_harmless())
     }
 
+    /// Whether everything but comments and blank lines gave a row, which is what strict reading asks for.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let harmless = |reason: &Skip| reason.is_harmless() && *reason != Skip::KernelAddress;
+        self.damage.is_empty() && self.skipped.keys().all(harmless)
+    }
+
     /// Everything that was skipped, whatever the reason.
     #[must_use]
     pub fn skipped_total(&self) -> u64 {

@@ -77,6 +77,8 @@ fn page_faults_are_those_that_perf_prints() {
         // perf prints microseconds, rounded down.
         assert_eq!(direct.timestamp_ns / 1000, full.timestamp_ns / 1000);
         assert_eq!(direct.thread_id, full.thread_id);
+        // The object of the code, by the mappings in the file.
+        assert_eq!(names.text(direct.dso), full_names.text(full.dso));
     }
     // The weights are 1024 pages, each touched first when they were loaded.
     let symbol = |row: &Access| full_names.text(row.symbol).to_owned();

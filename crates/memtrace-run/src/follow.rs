@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use byte_source::Source;
 use memtrace_analyser::Analyser;
 use memtrace_labeller::{
-    Access, Grammar, InputFormat, InputOptions, LabelCounts, Labeller, Name, Names, Phases,
-    ReadReport, RowStream,
+    Access, InputFormat, InputOptions, LabelCounts, Labeller, Name, Names, Phases, ReadReport,
+    RowStream,
 };
 
 use crate::error::{Error, Result, io_error};
@@ -170,7 +170,7 @@ impl State<'_> {
         let source = Source::from_bytes(name, bytes)?;
         let mut stream = RowStream::open(source, &self.input)?;
         // The reference gives phases to samples of perf only.
-        if format == Some(InputFormat::PerfScript) || self.input.grammar == Grammar::Native {
+        if format == Some(InputFormat::PerfScript) || !self.input.grammar.is_reference() {
             stream = stream.with_phases(self.phases.clone());
         }
         let mut rows = Vec::new();

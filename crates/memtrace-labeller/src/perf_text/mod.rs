@@ -4,6 +4,7 @@
 //! fields. All work on bytes, without regular expressions.
 
 mod fields;
+mod list;
 mod mrm;
 mod native;
 pub(crate) mod reader;
@@ -11,6 +12,7 @@ mod sample;
 
 use memchr::memchr2;
 
+pub use list::FieldList;
 pub use sample::{PerfSample, Skip};
 
 use crate::access::Access;
@@ -23,10 +25,20 @@ pub enum Grammar {
     /// Any field list that `perf script` prints, recognised line by line.
     #[default]
     Native,
+    /// The same with the fields known, where a line alone can be read in two ways.
+    Listed(FieldList),
     /// As the reference's version 0.1.0 does, mistakes included.
     Mrm010,
     /// As the reference's version 0.1.23 does.
     Mrm023,
+}
+
+impl Grammar {
+    /// Whether lines are read as the reference reads them.
+    #[must_use]
+    pub const fn is_reference(self) -> bool {
+        matches!(self, Self::Mrm010 | Self::Mrm023)
+    }
 }
 
 /// Reads one line, without its end.
@@ -45,7 +57,8 @@ pub enum Grammar {
 /// ```
 pub fn parse_line(line: &[u8], grammar: Grammar) -> Result<PerfSample<'_>, Skip> {
     match grammar {
-        Grammar::Native => native::parse(line),
+        Grammar::Native => native::parse(line, None),
+        Grammar::Listed(list) => native::parse(line, Some(list)),
         Grammar::Mrm010 => mrm::parse_010(line),
         Grammar::Mrm023 => mrm::parse_023(line),
     }
