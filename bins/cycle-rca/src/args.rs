@@ -90,7 +90,8 @@ impl HasJson for ResultFormat {
 /// How cycles are cut; the same for one trace and for pairs.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CutArgs {
-    /// Function or range that is one step, instead of one that is found
+    /// Function or range that is one step, instead of one that is found; a pattern
+    /// with *, or a name without its number, means several
     #[arg(long, value_name = "NAME")]
     pub(crate) marker: Option<String>,
     /// Rules of engines, instead of those that come along

@@ -92,7 +92,9 @@ fn search(
             let is_output = output.is_some_and(|o| {
                 o.canonicalize().ok() == path.canonicalize().ok() && o.canonicalize().is_ok()
             });
-            if compat || !is_output {
+            if !compat && trace_input::is_package(&path) {
+                found.push(path);
+            } else if compat || !is_output {
                 search(&path, output, compat, found)?;
             }
         } else if is_input(&path, compat) {

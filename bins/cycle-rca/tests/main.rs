@@ -266,6 +266,95 @@ fn rocpd_databases_are_cut_too() {
     assert_eq!(kernels, truth.dispatches + truth.lost_dispatches);
 }
 
+/// Starts and ends of the cycles of a job, and their phases.
+fn cycles(job: &Value) -> (Vec<(i64, i64)>, Vec<&str>) {
+    let list = job["cycles"].as_array().unwrap();
+    let ns = |c: &Value, key: &str| c[key].as_i64().unwrap();
+    let spans = list.iter().map(|c| (ns(c, "start_ns"), ns(c, "end_ns")));
+    let phases = list.iter().map(|c| c["phase"].as_str().unwrap());
+    (spans.collect(), phases.collect())
+}
+
+#[test]
+fn ranges_in_databases_are_steps() {
+    for (seed, threads) in [(1, 1), (2, 2), (3, 3)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut shape = rocpd_synth::Shape::small();
+        (shape.seed, shape.threads, shape.steps) = (seed, threads, 12);
+        shape.ranks = 2;
+        let made = rocpd_synth::generate(folder.path(), &shape).unwrap();
+        let all = run(&["analyse", text(folder.path()), "--format", "json"]);
+        assert_eq!(all.status.code(), Some(0));
+        let document = json(&all);
+        assert_eq!(document["jobs"].as_array().unwrap().len(), 2);
+        for (job, made) in document["jobs"].as_array().unwrap().iter().zip(&made) {
+            assert_eq!(job["method"], "ranges");
+            assert_eq!(job["anchor"], "decode");
+            let (spans, phases) = cycles(job);
+            assert_eq!(spans, made.truth.steps_ns, "seed {seed}");
+            assert_eq!(phases[0], "prefill");
+            assert!(phases[1..].iter().all(|p| *p == "decode"), "{phases:?}");
+            let marked = |name: &str| {
+                let words = ["analyse", text(&made.path), "--marker", name];
+                json(&run(&[&words[..], &["--format", "json"]].concat()))
+            };
+            let decodes = marked("decode");
+            assert_eq!(decodes["jobs"][0]["method"], "marker");
+            assert_eq!(cycles(&decodes["jobs"][0]).0, made.truth.steps_ns[1..]);
+            // A pattern, and a name without its number.
+            assert_eq!(
+                cycles(&marked("*e*od*")["jobs"][0]).0,
+                made.truth.steps_ns[1..]
+            );
+            let layers = |name: &str| cycles(&marked(name)["jobs"][0]).0.len();
+            assert_eq!((layers("layer_1"), layers("layer")), (12, 24));
+        }
+    }
+}
+
+#[test]
+fn a_package_of_databases_is_one_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let loose = folder.path().join("loose");
+    let mut shape = rocpd_synth::Shape::small();
+    (shape.ranks, shape.nodes, shape.steps) = (2, 2, 12);
+    // Two machines number their processes alike.
+    shape.equal_pids = true;
+    let made = rocpd_synth::generate(&loose, &shape).unwrap();
+    let mut how = rocpd_db::PackageOptions::default();
+    (how.consolidate, how.copy) = (true, true);
+    let package = folder.path().join("run.rpdb");
+    rocpd_db::package(&[&loose], &package, &how).unwrap();
+    let output = run(&["analyse", text(folder.path()), "--format", "json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let document = json(&output);
+    let jobs = document["jobs"].as_array().unwrap();
+    let names: Vec<&str> = jobs.iter().map(|j| j["job"].as_str().unwrap()).collect();
+    let [first, second, whole] = names[..] else {
+        panic!("{names:?}")
+    };
+    assert!(first != second && whole == "run", "{names:?}");
+    let job = &jobs[2];
+    assert_eq!(cycles(job).0, made[0].truth.steps_ns);
+    // Each of the processes on its own, with its host and all that it launched.
+    for (host, made) in ["host-0", "host-1"].into_iter().zip(&made) {
+        let of = |key: &str| -> u64 {
+            let list = job["functions"].as_array().unwrap().iter();
+            let own = list.filter(|f| f["process"]["host"] == host && f["process"]["pid"] == 4000);
+            own.filter(|f| f["kind"].as_str().unwrap().ends_with(key))
+                .map(|f| f["calls"].as_u64().unwrap())
+                .sum()
+        };
+        let truth = &made.truth;
+        assert_eq!(of("_kernel"), truth.dispatches + truth.lost_dispatches);
+        let all = 12 * 2 * 3;
+        assert_eq!(of("_kernel"), all, "{host}");
+    }
+    let marked = ["analyse", text(&package), "--marker", "layer_0", "--format"];
+    let layers = json(&run(&[&marked[..], &["json"]].concat()));
+    assert_eq!(cycles(&layers["jobs"][0]).0.len(), 12);
+}
+
 #[test]
 fn compat_and_other_formats() {
     let folder = tempfile::tempdir().unwrap();

@@ -19,7 +19,8 @@ use crate::timeline::{Kind, Member, Timeline};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// The function or range that is one step; found if none. Default is none.
+    /// The function or range that is one step; found if none. If nothing is called so, a pattern with
+    /// `*` and `?`, else a name without its numbers. Default is none.
     pub marker: Option<String>,
     /// What a cycle is. Default is one step of the engine.
     pub divide_by: DivideBy,
@@ -51,7 +52,9 @@ pub enum Failure {
     #[error("no Python function is named after layers, as in DecoderLayer.forward")]
     NoLayers,
     /// The function asked for is not called.
-    #[error("no call of {marker:?}; name a function or range of the trace, as it is written there")]
+    #[error(
+        "no call of {marker:?}; name a function or range of the trace as it is written there, with * for any text"
+    )]
     NoMarker {
         /// The function.
         marker: String,

@@ -77,6 +77,14 @@ pub(crate) fn cut(timeline: &Timeline<'_>, found: &Found, engines: &[Engine]) ->
                 windows[process] = of_calls(timeline, list, engine);
             }
         }
+        Steps::Spans(spans) => {
+            for (process, list) in spans.iter().enumerate() {
+                windows[process] = list
+                    .iter()
+                    .map(|s| window((s.start, s.end), timeline.trace.slice(s.first)))
+                    .collect();
+            }
+        }
         Steps::Times {
             process,
             starts,
@@ -112,7 +120,8 @@ pub(crate) fn cut(timeline: &Timeline<'_>, found: &Found, engines: &[Engine]) ->
 }
 
 /// The cycle of each window of another process: the one that starts nearest, no further away than
-/// half a period.
+/// half a period. Where a fifth of them has none, clocks differ or ranks drift: then the first goes with
+/// the first and so on, if there are as many.
 fn align(reference: &[Window], list: &[Window], same: bool) -> Vec<Option<u32>> {
     if same {
         return (0..list.len()).map(|i| Some(row(i))).collect();
@@ -122,7 +131,8 @@ fn align(reference: &[Window], list: &[Window], same: bool) -> Vec<Option<u32>> 
         .map(|w| span(w[1].start - w[0].start))
         .collect();
     let reach = median(&lengths) / 2.0;
-    list.iter()
+    let nearest: Vec<Option<u32>> = list
+        .iter()
         .map(|w| {
             let next = reference.partition_point(|r| r.start <= w.start);
             let near = [next.checked_sub(1), Some(next)]
@@ -132,7 +142,12 @@ fn align(reference: &[Window], list: &[Window], same: bool) -> Vec<Option<u32>> 
                 .min_by_key(|x| x.1)?;
             (reference.len() == 1 || span(near.1) <= reach).then(|| row(near.0))
         })
-        .collect()
+        .collect();
+    let lost = nearest.iter().filter(|c| c.is_none()).count();
+    if list.len() == reference.len() && real(lost) > 0.2 * real(list.len()) {
+        return (0..list.len()).map(|i| Some(row(i))).collect();
+    }
+    nearest
 }
 
 /// The frame of the step that only wraps it, or the step.
@@ -149,6 +164,15 @@ fn outermost<'t>(step: Slice<'t>) -> Slice<'t> {
 
 fn of_calls(timeline: &Timeline<'_>, calls: &[SliceId], engine: Option<&Engine>) -> Vec<Window> {
     let trace = timeline.trace;
+    let all: Vec<Slice<'_>> = calls.iter().map(|&c| trace.slice(c)).collect();
+    // Threads that take turns share the ranges of one loop.
+    let turns = all
+        .windows(2)
+        .all(|w| w[0].track_id() == w[1].track_id() || w[0].end() <= w[1].ts());
+    let marked = |s: &Slice<'_>| timeline.kind(*s) == Kind::Annotation;
+    if turns && all.iter().all(marked) {
+        return ranges(&all);
+    }
     // One thread drives the engine; calls of others are not steps.
     let mut per_thread: std::collections::BTreeMap<u32, usize> = std::collections::BTreeMap::new();
     for &c in calls {
@@ -185,19 +209,19 @@ fn of_calls(timeline: &Timeline<'_>, calls: &[SliceId], engine: Option<&Engine>)
 
 /// Ranges that a program marked are cycles as they are.
 fn ranges(steps: &[Slice<'_>]) -> Vec<Window> {
-    steps
-        .iter()
-        .map(|s| Window {
-            start: s.ts().nanos(),
-            end: s.end().nanos(),
-            anchor: Some(s.id()),
-            partial: if s.dur().is_none() {
-                Some(Partial::Tail)
-            } else {
-                None
-            },
-        })
+    let each = steps.iter();
+    each.map(|s| window((s.ts().nanos(), s.end().nanos()), *s))
         .collect()
+}
+
+/// A cycle that `first` opens; what the recording did not see the end of is not whole.
+fn window((start, end): (i64, i64), first: Slice<'_>) -> Window {
+    Window {
+        start,
+        end,
+        anchor: Some(first.id()),
+        partial: first.dur().is_none().then_some(Partial::Tail),
+    }
 }
 
 /// Which of the calls between two steps open the later one.

@@ -35,7 +35,8 @@ impl Origins {
                     let text = p.name.map_or("", |n| trace.text(n));
                     (pid_of(text), host_of(text, compat))
                 }
-                Some(p) => (p.pid.0, None),
+                Some(p) if compat => (p.pid.0, None),
+                Some(p) => (p.pid.0, p.labels.and_then(|l| labelled(trace.text(l)))),
                 None => (-1, None),
             };
             let tid = match thread {
@@ -59,6 +60,12 @@ impl Origins {
     pub fn of_slice(&self, slice: Slice<'_>) -> &Origin {
         self.of(slice.track_id())
     }
+}
+
+/// The host that a process is labelled with. PyTorch labels what stands for devices.
+fn labelled(label: &str) -> Option<String> {
+    let device = label == "CPU" || label.starts_with("GPU");
+    (!device && !label.is_empty()).then(|| label.to_owned())
 }
 
 /// A number written as text, else the first digits in brackets, else -1.

@@ -92,6 +92,18 @@ fn workload_of(name: &str) -> Option<Workload> {
     })
 }
 
+/// What a range is for, if its name says so by a word of its own: `decode_step 7`, not `decoder`.
+pub(crate) fn stated(name: &str) -> Option<Phase> {
+    let lower = name.to_lowercase();
+    let words = lower.split(|c: char| !c.is_ascii_alphabetic());
+    words.into_iter().find_map(|word| match word {
+        "prefill" | "extend" => Some(Phase::Prefill),
+        "decode" => Some(Phase::Decode),
+        "mixed" => Some(Phase::Mixed),
+        _ => None,
+    })
+}
+
 fn hint(name: &str, kind: Kind, engine: Option<&Engine>) -> Hint {
     let mut hint = Hint::default();
     if kind == Kind::Annotation {
@@ -174,6 +186,18 @@ pub(crate) fn phases(
         if let Some(cycle) = cuts.at(work.process, at) {
             take(&mut seen, cycle, work.name, work.kind);
         }
+    }
+    for (seen, window) in seen.iter_mut().zip(cuts.cycles()) {
+        let anchor = window.anchor.map(|id| timeline.trace.slice(id));
+        let range = anchor.filter(|a| timeline.kind(*a) == Kind::Annotation);
+        let name = range.and_then(trace_model::Slice::name).unwrap_or("");
+        let of = match stated(name) {
+            Some(Phase::Prefill) => &mut seen.prefill,
+            Some(Phase::Decode) => &mut seen.decode,
+            Some(Phase::Mixed) => &mut seen.mixed,
+            _ => continue,
+        };
+        *of = of.max(0.9);
     }
     let mut verdicts: Vec<Verdict> = seen
         .iter()

@@ -136,7 +136,7 @@ impl<'t> Timeline<'t> {
     pub(crate) fn new(trace: &'t Trace) -> Self {
         let origins = Origins::new(trace, false);
         let mut members: Vec<Member> = Vec::new();
-        let mut member_of: FxHashMap<Member, u32> = FxHashMap::default();
+        let mut member_of: FxHashMap<(Member, Option<usize>), u32> = FxHashMap::default();
         let mut process_of_track = Vec::with_capacity(trace.tracks().len());
         let mut thread_of: FxHashMap<(u32, String), u32> = FxHashMap::default();
         let mut thread_of_track = Vec::with_capacity(trace.tracks().len());
@@ -146,8 +146,15 @@ impl<'t> Timeline<'t> {
                 host: origin.host.clone(),
                 pid: origin.pid,
             };
-            let process = *member_of.entry(member.clone()).or_insert_with(|| {
-                members.push(member);
+            // Two containers may have a process 1 each; what is only named in texts has no row of its own.
+            let of = trace.track(track);
+            let of = of
+                .process
+                .or_else(|| of.thread.and_then(|t| trace.thread(t).process));
+            let own = of.filter(|p| !trace.process(*p).artificial);
+            let key = (member, own.map(trace_model::ProcessId::index));
+            let process = *member_of.entry(key.clone()).or_insert_with(|| {
+                members.push(key.0);
                 row(members.len() - 1)
             });
             process_of_track.push(process);

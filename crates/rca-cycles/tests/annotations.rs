@@ -34,8 +34,8 @@ fn traces() -> Vec<PathBuf> {
     found
 }
 
-/// Starts and ends of the marked steps, ns, and the trace without any marked range.
-fn hide(path: &PathBuf) -> (Vec<(i64, i64)>, Vec<u8>) {
+/// Starts and ends of the marked steps, ns, and the trace without any marked range, or without those.
+fn hide(path: &PathBuf, all: bool) -> (Vec<(i64, i64)>, Vec<u8>) {
     let mut text = String::new();
     let source = Source::open(path, &Default::default()).unwrap();
     source
@@ -48,20 +48,21 @@ fn hide(path: &PathBuf) -> (Vec<(i64, i64)>, Vec<u8>) {
     let mut steps = Vec::new();
     events.retain(|e| {
         let category = e["cat"].as_str().unwrap_or("");
-        if category == "user_annotation" {
-            let name = e["name"].as_str().unwrap_or("");
-            if name.starts_with("ProfilerStep") || name.starts_with("execute_") {
-                let ns = |v: &Value| {
-                    let micros: f64 = v.to_string().parse().unwrap();
-                    // Tests may round: a step lasts milliseconds.
-                    #[expect(clippy::cast_possible_truncation, reason = "times of traces fit")]
-                    let ns = (micros * 1000.0) as i64;
-                    ns
-                };
-                steps.push((ns(&e["ts"]), ns(&e["ts"]) + ns(&e["dur"])));
-            }
+        let name = e["name"].as_str().unwrap_or("");
+        let is_step = name.starts_with("ProfilerStep") || name.starts_with("execute_");
+        if category == "user_annotation" && is_step {
+            let ns = |v: &Value| {
+                let micros: f64 = v.to_string().parse().unwrap();
+                // Tests may round: a step lasts milliseconds.
+                #[expect(clippy::cast_possible_truncation, reason = "times of traces fit")]
+                let ns = (micros * 1000.0) as i64;
+                ns
+            };
+            steps.push((ns(&e["ts"]), ns(&e["ts"]) + ns(&e["dur"])));
         }
-        !category.ends_with("user_annotation")
+        // What SGLang marks inside a step is the name of a step, too.
+        let hidden = all || is_step || name.starts_with("step[");
+        !category.ends_with("user_annotation") || !hidden
     });
     steps.sort_unstable();
     (steps, serde_json::to_vec(&document).unwrap())
@@ -69,10 +70,16 @@ fn hide(path: &PathBuf) -> (Vec<(i64, i64)>, Vec<u8>) {
 
 #[test]
 fn hidden_steps_are_found() {
+    for all in [true, false] {
+        hidden_steps(all);
+    }
+}
+
+fn hidden_steps(all: bool) {
     let (mut right, mut found, mut marked, mut poor) = (0, 0, 0, 0);
     let mut report = Vec::new();
     for path in traces() {
-        let (steps, json) = hide(&path);
+        let (steps, json) = hide(&path, all);
         if steps.is_empty() {
             continue;
         }

@@ -21,6 +21,8 @@ pub struct Shape {
     pub layers: u32,
     /// Launches of a layer.
     pub launches: u32,
+    /// Ranges around steps and layers.
+    pub ranges: bool,
     /// Two HSA calls inside each launch.
     pub hsa: bool,
     /// An argument or two of each launch.
@@ -53,6 +55,7 @@ impl Shape {
             steps: 4,
             layers: 2,
             launches: 3,
+            ranges: true,
             hsa: true,
             args: true,
             counter_instances: 2,

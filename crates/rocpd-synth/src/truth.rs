@@ -72,6 +72,9 @@ pub struct Truth {
     pub scratch: BTreeMap<String, Moments>,
     /// By domain and name.
     pub domains: BTreeMap<String, BTreeMap<String, Moments>>,
+    /// When each step begins and ends, ns; readers look at the ranges, so it is not in the file.
+    #[serde(skip)]
+    pub steps_ns: Vec<(i64, i64)>,
     /// By message, marks included.
     pub markers: BTreeMap<String, Moments>,
     /// Bytes by direction, those that the view has.

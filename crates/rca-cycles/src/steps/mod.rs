@@ -1,6 +1,9 @@
 //! Which calls are the steps of the engine.
 
+mod ranges;
+
 use rustc_hash::{FxHashMap, FxHashSet};
+use trace_model::kernel::NamePattern;
 use trace_model::{SliceId, StrId};
 
 use crate::analysis::Options;
@@ -21,6 +24,8 @@ pub enum Method {
     Rules,
     /// The outermost function that recurs and fills the thread.
     CallTree,
+    /// The outermost ranges that recur, as a program marked them.
+    Ranges,
     /// The sequence of operators on the busiest thread repeats.
     Sequence,
     /// The work on the device comes in bursts of like size.
@@ -37,6 +42,7 @@ impl Method {
             Self::Layers => "layers",
             Self::Rules => "rules",
             Self::CallTree => "call_tree",
+            Self::Ranges => "ranges",
             Self::Sequence => "sequence",
             Self::Device => "device",
             Self::Whole => "whole",
@@ -48,12 +54,22 @@ impl Method {
 pub(crate) enum Steps {
     /// Calls that are steps, by process.
     Calls(Vec<Vec<SliceId>>),
+    /// From when to when they are, by process.
+    Spans(Vec<Vec<Span>>),
     /// Times at which steps begin, and the end of the last, of one process.
     Times {
         process: u32,
         starts: Vec<i64>,
         end: i64,
     },
+}
+
+/// A step from its first range to the end of its last, ns.
+#[derive(Clone, Copy)]
+pub(crate) struct Span {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) first: SliceId,
 }
 
 pub(crate) struct Found {
@@ -68,11 +84,7 @@ pub(crate) fn find(timeline: &Timeline<'_>, options: &Options) -> Option<Found> 
     let engines = options.engines.as_slice();
     let names = code_names(timeline);
     if let Some(marker) = &options.marker {
-        let ids: FxHashSet<StrId> = names
-            .iter()
-            .copied()
-            .filter(|&n| timeline.trace.text(n) == *marker)
-            .collect();
+        let ids = named(timeline, &names, marker);
         return calls(timeline, &ids).map(|steps| Found {
             method: Method::Marker,
             engine: engine_of(timeline, engines, &names),
@@ -97,6 +109,7 @@ pub(crate) fn find(timeline: &Timeline<'_>, options: &Options) -> Option<Found> 
     }
     by_rules(timeline, engines, &names)
         .or_else(|| by_tree(timeline))
+        .or_else(|| ranges::by_ranges(timeline))
         .or_else(|| by_sequence(timeline))
         .or_else(|| by_device(timeline))
         .or_else(|| whole(timeline))
@@ -116,6 +129,28 @@ fn code_names(timeline: &Timeline<'_>) -> Vec<StrId> {
         }
     }
     names
+}
+
+/// The names that a marker means: the one that it is, else those that it is a pattern for, else those
+/// that differ from it in their numbers only.
+fn named(timeline: &Timeline<'_>, names: &[StrId], marker: &str) -> FxHashSet<StrId> {
+    let that = |is: &dyn Fn(&str) -> bool| -> FxHashSet<StrId> {
+        let each = names.iter().copied();
+        each.filter(|&n| is(timeline.trace.text(n))).collect()
+    };
+    let bare = |name: &str| {
+        let text = ranges::without_numbers(name);
+        text.trim_end_matches(['#', '_', '-', ':', ' ']).to_owned()
+    };
+    let pattern = NamePattern::glob(marker);
+    let kind = bare(marker);
+    let ways: [&dyn Fn(&str) -> bool; 3] = [
+        &|name| name == marker,
+        &|name| pattern.matches(name),
+        &|name| bare(name) == kind,
+    ];
+    let mut found = ways.iter().map(|way| that(way));
+    found.find(|ids| !ids.is_empty()).unwrap_or_default()
 }
 
 fn engine_of(timeline: &Timeline<'_>, engines: &[Engine], names: &[StrId]) -> Option<usize> {
@@ -319,7 +354,7 @@ fn by_sequence(timeline: &Timeline<'_>) -> Option<Found> {
         }
     }
     let most = *busy.iter().max().filter(|&&n| n > 0)?;
-    let mut calls: Vec<Vec<TopCall>> = vec![Vec::new(); timeline.threads];
+    let mut calls: Vec<Vec<TopCall<StrId>>> = vec![Vec::new(); timeline.threads];
     for slice in timeline.trace.slices() {
         let thread = timeline.thread(slice) as usize;
         if busy[thread] * 20 < most || !timeline.kind(slice).is_code() {
@@ -338,33 +373,46 @@ fn by_sequence(timeline: &Timeline<'_>) -> Option<Found> {
             });
         }
     }
-    let found = calls.iter().filter_map(|list| repeats(list));
-    let (mark, starts, end, process) = found.min_by_key(|f| f.1.first().copied())?;
+    let found = calls.iter().filter_map(|list| repeats(list, 3));
+    let first = found.min_by_key(|f| f.starts.first().copied())?;
     Some(Found {
         method: Method::Sequence,
         engine: None,
-        anchor: timeline.trace.text(mark).to_owned(),
+        anchor: timeline.trace.text(first.opening).to_owned(),
         steps: Steps::Times {
-            process,
-            starts,
-            end,
+            process: first.process,
+            starts: first.starts,
+            end: first.end,
         },
     })
 }
 
-/// A call that is in no operator.
+/// A call that is in no operator, or a range that is in no other.
 #[derive(Clone)]
-struct TopCall {
-    name: StrId,
+struct TopCall<N> {
+    name: N,
     ts: i64,
     end: i64,
     process: u32,
 }
 
-/// The call that opens what repeats in a list, when, the end of the list, and the process.
-fn repeats(list: &[TopCall]) -> Option<(StrId, Vec<i64>, i64, u32)> {
-    let mut order: Vec<StrId> = Vec::new();
-    let mut places: FxHashMap<StrId, Vec<usize>> = FxHashMap::default();
+/// What repeats in a list.
+struct Repeats<N> {
+    /// The call that opens it.
+    opening: N,
+    starts: Vec<i64>,
+    /// Of the list.
+    end: i64,
+    process: u32,
+}
+
+/// Calls that occur equally often and in the same order each time, at least so many kinds of them.
+fn repeats<N: Copy + Eq + std::hash::Hash>(
+    list: &[TopCall<N>],
+    least_kinds: usize,
+) -> Option<Repeats<N>> {
+    let mut order: Vec<N> = Vec::new();
+    let mut places: FxHashMap<N, Vec<usize>> = FxHashMap::default();
     for (i, call) in list.iter().enumerate() {
         let of = places.entry(call.name).or_default();
         if of.is_empty() {
@@ -379,11 +427,11 @@ fn repeats(list: &[TopCall]) -> Option<(StrId, Vec<i64>, i64, u32)> {
     }
     let mut counts: Vec<(usize, usize)> = kinds
         .into_iter()
-        .filter(|&(n, kinds)| n >= 2 && kinds >= 3)
+        .filter(|&(n, kinds)| n >= 2 && kinds >= least_kinds)
         .collect();
     counts.sort_by_key(|&(n, kinds)| (std::cmp::Reverse(kinds), n));
     for (n, _) in counts {
-        let names: Vec<StrId> = order
+        let names: Vec<N> = order
             .iter()
             .copied()
             .filter(|name| places[name].len() == n)
@@ -402,14 +450,19 @@ fn repeats(list: &[TopCall]) -> Option<(StrId, Vec<i64>, i64, u32)> {
         let opening = list.get(at[0] - back)?;
         let starts: Vec<i64> = at.iter().map(|&i| list[i - back].ts).collect();
         let end = list.iter().map(|c| c.end).max()?;
-        return Some((opening.name, starts, end, opening.process));
+        return Some(Repeats {
+            opening: opening.name,
+            starts,
+            end,
+            process: opening.process,
+        });
     }
     None
 }
 
 /// How many calls before each of these places are the same everywhere. A recording that begins with
 /// a step begins with what steps begin with, though that may occur elsewhere, too.
-fn shared_head(list: &[TopCall], at: &[usize]) -> usize {
+fn shared_head<N: Eq>(list: &[TopCall<N>], at: &[usize]) -> usize {
     let mut back = 0;
     loop {
         let next = back + 1;
