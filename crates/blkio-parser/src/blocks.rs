@@ -7,7 +7,7 @@ use byte_source::{Chunk, Chunks};
 use crate::error::Result;
 use crate::event::{Event, Symbols};
 use crate::format::{Format, MAX_LINE, Sink, parse_block};
-use crate::order::Piece;
+use crate::order::{Piece, Scratch};
 use crate::quality::LineCounts;
 
 /// An unfinished line that grows beyond this is not kept.
@@ -20,12 +20,17 @@ pub(crate) struct Parsed {
 }
 
 impl Parsed {
-    pub(crate) fn new(mut events: Vec<Event>, symbols: Symbols, device: Option<u32>) -> Self {
+    pub(crate) fn new(
+        mut events: Vec<Event>,
+        symbols: Symbols,
+        device: Option<u32>,
+        scratch: &mut Scratch,
+    ) -> Self {
         if let Some(device) = device {
             events.retain(|e| e.dev == device || e.dev == 0);
         }
         Self {
-            piece: Piece::new(events),
+            piece: Piece::new(events, scratch),
             symbols,
         }
     }
@@ -52,7 +57,7 @@ pub(crate) struct Done {
 }
 
 impl Block {
-    pub(crate) fn parse(self, format: Format, device: Option<u32>) -> Done {
+    pub(crate) fn parse(self, format: Format, device: Option<u32>, scratch: &mut Scratch) -> Done {
         let mut sink = Sink {
             events: self.spare,
             ..Sink::default()
@@ -69,7 +74,7 @@ impl Block {
             number: self.number,
             offset: self.offset,
             counts,
-            parsed: Parsed::new(sink.events, sink.symbols, device),
+            parsed: Parsed::new(sink.events, sink.symbols, device, scratch),
         }
     }
 }

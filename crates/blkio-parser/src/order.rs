@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use crate::event::Event;
-use crate::num::index;
+use crate::num::{bit_length, index};
 
 /// Events that are held before the window matters, when the input cannot be read again.
 const HOLD: usize = 1 << 20;
@@ -30,7 +30,7 @@ pub(crate) struct Piece {
 
 impl Piece {
     /// Sorts events that come in the order of the input. This is what costs time, and can be done on any thread.
-    pub(crate) fn new(mut events: Vec<Event>) -> Self {
+    pub(crate) fn new(mut events: Vec<Event>, scratch: &mut Scratch) -> Self {
         let mut steps = 0;
         let mut largest_step_ns = 0;
         let mut previous = events.first().map_or(0, |event| event.t_ns);
@@ -47,7 +47,7 @@ impl Piece {
         }
         let first_ns = events.first().map_or(0, |event| event.t_ns);
         if !in_order {
-            sort(&mut events);
+            sort(&mut events, steps, scratch);
         }
         Self {
             events,
@@ -212,59 +212,86 @@ fn join(before: &mut [Event], after: &mut [Event], is_first: bool) -> bool {
     true
 }
 
-/// Sorts by time, issues before completions, else as it was. Nearly sorted input costs one pass over the keys, and events
-/// that stay where they are are not touched.
-fn sort(events: &mut [Event]) {
-    /// Set in the place of a completion, so that it comes after the issues of its time.
-    const COMPLETION: u32 = 1 << 31;
-    if u32::try_from(events.len()).is_ok_and(|length| length >= COMPLETION) {
+/// Memory for sorting, used again from piece to piece.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    keys: Vec<u64>,
+    sorted: Vec<u64>,
+    events: Vec<Event>,
+}
+
+/// Sorts by time, issues before completions, else as it was; `steps` events are before the one in front of them.
+///
+/// What is moved are words of time and place. A few steps back are put right one by one, which costs little more than
+/// looking at the words; many by their digits, which costs the same whatever the disorder.
+fn sort(events: &mut Vec<Event>, steps: u64, scratch: &mut Scratch) {
+    let times = || events.iter().map(|event| event.t_ns);
+    let (Some(first), Some(last)) = (times().min(), times().max()) else {
+        return;
+    };
+    let place_bits = bit_length(events.len() as u64);
+    let key_bits = bit_length(last - first) + 1;
+    if place_bits + key_bits > u64::BITS {
         events.sort_by_key(Event::key);
         return;
     }
-    let keys = (0_u32..).zip(&*events).map(|(place, event)| {
+    let keys = &mut scratch.keys;
+    keys.clear();
+    keys.extend((0_u64..).zip(&*events).map(|(place, event)| {
         let (t_ns, is_completion) = event.key();
-        (
-            t_ns,
-            if is_completion {
-                place | COMPLETION
-            } else {
-                place
-            },
-        )
-    });
-    let mut keys: Vec<(u64, u32)> = keys.collect();
-    sort_keys(&mut keys);
-    let place_of = |key: &(u64, u32)| index((key.1 & !COMPLETION).into());
-    // Each event goes to its place along the cycle that it is part of.
-    for start in 0..keys.len() {
-        let Some(held) = events.get(start).copied() else {
-            return;
-        };
-        let mut hole = start;
-        while let Some(key) = keys.get_mut(hole) {
-            let from = place_of(key);
-            key.1 = u32::try_from(hole).unwrap_or(u32::MAX);
-            if from == start || from == hole {
-                break;
-            }
-            if let Some(event) = events.get(from).copied()
-                && let Some(to) = events.get_mut(hole)
-            {
-                *to = event;
-            }
-            hole = from;
-        }
-        if hole != start
-            && let Some(to) = events.get_mut(hole)
-        {
-            *to = held;
-        }
+        ((t_ns - first) << 1 | u64::from(is_completion)) << place_bits | place
+    }));
+    if steps.saturating_mul(FEW) <= keys.len() as u64 {
+        insert(keys);
+    } else {
+        by_digits(keys, &mut scratch.sorted, place_bits, key_bits);
+    }
+    let place = (1_u64 << place_bits) - 1;
+    if let Some(any) = events.first().copied() {
+        let at = |key: &u64| events.get(index(key & place)).copied();
+        let in_order = keys.iter().map(|key| at(key).unwrap_or(any));
+        scratch.events.clear();
+        scratch.events.extend(in_order);
+        std::mem::swap(events, &mut scratch.events);
     }
 }
 
-/// Sorts keys that are all different and mostly near their place.
-fn sort_keys(keys: &mut [(u64, u32)]) {
-    let mut budget = keys.len().saturating_mul(8).max(1 << 12);
+/// Steps back are few when there is one to this many events.
+const FEW: u64 = 32;
+/// Bits of a digit: counts of all its values stay in the nearest cache.
+const DIGIT: u32 = 11;
+
+/// Sorts keys by their bits from `from` on, `bits` of them, keeping the order of equal ones.
+fn by_digits(keys: &mut Vec<u64>, other: &mut Vec<u64>, from: u32, bits: u32) {
+    other.clear();
+    other.resize(keys.len(), 0);
+    for shift in (from..from + bits).step_by(DIGIT as usize) {
+        let digit = |key: u64| index(key >> shift & ((1 << DIGIT) - 1));
+        let mut starts = [0_usize; 1 << DIGIT];
+        for key in &*keys {
+            if let Some(count) = starts.get_mut(digit(*key)) {
+                *count += 1;
+            }
+        }
+        let mut start = 0;
+        for place in &mut starts {
+            start += std::mem::replace(place, start);
+        }
+        for key in &*keys {
+            if let Some(place) = starts.get_mut(digit(*key)) {
+                if let Some(free) = other.get_mut(*place) {
+                    *free = *key;
+                }
+                *place += 1;
+            }
+        }
+        std::mem::swap(keys, other);
+    }
+}
+
+/// Sorts keys that are all different and mostly in order, by putting each that is too late where it belongs.
+fn insert(keys: &mut [u64]) {
+    let mut budget = keys.len().saturating_mul(2).max(1 << 12);
     for at in 1..keys.len() {
         let (Some(&key), Some(&before)) = (keys.get(at), keys.get(at - 1)) else {
             break;
@@ -272,28 +299,16 @@ fn sort_keys(keys: &mut [(u64, u32)]) {
         if key >= before {
             continue;
         }
-        // Search backwards in growing steps: most steps back are short.
-        let mut step = 1;
-        let mut low = at;
-        while low > 0 && keys.get(low - 1).is_some_and(|k| *k > key) {
-            low = low.saturating_sub(step);
-            step *= 2;
-        }
-        let Some(range) = keys.get_mut(low..=at) else {
-            break;
-        };
-        let sorted = range.get(..range.len() - 1).unwrap_or_default();
+        let sorted = keys.get(..at).unwrap_or_default();
         let place = sorted.partition_point(|k| *k <= key);
-        let moved = range.len() - place;
-        range.copy_within(place..range.len() - 1, place + 1);
-        if let Some(free) = range.get_mut(place) {
+        keys.copy_within(place..at, place + 1);
+        if let Some(free) = keys.get_mut(place) {
             *free = key;
         }
-        if moved > budget {
-            keys.sort_unstable();
-            return;
-        }
-        budget -= moved;
+        let Some(left) = budget.checked_sub(at - place) else {
+            return keys.sort_unstable();
+        };
+        budget = left;
     }
 }
 
@@ -323,7 +338,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_order_is_that_of_a_stable_sort(times in prop::collection::vec((0_u64..40, any::<bool>()), 0..300)) {
+        fn the_order_is_that_of_a_stable_sort(times in prop::collection::vec((prop_oneof![0_u64..40, any::<u64>().prop_map(|t| t >> 1), any::<u64>()], any::<bool>()), 0..300)) {
             let events: Vec<Event> = times
                 .iter()
                 .enumerate()
@@ -334,9 +349,11 @@ mod tests {
                 .collect();
             let mut twin = events.clone();
             twin.sort_by_key(|e| (e.t_ns, e.kind == EventKind::Complete));
-            let mut sorted = events;
-            sort(&mut sorted);
-            prop_assert_eq!(sorted, twin);
+            for steps in [0, u64::MAX] {
+                let mut sorted = events.clone();
+                sort(&mut sorted, steps, &mut Scratch::default());
+                prop_assert_eq!(&sorted, &twin);
+            }
         }
     }
 
@@ -360,7 +377,7 @@ mod tests {
             order.hold = hold;
             let mut out = Vec::new();
             for piece in events.chunks(size) {
-                out.extend(order.push(Piece::new(piece.to_vec())).into_iter().flatten());
+                out.extend(order.push(Piece::new(piece.to_vec(), &mut Scratch::default())).into_iter().flatten());
             }
             out.extend(order.finish().into_iter().flatten());
             let mut twin = events.clone();
@@ -382,6 +399,7 @@ mod tests {
                     .iter()
                     .map(|t| event(*t, 0, EventKind::Issue))
                     .collect(),
+                &mut Scratch::default(),
             )
         };
         assert!(order.push(issues(&[0, 5])).is_empty());

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::event::{Event, Symbols};
 use crate::format::blktrace::Records;
 use crate::format::{Format, Kind, Sink, detect};
-use crate::order::Order;
+use crate::order::{Order, Scratch};
 use crate::quality::LineCounts;
 use crate::tail::{Follow, Tail};
 
@@ -347,9 +347,15 @@ fn read_records(
     let mut sink = Sink::default();
     let mut chunks = source.into_chunks(ChunkOptions::default())?;
     // The names of processes are known for the whole file.
+    let mut scratch = Scratch::default();
     let mut take_records = |sink: &mut Sink| {
         let events = std::mem::take(&mut sink.events);
-        merge.block(Parsed::new(events, sink.symbols.clone(), options.device));
+        merge.block(Parsed::new(
+            events,
+            sink.symbols.clone(),
+            options.device,
+            &mut scratch,
+        ));
     };
     while let Some(chunk) = chunks.next()? {
         records.push(chunk.data(), &mut sink);
@@ -429,12 +435,13 @@ fn read_lines(
         too_long: BTreeMap::new(),
     };
     if options.threads <= 1 {
+        let mut scratch = Scratch::default();
         while let Some((mut block, too_long)) = blocks.next()? {
             if too_long {
                 gather.too_long.insert(block.number, block.offset);
             }
             block.spare = gather.merge.spare();
-            gather.take(block.parse(format, options.device))?;
+            gather.take(block.parse(format, options.device, &mut scratch))?;
         }
     } else {
         on_threads(&mut blocks, format, options, &mut gather)?;
@@ -513,13 +520,17 @@ fn work(
     format: Format,
     device: Option<u32>,
 ) {
+    let mut scratch = Scratch::default();
     loop {
         let job = match jobs.lock() {
             Ok(jobs) => jobs.recv(),
             Err(_) => return,
         };
         let Ok(block) = job else { return };
-        if to_here.send(block.parse(format, device)).is_err() {
+        if to_here
+            .send(block.parse(format, device, &mut scratch))
+            .is_err()
+        {
             return;
         }
     }

@@ -1,5 +1,6 @@
 //! All analyses of one trace in one pass.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -12,6 +13,7 @@ use crate::analyse::heat::HeatMap;
 use crate::analyse::pairing::Pairing;
 use crate::analyse::pairs::Pairs;
 use crate::analyse::reuse::Reuse;
+use crate::analyse::runs::{Batch, Run, Runs};
 use crate::analyse::sequential::Sequentiality;
 use crate::analyse::traffic::{SECOND, Traffic};
 use crate::analyse::working_set::{WindowedSet, WorkingSet};
@@ -131,9 +133,41 @@ enum Group {
     Pairs(Box<Option<Pairs>>),
 }
 
-fn feed<A: Analyser>(analyser: &mut Option<A>, events: &[Event]) {
+fn feed<A: Analyser>(analyser: &mut Option<A>, batch: &Batch) {
     if let Some(analyser) = analyser {
-        analyser.observe_all(events);
+        analyser.observe_batch(batch);
+    }
+}
+
+/// Makes batches, in memory of earlier ones.
+#[derive(Default)]
+struct Batches {
+    runs: Runs,
+    handed: VecDeque<Arc<Batch>>,
+}
+
+impl Batches {
+    fn next(&mut self, events: Arc<Vec<Event>>) -> Arc<Batch> {
+        let spare = self.spare();
+        let batch = Arc::new(self.runs.batch(events, spare));
+        self.handed.push_back(Arc::clone(&batch));
+        batch
+    }
+
+    /// The memory of a batch that nobody holds any more. Batches let go of their events here, so none are kept that could
+    /// be.
+    fn spare(&mut self) -> Vec<Run> {
+        let mut spare = Vec::new();
+        while let Some(oldest) = self.handed.pop_front() {
+            match Arc::try_unwrap(oldest) {
+                Ok(batch) => spare = batch.runs,
+                Err(held) => {
+                    self.handed.push_front(held);
+                    break;
+                }
+            }
+        }
+        spare
     }
 }
 
@@ -174,25 +208,25 @@ impl Group {
         }
     }
 
-    fn take(&mut self, events: &Arc<Vec<Event>>) {
+    fn take(&mut self, batch: &Arc<Batch>) {
         match self {
             Self::Flow(group) => {
-                group.0.observe_all(events);
-                group.1.observe_all(events);
-                feed(&mut group.2, events);
+                group.0.observe_batch(batch);
+                group.1.observe_batch(batch);
+                feed(&mut group.2, batch);
             }
             Self::Places(group) => {
-                feed(&mut group.0, events);
-                feed(&mut group.1, events);
+                feed(&mut group.0, batch);
+                feed(&mut group.1, batch);
             }
             Self::Blocks(group) => {
-                feed(&mut group.0, events);
-                feed(&mut group.1, events);
-                feed(&mut group.2, events);
+                feed(&mut group.0, batch);
+                feed(&mut group.1, batch);
+                feed(&mut group.2, batch);
             }
             Self::Pairs(pairs) => {
                 if let Some(pairs) = pairs.as_mut() {
-                    pairs.take(events);
+                    pairs.take(batch);
                 }
             }
         }
@@ -209,53 +243,55 @@ impl Stats {
     /// As [`read`].
     pub fn of_files(paths: &[PathBuf], options: &StatsOptions) -> Result<Self> {
         if options.read.threads <= 1 {
-            let mut groups = Group::all(options);
-            let cell = std::cell::RefCell::new(&mut groups);
+            let start = || (Group::all(options), Batches::default());
+            let cell = std::cell::RefCell::new(start());
             let outcome = read(
                 paths,
                 &options.read,
                 &mut |events| {
-                    for group in cell.borrow_mut().iter_mut() {
-                        group.take(&events);
-                    }
+                    let (groups, batches) = &mut *cell.borrow_mut();
+                    let batch = batches.next(events);
+                    groups.iter_mut().for_each(|group| group.take(&batch));
                 },
-                &mut || **cell.borrow_mut() = Group::all(options),
+                &mut || *cell.borrow_mut() = start(),
             )?;
-            return Ok(Self::assemble(outcome, groups));
+            return Ok(Self::assemble(outcome, cell.into_inner().0));
         }
         thread::scope(|scope| {
             let start = || {
-                let mut senders: Vec<SyncSender<Arc<Vec<Event>>>> = Vec::new();
+                let mut senders: Vec<SyncSender<Arc<Batch>>> = Vec::new();
                 let mut threads = Vec::new();
                 for mut group in Group::all(options) {
                     if group.is_idle() {
                         threads.push(scope.spawn(move || group));
                         continue;
                     }
-                    let (sender, batches) = sync_channel::<Arc<Vec<Event>>>(4);
+                    let (sender, batches) = sync_channel::<Arc<Batch>>(4);
                     senders.push(sender);
                     threads.push(scope.spawn(move || {
-                        while let Ok(events) = batches.recv() {
-                            group.take(&events);
+                        while let Ok(batch) = batches.recv() {
+                            group.take(&batch);
                         }
                         group
                     }));
                 }
-                (senders, threads)
+                (senders, threads, Batches::default())
             };
             let cell = std::cell::RefCell::new(start());
             let outcome = read(
                 paths,
                 &options.read,
                 &mut |events| {
-                    for sender in &cell.borrow().0 {
+                    let (senders, _, batches) = &mut *cell.borrow_mut();
+                    let batch = batches.next(events);
+                    for sender in senders {
                         // A thread that died is found when it is joined.
-                        let _ = sender.send(Arc::clone(&events));
+                        let _ = sender.send(Arc::clone(&batch));
                     }
                 },
                 &mut || *cell.borrow_mut() = start(),
             );
-            let (senders, threads) = cell.into_inner();
+            let (senders, threads, _) = cell.into_inner();
             drop(senders);
             let mut groups = Vec::new();
             for thread in threads {

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::Analyser;
+use super::numbers::Numbers;
+use super::runs::{Batch, Run};
 use crate::event::{Event, EventKind};
 use crate::num::index;
 
@@ -28,11 +30,10 @@ const PAGES: u64 = 16;
 #[derive(Debug, Clone, Default)]
 struct Borders {
     /// Where the regions are, by number.
-    numbers: FxHashMap<u64, usize>,
+    numbers: Numbers,
     /// Where the pages of each region are, plus 1.
     regions: Vec<[u32; 16]>,
     pages: Vec<[i32; 16]>,
-    last: Option<(u64, usize)>,
     /// Changes off the grid.
     others: FxHashMap<u64, i64>,
 }
@@ -53,18 +54,10 @@ impl Borders {
     #[inline]
     fn count(&mut self, place: u64) -> Option<&mut i32> {
         let number = place / PLACES / PAGES;
-        let region = match self.last {
-            Some((last, region)) if last == number => region,
-            _ => {
-                let regions = &mut self.regions;
-                let region = *self.numbers.entry(number).or_insert_with(|| {
-                    regions.push([0; 16]);
-                    regions.len() - 1
-                });
-                self.last = Some((number, region));
-                region
-            }
-        };
+        let (region, is_new) = self.numbers.place(number, self.regions.len());
+        if is_new {
+            self.regions.push([0; 16]);
+        }
         let page = self
             .regions
             .get_mut(region)
@@ -79,8 +72,7 @@ impl Borders {
 
     /// Sectors and changes, in order; a sector may come twice.
     fn in_order(&self) -> impl Iterator<Item = (u64, i64)> {
-        let mut regions: Vec<(u64, usize)> = self.numbers.iter().map(|(n, r)| (*n, *r)).collect();
-        regions.sort_unstable();
+        let regions = self.numbers.in_order();
         let mut others: Vec<(u64, i64)> = self.others.iter().map(|(s, c)| (*s, *c)).collect();
         others.sort_unstable();
         let pages = regions.into_iter().flat_map(|(number, region)| {
@@ -179,18 +171,29 @@ impl Analyser for SectorAccess {
         if event.kind != EventKind::Issue {
             return;
         }
-        self.min_sector = Some(self.min_sector.unwrap_or(u64::MAX).min(event.sector));
-        self.max_sector = Some(self.max_sector.unwrap_or(0).max(event.sector));
-        self.max_sectors = self.max_sectors.max(event.nr_sector);
-        let number = usize::from(event.rwbs);
+        self.add(&Run::of(event, 0));
+    }
+
+    fn observe_batch(&mut self, batch: &Batch) {
+        batch.runs.iter().for_each(|run| self.add(run));
+    }
+}
+
+impl SectorAccess {
+    fn add(&mut self, run: &Run) {
+        let sectors = u64::from(run.nr_sector);
+        let last = run.sector + sectors * (u64::from(run.count) - 1);
+        self.min_sector = Some(self.min_sector.unwrap_or(u64::MAX).min(run.sector));
+        self.max_sector = Some(self.max_sector.unwrap_or(0).max(last));
+        self.max_sectors = self.max_sectors.max(run.nr_sector);
+        let number = usize::from(run.rwbs);
         if number >= self.operations.len() {
             self.operations.resize_with(number + 1, Default::default);
         }
-        if event.nr_sector > 0
+        if sectors > 0
             && let Some(operation) = self.operations.get_mut(number)
         {
-            let end = event.sector.saturating_add(event.nr_sector.into());
-            operation.add(event.sector, end);
+            operation.add(run.sector, last.saturating_add(sectors));
         }
     }
 }

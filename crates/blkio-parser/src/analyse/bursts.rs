@@ -17,6 +17,8 @@ pub struct Burst {
     pub bytes: u64,
 }
 
+/// Width of the narrowest bins of counts.
+const NARROW: u64 = 1_000_000;
 /// Bursts that are kept.
 const KEPT: usize = 20;
 
@@ -38,6 +40,8 @@ pub struct Arrivals {
     /// The longest time between bursts.
     pub longest_idle_ns: u64,
     fano: [Fano; 4],
+    /// Issues in the open bin of the narrowest width, which are in the wider ones when it is closed; and its end.
+    narrow: (u64, u64),
 }
 
 /// Variance over mean of the counts in bins of one width.
@@ -53,16 +57,14 @@ struct Fano {
 }
 
 impl Fano {
-    #[inline]
-    fn add(&mut self, since_ns: u64) {
-        // An event that comes late counts in the open bin.
+    fn add(&mut self, since_ns: u64, count: u64) {
         if since_ns >= self.until_ns {
             let bin = since_ns / self.width_ns;
             self.close();
             self.bin = bin;
             self.until_ns = (bin + 1).saturating_mul(self.width_ns);
         }
-        self.count += 1;
+        self.count += count;
     }
 
     fn close(&mut self) {
@@ -92,7 +94,8 @@ impl Arrivals {
             open: None,
             idle_ns: 0,
             longest_idle_ns: 0,
-            fano: [1_000_000, 10_000_000, 100_000_000, 1_000_000_000].map(|width_ns| Fano {
+            narrow: (0, NARROW),
+            fano: [NARROW, 10_000_000, 100_000_000, 1_000_000_000].map(|width_ns| Fano {
                 width_ns,
                 until_ns: width_ns,
                 ..Fano::default()
@@ -108,7 +111,15 @@ impl Arrivals {
     /// Closes what is open; call once after the last event.
     pub fn finish(&mut self) {
         self.close();
+        self.close_narrow();
         self.fano.iter_mut().for_each(Fano::close);
+    }
+
+    fn close_narrow(&mut self) {
+        let (count, until_ns) = (std::mem::take(&mut self.narrow.0), self.narrow.1);
+        for fano in &mut self.fano {
+            fano.add(until_ns - NARROW, count);
+        }
     }
 
     fn close(&mut self) {
@@ -152,6 +163,11 @@ impl Analyser for Arrivals {
             burst.bytes += u64::from(event.bytes);
         }
         let since = event.t_ns.saturating_sub(origin);
-        self.fano.iter_mut().for_each(|fano| fano.add(since));
+        // An event that comes late counts in the open bin.
+        if since >= self.narrow.1 {
+            self.close_narrow();
+            self.narrow.1 = (since / NARROW + 1).saturating_mul(NARROW);
+        }
+        self.narrow.0 += 1;
     }
 }

@@ -3,14 +3,17 @@
 use rustc_hash::FxHashMap;
 
 use super::Analyser;
+use super::runs::{Batch, Run};
 use super::traffic::SECOND;
-use super::working_set::MAX_SECTORS;
 use crate::event::{Event, EventKind};
+use crate::num::index;
 
 /// Sectors of 64 MiB.
 const BIN_SECTORS: u64 = 64 * 2048;
 /// Cells that are kept.
 const MAX_CELLS: usize = 1 << 21;
+/// Cells that are found without looking them up.
+const OPEN: usize = 32;
 
 /// A matrix of bytes, 64 MiB of address by a second since the first issue; requests are split at the borders.
 #[derive(Debug, Clone, Default)]
@@ -19,26 +22,45 @@ pub struct HeatMap {
     /// A second since the first issue, with its first nanosecond.
     second: (u64, u64),
     cells: FxHashMap<(u64, u64), u64>,
-    open: Option<((u64, u64), u64)>,
+    /// Cells on their way to the others, by the end of their address bin: cell and bytes.
+    open: [((u64, u64), u64); OPEN],
     /// Bytes without a cell, because there were too many cells.
     pub bytes_without_cell: u64,
 }
 
 impl HeatMap {
     fn add(&mut self, cell: (u64, u64), bytes: u64) {
-        match &mut self.open {
-            Some((open, sum)) if *open == cell => *sum += bytes,
-            _ => {
-                self.settle();
-                self.open = Some((cell, bytes));
-            }
+        let Some(open) = self.open.get_mut(index(cell.0) % OPEN) else {
+            return;
+        };
+        if open.0 == cell {
+            open.1 += bytes;
+        } else {
+            let full = std::mem::replace(open, (cell, bytes));
+            self.settle(full);
         }
     }
 
-    fn settle(&mut self) {
-        let Some((cell, bytes)) = self.open.take() else {
+    fn add_run(&mut self, run: &Run) {
+        if run.since_ns.wrapping_sub(self.second.1) >= SECOND {
+            let second = run.since_ns / SECOND;
+            self.second = (second, second * SECOND);
+        }
+        let second = self.second.0;
+        let mut start = run.sector;
+        let end = run.end();
+        while start < end {
+            let bin = start / BIN_SECTORS;
+            let stop = (bin + 1).saturating_mul(BIN_SECTORS).min(end);
+            self.add((bin, second), (stop - start) * 512);
+            start = stop;
+        }
+    }
+
+    fn settle(&mut self, (cell, bytes): ((u64, u64), u64)) {
+        if bytes == 0 {
             return;
-        };
+        }
         if self.cells.len() >= MAX_CELLS && !self.cells.contains_key(&cell) {
             self.bytes_without_cell += bytes;
         } else {
@@ -49,7 +71,9 @@ impl HeatMap {
     /// Rows of address bin, second, bytes, in that order.
     #[must_use]
     pub fn rows(&mut self) -> Vec<(u64, u64, u64)> {
-        self.settle();
+        for open in std::mem::take(&mut self.open) {
+            self.settle(open);
+        }
         let mut rows: Vec<_> = self.cells.iter().map(|((a, t), b)| (*a, *t, *b)).collect();
         rows.sort_unstable();
         rows
@@ -65,19 +89,11 @@ impl Analyser for HeatMap {
         if !event.direction.is_data() || event.nr_sector == 0 {
             return;
         }
-        let since = event.t_ns.saturating_sub(first);
-        if since.wrapping_sub(self.second.1) >= SECOND {
-            let second = since / SECOND;
-            self.second = (second, second * SECOND);
-        }
-        let second = self.second.0;
-        let mut start = event.sector;
-        let end = start.saturating_add(u64::from(event.nr_sector).min(MAX_SECTORS));
-        while start < end {
-            let bin = start / BIN_SECTORS;
-            let stop = (bin + 1).saturating_mul(BIN_SECTORS).min(end);
-            self.add((bin, second), (stop - start) * 512);
-            start = stop;
-        }
+        self.add_run(&Run::of(event, event.t_ns.saturating_sub(first)));
+    }
+
+    fn observe_batch(&mut self, batch: &Batch) {
+        let runs = batch.runs.iter().filter(|run| run.is_data());
+        runs.for_each(|run| self.add_run(run));
     }
 }

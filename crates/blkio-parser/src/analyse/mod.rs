@@ -5,16 +5,19 @@ pub mod bursts;
 mod depth;
 pub mod distribution;
 pub mod heat;
+mod numbers;
 pub mod pairing;
 pub mod pairs;
 pub mod phases;
 pub mod reuse;
+pub mod runs;
 pub mod sequential;
 mod strides;
 pub mod traffic;
 pub mod working_set;
 
 pub use depth::Depth;
+use runs::Batch;
 
 use crate::event::Event;
 
@@ -28,5 +31,10 @@ pub trait Analyser: Send {
         for event in events {
             self.observe(event);
         }
+    }
+
+    /// Takes the next batch: its events, or what comes to the same, its runs.
+    fn observe_batch(&mut self, batch: &Batch) {
+        self.observe_all(&batch.events);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Analyser;
 use super::pairing::{Pairing, Policy};
-use crate::event::{Event, EventKind};
+use super::runs::Batch;
 
 /// Both policies side by side.
 ///
@@ -17,7 +17,7 @@ pub struct Pairs {
     fifo: Pairing,
     stale_ns: u64,
     /// `None` once a completion has come.
-    waiting: Option<VecDeque<Arc<Vec<Event>>>>,
+    waiting: Option<VecDeque<Arc<Batch>>>,
 }
 
 impl Pairs {
@@ -32,22 +32,21 @@ impl Pairs {
         }
     }
 
-    fn feed(&mut self, events: &[Event]) {
-        self.newest.observe_all(events);
-        self.fifo.observe_all(events);
+    fn feed(&mut self, batch: &Batch) {
+        self.newest.observe_batch(batch);
+        self.fifo.observe_batch(batch);
     }
 
-    fn give_up(&mut self, events: &[Event]) {
-        let issues = events.iter().filter(|e| e.kind == EventKind::Issue).count() as u64;
-        self.newest.give_up(issues);
-        self.fifo.give_up(issues);
+    fn give_up(&mut self, batch: &Batch) {
+        self.newest.give_up(batch.issues);
+        self.fifo.give_up(batch.issues);
     }
 
     /// The pairs by policy: newest, first in first out. Closes what is open.
     #[must_use]
     pub fn finish(mut self) -> (Pairing, Pairing) {
         if let Some(waiting) = self.waiting.take() {
-            waiting.iter().for_each(|events| self.give_up(events));
+            waiting.iter().for_each(|batch| self.give_up(batch));
         }
         self.newest.finish();
         self.fifo.finish();
@@ -57,19 +56,19 @@ impl Pairs {
 
 impl Pairs {
     /// Takes the next events, which are kept rather than copied while they wait.
-    pub fn take(&mut self, events: &Arc<Vec<Event>>) {
+    pub fn take(&mut self, batch: &Arc<Batch>) {
         let Some(mut waiting) = self.waiting.take() else {
-            return self.feed(events);
+            return self.feed(batch);
         };
-        if events.iter().any(|e| e.kind == EventKind::Complete) {
-            waiting.iter().for_each(|events| self.feed(events));
-            return self.feed(events);
+        if batch.has_completions {
+            waiting.iter().for_each(|batch| self.feed(batch));
+            return self.feed(batch);
         }
-        waiting.push_back(Arc::clone(events));
-        let newest_ns = events.last().map_or(0, |event| event.t_ns);
+        waiting.push_back(Arc::clone(batch));
+        let newest_ns = batch.events.last().map_or(0, |event| event.t_ns);
         let until = newest_ns.saturating_sub(self.stale_ns);
         while let Some(oldest) = waiting.front()
-            && oldest.last().is_none_or(|event| event.t_ns < until)
+            && oldest.events.last().is_none_or(|e| e.t_ns < until)
         {
             self.give_up(oldest);
             waiting.pop_front();
@@ -81,6 +80,8 @@ impl Pairs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analyse::runs::Runs;
+    use crate::event::{Event, EventKind};
     use crate::rwbs::Direction;
 
     fn event(kind: EventKind, t_ns: u64, sector: u64) -> Event {
@@ -103,7 +104,7 @@ mod tests {
     #[test]
     fn issues_wait_for_the_first_completion() {
         let mut pairs = Pairs::new(1_000);
-        let one = |event| Arc::new(vec![event]);
+        let one = |event| Arc::new(Runs::default().batch(Arc::new(vec![event]), Vec::new()));
         for t in 0..100 {
             pairs.take(&one(event(EventKind::Issue, t * 100, t)));
             assert!(pairs.waiting.as_ref().unwrap().len() <= 11);

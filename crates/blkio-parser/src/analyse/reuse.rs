@@ -6,11 +6,10 @@
 //! it did last time has the same distance, so of a sequential run only the first touch is counted, and its marks move as
 //! one.
 
-use rustc_hash::FxHashMap;
-
 use super::Analyser;
 use super::distribution::Distribution;
-use super::working_set::MAX_SECTORS;
+use super::numbers::Numbers;
+use super::runs::{Batch, Run as Requests};
 use crate::event::{Event, EventKind};
 use crate::num::{bit_length, index};
 
@@ -135,8 +134,7 @@ struct Run {
 pub struct Reuse {
     block_sectors: u64,
     /// Where the last positions of [`PAGE`] blocks are.
-    pages: FxHashMap<u64, usize>,
-    last_page: Option<(u64, usize)>,
+    pages: Numbers,
     /// The position of a block's last touch plus 1, or 0.
     last: Vec<u32>,
     marks: Marks,
@@ -157,8 +155,7 @@ impl Reuse {
     pub fn new(block_sectors: u64) -> Self {
         Self {
             block_sectors: block_sectors.max(1),
-            pages: FxHashMap::default(),
-            last_page: None,
+            pages: Numbers::default(),
             last: Vec::new(),
             marks: Marks::new(POSITIONS),
             next: 0,
@@ -179,54 +176,78 @@ impl Reuse {
     /// Where the last position of a block is kept.
     #[inline]
     fn slot(&mut self, block: u64) -> usize {
-        let number = block / PAGE;
-        let place = match self.last_page {
-            Some((last, place)) if last == number => place,
-            _ => {
-                let last = &mut self.last;
-                let place = *self.pages.entry(number).or_insert_with(|| {
-                    let place = last.len();
-                    last.resize(place + index(PAGE), 0);
-                    place
-                });
-                self.last_page = Some((number, place));
-                place
-            }
-        };
+        let (place, is_new) = self.pages.place(block / PAGE, self.last.len());
+        if is_new {
+            self.last.resize(place + index(PAGE), 0);
+        }
         place + index(block % PAGE)
     }
 
-    #[inline]
-    fn touch(&mut self, block: u64) {
-        if self.next >= self.marks.positions() {
-            self.settle();
-            self.renumber();
+    /// Touches successive blocks.
+    fn touch(&mut self, first: u64, last: u64) {
+        let mut block = first;
+        loop {
+            let end = last.min(block | (PAGE - 1));
+            let count = index(end - block) + 1;
+            if self.next + count > self.marks.positions() {
+                self.settle();
+                self.renumber();
+            }
+            let slot = self.slot(block);
+            self.touch_slots(slot, count);
+            if end == last {
+                return;
+            }
+            block = end + 1;
         }
-        let position = self.next;
-        self.next += 1;
-        let slot = self.slot(block);
-        let Some(last) = self.last.get_mut(slot) else {
-            return;
-        };
-        // Positions are as many as four times the distinct blocks, which memory limits far below 32 bits.
-        let before = std::mem::replace(last, u32::try_from(position + 1).unwrap_or(u32::MAX));
-        let before = index(before.into()).checked_sub(1);
-        let run = &mut self.run;
-        let follows = match (run.before, before) {
-            (Some(first), Some(before)) => before == first + run.touches && before < run.now,
-            (None, None) => true,
-            _ => false,
-        };
-        if follows && run.touches > 0 {
-            run.touches += 1;
-        } else {
-            self.settle();
-            self.run = Run {
-                before,
-                now: position,
-                touches: 1,
-                distance: before.map_or(0, |before| self.marks.behind(before)),
+    }
+
+    /// Touches the blocks of successive slots.
+    fn touch_slots(&mut self, mut slot: usize, count: usize) {
+        let end = slot + count;
+        while let Some(last) = self.last.get_mut(slot..end)
+            && let Some(first) = last.first().copied()
+        {
+            // Blocks that were touched one after the other, or never, until now.
+            let step = u32::from(first != 0);
+            let expected = (0..).map(|i: u32| first + i * step);
+            let alike = last
+                .iter()
+                .zip(expected)
+                .take_while(|(last, e)| **last == *e);
+            let alike = alike.count();
+            let before = index(first.into()).checked_sub(1);
+            let run = &self.run;
+            let follow = match (run.before, before) {
+                (Some(first), Some(before)) if before == first + run.touches => {
+                    run.now.saturating_sub(before).min(alike)
+                }
+                (None, None) if run.touches > 0 => alike,
+                _ => 0,
             };
+            let touches = if follow > 0 { follow } else { alike };
+            // Positions are as many as four times the distinct blocks, which memory limits far below 32 bits.
+            let position = u32::try_from(self.next).unwrap_or(u32::MAX);
+            for (last, position) in last
+                .iter_mut()
+                .zip(position.saturating_add(1)..)
+                .take(touches)
+            {
+                *last = position;
+            }
+            if follow > 0 {
+                self.run.touches += touches;
+            } else {
+                self.settle();
+                self.run = Run {
+                    before,
+                    now: self.next,
+                    touches,
+                    distance: before.map_or(0, |before| self.marks.behind(before)),
+                };
+            }
+            self.next += touches;
+            slot += touches;
         }
     }
 
@@ -319,10 +340,33 @@ impl Analyser for Reuse {
         if event.kind != EventKind::Issue || !event.direction.is_data() || event.nr_sector == 0 {
             return;
         }
-        let sectors = u64::from(event.nr_sector).min(MAX_SECTORS);
-        let last = event.sector.saturating_add(sectors - 1);
-        for block in event.sector / self.block_sectors..=last / self.block_sectors {
-            self.touch(block);
+        self.add(&Requests::of(event, 0));
+    }
+
+    fn observe_batch(&mut self, batch: &Batch) {
+        let runs = batch.runs.iter().filter(|run| run.is_data());
+        runs.for_each(|run| self.add(run));
+    }
+}
+
+impl Reuse {
+    fn add(&mut self, requests: &Requests) {
+        let sectors = requests.sectors();
+        let whole = sectors * u64::from(requests.count);
+        let last = requests.sector.saturating_add(whole - 1);
+        let size = self.block_sectors;
+        self.touch(requests.sector / size, last / size);
+        // A block that one request ends in and the next begins in is touched by both, with nothing between.
+        if requests.count > 1
+            && !(requests.sector.is_multiple_of(size) && sectors.is_multiple_of(size))
+        {
+            let starts = (1..u64::from(requests.count)).map(|i| requests.sector + i * sectors);
+            let again = starts.filter(|start| start % size != 0).count() as u64;
+            self.accesses += again;
+            self.distances.add_many(0, again);
+            if let Some(count) = self.log2.first_mut() {
+                *count += again;
+            }
         }
     }
 }
@@ -343,7 +387,7 @@ mod tests {
             reuse.marks = Marks::new(64);
             let mut twin = Vec::new();
             for (at, block) in blocks.iter().enumerate() {
-                reuse.touch(*block);
+                reuse.touch(*block, *block);
                 if let Some(before) = blocks[..at].iter().rposition(|b| b == block) {
                     let mut between = blocks[before + 1..at].to_vec();
                     between.sort_unstable();
@@ -399,7 +443,7 @@ mod tests {
     #[test]
     fn a_loop_hits_once_the_cache_holds_it() {
         let mut reuse = Reuse::new(8);
-        (0..1000_u64).for_each(|i| reuse.touch(i % 100));
+        (0..1000_u64).for_each(|i| reuse.touch(i % 100, i % 100));
         reuse.finish();
         assert_eq!(reuse.cold, 100);
         assert_eq!(reuse.cache_blocks_for(0.9), Some(100));

@@ -2,6 +2,7 @@
 
 use super::Analyser;
 use super::distribution::Distribution;
+use super::runs::{Batch, Run};
 use super::strides::Strides;
 use crate::event::{Event, EventKind, SECTOR_BYTES};
 
@@ -81,12 +82,38 @@ impl Class {
             }
             _ => self.elsewhere(before, start),
         }
+        self.keep_end(end);
+        self.run.0 += 1;
+        self.run.1 += bytes;
+    }
+
+    #[inline]
+    fn keep_end(&mut self, end: u64) {
         if let Some(place) = self.ends.get_mut(self.next_end) {
             *place = end;
         }
         self.next_end = (self.next_end + 1) % STREAMS;
-        self.run.0 += 1;
-        self.run.1 += bytes;
+    }
+
+    /// As [`Class::add`] for all requests of a run.
+    fn add_run(&mut self, run: &Run) {
+        let (sectors, bytes) = (u64::from(run.nr_sector), u64::from(run.bytes));
+        self.add(run.sector, sectors, bytes);
+        let others = u64::from(run.count) - 1;
+        if others == 0 {
+            return;
+        }
+        self.requests += others;
+        self.sequential += others;
+        self.multi_stream += others;
+        self.strides.add_many(i64::from(run.nr_sector), others);
+        self.run.0 += others;
+        self.run.1 += bytes * others;
+        let end = run.end();
+        self.previous = Some((end - sectors, end));
+        for before in (0..others.min(STREAMS as u64)).rev() {
+            self.keep_end(end - before * sectors);
+        }
     }
 
     /// A request that does not start where the one before ended.
@@ -168,6 +195,14 @@ pub struct Sequentiality {
 }
 
 impl Sequentiality {
+    fn add(&mut self, run: &Run) {
+        for slot in [run.direction.slot(), 2] {
+            if let Some(class) = self.classes.get_mut(slot) {
+                class.add_run(run);
+            }
+        }
+    }
+
     /// Closes what is open; call once after the last event.
     pub fn finish(&mut self) {
         self.classes.iter_mut().for_each(Class::finish);
@@ -179,12 +214,12 @@ impl Analyser for Sequentiality {
         if event.kind != EventKind::Issue || !event.direction.is_data() || event.nr_sector == 0 {
             return;
         }
-        let sectors = u64::from(event.nr_sector);
-        for slot in [event.direction.slot(), 2] {
-            if let Some(class) = self.classes.get_mut(slot) {
-                class.add(event.sector, sectors, u64::from(event.bytes));
-            }
-        }
+        self.add(&Run::of(event, 0));
+    }
+
+    fn observe_batch(&mut self, batch: &Batch) {
+        let runs = batch.runs.iter().filter(|run| run.is_data());
+        runs.for_each(|run| self.add(run));
     }
 }
 

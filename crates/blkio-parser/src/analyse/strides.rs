@@ -63,10 +63,18 @@ impl Strides {
         let stride = to.wrapping_sub(from).cast_signed();
         if (stride < 0) != (to < from) {
             self.add_far(from, to);
-        } else if self.last.0 == stride {
-            self.last.1 += 1;
         } else {
-            let last = std::mem::replace(&mut self.last, (stride, 1));
+            self.add_many(stride, 1);
+        }
+    }
+
+    /// Takes a stride several times.
+    #[inline]
+    pub(super) fn add_many(&mut self, stride: i64, times: u64) {
+        if self.last.0 == stride {
+            self.last.1 += times;
+        } else {
+            let last = std::mem::replace(&mut self.last, (stride, times));
             self.settle_recent(last);
         }
     }

@@ -1,8 +1,8 @@
 //! Distinct blocks of 4 KiB.
 
-use rustc_hash::FxHashMap;
-
 use super::Analyser;
+use super::numbers::Numbers;
+use super::runs::{Batch, Run};
 use crate::event::{Event, EventKind};
 use crate::num::index;
 use crate::rwbs::Direction;
@@ -26,8 +26,7 @@ struct Page {
 #[derive(Debug, Clone, Default)]
 pub struct WorkingSet {
     pages: Vec<Page>,
-    numbers: FxHashMap<u64, usize>,
-    last: Option<(u64, usize)>,
+    numbers: Numbers,
 }
 
 /// Distinct blocks of each window of time, one after the other.
@@ -44,7 +43,7 @@ pub struct WindowedSet {
 const MAX_WINDOWS: usize = 1 << 16;
 
 impl WindowedSet {
-    /// For windows of this width, from the first issue on.
+    /// For windows of this width, from the first issue on. Runs are within whole seconds, and so are widths then.
     #[must_use]
     pub fn new(width_ns: u64) -> Self {
         Self {
@@ -77,7 +76,17 @@ impl Analyser for WindowedSet {
             return;
         }
         let first = *self.first_ns.get_or_insert(event.t_ns);
-        let window = event.t_ns.saturating_sub(first) / self.width_ns;
+        self.add(&Run::of(event, event.t_ns.saturating_sub(first)));
+    }
+
+    fn observe_batch(&mut self, batch: &Batch) {
+        batch.runs.iter().for_each(|run| self.add(run));
+    }
+}
+
+impl WindowedSet {
+    fn add(&mut self, run: &Run) {
+        let window = run.since_ns / self.width_ns;
         if window != self.window {
             let blocks = std::mem::take(&mut self.open).blocks();
             if blocks.union > 0 && self.closed.len() < MAX_WINDOWS {
@@ -85,7 +94,7 @@ impl Analyser for WindowedSet {
             }
             self.window = window;
         }
-        self.open.observe(event);
+        self.open.add(run);
     }
 }
 
@@ -124,17 +133,13 @@ fn mark_words(words: &mut [u64; WORDS], first: u64, last: u64) {
 impl WorkingSet {
     #[inline]
     fn page(&mut self, number: u64) -> Option<&mut Page> {
-        let place = match self.last {
-            Some((last, place)) if last == number => place,
-            _ => *self.numbers.entry(number).or_insert_with(|| {
-                self.pages.push(Page {
-                    read: [0; WORDS],
-                    written: [0; WORDS],
-                });
-                self.pages.len() - 1
-            }),
-        };
-        self.last = Some((number, place));
+        let (place, is_new) = self.numbers.place(number, self.pages.len());
+        if is_new {
+            self.pages.push(Page {
+                read: [0; WORDS],
+                written: [0; WORDS],
+            });
+        }
         self.pages.get_mut(place)
     }
 
@@ -159,6 +164,17 @@ impl WorkingSet {
         }
     }
 
+    #[inline]
+    fn add(&mut self, run: &Run) {
+        if !run.is_data() {
+            return;
+        }
+        let sectors = run.sectors() * u64::from(run.count);
+        let last = run.sector.saturating_add(sectors - 1);
+        let write = run.direction == Direction::Write;
+        self.mark(run.sector / SECTORS, last / SECTORS, write);
+    }
+
     /// The counts.
     #[must_use]
     pub fn blocks(&self) -> Blocks {
@@ -177,13 +193,13 @@ impl WorkingSet {
 
 impl Analyser for WorkingSet {
     fn observe(&mut self, event: &Event) {
-        if event.kind != EventKind::Issue || !event.direction.is_data() || event.nr_sector == 0 {
-            return;
+        if event.kind == EventKind::Issue {
+            self.add(&Run::of(event, 0));
         }
-        let sectors = u64::from(event.nr_sector).min(MAX_SECTORS);
-        let last = event.sector.saturating_add(sectors - 1);
-        let write = event.direction == Direction::Write;
-        self.mark(event.sector / SECTORS, last / SECTORS, write);
+    }
+
+    fn observe_batch(&mut self, batch: &Batch) {
+        batch.runs.iter().for_each(|run| self.add(run));
     }
 }
 
