@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use memtrace_analyser::{Analysis, AnalysisTable, Semantics};
-use memtrace_labeller::{InputFormat, Names};
+use memtrace_labeller::{InputFormat, Names, Phases};
 use memtrace_run::{
     Follow, Processed, RunExporter, append_dataset_row, compare_analyses, dataset_columns, facts,
-    follow, process, report_json, write_dataset_card, write_report,
+    follow, phases_json, process, report_json, write_dataset_card, write_report,
 };
 use report::{
     Cell, CsvOptions, CsvWriter, JsonDocument, SchemaVersion, Table, TextOptions, TextWriter,
 };
+use serde_json::Value;
 use shell::{Format, Interrupt, OrExit as _, Outcome, usage};
 
 use crate::args::{
@@ -30,12 +31,25 @@ fn processed(
     read_args: &ReadArgs,
     label: &LabelArgs,
     compute: &ComputeArgs,
-) -> anyhow::Result<(Processed, Analysis)> {
+) -> anyhow::Result<Done> {
     let mut names = Names::new();
-    let stream = read_args.open(path, &mut names)?;
-    let mut steps = label.steps(read_args, stream.format())?;
+    let opened = read_args.open(path, &mut names)?;
+    let mut steps = label.steps(read_args, opened.stream.format())?;
     steps.analyse = Some(compute.options(read_args.compat));
-    analysed(path, read_args, coded(process(stream, names, steps, None))?)
+    let done = coded(process(opened.stream, names, steps, None))?;
+    let (processed, analysis) = analysed(path, read_args, done)?;
+    Ok(Done {
+        processed,
+        analysis,
+        phases: opened.phases,
+    })
+}
+
+/// An input that went through all steps.
+struct Done {
+    processed: Processed,
+    analysis: Analysis,
+    phases: Option<Value>,
 }
 
 /// Says what was left out, and takes the analysis out.
@@ -54,11 +68,12 @@ fn analysed(
 }
 
 /// As [`processed`], of a text that grows.
-fn followed(
-    path: &Path,
-    args: &AnalyseArgs,
-    seconds: u64,
-) -> anyhow::Result<(Processed, Analysis)> {
+fn followed(path: &Path, args: &AnalyseArgs, seconds: u64) -> anyhow::Result<Done> {
+    if args.read.infer_phases {
+        return Err(usage(
+            "phases are inferred from the whole of an input: leave --follow out",
+        ));
+    }
     if path.as_os_str() == "-" {
         return Err(usage(
             "standard input is read to its end anyway: leave --follow out",
@@ -66,7 +81,8 @@ fn followed(
     }
     let mut names = Names::new();
     let input = args.read.options(path)?;
-    let phases = args.read.phases(&mut names)?;
+    let boundaries = args.read.boundaries()?;
+    let phases = coded(Phases::new(&boundaries, &mut names))?;
     let mut steps = args.label.steps(&args.read, InputFormat::PerfScript)?;
     steps.analyse = Some(args.compute.options(args.read.compat));
     let interrupt = Interrupt::listen();
@@ -82,7 +98,12 @@ fn followed(
         verbosity.note(line);
     });
     let done = coded(follow(path, &input, &phases, names, steps, growing))?;
-    analysed(path, &args.read, done)
+    let (processed, analysis) = analysed(path, &args.read, done)?;
+    Ok(Done {
+        processed,
+        analysis,
+        phases: (!boundaries.is_empty()).then(|| phases_json(&boundaries, "file")),
+    })
 }
 
 pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
@@ -96,7 +117,11 @@ pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
     if format == Format::Csv && table.is_none() {
         return Err(usage("--format csv needs --table"));
     }
-    let (done, analysis) = match args.follow {
+    let Done {
+        processed: done,
+        analysis,
+        phases,
+    } = match args.follow {
         Some(seconds) => followed(path, args, seconds)?,
         None => processed(path, &args.read, &args.label, &args.compute)?,
     };
@@ -110,6 +135,9 @@ pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
             document.member("semantics", analysis.semantics.name())?;
             document.member("analysis", &facts(&analysis))?;
             document.member("input", &report_json(&done.report))?;
+            if let Some(phases) = &phases {
+                document.member("phases", phases)?;
+            }
             let tables = table.map_or_else(|| AnalysisTable::of(&analysis), |table| vec![table]);
             for table in tables {
                 document.table(table.name(), &coded(analysis.table(table))?)?;
@@ -232,8 +260,9 @@ fn part(table: &Table, columns: &[usize]) -> anyhow::Result<String> {
 }
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
-    let (mut done, analysis) = processed(&args.input, &args.read, &args.label, &args.compute)?;
-    done.analysis = Some(analysis);
+    let all = processed(&args.input, &args.read, &args.label, &args.compute)?;
+    let mut done = all.processed;
+    done.analysis = Some(all.analysis);
     let title = name_of(&args.input);
     let files = coded(write_report(
         &args.output,
@@ -259,7 +288,8 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
 
 pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     let mut names = Names::new();
-    let stream = args.read.open(&args.input, &mut names)?;
+    let opened = args.read.open(&args.input, &mut names)?;
+    let stream = opened.stream;
     let mut steps = args.label.steps(&args.read, stream.format())?;
     steps.analyse = Some(args.compute.options(args.read.compat));
     let run_id = args
@@ -281,6 +311,9 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
         exporter.metadata = serde_json::from_slice(&read(file)?)
             .with_context(|| file.display().to_string())
             .or_exit(BAD_DATA)?;
+    }
+    if let Some(phases) = opened.phases {
+        exporter.metadata.entry("phases").or_insert(phases);
     }
     let (done, manifest) = coded(exporter.export(stream, names, steps))?;
     tell(&done.report, args.read.verbosity);
@@ -311,9 +344,9 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Outcome> {
-    let (_, before) = processed(&args.before, &args.read, &args.label, &args.compute)?;
-    let (_, after) = processed(&args.after, &args.read, &args.label, &args.compute)?;
-    let table = coded(compare_analyses(&before, &after))?;
+    let of = |path| processed(path, &args.read, &args.label, &args.compute);
+    let (before, after) = (of(&args.before)?, of(&args.after)?);
+    let table = coded(compare_analyses(&before.analysis, &after.analysis))?;
     let mut out = args.output.open()?;
     match args.format.format() {
         Format::Json => {

@@ -87,6 +87,9 @@ pub(crate) struct ReadArgs {
     /// JSON file with 'phase_boundaries'
     #[arg(long, value_name = "FILE")]
     pub(crate) phases: Option<PathBuf>,
+    /// Find loading, generation and teardown in the accesses; the input is read twice
+    #[arg(long, conflicts_with_all = ["phases", "compat"])]
+    pub(crate) infer_phases: bool,
     /// Read, label and compute as a version of the reference does
     #[arg(long, value_enum, value_name = "VERSION")]
     pub(crate) compat: Option<Compat>,
@@ -367,6 +370,13 @@ pub(crate) struct RunArgs {
     /// Text in the engine's output that begins a phase, for example generation='eval time'
     #[arg(long, value_name = "PHASE=TEXT")]
     pub(crate) phase_mark: Vec<String>,
+    /// The same with a regular expression, for example generation='eval: +[0-9]+'
+    #[arg(long, value_name = "PHASE=REGEX")]
+    pub(crate) phase_regex: Vec<String>,
+    /// Named pipe to make for lines 'phase NAME start|end [MONOTONIC_NS]' [default: one that the command finds in
+    /// MEMTRACE_PHASES]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) phase_pipe: Option<PathBuf>,
     /// Print what was done as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -3,11 +3,11 @@
 use std::io::Write as _;
 
 use memtrace_run::{
-    Experiment, RunOptions, diagnose, on_path, plan_text, run_command, run_experiment,
+    Experiment, RunOptions, Stop, diagnose, on_path, plan_text, run_command, run_experiment,
 };
 use report::{JsonDocument, SchemaVersion};
 use serde_json::json;
-use shell::{Outcome, Output, terminal, usage};
+use shell::{Interrupt, Outcome, Output, terminal, usage};
 
 use crate::args::{ConfigArgs, DoctorArgs, RunArgs, VersionArgs};
 use crate::input::{CANNOT_COLLECT, coded};
@@ -99,6 +99,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     options.period = args.period;
     options.collector.clone_from(&args.collector);
     options.phase_marks.clone_from(&args.phase_mark);
+    options.phase_patterns.clone_from(&args.phase_regex);
+    options.phase_pipe.clone_from(&args.phase_pipe);
+    // An interrupt ends the command and not us: what was collected becomes the run.
+    let interrupt = Interrupt::listen();
+    options.stop = Stop::when(move || interrupt.has_come());
     options.models.clone_from(&args.model);
     let results = match (&args.config, args.command.is_empty()) {
         (Some(config), _) => {

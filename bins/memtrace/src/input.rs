@@ -8,10 +8,11 @@ use byte_source::{OpenOptions, Source};
 use memtrace_analyser::AnalysisOptions;
 use memtrace_labeller::{
     AddressRange, FieldList, Grammar, InputFormat, InputOptions, LabelOptions, MapsSnapshot,
-    ModelFile, Names, Phases, ReadReport, Regions, RowStream, RuleSet, ranges_from_json,
-    ranges_of_maps,
+    ModelFile, Names, PhaseBoundary, Phases, ReadReport, Regions, RowStream, RuleSet,
+    boundaries_from_json, ranges_from_json, ranges_of_maps,
 };
-use memtrace_run::{Error, Steps};
+use memtrace_run::{Error, Steps, infer_phases, phases_json};
+use serde_json::Value;
 use shell::{OrExit as _, usage};
 
 use crate::args::{Compat, ComputeArgs, LabelArgs, ReadArgs};
@@ -41,8 +42,33 @@ fn code(error: &Error) -> u8 {
         Error::Report(report::Error::Io(_)) => IO_FAILED,
         Error::Analysis(_) | Error::DiskFull { .. } => IO_FAILED,
         Error::NoCollector { .. } => CANNOT_COLLECT,
+        Error::PhaseMark { .. } => 2,
+        Error::PhasePipe { .. } => IO_FAILED,
         _ => 1,
     }
+}
+
+/// An input that is open, and the phases its rows get.
+pub(crate) struct Opened {
+    pub(crate) stream: RowStream,
+    /// The phases and where they are from, when there are some.
+    pub(crate) phases: Option<Value>,
+}
+
+/// Inferred phases for people.
+fn inferred_text(phases: &[PhaseBoundary]) -> String {
+    if phases.is_empty() {
+        return "no phases found in the accesses".to_owned();
+    }
+    let shown: Vec<String> = phases
+        .iter()
+        .map(|phase| {
+            let [from, to] = [phase.start_ns, phase.end_ns]
+                .map(|time| format!("{}.{:03}", time / 1_000_000_000, time / 1_000_000 % 1000));
+            format!("{} {from} to {to} s", phase.phase)
+        })
+        .collect();
+    format!("phases inferred from the accesses: {}", shown.join(", "))
 }
 
 impl ReadArgs {
@@ -77,29 +103,50 @@ impl ReadArgs {
     }
 
     /// Opens the input; a folder stands for its trace.
-    pub(crate) fn open(&self, path: &Path, names: &mut Names) -> anyhow::Result<RowStream> {
+    pub(crate) fn open(&self, path: &Path, names: &mut Names) -> anyhow::Result<Opened> {
         let path = trace_of(path);
         let options = self.options(&path)?;
-        let stream = coded(RowStream::open_path(
-            &path,
-            &self.input.open_options(None),
-            &options,
-        ))?;
-        let phases = self.phases(names)?;
+        let open = || {
+            coded(RowStream::open_path(
+                &path,
+                &self.input.open_options(None),
+                &options,
+            ))
+        };
+        let (boundaries, source) = if self.infer_phases {
+            if path.as_os_str() == "-" {
+                return Err(usage("--infer-phases reads the input twice: give a file"));
+            }
+            let found = coded(infer_phases(&mut open()?))?;
+            self.verbosity.note(inferred_text(&found));
+            (found, "inferred")
+        } else {
+            (self.boundaries()?, "file")
+        };
+        let stream = open()?;
         // The reference gives phases to samples of perf only; rows have theirs.
-        if self.compat.is_some() && stream.format() != InputFormat::PerfScript {
-            return Ok(stream);
+        if boundaries.is_empty()
+            || self.compat.is_some() && stream.format() != InputFormat::PerfScript
+        {
+            return Ok(Opened {
+                stream,
+                phases: None,
+            });
         }
-        Ok(stream.with_phases(phases))
+        let phases = coded(Phases::new(&boundaries, names))?;
+        Ok(Opened {
+            stream: stream.with_phases(phases),
+            phases: Some(phases_json(&boundaries, source)),
+        })
     }
 
-    /// The phases of the run, none when no file has them.
-    pub(crate) fn phases(&self, names: &mut Names) -> anyhow::Result<Phases> {
+    /// The phases that a file says, none without one.
+    pub(crate) fn boundaries(&self) -> anyhow::Result<Vec<PhaseBoundary>> {
         let Some(file) = &self.phases else {
-            return Ok(Phases::default());
+            return Ok(Vec::new());
         };
         let text = read(file)?;
-        coded(Phases::from_json(&file.display().to_string(), &text, names))
+        coded(boundaries_from_json(&file.display().to_string(), &text))
     }
 
     /// Name of the semantics.

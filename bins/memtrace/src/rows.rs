@@ -12,7 +12,7 @@ use crate::input::{BAD_DATA, coded, refuse_nothing};
 
 pub(crate) fn parse(args: &RowsArgs) -> anyhow::Result<Outcome> {
     let mut names = Names::new();
-    let stream = args.read.open(&args.input, &mut names)?;
+    let stream = args.read.open(&args.input, &mut names)?.stream;
     let mut steps = Steps::default();
     steps.store_symbols.clone_from(&args.read.store_symbols);
     write(args, stream, names, steps)
@@ -20,7 +20,7 @@ pub(crate) fn parse(args: &RowsArgs) -> anyhow::Result<Outcome> {
 
 pub(crate) fn label(args: &RowsArgs) -> anyhow::Result<Outcome> {
     let mut names = Names::new();
-    let stream = args.read.open(&args.input, &mut names)?;
+    let stream = args.read.open(&args.input, &mut names)?.stream;
     let steps = args.label.steps(&args.read, stream.format())?;
     write(args, stream, names, steps)
 }

@@ -708,6 +708,176 @@ fn the_machine_and_the_version_are_told() {
     assert!(ok(&call(folder.path(), &["version"])).starts_with("memtrace "));
 }
 
+/// What a run says of its phases.
+fn phases_of(folder: &Path) -> (Vec<String>, String) {
+    let text = std::fs::read(folder.join("raw/phases.json")).unwrap();
+    let found: Value = serde_json::from_slice(&text).unwrap();
+    let metadata = std::fs::read(folder.join("metadata.json")).unwrap();
+    let metadata: Value = serde_json::from_slice(&metadata).unwrap();
+    assert_eq!(metadata["phases"], found);
+    let names = found["phase_boundaries"].as_array().unwrap().iter();
+    let names = names.map(|phase| phase["phase"].as_str().unwrap().to_owned());
+    (
+        names.collect(),
+        found["source"].as_str().unwrap().to_owned(),
+    )
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn phases_are_marked_through_the_pipe_and_by_the_output() {
+    let folder = folder();
+    let dir = folder.path();
+    let run = |options: &[&str], script: &str| {
+        let words = [
+            &["run", "--collector", "monitor", "-o", "out"],
+            options,
+            &["--", "sh", "-c", script],
+        ];
+        let output = call(dir, &words.concat());
+        (ok(&output), phases_of(&dir.join("out")))
+    };
+    let names = |names: &[&str]| -> Vec<String> { names.iter().map(|n| (*n).to_owned()).collect() };
+    let (said, found) = run(&[], "true");
+    assert_eq!(found, (Vec::new(), "none".to_owned()));
+    assert!(said.contains("phases none"), "{said}");
+    let marks = "echo phase weight_load start 5 > $MEMTRACE_PHASES; printf 'phase weight_load end 9\\nphase generation start 9' > $MEMTRACE_PHASES; echo bad > $MEMTRACE_PHASES";
+    let (_, found) = run(&[], &format!("test -p $MEMTRACE_PHASES && {marks}"));
+    // What the last write had no end for runs into the next one, and is no mark.
+    assert_eq!(found, (names(&["weight_load"]), "pipe".to_owned()));
+    let text = std::fs::read_to_string(dir.join("out/raw/phases.json")).unwrap();
+    assert!(text.contains("\"ignored_lines\": 1"), "{text}");
+    let (_, found) = run(
+        &["--phase-pipe", "here.pipe"],
+        "echo phase mine start > here.pipe",
+    );
+    assert_eq!(found, (names(&["mine"]), "pipe".to_owned()));
+    assert!(!dir.join("here.pipe").exists());
+    let script = "echo loading; sleep 0.1; echo 'eval: 17 tokens' >&2; sleep 0.1; echo bye.";
+    let regex = [
+        "--phase-regex",
+        "generation=eval: +[0-9]+ tok",
+        "--phase-mark",
+        "teardown=bye.",
+    ];
+    let (_, found) = run(&regex, script);
+    let expected = names(&["weight_load", "generation", "teardown"]);
+    assert_eq!(found, (expected, "output".to_owned()));
+    // Mistakes are told before anything runs.
+    for mark in ["generation=(", "generation", "=x"] {
+        let words = [
+            "run",
+            "-o",
+            "none",
+            "--phase-regex",
+            mark,
+            "--collector",
+            "monitor",
+        ];
+        let said = fails(dir, &[&words[..], &["--", "true"]].concat(), 2);
+        assert!(said.contains(mark), "{said}");
+    }
+    let taken = [
+        "run",
+        "-o",
+        "out",
+        "--phase-pipe",
+        "perf.txt",
+        "--collector",
+        "monitor",
+    ];
+    assert!(fails(dir, &[&taken[..], &["--", "true"]].concat(), 5).contains("phase pipe"));
+    assert_eq!(
+        std::fs::read_to_string(dir.join("perf.txt")).unwrap(),
+        capture(5)
+    );
+}
+
+/// An interrupt ends the engine, and what was collected becomes the run.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupted_run_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let words = ["run", "--collector", "monitor", "-o", "out", "--json", "--"];
+    let engine = ["sh", "-c", "echo ready > ready; sleep 300"];
+    let child = command(dir, &[&words[..], &engine].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let start = std::time::Instant::now();
+    while !dir.join("ready").exists() {
+        assert!(start.elapsed().as_secs() < 60, "the engine did not start");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let kill = ["-INT", &child.id().to_string()];
+    assert!(Command::new("kill").args(kill).status().unwrap().success());
+    let result = json(&child.wait_with_output().unwrap());
+    assert_eq!(result["runs"][0]["interrupted"], true);
+    assert_eq!(result["runs"][0]["exit_code"], Value::Null);
+    assert!(ok(&call(dir, &["check", "out"])).contains("fine"));
+}
+
+/// Phases that nobody marked are found on demand, and said to be inferred.
+#[test]
+fn phases_are_inferred_on_demand() {
+    let folder = folder();
+    let dir = folder.path();
+    let mut text = String::new();
+    for at in 0..4000_u64 {
+        let (event, page) = if at < 1000 {
+            ("mem-stores", at)
+        } else {
+            ("mem-loads", at * 7 % 1000)
+        };
+        let (second, part) = (at / 100, at % 100 * 10);
+        let address = 0x7f3a_0000_0000 + page * 4096;
+        let _ = writeln!(
+            text,
+            "c 1 [0] {second}.{part:03}: {event}: {address:x} memcpy (/x.so)"
+        );
+    }
+    std::fs::write(dir.join("load.txt"), text).unwrap();
+    let words = ["analyse", "load.txt", "--infer-phases", "--json"];
+    let output = call(dir, &words);
+    let found = json(&output);
+    assert_eq!(found["phases"]["source"], "inferred");
+    let end = found["phases"]["phase_boundaries"][0]["end_ns"]
+        .as_u64()
+        .unwrap();
+    assert!(end.abs_diff(10_000_000_000) < 50_000_000, "{end}");
+    // What is stored while the model is loaded is weights.
+    let weights = cell(&found, "working_set_summary", "weight", "total_pages");
+    assert_eq!(*weights, 1000);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("phases inferred"));
+    ok(&call(
+        dir,
+        &[
+            "export",
+            "load.txt",
+            "--infer-phases",
+            "--no-figures",
+            "-o",
+            "run",
+        ],
+    ));
+    let metadata = std::fs::read(dir.join("run/metadata.json")).unwrap();
+    let metadata: Value = serde_json::from_slice(&metadata).unwrap();
+    assert_eq!(metadata["phases"], found["phases"]);
+    // Without the option nothing is inferred, and where there is nothing to be found this is said.
+    assert!(json(&call(dir, &["analyse", "load.txt", "--json"]))["phases"].is_null());
+    let none = call(dir, &["analyse", "perf.txt", "--infer-phases"]);
+    ok(&none);
+    assert!(String::from_utf8_lossy(&none.stderr).contains("no phases found"));
+    fails(dir, &["analyse", "-", "--infer-phases"], 2);
+    fails(
+        dir,
+        &["analyse", "load.txt", "--infer-phases", "--follow"],
+        2,
+    );
+}
+
 fn testdata(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/memtrace");
     folder.join(name).display().to_string()

@@ -1,5 +1,7 @@
 //! Phases of a run: which stretch of time belongs to loading, generation, teardown.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
@@ -48,7 +50,7 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// Prepares the look-up: O(n²) in the number of phases, which are few.
+    /// Prepares the look-up, O(n log n) in the number of phases.
     ///
     /// # Errors
     ///
@@ -62,24 +64,25 @@ impl Phases {
                 ),
             });
         }
-        let mut edges: Vec<i64> = list
-            .iter()
-            .flat_map(|phase| [phase.start_ns, phase.end_ns])
-            .collect();
-        edges.sort_unstable();
-        edges.dedup();
-        let steps = edges
-            .into_iter()
-            .map(|edge| {
-                let holder = list
-                    .iter()
-                    .find(|phase| phase.start_ns <= edge && edge < phase.end_ns);
-                (
-                    edge,
-                    holder.map_or(Name::NULL, |phase| names.intern(&phase.phase)),
-                )
-            })
-            .collect();
+        // At each edge, which entries begin and which end there.
+        let mut edges: BTreeMap<i64, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+        for (at, phase) in list.iter().enumerate() {
+            edges.entry(phase.start_ns).or_default().0.push(at);
+            edges.entry(phase.end_ns).or_default().1.push(at);
+        }
+        let mut holding = BTreeSet::new();
+        let mut steps = Vec::with_capacity(edges.len());
+        for (edge, (begin, end)) in edges {
+            holding.extend(begin);
+            for at in end {
+                holding.remove(&at);
+            }
+            let holder = holding.first().and_then(|at| list.get(*at));
+            steps.push((
+                edge,
+                holder.map_or(Name::NULL, |phase| names.intern(&phase.phase)),
+            ));
+        }
         Ok(Self { steps })
     }
 
@@ -133,4 +136,28 @@ pub fn boundaries_from_json(name: &str, text: &[u8]) -> Result<Vec<PhaseBoundary
         File::List(list) => list,
         File::Object { phase_boundaries } => phase_boundaries.unwrap_or_default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_first_entry_that_holds_wins(spans in prop::collection::vec((0_i64..20, 0_i64..8), 0..12)) {
+            let mut names = Names::new();
+            let list: Vec<PhaseBoundary> = (0..)
+                .zip(&spans)
+                .map(|(at, (start, length))| PhaseBoundary::new(format!("p{at}"), *start, start + length))
+                .collect();
+            let phases = Phases::new(&list, &mut names).unwrap();
+            for time in 0..30 {
+                let wanted = list.iter().find(|phase| phase.start_ns <= time && time < phase.end_ns);
+                let found = phases.at(time.cast_unsigned());
+                prop_assert_eq!(names.get(found), wanted.map(|phase| &*phase.phase));
+            }
+        }
+    }
 }

@@ -1,28 +1,35 @@
 //! Starting an engine and collecting while it runs.
 
+mod clock;
 mod command;
+mod marks;
 mod processes;
+mod stop;
 mod watch;
+
+pub use stop::Stop;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use byte_source::OpenOptions;
 use memtrace_analyser::AnalysisOptions;
 use memtrace_labeller::{
-    AddressRange, Compression, InputOptions, LabelOptions, MapsSnapshot, ModelFile, Names, Phases,
-    RowStream, RuleSet, UnknownPolicy, ranges_of_maps,
+    AddressRange, Compression, InputOptions, LabelOptions, MapsSnapshot, ModelFile, Names,
+    PhaseBoundary, Phases, RowStream, RuleSet, UnknownPolicy, ranges_of_maps,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use self::clock::{epoch_offset_ns, monotonic_ns};
 use self::command::{choose, engine_command, input_of, is_profiler, wrapped};
-use self::watch::{baseline_pct, monotonic_ns, phases, throttle_counts, watch};
+use self::marks::{Marks, PIPE_VARIABLE, PhasePipe};
+use self::watch::{baseline_pct, throttle_counts, watch};
 use crate::config::Config;
+use crate::detector::{infer_phases, phases_json};
 use crate::doctor::{system_text, temperature_c};
 use crate::error::{Error, Result, io_error};
 use crate::experiment::Experiment;
@@ -49,6 +56,12 @@ pub struct RunOptions {
     pub hierarchy: Vec<String>,
     /// `PHASE=TEXT`: the phase begins with the first line of output that contains the text.
     pub phase_marks: Vec<String>,
+    /// `PHASE=PATTERN`: the same with a regular expression.
+    pub phase_patterns: Vec<String>,
+    /// Where the named pipe for marks is made, a temporary place when absent; the command finds it in `MEMTRACE_PHASES`.
+    pub phase_pipe: Option<PathBuf>,
+    /// Says when to stop.
+    pub stop: Stop,
     /// Interval of the process monitor.
     pub poll: Duration,
     /// Least latency of loads that are sampled, where the machine can choose.
@@ -133,6 +146,9 @@ impl Default for RunOptions {
                 .map(str::to_owned)
                 .to_vec(),
             phase_marks: Vec::new(),
+            phase_patterns: Vec::new(),
+            phase_pipe: None,
+            stop: Stop::default(),
             poll: Duration::from_millis(100),
             load_latency: 20,
             events: Vec::new(),
@@ -166,13 +182,17 @@ pub struct RunResult {
     pub rows: Option<u64>,
     /// Class of validity.
     pub validity: &'static str,
+    /// Where the phases are from: `pipe`, `output`, `pipe and output`, `inferred`, or `none`.
+    pub phases: &'static str,
+    /// Whether it was stopped before its end.
+    pub interrupted: bool,
 }
 
 impl RunResult {
-    /// Whether the command failed.
+    /// Whether the command failed by itself.
     #[must_use]
     pub fn failed(&self) -> bool {
-        self.exit_code != Some(0)
+        self.exit_code != Some(0) && !self.interrupted
     }
 
     /// The result as a line for people.
@@ -182,11 +202,17 @@ impl RunResult {
             .rows
             .map_or("no trace".to_owned(), |rows| format!("{rows} rows"));
         format!(
-            "{}: {} by {}, {}, in {}",
+            "{}: {} by {}, phases {}, {}{}, in {}",
             self.run_id,
             rows,
             self.collector,
+            self.phases,
             self.validity,
+            if self.interrupted {
+                ", interrupted"
+            } else {
+                ""
+            },
             self.folder.display()
         )
     }
@@ -224,7 +250,7 @@ pub fn run_command(command: &[String], folder: &Path, options: &RunOptions) -> R
     collect(command, folder, &run_id, options, Map::new())
 }
 
-/// Runs all runs of an experiment, one after the other.
+/// Runs all runs of an experiment, one after the other; none is begun after the stop.
 ///
 /// # Errors
 ///
@@ -236,6 +262,7 @@ pub fn run_experiment(experiment: &Experiment, options: &RunOptions) -> Result<V
     experiment
         .plan()
         .iter()
+        .take_while(|_| !options.stop.is_asked())
         .map(|run| {
             let command = engine_command(experiment, run)?;
             let mut metadata = Map::new();
@@ -284,29 +311,45 @@ fn collect(
     let (program, arguments) = words.split_first().ok_or_else(|| Error::NoCollector {
         what: "no command was given".to_owned(),
     })?;
+    let marks = Marks::default();
+    let mut patterns = marks::patterns(&options.phase_marks, true)?;
+    patterns.extend(marks::patterns(&options.phase_patterns, false)?);
+    let pipe = phase_pipe(options, &marks)?;
+    // A clock that is read first must find out where it stands.
+    monotonic_ns();
     let started = Instant::now();
-    let mut child = Command::new(program)
+    let mut start = Command::new(program);
+    start
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|source| Error::Start {
-            command: program.clone(),
-            source,
-        })?;
+        .stderr(Stdio::piped());
+    if let Some(pipe) = &pipe {
+        start.env(PIPE_VARIABLE, pipe.path());
+    }
+    stop::alone(&mut start);
+    let mut child = start.spawn().map_err(|source| Error::Start {
+        command: program.clone(),
+        source,
+    })?;
     let start_ns = monotonic_ns();
-    let marks = Arc::new(Mutex::new(Vec::new()));
-    let watched = watch(&mut child, &raw, options, &marks, is_profiler(&collector))?;
-    let status = child.wait().map_err(io_error(&raw))?;
+    let watched = watch(
+        &mut child,
+        &raw,
+        options,
+        &marks,
+        &patterns,
+        is_profiler(&collector),
+    )?;
+    let (status, interrupted) = options.stop.wait(&mut child).map_err(io_error(&raw))?;
     let end_ns = monotonic_ns();
     let watched = watched.end();
+    if let Some(pipe) = pipe {
+        pipe.close();
+    }
     let ranges = mapped(&raw, watched.maps.as_deref(), command, options)?;
-    let phases = phases(&marks, start_ns, end_ns);
-    write_json(
-        &raw.join("phases.json"),
-        &json!({"phase_boundaries": phases.iter().map(|p| json!({"phase": p.phase, "start_ns": p.start_ns, "end_ns": p.end_ns})).collect::<Vec<_>>(), "source": "output"}),
-    )?;
+    let (boundaries, source) = marks.phases(start_ns, end_ns);
+    let mut phases = FoundPhases { boundaries, source };
 
     let effect = ObserverEffect::new(
         &watched.observer,
@@ -324,7 +367,7 @@ fn collect(
     metadata.insert("machine_id".to_owned(), machine_slug().into());
     metadata.insert(
         "collector".to_owned(),
-        json!({"type": collector, "fallback_reason": fallback_reason, "command": words, "sample_period": options.period}),
+        json!({"type": collector, "fallback_reason": fallback_reason, "command": words, "sample_period": period_of(&collector, options)}),
     );
     metadata.insert("observer_effect_summary".to_owned(), json!(effect));
     metadata.insert(
@@ -344,13 +387,31 @@ fn collect(
     exporter.metadata = metadata;
     exporter.compression = options.compression;
     exporter.figures.clone_from(&options.figures);
-    let rows = match input_of(&collector, &raw)? {
+    let input = input_of(&collector, &raw)?;
+    // Marks and mappings have the monotonic clock, as perf's samples; memray's have that of the calendar.
+    let offset = match collector.as_str() {
+        "memray" => epoch_offset_ns(),
+        _ => 0,
+    };
+    phases.shift(offset);
+    let ranges = ranges.into_iter().map(|range| shifted(range, offset));
+    if let Some(path) = &input
+        && phases.boundaries.is_empty()
+    {
+        phases.infer(path)?;
+    }
+    phases.write(&raw, marks.ignored(), &mut exporter.metadata)?;
+    if interrupted {
+        exporter
+            .metadata
+            .insert("interrupted".to_owned(), true.into());
+    }
+    let rows = match input {
         Some(path) => {
             let mut names = Names::new();
-            let phases = Phases::new(&phases, &mut names)?;
-            let mut input = InputOptions::default();
+            let phases = Phases::new(&phases.boundaries, &mut names)?;
+            let mut input = input_options();
             input.run_id = run_id.to_owned();
-            input.threads = thread::available_parallelism().unwrap_or(std::num::NonZeroUsize::MIN);
             let stream =
                 RowStream::open_path(&path, &OpenOptions::default(), &input)?.with_phases(phases);
             let mut analysis = AnalysisOptions::default();
@@ -358,7 +419,7 @@ fn collect(
             let steps = Steps {
                 label: Some(options.label.clone()),
                 infer_kv_blocks: true,
-                ranges,
+                ranges: ranges.collect(),
                 analyse: Some(analysis),
                 ..Steps::default()
             };
@@ -379,7 +440,79 @@ fn collect(
         exit_code: status.code(),
         rows,
         validity: class.name(),
+        phases: phases.source,
+        interrupted,
     })
+}
+
+/// How the collectors' files are read.
+fn input_options() -> InputOptions {
+    let mut input = InputOptions::default();
+    input.threads = thread::available_parallelism().unwrap_or(std::num::NonZeroUsize::MIN);
+    input
+}
+
+/// Accesses for each sample, where a collector samples.
+fn period_of(collector: &str, options: &RunOptions) -> Option<u64> {
+    match collector {
+        "perf" | "perf_mem" => Some(options.period),
+        "pagefaults" => Some(1),
+        _ => None,
+    }
+}
+
+/// The pipe that was asked for; without one a pipe in a temporary place, where pipes can be made.
+fn phase_pipe(options: &RunOptions, marks: &Marks) -> Result<Option<PhasePipe>> {
+    match &options.phase_pipe {
+        Some(path) => PhasePipe::open(path, marks).map(Some),
+        None => {
+            let name = format!("memtrace-{}-{}.phases", std::process::id(), monotonic_ns());
+            Ok(PhasePipe::open(&std::env::temp_dir().join(name), marks).ok())
+        }
+    }
+}
+
+/// Moves the time for which a range is valid to another clock.
+fn shifted(range: AddressRange, offset_ns: i64) -> AddressRange {
+    let moved = |time: Option<u64>| time.map(|time| time.saturating_add_signed(offset_ns));
+    let (from_ns, to_ns) = (moved(range.from_ns), moved(range.to_ns));
+    range.valid(from_ns, to_ns)
+}
+
+/// The phases of a run and where they are from.
+struct FoundPhases {
+    boundaries: Vec<PhaseBoundary>,
+    source: &'static str,
+}
+
+impl FoundPhases {
+    fn shift(&mut self, offset_ns: i64) {
+        for phase in &mut self.boundaries {
+            phase.start_ns = phase.start_ns.saturating_add(offset_ns);
+            phase.end_ns = phase.end_ns.saturating_add(offset_ns);
+        }
+    }
+
+    /// Looks for them in the accesses.
+    fn infer(&mut self, path: &Path) -> Result<()> {
+        let mut stream = RowStream::open_path(path, &OpenOptions::default(), &input_options())?;
+        self.boundaries = infer_phases(&mut stream)?;
+        if !self.boundaries.is_empty() {
+            self.source = "inferred";
+        }
+        Ok(())
+    }
+
+    /// Keeps them as a file that `--phases` reads, and in the metadata.
+    fn write(&self, raw: &Path, ignored: u64, metadata: &mut Map<String, Value>) -> Result<()> {
+        let mut document = phases_json(&self.boundaries, self.source);
+        if let Some(members) = document.as_object_mut().filter(|_| ignored > 0) {
+            members.insert("ignored_lines".to_owned(), ignored.into());
+        }
+        write_json(&raw.join("phases.json"), &document)?;
+        metadata.insert("phases".to_owned(), document);
+        Ok(())
+    }
 }
 
 /// Keeps the mappings that were seen, and says which of them hold the tensors of a model.

@@ -76,6 +76,20 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A mark of a phase that cannot be used.
+    #[error("phase mark '{argument}': {what}")]
+    PhaseMark {
+        /// As given.
+        argument: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The pipe for marks of phases could not be made.
+    #[error("phase pipe: {what}")]
+    PhasePipe {
+        /// What the system said.
+        what: String,
+    },
     /// A thread failed.
     #[error("a worker thread failed")]
     Thread,

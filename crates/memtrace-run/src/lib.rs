@@ -4,6 +4,7 @@
 //! * [`process`] reads, labels, writes and analyses in one pass; [`RunExporter`] makes the folder of a run of it: trace, region
 //!   map and KV life cycle as Parquet, `metrics.csv`, `metadata.json`, figures, and `manifest.json` with the hashes.
 //! * [`verify_manifest`] and [`judge`] check a folder and a trace.
+//! * [`PhaseDetector`] finds loading, generation and teardown in the accesses of a run that nobody marked.
 //! * [`classify`] says whether collecting has disturbed a run.
 //!
 //! It does not know the engines from within: they are commands that are started.
@@ -31,6 +32,7 @@
 
 mod collect;
 mod config;
+mod detector;
 mod doctor;
 mod error;
 mod experiment;
@@ -44,12 +46,13 @@ mod pipeline;
 mod quality;
 mod validity;
 
-pub use collect::{RunOptions, RunResult, run_command, run_experiment};
+pub use collect::{RunOptions, RunResult, Stop, run_command, run_experiment};
 pub use config::{
     AnalyserConfig, CollectorConfig, Config, ExperimentInfo, FormatsConfig, LabellerConfig,
     MemrayConfig, ModelConfig, OutputConfig, PerfMemConfig, ProcessMonitorConfig, PromptsConfig,
     SweepConfig, TelemetryConfig,
 };
+pub use detector::{PhaseDetector, infer_phases, phases_json};
 pub use doctor::{Check, Diagnosis, Status, diagnose, on_path, temperature_c};
 pub use error::{ConfigMistake, Error, Result};
 pub use experiment::{Experiment, Findings, Naming, PlannedRun, plan_text};

@@ -13,9 +13,11 @@ use std::path::Path;
 
 use byte_source::OpenOptions;
 use memtrace_analyser::{AnalysisOptions, RegionMetrics, TypeMetrics};
-use memtrace_labeller::{AddressRange, InputOptions, LabelOptions, Names, RowStream};
-use memtrace_run::{Processed, Steps, process};
-use support::data;
+use memtrace_labeller::{
+    AddressRange, InputOptions, LabelOptions, Names, RowStream, boundaries_from_json,
+};
+use memtrace_run::{Processed, Steps, infer_phases, process};
+use support::{data, read};
 
 fn processed(path: &Path, ranges: &[AddressRange], store_symbols: &[&str]) -> Processed {
     let stream =
@@ -87,5 +89,49 @@ fn lackey_gives_weights_that_are_written_once() {
     for region in regions(&done, "weight") {
         let written = (region.n_written_addresses, region.n_write_once_addresses);
         assert_eq!(written, (1024, 1024));
+    }
+}
+
+/// Loading, generation and teardown are found where the generator put them, in any order of the lines.
+#[test]
+fn phases_are_found_in_the_accesses() {
+    let Some(folder) = data() else { return };
+    for case in ["llm_small", "llm_medium", "llm_short", "unsorted"] {
+        let inputs = folder.join("inputs");
+        let truth = read(&inputs.join(format!("{case}.truth.json")));
+        let truth = boundaries_from_json(case, &truth).unwrap();
+        let path = inputs.join(format!("{case}.perf.txt.gz"));
+        let mut stream =
+            RowStream::open_path(path, &OpenOptions::default(), &InputOptions::default()).unwrap();
+        let found = infer_phases(&mut stream).unwrap();
+        let names = |phases: &[memtrace_labeller::PhaseBoundary]| -> Vec<String> {
+            phases.iter().map(|phase| phase.phase.clone()).collect()
+        };
+        assert_eq!(names(&found), names(&truth), "{case}");
+        let run = truth[2].end_ns - truth[0].start_ns;
+        for (found, truth) in found.iter().zip(&truth).skip(1) {
+            let off = (found.start_ns - truth.start_ns).abs();
+            assert!(
+                off * 100 < run,
+                "{case}: {} is off by {off} ns",
+                truth.phase
+            );
+        }
+    }
+    // First touches know no stores: weights are loaded, then nothing new comes.
+    for case in [
+        "only_stores",
+        "only_loads",
+        "same_ts",
+        "one_row",
+        "empty",
+        "retention_5s",
+    ] {
+        let path = folder.join(format!("inputs/{case}.perf.txt.gz"));
+        let mut stream =
+            RowStream::open_path(path, &OpenOptions::default(), &InputOptions::default()).unwrap();
+        let found = infer_phases(&mut stream).unwrap();
+        assert!(found.len() != 1 && found.len() <= 3, "{case}: {found:?}");
+        assert!(found.is_sorted_by_key(|phase| phase.start_ns), "{case}");
     }
 }

@@ -5,52 +5,18 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::path::Path;
 use std::process::Child;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use memtrace_labeller::PhaseBoundary;
-
 use super::RunOptions;
+use super::clock::monotonic_ns;
+use super::marks::{Marks, OutputPattern};
 use super::processes::{LOG_HEADER, MapsLog, Processes, family};
 use crate::doctor::system_text;
 use crate::error::{Result, io_error};
 use crate::validity::ObserverSample;
-
-/// Nanoseconds of the system's uptime, which is CLOCK_MONOTONIC unless the machine slept; resolution 10 ms.
-pub(super) fn monotonic_ns() -> i64 {
-    let seconds = system_text("/proc/uptime")
-        .and_then(|text| text.split_whitespace().next().map(str::to_owned))
-        .and_then(|text| text.parse::<f64>().ok())
-        .unwrap_or(0.0);
-    #[expect(clippy::cast_possible_truncation, reason = "uptimes are below 2^63 ns")]
-    let ns = (seconds * 1e9) as i64;
-    ns
-}
-
-/// Phases from the marks in the order of their times; each lasts until the next.
-pub(super) fn phases(
-    marks: &Mutex<Vec<(String, i64)>>,
-    start_ns: i64,
-    end_ns: i64,
-) -> Vec<PhaseBoundary> {
-    let mut marks = marks.lock().map(|marks| marks.clone()).unwrap_or_default();
-    if marks.is_empty() {
-        return Vec::new();
-    }
-    if marks.first().is_some_and(|(name, _)| name == "generation") {
-        marks.insert(0, ("weight_load".to_owned(), start_ns));
-    }
-    marks
-        .iter()
-        .enumerate()
-        .map(|(at, (name, from))| {
-            let to = marks.get(at + 1).map_or(end_ns, |(_, to)| *to);
-            PhaseBoundary::new(name.clone(), *from, to)
-        })
-        .collect()
-}
 
 /// Threads that watch a child.
 pub(super) struct Watch {
@@ -89,7 +55,8 @@ pub(super) fn watch(
     child: &mut Child,
     raw: &Path,
     options: &RunOptions,
-    marks: &Arc<Mutex<Vec<(String, i64)>>>,
+    marks: &Marks,
+    patterns: &[OutputPattern],
     is_profiler: bool,
 ) -> Result<Watch> {
     let stop = Arc::new(AtomicBool::new(false));
@@ -141,13 +108,8 @@ pub(super) fn watch(
         let Some(pipe) = pipe else { continue };
         let path = raw.join(name);
         let mut log = fs::File::create(&path).map_err(io_error(&path))?;
-        let marks = Arc::clone(marks);
-        let wanted: Vec<(String, String)> = options
-            .phase_marks
-            .iter()
-            .filter_map(|mark| mark.split_once('='))
-            .map(|(phase, text)| (phase.to_owned(), text.to_owned()))
-            .collect();
+        let marks = marks.clone();
+        let patterns = patterns.to_vec();
         pipes.push(thread::spawn(move || {
             let mut line = Vec::new();
             let mut reader = BufReader::new(pipe);
@@ -155,13 +117,9 @@ pub(super) fn watch(
                 .read_until(b'\n', &mut line)
                 .is_ok_and(|read| read > 0)
             {
-                let text = String::from_utf8_lossy(&line);
-                for (phase, mark) in &wanted {
-                    if text.contains(mark)
-                        && let Ok(mut marks) = marks.lock()
-                        && !marks.iter().any(|(known, _)| known == phase)
-                    {
-                        marks.push((phase.clone(), monotonic_ns()));
+                for wanted in &patterns {
+                    if wanted.pattern.is_match(&line) {
+                        marks.begins(&wanted.phase);
                     }
                 }
                 let _ = log.write_all(&line);
