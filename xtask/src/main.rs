@@ -14,6 +14,7 @@ mod dataset;
 mod fuzz;
 mod options;
 mod tidy;
+mod trace_processor;
 mod workspace;
 
 use anyhow::{Result, bail};
@@ -50,6 +51,11 @@ const CHORES: &[Chore] = &[
         "[--save] [--runs N] [--peers] [--data FILE --kernel NAME]: measure the tools on large traces",
     ),
     (
+        "trace-processor",
+        trace_processor::run,
+        "[TRACE...]: our tables of Perfetto traces against Perfetto's own; needs Node.js",
+    ),
+    (
         "calibrate",
         calibrate::run,
         "[--pairs N] [--power N]: error rates, coverage and power of perf-compare, into docs/calibration.md",
@@ -83,7 +89,7 @@ fn call(args: &[String]) -> Result<()> {
     else {
         println!("cargo xtask COMMAND\n");
         for (name, _, help) in CHORES {
-            println!("  {name:<9} {help}");
+            println!("  {name:<15} {help}");
         }
         return Ok(());
     };
