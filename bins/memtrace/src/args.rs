@@ -11,6 +11,7 @@ Recording an input:
   perf mem   perf mem record -c 4000 -k CLOCK_MONOTONIC -- llama-cli ...
              perf script -F comm,pid,tid,cpu,time,event,addr,ip,sym,dso,weight,data_src
   Valgrind   valgrind --tool=lackey --trace-mem=yes CMD 2> lackey.txt
+             (functions by --symbols 108000=CMD where CMD is a PIE)
   memray     memray run -o run.memray.bin app.py
   maps       cat /proc/PID/maps > maps.txt      (before and after loading)
 
@@ -108,6 +109,12 @@ pub(crate) struct ReadArgs {
     /// Nanoseconds that an instruction counts for, in streams without a clock
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) ns_per_instruction: u64,
+    /// Split accesses of Lackey at multiples of SIZE, so that each cache line (64) or page they touch counts
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) split_bytes: Option<ByteSize>,
+    /// Text of nm, or an ELF file, that names the functions of Lackey's instructions, with the address it was loaded at
+    #[arg(long, value_name = "[HEX=]FILE")]
+    pub(crate) symbols: Vec<String>,
     /// Accesses by functions with this word in their name are stores
     #[arg(long, value_name = "WORD")]
     pub(crate) store_symbols: Vec<String>,

@@ -2,18 +2,19 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use byte_source::{OpenOptions, Source};
 use memtrace_analyser::AnalysisOptions;
 use memtrace_labeller::{
     AddressRange, FieldList, Grammar, InputFormat, InputOptions, LabelOptions, MapsSnapshot,
-    ModelFile, Names, PhaseBoundary, Phases, ReadReport, Regions, RowStream, RuleSet,
+    ModelFile, Names, PhaseBoundary, Phases, ReadReport, Regions, RowStream, RuleSet, SymbolTable,
     boundaries_from_json, ranges_from_json, ranges_of_maps,
 };
 use memtrace_run::{Error, Steps, infer_phases, phases_json};
 use serde_json::Value;
-use shell::{OrExit as _, usage};
+use shell::{ByteSize, OrExit as _, usage};
 
 use crate::args::{Compat, ComputeArgs, LabelArgs, ReadArgs};
 
@@ -90,6 +91,8 @@ impl ReadArgs {
         }
         options.threads = self.input.threads();
         options.ns_per_instruction = self.ns_per_instruction;
+        options.split_bytes = self.split_bytes.map_or(0, ByteSize::bytes);
+        options.symbols = self.symbol_table()?;
         options.run_id = self.run_id.clone().unwrap_or_else(|| name_of(path));
         if let Some(format) = &self.input_format {
             let known = InputFormat::ALL.map(InputFormat::name).join(", ");
@@ -100,6 +103,24 @@ impl ReadArgs {
             );
         }
         Ok(options)
+    }
+
+    /// The functions of all files with symbols.
+    fn symbol_table(&self) -> anyhow::Result<Option<Arc<SymbolTable>>> {
+        let mut all: Option<SymbolTable> = None;
+        for argument in &self.symbols {
+            let based = argument
+                .split_once('=')
+                .map(|(base, file)| (base.strip_prefix("0x").unwrap_or(base), file))
+                .and_then(|(base, file)| Some((u64::from_str_radix(base, 16).ok()?, file)));
+            let (base, file) = based.unwrap_or((0, argument));
+            let table = coded(SymbolTable::read(file, &read(Path::new(file))?, base))?;
+            match &mut all {
+                Some(all) => all.join(table),
+                None => all = Some(table),
+            }
+        }
+        Ok(all.map(Arc::new))
     }
 
     /// Opens the input; a folder stands for its trace.

@@ -1012,6 +1012,78 @@ fn an_engine_of_a_configuration_is_started_and_its_files_are_kept() {
     assert!(ok(&told).contains("[WARN]  prompts.source: missing.txt"));
 }
 
+/// Lackey says where instructions are, a table of symbols which functions those places are.
+#[test]
+fn instructions_are_named_and_accesses_split_at_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let text = "==1== Lackey, an example Valgrind tool\n\
+                I  00401130,3\n S 1ffeff3c,8\nI  00401133,4\n L 1ffeff00,4\n\
+                I  00501000,2\n M 1ffeff40,4\nI  00009999,2\n L 1ffefffc,8\n";
+    std::fs::write(dir.join("lackey.txt"), text).unwrap();
+    std::fs::write(dir.join("nm.txt"), "0000000000401130 T kv_update\n").unwrap();
+    std::fs::write(
+        dir.join("lib.txt"),
+        "0000000000001000 0000000000000010 t ggml_add\n",
+    )
+    .unwrap();
+    let rows = |words: &[&str]| -> Vec<(u64, u64, String)> {
+        let all = [&["parse", "lackey.txt", "--strict"], words].concat();
+        let text = ok(&call(dir, &all));
+        text.lines()
+            .map(|line| {
+                let row: Value = serde_json::from_str(line).unwrap();
+                let symbol = row["symbol"].as_str().unwrap().to_owned();
+                (
+                    row["address"].as_u64().unwrap(),
+                    row["timestamp_ns"].as_u64().unwrap(),
+                    symbol,
+                )
+            })
+            .collect()
+    };
+    let row = |address, time, symbol: &str| (address, time, symbol.to_owned());
+    let symbols = ["--symbols", "nm.txt", "--symbols", "500000=lib.txt"];
+    let expected = [
+        row(0x1ffe_ff3c, 1, "kv_update"),
+        row(0x1ffe_ff00, 2, "kv_update"),
+        row(0x1ffe_ff40, 3, "ggml_add"),
+        row(0x1ffe_ff40, 3, "ggml_add"),
+        row(0x1ffe_fffc, 4, ""),
+    ];
+    assert_eq!(rows(&symbols), expected);
+    // Without symbols nothing is named; split, what lies over two lines is in both.
+    let split: Vec<u64> = rows(&["--split-bytes", "64"])
+        .iter()
+        .map(|row| row.0)
+        .collect();
+    let pieces = [
+        0x1ffe_ff3c,
+        0x1ffe_ff40,
+        0x1ffe_ff00,
+        0x1ffe_ff40,
+        0x1ffe_ff40,
+        0x1ffe_fffc,
+        0x1fff_0000,
+    ];
+    assert_eq!(split, pieces);
+    assert!(rows(&[]).iter().all(|row| row.2.is_empty()));
+    let analysed = |words: &[&str]| {
+        let all = [&["analyse", "lackey.txt", "--json"], words].concat();
+        json(&call(dir, &all))["types"]["rows"][0]["distinct_lines"].clone()
+    };
+    assert_eq!(
+        (analysed(&[]), analysed(&["--split-bytes", "64"])),
+        (3.into(), 4.into())
+    );
+    // The rules know the function.
+    let labelled = call(dir, &[&["label", "lackey.txt"], &symbols[..]].concat());
+    assert_eq!(ok(&labelled).matches("kv_cache").count(), 5);
+    let bad = ["parse", "lackey.txt", "--symbols", "lackey.txt"];
+    assert!(fails(dir, &bad, 3).contains("has no functions"));
+    fails(dir, &["parse", "lackey.txt", "--symbols", "missing"], 5);
+}
+
 /// What was analysed while it grew is what the whole file gives.
 #[test]
 fn a_text_that_grows_is_followed_to_its_end() {

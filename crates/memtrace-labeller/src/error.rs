@@ -57,6 +57,14 @@ pub enum Error {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// A table of symbols that cannot be used.
+    #[error("{name} {what}")]
+    Symbols {
+        /// The file.
+        name: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// A row that is no JSON object, or has a value of the wrong type.
     #[error("{name}: line {line}: {what}")]
     Row {

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use byte_source::magic::{first_non_blank, hex_preview};
 use byte_source::{OpenOptions, Source};
@@ -20,6 +21,7 @@ use crate::perf_text::reader::{LineRows, perf_lines};
 use crate::phases::Phases;
 use crate::report::ReadReport;
 use crate::rows_json::JsonRows;
+use crate::symbols::SymbolTable;
 
 /// What an input is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -131,6 +133,8 @@ pub struct InputOptions {
     pub ns_per_instruction: u64,
     /// Accesses of Lackey are split at multiples of so many bytes; 0 leaves them whole.
     pub split_bytes: u64,
+    /// Names the functions of instructions, where a capture gives their addresses alone.
+    pub symbols: Option<Arc<SymbolTable>>,
     /// Threads that parse.
     pub threads: NonZeroUsize,
 }
@@ -144,6 +148,7 @@ impl Default for InputOptions {
             run_id: String::new(),
             ns_per_instruction: 1,
             split_bytes: 0,
+            symbols: None,
             threads: NonZeroUsize::MIN,
         }
     }
@@ -234,11 +239,7 @@ impl RowStream {
             )?),
             InputFormat::RowsJson => Reader::Json(Box::new(JsonRows::new(source)?)),
             InputFormat::Parquet => Reader::Parquet(Box::new(ParquetRows::new(source)?)),
-            InputFormat::Lackey => Reader::Lackey(Box::new(LackeyRows::new(
-                source,
-                options.ns_per_instruction,
-                options.split_bytes,
-            )?)),
+            InputFormat::Lackey => Reader::Lackey(Box::new(LackeyRows::new(source, options)?)),
             InputFormat::Memray => Reader::Memray(Box::new(MemrayRows::new(source)?)),
             InputFormat::PerfData => {
                 Reader::PerfData(Box::new(PerfDataRows::new(source, options.drop_kernel)?))

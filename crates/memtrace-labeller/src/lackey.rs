@@ -1,13 +1,18 @@
 //! Valgrind Lackey with `--trace-mem=yes`: every load and store, without a clock.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use byte_source::{Reader, Source};
 
 use crate::access::{Access, PAGE_BITS};
 use crate::error::{Error, Result};
+use crate::input::InputOptions;
 use crate::lines::{Line, read_line};
 use crate::names::{Name, Names};
 use crate::perf_text::Skip;
 use crate::report::ReadReport;
+use crate::symbols::SymbolTable;
 
 const BATCH_ROWS: usize = 16_384;
 /// Longer lines are no records.
@@ -24,27 +29,50 @@ pub(crate) struct LackeyRows {
     ns_per_instruction: u64,
     split_bytes: u64,
     instructions: u64,
+    functions: Option<Functions>,
     report: ReadReport,
 }
 
+/// The function of the instruction that was fetched last.
+#[derive(Debug)]
+struct Functions {
+    table: Arc<SymbolTable>,
+    /// Where it lies: instructions stay in a function for a while.
+    within: Range<u64>,
+    name: Name,
+}
+
+impl Functions {
+    fn fetch(&mut self, address: u64, names: &mut Names) {
+        if self.within.contains(&address) {
+            return;
+        }
+        (self.name, self.within) = match self.table.place(address) {
+            Some((name, within)) => (names.intern(name), within),
+            None => (Name::EMPTY, 0..0),
+        };
+    }
+}
+
 impl LackeyRows {
-    pub(crate) fn new(source: Source, ns_per_instruction: u64, split_bytes: u64) -> Result<Self> {
+    pub(crate) fn new(source: Source, options: &InputOptions) -> Result<Self> {
         Ok(Self {
             name: source.name().to_owned(),
             reader: source.into_read()?,
             line: Vec::new(),
-            ns_per_instruction,
-            split_bytes,
+            ns_per_instruction: options.ns_per_instruction,
+            split_bytes: options.split_bytes,
             instructions: 0,
+            functions: options.symbols.as_ref().map(|table| Functions {
+                table: Arc::clone(table),
+                within: 0..0,
+                name: Name::EMPTY,
+            }),
             report: ReadReport::new("lackey", "instructions"),
         })
     }
 
-    pub(crate) fn next_batch(
-        &mut self,
-        _names: &mut Names,
-        rows: &mut Vec<Access>,
-    ) -> Result<bool> {
+    pub(crate) fn next_batch(&mut self, names: &mut Names, rows: &mut Vec<Access>) -> Result<bool> {
         let before = rows.len();
         while rows.len() - before < BATCH_ROWS {
             let found = read_line(&mut self.reader, &mut self.line, MAX_LINE);
@@ -55,7 +83,7 @@ impl LackeyRows {
             let record = match found {
                 Line::End => return Ok(rows.len() > before),
                 Line::Overlong => Err(Skip::Truncated),
-                Line::Whole => self.record(rows),
+                Line::Whole => self.record(names, rows),
             };
             self.report.lines += 1;
             if let Err(reason) = record {
@@ -65,7 +93,7 @@ impl LackeyRows {
         Ok(true)
     }
 
-    fn record(&mut self, rows: &mut Vec<Access>) -> Result<(), Skip> {
+    fn record(&mut self, names: &mut Names, rows: &mut Vec<Access>) -> Result<(), Skip> {
         let line = self.line.trim_ascii_end();
         if line.is_empty() {
             return Err(Skip::Blank);
@@ -80,12 +108,13 @@ impl LackeyRows {
         };
         if kind == b'I' {
             self.instructions += 1;
+            if let Some(functions) = &mut self.functions {
+                let (address, _) = address_and_size(rest)?;
+                functions.fetch(address, names);
+            }
             return Ok(());
         }
-        let text = std::str::from_utf8(rest.trim_ascii()).map_err(|_| Skip::BadAddress)?;
-        let (address, size) = text.split_once(',').ok_or(Skip::Truncated)?;
-        let address = u64::from_str_radix(address, 16).map_err(|_| Skip::BadAddress)?;
-        let size: u32 = size.parse().map_err(|_| Skip::BadAddress)?;
+        let (address, size) = address_and_size(rest)?;
         if size > MAX_SIZE {
             return Err(Skip::BadAddress);
         }
@@ -111,6 +140,9 @@ impl LackeyRows {
             let mut row = Access::new(time, at);
             row.address_page = at >> PAGE_BITS;
             row.op = op;
+            if let Some(functions) = &self.functions {
+                row.symbol = functions.name;
+            }
             row.size_bytes = u32::try_from(next - at).unwrap_or(size);
             row.sample_id = self.report.rows;
             self.report.rows += 1;
@@ -124,4 +156,12 @@ impl LackeyRows {
         report.damage = crate::rows_json::damage(&self.reader.damage());
         report
     }
+}
+
+/// `ADDR,SIZE`: hexadecimal and decimal.
+fn address_and_size(text: &[u8]) -> Result<(u64, u32), Skip> {
+    let text = std::str::from_utf8(text.trim_ascii()).map_err(|_| Skip::BadAddress)?;
+    let (address, size) = text.split_once(',').ok_or(Skip::Truncated)?;
+    let address = u64::from_str_radix(address, 16).map_err(|_| Skip::BadAddress)?;
+    Ok((address, size.parse().map_err(|_| Skip::BadAddress)?))
 }

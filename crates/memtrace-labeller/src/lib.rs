@@ -54,6 +54,7 @@ mod report;
 mod rows_json;
 mod rules;
 mod schema;
+mod symbols;
 mod tensors;
 
 pub use access::{Access, PAGE_BYTES};
@@ -80,4 +81,5 @@ pub use schema::{
     KV_COLUMNS, PRODUCER_KEY, REGION_MAP_COLUMNS, REQUIRED_ROW_COLUMNS, SCHEMA_VERSION,
     SEMANTICS_KEY, Schema, TRACE_COLUMNS, VERSION_KEY, is_compatible,
 };
+pub use symbols::SymbolTable;
 pub use tensors::{Tensor, TensorTable};

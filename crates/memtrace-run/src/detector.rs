@@ -14,6 +14,8 @@ const BINS: u64 = 4096;
 const DROP: f64 = 4.0;
 /// Gain in log-likelihood that a change must bring: what chance alone brings is a few units for this many places.
 const EVIDENCE: f64 = 15.0;
+/// Fewest stretches with something in them before a change; fewer are a burst, or one tick of a coarse clock.
+const LASTING: u64 = 4;
 /// Share of the best gain that makes a place as good.
 const NEARLY: f64 = 0.8;
 /// Fewest pages, or loads, that a change is judged by.
@@ -200,7 +202,7 @@ fn gains(counts: &[u64]) -> impl Iterator<Item = Change> + '_ {
             0.0
         }
     };
-    let mut sum = 0;
+    let (mut sum, mut busy) = (0, 0);
     let places = counts.len().saturating_sub(1);
     counts
         .iter()
@@ -208,10 +210,12 @@ fn gains(counts: &[u64]) -> impl Iterator<Item = Change> + '_ {
         .take(places)
         .map(move |(at, count)| {
             sum += count;
+            busy += u64::from(*count > 0);
             let (before, bins) = (real(sum), real(at as u64 + 1));
             Change {
                 place: at + 1,
                 before,
+                busy,
                 rates: [before / bins, (all - before) / (width - bins)],
                 gain: term(before, bins) + term(all - before, width - bins) - term(all, width),
             }
@@ -224,6 +228,8 @@ struct Change {
     place: usize,
     /// Counts before it.
     before: f64,
+    /// Bins before it with something in them.
+    busy: u64,
     /// Counts in a bin before and behind it.
     rates: [f64; 2],
     /// Gain in log-likelihood.
@@ -233,7 +239,10 @@ struct Change {
 impl Change {
     fn is_drop(&self) -> bool {
         let [before, behind] = self.rates;
-        self.before >= FEWEST && before >= DROP * behind && self.gain >= EVIDENCE
+        self.before >= FEWEST
+            && self.busy >= LASTING
+            && before >= DROP * behind
+            && self.gain >= EVIDENCE
     }
 }
 
@@ -303,6 +312,11 @@ mod tests {
             })
             .collect();
         assert!(found(&mixed).is_empty());
+        // Nor is a burst at one time.
+        let burst: Vec<Access> = (0..900)
+            .map(|at| row(if at < 400 { 0 } else { at * 1000 }, at, Name::STORE))
+            .collect();
+        assert!(found(&burst).is_empty());
         // A dozen pages are no evidence.
         let few: Vec<Access> = (0..12)
             .map(|at| row(at, at, Name::STORE))
