@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use shell::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
+use shell::{Format, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
 
 const AFTER_HELP: &str = "\
 Recording an input:
@@ -38,7 +38,8 @@ pub(crate) enum Command {
     Analyse(AnalyseArgs),
     /// Compare all pairs of folders `normal` and `abnormal` and name the culprits
     Batch(BatchArgs),
-    /// Find the period of a trace
+    /// Find the period of a trace; JSON with --output or --compat, unless a format
+    /// is given
     Period(PeriodArgs),
     /// Watch steps by what their workload says they should take
     #[command(subcommand)]
@@ -200,6 +201,8 @@ pub(crate) struct PeriodArgs {
     #[command(flatten)]
     pub(crate) cut: CutArgs,
     #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) input: InputArgs,
@@ -211,7 +214,8 @@ pub(crate) struct PeriodArgs {
 pub(crate) enum SentinelCommand {
     /// Fit the model of latency to steps of a healthy system
     Fit(FitArgs),
-    /// Say which steps took longer than the model expects; exit code 1 on an alarm
+    /// Say which steps took longer than the model expects; exit code 1 on an alarm;
+    /// JSON with --output, unless a format is given
     Watch(WatchArgs),
 }
 
@@ -237,9 +241,20 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) model: PathBuf,
     #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) input: InputArgs,
     #[command(flatten)]
     pub(crate) verbosity: VerbosityArgs,
+}
+
+/// Unless a format is given: text on standard output, JSON in a file.
+pub(crate) fn format_of(given: &FormatArgs, output: &OutputArgs) -> Format {
+    given.format_or(if output.output.is_some() {
+        Format::Json
+    } else {
+        Format::Text
+    })
 }

@@ -5,16 +5,18 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use rca_cycles::compat::{Period, PeriodMethod, Periods, Sight, periods};
-use report::JsonDocument;
+use report::{
+    Cell, Column, CsvOptions, CsvWriter, JsonDocument, RowSink, TextOptions, Unit, human,
+};
 use serde_json::{Value, json};
-use shell::{Outcome, Output};
+use shell::{Format, Outcome, Output};
 use trace_input::{NamedTrace, only_args};
 use trace_model::Trace;
 
 use crate::analyse::{compat_options, options};
-use crate::args::{Method, PeriodArgs};
+use crate::args::{Method, PeriodArgs, format_of};
 use crate::files::must_exist;
-use crate::{document, perf, probes};
+use crate::{document, perf, probes, text};
 
 pub(crate) fn run(args: &PeriodArgs) -> anyhow::Result<Outcome> {
     must_exist(&args.file)?;
@@ -38,14 +40,14 @@ pub(crate) fn run(args: &PeriodArgs) -> anyhow::Result<Outcome> {
             .note(format!("{}: no period was found", read.name));
         return Ok(Outcome::Code(1));
     };
-    let mut out = args.output.open()?;
-    if args.cut.compat {
+    if args.cut.compat && args.format.format_or(Format::Json) == Format::Json {
         let list: Vec<Value> = found.list.iter().map(plain).collect();
+        let mut out = args.output.open()?;
         writeln!(out, "{}", serde_json::to_string_pretty(&list)?)?;
+        out.finish()?;
     } else {
-        rhythm(&mut out, method, &found)?;
+        rhythm(method, &found).write(args)?;
     }
-    out.finish()?;
     Ok(Outcome::Fine)
 }
 
@@ -82,30 +84,23 @@ fn cycles(args: &PeriodArgs, read: &NamedTrace) -> anyhow::Result<Outcome> {
             return Ok(Outcome::Code(1));
         }
     };
-    let periods: Vec<Value> = analysis
-        .cycles
-        .iter()
-        .enumerate()
-        .map(|(i, c)| {
-            json!({
-                "count": i + 1,
-                "start_ns": c.start_ns,
-                "end_ns": c.end_ns,
-                "phase": c.phase.name(),
-                "partial": c.partial.is_some(),
+    let each = analysis.cycles.iter().enumerate();
+    let found = Rhythm {
+        method: analysis.method.name(),
+        anchor: analysis.anchor.clone(),
+        period_ns: analysis.period_ns(),
+        periods: each
+            .map(|(i, c)| Stretch {
+                count: i + 1,
+                start_ns: c.start_ns,
+                end_ns: c.end_ns,
+                phase: c.phase.name(),
+                partial: c.partial.is_some(),
             })
-        })
-        .collect();
-    let period = analysis.period_ns();
-    let mut out = args.output.open()?;
-    write(
-        &mut out,
-        (analysis.method.name(), &analysis.anchor),
-        period,
-        &periods,
-    )?;
-    out.finish()?;
-    Ok(if period.is_some() {
+            .collect(),
+    };
+    found.write(args)?;
+    Ok(if found.period_ns.is_some() {
         Outcome::Fine
     } else {
         Outcome::Code(1)
@@ -113,23 +108,20 @@ fn cycles(args: &PeriodArgs, read: &NamedTrace) -> anyhow::Result<Outcome> {
 }
 
 /// What the period finder found, as the default analysis writes it.
-fn rhythm(out: &mut Output, method: PeriodMethod, found: &Periods) -> anyhow::Result<()> {
+fn rhythm(method: PeriodMethod, found: &Periods) -> Rhythm {
     let ns = probes::nanos;
-    let periods: Vec<Value> = found
-        .list
-        .iter()
-        .map(|p| {
-            json!({
-                "count": p.count,
-                "start_ns": ns(p.start_us),
-                "end_ns": ns(p.end_us),
-                "phase": match p.kind {
-                    1 => "prefill",
-                    2 => "decode",
-                    _ => "unknown",
-                },
-                "partial": false,
-            })
+    let each = found.list.iter();
+    let periods = each
+        .map(|p| Stretch {
+            count: p.count,
+            start_ns: ns(p.start_us),
+            end_ns: ns(p.end_us),
+            phase: match p.kind {
+                1 => "prefill",
+                2 => "decode",
+                _ => "unknown",
+            },
+            partial: false,
         })
         .collect();
     let mut lengths: Vec<i64> = found
@@ -138,23 +130,88 @@ fn rhythm(out: &mut Output, method: PeriodMethod, found: &Periods) -> anyhow::Re
         .map(|w| ns(w[1].start_us - w[0].start_us))
         .collect();
     lengths.sort_unstable();
-    let period = lengths.get(lengths.len() / 2).copied();
-    let anchor = found.anchor.as_deref().unwrap_or("");
-    write(out, (method.name(), anchor), period, &periods)
+    Rhythm {
+        method: method.name(),
+        anchor: found.anchor.clone().unwrap_or_default(),
+        period_ns: lengths.get(lengths.len() / 2).copied(),
+        periods,
+    }
 }
 
-fn write(
-    out: &mut Output,
-    (method, anchor): (&str, &str),
+/// The periods of a trace.
+struct Rhythm {
+    method: &'static str,
+    anchor: String,
     period_ns: Option<i64>,
-    periods: &[Value],
-) -> anyhow::Result<()> {
-    let mut document = JsonDocument::new(out, document::VERSION)?;
-    document.member("method", method)?;
-    document.member("anchor", anchor)?;
-    document.member("period_ns", &period_ns)?;
-    document.member("periods", &periods)?;
-    Ok(document.finish()?)
+    periods: Vec<Stretch>,
+}
+
+/// From one period to the next.
+#[derive(serde::Serialize)]
+struct Stretch {
+    count: usize,
+    start_ns: i64,
+    end_ns: i64,
+    phase: &'static str,
+    partial: bool,
+}
+
+impl Rhythm {
+    fn write(&self, args: &PeriodArgs) -> anyhow::Result<()> {
+        let mut out = args.output.open()?;
+        match format_of(&args.format, &args.output) {
+            Format::Json => {
+                let mut document = JsonDocument::new(&mut out, document::VERSION)?;
+                document.member("method", self.method)?;
+                document.member("anchor", &self.anchor)?;
+                document.member("period_ns", &self.period_ns)?;
+                document.member("periods", &self.periods)?;
+                document.finish()?;
+            }
+            Format::Csv => self.rows(&mut CsvWriter::new(&mut out, CsvOptions::default()), 0)?,
+            Format::Text => {
+                let anchor = match self.anchor.as_str() {
+                    "" => "nothing".to_owned(),
+                    anchor => text::name(anchor, 50),
+                };
+                writeln!(out, "cut at {anchor} ({})", self.method)?;
+                #[expect(clippy::cast_precision_loss, reason = "shown with four digits")]
+                match self.period_ns {
+                    Some(ns) => writeln!(out, "median period {}\n", human::duration(ns as f64))?,
+                    None => writeln!(out, "no period\n")?,
+                }
+                let first = self.periods.first().map_or(0, |p| p.start_ns);
+                self.rows(
+                    &mut report::TextWriter::new(&mut out, TextOptions::default()),
+                    first,
+                )?;
+            }
+        }
+        out.finish()
+    }
+
+    /// A row for each, with starts counted from `origin`.
+    fn rows(&self, sink: &mut dyn RowSink, origin: i64) -> anyhow::Result<()> {
+        sink.begin(&[
+            Column::uint("count"),
+            Column::int("start_ns").unit(Unit::Nanos).title("start"),
+            Column::int("end_ns").unit(Unit::Nanos).title("end"),
+            Column::int("length_ns").unit(Unit::Nanos).title("length"),
+            Column::text("phase"),
+            Column::bool("partial"),
+        ])?;
+        for p in &self.periods {
+            sink.row(&[
+                Cell::from(p.count),
+                Cell::from(p.start_ns - origin),
+                Cell::from(p.end_ns - origin),
+                Cell::from(p.end_ns - p.start_ns),
+                Cell::from(p.phase),
+                Cell::from(p.partial),
+            ])?;
+        }
+        Ok(sink.finish()?)
+    }
 }
 
 /// The trace as it was, with the periods that each method finds and what stands for other events.

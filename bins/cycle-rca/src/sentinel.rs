@@ -1,15 +1,19 @@
 //! `cycle-rca sentinel`.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use rca_cycles::Phase;
-use rca_cycles::sentinel::{LEAST_STEPS, PhaseModel, Step, Watch, fit, steps};
-use report::JsonDocument;
+use rca_cycles::sentinel::{LEAST_STEPS, PhaseModel, Seen, Step, Watch, fit, steps};
+use report::{
+    Cell, Column, CsvOptions, CsvWriter, JsonDocument, RowSink, TextOptions, TextWriter, Unit,
+    human,
+};
 use serde_json::{Value, json};
-use shell::{InputArgs, Outcome, VerbosityArgs};
+use shell::{Format, InputArgs, Outcome, VerbosityArgs};
 
-use crate::args::SentinelCommand;
+use crate::args::{SentinelCommand, format_of};
 use crate::{document, probes};
 
 pub(crate) fn run(command: &SentinelCommand) -> anyhow::Result<Outcome> {
@@ -22,6 +26,14 @@ pub(crate) fn run(command: &SentinelCommand) -> anyhow::Result<Outcome> {
                     "{} steps with a workload: a phase needs at least {LEAST_STEPS}",
                     steps.len()
                 );
+            }
+            for m in &models {
+                args.verbosity.note(format!(
+                    "{}: fitted to {} steps, held-out error {}",
+                    m.phase.name(),
+                    m.steps,
+                    human::percent(m.error * 100.0)
+                ));
             }
             let list: Vec<Value> = models.iter().map(model).collect();
             let mut out = args.output.open()?;
@@ -37,31 +49,30 @@ pub(crate) fn run(command: &SentinelCommand) -> anyhow::Result<Outcome> {
             let models = models(&text).with_context(|| args.model.display().to_string())?;
             let steps = read(&args.files, &args.input, args.verbosity)?;
             let mut watch = Watch::new(models);
-            let mut alarms = 0_usize;
-            let seen: Vec<Value> = steps
-                .iter()
-                .map(|s| {
-                    let seen = watch.see(s);
-                    alarms += usize::from(seen.is_some_and(|s| s.alarm));
-                    json!({
-                        "start_ns": s.start_ns,
-                        "phase": s.phase.name(),
-                        "duration_ns": s.duration_ns,
-                        "expected_ns": seen.map(|s| s.expected_ns),
-                        "band_ns": seen.map(|s| [s.band_ns.0, s.band_ns.1]),
-                        "z": seen.map(|s| s.z),
-                        "ewma": seen.map(|s| s.ewma),
-                        "cusum": seen.map(|s| s.cusum),
-                        "out_of_support": seen.map(|s| s.out_of_support),
-                        "alarm": seen.is_some_and(|s| s.alarm),
-                    })
-                })
-                .collect();
+            let seen: Vec<Watched<'_>> = steps.iter().map(|s| (s, watch.see(s))).collect();
+            let alarms = seen.iter().filter(|s| alarm(s)).count();
             let mut out = args.output.open()?;
-            let mut document = JsonDocument::new(&mut out, document::VERSION)?;
-            document.member("alarms", &alarms)?;
-            document.member("steps", &seen)?;
-            document.finish()?;
+            match format_of(&args.format, &args.output) {
+                Format::Json => {
+                    let list: Vec<Value> = seen.iter().map(watched).collect();
+                    let mut document = JsonDocument::new(&mut out, document::VERSION)?;
+                    document.member("alarms", &alarms)?;
+                    document.member("steps", &list)?;
+                    document.finish()?;
+                }
+                Format::Csv => rows(&seen, &mut CsvWriter::new(&mut out, CsvOptions::default()))?,
+                Format::Text => {
+                    writeln!(out, "{alarms} of {} steps alarm", seen.len())?;
+                    let loud: Vec<Watched<'_>> = seen.iter().copied().filter(alarm).collect();
+                    if !loud.is_empty() {
+                        writeln!(out)?;
+                        rows(
+                            &loud,
+                            &mut TextWriter::new(&mut out, TextOptions::default()),
+                        )?;
+                    }
+                }
+            }
             out.finish()?;
             Ok(if alarms > 0 {
                 Outcome::Code(1)
@@ -70,6 +81,63 @@ pub(crate) fn run(command: &SentinelCommand) -> anyhow::Result<Outcome> {
             })
         }
     }
+}
+
+/// A step, and what the watch says of it if its phase has a model.
+type Watched<'s> = (&'s Step, Option<Seen>);
+
+fn alarm((_, seen): &Watched<'_>) -> bool {
+    seen.is_some_and(|s| s.alarm)
+}
+
+fn watched((s, seen): &Watched<'_>) -> Value {
+    json!({
+        "start_ns": s.start_ns,
+        "phase": s.phase.name(),
+        "duration_ns": s.duration_ns,
+        "expected_ns": seen.map(|s| s.expected_ns),
+        "band_ns": seen.map(|s| [s.band_ns.0, s.band_ns.1]),
+        "z": seen.map(|s| s.z),
+        "ewma": seen.map(|s| s.ewma),
+        "cusum": seen.map(|s| s.cusum),
+        "out_of_support": seen.map(|s| s.out_of_support),
+        "alarm": seen.is_some_and(|s| s.alarm),
+    })
+}
+
+/// A row for each step.
+fn rows(list: &[Watched<'_>], sink: &mut dyn RowSink) -> anyhow::Result<()> {
+    let time = |name, title| Column::real(name).unit(Unit::Nanos).title(title);
+    sink.begin(&[
+        Column::int("start_ns"),
+        Column::text("phase"),
+        time("duration_ns", "took"),
+        time("expected_ns", "expected"),
+        time("band_low_ns", "from"),
+        time("band_high_ns", "to"),
+        Column::real("z"),
+        Column::real("ewma"),
+        Column::real("cusum"),
+        Column::bool("out_of_support").title("unknown load"),
+        Column::bool("alarm"),
+    ])?;
+    for (s, seen) in list {
+        let real = |of: fn(&Seen) -> f64| Cell::from(seen.as_ref().map(of));
+        sink.row(&[
+            Cell::from(s.start_ns),
+            Cell::from(s.phase.name()),
+            Cell::from(s.duration_ns),
+            real(|s| s.expected_ns),
+            real(|s| s.band_ns.0),
+            real(|s| s.band_ns.1),
+            real(|s| s.z),
+            real(|s| s.ewma),
+            real(|s| s.cusum),
+            Cell::from(seen.map(|s| s.out_of_support)),
+            Cell::from(seen.is_some_and(|s| s.alarm)),
+        ])?;
+    }
+    Ok(sink.finish()?)
 }
 
 fn read(

@@ -401,8 +401,24 @@ fn compat_and_other_formats() {
         spans.iter().any(|s| s.0.starts_with("cost 1: ")),
         "{spans:?}"
     );
-    let period = json(&run(&["period", text(&trace)]));
+    let period = json(&run(&["period", text(&trace), "--json"]));
     assert_eq!(period["periods"].as_array().unwrap().len(), 60);
+    // A file gets the same, people and spreadsheets a line for each.
+    let file = folder.path().join("period.json");
+    let words = ["period", text(&trace), "-o", text(&file)];
+    assert_eq!(run(&words).status.code(), Some(0));
+    let written: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(written, period);
+    let table = run(&["period", text(&trace), "--format", "csv"]).stdout;
+    let table = String::from_utf8(table).unwrap();
+    assert_eq!(table.lines().count(), 61);
+    let start = period["periods"][7]["start_ns"].as_i64().unwrap();
+    let row = table.lines().nth(8).unwrap();
+    assert!(row.starts_with(&format!("8,{start},")), "{row}");
+    let said = run(&["period", text(&trace)]).stdout;
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("median period"), "{said}");
+    assert_eq!(said.lines().count(), 5 + 60);
     // Each cycle as a file of its own, in both modes.
     for mode in [&["--compat"][..], &[]] {
         let to = folder.path().join(format!("debug{}", mode.len()));
@@ -516,14 +532,26 @@ fn sentinel_learns_a_law_and_sees_it_broken() {
     let model = folder.path().join("model.json");
     let fit = run(&["sentinel", "fit", text(&good), "-o", text(&model)]);
     assert_eq!(fit.status.code(), Some(0));
-    let watch = |steps: &Path| run(&["sentinel", "watch", text(steps), "--model", text(&model)]);
-    let broken = watch(&bad);
+    let watch = |steps: &Path, format: &str| {
+        let words = ["sentinel", "watch", text(steps), "--model", text(&model)];
+        run(&[&words[..], &["--format", format]].concat())
+    };
+    let broken = watch(&bad, "json");
     assert_eq!(broken.status.code(), Some(1));
     let document = json(&broken);
     let steps = document["steps"].as_array().unwrap();
     let alarm = |range: std::ops::Range<usize>| steps[range].iter().any(|s| s["alarm"] == true);
     assert!(alarm(50..56));
     assert!(steps[60]["band_ns"][1].as_f64() < steps[60]["duration_ns"].as_f64());
+    // The same for people and as a table.
+    let alarms = document["alarms"].as_u64().unwrap();
+    let said = String::from_utf8(watch(&bad, "text").stdout).unwrap();
+    let first = format!("{alarms} of 100 steps alarm\n");
+    assert!(said.starts_with(&first), "{said}");
+    assert_eq!(said.lines().count() as u64, alarms + 4);
+    let table = String::from_utf8(watch(&bad, "csv").stdout).unwrap();
+    assert_eq!(table.lines().count(), 101);
+    assert_eq!(table.matches(",true\n").count() as u64, alarms);
 }
 
 #[test]
@@ -569,7 +597,13 @@ fn periods_by_each_method() {
     assert!((198..=202).contains(&named("period_3_cuda")));
     assert!(named("Qwen3MLP_kernels") > 0);
     // Bursts of kernels, without the reference's limits; no probes are there to be found.
-    let cuda = json(&run(&["period", text(&trace), "--method", "cuda"]));
+    let cuda = json(&run(&[
+        "period",
+        text(&trace),
+        "--method",
+        "cuda",
+        "--json",
+    ]));
     assert_eq!(cuda["method"], "cuda");
     let found = cuda["period_ns"].as_i64().unwrap();
     let made = make(config);

@@ -50,10 +50,15 @@ pub struct FormatArgs<F: HasJson = Format> {
 impl<F: HasJson> FormatArgs<F> {
     /// The format asked for.
     pub fn format(&self) -> F {
+        self.format_or(F::default())
+    }
+
+    /// The format asked for, or this one.
+    pub fn format_or(&self, unless_given: F) -> F {
         if self.json {
             F::JSON
         } else {
-            self.format.clone().unwrap_or_default()
+            self.format.clone().unwrap_or(unless_given)
         }
     }
 }
