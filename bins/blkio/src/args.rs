@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use blkio_parser::Format as TraceFormat;
+use blkio_parser::analyse::given::Named;
 use clap::{Args, Parser, Subcommand};
 use shell::{FormatArgs, InputArgs, OutputArgs, VerbosityArgs};
 
@@ -97,6 +98,10 @@ pub(crate) struct StatsArgs {
     /// Width of the bins of the additional series
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = nanoseconds)]
     pub(crate) bin: u64,
+    /// A phase in time since the first request, as NAME=START..END
+    /// (prefill=0s..21900ms); may be given several times
+    #[arg(long = "phase", value_name = "PHASE", value_parser = phase)]
+    pub(crate) phases: Vec<Named>,
     /// Age at which an issued request without completion is given up
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = nanoseconds)]
     pub(crate) stale: u64,
@@ -322,6 +327,28 @@ fn device(text: &str) -> Result<u32, String> {
     }
 }
 
+/// `NAME=START..END`, the ends as times.
+fn phase(text: &str) -> Result<Named, String> {
+    let expected = || "expected NAME=START..END, for example prefill=0s..21900ms".to_owned();
+    let (name, ends) = text.rsplit_once('=').ok_or_else(expected)?;
+    let (start, end) = ends.split_once("..").ok_or_else(expected)?;
+    let zero = start.chars().all(|c| c == '0' || c.is_ascii_alphabetic());
+    let start_ns = if zero && start.starts_with('0') {
+        0
+    } else {
+        nanoseconds(start)?
+    };
+    let end_ns = nanoseconds(end)?;
+    if name.is_empty() || start_ns >= end_ns {
+        return Err("a phase has a name and ends after it starts".to_owned());
+    }
+    Ok(Named {
+        name: name.to_owned(),
+        start_ns,
+        end_ns,
+    })
+}
+
 /// `1s`, `250ms`, `10us`, `5ns`.
 pub(crate) fn nanoseconds(text: &str) -> Result<u64, String> {
     let at = text
@@ -361,5 +388,11 @@ mod tests {
         assert!(nanoseconds("0s").is_err() && nanoseconds("1h").is_err());
         assert_eq!(device("259:4"), Ok(259 << 20 | 4));
         assert!(device("259").is_err());
+        let found = phase("decode=0..90min").unwrap();
+        assert_eq!((found.start_ns, found.end_ns), (0, 5_400_000_000_000));
+        assert_eq!(phase("a=b=1s..2500ms").unwrap().name, "a=b");
+        for wrong in ["a", "a=1s", "=0s..1s", "a=2s..1s", "a=1s..1s", "a=0h..x"] {
+            assert!(phase(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -1,15 +1,23 @@
 //! `blkio compare`.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
+use std::ops::Range;
 use std::path::Path;
 
+use blkio_parser::analyse::traffic::{DATA, FINE_BINS};
 use blkio_parser::document::{self, DocumentOptions};
 use blkio_parser::{Stats, StatsOptions};
+use perf_compare::{Options, Report, Side, compare};
+use report::human;
 use serde_json::{Value, json};
 use shell::{OrExit as _, Outcome};
 
 use crate::NO_INPUT;
 use crate::args::CompareArgs;
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
 
 /// What is compared: a name and where it is in the document.
 const ROWS: [(&str, &str); 18] = [
@@ -63,54 +71,175 @@ const ROWS: [(&str, &str); 18] = [
     ),
 ];
 
-fn document(path: &Path, args: &CompareArgs) -> anyhow::Result<Value> {
-    let mut options = StatsOptions::default();
-    options.read.threads = args.input.threads().get();
-    options.read.strict = args.input.strict;
-    options.read.open = args.input.open_options(None);
-    let mut stats = Stats::of_files(&[path.to_owned()], &options).or_exit(NO_INPUT)?;
-    if stats.traffic.issues == 0 {
-        return Err(anyhow::anyhow!("{}: no requests", path.display())).or_exit(NO_INPUT);
-    }
-    Ok(document::stats(&mut stats, DocumentOptions::default()))
+/// A trace, analysed.
+struct Run {
+    stats: Stats,
+    document: Value,
 }
 
-pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
-    let base = document(&args.base, args)?;
-    let other = document(&args.other, args)?;
-    let rows: Vec<(&str, Option<f64>, Option<f64>)> = ROWS
-        .iter()
-        .map(|(name, place)| {
-            let value = |d: &Value| d.pointer(place).and_then(Value::as_f64);
-            (*name, value(&base), value(&other))
-        })
-        .collect();
+impl Run {
+    fn read(path: &Path, args: &CompareArgs) -> anyhow::Result<Self> {
+        let mut options = StatsOptions::default();
+        options.read.threads = args.input.threads().get();
+        options.read.strict = args.input.strict;
+        options.read.open = args.input.open_options(None);
+        let mut stats = Stats::of_files(&[path.to_owned()], &options).or_exit(NO_INPUT)?;
+        if stats.traffic.issues == 0 {
+            return Err(anyhow::anyhow!("{}: no requests", path.display())).or_exit(NO_INPUT);
+        }
+        let document = document::stats(&mut stats, DocumentOptions::default());
+        Ok(Self { stats, document })
+    }
+
+    fn span_ns(&self) -> u64 {
+        let traffic = &self.stats.traffic;
+        let first = traffic.first_issue_ns.unwrap_or(traffic.last_issue_ns);
+        traffic.last_issue_ns - first
+    }
+
+    /// What each bin of time was like, as samples: rates, sizes, latencies. The last bin is cut off by the end of the run.
+    fn samples(&self, bin_ns: u64) -> String {
+        let traffic = &self.stats.traffic;
+        let bins = match bin_ns {
+            SECOND => &traffic.seconds,
+            TENTH => &traffic.tenths,
+            _ => &traffic.hundredths,
+        };
+        let count = self.span_ns() / bin_ns;
+        let first = traffic.first_issue_ns.unwrap_or(0);
+        let ranges: Vec<Range<u64>> = (0..count)
+            .map(|bin| first + bin * bin_ns..first + (bin + 1) * bin_ns)
+            .collect();
+        let mut latencies = self
+            .stats
+            .newest
+            .as_ref()
+            .map(|pairing| pairing.timeline.within(&ranges))
+            .unwrap_or_default();
+        let mut csv = String::from("metric,unit,value,cycle\n");
+        let mut put = |metric: &str, unit: &str, value: f64, bin: u64| {
+            // A string takes all that is written.
+            let _ = writeln!(csv, "{metric},{unit},{value},{bin}");
+        };
+        let per_second = SECOND as f64 / bin_ns as f64;
+        for (slot, (direction, bins)) in DATA.iter().zip(bins).enumerate() {
+            let bins = bins.finish();
+            let name = direction.name();
+            if bins.is_empty() {
+                continue;
+            }
+            for bin in 0..count {
+                let amount = bins.get(&bin).copied().unwrap_or_default();
+                let (ios, bytes) = (amount.ios as f64, amount.bytes as f64);
+                put(
+                    &format!("{name} throughput"),
+                    "MB/s",
+                    bytes * per_second / 1e6,
+                    bin,
+                );
+                put(&format!("{name} requests"), "1/s", ios * per_second, bin);
+                if amount.ios > 0 {
+                    put(&format!("{name} size"), "bytes", bytes / ios, bin);
+                }
+            }
+            for (bin, both) in (0..count).zip(&mut latencies) {
+                let Some(values) = both.get_mut(slot).filter(|values| values.count > 0) else {
+                    continue;
+                };
+                let found = values.percentiles(&[50.0, 99.0]);
+                for (percentile, value) in ["p50", "p99"].iter().zip(found) {
+                    put(
+                        &format!("{name} latency {percentile}"),
+                        "us",
+                        value as f64 / 1e3,
+                        bin,
+                    );
+                }
+            }
+        }
+        csv
+    }
+}
+
+/// Widths of the bins whose values are the samples.
+const TENTH: u64 = SECOND / 10;
+const HUNDREDTH: u64 = SECOND / 100;
+/// Fewest bins of a run that are worth the next wider width.
+const ENOUGH: u64 = 50;
+
+/// The widest bins of which both runs have enough; hundredths of a second are only known of the first fifteen.
+fn width(a: &Run, b: &Run) -> u64 {
+    let (shorter, longer) = (a.span_ns().min(b.span_ns()), a.span_ns().max(b.span_ns()));
+    let of_enough = |bin_ns: &u64| shorter / bin_ns >= ENOUGH;
+    let found = [SECOND, TENTH].into_iter().find(of_enough);
+    let fine_is_known = longer / HUNDREDTH < FINE_BINS;
+    found.unwrap_or(if fine_is_known { HUNDREDTH } else { TENTH })
+}
+
+/// The judgement of perf-compare on the samples of both runs.
+fn judge(a: &Run, b: &Run, bin_ns: u64, args: &CompareArgs) -> anyhow::Result<Report> {
+    let side = |run: &Run, path: &Path| {
+        let name = path.display().to_string();
+        Side::from_samples_csv(&name, run.samples(bin_ns).as_bytes())
+    };
+    let (base, other) = (side(a, &args.base)?, side(b, &args.other)?);
+    let mut options = Options::default();
+    options.threads = args.input.threads().get();
+    Ok(compare(&base, &other, &options))
+}
+
+/// A row of the table: what, both values, change in percent.
+type Row = (&'static str, Option<f64>, Option<f64>, Option<f64>);
+
+fn rows(a: &Value, b: &Value) -> Vec<Row> {
     let change = |a: Option<f64>, b: Option<f64>| -> Option<f64> {
         let (a, b) = a.zip(b)?;
         (a.abs() > 0.0).then(|| (b / a - 1.0) * 100.0)
     };
+    let row = |(name, place): &(&'static str, &str)| {
+        let value = |d: &Value| d.pointer(place).and_then(Value::as_f64);
+        (*name, value(a), value(b), change(value(a), value(b)))
+    };
+    ROWS.iter().map(row).collect()
+}
+
+pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
+    let a = Run::read(&args.base, args)?;
+    let b = Run::read(&args.other, args)?;
+    let bin_ns = width(&a, &b);
+    let report = judge(&a, &b, bin_ns, args)?;
+    let rows = rows(&a.document, &b.document);
     let mut out = args.output.open()?;
     match args.format.format() {
         shell::Format::Json => {
             let rows: Vec<Value> = rows
                 .iter()
-                .map(|(name, a, b)| json!({"what": name, "a": a, "b": b, "change_pct": change(*a, *b)}))
+                .map(|(name, a, b, change)| json!({"what": name, "a": a, "b": b, "change_pct": change}))
                 .collect();
+            let report: Value = serde_json::from_str(&report.to_json()?)?;
             let document = json!({
-                "schema_version": 1,
+                "schema_version": 2,
                 "a": args.base.display().to_string(),
                 "b": args.other.display().to_string(),
                 "rows": rows,
-                "quality": {"a": base["quality"], "b": other["quality"]},
+                "samples": {"bin_ns": bin_ns, "comparison": report},
+                "quality": {"a": a.document["quality"], "b": b.document["quality"]},
             });
             serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
         }
-        _ => {
+        shell::Format::Csv => {
+            writeln!(out, "what,a,b,change_pct")?;
+            for (name, a, b, change) in rows {
+                let cell = |v: Option<f64>| v.map_or(String::new(), |v| v.to_string());
+                writeln!(out, "{name},{},{},{}", cell(a), cell(b), cell(change))?;
+            }
+        }
+        shell::Format::Text => {
             writeln!(out, "{:<24} {:>18} {:>18} {:>10}", "", "A", "B", "change")?;
-            for (name, a, b) in rows {
+            for (name, a, b, change) in rows {
                 let cell = |v: Option<f64>| v.map_or("-".to_owned(), |v| format!("{v:.3}"));
-                let change = change(a, b).map_or("-".to_owned(), |c| format!("{c:+.2} %"));
+                let change = change.map_or("-".to_owned(), |c| format!("{c:+.2} %"));
                 writeln!(
                     out,
                     "{name:<24} {:>18} {:>18} {change:>10}",
@@ -118,6 +247,9 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
                     cell(b)
                 )?;
             }
+            let width = human::quantity(bin_ns as f64, report::Unit::Nanos);
+            writeln!(out, "\nSamples: what each {width} of the runs was like.")?;
+            write!(out, "{}", report.to_text())?;
         }
     }
     out.finish()?;

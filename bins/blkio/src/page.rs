@@ -4,7 +4,7 @@ use blkio_parser::Stats;
 use blkio_parser::analyse::traffic::DATA;
 use charts::html::{Page, Section};
 use charts::plot::{Axis, HeatMap, Histogram, LinePlot, Mark, Series};
-use report::Unit;
+use report::{Cell, Column, Table, Unit};
 use serde_json::Value;
 
 /// Most columns and rows of the heat map.
@@ -29,17 +29,37 @@ pub(crate) fn build(stats: &mut Stats, document: &Value) -> Page {
     ));
     page = page.section(quality);
     page = page.section(traffic(document));
+    page = phases(document).into_iter().fold(page, Page::section);
     page = page.section(sizes(stats));
-    if let Some(section) = latency(document) {
-        page = page.section(section);
+    let sections = [
+        latency(document),
+        heat(stats),
+        seeks(document),
+        cache(document),
+        working_set(document),
+    ];
+    sections.into_iter().flatten().fold(page, Page::section)
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(0.0)
+}
+
+/// A table of these rows; `None` when cells and columns do not fit.
+fn table<'a>(
+    name: &'static str,
+    columns: Vec<Column>,
+    rows: impl IntoIterator<Item = Vec<Cell<'a>>>,
+) -> Option<Table> {
+    let mut table = Table::new(name, columns).ok()?;
+    for row in rows {
+        table.push(&row).ok()?;
     }
-    if let Some(section) = heat(stats) {
-        page = page.section(section);
-    }
-    if let Some(section) = cache(document) {
-        page = page.section(section);
-    }
-    page
+    Some(table)
 }
 
 fn traffic(document: &Value) -> Section {
@@ -58,24 +78,57 @@ fn traffic(document: &Value) -> Section {
         plot.series
             .push(Series::new(direction.name(), Mark::Step, points));
     }
-    let mut section =
-        Section::new("Traffic").figure(&plot.draw(), "bytes of issued requests by whole second");
-    for phase in document["phases"]["phases"]
-        .as_array()
-        .into_iter()
-        .flatten()
-    {
-        let length =
-            phase["end_ns"].as_f64().unwrap_or(0.0) - phase["start_ns"].as_f64().unwrap_or(0.0);
-        section = section.text(&format!(
-            "{}: {:.1} s, {} bytes read, {} bytes written.",
-            phase["label"].as_str().unwrap_or(""),
-            length / 1e9,
-            phase["read"]["bytes"],
-            phase["write"]["bytes"]
-        ));
+    Section::new("Traffic").figure(&plot.draw(), "bytes of issued requests by whole second")
+}
+
+/// What each phase did and how long its requests took.
+fn phases(document: &Value) -> Option<Section> {
+    let first = number(&document["metrics"]["first_issue_ns"])
+        + number(&document["extra"]["metrics_time_base_ns"]);
+    let found = list(&document["phases"]["phases"]).map(|phase| ("label", phase));
+    let given = list(&document["given_phases"]).map(|phase| ("name", phase));
+    let rows: Vec<Vec<Cell<'_>>> = found
+        .chain(given)
+        .map(|(name, phase)| {
+            let at = |key: &str| Cell::Real((number(&phase[key]) - first) / 1e9);
+            let mut row = vec![
+                Cell::from(phase[name].as_str().unwrap_or("")),
+                at("start_ns"),
+                at("end_ns"),
+            ];
+            for direction in ["read", "write"] {
+                let of = &phase[direction];
+                row.push(of["ios"].as_u64().map_or(Cell::Null, Cell::UInt));
+                row.push(of["bytes_per_s"].as_f64().map_or(Cell::Null, Cell::Real));
+                let latency = &phase["latency_ns"][direction];
+                for key in ["p50", "p99"] {
+                    row.push(latency[key].as_f64().map_or(Cell::Null, Cell::Real));
+                }
+            }
+            row
+        })
+        .collect();
+    if rows.is_empty() {
+        return None;
     }
-    section
+    let mut columns = vec![
+        Column::text("phase"),
+        Column::real("from").unit(Unit::Seconds),
+        Column::real("to").unit(Unit::Seconds),
+    ];
+    for names in [
+        ["reads", "read_rate", "read_p50", "read_p99"],
+        ["writes", "write_rate", "write_p50", "write_p99"],
+    ] {
+        let [ios, rate, p50, p99] = names;
+        columns.push(Column::uint(ios));
+        columns.push(Column::real(rate).unit(Unit::BytesPerSecond));
+        for time in [p50, p99] {
+            columns.push(Column::real(time).unit(Unit::Nanos));
+        }
+    }
+    let table = table("phases", columns, rows)?;
+    Some(Section::new("Phases").table(&table, 50))
 }
 
 fn sizes(stats: &Stats) -> Section {
@@ -134,7 +187,111 @@ fn latency(document: &Value) -> Option<Section> {
             ),
         );
     }
+    let more = &document["extra"]["latency"];
+    let points = |key: &str| {
+        let seconds = list(&more["by_second_of_completion"]);
+        seconds
+            .map(|s| (number(&s["since_first_issue_s"]), number(&s[key])))
+            .collect()
+    };
+    let x = Axis::new("time since the first request", Unit::Seconds);
+    let y = Axis::log("issue to completion", Unit::Nanos);
+    let mut plot = LinePlot::new("Latency by second", x, y);
+    for (name, key) in [
+        ("median", "p50_ns"),
+        ("99 of 100", "p99_ns"),
+        ("largest", "max_ns"),
+    ] {
+        plot.series.push(Series::new(name, Mark::Step, points(key)));
+    }
+    section = section.figure(
+        &plot.draw(),
+        "reads and writes by whole second of completion",
+    );
+    if let Some(table) = processes(&more["by_process_ns"]) {
+        section = section.table(&table, 20);
+    }
+    if let Some(table) = stages(&document["extra"]["stages_ns"]) {
+        section = section
+            .text("Time between stages: Q queued, G request taken, M merged, I in the scheduler, D issued to the driver.")
+            .table(&table, 20);
+    }
     Some(section)
+}
+
+/// Distributions by name as rows: count, median, 99 of 100, largest.
+fn distributions(name: &'static str, values: &Value) -> Option<Table> {
+    let mut values: Vec<(&String, &Value)> = values.as_object()?.iter().collect();
+    values.sort_by_key(|(name, of)| (std::cmp::Reverse(of["count"].as_u64()), name.as_str()));
+    let rows = values.into_iter().map(|(name, of)| {
+        let time = |key: &str| Cell::Real(number(&of[key]));
+        vec![
+            Cell::from(name.as_str()),
+            of["count"].as_u64().map_or(Cell::Null, Cell::UInt),
+            time("p50"),
+            time("p99"),
+            time("max"),
+        ]
+    });
+    let time = |name: &'static str| Column::real(name).unit(Unit::Nanos);
+    let columns = vec![
+        Column::text(name),
+        Column::uint("count"),
+        time("p50"),
+        time("p99"),
+        time("largest"),
+    ];
+    table(name, columns, rows)
+}
+
+fn processes(values: &Value) -> Option<Table> {
+    distributions("process", values)
+}
+
+fn stages(values: &Value) -> Option<Table> {
+    distributions("stage", values)
+}
+
+/// How far from the end of one request the next starts.
+fn seeks(document: &Value) -> Option<Section> {
+    let x = Axis::log("distance", Unit::Bytes);
+    let y = Axis::from_zero("share of requests", Unit::None).range(0.0, 1.0);
+    let mut plot = LinePlot::new("Seeks at most so far", x, y);
+    for class in ["read", "write", "all"] {
+        let points = &document["extra"]["sequentiality"][class]["seek_bytes_cumulative_share"];
+        let points: Vec<(f64, f64)> = list(points)
+            // No distance has no place on a logarithmic axis: it is drawn at one byte.
+            .map(|point| (number(&point[0]).max(1.0), number(&point[1])))
+            .collect();
+        if !points.is_empty() {
+            plot.series.push(Series::new(class, Mark::Step, points));
+        }
+    }
+    if plot.series.is_empty() {
+        return None;
+    }
+    let caption =
+        "from the end of a request to the start of the next of its kind; sequential ones at 1 B";
+    Some(Section::new("Seeks").figure(&plot.draw(), caption))
+}
+
+/// Distinct blocks touched in each stretch of the run.
+fn working_set(document: &Value) -> Option<Section> {
+    let of = &document["extra"]["working_set_4k_blocks_by_window"];
+    let width_s = number(&of["window_ns"]) / 1e9;
+    list(&of["windows"]).next()?;
+    let x = Axis::new("time since the first request", Unit::Seconds);
+    let y = Axis::from_zero("touched", Unit::Bytes);
+    let mut plot = LinePlot::new("Working set", x, y);
+    for key in ["read", "write", "union"] {
+        let windows = list(&of["windows"]);
+        let points = windows
+            .map(|w| (number(&w["window"]) * width_s, number(&w[key]) * 4096.0))
+            .collect();
+        plot.series.push(Series::new(key, Mark::Step, points));
+    }
+    let caption = format!("distinct blocks of 4 KiB in windows of {width_s} s");
+    Some(Section::new("Working set").figure(&plot.draw(), &caption))
 }
 
 fn heat(stats: &mut Stats) -> Option<Section> {

@@ -41,6 +41,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     }
     options.bin_ns = args.bin.max(1_000_000);
     options.stale_ns = args.stale;
+    options.phases.clone_from(&args.phases);
     options.wanted = Wanted {
         latency: !args.no_latency && !args.traffic_only,
         ..if args.traffic_only {
@@ -184,6 +185,36 @@ fn csv(value: &Value, prefix: &str, out: &mut Output) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn given_phases(document: &Value, first_ns: u64, out: &mut Output) -> anyhow::Result<()> {
+    for phase in list(&document["given_phases"]) {
+        phase_line(phase, "name", first_ns, out)?;
+    }
+    Ok(())
+}
+
+/// When a phase was, what it did, and how long its requests took.
+fn phase_line(phase: &Value, name: &str, first_ns: u64, out: &mut Output) -> anyhow::Result<()> {
+    let at = |key: &str| phase[key].as_u64().unwrap_or(0).saturating_sub(first_ns) as f64 / 1e9;
+    write!(
+        out,
+        "  {:>9.1} s to {:>9.1} s  {}",
+        at("start_ns"),
+        at("end_ns"),
+        phase[name].as_str().unwrap_or("")
+    )?;
+    for direction in ["read", "write"] {
+        if let Some(p50) = phase["latency_ns"][direction]["p50"].as_f64() {
+            let p50 = human::quantity(p50, report::Unit::Nanos);
+            write!(out, ", {direction} latency p50 {p50}")?;
+        }
+    }
+    Ok(writeln!(out)?)
+}
+
 fn summary(stats: &Stats, document: &Value, out: &mut Output) -> anyhow::Result<()> {
     let metrics = &document["metrics"];
     for input in document["inputs"].as_array().into_iter().flatten() {
@@ -247,21 +278,11 @@ fn summary(stats: &Stats, document: &Value, out: &mut Output) -> anyhow::Result<
             human::quantity(blocks * 4096.0, report::Unit::Bytes)
         )?;
     }
-    for phase in document["phases"]["phases"]
-        .as_array()
-        .into_iter()
-        .flatten()
-    {
-        let first = stats.traffic.first_issue_ns.unwrap_or(0);
-        let at = |key: &str| phase[key].as_u64().unwrap_or(0).saturating_sub(first) as f64 / 1e9;
-        writeln!(
-            out,
-            "  {:>9.1} s to {:>9.1} s  {}",
-            at("start_ns"),
-            at("end_ns"),
-            phase["label"].as_str().unwrap_or("")
-        )?;
+    let first_ns = stats.traffic.first_issue_ns.unwrap_or(0);
+    for phase in list(&document["phases"]["phases"]) {
+        phase_line(phase, "label", first_ns, out)?;
     }
+    given_phases(document, first_ns, out)?;
     let lines = &document["quality"]["lines"];
     writeln!(
         out,

@@ -75,11 +75,107 @@ fn a_made_up_run_through_all_commands() {
     );
     let same = json(&blkio(dir, &["compare", "a.txt", "a.txt", "--json"]));
     assert_eq!(same["rows"][0]["change_pct"], 0.0);
+    let findings = |compared: &Value| -> Vec<(String, String)> {
+        let found = compared["samples"]["comparison"]["findings"]
+            .as_array()
+            .unwrap();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        found
+            .iter()
+            .map(|f| (text(&f["name"]), text(&f["verdict"])))
+            .collect()
+    };
+    let of_same = findings(&same);
+    assert!(!of_same.is_empty() && of_same.iter().all(|(_, verdict)| verdict != "changed"));
     let threads = blkio(dir, &["stats", "a.txt", "--json", "--threads", "3"]);
     assert_eq!(
         threads.stdout,
         blkio(dir, &["stats", "a.txt", "--json", "--threads", "1"]).stdout
     );
+}
+
+#[test]
+fn a_slower_disk_is_told_from_another_seed() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for (name, latency_ns, seed) in [
+        ("a", 120_000, "1"),
+        ("b", 120_000, "2"),
+        ("c", 200_000, "3"),
+    ] {
+        let spec = format!("{{\"requests\": 6000, \"mean_latency_ns\": {latency_ns}}}");
+        std::fs::write(dir.join("spec.json"), spec).unwrap();
+        let words = [
+            "synth",
+            "--spec",
+            "spec.json",
+            "--events",
+            "--seed",
+            seed,
+            "-o",
+            name,
+        ];
+        assert!(blkio(dir, &words).status.success());
+    }
+    let changed = |other: &str| -> Vec<String> {
+        let document = json(&blkio(dir, &["compare", "a", other, "--json"]));
+        let found = document["samples"]["comparison"]["findings"]
+            .as_array()
+            .unwrap();
+        let found = found.iter().filter(|f| f["verdict"] == "changed");
+        found
+            .map(|f| f["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert!(!changed("b").iter().any(|name| name.contains("latency")));
+    let slower = changed("c");
+    assert!(
+        slower.contains(&"read latency p50".to_owned()),
+        "{slower:?}"
+    );
+    assert!(
+        !slower.iter().any(|name| name.contains("throughput")),
+        "{slower:?}"
+    );
+    let text = blkio(dir, &["compare", "a", "c"]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("slower read latency p50"), "{text}");
+}
+
+#[test]
+fn given_phases_are_cut_where_they_are_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let log = "1000, W, 4096, 0, 8\n1999, WS, 8192, 8, 16\n2000, R, 4096, 64, 8\n2999, R, 4096, 72, 8\n3000, D, 512, 0, 1\n";
+    std::fs::write(dir.join("a.txt"), log).unwrap();
+    let words = [
+        "stats",
+        "a.txt",
+        "--json",
+        "--phase",
+        "prefill=0s..1us",
+        "--phase",
+        "decode=1us..2us",
+    ];
+    let document = json(&blkio(dir, &words));
+    let [prefill, decode] = &document["given_phases"].as_array().unwrap()[..] else {
+        panic!("{document}");
+    };
+    assert_eq!(prefill["name"], "prefill");
+    assert_eq!(prefill["write"]["bytes"], 12288);
+    assert_eq!(prefill["operations"]["WS"]["ios"], 1);
+    assert_eq!(prefill["read"]["ios"], 0);
+    assert_eq!(decode["read"]["ios"], 2);
+    assert_eq!(decode["read_share_of_bytes"], 1.0);
+    assert_eq!(decode["sequentiality"]["read"]["sequential_share"], 0.5);
+    assert_eq!(
+        (&decode["start_ns"], &decode["end_ns"]),
+        (&Value::from(2000), &Value::from(3000))
+    );
+    assert_eq!(document["quality"]["devices"]["not recorded"]["ios"], 5);
+    let words = ["stats", "a.txt", "--json", "--device", "259:4"];
+    let document = json(&blkio(dir, &words));
+    assert_eq!(document["quality"]["devices"]["259:4"]["ios"], 5);
 }
 
 /// The files of `--out`, as CSV in `tables` and once more as Parquet.

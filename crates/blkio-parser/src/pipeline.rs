@@ -89,6 +89,8 @@ pub struct Outcome {
     pub backward_steps: u64,
     /// Events that came after later ones had been handed on; only for standard input.
     pub late_events: u64,
+    /// The device that was asked for, which is that of events without one.
+    pub device: Option<u32>,
 }
 
 impl Outcome {
@@ -202,6 +204,7 @@ fn read_once(
         largest_backward_step_ns: merge.order.largest_backward_step_ns,
         backward_steps: merge.order.backward_steps,
         late_events: merge.order.late,
+        device: options.device,
     }))
 }
 

@@ -9,12 +9,14 @@ use std::thread;
 use crate::analyse::Analyser;
 use crate::analyse::access::SectorAccess;
 use crate::analyse::bursts::Arrivals;
+use crate::analyse::given::{GivenPhases, Named};
 use crate::analyse::heat::HeatMap;
 use crate::analyse::pairing::Pairing;
 use crate::analyse::pairs::Pairs;
 use crate::analyse::reuse::Reuse;
 use crate::analyse::runs::{Batch, Run, Runs};
 use crate::analyse::sequential::Sequentiality;
+use crate::analyse::stages::Stages;
 use crate::analyse::traffic::{SECOND, Traffic};
 use crate::analyse::working_set::{WindowedSet, WorkingSet};
 use crate::error::{Error, Result};
@@ -81,6 +83,8 @@ pub struct StatsOptions {
     pub stale_ns: u64,
     /// Sectors of the blocks of reuse distances.
     pub reuse_block_sectors: u64,
+    /// Phases the user knows.
+    pub phases: Vec<Named>,
     /// Which analyses to make.
     pub wanted: Wanted,
 }
@@ -93,6 +97,7 @@ impl Default for StatsOptions {
             burst_gap_ns: 100_000_000,
             stale_ns: 5 * SECOND,
             reuse_block_sectors: 256,
+            phases: Vec::new(),
             wanted: Wanted::ALL,
         }
     }
@@ -119,6 +124,10 @@ pub struct Stats {
     pub windowed_set: Option<WindowedSet>,
     /// Reuse distances.
     pub reuse: Option<Reuse>,
+    /// Times between the stages of the block layer.
+    pub stages: Option<Stages>,
+    /// What was issued in the phases given.
+    pub given: GivenPhases,
     /// Pairs, a lost completion costing one request.
     pub newest: Option<Pairing>,
     /// Pairs, requests of one place queueing.
@@ -128,6 +137,7 @@ pub struct Stats {
 /// Analyses that share a thread.
 enum Group {
     Flow(Box<(Traffic, Arrivals, Option<HeatMap>)>),
+    Steps(Box<(Option<Stages>, GivenPhases)>),
     Places(Box<(Option<Sequentiality>, Option<SectorAccess>)>),
     Blocks(Box<(Option<WorkingSet>, Option<Reuse>, Option<WindowedSet>)>),
     Pairs(Box<Option<Pairs>>),
@@ -193,6 +203,10 @@ impl Group {
                     .working_set
                     .then(|| WindowedSet::new(WORKING_SET_WINDOW)),
             ))),
+            Self::Steps(Box::new((
+                wanted.latency.then(Stages::default),
+                GivenPhases::new(&options.phases),
+            ))),
             Self::Pairs(Box::new(
                 wanted.latency.then(|| Pairs::new(options.stale_ns)),
             )),
@@ -202,6 +216,7 @@ impl Group {
     fn is_idle(&self) -> bool {
         match self {
             Self::Flow(_) => false,
+            Self::Steps(group) => group.0.is_none() && group.1.phases.is_empty(),
             Self::Places(group) => group.0.is_none() && group.1.is_none(),
             Self::Blocks(group) => group.0.is_none() && group.1.is_none(),
             Self::Pairs(pairs) => pairs.is_none(),
@@ -214,6 +229,10 @@ impl Group {
                 group.0.observe_batch(batch);
                 group.1.observe_batch(batch);
                 feed(&mut group.2, batch);
+            }
+            Self::Steps(group) => {
+                feed(&mut group.0, batch);
+                group.1.observe_batch(batch);
             }
             Self::Places(group) => {
                 feed(&mut group.0, batch);
@@ -319,12 +338,15 @@ impl Stats {
             working_set: None,
             windowed_set: None,
             reuse: None,
+            stages: None,
+            given: GivenPhases::default(),
             newest: None,
             fifo: None,
         };
         for group in groups {
             match group {
                 Group::Flow(group) => (stats.traffic, stats.arrivals, stats.heat) = *group,
+                Group::Steps(group) => (stats.stages, stats.given) = *group,
                 Group::Places(group) => (stats.sequentiality, stats.access) = *group,
                 Group::Blocks(group) => {
                     (stats.working_set, stats.reuse, stats.windowed_set) = *group;
@@ -336,6 +358,7 @@ impl Stats {
         }
         stats.traffic.finish();
         stats.arrivals.finish();
+        stats.given.finish();
         stats
             .sequentiality
             .iter_mut()

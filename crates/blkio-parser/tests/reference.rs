@@ -472,3 +472,84 @@ fn figures_equal_what_the_published_scripts_plotted() {
         );
     }
 }
+
+/// Times between stages as btt prints them for the same recording: name, mean in seconds, number.
+fn btt_stages(text: &str) -> BTreeMap<String, (f64, u64)> {
+    let all = text.split("====================").nth(2).unwrap();
+    let rows = all
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    rows.filter_map(|row| match row[..] {
+        [name, _, mean, _, n] => Some((name.to_lowercase(), (mean.parse().ok()?, n.parse().ok()?))),
+        _ => None,
+    })
+    .collect()
+}
+
+#[test]
+fn times_between_stages_are_those_of_btt() {
+    let Some(data) = data() else { return };
+    for run in ["loop-ext4-a", "multi-e"] {
+        let document = document(&inputs(&data, &format!("real-{run}.blktrace")), 2, false);
+        let stages = &document["extra"]["stages_ns"];
+        let text = std::fs::read_to_string(data.join("real").join(run).join("btt.txt")).unwrap();
+        let wanted = btt_stages(&text);
+        assert!(wanted.len() >= 6, "{run}: {wanted:?}");
+        // Q2G is not among them: btt counts flushes, which have no place, too.
+        for name in ["q2q", "g2i", "q2m", "i2d", "m2d"] {
+            let Some((mean_s, count)) = wanted.get(name) else {
+                assert!(stages[name].is_null(), "{run} {name}");
+                continue;
+            };
+            assert_eq!(stages[name]["count"], *count, "{run} {name}");
+            let mean_ns = stages[name]["mean"].as_f64().unwrap();
+            assert!((mean_ns / 1e9 - mean_s).abs() <= 1e-9, "{run} {name}");
+        }
+    }
+}
+
+#[test]
+fn phases_add_up_to_the_run() {
+    let Some(data) = data() else { return };
+    for stem in [
+        "real-loop-ext4-a.events",
+        "small-kv",
+        "real-disk-ext4-c.events",
+    ] {
+        let document = document(&inputs(&data, stem), 2, false);
+        let phases = document["phases"]["phases"].as_array().unwrap();
+        for direction in ["read", "write"] {
+            let sum = |path: [&str; 2]| -> u64 {
+                let values = phases.iter().map(|phase| &phase[path[0]]);
+                let values = values.map(|value| {
+                    if path[0] == "latency_ns" {
+                        &value[direction]
+                    } else {
+                        value
+                    }
+                });
+                values.filter_map(|value| value[path[1]].as_u64()).sum()
+            };
+            let totals = &document["metrics"]["totals"][direction];
+            assert_eq!(
+                sum([direction, "bytes"]),
+                totals["bytes"].as_u64().unwrap(),
+                "{stem}"
+            );
+            let latency = &document["metrics"]["pairing_newest"]["latency_ns"][direction];
+            assert_eq!(
+                sum(["latency_ns", "count"]),
+                latency["count"].as_u64().unwrap(),
+                "{stem}"
+            );
+            let most = phases
+                .iter()
+                .filter_map(|phase| phase["latency_ns"][direction]["max"].as_u64());
+            assert_eq!(most.max(), latency["max"].as_u64(), "{stem}");
+        }
+        let spread = document["extra"]["bytes_spread_over_flight_per_second"]
+            .as_array()
+            .unwrap();
+        assert!(!spread.is_empty());
+    }
+}

@@ -133,24 +133,33 @@ impl Accesses {
     /// Access count to number of distinct sectors with that count.
     #[must_use]
     pub fn histogram(&mut self) -> BTreeMap<u64, u64> {
+        self.settle_runs();
+        sweep(self.changes.in_order())
+    }
+
+    fn settle_runs(&mut self) {
         for (start, end) in std::mem::take(&mut self.runs) {
             self.settle(start, end);
         }
-        let mut histogram = BTreeMap::new();
-        let mut depth = 0_i64;
-        let mut from = 0;
-        for (place, change) in self.changes.in_order() {
-            if let Ok(depth) = u64::try_from(depth)
-                && depth > 0
-                && place > from
-            {
-                *histogram.entry(depth).or_default() += place - from;
-            }
-            depth += change;
-            from = place;
-        }
-        histogram
     }
+}
+
+/// From changes of the access count, in order of the sector, to the number of sectors by count.
+fn sweep(changes: impl IntoIterator<Item = (u64, i64)>) -> BTreeMap<u64, u64> {
+    let mut histogram = BTreeMap::new();
+    let mut depth = 0_i64;
+    let mut from = 0;
+    for (place, change) in changes {
+        if let Ok(depth) = u64::try_from(depth)
+            && depth > 0
+            && place > from
+        {
+            *histogram.entry(depth).or_default() += place - from;
+        }
+        depth += change;
+        from = place;
+    }
+    histogram
 }
 
 /// Access counts by operation letters.
@@ -196,6 +205,46 @@ impl SectorAccess {
             operation.add(run.sector, last.saturating_add(sectors));
         }
     }
+}
+
+impl SectorAccess {
+    /// Access count to number of distinct sectors with that count, over some of the operations together.
+    #[must_use]
+    pub fn together(&mut self, is_wanted: impl Fn(usize) -> bool) -> BTreeMap<u64, u64> {
+        let mut changes = Vec::new();
+        for (number, operation) in self.operations.iter_mut().enumerate() {
+            if is_wanted(number) {
+                operation.settle_runs();
+                changes.extend(operation.changes.in_order());
+            }
+        }
+        // Each operation's are in order already, which this sort makes use of.
+        changes.sort();
+        sweep(changes)
+    }
+}
+
+/// Shares of all accesses that go to the most accessed hundredths of the sectors.
+#[must_use]
+pub fn hottest(histogram: &BTreeMap<u64, u64>, percents: &[u64]) -> Vec<(u64, f64)> {
+    let sectors: u128 = histogram.values().map(|n| u128::from(*n)).sum();
+    let product = |(count, n): (&u64, &u64)| u128::from(*count) * u128::from(*n);
+    let accesses: u128 = histogram.iter().map(product).sum();
+    if accesses == 0 {
+        return Vec::new();
+    }
+    let share = |percent: u64| {
+        // A part of a sector counts as such.
+        let mut left = sectors as f64 * percent as f64 / 100.0;
+        let mut sum = 0.0;
+        for (count, n) in histogram.iter().rev() {
+            let taken = left.min(*n as f64);
+            sum += taken * *count as f64;
+            left -= taken;
+        }
+        sum / accesses as f64
+    };
+    percents.iter().map(|p| (*p, share(*p))).collect()
 }
 
 /// Cumulative share of distinct sectors by access count.

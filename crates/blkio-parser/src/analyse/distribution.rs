@@ -27,7 +27,7 @@ pub struct Distribution {
 }
 
 /// The bin of a value.
-fn bin_of(value: u64) -> usize {
+pub(super) fn bin_of(value: u64) -> usize {
     let length = bit_length(value);
     if length <= BITS + 1 {
         return index(value);
@@ -37,7 +37,7 @@ fn bin_of(value: u64) -> usize {
 }
 
 /// The largest value of a bin.
-fn top_of(bin: usize) -> u64 {
+pub(super) fn top_of(bin: usize) -> u64 {
     let bin = bin as u64;
     if bin < 2 << BITS {
         return bin;

@@ -15,28 +15,32 @@ const MAX_CELLS: usize = 1 << 21;
 /// Cells that are found without looking them up.
 const OPEN: usize = 32;
 
+/// Address bin and second.
+type Place = (u64, u64);
+
 /// A matrix of bytes, 64 MiB of address by a second since the first issue; requests are split at the borders.
 #[derive(Debug, Clone, Default)]
 pub struct HeatMap {
     first_ns: Option<u64>,
     /// A second since the first issue, with its first nanosecond.
     second: (u64, u64),
-    cells: FxHashMap<(u64, u64), u64>,
+    cells: FxHashMap<Place, [u64; 2]>,
     /// Cells on their way to the others, by the end of their address bin: cell and bytes.
-    open: [((u64, u64), u64); OPEN],
+    open: [(Place, [u64; 2]); OPEN],
     /// Bytes without a cell, because there were too many cells.
     pub bytes_without_cell: u64,
 }
 
 impl HeatMap {
-    fn add(&mut self, cell: (u64, u64), bytes: u64) {
+    fn add(&mut self, cell: Place, bytes: u64, slot: usize) {
         let Some(open) = self.open.get_mut(index(cell.0) % OPEN) else {
             return;
         };
-        if open.0 == cell {
-            open.1 += bytes;
-        } else {
-            let full = std::mem::replace(open, (cell, bytes));
+        let full = (open.0 != cell).then(|| std::mem::replace(open, (cell, [0; 2])));
+        if let Some(sum) = open.1.get_mut(slot) {
+            *sum += bytes;
+        }
+        if let Some(full) = full {
             self.settle(full);
         }
     }
@@ -52,25 +56,34 @@ impl HeatMap {
         while start < end {
             let bin = start / BIN_SECTORS;
             let stop = (bin + 1).saturating_mul(BIN_SECTORS).min(end);
-            self.add((bin, second), (stop - start) * 512);
+            self.add((bin, second), (stop - start) * 512, run.direction.slot());
             start = stop;
         }
     }
 
-    fn settle(&mut self, (cell, bytes): ((u64, u64), u64)) {
-        if bytes == 0 {
+    fn settle(&mut self, (cell, bytes): (Place, [u64; 2])) {
+        if bytes == [0; 2] {
             return;
         }
         if self.cells.len() >= MAX_CELLS && !self.cells.contains_key(&cell) {
-            self.bytes_without_cell += bytes;
+            self.bytes_without_cell += bytes.iter().sum::<u64>();
         } else {
-            *self.cells.entry(cell).or_default() += bytes;
+            let cell = self.cells.entry(cell).or_default();
+            cell.iter_mut().zip(bytes).for_each(|(sum, b)| *sum += b);
         }
     }
 
     /// Rows of address bin, second, bytes, in that order.
     #[must_use]
     pub fn rows(&mut self) -> Vec<(u64, u64, u64)> {
+        let rows = self.rows_by_direction().into_iter();
+        rows.map(|(bin, second, [read, write])| (bin, second, read + write))
+            .collect()
+    }
+
+    /// As [`HeatMap::rows`], with bytes read and written.
+    #[must_use]
+    pub fn rows_by_direction(&mut self) -> Vec<(u64, u64, [u64; 2])> {
         for open in std::mem::take(&mut self.open) {
             self.settle(open);
         }

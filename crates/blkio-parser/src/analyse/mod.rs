@@ -4,6 +4,7 @@ pub mod access;
 pub mod bursts;
 mod depth;
 pub mod distribution;
+pub mod given;
 pub mod heat;
 mod numbers;
 pub mod pairing;
@@ -12,7 +13,9 @@ pub mod phases;
 pub mod reuse;
 pub mod runs;
 pub mod sequential;
+pub mod stages;
 mod strides;
+pub mod timeline;
 pub mod traffic;
 pub mod working_set;
 

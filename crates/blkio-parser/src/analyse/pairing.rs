@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::Analyser;
 use super::depth::Depth;
 use super::distribution::Distribution;
+use super::timeline::Timeline;
 use super::traffic::SECOND;
 use crate::event::{Event, EventKind};
 use crate::rwbs::Direction;
@@ -137,6 +138,11 @@ pub struct Pairing {
     pub latency: [Latency; 7],
     /// Latencies of data requests by second.
     pub by_second: LatencySeconds,
+    /// Latencies of data requests by time of issue, under [`Policy::Newest`] only.
+    pub timeline: Timeline,
+    /// Bytes read and written by whole second of the trace's clock, each request spread evenly over the time it was in
+    /// flight, under [`Policy::Newest`] only.
+    pub spread: [BTreeMap<u64, u64>; 2],
     /// Latencies of data requests by number of the name of the process that issued them, of the first 64 names.
     pub by_process: BTreeMap<u32, Distribution>,
     /// Queueing to completion of each bio, reads and writes, where the trace has queue events.
@@ -162,6 +168,28 @@ fn place(event: &Event) -> ((u32, u64), u32) {
     }
 }
 
+/// Adds bytes to the seconds of a stretch of time, in proportion, so that the parts add up.
+fn spread(seconds: &mut BTreeMap<u64, u64>, time: std::ops::Range<u64>, bytes: u64) {
+    let length = u128::from(time.end.saturating_sub(time.start));
+    let mut done = 0;
+    let mut second = time.start / SECOND;
+    while done < bytes {
+        let end = (second + 1).saturating_mul(SECOND).min(time.end);
+        let passed = u128::from(end.saturating_sub(time.start));
+        let until = if end >= time.end || length == 0 {
+            bytes
+        } else {
+            // At most `bytes`.
+            u64::try_from(u128::from(bytes) * passed / length).unwrap_or(bytes)
+        };
+        if until > done {
+            *seconds.entry(second).or_default() += until - done;
+        }
+        done = until;
+        second += 1;
+    }
+}
+
 impl Pairing {
     /// With a policy and the age at which an outstanding issue is given up.
     #[must_use]
@@ -175,6 +203,8 @@ impl Pairing {
             matching: Matching::default(),
             latency: Default::default(),
             by_second: LatencySeconds::default(),
+            timeline: Timeline::default(),
+            spread: Default::default(),
             by_process: BTreeMap::new(),
             queue_to_complete: Default::default(),
             queue_to_issue: Default::default(),
@@ -289,6 +319,13 @@ impl Pairing {
         }
         if event.direction.is_data() {
             self.by_second.add(event.t_ns, latency_ns);
+            if self.policy == Policy::Newest {
+                let issue_ns = request.issue_ns;
+                self.timeline.add(issue_ns, latency_ns, event.direction);
+                if let Some(seconds) = self.spread.get_mut(slot) {
+                    spread(seconds, issue_ns..event.t_ns, request.bytes.into());
+                }
+            }
             let is_known = self.by_process.contains_key(&request.comm);
             if request.comm != 0 && (is_known || self.by_process.len() < MAX_PROCESSES) {
                 let process = self.by_process.entry(request.comm).or_default();
@@ -419,6 +456,26 @@ mod tests {
         assert_eq!(pairing.queue_to_complete[0].sum, 190);
         assert_eq!(pairing.queue_to_issue[0].sum, 30);
     }
+
+    #[test]
+    fn bytes_are_spread_over_the_time_in_flight() {
+        let of = |time, bytes| {
+            let mut seconds = BTreeMap::new();
+            spread(&mut seconds, time, bytes);
+            seconds.into_iter().collect::<Vec<_>>()
+        };
+        let half = SECOND / 2;
+        assert_eq!(of(5..6, 4096), [(0, 4096)]);
+        assert_eq!(of(7 * SECOND..7 * SECOND, 4096), [(7, 4096)]);
+        // The end of a second is no part of the next.
+        assert_eq!(of(half..SECOND, 100), [(0, 100)]);
+        assert_eq!(
+            of(half..3 * SECOND + half, 3000),
+            [(0, 500), (1, 1000), (2, 1000), (3, 500)]
+        );
+        assert_eq!(of(SECOND - 1..SECOND + 2, 1000), [(0, 333), (1, 667)]);
+    }
+
     #[test]
     fn latencies_are_kept_by_second_and_process() {
         let mut events = Vec::new();

@@ -60,7 +60,7 @@ impl Pairs {
         let Some(mut waiting) = self.waiting.take() else {
             return self.feed(batch);
         };
-        if batch.has_completions {
+        if batch.completions > 0 {
             waiting.iter().for_each(|batch| self.feed(batch));
             return self.feed(batch);
         }

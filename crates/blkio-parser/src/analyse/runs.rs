@@ -72,10 +72,18 @@ pub struct Batch {
     pub events: Arc<Vec<Event>>,
     /// Issues among them.
     pub issues: u64,
-    /// Whether there are completions among them.
-    pub has_completions: bool,
+    /// Completions among them.
+    pub completions: u64,
     /// Their issues, in the same order.
     pub runs: Vec<Run>,
+}
+
+impl Batch {
+    /// Whether there are events of other kinds.
+    #[must_use]
+    pub fn has_others(&self) -> bool {
+        self.issues + self.completions < self.events.len() as u64
+    }
 }
 
 /// Finds runs, batch by batch.
@@ -90,10 +98,10 @@ impl Runs {
     pub fn batch(&mut self, events: Arc<Vec<Event>>, mut runs: Vec<Run>) -> Batch {
         runs.clear();
         let mut issues = 0;
-        let mut has_completions = false;
+        let mut completions = 0;
         let mut open: Option<(Run, Continuation)> = None;
         for event in &*events {
-            has_completions |= event.kind == EventKind::Complete;
+            completions += u64::from(event.kind == EventKind::Complete);
             if event.kind != EventKind::Issue {
                 continue;
             }
@@ -118,7 +126,7 @@ impl Runs {
         Batch {
             events,
             issues,
-            has_completions,
+            completions,
             runs,
         }
     }

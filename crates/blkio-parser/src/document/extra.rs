@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{dense, distribution, keyed, text, time_base, totals};
+use crate::analyse::access::hottest;
 use crate::analyse::pairing::{Pairing, SIZE_CLASSES_KIB};
 use crate::analyse::sequential::Class;
 use crate::analyse::traffic::{Amount, DATA, SECOND};
@@ -151,6 +152,41 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
         let first = stats.traffic.first_issue_ns.unwrap_or(0);
         by_second_and_process(pairing, &stats.outcome.symbols, first, &mut latency);
         map.insert("latency".into(), latency);
+        let seconds = pairing.spread.iter().flat_map(|bins| bins.keys());
+        let seconds: std::collections::BTreeSet<u64> = seconds.copied().collect();
+        let [read, write] = &pairing.spread;
+        let rows = seconds.into_iter().map(|second| {
+            let of = |bins: &std::collections::BTreeMap<u64, u64>| {
+                bins.get(&second).copied().unwrap_or(0)
+            };
+            json!({"clock_second": second, "read_bytes": of(read), "write_bytes": of(write)})
+        });
+        let rows: Vec<Value> = rows.collect();
+        map.insert("bytes_spread_over_flight_per_second".into(), rows.into());
+    }
+    if let Some(stages) = &mut stats.stages {
+        let found: Map<String, Value> = stages
+            .by_name()
+            .map(|(name, times)| (name.to_owned(), distribution(times, true)))
+            .collect();
+        if !found.is_empty() {
+            map.insert("stages_ns".into(), found.into());
+        }
+    }
+    let symbols = &stats.outcome.symbols;
+    if let Some(access) = &mut stats.access {
+        let histogram = access.together(|number| {
+            let rwbs = symbols.rwbs_all().get(number);
+            rwbs.is_some_and(|rwbs| rwbs.decode().direction.is_data())
+        });
+        let shares = hottest(&histogram, &[1, 5, 10, 20]);
+        let shares = shares
+            .iter()
+            .map(|(percent, share)| (percent.to_string(), *share));
+        map.insert(
+            "share_of_accesses_to_hottest_percent_of_sectors".into(),
+            keyed(shares),
+        );
     }
     Value::Object(map)
 }

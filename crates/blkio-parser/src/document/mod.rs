@@ -1,6 +1,7 @@
 //! The analyses as one JSON document.
 
 mod extra;
+mod phases;
 mod quality;
 
 use std::collections::BTreeMap;
@@ -8,7 +9,6 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::analyse::pairing::Pairing;
-use crate::analyse::phases;
 use crate::analyse::sequential::Class;
 use crate::analyse::traffic::{Amount, Bins, DATA, SECOND};
 use crate::rwbs::Direction;
@@ -32,7 +32,7 @@ pub struct DocumentOptions {
     pub tool_version: &'static str,
 }
 
-/// The document of a trace: `metrics`, `quality`, `inputs`, `series`, `phases`, `extra`.
+/// The document of a trace: `metrics`, `quality`, `inputs`, `series`, `phases`, `given_phases`, `extra`.
 ///
 /// Takes the analyses by `&mut` because percentiles sort their values.
 #[must_use]
@@ -46,7 +46,8 @@ pub fn stats(stats: &mut Stats, options: DocumentOptions) -> Value {
         "quality": quality(stats),
         "metrics": metrics(stats),
         "extra": extra(stats),
-        "phases": phase_list(stats),
+        "phases": phases::detected(stats),
+        "given_phases": phases::given(stats),
         "series": series_value(&series, options.compat),
     })
 }
@@ -339,30 +340,6 @@ fn distribution(values: &mut crate::analyse::distribution::Distribution, with_mo
         map.insert("exact".into(), values.is_exact().into());
     }
     Value::Object(map)
-}
-
-fn phase_list(stats: &Stats) -> Value {
-    let found = phases::of(&stats.traffic);
-    let first = stats.traffic.first_issue_ns.unwrap_or(0);
-    let phases: Vec<Value> = found
-        .phases
-        .iter()
-        .map(|p| {
-            json!({
-                "label": p.label.name(),
-                "start_ns": first.saturating_add(p.start_ns),
-                "end_ns": first.saturating_add(p.end_ns),
-                "read": {"ios": p.read.ios, "bytes": p.read.bytes},
-                "write": {"ios": p.write.ios, "bytes": p.write.bytes},
-            })
-        })
-        .collect();
-    json!({
-        "method": "optimal partition of the bins, labelled by traffic",
-        "bin_ns": found.bin_ns,
-        "prefill_decode_boundary_ns": found.boundary_ns.map(|(end, start)| [first + end, first + start]),
-        "phases": phases,
-    })
 }
 
 fn series_value(series: &Series, compat: bool) -> Value {

@@ -165,10 +165,19 @@ pub fn quality(stats: &Stats) -> Value {
         "gaps_over_1s": {"count": traffic.gap_count, "first": gaps},
         "clocks": clocks,
         "clock_alignment": alignment(&counts),
-        "devices": keyed(devices.iter().map(|(dev, a)| (device_name(*dev), json!({"ios": a.ios, "bytes": a.bytes})))),
+        "devices": keyed(devices.iter().map(|(dev, a)| (device_of(*dev, outcome.device), json!({"ios": a.ios, "bytes": a.bytes})))),
         "processes": keyed(processes.iter().take(20).map(|(comm, a)| (text(outcome.symbols.comm_of(*comm)), json!({"ios": a.ios, "bytes": a.bytes})))),
         "warnings": warnings,
     })
+}
+
+/// Name of a device; that of events without one is the one asked for.
+fn device_of(dev: u32, given: Option<u32>) -> String {
+    match (dev, given) {
+        (0, None) => "not recorded".to_owned(),
+        (0, Some(given)) => device_name(given),
+        (dev, _) => device_name(dev),
+    }
 }
 
 fn alignment(counts: &LineCounts) -> Value {
