@@ -48,24 +48,36 @@ fn files_in(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn find(dir: &Path) -> anyhow::Result<Found> {
+/// The files of one run; of several runs in a folder, that of the figure.
+fn find(dir: &Path, figure: u8) -> anyhow::Result<Found> {
     let files = files_in(dir)?;
-    let with = |suffix: &str| files.iter().find(|path| ends(path, suffix)).cloned();
-    let block = with("-bpftrace-block.txt");
-    let gpu = with("-gpu.txt");
-    let engine = files
-        .iter()
-        .find(|path| {
-            let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
-            ends(path, ".txt")
-                && Some(*path) != block.as_ref()
-                && Some(*path) != gpu.as_ref()
-                && !name.contains("-log.")
-                && !name.contains("call-stack")
-                && !name.starts_with("LICENSE")
-                && name.contains("-bs-")
-        })
-        .cloned();
+    let name = |path: &Path| -> String {
+        let name = path.file_name().and_then(|n| n.to_str());
+        name.unwrap_or("").to_owned()
+    };
+    let model = cheops::run_stem(figure).unwrap_or("");
+    let first = |is: &dyn Fn(&Path) -> bool, stem: &str| -> Option<PathBuf> {
+        let of_run = files.iter().find(|p| is(p) && name(p).starts_with(stem));
+        of_run.or_else(|| files.iter().find(|p| is(p))).cloned()
+    };
+    let block = first(&|path| ends(path, "-bpftrace-block.txt"), model);
+    let run = block
+        .as_deref()
+        .map(name)
+        .and_then(|name| Some(name.split_once("-bpftrace-block")?.0.to_owned()))
+        .unwrap_or_else(|| model.to_owned());
+    let gpu = first(&|path| ends(path, "-gpu.txt"), &run);
+    let is_engine = |path: &Path| {
+        let name = name(path);
+        ends(path, ".txt")
+            && !ends(path, "-bpftrace-block.txt")
+            && !ends(path, "-gpu.txt")
+            && !name.contains("-log.")
+            && !name.contains("call-stack")
+            && !name.starts_with("LICENSE")
+            && name.contains("-bs-")
+    };
+    let engine = first(&is_engine, &run);
     Ok(Found { block, gpu, engine })
 }
 
@@ -88,10 +100,10 @@ pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
     if args.figure == 2 {
         return figure_2(args);
     }
-    let found = find(&args.dir)?;
-    let Some(block) = &found.block else {
+    let found = find(&args.dir, args.figure)?;
+    let Some(named) = found.block.as_ref().or(found.gpu.as_ref()) else {
         return Err(anyhow::anyhow!(
-            "{}: no block I/O log (*-bpftrace-block.txt)",
+            "{}: neither a block I/O log (*-bpftrace-block.txt) nor GPU utilisation (*-gpu.txt)",
             args.dir.display()
         ))
         .or_exit(NO_INPUT);
@@ -105,7 +117,7 @@ pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
         access: true,
         ..Wanted::TRAFFIC
     };
-    let mut stats = Stats::of_files(std::slice::from_ref(block), &options).or_exit(NO_INPUT)?;
+    let mut stats = Stats::of_files(found.block.as_slice(), &options).or_exit(NO_INPUT)?;
     drop(progress);
     let gpu = match &found.gpu {
         None => None,
@@ -116,7 +128,7 @@ pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
         Some(path) => Some(blkio_parser::engine::EngineLog::parse(&whole(path)?)),
     };
     let series = Series::of(&mut stats);
-    let (figures, mut missing) = cheops::run_figures(
+    let (mut figures, mut missing) = cheops::run_figures(
         args.figure,
         &series,
         &stats.traffic,
@@ -126,10 +138,16 @@ pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
     if engine.is_none() {
         missing.push("engine log".to_owned());
     }
+    if found.block.is_none() {
+        missing.retain(|what| !what.starts_with("no request of kind"));
+        missing
+            .push("block I/O log (*-bpftrace-block.txt), so all figures but the GPU's".to_owned());
+        figures.retain(|figure| figure.curves.iter().any(|curve| !curve.points.is_empty()));
+    }
     let stem = format!(
         "{}{}",
         cheops::published_stem(args.figure).unwrap_or("figure"),
-        run_suffix(block)
+        run_suffix(named)
     );
     let document = json!({
         "schema_version": 1,
@@ -150,7 +168,7 @@ pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
         "figures": figures.iter().map(|f| f.to_json(&stem)).collect::<Vec<_>>(),
     });
     if let Some(dir) = &args.out {
-        save(dir, &stem, &figures)?;
+        save(dir, &stem, &figures, args.compat)?;
         write(
             &dir.join(format!("{stem}-info.txt")),
             cheops::info_text(&series, gpu.as_ref()).as_bytes(),
@@ -184,11 +202,11 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 /// Each figure as SVG, PNG, PDF and CSV.
-fn save(dir: &Path, stem: &str, figures: &[Figure]) -> anyhow::Result<()> {
+fn save(dir: &Path, stem: &str, figures: &[Figure], compat: bool) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir)?;
     for figure in figures {
         let name = format!("{stem}-{}", figure.suffix);
-        let svg = draw(figure, &name);
+        let svg = draw(figure, stem, compat);
         let path = |extension: &str| dir.join(format!("{name}.{extension}"));
         write(&path("svg"), svg.as_str().as_bytes())?;
         write(&path("csv"), figure.to_csv().as_bytes())?;
@@ -312,7 +330,7 @@ fn figure_2(args: &CheopsArgs) -> anyhow::Result<Outcome> {
         "figures": figures.iter().map(|f| f.to_json(&stem)).collect::<Vec<_>>(),
     });
     if let Some(dir) = &args.out {
-        save(dir, &stem, &figures)?;
+        save(dir, &stem, &figures, args.compat)?;
     }
     finish(args, &document, &figures, &stem)
 }

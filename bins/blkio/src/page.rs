@@ -49,6 +49,14 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(0.0)
 }
 
+/// Values of successive bins as a stepped line that ends where the last bin does.
+fn steps(name: &str, width: f64, mut points: Vec<(f64, f64)>) -> Series {
+    if let Some((start, value)) = points.last().copied() {
+        points.push((start + width, value));
+    }
+    Series::new(name.to_owned(), Mark::Step, points)
+}
+
 /// A table of these rows; `None` when cells and columns do not fit.
 fn table<'a>(
     name: &'static str,
@@ -75,8 +83,7 @@ fn traffic(document: &Value) -> Section {
             .enumerate()
             .map(|(second, value)| (second as f64, value.as_f64().unwrap_or(0.0)))
             .collect();
-        plot.series
-            .push(Series::new(direction.name(), Mark::Step, points));
+        plot.series.push(steps(direction.name(), 1.0, points));
     }
     Section::new("Traffic").figure(&plot.draw(), "bytes of issued requests by whole second")
 }
@@ -122,9 +129,17 @@ fn phases(document: &Value) -> Option<Section> {
     ] {
         let [ios, rate, p50, p99] = names;
         columns.push(Column::uint(ios));
-        columns.push(Column::real(rate).unit(Unit::BytesPerSecond));
+        columns.push(
+            Column::real(rate)
+                .title(rate.replace('_', " "))
+                .unit(Unit::BytesPerSecond),
+        );
         for time in [p50, p99] {
-            columns.push(Column::real(time).unit(Unit::Nanos));
+            columns.push(
+                Column::real(time)
+                    .title(time.replace('_', " "))
+                    .unit(Unit::Nanos),
+            );
         }
     }
     let table = table("phases", columns, rows)?;
@@ -202,7 +217,7 @@ fn latency(document: &Value) -> Option<Section> {
         ("99 of 100", "p99_ns"),
         ("largest", "max_ns"),
     ] {
-        plot.series.push(Series::new(name, Mark::Step, points(key)));
+        plot.series.push(steps(name, 1.0, points(key)));
     }
     section = section.figure(
         &plot.draw(),
@@ -288,7 +303,7 @@ fn working_set(document: &Value) -> Option<Section> {
         let points = windows
             .map(|w| (number(&w["window"]) * width_s, number(&w[key]) * 4096.0))
             .collect();
-        plot.series.push(Series::new(key, Mark::Step, points));
+        plot.series.push(steps(key, width_s, points));
     }
     let caption = format!("distinct blocks of 4 KiB in windows of {width_s} s");
     Some(Section::new("Working set").figure(&plot.draw(), &caption))

@@ -105,6 +105,17 @@ fn plan(number: u8) -> Option<Plan> {
     })
 }
 
+/// Beginning of the names of the recordings that a figure is drawn from: `opt-6.7b-kv-offload`.
+#[must_use]
+pub fn run_stem(number: u8) -> Option<&'static str> {
+    Some(match number {
+        3 => "opt-13b-model-offload",
+        4 => "opt-30b-model-offload",
+        5 | 6 => "opt-6.7b-kv-offload",
+        _ => return None,
+    })
+}
+
 /// Beginning of the published file names of a figure: `opt-13b-model-offload`.
 #[must_use]
 pub fn published_stem(number: u8) -> Option<&'static str> {

@@ -56,6 +56,21 @@ pub struct BarChart {
     pub width_px: f64,
 }
 
+/// A value as text; of what is counted, every digit.
+fn amount(value: f64, unit: Unit) -> String {
+    /// Whole numbers up to here are exact, and short enough beside a bar.
+    const WHOLE: f64 = 1e9;
+    if unit == Unit::Count && value.fract().abs() < f64::EPSILON && (0.0..WHOLE).contains(&value) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "whole and in range"
+        )]
+        return human::count(value as u64);
+    }
+    human::quantity(value, unit)
+}
+
 impl BarChart {
     /// An empty chart, 720 pixels wide.
     pub fn new(
@@ -100,7 +115,7 @@ impl BarChart {
         let written: Vec<String> = self
             .bars
             .iter()
-            .map(|bar| human::quantity(bar.values.iter().sum(), axis.unit))
+            .map(|bar| amount(bar.values.iter().sum(), axis.unit))
             .collect();
         let room = written
             .iter()
@@ -150,7 +165,7 @@ impl BarChart {
                     .parts
                     .get(part)
                     .map_or(String::new(), |name| format!("{name}: "));
-                tip.push(format!("{name}{}", human::quantity(*value, axis.unit)));
+                tip.push(format!("{name}{}", amount(*value, axis.unit)));
                 let look = [("fill", category(part).into()), ("rx", 1.5.into())];
                 frame
                     .canvas
