@@ -191,6 +191,13 @@ fn text(
                 analysis.regions.len(),
                 analysis.types.len()
             )?;
+            if analysis.quantile_error > 0.0 {
+                let percent = analysis.quantile_error * 100.0;
+                writeln!(
+                    out,
+                    "quantiles of many values are within {percent:.2} percent"
+                )?;
+            }
             let shown = |table: &AnalysisTable| analysis.rows > 0 && has.contains(table);
             summaries.into_iter().filter(shown).collect()
         }

@@ -156,6 +156,9 @@ pub(crate) struct ComputeArgs {
     /// Memory for rows; what does not fit goes to disk
     #[arg(long, value_name = "SIZE", default_value = "1G")]
     pub(crate) memory: ByteSize,
+    /// Take quantiles of more than 65536 values from a sketch: within 0.1 percent, in less memory and time
+    #[arg(long, conflicts_with = "compat")]
+    pub(crate) approx: bool,
     /// Folder for what does not fit [default: the system's]
     #[arg(long, value_name = "DIR")]
     pub(crate) spill_dir: Option<PathBuf>,

@@ -12,6 +12,9 @@ use shell::{Interrupt, Outcome, Output, terminal, usage};
 use crate::args::{ConfigArgs, DoctorArgs, RunArgs, VersionArgs};
 use crate::input::{CANNOT_COLLECT, coded};
 
+/// Columns of a terminal, and the blank behind the last word.
+const LINE: usize = 81;
+
 const VERSION: SchemaVersion = SchemaVersion::new(1, 0);
 
 /// Says a mistake as the reference does, and fails.
@@ -146,15 +149,10 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Outcome> {
         document.finish()?;
     } else {
         for check in &found.checks {
-            writeln!(
-                out,
-                "{:<5} {:<16} {}",
-                check.status.name(),
-                check.name,
-                check.detail
-            )?;
+            let head = format!("{:<5} {:<16} ", check.status.name(), check.name);
+            hanging(&head, &check.detail, &mut out)?;
             if let Some(remedy) = check.remediation {
-                writeln!(out, "{:22} -> {remedy}", "")?;
+                hanging(&format!("{:22} -> ", ""), remedy, &mut out)?;
             }
         }
         writeln!(out, "{}", found.verdict)?;
@@ -165,6 +163,26 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Outcome> {
     } else {
         Outcome::Code(CANNOT_COLLECT)
     })
+}
+
+/// Writes a text behind a head, further lines below its beginning.
+fn hanging(head: &str, text: &str, out: &mut Output) -> anyhow::Result<()> {
+    let indent = head.chars().count();
+    let mut line = head.to_owned();
+    let mut width = indent;
+    for word in text.split_whitespace() {
+        let more = word.chars().count() + 1;
+        if width > indent && width + more > LINE {
+            writeln!(out, "{}", line.trim_end())?;
+            line = " ".repeat(indent);
+            width = indent;
+        }
+        line.push_str(word);
+        line.push(' ');
+        width += more;
+    }
+    writeln!(out, "{}", line.trim_end())?;
+    Ok(())
 }
 
 pub(crate) fn version(args: &VersionArgs) -> anyhow::Result<Outcome> {

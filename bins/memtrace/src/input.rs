@@ -336,6 +336,7 @@ impl ComputeArgs {
         }
         options.min_samples = self.min_samples;
         options.windows = self.windows;
+        options.approximate = self.approx;
         options
     }
 }

@@ -273,6 +273,46 @@ fn runs_are_compared() {
     let found = json(&call(dir, &words));
     let rows = found["comparison"]["rows"].as_array().unwrap();
     assert!(rows.iter().any(|row| row["region_type"] == "weight"));
+    // Two regions say nothing of what chance explains.
+    assert!(rows.iter().all(|row| row["difference_low"].is_null()));
+    let many = |reads: u64| {
+        let mut text = String::new();
+        for at in 0..40_u64 {
+            let address = 0x7f5c_4000_0000 + at * 0x1_0000;
+            let _ = writeln!(
+                text,
+                "c 1 [0] 1.0: mem-stores: {address:x} kv_update (/x.so)"
+            );
+            for second in 2..2 + reads + at % 3 {
+                let _ = writeln!(
+                    text,
+                    "c 1 [0] {second}.0: mem-loads: {address:x} kv_read (/x.so)"
+                );
+            }
+        }
+        text
+    };
+    std::fs::write(dir.join("a.txt"), many(4)).unwrap();
+    std::fs::write(dir.join("b.txt"), many(9)).unwrap();
+    let found = json(&call(
+        dir,
+        &["compare", "a.txt", "b.txt", "--kv-block", "4K", "--json"],
+    ));
+    let rows = found["comparison"]["rows"].as_array().unwrap();
+    let reads = rows
+        .iter()
+        .find(|row| row["metric"] == "reads_per_write_mean")
+        .unwrap();
+    let number = |column: &str| reads[column].as_f64().unwrap();
+    assert!((number("difference") - 5.0).abs() < 1e-9, "{reads}");
+    assert!(
+        4.0 < number("difference_low") && number("difference_low") < 5.0,
+        "{reads}"
+    );
+    assert!(
+        5.0 < number("difference_high") && number("difference_high") < 6.0,
+        "{reads}"
+    );
     ok(&call(
         dir,
         &["compare", "perf.txt", "more.txt", "--format", "csv"],
@@ -703,6 +743,12 @@ fn the_machine_and_the_version_are_told() {
     let code = output.status.code().unwrap();
     assert_eq!(code, if found["exit_code"] == 0 { 0 } else { 4 });
     assert!(found["checks"].as_array().unwrap().len() >= 10);
+    let text = call(folder.path(), &["doctor"]).stdout;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
     let version = json(&call(folder.path(), &["version", "--json"]));
     assert_eq!(version["memtrace"], env!("CARGO_PKG_VERSION"));
     assert!(ok(&call(folder.path(), &["version"])).starts_with("memtrace "));
@@ -817,6 +863,67 @@ fn an_interrupted_run_is_whole() {
     assert_eq!(result["runs"][0]["interrupted"], true);
     assert_eq!(result["runs"][0]["exit_code"], Value::Null);
     assert!(ok(&call(dir, &["check", "out"])).contains("fine"));
+}
+
+/// Quantiles of a sketch are within the error that is stated, and everything else is the same.
+#[test]
+fn approximate_quantiles_are_within_their_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let (mut text, mut time) = (String::new(), 0_u64);
+    for at in 0..90_000_u64 {
+        time += 1000 + at.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 9_000_000;
+        let event = if at % 5 == 0 {
+            "mem-stores"
+        } else {
+            "mem-loads"
+        };
+        let (second, part) = (time / 1_000_000_000, time % 1_000_000_000);
+        let address = 0x7f3a_0000_0000 + at * 31 % 97 * 8;
+        let _ = writeln!(
+            text,
+            "c 1 [0] {second}.{part:09}: {event}: {address:x} kv_update (/x.so)"
+        );
+    }
+    std::fs::write(dir.join("many.txt"), text).unwrap();
+    let words = ["analyse", "many.txt", "--json", "--kv-block", "4K"];
+    let exact = json(&call(dir, &words));
+    let near = call(dir, &[&words[..], &["--approx"]].concat());
+    let other = call(
+        dir,
+        &[
+            &words[..],
+            &["--approx", "--memory", "1M", "--threads", "2"],
+        ]
+        .concat(),
+    );
+    assert_eq!(near.stdout, other.stdout);
+    let near = json(&near);
+    let bound = near["analysis"]["quantile_relative_error"]
+        .as_f64()
+        .unwrap();
+    assert!(exact["analysis"]["quantile_relative_error"].is_null() && bound < 0.0011);
+    let columns = ["iai_p50_ns", "iai_p90_ns", "iai_p99_ns"];
+    let mut differ = 0;
+    for column in columns {
+        let of = |found: &Value| cell(found, "iai", "kv_cache", column).as_f64().unwrap();
+        let (found, truth) = (of(&near), of(&exact));
+        assert!(
+            (found - truth).abs() <= bound * truth + 1.0,
+            "{column}: {found} {truth}"
+        );
+        differ += usize::from(found.to_bits() != truth.to_bits());
+    }
+    assert!(differ > 0, "a sketch was asked for");
+    assert_eq!(near["retention_summary"], exact["retention_summary"]);
+    assert_eq!(near["read_freq"], exact["read_freq"]);
+    let said = ok(&call(dir, &["analyse", "many.txt", "--approx"]));
+    assert!(said.contains("within 0.10 percent"), "{said}");
+    fails(
+        dir,
+        &["analyse", "many.txt", "--approx", "--compat", "mrm-0.1"],
+        2,
+    );
 }
 
 /// Phases that nobody marked are found on demand, and said to be inferred.

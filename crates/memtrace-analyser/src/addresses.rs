@@ -117,7 +117,7 @@ pub(crate) fn scan_addresses(
     let windows = Windows::new(extent, options.windows);
     // Three collections for each type share an eighth of the budget: the rows themselves have half of it.
     let share = 24 * kinds.max(1) as u64;
-    let stats = || OrderStats::new(spill(options, share));
+    let stats = || OrderStats::new(spill(options, share), options.approximate);
     let kind = || KindAddresses {
         intervals: stats(),
         value_retention: stats(),

@@ -12,6 +12,7 @@
 //!
 //! Rows beyond a budget ([`AnalysisOptions::memory_bytes`]) are spilled to disk and sorted there; results depend neither on the
 //! budget nor on the number of threads. Quantiles are exact: linear interpolation between neighbours (Hyndman and Fan, type 7).
+//! [`AnalysisOptions::approximate`] takes those of many values from a sketch, with an error that the result states.
 //!
 //! [`Semantics::Mrm`] gives the tables of the reference, the Python package `mrm-trace` 0.1, value for value.
 //!
@@ -49,6 +50,7 @@ mod quantile;
 mod record;
 mod result;
 mod reuse;
+mod sketch;
 mod sorter;
 mod summary;
 mod tables;

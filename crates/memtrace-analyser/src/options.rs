@@ -65,6 +65,10 @@ pub struct AnalysisOptions {
     pub min_samples: u64,
     /// Windows that the run is divided into for figures over time.
     pub windows: usize,
+    /// Whether quantiles of many values are taken from a sketch in fixed memory, within [`Analysis::quantile_error`].
+    ///
+    /// [`Analysis::quantile_error`]: crate::Analysis::quantile_error
+    pub approximate: bool,
 }
 
 impl Default for AnalysisOptions {
@@ -76,6 +80,7 @@ impl Default for AnalysisOptions {
             limits: SuitabilityLimits::default(),
             min_samples: 10,
             windows: 64,
+            approximate: false,
         }
     }
 }

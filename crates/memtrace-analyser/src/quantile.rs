@@ -1,7 +1,8 @@
-//! Exact quantiles of any number of integers.
+//! Quantiles of any number of integers.
 
 use crate::error::Result;
 use crate::record::Ascending;
+use crate::sketch::Sketch;
 use crate::sorter::{Sorter, SpillOptions};
 
 /// A quantile between two neighbours: linear interpolation, from the nearer end.
@@ -54,21 +55,28 @@ pub(crate) fn mean(sum: u128, count: u64) -> f64 {
     }
 }
 
-/// Collects integers for exact quantiles; more than the budget goes to disk.
+/// More values than these are sketched, where quantiles need not be exact.
+const SKETCH_BEYOND: usize = 1 << 16;
+
+/// Collects integers for quantiles: exact ones, for which more than the budget goes to disk, or those of a sketch.
 pub(crate) struct OrderStats {
     options: SpillOptions,
     values: Vec<u64>,
     sorter: Option<Sorter<Ascending>>,
+    approximate: bool,
+    sketch: Option<Sketch>,
     sum: u128,
     count: u64,
 }
 
 impl OrderStats {
-    pub(crate) fn new(options: SpillOptions) -> Self {
+    pub(crate) fn new(options: SpillOptions, approximate: bool) -> Self {
         Self {
             options,
             values: Vec::new(),
             sorter: None,
+            approximate,
+            sketch: None,
             sum: 0,
             count: 0,
         }
@@ -77,10 +85,24 @@ impl OrderStats {
     pub(crate) fn push(&mut self, value: u64) -> Result<()> {
         self.sum += u128::from(value);
         self.count += 1;
+        if let Some(sketch) = &mut self.sketch {
+            sketch.push(value);
+            return Ok(());
+        }
         if let Some(sorter) = &mut self.sorter {
             return sorter.push(value);
         }
         self.values.push(value);
+        if self.approximate {
+            // By their number, so that the budget has no say in the result.
+            if self.values.len() > SKETCH_BEYOND {
+                let sketch = self.sketch.insert(Sketch::default());
+                for value in std::mem::take(&mut self.values) {
+                    sketch.push(value);
+                }
+            }
+            return Ok(());
+        }
         if self.values.len() * 8 > self.options.memory_bytes / 2 {
             let mut sorter = Sorter::new(self.options.clone());
             for value in std::mem::take(&mut self.values) {
@@ -103,14 +125,16 @@ impl OrderStats {
     pub(crate) fn take_quantiles(&mut self, wanted: &[f64]) -> Result<Vec<f64>> {
         self.sum = 0;
         let count = usize::try_from(std::mem::take(&mut self.count)).unwrap_or(usize::MAX);
-        let Some(sorter) = self.sorter.take() else {
+        let sketch = self.sketch.take();
+        let sorter = self.sorter.take();
+        if sketch.is_none() && sorter.is_none() {
             self.values.sort_unstable();
             let values = &self.values;
             let at = |at: usize| values.get(at).map_or(0.0, |value| real(*value));
             let found = wanted.iter().map(|q| quantile(count, *q, at)).collect();
             self.values.clear();
             return Ok(found);
-        };
+        }
         // Only the neighbours of the wanted positions are kept on the way through.
         let last = count.saturating_sub(1);
         let mut needed: Vec<usize> = wanted
@@ -122,20 +146,28 @@ impl OrderStats {
             .collect();
         needed.sort_unstable();
         needed.dedup();
-        let mut kept = Vec::with_capacity(needed.len());
-        let mut merged = sorter.finish()?;
-        let mut at = 0;
-        let mut next = needed.iter().peekable();
-        while let Some(value) = merged.next()? {
-            if next.peek() == Some(&&at) {
-                next.next();
-                kept.push((at, value));
+        let kept = match (sketch, sorter) {
+            (Some(sketch), _) => sketch.at(&needed),
+            (None, Some(sorter)) => {
+                let mut kept = Vec::with_capacity(needed.len());
+                let mut merged = sorter.finish()?;
+                let mut at = 0;
+                let mut next = needed.iter().peekable();
+                while let Some(value) = merged.next()? {
+                    if next.next_if_eq(&&at).is_some() {
+                        kept.push(value);
+                    }
+                    at += 1;
+                }
+                kept
             }
-            at += 1;
-        }
+            (None, None) => Vec::new(),
+        };
         let value = |at: usize| {
-            kept.iter()
-                .find(|(known, _)| *known == at)
+            needed
+                .iter()
+                .zip(&kept)
+                .find(|(known, _)| **known == at)
                 .map_or(0.0, |(_, value)| real(*value))
         };
         Ok(wanted.iter().map(|q| quantile(count, *q, value)).collect())
@@ -147,10 +179,43 @@ mod tests {
     use super::*;
 
     fn stats(memory_bytes: usize) -> OrderStats {
-        OrderStats::new(SpillOptions {
+        of(memory_bytes, false)
+    }
+
+    fn of(memory_bytes: usize, approximate: bool) -> OrderStats {
+        let options = SpillOptions {
             folder: std::env::temp_dir(),
             memory_bytes,
-        })
+        };
+        OrderStats::new(options, approximate)
+    }
+
+    #[test]
+    fn a_sketch_is_near_and_depends_on_nothing_but_the_values() {
+        let wanted = [0.0, 0.25, 0.5, 0.9, 0.99, 1.0];
+        let mut exact = stats(1 << 30);
+        let mut forth = of(1 << 10, true);
+        let mut back = of(1 << 30, true);
+        let value = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (at % 50);
+        for at in 0..200_000 {
+            exact.push(value(at)).unwrap();
+            forth.push(value(at)).unwrap();
+            back.push(value(199_999 - at)).unwrap();
+        }
+        assert!(forth.sketch.is_some() && forth.sorter.is_none());
+        let (mean, exact_mean) = (forth.mean(), exact.mean());
+        assert!((mean - exact_mean).abs() < 1e-9 * exact_mean);
+        let found = forth.take_quantiles(&wanted).unwrap();
+        assert_eq!(found, back.take_quantiles(&wanted).unwrap());
+        for (found, exact) in found.iter().zip(exact.take_quantiles(&wanted).unwrap()) {
+            assert!(
+                (found - exact).abs() <= crate::sketch::RELATIVE_ERROR * exact,
+                "{found} {exact}"
+            );
+        }
+        // Few values are exact, and a sketch is used once.
+        forth.push(123_456_789).unwrap();
+        assert!((forth.take_quantiles(&[0.5]).unwrap()[0] - 123_456_789.0).abs() < 0.5);
     }
 
     #[test]

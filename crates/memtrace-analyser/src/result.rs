@@ -251,4 +251,6 @@ pub struct Analysis {
     pub reuse: Option<Reuse>,
     /// Accesses by token, where rows say the token.
     pub tokens: Vec<TokenAccesses>,
+    /// Largest relative error of quantiles over values, intervals and strides; 0 when they are exact.
+    pub quantile_error: f64,
 }

@@ -10,6 +10,7 @@ use crate::result::{
     Values,
 };
 use crate::reuse::ReuseScan;
+use crate::sketch::RELATIVE_ERROR;
 use crate::tokens::TokenCounts;
 use crate::walk::WalkScan;
 
@@ -116,6 +117,11 @@ pub(crate) fn summarise(
         window_ns: Windows::new(extent, options.windows).width,
         reuse,
         tokens,
+        quantile_error: if options.approximate {
+            RELATIVE_ERROR
+        } else {
+            0.0
+        },
     })
 }
 

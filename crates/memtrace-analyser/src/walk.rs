@@ -31,7 +31,7 @@ pub(crate) fn scan_walks(
     mut by_time: Option<Sorter<ByTime>>,
 ) -> Result<(WalkScan, Option<Sorter<ByTime>>)> {
     let mut regions = vec![RegionWalk::default(); states.len()];
-    let mut strides = OrderStats::new(spill(options, 8));
+    let mut strides = OrderStats::new(spill(options, 8), options.approximate);
     let mut same_page = 0_u64;
     let mut before: Option<Record> = None;
     let mut records = sorter.finish()?;

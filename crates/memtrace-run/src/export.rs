@@ -147,7 +147,7 @@ impl RunExporter {
 /// Facts of an analysis that are in no table.
 #[must_use]
 pub fn facts(analysis: &Analysis) -> Value {
-    json!({
+    let mut facts = json!({
         "rows": analysis.rows,
         "accesses": analysis.weighted_rows,
         "first_ns": analysis.first_ns,
@@ -156,7 +156,17 @@ pub fn facts(analysis: &Analysis) -> Value {
         "distinct_pages": analysis.distinct_pages,
         "window_ns": analysis.window_ns,
         "reuse_sampled_share": analysis.reuse.as_ref().map(|reuse| reuse.sampled_share),
-    })
+    });
+    if let Some(members) = facts
+        .as_object_mut()
+        .filter(|_| analysis.quantile_error > 0.0)
+    {
+        members.insert(
+            "quantile_relative_error".to_owned(),
+            analysis.quantile_error.into(),
+        );
+    }
+    facts
 }
 
 /// What a reader found, as JSON.

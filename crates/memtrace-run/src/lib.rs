@@ -31,6 +31,7 @@
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
 mod collect;
+mod compare;
 mod config;
 mod detector;
 mod doctor;
@@ -47,6 +48,7 @@ mod quality;
 mod validity;
 
 pub use collect::{RunOptions, RunResult, Stop, run_command, run_experiment};
+pub use compare::compare_analyses;
 pub use config::{
     AnalyserConfig, CollectorConfig, Config, ExperimentInfo, FormatsConfig, LabellerConfig,
     MemrayConfig, ModelConfig, OutputConfig, PerfMemConfig, ProcessMonitorConfig, PromptsConfig,
@@ -63,7 +65,7 @@ pub use manifest::{
     FileFinding, MANIFEST_FILE, Manifest, ManifestFile, unlisted, verify_manifest, write_manifest,
 };
 pub use metrics_csv::{METRICS_COLUMNS, metrics_csv};
-pub use page::{compare_analyses, dataset_columns, write_dataset_card, write_report};
+pub use page::{dataset_columns, write_dataset_card, write_report};
 pub use pipeline::{Processed, RowOutput, Steps, process};
 pub use quality::{Quality, QualityProfile, Verdict, judge};
 pub use validity::{

@@ -1,11 +1,10 @@
-//! Reports, comparisons, data sets.
+//! Reports, data sets.
 
 use std::fs;
 use std::path::Path;
 
 use charts::html::{Page, Section};
-use memtrace_analyser::{Analysis, AnalysisTable, TypeMetrics};
-use report::{Cell, Column, Table};
+use memtrace_analyser::{Analysis, AnalysisTable};
 use serde_json::{Map, Value};
 
 use crate::error::{Result, io_error};
@@ -56,78 +55,6 @@ pub fn write_report(
     files.extend(["metrics.csv".to_owned(), "report.html".to_owned()]);
     files.sort();
     Ok(files)
-}
-
-/// Figures of the types of two analyses side by side, with their difference.
-///
-/// # Errors
-///
-/// None in practice; the signature is that of [`report::Table`].
-pub fn compare_analyses(before: &Analysis, after: &Analysis) -> Result<Table> {
-    let mut table = Table::new(
-        "comparison",
-        vec![
-            Column::text("region_type"),
-            Column::text("metric"),
-            Column::real("before"),
-            Column::real("after"),
-            Column::real("difference"),
-            Column::real("change_pct"),
-        ],
-    )?;
-    let mut names: Vec<&str> = before
-        .types
-        .iter()
-        .chain(&after.types)
-        .map(|kind| &*kind.region_type)
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    type Metric = (&'static str, fn(&TypeMetrics) -> Option<f64>);
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "differences of metrics are reals"
-    )]
-    const METRICS: [Metric; 7] = [
-        ("n_regions", |kind| Some(kind.n_regions as f64)),
-        ("retention_p50_s", |kind| Some(kind.retention_s[0])),
-        ("retention_p99_s", |kind| Some(kind.retention_s[2])),
-        ("write_once_ratio_mean", |kind| kind.write_once_ratio_mean),
-        ("reads_per_write_mean", |kind| {
-            Some(kind.reads_per_write_mean)
-        }),
-        ("total_pages", |kind| Some(kind.total_pages as f64)),
-        ("read_age_p99_ns", |kind| {
-            kind.values.map(|values| values.read_age_ns[2])
-        }),
-    ];
-    for name in names {
-        let of = |analysis: &Analysis, metric: fn(&TypeMetrics) -> Option<f64>| {
-            let kind = analysis
-                .types
-                .iter()
-                .find(|kind| kind.region_type == name)?;
-            metric(kind)
-        };
-        for (metric, read) in METRICS {
-            let (old, new) = (of(before, read), of(after, read));
-            let difference = old.zip(new).map(|(old, new)| new - old);
-            let change = old
-                .zip(difference)
-                .filter(|(old, _)| *old != 0.0)
-                .map(|(old, difference)| difference / old * 100.0);
-            let cell = |value: Option<f64>| value.map_or(Cell::Null, Cell::Real);
-            table.push(&[
-                name.into(),
-                metric.into(),
-                cell(old),
-                cell(new),
-                cell(difference),
-                cell(change),
-            ])?;
-        }
-    }
-    Ok(table)
 }
 
 /// The columns of a run in a data set's `manifest.csv`, from its metadata and analysis.
