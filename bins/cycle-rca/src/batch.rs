@@ -123,6 +123,10 @@ fn show(args: &BatchArgs, results: &[Value]) -> anyhow::Result<()> {
                         c["kind"].as_str().unwrap_or(""),
                         text::name(c["name"].as_str().unwrap_or(""), 40)
                     )?;
+                    let slow = c["slow_cycles"].as_array().map_or(0, Vec::len);
+                    if slow > 0 {
+                        writeln!(out, "              (in {slow} cycles, as always in others)")?;
+                    }
                     if c["explained_by_verdict"].as_bool() == Some(false) {
                         writeln!(out, "              (the verdict does not explain it)")?;
                     }

@@ -230,6 +230,11 @@ fn culprit(traces: &[(&str, &Trace)], c: &Culprit, cause: &str) -> Value {
             }))
         })
         .collect();
+    let slow: Vec<Value> = c
+        .slow_cycles
+        .iter()
+        .filter_map(|&(run, cycle)| Some(json!({"trace": traces.get(run)?.0, "cycle": cycle})))
+        .collect();
     json!({
         "name": c.name,
         "kind": c.kind.name(),
@@ -242,6 +247,7 @@ fn culprit(traces: &[(&str, &Trace)], c: &Culprit, cause: &str) -> Value {
         "normal": c.normal,
         "abnormal": c.abnormal,
         "is_new": c.is_new,
+        "slow_cycles": slow,
         "explained_by_verdict": explained(c.kind, &c.name, cause),
         "evidence": evidence,
     })

@@ -27,7 +27,18 @@ const OWN_SHARE: f64 = 0.25;
 /// and by this share of the cycle.
 const CYCLE_SHARE: f64 = 0.01;
 /// Of more cycles than this share it is no interference.
-const MOST: f64 = 0.3;
+pub(crate) const MOST: f64 = 0.3;
+
+/// The median of values of cycles of this length, and from where on one is slow.
+pub(crate) fn limit(values: &[f64], length: f64) -> (f64, f64) {
+    let middle = median(values);
+    let deviations: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
+    let mad = 1.4826 * median(&deviations);
+    let above = (DEVIATIONS * mad)
+        .max(OWN_SHARE * middle)
+        .max(CYCLE_SHARE * length);
+    (middle, middle + above)
+}
 
 pub(crate) fn interference(cycles: &[Cycle], functions: &[Function]) -> Vec<Interference> {
     let mut found = Vec::new();
@@ -52,13 +63,7 @@ pub(crate) fn interference(cycles: &[Cycle], functions: &[Function]) -> Vec<Inte
                 }
             }
             let values: Vec<f64> = members.iter().map(|&i| own[i]).collect();
-            let middle = median(&values);
-            let deviations: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
-            let mad = 1.4826 * median(&deviations);
-            let limit = middle
-                + (DEVIATIONS * mad)
-                    .max(OWN_SHARE * middle)
-                    .max(CYCLE_SHARE * length);
+            let (middle, limit) = limit(&values, length);
             let slow: Vec<usize> = members
                 .iter()
                 .copied()

@@ -203,6 +203,20 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
     h
 }
 
+/// Probability that at least `hits` of `drawn` different things that are drawn from `all` are among the
+/// first `part` of them (hypergeometric).
+pub(crate) fn tail_of_draws(hits: usize, drawn: usize, part: usize, all: usize) -> f64 {
+    let factorial = |n: usize| ln_gamma(real(n) + 1.0);
+    let choose = |n: usize, k: usize| factorial(n) - factorial(k) - factorial(n - k);
+    let (drawn, part) = (drawn.min(all), part.min(all));
+    let least = hits.max((drawn + part).saturating_sub(all));
+    let each = (least..=drawn.min(part)).map(|k| {
+        let ways = choose(part, k) + choose(all - part, drawn - k) - choose(all, drawn);
+        ways.exp()
+    });
+    each.sum::<f64>().min(1.0)
+}
+
 /// Probabilities adjusted for their number by Benjamini and Hochberg.
 pub(crate) fn adjusted(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
@@ -240,6 +254,16 @@ mod tests {
         // U = 0, z = (50 - 0.5) / sqrt(175).
         near(mann_whitney(&a, &b), normal_tail(49.5 / 175_f64.sqrt()));
         near(mann_whitney(&a, &a), 1.0);
+    }
+
+    #[test]
+    fn draws_are_those_of_an_urn() {
+        // Two of three drawn from 5 of 10: (10 * 5 + 10) / 120.
+        near(tail_of_draws(2, 3, 5, 10), 0.5);
+        near(tail_of_draws(6, 6, 10, 20), 210.0 / 38_760.0);
+        near(tail_of_draws(0, 4, 7, 9), 1.0);
+        near(tail_of_draws(3, 4, 8, 9), 1.0);
+        near(tail_of_draws(5, 4, 8, 9), 0.0);
     }
 
     #[test]

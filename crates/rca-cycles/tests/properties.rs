@@ -400,6 +400,38 @@ fn t15_interference_in_a_tenth_of_the_cycles_is_listed() {
 }
 
 #[test]
+fn interference_in_a_tenth_of_the_cycles_of_one_side_is_to_blame() {
+    for seed in 1..21 {
+        let config = Config {
+            seed,
+            prefill_every: 20,
+            ..Config::default()
+        };
+        let fault = Fault::Intermittent;
+        let (_, c) = pair(config, fault);
+        let first = c.culprits.first();
+        let first = first.unwrap_or_else(|| panic!("seed {seed}: nothing"));
+        assert_eq!(first.name, "Sampler.forward", "{:#?}", c.culprits);
+        let slow: Vec<u32> = first.slow_cycles.iter().map(|s| s.1).collect();
+        assert_eq!(slow, [7, 17, 27, 37, 47, 57]);
+        assert!(first.evidence.iter().all(|e| slow.contains(&e.cycle)));
+        // Both sides alike: nothing is to blame.
+        let alike = |seed: u64| {
+            let made = make(Config {
+                seed,
+                fault,
+                ..config
+            });
+            read(&made)
+        };
+        let both = (alike(seed + 40), alike(seed + 90));
+        let pair = compare::analyse_pair(&both.0, &both.1, &Options::default()).unwrap();
+        let none = compare::compare(&pair, &compare::Options::default());
+        assert!(none.culprits.iter().all(|c| c.slow_cycles.is_empty()));
+    }
+}
+
+#[test]
 fn layers_inside_steps_are_cycles_if_asked_for() {
     let mut options = Options::default();
     options.divide_by = compat::DivideBy::Layer;

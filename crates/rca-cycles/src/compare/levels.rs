@@ -154,6 +154,7 @@ pub(super) fn levels(
                 .flat_map(|s| s.evidence.iter().copied())
                 .take(3)
                 .collect(),
+            slow_cycles: Vec::new(),
             is_leaf: false,
         });
     }

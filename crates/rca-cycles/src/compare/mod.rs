@@ -3,6 +3,8 @@
 //! Per phase and function the own times per cycle of the two sides are compared (Mann-Whitney from
 //! eight cycles a side on, else Welch), all probabilities together adjusted by Benjamini and
 //! Hochberg. With [`Options::alpha`] 0.05 a pair without a difference gives a culprit in at most 5 %.
+//! Functions that are slow in some cycles only are tested by how often they are (see `tails`); the two
+//! families take one direction of [`Options::alpha`] each.
 //! What follows from something else is not blamed: calls that wait for the device, collectives that
 //! wait for a late rank.
 //!
@@ -12,6 +14,7 @@
 mod levels;
 mod series;
 mod sides;
+mod tails;
 mod workload;
 
 use trace_model::SliceId;
@@ -26,7 +29,8 @@ pub use self::sides::{Pair, Sides, analyse_pair, analyse_sides};
 pub use self::workload::Normalisation;
 
 use self::levels::levels;
-use self::series::{Runs, Series, hypotheses, late_rank};
+use self::series::{Runs, Series, adjust, cycles_of, hypotheses, late_rank};
+use self::tails::{Tail, tails};
 use self::workload::Scale;
 
 /// Options of [`compare`].
@@ -113,6 +117,9 @@ pub struct Culprit {
     pub is_new: bool,
     /// Events that show it, longest first.
     pub evidence: Vec<Evidence>,
+    /// The cycles of the abnormal side in which it is slow, by recording and number, if it is as always
+    /// in the others; none if it is slow throughout.
+    pub slow_cycles: Vec<(usize, u32)>,
     /// It is no function that calls others: the system does it, or the interpreter by itself.
     is_leaf: bool,
 }
@@ -234,9 +241,19 @@ pub fn compare_sides(sides: &Sides, options: &Options) -> Comparison {
     compare_runs(&normal, &abnormal, options)
 }
 
+/// The series of one phase.
+struct Compared<'a> {
+    phase: Phase,
+    sides: (Side<'a>, Side<'a>),
+    /// Mean length of a normal cycle, ns.
+    length: f64,
+    series: Vec<Series>,
+}
+
 fn compare_runs(normal: &[&Analysis], abnormal: &[&Analysis], options: &Options) -> Comparison {
     let (a, b) = (Runs::new(normal), Runs::new(abnormal));
     let mut result = Comparison::default();
+    let mut compared = Vec::new();
     for phase in [Phase::Decode, Phase::Prefill, Phase::Mixed, Phase::Unknown] {
         let (mut x, mut y) = (Side::new(&a, phase), Side::new(&b, phase));
         if x.cycles.len() < 3 || y.cycles.len() < 3 {
@@ -264,46 +281,69 @@ fn compare_runs(normal: &[&Analysis], abnormal: &[&Analysis], options: &Options)
         if scale == Scale::Outside {
             continue;
         }
-        let length = moments(&la).0;
-        let series = hypotheses(&x, &y);
-        blame(
-            (&x, &y),
+        compared.push(Compared {
             phase,
-            length,
-            &series,
-            options,
-            &mut result.culprits,
-        );
+            length: moments(&la).0,
+            series: hypotheses(&x, &y),
+            sides: (x, y),
+        });
+    }
+    adjust(&mut compared);
+    let tails = tails(&compared, options);
+    for (phase, tails) in compared.iter().zip(&tails) {
+        blame(phase, tails, options, &mut result.culprits);
     }
     finish(&mut result.culprits);
     result
 }
 
-fn blame(
-    (x, y): (&Side<'_>, &Side<'_>),
-    phase: Phase,
-    length: f64,
-    series: &[Series],
-    options: &Options,
-    out: &mut Vec<Culprit>,
-) {
+fn blame(of: &Compared<'_>, tails: &[Tail], options: &Options, out: &mut Vec<Culprit>) {
+    let ((x, y), length, phase) = (&of.sides, of.length, of.phase);
+    let series = of.series.as_slice();
     let several = y.runs.ranks > 1;
     let device_grew = series
         .iter()
         .any(|s| s.kind.is_device() && s.is_slower(options, length));
     let late = late_rank(series, options, length);
-    for s in series {
-        let slower = s.is_slower(options, length);
-        let counts = match s.kind {
-            // They wait for something else, or contain it.
-            Kind::Sync | Kind::OnCpu | Kind::Annotation | Kind::Other => false,
-            Kind::Launch | Kind::Api => !device_grew,
-            Kind::Communication => late.is_none(),
-            _ => true,
-        };
-        if slower && counts {
-            out.push(culprit(s, phase, several));
+    let counts = |s: &Series, device_grew: bool| {
+        s.may_be_blamed()
+            && match s.kind {
+                Kind::Launch | Kind::Api => !device_grew,
+                Kind::Communication => late.is_none(),
+                _ => true,
+            }
+    };
+    let slow_in = |s: &Series, tail: &Tail| {
+        let cycles = cycles_of(y, s.rank);
+        let each = tail.slow.iter();
+        each.filter_map(|&i| cycles.get(i).copied()).collect()
+    };
+    for (i, s) in series.iter().enumerate() {
+        if s.is_slower(options, length) && counts(s, device_grew) {
+            let tail = tails.iter().find(|t| t.series == i);
+            out.push(Culprit {
+                slow_cycles: tail.map_or_else(Vec::new, |t| slow_in(s, t)),
+                ..culprit(s, phase, several)
+            });
         }
+    }
+    let kinds: Vec<Kind> = tails.iter().map(|t| series[t.series].kind).collect();
+    let others = kinds.iter().any(|k| *k != Kind::Communication);
+    let device = device_grew || kinds.iter().any(|k| k.is_device());
+    for tail in tails {
+        let s = &series[tail.series];
+        let Some(adjusted) = tail.adjusted else {
+            continue;
+        };
+        // Collectives wait for whoever is slow.
+        if !counts(s, device) || (s.kind == Kind::Communication && others) {
+            continue;
+        }
+        out.push(Culprit {
+            p_adjusted: adjusted,
+            slow_cycles: slow_in(s, tail),
+            ..culprit(s, phase, several)
+        });
     }
     if let Some((rank, effect)) = late {
         out.push(Culprit {
@@ -328,6 +368,7 @@ fn blame(
                 .flat_map(|s| s.evidence.iter().copied())
                 .take(3)
                 .collect(),
+            slow_cycles: Vec::new(),
             is_leaf: false,
         });
     }
@@ -352,6 +393,7 @@ fn culprit(s: &Series, phase: Phase, several: bool) -> Culprit {
         abnormal: moments(&s.abnormal).0,
         is_new: s.normal.iter().all(|v| *v <= 0.0),
         evidence: s.evidence.clone(),
+        slow_cycles: Vec::new(),
         is_leaf: matches!(s.kind, Kind::Disk | Kind::SyscallMemory | Kind::Overhead),
     }
 }

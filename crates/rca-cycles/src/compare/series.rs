@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Evidence, Options, Side, ranks};
+use super::{Compared, Evidence, Options, Side, ranks};
 use crate::analysis::Analysis;
 use crate::num::span;
 use crate::statistics::{adjusted, difference, p_value};
@@ -48,6 +48,21 @@ impl<'a> Runs<'a> {
             ranks: most,
         }
     }
+
+    /// Has each recording ranks of its own?
+    fn are_apart(&self) -> bool {
+        let Some((first, others)) = self.places.split_first() else {
+            return false;
+        };
+        let shares = |x: &FxHashMap<u32, usize>| x.values().any(|v| first.values().any(|w| v == w));
+        !others.is_empty() && !others.iter().any(shares)
+    }
+
+    /// Is this rank in this recording?
+    fn has(&self, recording: usize, rank: usize) -> bool {
+        let places = self.places.get(recording);
+        places.is_some_and(|p| p.values().any(|&r| r == rank))
+    }
 }
 
 /// One hypothesis: a series of values per cycle on either side.
@@ -64,12 +79,20 @@ pub(super) struct Series {
 }
 
 impl Series {
+    /// Does it stand for time of its own? Others wait for something else, or contain it.
+    pub(super) fn may_be_blamed(&self) -> bool {
+        !matches!(
+            self.kind,
+            Kind::Sync | Kind::OnCpu | Kind::Annotation | Kind::Other
+        )
+    }
+
     pub(super) fn is_slower(&self, options: &Options, length: f64) -> bool {
         self.adjusted <= options.alpha && self.effect.0 >= options.least_share * length
     }
 }
 
-/// Every function of either side as a series, tested.
+/// Every function of either side as a series, tested; [`adjust()`] is still to be done.
 pub(super) fn hypotheses(a: &Side<'_>, b: &Side<'_>) -> Vec<Series> {
     type Key<'n> = (&'n str, Kind, usize, i64);
     let mut index: FxHashMap<Key<'_>, usize> = FxHashMap::default();
@@ -140,27 +163,29 @@ pub(super) fn hypotheses(a: &Side<'_>, b: &Side<'_>) -> Vec<Series> {
     }
     keep_to_own_runs(&mut list, a, true);
     keep_to_own_runs(&mut list, b, false);
-    let p: Vec<f64> = list
-        .iter()
-        .map(|s| p_value(&s.normal, &s.abnormal))
-        .collect();
-    for (s, q) in list.iter_mut().zip(adjusted(&p)) {
+    for s in &mut list {
         s.effect = difference(&s.normal, &s.abnormal);
-        s.adjusted = q;
+        s.adjusted = p_value(&s.normal, &s.abnormal);
     }
     list
 }
 
+/// Adjusts the probabilities of all phases for their number, together.
+pub(super) fn adjust(phases: &mut [Compared<'_>]) {
+    let all = |phases: &[Compared<'_>]| -> Vec<f64> {
+        let series = phases.iter().flat_map(|p| &p.series);
+        series.map(|s| s.adjusted).collect()
+    };
+    let found = adjusted(&all(phases));
+    let series = phases.iter_mut().flat_map(|p| &mut p.series);
+    for (s, q) in series.zip(found) {
+        s.adjusted = q;
+    }
+}
+
 /// Ranks in files of their own: the cycles of the other files say nothing of a rank.
 fn keep_to_own_runs(list: &mut [Series], side: &Side<'_>, is_normal: bool) {
-    let ranks_of = |r: usize| side.runs.places.get(r);
-    let apart = side.runs.list.len() > 1
-        && (1..side.runs.list.len()).all(|r| {
-            let first = side.runs.places.first();
-            let both = ranks_of(r).zip(first);
-            both.is_some_and(|(x, y)| !x.values().any(|v| y.values().any(|w| v == w)))
-        });
-    if !apart {
+    if !side.runs.are_apart() {
         return;
     }
     for s in list {
@@ -169,11 +194,17 @@ fn keep_to_own_runs(list: &mut [Series], side: &Side<'_>, is_normal: bool) {
         } else {
             &mut s.abnormal
         };
-        let mut own = side.cycles.iter().map(|&(r, _)| {
-            ranks_of(r).is_some_and(|places| places.values().any(|&rank| rank == s.rank))
-        });
+        let mut own = side.cycles.iter().map(|&(r, _)| side.runs.has(r, s.rank));
         values.retain(|_| own.next().unwrap_or(true));
     }
+}
+
+/// The cycles that the values of a rank are of: recording and number.
+pub(super) fn cycles_of(side: &Side<'_>, rank: usize) -> Vec<(usize, u32)> {
+    let apart = side.runs.are_apart();
+    let each = side.cycles.iter().copied();
+    each.filter(|&(r, _)| !apart || side.runs.has(r, rank))
+        .collect()
 }
 
 /// A rank on which at least two things are slower and whose work grew three times as much as that
