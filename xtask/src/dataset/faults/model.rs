@@ -194,6 +194,15 @@ impl Writer {
     }
 
     fn counter(&mut self, name: &str, tid: &str, ts: i64, value: i64) {
+        self.counted(name, tid, ts, &value.to_string());
+    }
+
+    /// A share in thousandths of a percent.
+    fn share(&mut self, name: &str, tid: &str, ts: i64, value: i64) {
+        self.counted(name, tid, ts, &micros(value));
+    }
+
+    fn counted(&mut self, name: &str, tid: &str, ts: i64, value: &str) {
         let text = format!(
             "{{\"ph\":\"C\",\"cat\":\"CAT_XPU\",\"name\":\"{name}\",\"pid\":\"{HOST}\",\"tid\":\"{tid}\",\"ts\":{},\"args\":{{\"value\":{value}}}}}",
             micros(ts)
@@ -707,8 +716,8 @@ fn counters(w: &mut Writer, rng: &mut Rng, end: i64) {
             w.counter("gpu_link_receive", &tid, ts, rng.around(link, 50));
         }
         w.counter("cpu_frequency", "CAT_CPU_0", ts, rng.around(2900, 2));
-        w.counter("host_cpu_usage", "h", ts, rng.around(12_000, 20));
-        w.counter("process_cpu_usage_4000", "p", ts, rng.around(150_000, 20));
+        w.share("host_cpu_usage", "h", ts, rng.around(12_000, 20));
+        w.share("process_cpu_usage_4000", "p", ts, rng.around(150_000, 20));
         ts += 100_000_000;
     }
 }
