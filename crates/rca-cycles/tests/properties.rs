@@ -467,9 +467,10 @@ fn layers_inside_steps_are_cycles_if_asked_for() {
 
 #[test]
 fn a_slow_disk_comes_before_the_function_that_waits_for_it() {
-    for seed in SEEDS {
+    for (seed, prefill_every) in SEEDS.flat_map(|s| [(s, 0), (s, 20)]) {
         let config = Config {
             seed,
+            prefill_every,
             ..Config::default()
         };
         let (_, c) = pair(config, Fault::SlowDisk(1500));

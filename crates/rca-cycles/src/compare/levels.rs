@@ -156,6 +156,7 @@ pub(super) fn levels(
                 .collect(),
             slow_cycles: Vec::new(),
             is_leaf: false,
+            cycles: 0,
         });
     }
 }

@@ -122,6 +122,16 @@ pub struct Culprit {
     pub slow_cycles: Vec<(usize, u32)>,
     /// It is no function that calls others: the system does it, or the interpreter by itself.
     is_leaf: bool,
+    /// Whole cycles of its phase on the abnormal side.
+    cycles: usize,
+}
+
+impl Culprit {
+    /// More time over the recording, ns.
+    fn cost_ns(&self) -> i64 {
+        let cycles = i64::try_from(self.cycles).unwrap_or(i64::MAX);
+        self.effect_ns.saturating_mul(cycles)
+    }
 }
 
 /// The lengths of the cycles of one phase on both sides.
@@ -156,7 +166,7 @@ pub struct Comparison {
     pub not_comparable: Option<String>,
     /// Lengths by phase.
     pub phases: Vec<PhaseChange>,
-    /// What is to blame, largest effect first.
+    /// What is to blame: what costs most over the recording first.
     pub culprits: Vec<Culprit>,
 }
 
@@ -291,7 +301,11 @@ fn compare_runs(normal: &[&Analysis], abnormal: &[&Analysis], options: &Options)
     adjust(&mut compared);
     let tails = tails(&compared, options);
     for (phase, tails) in compared.iter().zip(&tails) {
+        let before = result.culprits.len();
         blame(phase, tails, options, &mut result.culprits);
+        for culprit in result.culprits.iter_mut().skip(before) {
+            culprit.cycles = phase.sides.1.cycles.len();
+        }
     }
     finish(&mut result.culprits);
     result
@@ -370,6 +384,7 @@ fn blame(of: &Compared<'_>, tails: &[Tail], options: &Options, out: &mut Vec<Cul
                 .collect(),
             slow_cycles: Vec::new(),
             is_leaf: false,
+            cycles: 0,
         });
     }
     levels((x, y), phase, length, series, options, out);
@@ -395,6 +410,7 @@ fn culprit(s: &Series, phase: Phase, several: bool) -> Culprit {
         evidence: s.evidence.clone(),
         slow_cycles: Vec::new(),
         is_leaf: matches!(s.kind, Kind::Disk | Kind::SyscallMemory | Kind::Overhead),
+        cycles: 0,
     }
 }
 
@@ -406,8 +422,8 @@ fn finish(culprits: &mut Vec<Culprit>) {
         CulpritKind::Kernel | CulpritKind::Function => 2,
     };
     culprits.sort_by(|x, y| {
-        y.effect_ns
-            .cmp(&x.effect_ns)
+        y.cost_ns()
+            .cmp(&x.cost_ns())
             .then_with(|| order(x.kind).cmp(&order(y.kind)))
             .then_with(|| change(y).total_cmp(&change(x)))
             .then_with(|| x.name.cmp(&y.name))
@@ -417,7 +433,7 @@ fn finish(culprits: &mut Vec<Culprit>) {
     // longer, give or take its own noise, and would stand first by chance.
     for i in 1..culprits.len() {
         let (around, leaf) = (&culprits[i - 1], &culprits[i]);
-        let near = leaf.effect_ns.saturating_mul(10) >= around.effect_ns.saturating_mul(9);
+        let near = leaf.cost_ns().saturating_mul(10) >= around.cost_ns().saturating_mul(9);
         if leaf.is_leaf && !around.is_leaf && around.kind == CulpritKind::Function && near {
             culprits.swap(i - 1, i);
         }
