@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use shell::VerbosityArgs;
+use shell::{FormatArgs, VerbosityArgs};
 
 const AFTER_HELP: &str = "\
 Recording an input:
@@ -237,9 +237,8 @@ pub(crate) struct InfoArgs {
     /// Databases: files, folders, patterns, packages
     #[arg(short, long, value_name = "FILE", num_args = 1.., required = true)]
     pub(crate) input: Vec<PathBuf>,
-    /// One JSON document
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
     /// Leave out databases that cannot be read
     #[arg(long)]
     pub(crate) keep_going: bool,

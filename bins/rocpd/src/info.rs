@@ -1,8 +1,9 @@
 //! `rocpd info`.
 
+use report::{Cell, Column, CsvOptions, CsvWriter, RowSink as _};
 use rocpd_db::{Filter, OpenOptions, Partition, RocpdSet};
 use serde_json::{Value, json};
-use shell::Outcome;
+use shell::{Format, Outcome};
 
 use crate::args::InfoArgs;
 use crate::console;
@@ -35,11 +36,12 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
         "issues": issues,
         "healthy": healthy,
     });
-    if args.json {
-        console::print(&(serde_json::to_string_pretty(&document)? + "\n"))?;
-    } else {
-        console::print(&text(&document))?;
-    }
+    let shown = match args.format.format() {
+        Format::Json => serde_json::to_string_pretty(&document)? + "\n",
+        Format::Csv => rows_per_table(&document)?,
+        Format::Text => text(&document),
+    };
+    console::print(&shown)?;
     Ok(Outcome::Fine)
 }
 
@@ -81,6 +83,34 @@ fn describe(set: &RocpdSet, partition: &Partition, number: usize) -> anyhow::Res
         "agents": agents,
         "rows": rows,
     }))
+}
+
+/// A row for each table of each partition.
+fn rows_per_table(document: &Value) -> anyhow::Result<String> {
+    let mut out = Vec::new();
+    let mut sink = CsvWriter::new(&mut out, CsvOptions::default());
+    sink.begin(&[
+        Column::text("file"),
+        Column::text("guid"),
+        Column::text("schema"),
+        Column::text("table"),
+        Column::uint("rows"),
+    ])?;
+    for partition in document["partitions"].as_array().into_iter().flatten() {
+        let of = |key: &str| Cell::from(partition[key].as_str());
+        for (table, rows) in partition["rows"].as_object().into_iter().flatten() {
+            sink.row(&[
+                of("file"),
+                of("guid"),
+                of("schema"),
+                Cell::from(table),
+                Cell::from(rows.as_u64()),
+            ])?;
+        }
+    }
+    sink.finish()?;
+    drop(sink);
+    Ok(String::from_utf8(out)?)
 }
 
 fn text(document: &Value) -> String {

@@ -42,6 +42,15 @@ fn merged_and_packaged_databases_give_the_same_summary() {
     let info: serde_json::Value = serde_json::from_str(&info).unwrap();
     assert_eq!(info["healthy"], true);
     assert_eq!(info["partitions"].as_array().unwrap().len(), 2);
+    // The same rows as a table.
+    let table = ok(&run.call(&["info", "--format", "csv"]));
+    let counts = info["partitions"].as_array().unwrap().iter();
+    let counts = counts.flat_map(|p| p["rows"].as_object().unwrap().iter());
+    let expected: Vec<String> = counts.map(|(t, n)| format!(",{t},{n}")).collect();
+    assert_eq!(table.lines().count(), 1 + expected.len());
+    for (line, end) in table.lines().skip(1).zip(&expected) {
+        assert!(line.ends_with(end), "{line} {end}");
+    }
 }
 
 #[test]
