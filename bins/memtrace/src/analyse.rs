@@ -8,8 +8,9 @@ use anyhow::Context as _;
 use memtrace_analyser::{Analysis, AnalysisTable, Semantics};
 use memtrace_labeller::{InputFormat, Names, Phases};
 use memtrace_run::{
-    Follow, Processed, RunExporter, append_dataset_row, compare_analyses, dataset_columns, facts,
-    follow, phases_json, process, report_json, write_dataset_card, write_report,
+    Follow, PROMPTS_FILE, Processed, RunExporter, append_dataset_row, compare_analyses, copy_whole,
+    dataset_columns, facts, follow, phases_json, process, report_json, run_metadata,
+    write_dataset_card, write_report,
 };
 use report::{
     Cell, CsvOptions, CsvWriter, JsonDocument, SchemaVersion, Table, TextOptions, TextWriter,
@@ -20,7 +21,7 @@ use shell::{Format, Interrupt, OrExit as _, Outcome, usage};
 use crate::args::{
     AnalyseArgs, CompareArgs, ComputeArgs, ExportArgs, LabelArgs, Layout, ReadArgs, ReportArgs,
 };
-use crate::input::{BAD_DATA, coded, name_of, read, refuse_nothing};
+use crate::input::{BAD_DATA, coded, name_of, read, refuse_nothing, trace_of};
 use crate::rows::{outcome, tell};
 
 /// Version of the JSON documents.
@@ -318,16 +319,29 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
         exporter.metadata = serde_json::from_slice(&read(file)?)
             .with_context(|| file.display().to_string())
             .or_exit(BAD_DATA)?;
+    } else if args.input.is_dir() {
+        exporter.metadata = coded(run_metadata(&args.input))?;
     }
+    let source = trace_of(&args.input);
+    exporter.input = source.is_file().then_some(source);
     if let Some(phases) = opened.phases {
         exporter.metadata.entry("phases").or_insert(phases);
+    }
+    let prompts = args.input.join(PROMPTS_FILE);
+    let has_prompts = prompts.is_file() && folder != args.input;
+    if has_prompts {
+        coded(copy_whole(&prompts, &folder.join(PROMPTS_FILE)))?;
     }
     let (done, manifest) = coded(exporter.export(stream, names, steps))?;
     tell(&done.report, args.read.verbosity);
     refuse_nothing(&args.input, &done.report, &args.read)?;
     if args.layout != Layout::Run {
-        let columns = dataset_columns(&run_id, &exporter.metadata, done.analysis.as_ref());
-        let columns: Vec<(&str, String)> = columns;
+        let columns: Vec<(&str, String)> = dataset_columns(
+            &run_id,
+            &exporter.metadata,
+            done.analysis.as_ref(),
+            has_prompts,
+        );
         coded(append_dataset_row(
             &args.output.join("manifest.csv"),
             &columns,

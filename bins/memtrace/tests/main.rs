@@ -247,6 +247,47 @@ fn a_dataset_gets_a_card_and_a_row_for_each_run() {
     }
     let rows = std::fs::read_to_string(dir.join("set/manifest.csv")).unwrap();
     assert_eq!(rows.lines().count(), 3, "{rows}");
+    // The folder of a run brings what is known of the run.
+    ok(&call(
+        dir,
+        &["export", "perf.txt", "-o", "one", "--no-figures"],
+    ));
+    let file = dir.join("one/metadata.json");
+    let mut metadata: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let input = &metadata["inputs"][0];
+    assert_eq!(
+        (&input["path"], &input["size_bytes"]),
+        (&"perf.txt".into(), &capture(5).len().into())
+    );
+    let sum = Command::new("sha256sum").arg(dir.join("perf.txt")).output();
+    if let Ok(sum) = sum {
+        let sum = String::from_utf8_lossy(&sum.stdout).into_owned();
+        assert!(sum.starts_with(input["sha256"].as_str().unwrap()), "{sum}");
+    }
+    metadata["machine_id"] = "here".into();
+    std::fs::write(&file, metadata.to_string()).unwrap();
+    std::fs::write(dir.join("one/prompt_outputs.json"), "{}").unwrap();
+    ok(&call(
+        dir,
+        &[
+            "export",
+            "one",
+            "--format",
+            "hf",
+            "-o",
+            "set",
+            "--no-figures",
+        ],
+    ));
+    let rows = std::fs::read_to_string(dir.join("set/manifest.csv")).unwrap();
+    let last = rows.lines().last().unwrap();
+    assert!(
+        last.starts_with("one,here,") && last.contains(",true,"),
+        "{rows}"
+    );
+    assert!(dir.join("set/runs/one/prompt_outputs.json").is_file());
+    let kept = std::fs::read_to_string(dir.join("set/runs/one/metadata.json")).unwrap();
+    assert!(kept.contains("one/trace.parquet"), "{kept}");
     assert!(dir.join("set/README.md").is_file());
     assert!(dir.join("set/runs/b/trace.parquet").is_file());
     assert!(!dir.join("set/runs/b/write_once.svg").exists());
@@ -1070,7 +1111,7 @@ fn an_engine_of_a_configuration_is_started_and_its_files_are_kept() {
     let dir = folder.path();
     std::fs::create_dir(dir.join("bin")).unwrap();
     let engine = dir.join("bin/llama-cli");
-    std::fs::write(&engine, "#!/bin/sh\necho \"asked: $*\"\nsleep 0.5\n").unwrap();
+    std::fs::write(&engine, "#!/bin/sh\necho \"asked: $*\"\necho 'prompt eval time =  9.5 ms /  5 tokens ( x' >&2\necho '   eval time = 2000.0 ms /   7 runs ( x' >&2\nsleep 0.5\n").unwrap();
     std::fs::set_permissions(&engine, std::fs::Permissions::from_mode(0o755)).unwrap();
     std::fs::copy(testdata("demo.gguf"), dir.join("demo.gguf")).unwrap();
     let config = |prompts: &str| {
@@ -1096,6 +1137,33 @@ fn an_engine_of_a_configuration_is_started_and_its_files_are_kept() {
         log,
         "asked: -m demo.gguf -p Why is the sky blue? -n 7 -c 64 --no-display-prompt\n"
     );
+    // What was asked and what came out is kept, with the tokens that the engine counted.
+    let prompts = std::fs::read(kept.join("prompt_outputs.json")).unwrap();
+    let prompts: Value = serde_json::from_slice(&prompts).unwrap();
+    let prompt = &prompts["prompts"][0];
+    assert_eq!(prompt["prompt"], "Why is the sky blue?");
+    assert_eq!(
+        (prompt["output"] == log, &prompt["tokens_generated"]),
+        (true, &7.into())
+    );
+    let metadata = std::fs::read(kept.join("metadata.json")).unwrap();
+    let metadata: Value = serde_json::from_slice(&metadata).unwrap();
+    let generation = &metadata["generation"];
+    assert_eq!(generation["total_output_tokens"], 7);
+    assert_eq!(generation["avg_tokens_per_second"], 3.5);
+    for (part, member) in [
+        ("hardware", "cpu_model"),
+        ("hardware_context", "pmu_facility_available"),
+        ("software", "kernel"),
+        ("baseline", "cpu_pct_max"),
+        ("collector", "output_file_size_bytes"),
+    ] {
+        assert!(
+            !metadata[part][member].is_null(),
+            "{part}.{member}: {metadata}"
+        );
+    }
+    assert_eq!(metadata["collector"]["sample_period"], Value::Null);
     // The script and the `sleep` it starts are watched, and their mappings kept.
     let monitor = std::fs::read_to_string(kept.join("raw/process_monitor.csv")).unwrap();
     assert!(

@@ -4,6 +4,7 @@ mod clock;
 mod command;
 mod marks;
 mod processes;
+mod record;
 mod stop;
 mod watch;
 
@@ -27,7 +28,8 @@ use serde_json::{Map, Value, json};
 use self::clock::{epoch_offset_ns, monotonic_ns};
 use self::command::{choose, engine_command, input_of, is_profiler, wrapped};
 use self::marks::{Marks, PIPE_VARIABLE, PhasePipe};
-use self::watch::{baseline_pct, throttle_counts, watch};
+use self::record::{Baseline, TokenCounts, prompt_outputs};
+use self::watch::{throttle_counts, watch};
 use crate::config::Config;
 use crate::detector::{infer_phases, phases_json};
 use crate::doctor::{system_text, temperature_c};
@@ -35,12 +37,14 @@ use crate::error::{Error, Result, io_error};
 use crate::experiment::Experiment;
 use crate::export::RunExporter;
 use crate::figures::FigureFormat;
-use crate::manifest::{write_json, write_manifest, write_whole};
+use crate::manifest::{remove_manifest, write_json, write_manifest, write_whole};
 use crate::pipeline::Steps;
 use crate::validity::{
     Disturbance, ObserverEffect, ObserverVersion, ValidityLimits, classify, throttle_events,
 };
 
+/// What was asked of an engine, and what came out.
+pub const PROMPTS_FILE: &str = "prompt_outputs.json";
 /// Least free space before a collection.
 const NEEDED_BYTES: u64 = 1 << 30;
 
@@ -247,7 +251,7 @@ pub fn run_command(command: &[String], folder: &Path, options: &RunOptions) -> R
     let run_id = folder
         .file_name()
         .map_or("run".to_owned(), |name| name.to_string_lossy().into_owned());
-    collect(command, folder, &run_id, options, Map::new())
+    collect(command, folder, &run_id, options, Map::new(), None)
 }
 
 /// Runs all runs of an experiment, one after the other; none is begun after the stop.
@@ -264,7 +268,7 @@ pub fn run_experiment(experiment: &Experiment, options: &RunOptions) -> Result<V
         .iter()
         .take_while(|_| !options.stop.is_asked())
         .map(|run| {
-            let command = engine_command(experiment, run)?;
+            let (command, prompt) = engine_command(experiment, run)?;
             let mut metadata = Map::new();
             metadata.insert(
                 "generation".to_owned(),
@@ -281,7 +285,14 @@ pub fn run_experiment(experiment: &Experiment, options: &RunOptions) -> Result<V
                 model.map_or(Value::Null, |model| json!(model)),
             );
             metadata.insert("experiment".to_owned(), json!(config.experiment));
-            collect(&command, &run.output_dir, &run.run_id, &options, metadata)
+            collect(
+                &command,
+                &run.output_dir,
+                &run.run_id,
+                &options,
+                metadata,
+                prompt.as_deref(),
+            )
         })
         .collect()
 }
@@ -292,6 +303,7 @@ fn collect(
     run_id: &str,
     options: &RunOptions,
     mut metadata: Map<String, Value>,
+    prompt: Option<&str>,
 ) -> Result<RunResult> {
     let (collector, fallback_reason) = choose(options, command)?;
     if let Some(free) = free_bytes(folder)
@@ -303,17 +315,19 @@ fn collect(
             needed_bytes: NEEDED_BYTES,
         });
     }
+    let mut patterns = marks::patterns(&options.phase_marks, true)?;
+    patterns.extend(marks::patterns(&options.phase_patterns, false)?);
     let raw = folder.join("raw");
     fs::create_dir_all(&raw).map_err(io_error(&raw))?;
-    let baseline = baseline_pct(Duration::from_secs(1));
+    // What an earlier run left is not complete any more.
+    remove_manifest(folder)?;
+    let baseline = Baseline::take();
     let throttled = throttle_counts();
     let words = wrapped(&collector, command, &raw, options);
     let (program, arguments) = words.split_first().ok_or_else(|| Error::NoCollector {
         what: "no command was given".to_owned(),
     })?;
     let marks = Marks::default();
-    let mut patterns = marks::patterns(&options.phase_marks, true)?;
-    patterns.extend(marks::patterns(&options.phase_patterns, false)?);
     let pipe = phase_pipe(options, &marks)?;
     // A clock that is read first must find out where it stands.
     monotonic_ns();
@@ -355,7 +369,7 @@ fn collect(
         &watched.observer,
         &watched.target_mb,
         throttle_events(&throttled, &throttle_counts()),
-        baseline,
+        baseline.cpu_pct,
         ObserverVersion::Mrm023,
     );
     let seen = Disturbance {
@@ -365,29 +379,52 @@ fn collect(
     let limits = ValidityLimits::default();
     let (class, reasons) = classify(&seen, &limits);
     metadata.insert("machine_id".to_owned(), machine_slug().into());
-    metadata.insert(
-        "collector".to_owned(),
-        json!({"type": collector, "fallback_reason": fallback_reason, "command": words, "sample_period": period_of(&collector, options)}),
-    );
     metadata.insert("observer_effect_summary".to_owned(), json!(effect));
     metadata.insert(
         "thermal".to_owned(),
         json!({"run_validity": class.name(), "reasons": reasons, "limits": limits, "peak_temp_c": seen.peak_temperature_c, "throttle_events": seen.throttle_events}),
     );
+    let duration_s = started.elapsed().as_secs_f64();
     metadata.insert(
         "timing".to_owned(),
-        json!({"total_wall_duration_s": started.elapsed().as_secs_f64()}),
+        json!({"total_wall_duration_s": duration_s}),
     );
+    metadata.insert("baseline".to_owned(), baseline.json());
+    metadata.insert("software".to_owned(), record::software());
+    metadata.insert("hardware".to_owned(), record::hardware());
     metadata.insert(
-        "software".to_owned(),
-        json!({"os": std::env::consts::OS, "kernel": system_text("/proc/sys/kernel/osrelease")}),
+        "hardware_context".to_owned(),
+        record::hardware_context(folder),
     );
+    let tokens = TokenCounts::of_logs(&raw);
+    if let (Some(tokens), Some(generation)) = (
+        tokens,
+        metadata
+            .get_mut("generation")
+            .and_then(Value::as_object_mut),
+    ) {
+        tokens.tell(generation);
+    }
+    if let Some(prompt) = prompt {
+        let document = prompt_outputs(prompt, &raw, tokens, duration_s);
+        write_json(&folder.join(PROMPTS_FILE), &document)?;
+    }
 
     let mut exporter = RunExporter::new(folder, run_id, "native-1");
     exporter.metadata = metadata;
     exporter.compression = options.compression;
     exporter.figures.clone_from(&options.figures);
     let input = input_of(&collector, &raw)?;
+    let mut used = record::collected(&collector, &raw, input.as_deref())?;
+    used.insert("type".to_owned(), collector.as_str().into());
+    used.insert("fallback_reason".to_owned(), json!(fallback_reason));
+    used.insert("command".to_owned(), json!(words));
+    used.insert("event_strings".to_owned(), json!(events_of(&words)));
+    let period = period_of(&collector, options);
+    used.insert("sample_period".to_owned(), json!(period));
+    exporter
+        .metadata
+        .insert("collector".to_owned(), used.into());
     // Marks and mappings have the monotonic clock, as perf's samples; memray's have that of the calendar.
     let offset = match collector.as_str() {
         "memray" => epoch_offset_ns(),
@@ -414,6 +451,7 @@ fn collect(
             input.run_id = run_id.to_owned();
             let stream =
                 RowStream::open_path(&path, &OpenOptions::default(), &input)?.with_phases(phases);
+            exporter.input = Some(path);
             let mut analysis = AnalysisOptions::default();
             analysis.min_samples = options.min_samples;
             let steps = Steps {
@@ -450,6 +488,17 @@ fn input_options() -> InputOptions {
     let mut input = InputOptions::default();
     input.threads = thread::available_parallelism().unwrap_or(std::num::NonZeroUsize::MIN);
     input
+}
+
+/// The events that a collector was asked for.
+fn events_of(words: &[String]) -> Vec<&String> {
+    // What the command itself is given is none of them.
+    let own = words.iter().take_while(|word| *word != "--");
+    let pairs = own.clone().zip(own.skip(1));
+    pairs
+        .filter(|(option, _)| *option == "-e")
+        .map(|(_, event)| event)
+        .collect()
 }
 
 /// Accesses for each sample, where a collector samples.

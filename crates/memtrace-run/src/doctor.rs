@@ -101,7 +101,7 @@ pub(crate) fn facility() -> Option<&'static str> {
     }
 }
 
-fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
+pub(crate) fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     output
@@ -118,6 +118,26 @@ pub(crate) fn has_memray() -> bool {
 /// Whether an interpreter of Python has it.
 pub(crate) fn imports_memray(python: &str) -> bool {
     first_line(python, &["-c", "import memray"]).is_some()
+}
+
+/// The processor's name, or the architecture.
+pub(crate) fn cpu_model() -> String {
+    system_text("/proc/cpuinfo")
+        .and_then(|text| {
+            let line = text.lines().find(|line| line.starts_with("model name"))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        })
+        .unwrap_or_else(|| env::consts::ARCH.to_owned())
+}
+
+/// Whether a machine with a battery is plugged in.
+pub(crate) fn has_ac_power() -> Option<bool> {
+    let mut supplies = fs::read_dir("/sys/class/power_supply").ok()?;
+    let online = supplies
+        .by_ref()
+        .filter_map(Result::ok)
+        .find_map(|supply| fs::read_to_string(supply.path().join("online")).ok())?;
+    Some(online.trim() != "0")
 }
 
 /// Whether this process is root.
@@ -202,13 +222,7 @@ pub fn diagnose() -> Diagnosis {
         paranoid.map_or("unknown".to_owned(), |level| level.to_string()),
         (!open).then_some("sysctl kernel.perf_event_paranoid=0"),
     );
-    let cpu = system_text("/proc/cpuinfo")
-        .and_then(|text| {
-            let line = text.lines().find(|line| line.starts_with("model name"))?;
-            Some(line.split_once(':')?.1.trim().to_owned())
-        })
-        .unwrap_or_else(|| env::consts::ARCH.to_owned());
-    add("cpu", Status::Info, cpu, None);
+    add("cpu", Status::Info, cpu_model(), None);
     let facility = facility();
     add(
         "facility",
@@ -234,19 +248,13 @@ pub fn diagnose() -> Diagnosis {
         }),
         matches!(smoke_status, Status::Fail).then_some("see paranoid and facility"),
     );
-    let ac = fs::read_dir("/sys/class/power_supply")
-        .ok()
-        .and_then(|supplies| {
-            supplies
-                .filter_map(Result::ok)
-                .find_map(|supply| fs::read_to_string(supply.path().join("online")).ok())
-        });
-    let on_battery = ac.as_deref().is_some_and(|online| online.trim() == "0");
+    let ac = has_ac_power();
+    let on_battery = ac == Some(false);
     add(
         "ac_power",
         pass(!on_battery, Status::Warn),
         ac.map_or("no battery known".to_owned(), |online| {
-            format!("online {}", online.trim())
+            format!("online {}", u8::from(online))
         }),
         on_battery.then_some("plug the machine in"),
     );

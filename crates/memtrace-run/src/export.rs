@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result, io_error};
 use crate::figures::{Figure, FigureFormat, draw_figures};
-use crate::manifest::{Manifest, write_json, write_manifest, write_whole};
+use crate::manifest::{Manifest, hash, remove_manifest, write_json, write_manifest, write_whole};
 use crate::metrics_csv::metrics_csv;
 use crate::pipeline::{Processed, Steps, process};
 
@@ -30,6 +30,8 @@ pub struct RunExporter {
     pub run_id: String,
     /// Semantics of labels and metrics, for the metadata.
     pub semantics: &'static str,
+    /// The file that is read, for the metadata to name it with its hash.
+    pub input: Option<PathBuf>,
     /// More members of `metadata.json`.
     pub metadata: Map<String, Value>,
     /// Compression of the trace.
@@ -50,6 +52,7 @@ impl RunExporter {
             folder: folder.into(),
             run_id: run_id.into(),
             semantics,
+            input: None,
             metadata: Map::new(),
             compression: Compression::Zstd,
             figures: FigureFormat::ALL.to_vec(),
@@ -68,15 +71,24 @@ impl RunExporter {
         steps: Steps,
     ) -> Result<(Processed, Manifest)> {
         fs::create_dir_all(&self.folder).map_err(io_error(&self.folder))?;
+        remove_manifest(&self.folder)?;
         let mut writer = TraceWriter::new(
             "trace.parquet",
             AtomicFile::create(self.folder.join("trace.parquet"))?,
             self.semantics,
             self.compression,
         )?;
-        let processed = process(stream, names, steps, Some(&mut writer))?;
+        let (processed, source) = thread::scope(|scope| -> Result<_> {
+            let hashing = self
+                .input
+                .as_deref()
+                .map(|input| scope.spawn(move || source_json(input)));
+            let processed = process(stream, names, steps, Some(&mut writer))?;
+            let source = hashing.map(|hashing| hashing.join().map_err(|_| Error::Thread)?);
+            Ok((processed, source.transpose()?))
+        })?;
         writer.finish()?.commit()?;
-        let manifest = self.finish(&processed)?;
+        let manifest = self.written(&processed, source)?;
         Ok((processed, manifest))
     }
 
@@ -86,6 +98,15 @@ impl RunExporter {
     ///
     /// When a file cannot be written.
     pub fn finish(&self, processed: &Processed) -> Result<Manifest> {
+        let source = self.input.as_deref().map(source_json).transpose()?;
+        self.written(processed, source)
+    }
+
+    fn written(
+        &self,
+        processed: &Processed,
+        source: Option<Map<String, Value>>,
+    ) -> Result<Manifest> {
         let path = |name: &str| self.folder.join(name);
         let file = AtomicFile::create(path("region_map.parquet"))?;
         write_region_map(file, &processed.regions, &processed.names, self.semantics)?.commit()?;
@@ -105,7 +126,7 @@ impl RunExporter {
             )?,
             _ => Written::default(),
         };
-        let mut metadata = self.metadata_of(processed);
+        let mut metadata = self.metadata_of(processed, source);
         if let (Some(reason), Some(members)) = (figures.missing, metadata.as_object_mut()) {
             members.insert("figures_missing".to_owned(), reason.into());
         }
@@ -113,15 +134,16 @@ impl RunExporter {
         write_manifest(&self.folder, &self.run_id)
     }
 
-    fn metadata_of(&self, processed: &Processed) -> Value {
+    fn metadata_of(&self, processed: &Processed, source: Option<Map<String, Value>>) -> Value {
         let mut metadata = Map::new();
         metadata.insert("run_id".to_owned(), self.run_id.as_str().into());
         metadata.insert("semantics".to_owned(), self.semantics.into());
         metadata.insert("clock".to_owned(), processed.report.clock.into());
-        metadata.insert(
-            "inputs".to_owned(),
-            Value::from(vec![report_json(&processed.report)]),
-        );
+        let mut input = report_json(&processed.report);
+        if let (Some(source), Some(members)) = (source, input.as_object_mut()) {
+            members.extend(source);
+        }
+        metadata.insert("inputs".to_owned(), Value::from(vec![input]));
         metadata.insert(
             "labels".to_owned(),
             json!({
@@ -142,6 +164,48 @@ impl RunExporter {
         }
         metadata.into()
     }
+}
+
+/// What the metadata of a run's folder says of the run itself, and not of how its rows were read and analysed; empty without the
+/// file.
+///
+/// # Errors
+///
+/// When the file cannot be read or is no JSON object.
+pub fn run_metadata(folder: &Path) -> Result<Map<String, Value>> {
+    let path = folder.join("metadata.json");
+    let text = match fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Map::new()),
+        text => text.map_err(io_error(&path))?,
+    };
+    let mut metadata: Map<String, Value> =
+        serde_json::from_slice(&text).map_err(|source| Error::Json {
+            name: path.display().to_string(),
+            source,
+        })?;
+    metadata.retain(|member, _| !MADE_ANEW.contains(&member.as_str()));
+    Ok(metadata)
+}
+
+/// Members of the metadata that an export makes itself.
+const MADE_ANEW: [&str; 7] = [
+    "run_id",
+    "semantics",
+    "clock",
+    "inputs",
+    "labels",
+    "analysis",
+    "figures_missing",
+];
+
+/// Name, size and hash of an input, which is its identity wherever it lies.
+fn source_json(path: &Path) -> Result<Map<String, Value>> {
+    let (size_bytes, sha256) = hash(path)?;
+    let mut members = Map::new();
+    members.insert("path".to_owned(), path.display().to_string().into());
+    members.insert("size_bytes".to_owned(), size_bytes.into());
+    members.insert("sha256".to_owned(), sha256.into());
+    Ok(members)
 }
 
 /// Facts of an analysis that are in no table.

@@ -47,7 +47,7 @@ mod pipeline;
 mod quality;
 mod validity;
 
-pub use collect::{RunOptions, RunResult, Stop, run_command, run_experiment};
+pub use collect::{PROMPTS_FILE, RunOptions, RunResult, Stop, run_command, run_experiment};
 pub use compare::compare_analyses;
 pub use config::{
     AnalyserConfig, CollectorConfig, Config, ExperimentInfo, FormatsConfig, LabellerConfig,
@@ -58,11 +58,12 @@ pub use detector::{PhaseDetector, infer_phases, phases_json};
 pub use doctor::{Check, Diagnosis, Status, diagnose, on_path, temperature_c};
 pub use error::{ConfigMistake, Error, Result};
 pub use experiment::{Experiment, Findings, Naming, PlannedRun, plan_text};
-pub use export::{RunExporter, append_dataset_row, facts, report_json};
+pub use export::{RunExporter, append_dataset_row, facts, report_json, run_metadata};
 pub use figures::{Figure, FigureFormat, draw_figures, kv_age_pyramid};
 pub use follow::{Follow, Growth, follow};
 pub use manifest::{
-    FileFinding, MANIFEST_FILE, Manifest, ManifestFile, unlisted, verify_manifest, write_manifest,
+    FileFinding, MANIFEST_FILE, Manifest, ManifestFile, copy_whole, unlisted, verify_manifest,
+    write_manifest,
 };
 pub use metrics_csv::{METRICS_COLUMNS, metrics_csv};
 pub use page::{dataset_columns, write_dataset_card, write_report};

@@ -192,7 +192,17 @@ fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn hash(path: &Path) -> Result<(u64, String)> {
+/// Removes the manifest of what is about to be written anew: until the next one the run is not complete.
+pub(crate) fn remove_manifest(folder: &Path) -> Result<()> {
+    let path = folder.join(MANIFEST_FILE);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error(&path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Size of a file, and its SHA-256 in hexadecimal.
+pub(crate) fn hash(path: &Path) -> Result<(u64, String)> {
     let mut file = File::open(path).map_err(io_error(path))?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 256 << 10];
@@ -220,6 +230,21 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
         source,
     })?;
     write_whole(path, &text)
+}
+
+/// Copies a file, whole or not at all; its folder is made when it is missing.
+///
+/// # Errors
+///
+/// When one cannot be read or the other not be written.
+pub fn copy_whole(from: &Path, to: &Path) -> Result<()> {
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder).map_err(io_error(folder))?;
+    }
+    let mut source = File::open(from).map_err(io_error(from))?;
+    let mut file = AtomicFile::create(to)?;
+    std::io::copy(&mut source, &mut file).map_err(io_error(to))?;
+    Ok(file.commit()?)
 }
 
 /// Writes a file whole or not at all.

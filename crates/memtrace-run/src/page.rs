@@ -57,12 +57,13 @@ pub fn write_report(
     Ok(files)
 }
 
-/// The columns of a run in a data set's `manifest.csv`, from its metadata and analysis.
+/// The columns of a run in a data set's `manifest.csv`, from its metadata and analysis, and whether its prompts are kept.
 #[must_use]
 pub fn dataset_columns(
     run_id: &str,
     metadata: &Map<String, Value>,
     analysis: Option<&Analysis>,
+    has_prompts: bool,
 ) -> Vec<(&'static str, String)> {
     let at = |path: &[&str]| -> String {
         let mut value = metadata.get(path.first().copied().unwrap_or_default());
@@ -133,7 +134,7 @@ pub fn dataset_columns(
         ),
         ("os", at(&["software", "os"])),
         ("kernel", at(&["software", "kernel"])),
-        ("has_prompt_outputs", "false".to_owned()),
+        ("has_prompt_outputs", has_prompts.to_string()),
         ("recorded_at", iso_now()),
     ]
 }

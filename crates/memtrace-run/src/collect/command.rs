@@ -88,8 +88,11 @@ fn python_of(command: &[String]) -> Option<(String, Vec<String>)> {
     Some((interpreter.to_owned(), script))
 }
 
-/// The command of an engine for a run.
-pub(super) fn engine_command(experiment: &Experiment, run: &PlannedRun) -> Result<Vec<String>> {
+/// The command of an engine for a run, and the prompt that it is given.
+pub(super) fn engine_command(
+    experiment: &Experiment,
+    run: &PlannedRun,
+) -> Result<(Vec<String>, Option<String>)> {
     let model = experiment.config.models.get(run.model_index);
     let path = model.and_then(|model| model.path.clone());
     let prompt = match &experiment.config.prompts {
@@ -147,7 +150,8 @@ pub(super) fn engine_command(experiment: &Experiment, run: &PlannedRun) -> Resul
         .map(str::to_owned)
         .to_vec()
     };
-    Ok(words)
+    // The benchmark of vLLM makes its own.
+    Ok((words, (run.engine == "llamacpp").then_some(prompt)))
 }
 
 /// Whether the process that is started is the collector's and not the engine's.

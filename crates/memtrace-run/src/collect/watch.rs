@@ -8,13 +8,12 @@ use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::RunOptions;
 use super::clock::monotonic_ns;
 use super::marks::{Marks, OutputPattern};
 use super::processes::{LOG_HEADER, MapsLog, Processes, family};
-use crate::doctor::system_text;
 use crate::error::{Result, io_error};
 use crate::validity::ObserverSample;
 
@@ -132,30 +131,6 @@ pub(super) fn watch(
         monitor: Some(monitor),
         pipes,
     })
-}
-
-/// CPU share of the whole machine over a while.
-pub(super) fn baseline_pct(span: Duration) -> f64 {
-    let read = || -> Option<(f64, f64)> {
-        let text = system_text("/proc/stat")?;
-        let fields: Vec<f64> = text
-            .lines()
-            .next()?
-            .split_whitespace()
-            .skip(1)
-            .filter_map(|field| field.parse().ok())
-            .collect();
-        let idle = fields.get(3)? + fields.get(4)?;
-        Some((fields.iter().sum(), idle))
-    };
-    let before = read();
-    thread::sleep(span);
-    match (before, read()) {
-        (Some((all, idle)), Some((all_after, idle_after))) if all_after > all => {
-            (1.0 - (idle_after - idle) / (all_after - all)) * 100.0
-        }
-        _ => 0.0,
-    }
 }
 
 pub(super) fn throttle_counts() -> BTreeMap<String, u64> {
