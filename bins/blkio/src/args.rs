@@ -95,6 +95,10 @@ pub(crate) struct StatsArgs {
     /// Wall clock minus trace clock in seconds, when known
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) clock_offset: Option<f64>,
+    /// Time zone of the GPU's and the engine's wall times (+01:00, UTC), where
+    /// the trace has clock anchors [default: UTC]
+    #[arg(long, value_name = "ZONE", allow_hyphen_values = true, value_parser = zone)]
+    pub(crate) tz: Option<i64>,
     /// Width of the bins of the additional series
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = nanoseconds)]
     pub(crate) bin: u64,
@@ -135,6 +139,9 @@ pub(crate) struct StatsArgs {
     /// Fail when more lines than this are malformed
     #[arg(long, value_name = "N")]
     pub(crate) max_malformed: Option<u64>,
+    /// Short for --format csv
+    #[arg(long, conflicts_with_all = ["format", "json"])]
+    pub(crate) csv: bool,
     #[command(flatten)]
     pub(crate) trace: TraceArgs,
     #[command(flatten)]
@@ -327,6 +334,31 @@ fn device(text: &str) -> Result<u32, String> {
     }
 }
 
+/// `+01:00`, `-0530`, `2`, `UTC`: local time minus UTC in nanoseconds.
+fn zone(text: &str) -> Result<i64, String> {
+    let expected = || "expected a zone such as +01:00, -05:30 or UTC".to_owned();
+    if matches!(text, "UTC" | "utc" | "Z") {
+        return Ok(0);
+    }
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (hours, minutes) = match (rest.split_once(':'), rest.len()) {
+        (Some(parts), _) => parts,
+        (None, 4) => rest.split_at_checked(2).ok_or_else(expected)?,
+        (None, _) => (rest, "0"),
+    };
+    let number = |text: &str, most: u8| text.parse::<u8>().ok().filter(|n| *n <= most);
+    match (number(hours, 14), number(minutes, 59)) {
+        (Some(hours), Some(minutes)) => {
+            let seconds = i64::from(hours) * 3600 + i64::from(minutes) * 60;
+            Ok(sign * seconds * 1_000_000_000)
+        }
+        _ => Err(expected()),
+    }
+}
+
 /// `NAME=START..END`, the ends as times.
 fn phase(text: &str) -> Result<Named, String> {
     let expected = || "expected NAME=START..END, for example prefill=0s..21900ms".to_owned();
@@ -388,6 +420,16 @@ mod tests {
         assert!(nanoseconds("0s").is_err() && nanoseconds("1h").is_err());
         assert_eq!(device("259:4"), Ok(259 << 20 | 4));
         assert!(device("259").is_err());
+        let hour = 3_600_000_000_000;
+        for (text, ns) in [
+            ("+01:00", hour),
+            ("UTC", 0),
+            ("-0530", -hour * 11 / 2),
+            ("2", 2 * hour),
+        ] {
+            assert_eq!(zone(text), Ok(ns), "{text}");
+        }
+        assert!(zone("+15:00").is_err() && zone("CET").is_err() && zone("1:60").is_err());
         let found = phase("decode=0..90min").unwrap();
         assert_eq!((found.start_ns, found.end_ns), (0, 5_400_000_000_000));
         assert_eq!(phase("a=b=1s..2500ms").unwrap().name, "a=b");

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use blkio_parser::document::device_name;
 use blkio_parser::pipeline::{self, Pass, ReadOptions};
 use blkio_parser::{Event, Symbols};
 use byte_source::output::AtomicFile;
@@ -75,12 +74,13 @@ fn write(
         Box::new(report::ParquetWriter::new(&mut file, VERSION))
     };
     sink.begin(&columns())?;
+    let given = read.device.unwrap_or(0);
     let mut events = 0;
     let mut failed = None;
     let outcome = pipeline::read_pass(inputs, read, pass, &mut |batch, symbols| {
         if failed.is_none() {
             events += batch.len() as u64;
-            failed = rows(&batch, symbols, sink.as_mut()).err();
+            failed = rows(&batch, symbols, given, sink.as_mut()).err();
         }
     })
     .or_exit(NO_INPUT)?;
@@ -98,22 +98,33 @@ fn write(
     Ok(Some(events))
 }
 
-fn rows(events: &[Event], symbols: &Symbols, sink: &mut dyn RowSink) -> report::Result<()> {
+/// Rows of these events; `given` is the device of those without one, 0 where nobody knows.
+fn rows(
+    events: &[Event],
+    symbols: &Symbols,
+    given: u32,
+    sink: &mut dyn RowSink,
+) -> report::Result<()> {
     let mut device = (u32::MAX, String::new());
     for event in events {
         if device.0 != event.dev {
-            device = (event.dev, device_name(event.dev));
+            device = (
+                event.dev,
+                symbols.device_name(if event.dev == 0 { given } else { event.dev }),
+            );
         }
         let rwbs = symbols.rwbs_of(event.rwbs);
         let comm = String::from_utf8_lossy(symbols.comm_of(event.comm));
+        let known = event.dev != 0 || given != 0;
+        let device_cell = if known {
+            Cell::Text(&device.1)
+        } else {
+            Cell::Null
+        };
         sink.row(&[
             Cell::UInt(event.t_ns),
             Cell::Text(event.kind.name()),
-            if event.dev == 0 {
-                Cell::Null
-            } else {
-                Cell::Text(&device.1)
-            },
+            device_cell,
             rwbs.as_ref().map_or(Cell::Null, |r| Cell::Text(r.as_str())),
             Cell::Text(event.direction.name()),
             Cell::UInt(event.sector),

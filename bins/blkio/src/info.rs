@@ -1,9 +1,10 @@
 //! `blkio info`.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use blkio_parser::document;
-use blkio_parser::pipeline::{ReadOptions, identify};
+use blkio_parser::pipeline::identify;
 use blkio_parser::{Kind, Stats, StatsOptions, Wanted};
 use serde_json::{Value, json};
 use shell::{OrExit as _, Outcome};
@@ -15,33 +16,18 @@ use crate::side::whole;
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
     let mut files = Vec::new();
     for path in &args.files {
-        let open = args.input.open_options(None);
-        let kind = match identify(path, &open).or_exit(NO_INPUT)? {
-            None => Kind::NoEvents,
-            // Standard input is gone once it was looked at.
-            Some((_, kind)) => kind,
-        };
         let name = path.display().to_string();
-        let detail = match kind {
-            Kind::Events(_) | Kind::NoEvents if path.as_os_str() != "-" => {
-                let mut read = ReadOptions::default();
-                read.open = open;
-                read.threads = args.input.threads().get();
-                let mut options = StatsOptions::default();
-                options.read = read;
-                options.wanted = Wanted {
-                    latency: true,
-                    ..Wanted::TRAFFIC
-                };
-                let stats =
-                    Stats::of_files(std::slice::from_ref(path), &options).or_exit(NO_INPUT)?;
-                json!({
-                    "issues": stats.traffic.issues,
-                    "completions": stats.traffic.completions,
-                    "quality": document::quality(&stats),
-                })
-            }
-            _ => other(path, kind)?,
+        // Standard input is gone once it was looked at: there it has to be a trace.
+        let kind = if path.as_os_str() == "-" {
+            None
+        } else {
+            let open = args.input.open_options(None);
+            let found = identify(path, &open).or_exit(NO_INPUT)?;
+            Some(found.map_or(Kind::NoEvents, |(_, kind)| kind))
+        };
+        let (kind, detail) = match kind {
+            None | Some(Kind::Events(_) | Kind::NoEvents) => trace(path, args)?,
+            Some(kind) => (kind, other(path, kind)?),
         };
         files.push(json!({"name": name, "kind": kind.name(), "detail": detail}));
     }
@@ -63,6 +49,26 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
+/// What a trace holds, and how healthy it is.
+fn trace(path: &Path, args: &InfoArgs) -> anyhow::Result<(Kind, Value)> {
+    let mut options = StatsOptions::default();
+    options.read.open = args.input.open_options(None);
+    options.read.threads = args.input.threads().get();
+    options.wanted = Wanted {
+        latency: true,
+        ..Wanted::TRAFFIC
+    };
+    let stats = Stats::of_files(&[path.to_owned()], &options).or_exit(NO_INPUT)?;
+    let first = stats.outcome.inputs.first();
+    let kind = first.map_or(Kind::NoEvents, |input| input.kind);
+    let detail = json!({
+        "issues": stats.traffic.issues,
+        "completions": stats.traffic.completions,
+        "quality": document::quality(&stats),
+    });
+    Ok((kind, detail))
+}
+
 fn text(value: &Value) -> String {
     value
         .as_str()
@@ -71,6 +77,11 @@ fn text(value: &Value) -> String {
 
 /// Members that say something, one per line.
 fn lines(value: &Value, depth: usize, out: &mut impl std::io::Write) -> anyhow::Result<()> {
+    if let Value::Array(items) = value {
+        for item in items {
+            writeln!(out, "{}{}", "  ".repeat(depth), text(item))?;
+        }
+    }
     let Value::Object(map) = value else {
         return Ok(());
     };
@@ -97,10 +108,7 @@ fn lines(value: &Value, depth: usize, out: &mut impl std::io::Write) -> anyhow::
 }
 
 /// What files beside a trace hold, in short.
-fn other(path: &std::path::Path, kind: Kind) -> anyhow::Result<Value> {
-    if path.as_os_str() == "-" {
-        return Ok(Value::Null);
-    }
+fn other(path: &Path, kind: Kind) -> anyhow::Result<Value> {
     let content = whole(path)?;
     let name = path.display().to_string();
     Ok(match kind {

@@ -80,6 +80,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     let hint = ClockHint {
         offset_s: args.clock_offset,
         anchors: stats.outcome.counts().anchors,
+        zone_ns: args.tz.unwrap_or(0),
     };
     if let Some(gpu) = &gpu {
         put(
@@ -102,7 +103,12 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
         tables::write(dir, args.parquet, &mut stats, &document)?;
     }
     let mut out = args.output.open()?;
-    match args.format.format() {
+    let format = if args.csv {
+        shell::Format::Csv
+    } else {
+        args.format.format()
+    };
+    match format {
         shell::Format::Json => {
             serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
@@ -201,7 +207,7 @@ fn phase_line(phase: &Value, name: &str, first_ns: u64, out: &mut Output) -> any
     let at = |key: &str| phase[key].as_u64().unwrap_or(0).saturating_sub(first_ns) as f64 / 1e9;
     write!(
         out,
-        "  {:>9.1} s to {:>9.1} s  {}",
+        "  {:>9.2} s to {:>9.2} s  {}",
         at("start_ns"),
         at("end_ns"),
         phase[name].as_str().unwrap_or("")

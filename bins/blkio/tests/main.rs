@@ -178,6 +178,46 @@ fn given_phases_are_cut_where_they_are_given() {
     assert_eq!(document["quality"]["devices"]["259:4"]["ios"], 5);
 }
 
+#[test]
+fn disks_keep_their_names_across_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let head = "TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)\n";
+    // Names are first seen in another order in each file.
+    let row = |at: u32, comm: &str, disk: &str| {
+        format!(
+            "0.{at:06}    {comm}   7    {disk} R {}       4096   0.12\n",
+            at * 8
+        )
+    };
+    let a = [row(1, "one", "sda"), row(2, "two", "sdb")].concat();
+    let b = [row(3, "two", "sdb"), row(4, "one", "sdb")].concat();
+    std::fs::write(dir.join("a"), format!("{head}{a}")).unwrap();
+    std::fs::write(dir.join("b"), format!("{head}{b}")).unwrap();
+    let document = json(&blkio(dir, &["stats", "a", "b", "--json"]));
+    let devices = &document["quality"]["devices"];
+    assert_eq!(
+        (&devices["sda"]["ios"], &devices["sdb"]["ios"]),
+        (&Value::from(1), &Value::from(3))
+    );
+    assert!(blkio(dir, &["convert", "b", "b.csv"]).status.success());
+    let table = std::fs::read_to_string(dir.join("b.csv")).unwrap();
+    assert!(
+        table.lines().nth(1).unwrap().contains(",issue,sdb,R,"),
+        "{table}"
+    );
+    let piped = Command::new(env!("CARGO_BIN_EXE_blkio"))
+        .args(["info", "-"])
+        .stdin(std::fs::File::open(dir.join("a")).unwrap())
+        .output()
+        .unwrap();
+    assert!(
+        String::from_utf8(piped.stdout)
+            .unwrap()
+            .contains("issues: 2")
+    );
+}
+
 /// The files of `--out`, as CSV in `tables` and once more as Parquet.
 fn tables(dir: &Path, document: &Value) {
     let read = |name: &str| -> Vec<Vec<String>> {

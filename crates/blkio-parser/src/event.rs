@@ -2,10 +2,14 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::num::index;
 use crate::rwbs::{Direction, Rwbs};
 
 /// Bytes of a sector, whatever the logical block size of the device.
 pub const SECTOR_BYTES: u64 = 512;
+
+/// Set in device numbers that stand for a name, the number of which is in the other bits.
+pub(crate) const NAMED_DEVICE: u32 = 1 << 31;
 
 /// What happened to a request or bio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -89,6 +93,22 @@ pub struct Event {
 }
 
 impl Event {
+    /// The issue of a read of which nothing is known, for readers to fill in.
+    pub(crate) const BLANK: Self = Self {
+        t_ns: 0,
+        sector: 0,
+        nr_sector: 0,
+        bytes: 0,
+        dev: 0,
+        pid: 0,
+        error: 0,
+        comm: 0,
+        cpu: 0,
+        rwbs: 0,
+        kind: EventKind::Issue,
+        direction: Direction::Read,
+    };
+
     /// Order of analysis: time, and at equal times an issue before a completion.
     pub(crate) fn key(&self) -> (u64, bool) {
         (self.t_ns, self.kind == EventKind::Complete)
@@ -186,6 +206,16 @@ impl Symbols {
             .map_or(&[], |comm| comm)
     }
 
+    /// A device as `major:minor`, or by the name that the trace has for it.
+    #[must_use]
+    pub fn device_name(&self, dev: u32) -> String {
+        if dev & NAMED_DEVICE != 0 {
+            let name = self.comm_of(dev & !NAMED_DEVICE);
+            return String::from_utf8_lossy(name).into_owned();
+        }
+        format!("{}:{}", dev >> 20, dev & 0xf_ffff)
+    }
+
     /// Takes over the texts of `other` and gives the numbers that its numbers become.
     pub(crate) fn absorb(&mut self, other: &Self) -> Renumber {
         Renumber {
@@ -223,11 +253,12 @@ impl Renumber {
         if let Some(number) = self.rwbs.get(usize::from(event.rwbs)) {
             event.rwbs = *number;
         }
-        if let Some(number) = usize::try_from(event.comm)
-            .ok()
-            .and_then(|number| self.comms.get(number))
+        let comm = |number: u32| self.comms.get(index(number.into())).copied();
+        event.comm = comm(event.comm).unwrap_or(event.comm);
+        if event.dev & NAMED_DEVICE != 0
+            && let Some(name) = comm(event.dev & !NAMED_DEVICE)
         {
-            event.comm = *number;
+            event.dev = NAMED_DEVICE | name;
         }
     }
 }

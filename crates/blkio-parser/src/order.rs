@@ -316,23 +316,14 @@ fn insert(keys: &mut [u64]) {
 mod tests {
     use super::*;
     use crate::event::EventKind;
-    use crate::rwbs::Direction;
     use proptest::prelude::*;
 
     fn event(t_ns: u64, number: u64, kind: EventKind) -> Event {
         Event {
             t_ns,
             sector: number,
-            nr_sector: 0,
-            bytes: 0,
-            dev: 0,
-            pid: 0,
-            error: 0,
-            comm: 0,
-            cpu: 0,
-            rwbs: 0,
             kind,
-            direction: Direction::Read,
+            ..Event::BLANK
         }
     }
 

@@ -27,6 +27,17 @@ pub struct ClockHint {
     pub offset_s: Option<f64>,
     /// Pairs of readings in the trace.
     pub anchors: Vec<Anchor>,
+    /// Local time minus UTC in nanoseconds, of the machine whose tools wrote local times.
+    pub zone_ns: i64,
+}
+
+impl ClockHint {
+    /// The anchors' alignment, with local time as wall time.
+    fn anchored(&self) -> Option<Alignment> {
+        let mut found = from_anchors(&self.anchors)?;
+        found.offset_ns += i128::from(self.zone_ns);
+        Some(found)
+    }
 }
 
 /// Amounts by bin of the grid since the first issue, reads and writes together.
@@ -135,14 +146,14 @@ pub fn align(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Result<Alignment,
     }
     let first = stats.traffic.first_issue_ns.ok_or("no requests")?;
     let start = gpu.samples.first().ok_or("no GPU samples")?.t_ns;
-    if let Some(found) = from_anchors(&hint.anchors) {
+    if let Some(found) = hint.anchored() {
         let at = i128::from(first) + found.offset_ns;
         let end = gpu.samples.last().map_or(start, |s| s.t_ns);
         let last = i128::from(stats.traffic.last_issue_ns) + found.offset_ns;
         if at <= i128::from(end) && last >= i128::from(start) {
             return Ok(found);
         }
-        return Err("the anchors put the trace and the GPU log at different times: another run, or another time zone (give --clock-offset)".into());
+        return Err("the anchors put the trace and the GPU log at different times: another run, or another time zone (give --tz or --clock-offset)".into());
     }
     let io = io_bins(stats);
     let reach = usize::try_from(REACH).unwrap_or(0);
@@ -183,6 +194,37 @@ fn alignment_value(found: &Alignment) -> Value {
     })
 }
 
+/// A time that fits into 64 bits.
+fn in_64_bits(time_ns: i128) -> Option<u64> {
+    u64::try_from(time_ns).ok()
+}
+
+/// Of some bins: time by what GPU and device did, the share in which the GPU waited for the device, the GPU's mean.
+fn table(bins: &[(u64, Option<f64>)], p95: u64) -> (Value, Option<f64>, Option<f64>) {
+    let mut table = [[0_u64; 2]; 2];
+    let mut sum = 0.0;
+    for (bytes, value) in bins {
+        let Some(value) = value else { continue };
+        sum += value;
+        let idle = usize::from(*value < IDLE_PERCENT);
+        let busy = usize::from(*bytes > 0 && *bytes as f64 > p95 as f64 * 0.1);
+        if let Some(cell) = table.get_mut(idle).and_then(|row| row.get_mut(busy)) {
+            *cell += GRID_NS;
+        }
+    }
+    let [[working_quiet, working_busy], [idle_quiet, idle_busy]] = table;
+    let known = working_quiet + working_busy + idle_quiet + idle_busy;
+    let time_ns = json!({
+        "gpu_working_io_quiet": working_quiet,
+        "gpu_working_io_busy": working_busy,
+        "gpu_idle_io_quiet": idle_quiet,
+        "gpu_idle_io_busy": idle_busy,
+    });
+    let share = (known > 0).then(|| idle_busy as f64 / known as f64);
+    let mean = (known > 0).then(|| sum * GRID_NS as f64 / known as f64);
+    (time_ns, share, mean)
+}
+
 /// Times of an idle or working GPU against a busy or quiet device, and how both go together.
 #[must_use]
 pub fn gpu(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Value {
@@ -200,17 +242,32 @@ pub fn gpu(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Value {
         .get(crate::num::index(rank.saturating_sub(1)))
         .copied()
         .unwrap_or(0);
-    let mut table = [[0_u64; 2]; 2];
-    for (bytes, value) in io.iter().zip(&values) {
-        let Some(value) = value else { continue };
-        let idle = usize::from(*value < IDLE_PERCENT);
-        let busy = usize::from(*bytes > 0 && *bytes as f64 > p95 as f64 * 0.1);
-        if let Some(cell) = table.get_mut(idle).and_then(|row| row.get_mut(busy)) {
-            *cell += GRID_NS;
-        }
-    }
-    let [[working_quiet, working_busy], [idle_quiet, idle_busy]] = table;
-    let known = working_quiet + working_busy + idle_quiet + idle_busy;
+    let together: Vec<(u64, Option<f64>)> = io.iter().copied().zip(values.clone()).collect();
+    let (time_ns, stalled, _) = table(&together, p95);
+    let named = stats.given.phases.iter().map(|p| &p.named);
+    let named = named.map(|p| (p.name.clone(), p.start_ns, p.end_ns));
+    let found = crate::analyse::phases::of(&stats.traffic)
+        .phases
+        .into_iter();
+    let found = found.map(|p| (p.label.name().to_owned(), p.start_ns, p.end_ns));
+    let by_phase: Vec<Value> = found
+        .chain(named)
+        .map(|(name, start_ns, end_ns)| {
+            // A bin belongs to where its middle lies.
+            let bin = |t: u64| crate::num::index(t.saturating_add(GRID_NS / 2) / GRID_NS);
+            let last = bin(end_ns).min(together.len());
+            let bins = together.get(bin(start_ns).min(last)..last);
+            let (time_ns, stalled, mean) = table(bins.unwrap_or_default(), p95);
+            json!({
+                "phase": name,
+                "start_ns": in_64_bits(first + i128::from(start_ns)),
+                "end_ns": in_64_bits(first + i128::from(end_ns)),
+                "gpu_mean_percent": mean,
+                "time_ns": time_ns,
+                "stalled_on_storage_share": stalled,
+            })
+        })
+        .collect();
     let pairs = paired(&io, &values, 0);
     let (x, y): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let ranked: Vec<(f64, f64)> = ranks(&x).into_iter().zip(ranks(&y)).collect();
@@ -222,13 +279,9 @@ pub fn gpu(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Value {
         "grid_ns": GRID_NS,
         "gpu_idle_below_percent": IDLE_PERCENT,
         "io_busy_above_share_of_p95": 0.1,
-        "time_ns": {
-            "gpu_working_io_quiet": working_quiet,
-            "gpu_working_io_busy": working_busy,
-            "gpu_idle_io_quiet": idle_quiet,
-            "gpu_idle_io_busy": idle_busy,
-        },
-        "stalled_on_storage_share": (known > 0).then(|| idle_busy as f64 / known as f64),
+        "time_ns": time_ns,
+        "stalled_on_storage_share": stalled,
+        "by_phase": by_phase,
         "pearson": pearson(&pairs),
         "spearman": pearson(&ranked),
         "best_lag": best.map(|(lag, value)| json!({"lag_s": lag as f64 * 0.2, "pearson": value})),
@@ -283,7 +336,31 @@ pub fn engine(stats: &Stats, log: &EngineLog, gpu: Option<&GpuLog>, hint: &Clock
         })
     };
     let prompt = log.tokens().map(|(prompt, _)| prompt);
+    // One stretch per step: prefill, then a token each.
+    let mut step_start = start_ns;
+    let steps: Vec<Value> = log
+        .token_latency_s
+        .iter()
+        .map(|seconds| {
+            let step_end = step_start.saturating_add(nanos(*seconds));
+            let (r, w) = (
+                within(step_start, step_end, &read),
+                within(step_start, step_end, &write),
+            );
+            let value = json!({
+                "start_ns": first.saturating_add(step_start),
+                "end_ns": first.saturating_add(step_end),
+                "read_bytes": r.bytes,
+                "write_bytes": w.bytes,
+                "requests": r.ios + w.ios,
+            });
+            step_start = step_end;
+            value
+        })
+        .collect();
     json!({
+        "steps": steps,
+        "decode_read_amplification": amplification(log, within(split_ns, end_ns, &read).bytes),
         "anchor": anchor,
         "uncertainty_ns": uncertainty_ns,
         "covers_run": nanos(total_s) <= span_ns.saturating_add(uncertainty_ns),
@@ -294,6 +371,15 @@ pub fn engine(stats: &Stats, log: &EngineLog, gpu: Option<&GpuLog>, hint: &Clock
             phase("decode", split_ns, end_ns, tokens),
         ],
     })
+}
+
+/// Bytes read in decode over those of reading the whole cache once for each generated token but the first; `None` when the
+/// log does not say both.
+fn amplification(log: &EngineLog, read_bytes: u64) -> Option<f64> {
+    const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+    let cache = log.values.get("cache size")? * GIB;
+    let steps = log.gen_len?.checked_sub(1)? as f64;
+    (cache * steps > 0.0).then(|| read_bytes as f64 / (cache * steps))
 }
 
 /// When the benchmark ended, in nanoseconds since the first issue; how that is known, and how well.
@@ -307,7 +393,7 @@ fn end_of_run(
     let first = i128::from(stats.traffic.first_issue_ns.unwrap_or(0));
     let aligned = gpu
         .and_then(|gpu| align(stats, gpu, hint).ok())
-        .or_else(|| from_anchors(&hint.anchors));
+        .or_else(|| hint.anchored());
     if let (Some(wall), Some(found)) = (log.last_wall_ns, aligned) {
         let end = i128::from(wall) - found.offset_ns - first;
         if let Ok(end) = u64::try_from(end) {

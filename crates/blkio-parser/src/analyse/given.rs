@@ -101,7 +101,6 @@ impl Analyser for GivenPhases {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rwbs::Direction;
 
     #[test]
     fn a_phase_holds_its_first_nanosecond_and_not_its_last() {
@@ -118,14 +117,7 @@ mod tests {
                 sector: at * 8,
                 nr_sector: 8,
                 bytes: 4096,
-                dev: 0,
-                pid: 0,
-                error: 0,
-                comm: 0,
-                cpu: 0,
-                rwbs: 0,
-                kind: EventKind::Issue,
-                direction: Direction::Read,
+                ..Event::BLANK
             });
         }
         phases.finish();

@@ -386,14 +386,8 @@ mod tests {
             sector,
             nr_sector,
             bytes: nr_sector * 512,
-            dev: 0,
-            pid: 0,
-            error: 0,
-            comm: 0,
-            cpu: 0,
-            rwbs: 0,
             kind,
-            direction: Direction::Read,
+            ..Event::BLANK
         }
     }
 

@@ -82,7 +82,6 @@ mod tests {
     use super::*;
     use crate::analyse::runs::Runs;
     use crate::event::{Event, EventKind};
-    use crate::rwbs::Direction;
 
     fn event(kind: EventKind, t_ns: u64, sector: u64) -> Event {
         Event {
@@ -90,14 +89,8 @@ mod tests {
             sector,
             nr_sector: 8,
             bytes: 4096,
-            dev: 0,
-            pid: 0,
-            error: 0,
-            comm: 0,
-            cpu: 0,
-            rwbs: 0,
             kind,
-            direction: Direction::Read,
+            ..Event::BLANK
         }
     }
 

@@ -217,14 +217,10 @@ mod tests {
                     sector,
                     nr_sector,
                     bytes: nr_sector.wrapping_mul(512),
-                    dev: 0,
-                    pid: 0,
-                    error: 0,
-                    comm: 0,
-                    cpu: 0,
                     rwbs: direction as u16,
                     kind,
                     direction,
+                    ..Event::BLANK
                 });
             }
             events

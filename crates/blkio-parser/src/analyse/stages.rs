@@ -171,13 +171,9 @@ mod tests {
                 nr_sector,
                 bytes: nr_sector * 512,
                 dev: 5,
-                pid: 0,
-                error: 0,
-                comm: 0,
-                cpu: 0,
-                rwbs: 0,
                 kind,
                 direction: Direction::Write,
+                ..Event::BLANK
             });
         }
         assert!(stages.waiting.is_empty());

@@ -221,9 +221,7 @@ mod tests {
                 now += if twin.is_empty() { 0 } else { gap };
                 let direction = if write { Direction::Write } else { Direction::Read };
                 set.observe(&Event {
-                    t_ns: now, sector, nr_sector, bytes: nr_sector * 512, dev: 0, pid: 0, error: 0,
-                    comm: 0, cpu: 0, rwbs: 0, kind: EventKind::Issue, direction,
-                });
+                    t_ns: now, sector, nr_sector, bytes: nr_sector * 512, direction, ..Event::BLANK });
                 let sets = twin.entry((now - 7) / 10).or_default();
                 sets[usize::from(write)].extend(sector / 8..=(sector + u64::from(nr_sector) - 1) / 8);
             }

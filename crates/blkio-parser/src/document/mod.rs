@@ -66,12 +66,6 @@ fn keyed<K: ToString, V: Into<Value>>(pairs: impl IntoIterator<Item = (K, V)>) -
     )
 }
 
-/// Device number as `major:minor`.
-#[must_use]
-pub fn device_name(dev: u32) -> String {
-    format!("{}:{}", dev >> 20, dev & 0xf_ffff)
-}
-
 fn totals(stats: &Stats) -> BTreeMap<Direction, (Amount, BTreeMap<u32, u64>)> {
     let mut totals: BTreeMap<Direction, (Amount, BTreeMap<u32, u64>)> = BTreeMap::new();
     for (number, operation) in stats.traffic.operations.iter().enumerate() {

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{device_name, keyed, text};
+use super::{keyed, text};
 use crate::analyse::traffic::Amount;
 use crate::clock::from_anchors;
+use crate::pipeline::Outcome;
 use crate::quality::LineCounts;
 use crate::stats::Stats;
 
@@ -165,18 +166,18 @@ pub fn quality(stats: &Stats) -> Value {
         "gaps_over_1s": {"count": traffic.gap_count, "first": gaps},
         "clocks": clocks,
         "clock_alignment": alignment(&counts),
-        "devices": keyed(devices.iter().map(|(dev, a)| (device_of(*dev, outcome.device), json!({"ios": a.ios, "bytes": a.bytes})))),
+        "devices": keyed(devices.iter().map(|(dev, a)| (device_of(*dev, outcome), json!({"ios": a.ios, "bytes": a.bytes})))),
         "processes": keyed(processes.iter().take(20).map(|(comm, a)| (text(outcome.symbols.comm_of(*comm)), json!({"ios": a.ios, "bytes": a.bytes})))),
         "warnings": warnings,
     })
 }
 
 /// Name of a device; that of events without one is the one asked for.
-fn device_of(dev: u32, given: Option<u32>) -> String {
-    match (dev, given) {
+fn device_of(dev: u32, outcome: &Outcome) -> String {
+    match (dev, outcome.device) {
         (0, None) => "not recorded".to_owned(),
-        (0, Some(given)) => device_name(given),
-        (dev, _) => device_name(dev),
+        (0, Some(given)) => outcome.symbols.device_name(given),
+        (dev, _) => outcome.symbols.device_name(dev),
     }
 }
 

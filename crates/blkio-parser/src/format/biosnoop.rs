@@ -1,15 +1,13 @@
 //! `biosnoop` of bcc and libbpf: one line per request, printed when it completes.
 
 use super::{Line, Sink};
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, NAMED_DEVICE};
 use crate::num::whole;
 use crate::rwbs::Rwbs;
 use crate::scan::{Cursor, real, whole_uint};
 
 /// Added to all times: the tool counts from its first line, and that request was issued before.
 pub(crate) const SHIFT_NS: u64 = 1_000_000_000_000;
-/// Marks a device number that stands for a name.
-const NAMED: u32 = 1 << 31;
 
 /// Parses one line.
 pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
@@ -58,7 +56,7 @@ fn columns(words: &[&[u8]], sink: &mut Sink) -> Option<()> {
     let (rwbs, direction) = sink.symbols.rwbs(rwbs)?;
     let comm = sink.symbols.comm(&name.join(&b' '));
     // Devices are told apart by name only.
-    let dev = NAMED | sink.symbols.comm(disk);
+    let dev = NAMED_DEVICE | sink.symbols.comm(disk);
     let event = Event {
         t_ns: issue_ns,
         sector,
@@ -66,12 +64,10 @@ fn columns(words: &[&[u8]], sink: &mut Sink) -> Option<()> {
         bytes,
         dev,
         pid,
-        error: 0,
         comm,
-        cpu: 0,
         rwbs,
-        kind: EventKind::Issue,
         direction,
+        ..Event::BLANK
     };
     sink.events.push(event);
     sink.events.push(Event {

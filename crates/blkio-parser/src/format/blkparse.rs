@@ -70,16 +70,14 @@ pub(super) fn body(cursor: &mut Cursor<'_>, before: Before, sink: &mut Sink) -> 
     let mut event = Event {
         t_ns: before.t_ns,
         sector: 0,
-        nr_sector: 0,
-        bytes: 0,
         dev: before.dev,
         pid: before.pid,
-        error: 0,
         comm: before.comm,
         cpu: before.cpu,
         rwbs,
         kind,
         direction,
+        ..Event::BLANK
     };
     cursor.blanks();
     if cursor.peek().is_some_and(|b| b.is_ascii_digit()) {

@@ -121,12 +121,10 @@ fn unfinished(text: &[u8], sink: &mut Sink) -> Option<()> {
         bytes,
         dev,
         pid,
-        error: 0,
         comm,
-        cpu: 0,
         rwbs,
-        kind: EventKind::Issue,
         direction,
+        ..Event::BLANK
     });
     Some(())
 }

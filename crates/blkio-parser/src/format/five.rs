@@ -1,7 +1,7 @@
 //! The five-column issue log: `nsecs, rwbs, bytes, sector, nr_sector`.
 
 use super::{Format, Line, Sink, one_line};
-use crate::event::{Event, EventKind};
+use crate::event::Event;
 use crate::rwbs::{Direction, Rwbs};
 use crate::scan::Cursor;
 
@@ -73,14 +73,9 @@ pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
         sector,
         nr_sector,
         bytes,
-        dev: 0,
-        pid: 0,
-        error: 0,
-        comm: 0,
-        cpu: 0,
         rwbs,
-        kind: EventKind::Issue,
         direction,
+        ..Event::BLANK
     });
     Line::Event
 }
@@ -216,14 +211,9 @@ fn usual(block: &[u8], start: usize, recent: &Recent, sink: &mut Sink) -> Option
         sector,
         nr_sector,
         bytes,
-        dev: 0,
-        pid: 0,
-        error: 0,
-        comm: 0,
-        cpu: 0,
         rwbs,
-        kind: EventKind::Issue,
         direction,
+        ..Event::BLANK
     });
     Some(at + 1)
 }

@@ -180,16 +180,12 @@ fn body(cursor: &mut Cursor<'_>, shape: Shape, before: Before, sink: &mut Sink) 
     let mut event = Event {
         t_ns: before.t_ns,
         sector: 0,
-        nr_sector: 0,
-        bytes: 0,
-        dev: 0,
         pid: before.pid,
-        error: 0,
         comm: before.comm,
         cpu: before.cpu,
-        rwbs: 0,
         kind: EventKind::Note,
         direction: crate::rwbs::Direction::Other,
+        ..Event::BLANK
     };
     if let Shape::Plug(kind) = shape {
         let (rwbs, direction) = sink.symbols.rwbs(Rwbs::new(b"N")?)?;
