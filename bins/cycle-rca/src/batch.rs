@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use rca_cycles::{compare, compat};
+use rca_cycles::{Analysis, compare, compat};
 use report::JsonDocument;
 use serde_json::{Value, json};
 use shell::{Format, Outcome, Output};
-use trace_model::Trace;
 
 use crate::analyse::{compat_options, note_ignored, options};
 use crate::args::BatchArgs;
+use crate::files::Job;
 use crate::{document, files, perf, text, tracks};
 
 /// A folder `normal` with its sibling `abnormal`.
@@ -171,76 +171,86 @@ fn search(root: &Path, folder: &Path, cases: &mut Vec<Case>) -> anyhow::Result<(
     Ok(())
 }
 
-/// A recording of a side.
+/// A recording of a side, and where its tables go.
 struct Recording {
-    name: String,
-    trace: Trace,
+    side: &'static str,
+    job: Job,
+    tables: PathBuf,
 }
 
 /// All recordings of a side, in order of their paths.
-fn load(args: &BatchArgs, side: &Path) -> anyhow::Result<Vec<Recording>> {
-    let list = files::jobs(&[side.to_owned()], None, args.cut.compat)
-        .map_err(|_| anyhow::anyhow!("{}: no trace in this folder", side.display()))?;
-    list.into_iter()
-        .map(|job| {
-            let read = trace_input::read(&job.path, &args.input, args.verbosity, |_| {})?;
-            Ok(Recording {
-                name: job.name,
-                trace: read.trace,
-            })
-        })
-        .collect()
+fn recordings(
+    args: &BatchArgs,
+    (side, path): (&'static str, &Path),
+    folder: &Path,
+) -> anyhow::Result<Vec<Recording>> {
+    let tables = folder.join(format!("{side}_perf_data"));
+    let list = files::jobs(&[path.to_owned()], None, args.cut.compat)
+        .map_err(|_| anyhow::anyhow!("{}: no trace in this folder", path.display()))?;
+    perf::clear(&tables)?;
+    let each = list.into_iter().map(|job| Recording {
+        side,
+        job,
+        tables: tables.clone(),
+    });
+    Ok(each.collect())
+}
+
+/// Reads a recording, analyses it and writes its tables; the trace is gone afterwards.
+fn analyse(
+    args: &BatchArgs,
+    of: &Recording,
+    options: &rca_cycles::Options,
+) -> anyhow::Result<Analysis> {
+    let name = &of.job.name;
+    let trace = trace_input::read(&of.job.path, &args.input, args.verbosity, |_| {})?.trace;
+    let which = || format!("{} side, {name}", of.side);
+    let analysis = rca_cycles::analyse(&trace, options).with_context(which)?;
+    let reports = if args.cut.compat {
+        compat::analyse(&trace, &compat_options(&args.cut))
+            .with_context(which)?
+            .reports
+    } else {
+        rca_cycles::reports(&trace, &analysis)
+    };
+    let wanted = perf::Wanted {
+        tables: true,
+        cycles: false,
+        compat: args.cut.compat,
+    };
+    perf::write(&of.tables, name, &trace, &reports, wanted)?;
+    Ok(analysis)
 }
 
 fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::Result<Value> {
-    let (normal, abnormal) = (load(args, &case.normal)?, load(args, &case.abnormal)?);
-    let options = options(&args.cut)?;
-    let a: Vec<&Trace> = normal.iter().map(|r| &r.trace).collect();
-    let b: Vec<&Trace> = abnormal.iter().map(|r| &r.trace).collect();
-    let sides = compare::analyse_sides(&a, &b, &options)?;
-    let mut how = compare::Options::default();
-    how.alpha = args.alpha;
-    let comparison = compare::compare_sides(&sides, &how);
     let folder = if case.name == "." {
         args.output_dir.clone()
     } else {
         args.output_dir.join(&case.name)
     };
-    for (side, recordings, analyses) in [
-        ("normal", &normal, &sides.normal),
-        ("abnormal", &abnormal, &sides.abnormal),
-    ] {
-        let folder = folder.join(format!("{side}_perf_data"));
-        perf::clear(&folder)?;
-        for (Recording { name, trace }, analysis) in recordings.iter().zip(analyses) {
-            let reports = if args.cut.compat {
-                compat::analyse(trace, &compat_options(&args.cut))
-                    .with_context(|| format!("{side} side, {name}"))?
-                    .reports
-            } else {
-                rca_cycles::reports(trace, analysis)
-            };
-            let wanted = perf::Wanted {
-                tables: true,
-                cycles: false,
-                compat: args.cut.compat,
-            };
-            perf::write(&folder, name, trace, &reports, wanted)?;
-        }
-    }
+    let mut list = recordings(args, ("normal", &case.normal), &folder)?;
+    let normal = list.len();
+    list.extend(recordings(args, ("abnormal", &case.abnormal), &folder)?);
+    let sides = compare::analyse_each(list.len(), normal, &options(&args.cut)?, |i, options| {
+        analyse(args, &list[i], options)
+    })?;
+    let mut how = compare::Options::default();
+    how.alpha = args.alpha;
+    let comparison = compare::compare_sides(&sides, &how);
+    let abnormal: Vec<(&str, &Analysis)> = list[normal..]
+        .iter()
+        .map(|r| r.job.name.as_str())
+        .zip(&sides.abnormal)
+        .collect();
     if args.perfetto.is_some() {
-        let both = abnormal.iter().zip(&sides.abnormal).enumerate();
-        tracks.extend(both.map(|(run, (r, analysis))| {
-            let name = format!("{} {}", case.name, r.name);
-            tracks::job(&name, analysis).with_culprits(&r.trace, run, &comparison)
+        let both = abnormal.iter().enumerate();
+        tracks.extend(both.map(|(run, (name, analysis))| {
+            let name = format!("{} {name}", case.name);
+            tracks::job(&name, analysis).with_culprits(run, &comparison)
         }));
     }
     let verdict = verdict(args, &folder)?;
     let cause = verdict["cause"].as_str().unwrap_or("unknown").to_owned();
-    let recordings: Vec<(&str, &Trace)> = abnormal
-        .iter()
-        .map(|r| (r.name.as_str(), &r.trace))
-        .collect();
     Ok(json!({
         "case": case.name,
         "error": null,
@@ -249,7 +259,7 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
         "verdict": verdict,
         "not_comparable": comparison.not_comparable,
         "phases": document::phases(&comparison),
-        "culprits": document::culprits(&recordings, &comparison, &cause),
+        "culprits": document::culprits(&abnormal, &comparison, &cause),
     }))
 }
 

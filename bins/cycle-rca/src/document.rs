@@ -216,24 +216,29 @@ pub(crate) fn job(trace: &Trace, analysis: &Analysis) -> Map<String, Value> {
     }
 }
 
-fn culprit(traces: &[(&str, &Trace)], c: &Culprit, cause: &str) -> Value {
+fn culprit(abnormal: &[(&str, &Analysis)], c: &Culprit, cause: &str) -> Value {
     let evidence: Vec<Value> = c
         .evidence
         .iter()
         .filter_map(|e| {
-            let (name, trace) = traces.get(e.run)?;
+            let (name, analysis) = abnormal.get(e.run)?;
             Some(json!({
                 "side": "abnormal",
                 "trace": name,
                 "cycle": e.cycle,
-                "event": slice(trace, e.slice),
+                "event": {
+                    "slice_id": e.slice.index(),
+                    "name": analysis.functions.get(e.function)?.name,
+                    "ts_ns": e.at_ns.0,
+                    "dur_ns": e.at_ns.1 - e.at_ns.0,
+                },
             }))
         })
         .collect();
     let slow: Vec<Value> = c
         .slow_cycles
         .iter()
-        .filter_map(|&(run, cycle)| Some(json!({"trace": traces.get(run)?.0, "cycle": cycle})))
+        .filter_map(|&(run, cycle)| Some(json!({"trace": abnormal.get(run)?.0, "cycle": cycle})))
         .collect();
     json!({
         "name": c.name,
@@ -255,7 +260,7 @@ fn culprit(traces: &[(&str, &Trace)], c: &Culprit, cause: &str) -> Value {
 
 /// Culprits of a pair, ranked, with the recordings of the abnormal side and the verdict's cause.
 pub(crate) fn culprits(
-    abnormal: &[(&str, &Trace)],
+    abnormal: &[(&str, &Analysis)],
     comparison: &Comparison,
     cause: &str,
 ) -> Vec<Value> {

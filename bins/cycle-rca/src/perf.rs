@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use rca_cycles::compat::{CycleEvent, CycleRow, Report, VirtualEvent};
 use report::{Cell, Column, CsvOptions, CsvWriter, RealFormat, RowSink};
+use serde::Serializer as _;
 use serde_json::{Map, Value, json};
 use shell::Output;
 use trace_model::{ArgValue, Slice, Trace};
@@ -93,10 +94,11 @@ fn text(path: &Path, text: &str) -> anyhow::Result<()> {
 /// The events of a cycle as a list, those that stand for others last.
 fn events(path: &Path, trace: &Trace, cycle: &CycleRow) -> anyhow::Result<()> {
     let real = cycle.events.iter().map(|e| event(trace, *e));
-    let all: Vec<Value> = real
-        .chain(cycle.virtuals.iter().map(|v| stand_in(trace, v)))
-        .collect();
-    text(path, &serde_json::to_string_pretty(&all)?)
+    let all = real.chain(cycle.virtuals.iter().map(|v| stand_in(trace, v)));
+    let mut out = Output::file(path)?;
+    // One at a time: as values they take ten times their text.
+    serde_json::Serializer::pretty(&mut out).collect_seq(all)?;
+    out.finish()
 }
 
 /// An event that stands for others.

@@ -97,14 +97,13 @@ impl Job {
 
     /// Adds what makes this recording, one of the abnormal side, slower than the normal side: the
     /// events that show each culprit.
-    pub(crate) fn with_culprits(mut self, trace: &Trace, run: usize, found: &Comparison) -> Self {
+    pub(crate) fn with_culprits(mut self, run: usize, found: &Comparison) -> Self {
         for (i, c) in found.culprits.iter().enumerate() {
             let shown = c.evidence.iter().filter(|e| e.run == run);
             let mut spans: Vec<Span> = shown
                 .map(|e| {
-                    let slice = trace.slice(e.slice);
                     let text = format!("{} (+{} ns a cycle)", c.name, c.effect_ns);
-                    (text, slice.ts().nanos(), slice.end().nanos())
+                    (text, e.at_ns.0, e.at_ns.1)
                 })
                 .collect();
             spans.sort_by_key(|s| (s.1, s.2));

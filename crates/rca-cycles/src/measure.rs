@@ -131,15 +131,18 @@ pub struct Cell {
     pub calls: u32,
     /// Its longest event, as evidence.
     pub longest: SliceId,
-    /// Duration of that, ns.
+    /// Own time of that, ns.
     pub longest_ns: i64,
+    /// From when to when it was, ns.
+    pub longest_at: (i64, i64),
 }
 
 pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
     type Key = (StrId, Kind, u32, i64);
+    type Event = (SliceId, (i64, i64));
     let mut index: FxHashMap<Key, usize> = FxHashMap::default();
     let mut list: Vec<(Key, Vec<Cell>)> = Vec::new();
-    let mut add = |key: Key, cycle: u32, slice: SliceId, own: i64, total: i64| {
+    let mut add = |key: Key, cycle: u32, (slice, at_ns): Event, own: i64, total: i64| {
         let at = *index.entry(key).or_insert_with(|| {
             list.push((key, Vec::new()));
             list.len() - 1
@@ -161,6 +164,7 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
                     calls: 0,
                     longest: slice,
                     longest_ns: -1,
+                    longest_at: at_ns,
                 },
             );
         }
@@ -169,7 +173,7 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
         cell.total_ns += total;
         cell.calls += 1;
         if own > cell.longest_ns {
-            (cell.longest, cell.longest_ns) = (slice, own);
+            (cell.longest, cell.longest_ns, cell.longest_at) = (slice, own, at_ns);
         }
     };
     for slice in timeline.trace.slices() {
@@ -194,14 +198,15 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
         };
         let recursive = slice.ancestors().take(8).any(|a| a.name_id() == Some(name));
         let total = if recursive { 0 } else { total };
-        add((name, kind, process, -1), cycle, slice.id(), own, total);
+        let event = (slice.id(), (slice.ts().nanos(), slice.end().nanos()));
+        add((name, kind, process, -1), cycle, event, own, total);
     }
     for work in &timeline.work {
         let at = work.launch.map_or(work.ts, |l| l.1);
         if let Some(cycle) = cuts.at(work.process, at) {
             let dur = work.end - work.ts;
             let key = (work.name, work.kind, work.process, work.device);
-            add(key, cycle, work.slice, dur, dur);
+            add(key, cycle, (work.slice, (work.ts, work.end)), dur, dur);
         }
     }
     list.into_iter()

@@ -25,7 +25,7 @@ use crate::phase::Phase;
 use crate::statistics::{difference, moments, p_value};
 use crate::timeline::Kind;
 
-pub use self::sides::{Pair, Sides, analyse_pair, analyse_sides};
+pub use self::sides::{Pair, Sides, analyse_each, analyse_pair, analyse_sides};
 pub use self::workload::Normalisation;
 
 use self::levels::levels;
@@ -87,6 +87,10 @@ pub struct Evidence {
     pub cycle: u32,
     /// Place of its recording among those of the abnormal side.
     pub run: usize,
+    /// Which function it is a call of, by place in the analysis of that recording.
+    pub function: usize,
+    /// From when to when it was, ns.
+    pub at_ns: (i64, i64),
 }
 
 /// Something to blame.

@@ -110,7 +110,7 @@ pub(super) fn hypotheses(a: &Side<'_>, b: &Side<'_>) -> Vec<Series> {
             place[r][c as usize] = i;
         }
         for (r, run) in side.runs.list.iter().enumerate() {
-            for f in &run.functions {
+            for (function, f) in run.functions.iter().enumerate() {
                 let rank = side.runs.places[r].get(&f.process).copied().unwrap_or(0);
                 let device = if several || !f.kind.is_device() {
                     -1
@@ -152,6 +152,8 @@ pub(super) fn hypotheses(a: &Side<'_>, b: &Side<'_>) -> Vec<Series> {
                                 slice: cell.longest,
                                 cycle: cell.cycle,
                                 run: r,
+                                function,
+                                at_ns: cell.longest_at,
                             },
                         ));
                     }

@@ -69,12 +69,31 @@ pub fn analyse_sides(
     if normal.is_empty() || abnormal.is_empty() {
         return Err(Failure::Empty);
     }
-    let all = |options: &crate::Options| -> Result<Vec<Analysis>, Failure> {
-        let both = normal.iter().chain(abnormal);
-        both.map(|trace| analyse(trace, options)).collect()
+    let all: Vec<&Trace> = normal.iter().chain(abnormal).copied().collect();
+    analyse_each(all.len(), normal.len(), options, |i, options| {
+        analyse(all[i], options)
+    })
+}
+
+/// As [`analyse_sides()`], without all traces in memory at once: `analyse` is asked for each of `count`
+/// recordings, of which the first `normal` are those of the normal side, and for all of them again with
+/// other options where they are not cut at one function. The last options that it is asked with are
+/// those of the result.
+///
+/// # Errors
+///
+/// The first that `analyse` returns for the options as they are given.
+pub fn analyse_each<E>(
+    count: usize,
+    normal: usize,
+    options: &crate::Options,
+    mut analyse: impl FnMut(usize, &crate::Options) -> Result<Analysis, E>,
+) -> Result<Sides, E> {
+    let mut all = |options: &crate::Options| -> Result<Vec<Analysis>, E> {
+        (0..count).map(|i| analyse(i, options)).collect()
     };
     let divide = |mut list: Vec<Analysis>, re_anchored, not_comparable| Sides {
-        abnormal: list.split_off(normal.len()),
+        abnormal: list.split_off(normal.min(list.len())),
         normal: list,
         re_anchored,
         not_comparable,
@@ -98,7 +117,10 @@ pub fn analyse_sides(
             return Ok(divide(list, Some(anchor.to_owned()), None));
         }
     }
-    Ok(divide(own, None, Some(reason)))
+    if tried.is_empty() {
+        return Ok(divide(own, None, Some(reason)));
+    }
+    Ok(divide(all(options)?, None, Some(reason)))
 }
 
 /// Why some of these do not speak of the same thing as the first.
