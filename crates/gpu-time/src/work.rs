@@ -21,7 +21,10 @@ pub const ARG_KEYS: &[&str] = &[
     "device",
     "agent",
     "stream",
+    "stream_id",
     "queue",
+    "src_agent",
+    "dst_agent",
 ];
 
 /// What device work is, by its category.

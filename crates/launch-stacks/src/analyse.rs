@@ -19,7 +19,7 @@ use trace_model::kernel::TraceIndex;
 
 /// Keys, without prefix, of all arguments that the analysis reads; a reader may leave out all
 /// others.
-pub const ARG_KEYS: [&str; 19] = [
+pub const ARG_KEYS: [&str; 22] = [
     "correlation",
     "corr_id",
     "correlation_id",
@@ -27,7 +27,10 @@ pub const ARG_KEYS: [&str; 19] = [
     "device",
     "agent",
     "stream",
+    "stream_id",
     "queue",
+    "src_agent",
+    "dst_agent",
     "kernel",
     "Sequence number",
     "Fwd thread id",

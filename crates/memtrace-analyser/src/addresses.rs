@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::options::{AnalysisOptions, Semantics};
 use crate::quantile::OrderStats;
 use crate::record::{ByAddress, LOAD, Record, STORE};
-use crate::sorter::Sorter;
+use spill_sort::Sorter;
 
 /// Distinct things of a region.
 #[derive(Debug, Clone, Default)]
@@ -151,7 +151,7 @@ pub(crate) fn scan_addresses(
     let mut records = sorter.finish()?;
     let mut address: Option<Address> = None;
     let mut page: Option<(u16, Page)> = None;
-    while let Some(record) = records.next()? {
+    while let Some(record) = records.next_item()? {
         let same = address
             .as_ref()
             .is_some_and(|at| (at.kind, at.address) == (record.kind, record.address));

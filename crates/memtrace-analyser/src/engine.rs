@@ -11,10 +11,10 @@ use crate::options::{AnalysisOptions, Semantics};
 use crate::record::{ByAddress, ByRegion, ByTime, LOAD, OTHER, Record, STORE};
 use crate::result::Analysis;
 use crate::reuse::ReuseScan;
-use crate::sorter::{Sorter, SpillOptions};
 use crate::summary::summarise;
 use crate::tokens::TokenCounts;
 use crate::walk::{WalkScan, scan_walks};
+use spill_sort::{Sorter, SpillOptions};
 
 /// What is known of a region from its rows in any order.
 #[derive(Debug, Clone)]
@@ -159,7 +159,7 @@ impl Analyser {
             reuse.touch(record.kind, record.page);
         }
         self.by_address.push(record)?;
-        self.by_region.push(record)
+        Ok(self.by_region.push(record)?)
     }
 
     fn kind(&mut self, name: Name) -> Result<u16> {
@@ -241,7 +241,7 @@ impl Analyser {
         if let Some(by_time) = by_time {
             let mut scan = ReuseScan::default();
             let mut records = by_time.finish()?;
-            while let Some(record) = records.next()? {
+            while let Some(record) = records.next_item()? {
                 scan.touch(record.kind, record.page);
             }
             reuse = Some(scan);

@@ -42,5 +42,14 @@ pub enum Error {
     Thread,
 }
 
+impl From<spill_sort::Error> for Error {
+    fn from(error: spill_sort::Error) -> Self {
+        match error {
+            spill_sort::Error::Spill { folder, source } => Self::Spill { folder, source },
+            _ => Self::Thread,
+        }
+    }
+}
+
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -51,7 +51,6 @@ mod record;
 mod result;
 mod reuse;
 mod sketch;
-mod sorter;
 mod summary;
 mod tables;
 mod tokens;

@@ -2,8 +2,9 @@
 
 use crate::error::Result;
 use crate::record::Ascending;
+use spill_sort::{Sorter, SpillOptions};
+
 use crate::sketch::Sketch;
-use crate::sorter::{Sorter, SpillOptions};
 
 /// A quantile between two neighbours: linear interpolation, from the nearer end.
 ///
@@ -90,7 +91,7 @@ impl OrderStats {
             return Ok(());
         }
         if let Some(sorter) = &mut self.sorter {
-            return sorter.push(value);
+            return Ok(sorter.push(value)?);
         }
         self.values.push(value);
         if self.approximate {
@@ -153,7 +154,7 @@ impl OrderStats {
                 let mut merged = sorter.finish()?;
                 let mut at = 0;
                 let mut next = needed.iter().peekable();
-                while let Some(value) = merged.next()? {
+                while let Some(value) = merged.next_item()? {
                     if next.next_if_eq(&&at).is_some() {
                         kept.push(value);
                     }

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use spill_sort::{Item, Order, word};
+
 /// Whether a row is a load.
 pub(crate) const LOAD: u8 = 0;
 /// Whether it is a store.
@@ -20,21 +22,6 @@ pub(crate) struct Record {
     pub(crate) op: u8,
     /// Low bits of the thread, to tell sharing apart.
     pub(crate) thread: u8,
-}
-
-/// Something that can be sorted on disk: of fixed size, in little-endian order.
-pub(crate) trait Item: Copy + Send + 'static {
-    const BYTES: usize;
-    fn put(&self, out: &mut Vec<u8>);
-    /// From exactly [`Item::BYTES`] bytes.
-    fn get(bytes: &[u8]) -> Self;
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes
-        .get(at..at + 8)
-        .and_then(|part| part.try_into().ok())
-        .map_or(0, u64::from_le_bytes)
 }
 
 impl Item for Record {
@@ -67,24 +54,6 @@ impl Item for Record {
             thread: (tail >> 56) as u8,
         }
     }
-}
-
-impl Item for u64 {
-    const BYTES: usize = 8;
-
-    fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.to_le_bytes());
-    }
-
-    fn get(bytes: &[u8]) -> Self {
-        word(bytes, 0)
-    }
-}
-
-/// An order of items.
-pub(crate) trait Order: Send + 'static {
-    type Item: Item;
-    fn compare(a: &Self::Item, b: &Self::Item) -> Ordering;
 }
 
 /// By type, address, time: what happens to each address.

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::options::AnalysisOptions;
 use crate::quantile::{OrderStats, real};
 use crate::record::{ByRegion, ByTime, Record};
-use crate::sorter::Sorter;
+use spill_sort::Sorter;
 
 /// Locality of a region.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,7 +36,7 @@ pub(crate) fn scan_walks(
     let mut before: Option<Record> = None;
     let mut records = sorter.finish()?;
     loop {
-        let record = records.next()?;
+        let record = records.next_item()?;
         let ends =
             before.is_some_and(|before| record.is_none_or(|now| now.region != before.region));
         if ends && let Some(done) = before {

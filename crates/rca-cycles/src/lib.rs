@@ -71,6 +71,9 @@ pub const ARG_KEYS: &[&str] = &[
     "corr_id",
     "correlation_id",
     "device",
+    "agent",
+    "dst_agent",
+    "src_agent",
     "hostname",
     "args",
 ];

@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashMap;
 use trace_model::correlation::CorrelationColumn;
-use trace_model::kernel::{Activity, KernelClass, Vocabulary};
-use trace_model::{Slice, SliceId, StrId, Trace};
+use trace_model::kernel::{Activity, DeviceLane, DevicePlaces, KernelClass, Vocabulary};
+use trace_model::{Slice, SliceId, StrId, Trace, TrackId};
 
 use crate::num::row;
 use crate::origin::{Origins, nested_int};
@@ -159,9 +159,12 @@ impl<'t> Timeline<'t> {
             });
             process_of_track.push(process);
             let next = row(thread_of.len());
-            let thread = *thread_of
-                .entry((process, origin.tid.clone()))
-                .or_insert(next);
+            // Streams of rocprofv3 are no threads, but each is a queue of its own.
+            let thread = match (origin.tid.as_str(), lane_of(trace, track)) {
+                ("", Some(lane)) => format!("{lane:?}"),
+                (tid, _) => tid.to_owned(),
+            };
+            let thread = *thread_of.entry((process, thread)).or_insert(next);
             thread_of_track.push(thread);
         }
         let kinds = kinds(trace);
@@ -202,7 +205,11 @@ impl<'t> Timeline<'t> {
 
     fn find_work(&mut self) {
         let column = CorrelationColumn::new(self.trace);
-        let device = self.trace.arg_column("device");
+        let slices = self.trace.slices();
+        let places = DevicePlaces::new(
+            self.trace,
+            slices.filter(|slice| matches!(self.kind(*slice), Kind::Compute | Kind::Communication)),
+        );
         let inner = self.trace.arg_column("args");
         let text = |slice| inner.get(slice).and_then(trace_model::ArgValue::as_str);
         let correlation = |slice: Slice<'t>| {
@@ -253,8 +260,8 @@ impl<'t> Timeline<'t> {
                 slice: slice.id(),
                 kind,
                 process,
-                device: device
-                    .int(slice)
+                device: places
+                    .device(slice)
                     .or_else(|| nested_int(text(slice)?, "device"))
                     .unwrap_or(-1),
                 stream: self.thread(slice),
@@ -296,6 +303,11 @@ impl<'t> Timeline<'t> {
             }
         }
     }
+}
+
+/// What the name of a track says about device work on it.
+pub(crate) fn lane_of(trace: &Trace, track: TrackId) -> Option<DeviceLane> {
+    DeviceLane::of_name(trace.text(trace.track(track).name?))
 }
 
 fn kinds(trace: &Trace) -> Vec<Kind> {

@@ -104,6 +104,13 @@ pub struct Agent {
     pub extdata: Option<String>,
 }
 
+impl Agent {
+    /// Whether it may be a GPU: nothing says that it is a CPU.
+    pub(crate) fn is_gpu(&self) -> bool {
+        self.kind.as_deref() != Some("CPU")
+    }
+}
+
 /// A queue or stream.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]

@@ -44,6 +44,7 @@
 
 #[cfg(feature = "arrow")]
 mod batches;
+mod devices;
 mod error;
 mod extended;
 mod filter;
@@ -71,6 +72,7 @@ mod window;
 
 #[cfg(feature = "arrow")]
 pub use crate::batches::ArrowScan;
+pub use crate::devices::DeviceNumbers;
 pub use crate::error::{Error, Result};
 pub use crate::extended::{
     Busy, ChangePoint, Exclusive, Imbalance, LaunchLatency, LiveMemory, OUTLIER_SCORE, Outlier,

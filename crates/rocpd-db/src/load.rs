@@ -7,9 +7,10 @@ use trace_model::{
     TraceBuilder, Track, TrackKind,
 };
 
+use crate::devices::DeviceNumbers;
 use crate::error::Result;
 use crate::filter::{Filter, domain_of};
-use crate::info::{Agent, Process};
+use crate::info::Process;
 use crate::records::{Copy, Dispatch, Event, Region};
 use crate::scan::Order;
 use crate::set::RocpdSet;
@@ -51,41 +52,7 @@ struct Loader {
     builder: TraceBuilder,
     processes: FxHashMap<(usize, i64), ProcessId>,
     lanes: FxHashMap<Place, LaneId>,
-    /// The number of each agent, by partition and id.
-    agents: FxHashMap<(usize, i64), i64>,
-}
-
-/// A number for every agent, such that different GPUs have different ones.
-///
-/// It is the index that the process itself uses. Where processes use one index for different GPUs, all of them are
-/// numbered by host and by index on the machine.
-fn agent_numbers(set: &RocpdSet) -> FxHashMap<(usize, i64), i64> {
-    let machine = |process: &Process, agent: &Agent| {
-        let index = agent.absolute_index.or(agent.logical_index);
-        (process.hostname.clone(), index.unwrap_or(0))
-    };
-    let mut places: Vec<(String, i64)> = set.agents().map(|(p, a)| machine(p, a)).collect();
-    places.sort_unstable();
-    places.dedup();
-    let mut meant: FxHashMap<i64, (String, i64)> = FxHashMap::default();
-    let is_clear = set.agents().all(|(process, agent)| {
-        let place = machine(process, agent);
-        let index = agent.logical_index.unwrap_or(0);
-        // Hosts' own processors do no device work.
-        agent.kind.as_deref() == Some("CPU")
-            || *meant.entry(index).or_insert_with(|| place.clone()) == place
-    });
-    set.agents()
-        .map(|(process, agent)| {
-            let number = if is_clear {
-                agent.logical_index.unwrap_or(0)
-            } else {
-                let at = places.binary_search(&machine(process, agent));
-                i64::try_from(at.unwrap_or(0)).unwrap_or(0)
-            };
-            ((process.partition, agent.id), number)
-        })
-        .collect()
+    devices: DeviceNumbers,
 }
 
 impl Loader {
@@ -106,7 +73,7 @@ impl Loader {
             builder,
             processes: FxHashMap::default(),
             lanes: FxHashMap::default(),
-            agents: agent_numbers(set),
+            devices: DeviceNumbers::new(set),
         };
         for process in set.processes() {
             let mut own = trace_model::Process::new(Pid(process.pid));
@@ -164,10 +131,6 @@ impl Loader {
         let lane = self.builder.lane(Some(track));
         self.lanes.insert(place, lane);
         lane
-    }
-
-    fn number(&self, process: &Process, agent: Option<&Agent>) -> Option<i64> {
-        self.agents.get(&(process.partition, agent?.id)).copied()
     }
 
     fn data(&mut self, name: &str, category: Option<&str>, args: ArgsRef) -> SliceData {
@@ -252,7 +215,7 @@ impl Loader {
         let stream = dispatch.stream_id.unwrap_or(0);
         let place = Place::Stream(process.partition, process.id, stream);
         let lane = self.lane(process, place, || format!("STREAM [{stream}]"));
-        let number = self.number(process, dispatch.agent);
+        let number = self.devices.of_dispatch(dispatch);
         let agent = number.map(|number| format!("Agent {number}"));
         let args = self.args(&[
             ("debug.kind", Some(Given::Text("KERNEL_DISPATCH"))),
@@ -277,11 +240,7 @@ impl Loader {
         let stream = copy.stream_id.unwrap_or(0);
         let place = Place::Stream(process.partition, process.id, stream);
         let lane = self.lane(process, place, || format!("STREAM [{stream}]"));
-        // The GPU that it is to, else that it is from.
-        let is_gpu = |agent: &&Agent| agent.kind.as_deref() != Some("CPU");
-        let (to, from) = (copy.dst_agent, copy.src_agent);
-        let agent = to.filter(is_gpu).or(from.filter(is_gpu)).or(to);
-        let device = self.number(process, agent);
+        let device = self.devices.of_copy(copy);
         let args = self.args(&[
             ("debug.kind", Some(Given::Text("MEMORY_COPY"))),
             ("debug.device", device.map(Given::Int)),

@@ -12,8 +12,9 @@ use crate::records::{Context, NARROW, Record, WIDTH, pick_of, start_of};
 use crate::sqlite::{Cursor, Pick, Value};
 use crate::value::Fields;
 
-/// Leaves of a table that are looked at together when records are put in order.
-const BLOCK_LEAVES: usize = 16;
+/// Leaves of a table that are looked at together when records are put in order. Their records are held, a few hundred bytes
+/// each, and that for every table of every file that is read at once.
+const BLOCK_LEAVES: usize = 4;
 
 /// In what order records come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,7 +24,7 @@ pub enum Order {
     Stored,
     /// By begin, later ends first, then row id; one partition after the other.
     ///
-    /// Costs a pass over the begins, 8 bytes of memory per 16 pages of the table, and room for the records that are
+    /// Costs a pass over the begins, 16 bytes of memory per 4 pages of the table, and room for the records that are
     /// stored too early: few where rows are nearly in order or in several runs that are.
     Start,
 }

@@ -1,4 +1,4 @@
-//! Writes databases: `make FOLDER [dispatches=N] [ranks=N] [nodes=N] [seed=N] [generation=N] [equal_pids=1]`.
+//! Writes databases: `make FOLDER [dispatches=N] [ranks=N] [nodes=N] [seed=N] [generation=N] [equal_pids=1] [counters=N]`.
 //!
 //! What is true of each is beside it, as `*.truth.json`.
 
@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "ranks" => shape.ranks = small,
             "nodes" => shape.nodes = small,
             "seed" => shape.seed = value,
+            "counters" => shape.counter_instances = small,
             "generation" => shape.generation = small,
             "equal_pids" => shape.equal_pids = value != 0,
             _ => return Err(format!("unknown option {key}").into()),

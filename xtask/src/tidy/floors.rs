@@ -11,6 +11,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("trace-model", &[]),
     ("byte-source", &[]),
     ("report", &[]),
+    ("spill-sort", &[]),
     ("rocpd-synth", &[]),
     // floor 1
     ("perfetto-reader", &["trace-model", "byte-source"]),
@@ -22,7 +23,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("rca-cycles", &["trace-model"]),
     (
         "memtrace-analyser",
-        &["memtrace-labeller", "byte-source", "report"],
+        &["memtrace-labeller", "byte-source", "report", "spill-sort"],
     ),
     (
         "memtrace-run",

@@ -9,14 +9,14 @@ mod sums;
 mod texts;
 mod timeline;
 
-use rocpd_db::{Filter, RocpdSet};
+use rocpd_db::{DeviceNumbers, Filter, RocpdSet};
 use serde_json::json;
 use shell::{Output, usage};
 
 use super::items::{Items, Kept};
 use crate::args::{ConvertArgs, SplitBy};
 use crate::names::OutputNames;
-use part::Part;
+use part::{Job, Part};
 use report::Report;
 use split::Cuts;
 use sums::CounterSums;
@@ -31,7 +31,15 @@ pub(super) fn write(
     if perfetto.split_time.is_some() && perfetto.split_bytes.is_some() {
         return Err(usage("--split-time and --split-bytes: choose one"));
     }
-    let sums = CounterSums::read(set, args)?;
+    // What is too much for memory waits where the traces go, which has room for more.
+    let folder = names.with("results.pftrace")?;
+    let folder = folder.parent().unwrap_or(&folder);
+    let job = Job {
+        set,
+        args,
+        sums: CounterSums::read(set, args, folder)?,
+        devices: DeviceNumbers::new(set),
+    };
     let groups = groups(set, filter, perfetto.split_by);
     let split = groups.len() > 1
         || perfetto.split_time.is_some()
@@ -41,11 +49,9 @@ pub(super) fn write(
     for (label, filter) in &groups {
         let cuts = Cuts::new(set, filter, perfetto)?;
         one_group(
-            set,
+            &job,
             filter,
-            args,
             names,
-            &sums,
             &cuts,
             label.as_deref(),
             split,
@@ -111,13 +117,10 @@ fn groups(set: &RocpdSet, filter: &Filter, by: Option<SplitBy>) -> Vec<(Option<S
         .collect()
 }
 
-#[expect(clippy::too_many_arguments, reason = "one call, from just above")]
 fn one_group<'a>(
-    set: &'a RocpdSet,
+    job: &'a Job<'a>,
     filter: &'a Filter,
-    args: &'a ConvertArgs,
     names: &OutputNames,
-    sums: &'a CounterSums,
     cuts: &Cuts,
     label: Option<&str>,
     split: bool,
@@ -143,12 +146,12 @@ fn one_group<'a>(
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default();
         let out = Output::file(&path)?;
-        Part::new(file, out, set, filter, args, sums, cut.1)
+        Part::new(file, out, job, filter, cut.1)
     };
     let mut part = open(cuts.bounds(0))?;
     let mut window = 0;
     let mut carried: Vec<Kept<'a>> = Vec::new();
-    let mut items = Items::new(set, filter)?;
+    let mut items = Items::new(job.set, filter)?;
     while let Some(item) = items.next()? {
         loop {
             let due = cuts.is_due(window, item.start_ns()) || cuts.is_full(part.bytes_written());

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use rocpd_db::{Copy, Dispatch, Filter, KernelNames, OpenOptions, Order, PmcEvent, RocpdSet};
 
+use trace_model::kernel::{TraceIndex, Vocabulary};
+
 use crate::support::{Run, ok, two};
 
 fn trace(path: &Path) -> trace_model::Trace {
@@ -228,5 +230,57 @@ fn perfetto_in_parts_is_the_same_in_sum() {
         let trace = trace(&run.path(&format!("nodes/{}_results.pftrace", made.truth.hostname)));
         assert_eq!(trace.processes().len(), 1);
         assert!(trace.slices().all(|s| s.category() != Some("hsa_api")));
+    }
+}
+
+/// Name, begin, device, stream, and name and begin of the call that launched it.
+type Work = (String, i64, i64, i64, Option<(String, i64)>);
+
+/// The device work of a trace, by begin.
+fn work_of(trace: &trace_model::Trace) -> Vec<Work> {
+    let index = TraceIndex::new(trace, Vocabulary::default());
+    let name = |slice: trace_model::Slice<'_>| slice.name().unwrap_or("").to_owned();
+    let mut all: Vec<Work> = index
+        .device_work()
+        .map(|work| {
+            let launch = index.launch_of(work);
+            (
+                name(work),
+                work.ts().nanos(),
+                index.device(work).0,
+                index.stream(work).0,
+                launch.map(|(call, _)| (name(call), call.ts().nanos())),
+            )
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_database_and_its_perfetto_trace_are_understood_alike() {
+    let mut one_node = two();
+    one_node.nodes = 1;
+    one_node.ranks = 3;
+    for shape in [two(), one_node, rocpd_synth::Shape::small()] {
+        let run = Run::new(&shape);
+        let files: Vec<_> = run.made.iter().map(|made| made.path.as_path()).collect();
+        let set = RocpdSet::open(&files, &OpenOptions::default()).unwrap();
+        let expected = work_of(&rocpd_db::load(&set, &Filter::default()).unwrap());
+        assert!(expected.iter().any(|work| work.4.is_some()));
+        let convert = |more: &[&str]| {
+            let mut call = vec!["convert", "-f", "pftrace", "-d", "out", "-o", "p"];
+            call.extend(more);
+            ok(&run.call(&call));
+            work_of(&trace(&run.path("out/p_results.pftrace")))
+        };
+        assert_eq!(convert(&[]), expected);
+        assert_eq!(convert(&["--group-by-queue"]), expected);
+        // Without arguments streams are known by the names of tracks, calls by arrows; devices are not.
+        let mut bare = convert(&["--no-annotations"]);
+        for (found, want) in bare.iter_mut().zip(&expected) {
+            found.2 = want.2;
+        }
+        assert_eq!(bare, expected);
     }
 }

@@ -28,7 +28,7 @@ use crate::work::{GpuWork, WorkKind};
 /// Name of the operator of work whose launch was not recorded.
 pub const NO_LAUNCH: &str = "(launch not in the trace)";
 /// Keys, without prefix, of the arguments that this module reads.
-pub const ARG_KEYS: [&str; 12] = [
+pub const ARG_KEYS: [&str; 15] = [
     "correlation",
     "corr_id",
     "correlation_id",
@@ -36,7 +36,10 @@ pub const ARG_KEYS: [&str; 12] = [
     "device",
     "agent",
     "stream",
+    "stream_id",
     "queue",
+    "src_agent",
+    "dst_agent",
     "Input Dims",
     "Input Strides",
     "Input type",

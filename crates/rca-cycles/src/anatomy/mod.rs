@@ -12,7 +12,7 @@ use trace_model::{Slice, StrId, TimeRange, Timestamp, Trace};
 use crate::analysis::{Analysis, Cycle};
 use crate::engine::is_layer;
 use crate::num::{mean_std, nanos, span};
-use crate::timeline::{Kind, Timeline};
+use crate::timeline::{Kind, Timeline, lane_of};
 
 pub use self::tree::Node;
 
@@ -316,7 +316,9 @@ fn stream_name(timeline: &Timeline<'_>, thread: u32) -> String {
     match of {
         Some(t) if t.artificial => t.name.map_or("", |n| trace.text(n)).to_owned(),
         Some(t) => t.tid.0.to_string(),
-        None => String::new(),
+        None => track
+            .and_then(|t| lane_of(trace, t))
+            .map_or_else(String::new, |lane| lane.stream.to_string()),
     }
 }
 

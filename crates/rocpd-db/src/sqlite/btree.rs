@@ -8,8 +8,8 @@ use crate::sqlite::record::{Pick, Value, varint};
 const MAX_DEPTH: usize = 24;
 /// Pages read at once by a scan.
 const WINDOW_PAGES: u32 = 64;
-/// Pages that lookups keep.
-const CACHED_PAGES: usize = 128;
+/// Pages that lookups keep. Rows are looked up nearly in order, and with many files open at once these add up.
+const CACHED_PAGES: usize = 8;
 
 const LEAF: u8 = 0x0d;
 const INTERIOR: u8 = 0x05;

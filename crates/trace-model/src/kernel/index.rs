@@ -3,9 +3,9 @@
 use std::sync::OnceLock;
 
 use crate::correlation::{CorrelationIndex, ExternalIndex, LinkMethod};
-use crate::ids::{DeviceId, StreamId};
-use crate::kernel::{Activity, ActivityMap, KernelClass, Vocabulary};
-use crate::trace::{ArgColumn, Slice, Trace};
+use crate::ids::{DeviceId, SliceId, StreamId};
+use crate::kernel::{Activity, ActivityMap, DevicePlaces, KernelClass, Vocabulary};
+use crate::trace::{Slice, Trace};
 
 /// The classification and the id indexes of one trace, each made when it is first needed.
 #[derive(Debug)]
@@ -15,8 +15,9 @@ pub struct TraceIndex<'t> {
     activities: ActivityMap,
     correlation: OnceLock<CorrelationIndex>,
     external: OnceLock<ExternalIndex>,
-    device: [ArgColumn; 2],
-    stream: [ArgColumn; 2],
+    places: OnceLock<DevicePlaces>,
+    /// By place among the device work: the call at the begin of the arrows that lead there.
+    chains: OnceLock<Vec<Option<SliceId>>>,
     classes: OnceLock<Vec<KernelClass>>,
 }
 
@@ -29,8 +30,8 @@ impl<'t> TraceIndex<'t> {
             vocabulary,
             correlation: OnceLock::new(),
             external: OnceLock::new(),
-            device: ["device", "agent"].map(|k| trace.arg_column(k)),
-            stream: ["stream", "queue"].map(|k| trace.arg_column(k)),
+            places: OnceLock::new(),
+            chains: OnceLock::new(),
             classes: OnceLock::new(),
         }
     }
@@ -92,16 +93,35 @@ impl<'t> TraceIndex<'t> {
         if let Some(call) = by_id {
             return Some((call, LinkMethod::Correlation));
         }
-        let tail = self
-            .trace
-            .flows_to(work.id())
-            .map(|(_, flow)| self.trace.slice(flow.from))
-            .find(|tail| !self.activity(*tail).is_device_work());
-        if let Some(tail) = tail {
-            return Some((tail, LinkMethod::Flow));
+        if let Some(call) = self.called_from(work.id()) {
+            return Some((self.trace.slice(call), LinkMethod::Flow));
         }
         let op = self.external().op_of(work, &self.activities)?;
         Some((op, LinkMethod::ExternalId))
+    }
+
+    /// The host's end of the arrows to `work`: of the arrow itself, or where one call launched several pieces of work, of
+    /// those that lead from one to the next.
+    fn called_from(&self, work: SliceId) -> Option<SliceId> {
+        let tails = || self.trace.flows_to(work).map(|(_, flow)| flow.from);
+        let is_work = |tail: SliceId| self.activity(self.trace.slice(tail)).is_device_work();
+        if let Some(call) = tails().find(|tail| !is_work(*tail)) {
+            return Some(call);
+        }
+        tails().next()?;
+        let all = self.activities.device_work();
+        let chains = self.chains.get_or_init(|| {
+            let mut chains: Vec<Option<SliceId>> = Vec::with_capacity(all.len());
+            for own in all {
+                let tails = || self.trace.flows_to(*own).map(|(_, flow)| flow.from);
+                let call = tails().find(|tail| !is_work(*tail));
+                // What comes before in time is known already; an arrow back in time leads nowhere.
+                let before = |tail| *chains.get(all.binary_search(&tail).ok()?)?;
+                chains.push(call.or_else(|| tails().find_map(before)));
+            }
+            chains
+        });
+        *chains.get(all.binary_search(&work).ok()?)?
     }
 
     /// What the kernel `slice` computes, by its name.
@@ -127,23 +147,26 @@ impl<'t> TraceIndex<'t> {
         self.is_kernel(slice) && self.class(slice) == KernelClass::Collective
     }
 
-    /// The device that device work ran on: its argument, else the process number of its row.
+    fn places(&self) -> &DevicePlaces {
+        self.places
+            .get_or_init(|| DevicePlaces::new(self.trace, self.kernels()))
+    }
+
+    /// The device that device work ran on: what arguments or track name, else the process number of its row.
     pub fn device(&self, slice: Slice<'_>) -> DeviceId {
-        let stated = self.device.iter().find_map(|c| c.int(slice));
         let row = || {
             let process = slice.track().process?;
             Some(self.trace.process(process).pid.0)
         };
-        DeviceId(stated.or_else(row).unwrap_or(0))
+        DeviceId(self.places().device(slice).or_else(row).unwrap_or(0))
     }
 
-    /// The stream that device work ran on: its argument, else the thread number of its row.
+    /// The stream that device work ran on: what arguments or track name, else the thread number of its row.
     pub fn stream(&self, slice: Slice<'_>) -> StreamId {
-        let stated = self.stream.iter().find_map(|c| c.int(slice));
         let row = || {
             let thread = slice.track().thread?;
             Some(self.trace.thread(thread).tid.0)
         };
-        StreamId(stated.or_else(row).unwrap_or(0))
+        StreamId(self.places().stream(slice).or_else(row).unwrap_or(0))
     }
 }

@@ -10,6 +10,7 @@ mod class;
 pub mod collective;
 mod index;
 mod pattern;
+mod place;
 
 pub use activity::{
     ACTIVITY_RULES, Activity, ActivityMap, ActivityRule, is_graph_launch, is_launch_api,
@@ -17,6 +18,7 @@ pub use activity::{
 pub use class::{CLASS_RULES, COLLECTIVE_HINTS, ClassRule, KernelClass, is_collective};
 pub use index::TraceIndex;
 pub use pattern::NamePattern;
+pub use place::{DeviceLane, DevicePlaces, PLACE_KEYS};
 
 /// The rules that classify slices, a caller's own before the built-in ones.
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use perfetto_reader::write::{CounterUnit, EventData, TraceWriter, WriterOptions, WriterTrack};
 use rocpd_db::{
-    Agent, AllocLevel, AllocType, Allocation, Copy, Dispatch, Event, Filter, Process, Region,
-    RocpdSet, domain_of, slice_category,
+    Agent, AllocLevel, AllocType, Allocation, Copy, DeviceNumbers, Dispatch, Event, Filter,
+    Process, Region, RocpdSet, domain_of, slice_category,
 };
 use rustc_hash::FxHashMap;
 use trace_model::{ArgValue, ClockDomain};
@@ -35,12 +35,26 @@ pub(super) struct Done<W> {
     pub(super) live: Live,
 }
 
+/// What all files of a conversion share.
+pub(super) struct Job<'a> {
+    pub(super) set: &'a RocpdSet,
+    pub(super) args: &'a ConvertArgs,
+    pub(super) sums: CounterSums,
+    pub(super) devices: DeviceNumbers,
+}
+
+impl Job<'_> {
+    /// Numbers of devices where agents alone do not tell them apart.
+    fn unclear_devices(&self) -> Option<&DeviceNumbers> {
+        (!self.devices.are_plain()).then_some(&self.devices)
+    }
+}
+
 /// A trace file under construction.
 pub(super) struct Part<'a, W: Write> {
     file: String,
     writer: TraceWriter<W>,
-    args: &'a ConvertArgs,
-    sums: &'a CounterSums,
+    job: &'a Job<'a>,
     /// End of the part, where it is known.
     end: Option<i64>,
     places: Places,
@@ -49,6 +63,8 @@ pub(super) struct Part<'a, W: Write> {
     pmc: FxHashMap<(usize, i64, Option<i64>, usize), usize>,
     texts: Texts,
     room: Room,
+    /// Counters of the current record.
+    counted: Vec<(usize, f64)>,
     live: Live,
     report: Report,
 }
@@ -57,28 +73,26 @@ impl<'a, W: Write> Part<'a, W> {
     pub(super) fn new(
         file: String,
         out: W,
-        set: &'a RocpdSet,
+        job: &'a Job<'a>,
         filter: &Filter,
-        args: &'a ConvertArgs,
-        sums: &'a CounterSums,
         end: Option<i64>,
     ) -> anyhow::Result<Self> {
         let options = WriterOptions::new(ClockDomain::BootTime, None);
         let mut part = Self {
             file,
             writer: TraceWriter::new(out, options)?,
-            args,
-            sums,
+            job,
             end,
             places: Places::default(),
             timeline: Timeline::default(),
             pmc: FxHashMap::default(),
-            texts: Texts::new(args),
+            texts: Texts::new(job.args),
             room: Room::default(),
+            counted: Vec::new(),
             live: Live::default(),
             report: Report::default(),
         };
-        part.places.describe(&mut part.writer, set, filter)?;
+        part.places.describe(&mut part.writer, job.set, filter)?;
         Ok(part)
     }
 
@@ -150,13 +164,24 @@ impl<'a, W: Write> Part<'a, W> {
     }
 
     fn annotations<'v>(&mut self) -> Annotations<'v> {
-        self.room.open(!self.args.perfetto.no_annotations)
+        self.room.open(!self.job.args.perfetto.no_annotations)
+    }
+
+    /// Counters of a record, in room that is to be given back.
+    fn counted(
+        &mut self,
+        process: &Process,
+        event: Option<Event<'_>>,
+    ) -> anyhow::Result<Vec<(usize, f64)>> {
+        let mut room = std::mem::take(&mut self.counted);
+        self.job.sums.find(process, event, &mut room)?;
+        Ok(room)
     }
 
     /// The arrow that a slice is on, if it is the record's begin.
     fn flow(&self, process: &Process, event: Option<Event<'_>>, span: Span) -> Option<u64> {
         use std::hash::BuildHasher as _;
-        if self.args.perfetto.no_flows || !span.first {
+        if self.job.args.perfetto.no_flows || !span.first {
             return None;
         }
         let stack = event?.stack_id.filter(|id| *id != 0)?;
@@ -195,15 +220,17 @@ impl<'a, W: Write> Part<'a, W> {
             .complete(track, span.start, span.duration(), &data)?;
         self.room.close(args);
         // Samples of rocprof-sys carry values.
-        for (number, value) in self.sums.of(r.process, r.event) {
+        let counted = self.counted(r.process, r.event)?;
+        for (number, value) in &counted {
             let counter = self.pmc(r.process, None, *number)?;
             self.timeline.hold(counter, *value, span.start, None);
         }
+        self.counted = counted;
         Ok(())
     }
 
     fn dispatch(&mut self, r: &Dispatch<'_>, span: Span) -> anyhow::Result<()> {
-        let track = if self.args.perfetto.group_by_queue {
+        let track = if self.job.args.perfetto.group_by_queue {
             let agent = r.agent.map_or(0, |agent| agent.id);
             let queue = r.queue_id.unwrap_or(0);
             let partition = r.process.partition;
@@ -218,7 +245,7 @@ impl<'a, W: Write> Part<'a, W> {
         let agent = self.texts.agent(r.process.partition, r.agent);
         let workgroup = self.texts.shape(r.workgroup);
         let grid = self.texts.shape(r.grid);
-        let sums = self.sums.of(r.process, r.event);
+        let counted = self.counted(r.process, r.event)?;
         let mut args = self.annotations();
         args.times(r.start_ns, r.end_ns);
         args.text("kind", r.event.and_then(|e| e.category).unwrap_or_default());
@@ -232,8 +259,12 @@ impl<'a, W: Write> Part<'a, W> {
         args.text("workgroup_size", self.texts.get(workgroup));
         args.text("grid_size", self.texts.get(grid));
         args.maybe("stream_id", r.stream_id);
-        for (number, value) in sums {
-            args.add(self.sums.name(*number), ArgValue::Real(*value));
+        args.maybe(
+            "device",
+            self.job.unclear_devices().and_then(|d| d.of_dispatch(r)),
+        );
+        for (number, value) in &counted {
+            args.add(self.job.sums.name(*number), ArgValue::Real(*value));
         }
         args.clipped(span.clipped);
         let flow = self.flow(r.process, r.event, span);
@@ -247,16 +278,17 @@ impl<'a, W: Write> Part<'a, W> {
         self.writer
             .complete(track, span.start, span.duration(), &data)?;
         self.room.close(args);
-        for (number, value) in sums {
+        for (number, value) in &counted {
             let counter = self.pmc(r.process, Some(r.agent), *number)?;
             self.timeline
                 .hold(counter, *value, span.start, Some(span.end));
         }
+        self.counted = counted;
         Ok(())
     }
 
     fn copy(&mut self, r: &Copy<'_>, span: Span) -> anyhow::Result<()> {
-        let track = if self.args.perfetto.group_by_queue {
+        let track = if self.job.args.perfetto.group_by_queue {
             let agent = r.dst_agent.and_then(|a| a.logical_index).unwrap_or(0);
             let thread = r.thread.map_or(0, |t| t.tid);
             let kind = kind(r.dst_agent);
@@ -279,6 +311,10 @@ impl<'a, W: Write> Part<'a, W> {
         args.maybe("corr_id", r.event.and_then(|e| e.stack_id));
         args.maybe("tid", r.thread.map(|t| t.tid));
         args.maybe("stream_id", r.stream_id);
+        args.maybe(
+            "device",
+            self.job.unclear_devices().and_then(|d| d.of_copy(r)),
+        );
         args.clipped(span.clipped);
         let flow = self.flow(r.process, r.event, span);
         let data = EventData {
@@ -291,7 +327,7 @@ impl<'a, W: Write> Part<'a, W> {
         self.writer
             .complete(track, span.start, span.duration(), &data)?;
         self.room.close(args);
-        if !self.args.perfetto.no_counters
+        if !self.job.args.perfetto.no_counters
             && span.first
             && let Some(agent) = r.dst_agent
         {
@@ -308,7 +344,7 @@ impl<'a, W: Write> Part<'a, W> {
 
     /// Bytes in use change when the call ends; frees are matched by address.
     fn allocation(&mut self, r: &Allocation<'_>) -> anyhow::Result<()> {
-        if self.args.perfetto.no_counters
+        if self.job.args.perfetto.no_counters
             || matches!(r.level, AllocLevel::Scratch | AllocLevel::Virtual)
         {
             return Ok(());
@@ -344,7 +380,7 @@ impl<'a, W: Write> Part<'a, W> {
     /// Label and index of an agent; `Agent 0` for none.
     fn agent_parts<'v>(&self, agent: Option<&'v Agent>) -> (&'v str, i64) {
         agent.map_or(("Agent", 0), |agent| {
-            self.args.agent_index_value.parts(agent)
+            self.job.args.agent_index_value.parts(agent)
         })
     }
 
@@ -366,7 +402,7 @@ impl<'a, W: Write> Part<'a, W> {
         if let Some(&counter) = self.pmc.get(&known) {
             return Ok(counter);
         }
-        let name = self.sums.name(number);
+        let name = self.job.sums.name(number);
         let name = match agent {
             Some(agent) => {
                 let (label, at) = self.agent_parts(agent);
@@ -401,7 +437,7 @@ impl<'a, W: Write> Part<'a, W> {
         name: impl FnOnce() -> String,
         span: Span,
     ) -> anyhow::Result<WriterTrack> {
-        let raw = self.args.perfetto.overlap == Overlap::Raw;
+        let raw = self.job.args.perfetto.overlap == Overlap::Raw;
         let times = (span.start, span.end);
         self.places
             .lane(&mut self.writer, process, device, name, times, raw)

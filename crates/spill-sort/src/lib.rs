@@ -1,4 +1,28 @@
 //! A stable sort of more rows than fit in memory.
+//!
+//! [`Sorter`] takes [`Item`]s of fixed size one by one and gives them back in their [`Order`]; beyond a budget they wait in a
+//! file without a name, which the system removes when the process ends, however it ends.
+//!
+//! ```
+//! use std::cmp::Ordering;
+//! use spill_sort::{Order, Sorter, SpillOptions};
+//!
+//! struct Ascending;
+//! impl Order for Ascending {
+//!     type Item = u64;
+//!     fn compare(a: &u64, b: &u64) -> Ordering {
+//!         a.cmp(b)
+//!     }
+//! }
+//!
+//! let mut sorter = Sorter::<Ascending>::new(SpillOptions { folder: std::env::temp_dir(), memory_bytes: 1 << 20 });
+//! for number in [3, 1, 2] {
+//!     sorter.push(number)?;
+//! }
+//! let mut sorted = sorter.finish()?;
+//! assert_eq!(sorted.next_item()?, Some(1));
+//! # Ok::<(), spill_sort::Error>(())
+//! ```
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -9,27 +33,86 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::vec;
 
-use crate::error::{Error, Result};
-use crate::record::{Item, Order};
+/// Why rows could not be sorted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The folder for spilled rows could not be used.
+    #[error("spilling to {folder}: {source}")]
+    Spill {
+        /// The folder.
+        folder: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A thread could not be started or has failed.
+    #[error("a sorting thread failed")]
+    Thread,
+}
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Something that can be sorted on disk: of fixed size.
+pub trait Item: Copy + Send + 'static {
+    /// How many bytes [`Item::put`] adds.
+    const BYTES: usize;
+    /// Adds exactly [`Item::BYTES`] bytes.
+    fn put(&self, out: &mut Vec<u8>);
+    /// From exactly [`Item::BYTES`] bytes.
+    fn get(bytes: &[u8]) -> Self;
+}
+
+impl Item for u64 {
+    const BYTES: usize = 8;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_le_bytes());
+    }
+
+    fn get(bytes: &[u8]) -> Self {
+        word(bytes, 0)
+    }
+}
+
+/// An order of items.
+pub trait Order: Send + 'static {
+    /// What is put in order.
+    type Item: Item;
+    /// Which comes first; equal ones keep the order in which they came.
+    fn compare(a: &Self::Item, b: &Self::Item) -> Ordering;
+}
+
+/// The number in eight bytes from `at`, least significant first; 0 where they are not there. For [`Item::get`].
+#[must_use]
+pub fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes
+        .get(at..at + 8)
+        .and_then(|part| part.try_into().ok())
+        .map_or(0, u64::from_le_bytes)
+}
 
 /// Bytes sorted at once.
 const PIECE_BYTES: usize = 16 << 20;
-/// Bytes of a run on disk that are read at once.
+/// Bytes of a run that are written at once, and read at once if there are few runs.
 const READ_BYTES: usize = 128 << 10;
+/// Fewer are not read at once, however many runs there are.
+const LEAST_READ_BYTES: usize = 4 << 10;
 
 /// Where rows go that do not fit, and how much may stay.
 #[derive(Debug, Clone)]
-pub(crate) struct SpillOptions {
-    pub(crate) folder: PathBuf,
+pub struct SpillOptions {
+    /// Where the file is made.
+    pub folder: PathBuf,
     /// Bytes that may stay in memory.
-    pub(crate) memory_bytes: usize,
+    pub memory_bytes: usize,
 }
 
 /// Collects items and gives them back in order; equal ones in the order in which they came.
 ///
 /// Pieces are sorted on threads of their own. When more than the budget is held, the oldest pieces go to a file without a name,
 /// which the system removes when the process ends, however it ends.
-pub(crate) struct Sorter<O: Order> {
+pub struct Sorter<O: Order> {
     options: SpillOptions,
     piece: Vec<O::Item>,
     piece_items: usize,
@@ -46,7 +129,9 @@ enum Run<T> {
 }
 
 impl<O: Order> Sorter<O> {
-    pub(crate) fn new(options: SpillOptions) -> Self {
+    /// An empty one.
+    #[must_use]
+    pub fn new(options: SpillOptions) -> Self {
         let budget = options.memory_bytes / 4;
         let piece_items = (budget.clamp(64 << 10, PIECE_BYTES) / O::Item::BYTES).max(1);
         Self {
@@ -60,7 +145,12 @@ impl<O: Order> Sorter<O> {
         }
     }
 
-    pub(crate) fn push(&mut self, item: O::Item) -> Result<()> {
+    /// Takes an item.
+    ///
+    /// # Errors
+    ///
+    /// When what does not fit in memory cannot be written, or a thread cannot be started.
+    pub fn push(&mut self, item: O::Item) -> Result<()> {
         self.piece.push(item);
         if self.piece.len() >= self.piece_items {
             self.close_piece()?;
@@ -131,12 +221,19 @@ impl<O: Order> Sorter<O> {
     }
 
     /// All items, in order.
-    pub(crate) fn finish(mut self) -> Result<Merged<O>> {
+    ///
+    /// # Errors
+    ///
+    /// When what was written cannot be read, or a thread failed.
+    pub fn finish(mut self) -> Result<Merged<O>> {
         if !self.piece.is_empty() {
             self.piece.sort_by(O::compare);
             let piece = std::mem::take(&mut self.piece);
             self.runs.push(Run::Memory(piece));
         }
+        let runs = self.runs.len().max(1);
+        let read_bytes = self.options.memory_bytes / 2 / runs;
+        let read_bytes = read_bytes.clamp(LEAST_READ_BYTES, READ_BYTES);
         let mut readers = Vec::with_capacity(self.runs.len());
         for mut run in self.runs {
             settle(&mut run)?;
@@ -148,6 +245,7 @@ impl<O: Order> Sorter<O> {
                     left: items,
                     buffer: Vec::new(),
                     used: 0,
+                    read_bytes,
                 },
                 Run::Sorting(_) => return Err(Error::Thread),
             });
@@ -174,6 +272,7 @@ enum Reader<T> {
         left: u64,
         buffer: Vec<u8>,
         used: usize,
+        read_bytes: usize,
     },
 }
 
@@ -187,13 +286,14 @@ impl<T: Item> Reader<T> {
                 left,
                 buffer,
                 used,
+                read_bytes,
             } => {
                 if *left == 0 {
                     return Ok(None);
                 }
                 if *used == buffer.len() {
-                    let items =
-                        (READ_BYTES / T::BYTES).min(usize::try_from(*left).unwrap_or(usize::MAX));
+                    let most = usize::try_from(*left).unwrap_or(usize::MAX);
+                    let items = (*read_bytes / T::BYTES).clamp(1, most);
                     buffer.resize(items * T::BYTES, 0);
                     let mut file = file.lock().map_err(|_| Error::Thread)?;
                     read_at(&mut file, *at, buffer).map_err(|source| Error::Spill {
@@ -245,7 +345,7 @@ impl<O: Order> Ord for Head<O> {
 }
 
 /// The items of all runs in order.
-pub(crate) struct Merged<O: Order> {
+pub struct Merged<O: Order> {
     readers: Vec<Reader<O::Item>>,
     heads: BinaryHeap<Head<O>>,
     folder: PathBuf,
@@ -266,7 +366,12 @@ impl<O: Order> Merged<O> {
         })
     }
 
-    pub(crate) fn next(&mut self) -> Result<Option<O::Item>> {
+    /// The next item.
+    ///
+    /// # Errors
+    ///
+    /// When what was written cannot be read.
+    pub fn next_item(&mut self) -> Result<Option<O::Item>> {
         let Some(mut head) = self.heads.peek_mut() else {
             return Ok(None);
         };
@@ -291,35 +396,59 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::record::{ByRegion, Record};
 
-    fn sorted(records: &[Record], memory_bytes: usize) -> Vec<Record> {
-        let mut sorter = Sorter::<ByRegion>::new(SpillOptions {
+    /// A key and where it was.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    struct Row(u64, u64);
+
+    impl Item for Row {
+        const BYTES: usize = 16;
+
+        fn put(&self, out: &mut Vec<u8>) {
+            out.extend_from_slice(&self.0.to_le_bytes());
+            out.extend_from_slice(&self.1.to_le_bytes());
+        }
+
+        fn get(bytes: &[u8]) -> Self {
+            Self(word(bytes, 0), word(bytes, 8))
+        }
+    }
+
+    struct ByKey;
+
+    impl Order for ByKey {
+        type Item = Row;
+
+        fn compare(a: &Row, b: &Row) -> Ordering {
+            a.0.cmp(&b.0)
+        }
+    }
+
+    fn sorted(rows: &[Row], memory_bytes: usize) -> Vec<Row> {
+        let mut sorter = Sorter::<ByKey>::new(SpillOptions {
             folder: std::env::temp_dir(),
             memory_bytes,
         });
         sorter.piece_items = 7;
-        for record in records {
-            sorter.push(*record).unwrap();
+        for row in rows {
+            sorter.push(*row).unwrap();
         }
         let mut merged = sorter.finish().unwrap();
         let mut out = Vec::new();
-        while let Some(record) = merged.next().unwrap() {
-            out.push(record);
+        while let Some(row) = merged.next_item().unwrap() {
+            out.push(row);
         }
         out
     }
 
     proptest! {
         #[test]
-        fn spilled_or_not_it_is_the_stable_sort(keys in prop::collection::vec((0_u32..3, 0_u64..4), 0..200)) {
-            let records: Vec<Record> = (0_u64..).zip(&keys).map(|(at, (region, time))| Record {
-                time: *time, address: at, page: u64::MAX - at, region: *region, kind: 7, op: 1, thread: 3,
-            }).collect();
-            let mut expected = records.clone();
-            expected.sort_by_key(|record| (record.region, record.time));
-            prop_assert_eq!(&sorted(&records, usize::MAX), &expected);
-            prop_assert_eq!(&sorted(&records, 0), &expected);
+        fn spilled_or_not_it_is_the_stable_sort(keys in prop::collection::vec(0_u64..9, 0..200)) {
+            let rows: Vec<Row> = keys.iter().copied().zip(0..).map(|(key, at)| Row(key, u64::MAX - at)).collect();
+            let mut expected = rows.clone();
+            expected.sort_by_key(|row| row.0);
+            prop_assert_eq!(&sorted(&rows, usize::MAX), &expected);
+            prop_assert_eq!(&sorted(&rows, 0), &expected);
         }
     }
 }

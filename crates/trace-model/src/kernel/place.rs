@@ -1,0 +1,188 @@
+//! Where device work ran: its device and stream, by the arguments that producers write, else by the name of its track.
+
+use rustc_hash::FxHashSet;
+
+use crate::ids::ProcessId;
+use crate::table::args::ArgValue;
+use crate::trace::{ArgColumn, Slice, Trace};
+
+/// Keys, without prefix, under which producers write device and stream of device work.
+///
+/// Kineto writes `device` and `stream` as numbers; rocprofv3 `agent` (`Agent 1`), for copies `src_agent` and `dst_agent`
+/// (`Agent-1`), `stream_id` and `queue`.
+pub const PLACE_KEYS: [&str; 7] = [
+    "device",
+    "agent",
+    "stream",
+    "stream_id",
+    "queue",
+    "dst_agent",
+    "src_agent",
+];
+
+/// Reads device and stream of the device work of one trace.
+#[derive(Clone, Debug)]
+pub struct DevicePlaces {
+    device: ArgColumn,
+    agent: ArgColumn,
+    streams: [ArgColumn; 3],
+    /// Where a copy goes to and comes from.
+    ends: [ArgColumn; 2],
+    /// The agents that run kernels, by process and anywhere.
+    computing: FxHashSet<(Option<ProcessId>, i64)>,
+    /// What the names of tracks say, by track.
+    lanes: Vec<Option<DeviceLane>>,
+}
+
+/// What the name of a device track says, as rocprofv3 calls them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceLane {
+    /// The device, where it is named.
+    pub device: Option<i64>,
+    /// The stream, or the queue of the device.
+    pub stream: i64,
+}
+
+impl DeviceLane {
+    /// `STREAM [2]`, `COMPUTE Agent [1] QUEUE [0] GPU` or `COPY to AGENT [1] THREAD [3] (GPU)`, also with ` #2` behind
+    /// it; nothing for other names.
+    ///
+    /// ```
+    /// use trace_model::kernel::DeviceLane;
+    ///
+    /// let lane = DeviceLane::of_name("COMPUTE Agent [1] QUEUE [0] GPU #2");
+    /// assert_eq!(lane, Some(DeviceLane { device: Some(1), stream: 0 }));
+    /// assert_eq!(DeviceLane::of_name("STREAM [2]").map(|lane| lane.stream), Some(2));
+    /// assert_eq!(DeviceLane::of_name("STREAMING [2]"), None);
+    /// ```
+    pub fn of_name(name: &str) -> Option<Self> {
+        let (head, mut numbers) = (name.split('[').next()?, bracketed(name));
+        let stream = |device, stream| Some(Self { device, stream });
+        if head == "STREAM " {
+            return stream(None, numbers.next()?);
+        }
+        let is_compute = head.starts_with("COMPUTE ") && name.contains(" QUEUE [");
+        if is_compute || head == "COPY to AGENT " {
+            let device = numbers.next()?;
+            return stream(Some(device), numbers.next()?);
+        }
+        None
+    }
+}
+
+/// The whole numbers in brackets.
+fn bracketed(text: &str) -> impl Iterator<Item = i64> {
+    let inside = text.split('[').skip(1);
+    inside.filter_map(|rest| rest.split_once(']')?.0.parse().ok())
+}
+
+/// The number of `Agent 1`, `Agent-1` or `GPU 0`, and whether it is said to be a CPU.
+fn agent_of(text: &str) -> Option<(i64, bool)> {
+    let (kind, number) = text.rsplit_once([' ', '-'])?;
+    Some((number.parse().ok()?, kind == "CPU"))
+}
+
+impl DevicePlaces {
+    /// Finds the keys in the shapes of `trace`. Cost: a look at each of the `kernels` if copies name agents.
+    pub fn new<'t>(trace: &'t Trace, kernels: impl Iterator<Item = Slice<'t>>) -> Self {
+        let [device, agent, stream, id, queue, to, from] =
+            PLACE_KEYS.map(|key| trace.arg_column(key));
+        let lanes = trace.tracks().iter();
+        let lanes = lanes.map(|track| DeviceLane::of_name(trace.text(track.name?)));
+        let mut places = Self {
+            device,
+            agent,
+            streams: [stream, id, queue],
+            ends: [to, from],
+            computing: FxHashSet::default(),
+            lanes: lanes.collect(),
+        };
+        if places.ends.iter().any(|end| !end.is_empty()) {
+            for kernel in kernels {
+                if let Some((agent, _)) = places.agent(&places.agent, kernel) {
+                    places.computing.insert((kernel.track().process, agent));
+                    places.computing.insert((None, agent));
+                }
+            }
+        }
+        places
+    }
+
+    /// The device that `work` is said to have run on.
+    pub fn device(&self, work: Slice<'_>) -> Option<i64> {
+        let stated = self.device.int(work);
+        stated
+            .or_else(|| self.agent(&self.agent, work).map(|agent| agent.0))
+            .or_else(|| self.copying(work))
+            .or_else(|| self.lane(work)?.device)
+    }
+
+    /// The stream that `work` is said to have run on.
+    pub fn stream(&self, work: Slice<'_>) -> Option<i64> {
+        let stated = self.streams.iter().find_map(|column| column.int(work));
+        stated.or_else(|| Some(self.lane(work)?.stream))
+    }
+
+    /// What the name of its track says.
+    pub fn lane(&self, work: Slice<'_>) -> Option<DeviceLane> {
+        *self.lanes.get(work.track_id().index())?
+    }
+
+    fn agent(&self, column: &ArgColumn, work: Slice<'_>) -> Option<(i64, bool)> {
+        match column.get(work)? {
+            ArgValue::Str(text) => agent_of(text),
+            value => Some((value.as_i64()?, false)),
+        }
+    }
+
+    /// The GPU that a copy goes to, else the one that it comes from.
+    ///
+    /// Which agent is a GPU is only said if agents are numbered by type; else those are that run kernels.
+    fn copying(&self, copy: Slice<'_>) -> Option<i64> {
+        let ends = self.ends.each_ref().map(|end| self.agent(end, copy));
+        let process = copy.track().process;
+        let gpus = ends.iter().flatten().filter(|(_, is_cpu)| !is_cpu);
+        let computes = |process| {
+            let mut gpus = gpus.clone();
+            gpus.find(|(agent, _)| self.computing.contains(&(process, *agent)))
+        };
+        let found = computes(process).or_else(|| computes(None));
+        found
+            .or_else(|| gpus.clone().next())
+            .or_else(|| ends.iter().flatten().next())
+            .map(|(agent, _)| *agent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_are_numbered_in_any_spelling() {
+        assert_eq!(agent_of("Agent 1"), Some((1, false)));
+        assert_eq!(agent_of("Agent-12"), Some((12, false)));
+        assert_eq!(agent_of("CPU 0"), Some((0, true)));
+        assert_eq!(agent_of("Agent"), None);
+        assert_eq!(agent_of("Agent x"), None);
+    }
+
+    #[test]
+    fn tracks_of_devices_say_which() {
+        let lane = |device, stream| Some(DeviceLane { device, stream });
+        for (name, want) in [
+            ("STREAM [7]", lane(None, 7)),
+            ("STREAM [7] #3", lane(None, 7)),
+            ("COMPUTE Agent [1] QUEUE [4] GPU", lane(Some(1), 4)),
+            ("COMPUTE GPU [0] QUEUE [1] GPU #2", lane(Some(0), 1)),
+            ("COPY to AGENT [2] THREAD [77] (UNK)", lane(Some(2), 77)),
+            ("COPY BYTES to Agent [1] (GPU)", None),
+            ("STREAM 7", None),
+            ("STREAM [x]", None),
+            ("COMPUTE [1]", None),
+            ("", None),
+        ] {
+            assert_eq!(DeviceLane::of_name(name), want, "{name}");
+        }
+    }
+}
