@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 /// Turns what was named into database files, in order, each once.
 ///
 /// * a file stays as it is;
-/// * a folder with an `index.yaml` (a `.rpdb` package) gives what the index lists, any other folder its `*.db`, sorted;
+/// * a folder with an `index.yaml` (a `.rpdb` package) gives what the index lists, any other folder its `*.db`, compressed
+///   ones too (`*.db.gz`, `*.db.xz`, `*.db.zst`, ...) unless the plain one is beside them, sorted;
 /// * a `.yaml` or `.yml` file is such an index: paths in it count from its folder, patterns are allowed;
 /// * a path that does not exist and has `*` or `?` in it is a pattern.
 ///
@@ -58,6 +59,13 @@ fn one(input: &Path, files: &mut Vec<PathBuf>, depth: usize) -> Result<()> {
                 found.push(path);
             }
         }
+        // What was packed and kept as it was is the same data again.
+        let plain: Vec<PathBuf> = found
+            .iter()
+            .filter(|path| !is_packed(path))
+            .cloned()
+            .collect();
+        found.retain(|path| !is_packed(path) || !plain.contains(&unpacked(path)));
         found.sort();
         files.append(&mut found);
         return if files.len() > before {
@@ -97,8 +105,24 @@ fn one(input: &Path, files: &mut Vec<PathBuf>, depth: usize) -> Result<()> {
 }
 
 fn is_database_name(path: &Path) -> bool {
-    path.extension()
+    unpacked(path)
+        .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("db"))
+}
+
+/// The path without the ends that compression adds.
+fn unpacked(path: &Path) -> PathBuf {
+    let name = path.file_name().and_then(|name| name.to_str());
+    // What stands before a `!` names an archive elsewhere; here it is part of the name.
+    let shorter = name.map(byte_source::logical_name);
+    match (name, shorter) {
+        (Some(name), Some(shorter)) if name.starts_with(shorter) => path.with_file_name(shorter),
+        _ => path.to_owned(),
+    }
+}
+
+fn is_packed(path: &Path) -> bool {
+    unpacked(path) != path
 }
 
 /// The files an index lists.

@@ -60,6 +60,7 @@ mod package;
 mod partition;
 mod records;
 mod scan;
+mod scratch;
 mod set;
 mod sql;
 mod sqlite;

@@ -59,6 +59,7 @@ impl Loader {
     fn new(set: &RocpdSet) -> Self {
         let mut builder = TraceBuilder::new();
         builder.meta.format = "rocpd";
+        builder.meta.input_bytes = set.bytes();
         builder.meta.clock = ClockDomain::BootTime;
         let ranks: Vec<i64> = set.processes().filter_map(|process| process.rank).collect();
         if let [rank] = ranks.as_slice()

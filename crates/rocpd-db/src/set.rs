@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use byte_source::Source;
-use tempfile::TempDir;
 
 use crate::error::{Error, Result};
 use crate::filter::Filter;
@@ -14,6 +13,7 @@ use crate::issues::{Issue, Issues};
 use crate::partition::{Partition, partitions_of};
 use crate::records::Record;
 use crate::scan::{Order, Scan};
+use crate::scratch::Scratch;
 use crate::sqlite::{PageFile, check_sidecars};
 
 /// How to open databases.
@@ -37,7 +37,7 @@ pub struct RocpdSet {
     warnings: Vec<String>,
     issues: Arc<Issues>,
     /// Where copies are, until the set is dropped.
-    _scratch: Option<TempDir>,
+    scratch: Option<Scratch>,
 }
 
 impl RocpdSet {
@@ -56,7 +56,7 @@ impl RocpdSet {
             files: Vec::new(),
             warnings: Vec::new(),
             issues: Arc::new(Issues::default()),
-            _scratch: None,
+            scratch: None,
         };
         let mut failed = None;
         for path in expand(inputs)? {
@@ -136,11 +136,11 @@ impl RocpdSet {
             step: "make a temporary copy",
             source,
         };
-        if self._scratch.is_none() {
-            self._scratch = Some(TempDir::new().map_err(failed)?);
-        }
-        let folder = self._scratch.as_ref().map(TempDir::path).unwrap_or(path);
-        let copy = folder.join(format!("{number}.db"));
+        let scratch = match &mut self.scratch {
+            Some(scratch) => scratch,
+            none => none.insert(Scratch::new().map_err(failed)?),
+        };
+        let copy = scratch.path().join(format!("{number}.db"));
         let Some(wal) = wal else {
             let mut reader = source.into_read()?;
             let mut file = std::fs::File::create(&copy).map_err(failed)?;
@@ -183,6 +183,13 @@ impl RocpdSet {
     /// Each file and where its pages are.
     pub(crate) fn places(&self) -> &[(String, PathBuf)] {
         &self.files
+    }
+
+    /// Bytes of the databases, unpacked.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let sizes = self.files.iter().map(|(_, place)| std::fs::metadata(place));
+        sizes.flatten().map(|found| found.len()).sum()
     }
 
     /// What was noticed while opening.

@@ -363,3 +363,29 @@ fn other_names_of_the_tool() {
     ok(&called);
     assert!(run.path("out/x_kernel_trace.csv").is_file());
 }
+
+/// A folder of packed databases is read like one of plain ones, and what is there twice once.
+#[test]
+fn folders_of_packed_databases() {
+    let run = Run::new(&two());
+    let plain = ok(&run.call(&["info", "--json"]));
+    let pack = |path: &std::path::Path| {
+        let packed = path.with_extension("db.xz");
+        let mut out = liblzma::write::XzEncoder::new(std::fs::File::create(&packed).unwrap(), 1);
+        std::io::copy(&mut std::fs::File::open(path).unwrap(), &mut out).unwrap();
+        out.finish().unwrap();
+    };
+    let [first, second] = run.made.as_slice() else {
+        panic!("two databases were asked for");
+    };
+    pack(&first.path);
+    pack(&second.path);
+    // Packed beside plain: nothing is unpacked, nothing is said.
+    let both = run.call(&["info", "--json"]);
+    assert_eq!(ok(&both), plain);
+    assert!(both.stderr.is_empty());
+    std::fs::remove_file(&first.path).unwrap();
+    std::fs::remove_file(&second.path).unwrap();
+    let packed = ok(&run.call(&["info", "--json"]));
+    assert_eq!(packed.replace(".db.xz", ".db"), plain);
+}

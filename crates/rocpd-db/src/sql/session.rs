@@ -6,12 +6,12 @@ use std::path::Path;
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
-use tempfile::TempDir;
 
 use crate::error::{Error, Result};
 use crate::filter::{Edge, Window};
 use crate::kernel_names::KernelNames;
 use crate::partition::Partition;
+use crate::scratch::Scratch;
 use crate::set::RocpdSet;
 use crate::sql::base::{BASE, IN_TRACK, SPANS, columns};
 use crate::sql::rows::Statement;
@@ -28,7 +28,7 @@ const UNION_PARTS: usize = 400;
 #[derive(Debug)]
 pub struct SqlSession {
     connection: Connection,
-    _scratch: Option<TempDir>,
+    _scratch: Option<Scratch>,
 }
 
 fn failed(name: &str, step: &'static str) -> impl FnOnce(rusqlite::Error) -> Error {
@@ -164,7 +164,7 @@ impl SqlSession {
         schemas: &[(String, String)],
     ) -> Result<()> {
         let scratch =
-            TempDir::new().map_err(|e| Error::io(&std::env::temp_dir(), "make a folder", e))?;
+            Scratch::new().map_err(|e| Error::io(&std::env::temp_dir(), "make a folder", e))?;
         let file = scratch.path().join("more.db");
         let step = "copy tables";
         self.connection
