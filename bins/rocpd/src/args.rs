@@ -88,6 +88,14 @@ pub(crate) struct PerfettoArgs {
     /// Leave arguments of slices out
     #[arg(long)]
     pub(crate) no_annotations: bool,
+    /// Keep these arguments of slices only, such as corr_id,kind
+    #[arg(
+        long,
+        value_name = "KEY",
+        value_delimiter = ',',
+        conflicts_with = "no_annotations"
+    )]
+    pub(crate) annotations: Option<Vec<String>>,
     /// Leave arrows out
     #[arg(long)]
     pub(crate) no_flows: bool,
@@ -153,6 +161,8 @@ pub(crate) enum ConvertFormat {
     Otf2,
     /// A Parquet file for each kind of record
     Parquet,
+    /// An Arrow file for each kind of record
+    Arrow,
     /// A file of JSON lines for each kind of record
     Json,
 }
@@ -164,6 +174,7 @@ impl ConvertFormat {
             Self::Pftrace => "pftrace",
             Self::Otf2 => "otf2",
             Self::Parquet => "parquet",
+            Self::Arrow => "arrow",
             Self::Json => "json",
         }
     }
@@ -322,6 +333,9 @@ pub(crate) struct FilterArgs {
     /// Keep these categories only
     #[arg(long, value_name = "CATEGORY", value_delimiter = ',')]
     pub(crate) include_category: Vec<String>,
+    /// Leave out these categories
+    #[arg(long, value_name = "CATEGORY", value_delimiter = ',')]
+    pub(crate) exclude_category: Vec<String>,
     /// Keep records at least this long, ns
     #[arg(long, value_name = "NS", default_value_t = 0)]
     pub(crate) min_duration: i64,

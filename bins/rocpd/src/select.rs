@@ -132,6 +132,7 @@ pub(crate) fn filter(args: &FilterArgs, window: Option<Window>) -> Filter {
         domains: list(&args.keep_domain),
         without_domains: args.drop.clone(),
         categories: list(&args.include_category),
+        without_categories: args.exclude_category.clone(),
         name: args.name_regex.clone(),
         guids: list(&args.guids),
         pids: list(&args.pids),

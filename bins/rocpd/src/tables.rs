@@ -61,6 +61,12 @@ pub(crate) fn open(
     })
 }
 
+/// An Arrow file with columns whose kinds are known.
+pub(crate) fn arrow(columns: &[report::Column], path: &Path) -> anyhow::Result<Box<dyn RowTaker>> {
+    let out = Output::file(path)?;
+    Ok(Box::new(columnar::Arrow::typed(columns, out)))
+}
+
 fn unreachable_clipboard() -> anyhow::Result<Box<dyn RowTaker>> {
     use shell::OrExit as _;
     Err(anyhow::anyhow!(

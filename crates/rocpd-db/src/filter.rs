@@ -54,6 +54,8 @@ pub struct Filter {
     pub without_domains: Vec<String>,
     /// Of these categories, in any case.
     pub categories: Option<Vec<String>>,
+    /// Not of these categories, in any case.
+    pub without_categories: Vec<String>,
     /// With a name that matches.
     pub name: Option<Regex>,
     /// Of processes with these guids.
@@ -127,7 +129,10 @@ impl Filter {
     }
 
     pub(crate) fn has_category_condition(&self) -> bool {
-        self.domains.is_some() || self.categories.is_some() || !self.without_domains.is_empty()
+        self.domains.is_some()
+            || self.categories.is_some()
+            || !self.without_domains.is_empty()
+            || !self.without_categories.is_empty()
     }
 
     pub(crate) fn accepts_category(&self, category: Option<&str>) -> bool {
@@ -135,6 +140,7 @@ impl Filter {
         let among = |list: &[String], text: &str| list.iter().any(|t| t.eq_ignore_ascii_case(text));
         self.domains.as_ref().is_none_or(|list| among(list, domain))
             && !among(&self.without_domains, domain)
+            && !among(&self.without_categories, category.unwrap_or_default())
             && self
                 .categories
                 .as_ref()
@@ -183,6 +189,26 @@ mod tests {
         assert_eq!(window(Edge::Overlapping).keep(0, 10), Some((0, 10)));
         assert_eq!(window(Edge::Overlapping).keep(21, 30), None);
         assert_eq!(window(Edge::Clipped).keep(0, 30), Some((10, 20)));
+    }
+
+    #[test]
+    fn categories_are_kept_and_left_out() {
+        let kept = |filter: &Filter| {
+            ["HIP_RUNTIME_API", "HIP_COMPILER_API", "HSA_CORE_API"]
+                .map(|category| filter.accepts_category(Some(category)))
+        };
+        let mut filter = Filter {
+            domains: Some(vec!["hip".to_owned()]),
+            ..Filter::default()
+        };
+        assert_eq!(kept(&filter), [true, true, false]);
+        filter.without_categories = vec!["hip_compiler_api".to_owned()];
+        assert_eq!(kept(&filter), [true, false, false]);
+        assert!(!filter.is_everything());
+        filter.domains = None;
+        assert!(filter.has_category_condition());
+        assert_eq!(kept(&filter), [true, false, true]);
+        assert!(filter.accepts_category(None));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Error, Result};
-use crate::set::RocpdSet;
+use crate::set::{OpenOptions, RocpdSet};
 use temporary::Temporary;
 
 /// How to merge.
@@ -39,7 +39,8 @@ pub struct Merged {
 ///
 /// Each process keeps its tables under their own names, so the merged file holds several partitions; a set of tables
 /// without suffix gets one from its guid. Plain views (`rocpd_region`, ...) over all of them are added. With
-/// [`MergeOptions::reassign_ids`] all are rows of one set of tables instead. Nothing of the inputs' schemas is executed:
+/// [`MergeOptions::reassign_ids`] all are rows of one set of tables instead. Either way the views of the format (`kernels`,
+/// `counters_collection`, `top`, ...) are defined anew, for tools that read them by name. Nothing of the inputs' schemas is executed:
 /// tables are made from the names of their columns.
 ///
 /// Rows are copied by SQLite from one attached database at a time, in constant memory, to a temporary file beside the
@@ -83,6 +84,12 @@ pub fn merge(set: &RocpdSet, path: &Path, options: &MergeOptions) -> Result<Merg
         reassign::fill(&connection, set, path, &mut merged)?;
     } else {
         verbatim::fill(&connection, set, path, &mut merged)?;
+    }
+    if !set.partitions().is_empty() {
+        let merged = RocpdSet::open(&[file.path()], &OpenOptions::default())?;
+        connection
+            .execute_batch(&crate::sql::stored_views(&merged))
+            .map_err(failed.to("add views"))?;
     }
     connection
         .close()

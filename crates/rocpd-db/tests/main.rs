@@ -4,3 +4,4 @@ mod damaged;
 mod nulls;
 mod planted;
 mod reference;
+mod stored_views;

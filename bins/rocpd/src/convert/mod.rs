@@ -40,7 +40,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
         match format {
             ConvertFormat::Csv => csv::write(&set, &filter, args, &names)?,
             ConvertFormat::Pftrace => pftrace::write(&set, &filter, args, &names)?,
-            ConvertFormat::Parquet | ConvertFormat::Json => {
+            ConvertFormat::Parquet | ConvertFormat::Arrow | ConvertFormat::Json => {
                 rows::write(&set, &filter, args, &names, *format)?;
             }
             #[cfg(feature = "otf2")]

@@ -1,4 +1,4 @@
-//! Records as columns: Parquet and JSON lines, a file for each kind.
+//! Records as columns: Parquet, Arrow and JSON lines, a file for each kind.
 
 use report::{
     Cell, Column, JsonLayout, JsonRowsWriter, ParquetWriter, RowSink, SchemaVersion, Unit,
@@ -9,6 +9,7 @@ use shell::Output;
 use crate::args::{ConvertArgs, ConvertFormat};
 use crate::names::OutputNames;
 use crate::sent::Sent;
+use crate::tables::{self, RowTaker};
 
 pub(super) fn write(
     set: &RocpdSet,
@@ -56,8 +57,14 @@ struct File {
     columns: Vec<Column>,
     format: ConvertFormat,
     sent: Sent,
-    open: Option<(Box<dyn RowSink>, Output)>,
+    open: Option<Open>,
     rows: u64,
+}
+
+/// What rows go to.
+enum Open {
+    Sink(Box<dyn RowSink>, Output),
+    Taker(Box<dyn RowTaker>),
 }
 
 impl File {
@@ -82,22 +89,35 @@ impl File {
     }
 
     fn row(&mut self, values: &[SqlValue<'_>]) -> anyhow::Result<()> {
-        if self.open.is_none() {
-            let out = Output::file(&self.path)?;
-            let mut sink: Box<dyn RowSink> = match self.format {
-                ConvertFormat::Json => {
-                    Box::new(JsonRowsWriter::new(self.sent.clone(), JsonLayout::Lines))
-                }
-                _ => Box::new(ParquetWriter::new(
-                    self.sent.clone(),
-                    SchemaVersion::new(1, 0),
-                )),
-            };
-            sink.begin(&self.columns)?;
-            self.open = Some((sink, out));
-        }
-        if let Some((sink, _)) = &mut self.open {
-            sink.row(&values.iter().map(|value| cell(*value)).collect::<Vec<_>>())?;
+        let open = match &mut self.open {
+            Some(open) => open,
+            none => {
+                let first = match self.format {
+                    ConvertFormat::Arrow => Open::Taker(tables::arrow(&self.columns, &self.path)?),
+                    format => {
+                        let mut sink: Box<dyn RowSink> = match format {
+                            ConvertFormat::Json => {
+                                Box::new(JsonRowsWriter::new(self.sent.clone(), JsonLayout::Lines))
+                            }
+                            _ => Box::new(ParquetWriter::new(
+                                self.sent.clone(),
+                                SchemaVersion::new(1, 0),
+                            )),
+                        };
+                        sink.begin(&self.columns)?;
+                        Open::Sink(sink, Output::file(&self.path)?)
+                    }
+                };
+                none.insert(first)
+            }
+        };
+        match open {
+            Open::Sink(sink, _) => {
+                sink.row(&values.iter().map(|value| cell(*value)).collect::<Vec<_>>())?;
+            }
+            Open::Taker(taker) => {
+                taker.row(&|at| values.get(at).copied().unwrap_or(SqlValue::Null))?;
+            }
         }
         self.rows += 1;
         if self.rows.is_multiple_of(DRAIN_ROWS) {
@@ -108,19 +128,20 @@ impl File {
 
     fn drain(&mut self) -> anyhow::Result<()> {
         let bytes = self.sent.take();
-        if let Some((_, out)) = &mut self.open {
+        if let Some(Open::Sink(_, out)) = &mut self.open {
             std::io::Write::write_all(out, &bytes)?;
         }
         Ok(())
     }
 
     fn finish(mut self) -> anyhow::Result<()> {
-        if let Some((sink, _)) = &mut self.open {
+        if let Some(Open::Sink(sink, _)) = &mut self.open {
             sink.finish()?;
         }
         self.drain()?;
         match self.open {
-            Some((_, out)) => out.finish(),
+            Some(Open::Sink(_, out)) => out.finish(),
+            Some(Open::Taker(taker)) => taker.finish(),
             None => Ok(()),
         }
     }

@@ -88,9 +88,12 @@ impl Held {
             .collect()
     }
 
-    /// Aligned lines, the header first; numbers to the right.
-    fn lines(&self, null: &str) -> Vec<String> {
-        let numeric = self.numeric();
+    /// Aligned lines, the header first; numbers to the right, texts too if `all_right`.
+    fn lines(&self, null: &str, all_right: bool) -> Vec<String> {
+        let mut numeric = self.numeric();
+        if all_right {
+            numeric.fill(true);
+        }
         let decimals = self.decimals();
         let shown: Vec<Vec<String>> = self
             .rows
@@ -165,7 +168,7 @@ impl RowTaker for Console {
         if let Some(heading) = &self.look.heading {
             out += &format!("\n{heading}:\n");
         }
-        for line in self.held.lines(null) {
+        for line in self.held.lines(null, self.look.compat) {
             out += &line;
             out.push('\n');
         }
@@ -205,7 +208,7 @@ impl RowTaker for Page {
         let held = &self.held;
         let bytes = match self.format {
             QueryFormat::Md => markdown(held).into_bytes(),
-            QueryFormat::Pdf => pdf::pages(&held.lines("")),
+            QueryFormat::Pdf => pdf::pages(&held.lines("", false)),
             format => {
                 let table = html(held);
                 match (&self.look.template, format) {

@@ -180,6 +180,14 @@ impl Arrow {
         }
     }
 
+    /// With columns whose kinds are known beforehand.
+    pub(super) fn typed(columns: &[Column], out: Output) -> Self {
+        let mut file = Self::new(columns.iter().map(|c| c.name().to_owned()).collect(), out);
+        file.batch.kinds = columns.iter().map(Column::kind).collect();
+        file.batch.settled = true;
+        file
+    }
+
     fn write(&mut self) -> anyhow::Result<()> {
         self.batch.settle();
         let batch = &mut self.batch;

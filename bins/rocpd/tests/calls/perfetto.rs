@@ -284,3 +284,29 @@ fn a_database_and_its_perfetto_trace_are_understood_alike() {
         assert_eq!(bare, expected);
     }
 }
+
+#[test]
+fn chosen_arguments_and_categories_only() {
+    let run = Run::new(&two());
+    let out = ["convert", "-f", "pftrace", "-d", "out", "-o", "p"];
+    let chosen = [
+        "--annotations",
+        "corr_id,kind",
+        "--exclude-category",
+        "hsa_core_api",
+    ];
+    ok(&run.call(&[&out[..], &chosen[..]].concat()));
+    let trace = trace(&run.path("out/p_results.pftrace"));
+    for slice in trace.slices() {
+        // What has no event has no correlation id.
+        let keys: Vec<&str> = slice
+            .args()
+            .map(|(key, _)| trace_model::bare_key(key))
+            .collect();
+        assert!(["kind", "corr_id"].starts_with(&keys), "{keys:?}");
+    }
+    let full = trace.slices().filter(|slice| slice.args().count() == 2);
+    assert!(full.count() > trace.len() / 2);
+    assert!(trace.slices().any(|s| s.category() == Some("hip_api")));
+    assert!(trace.slices().all(|s| s.category() != Some("hsa_api")));
+}

@@ -199,6 +199,9 @@ fn copy_partition(
                 "guid" => guid.clone(),
                 _ if !there => continue,
                 "id" => change_of(base).of(base, &value),
+                "extdata" if *base == "rocpd_arg" => {
+                    stream_of_argument(change_of("rocpd_info_stream"))
+                }
                 column => match target(base, column, has_categories) {
                     Some(table) => change_of(table).of(table, &value),
                     None => value,
@@ -220,6 +223,20 @@ fn copy_partition(
         check_rows(partition, base, copied, merged)?;
     }
     Ok(())
+}
+
+/// The JSON of an argument `X`, in which arguments named `stream` name theirs by id.
+fn stream_of_argument(change: Change) -> String {
+    let new = change.of(
+        "rocpd_info_stream",
+        "JSON_EXTRACT(X.extdata, '$.stream_id')",
+    );
+    // CASE looks at its conditions in order, so what is no JSON is not taken apart.
+    format!(
+        "CASE WHEN X.name <> 'stream' OR NOT JSON_VALID(X.extdata) THEN X.extdata \
+         WHEN JSON_EXTRACT(X.extdata, '$.stream_id') IS NULL THEN X.extdata \
+         ELSE JSON_SET(X.extdata, '$.stream_id', {new}) END"
+    )
 }
 
 /// How the ids of a table change, and remembers what is used up.

@@ -22,8 +22,11 @@ pub(super) fn fill(
     each_partition(connection, set, Failed { path }, |partition| {
         copy_partition(connection, partition, &mut names, merged, path)
     })?;
+    // Those of the format follow, with everything that is made of them.
     for base in crate::partition::TABLES {
-        add_view(connection, base, &names, path)?;
+        if !crate::sql::is_unified(base) {
+            add_view(connection, base, &names, path)?;
+        }
     }
     Ok(())
 }

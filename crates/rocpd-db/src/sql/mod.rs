@@ -1,10 +1,13 @@
 //! Free SQL over all databases at once.
 
 mod base;
+mod define;
+mod functions;
 mod rows;
 mod session;
 mod views;
 
+pub(crate) use define::{is_unified, stored_views, union};
 pub use rows::{Rows, SqlRow, SqlValue, Statement};
 pub use session::SqlSession;
-pub(crate) use session::{union, uri};
+pub(crate) use session::uri;

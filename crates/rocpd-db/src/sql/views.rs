@@ -57,13 +57,13 @@ pub(super) const VIEWS: [(&str, &str); 21] = [
     ),
     (
         "samples",
-        "SELECT R.id, R.guid, {category} AS category, (SELECT string FROM {string} RS WHERE RS.id = COALESCE(R.name_id, TR.name_id)) AS name, TR.nid, \
+        "SELECT R.id, R.guid, {category} AS category, (SELECT string FROM {string} RS WHERE RS.id = COALESCE(R.name_id, TR.name_id) AND RS.guid = R.guid) AS name, TR.nid, \
          P.pid, T.tid, R.timestamp, R.event_id, E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id, E.extdata, \
          E.call_stack, E.line_info {from_samples}",
     ),
     (
         "sample_regions",
-        "SELECT R.id, R.guid, {category} AS category, (SELECT string FROM {string} RS WHERE RS.id = COALESCE(R.name_id, TR.name_id)) AS name, TR.nid, \
+        "SELECT R.id, R.guid, {category} AS category, (SELECT string FROM {string} RS WHERE RS.id = COALESCE(R.name_id, TR.name_id) AND RS.guid = R.guid) AS name, TR.nid, \
          P.pid, T.tid, R.timestamp AS start, R.timestamp AS \"END\", (R.timestamp - R.timestamp) AS duration, R.event_id, \
          E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id, E.extdata, E.call_stack, E.line_info {from_samples}",
     ),
@@ -161,7 +161,7 @@ pub(super) const VIEWS: [(&str, &str); 21] = [
          E.parent_stack_id, P.pid, T.tid, K.agent_id, A.absolute_index AS agent_abs_index, A.logical_index AS agent_log_index, \
          A.type_index AS agent_type_index, A.type AS agent_type, K.queue_id, K.grid_size_x, K.grid_size_y, K.grid_size_z, \
          (K.grid_size_x * K.grid_size_y * K.grid_size_z) AS grid_size, S.display_name AS kernel_name, \
-         (SELECT string FROM {string} RS WHERE RS.id = K.region_name_id) AS kernel_region, K.workgroup_size_x, K.workgroup_size_y, \
+         (SELECT string FROM {string} RS WHERE RS.id = K.region_name_id AND RS.guid = K.guid) AS kernel_region, K.workgroup_size_x, K.workgroup_size_y, \
          K.workgroup_size_z, (K.workgroup_size_x * K.workgroup_size_y * K.workgroup_size_z) AS workgroup_size, \
          K.group_segment_size AS lds_block_size, K.private_segment_size AS scratch_size, S.arch_vgpr_count AS vgpr_count, \
          S.accum_vgpr_count, S.sgpr_count, PI.name AS counter_name, PI.symbol AS counter_symbol, PI.component, PI.description, \
@@ -207,14 +207,16 @@ pub(super) const VIEWS: [(&str, &str); 21] = [
     (
         "device_records",
         "SELECT K.guid, E.stack_id, 'kernel' AS kind, S.display_name AS name, K.agent_id, K.queue_id, K.stream_id, K.start, K.\"end\" \
-         FROM {kernel_dispatch} K JOIN {event} E ON E.id = K.event_id JOIN {info_kernel_symbol} S ON S.id = K.kernel_id \
+         FROM {kernel_dispatch} K JOIN {event} E ON E.id = K.event_id AND E.guid = K.guid \
+         JOIN {info_kernel_symbol} S ON S.id = K.kernel_id AND S.guid = K.guid \
          UNION ALL SELECT M.guid, E.stack_id, 'copy', S.string, M.dst_agent_id, M.queue_id, M.stream_id, M.start, M.\"end\" \
-         FROM {memory_copy} M JOIN {event} E ON E.id = M.event_id JOIN {string} S ON S.id = M.name_id",
+         FROM {memory_copy} M JOIN {event} E ON E.id = M.event_id AND E.guid = M.guid \
+         JOIN {string} S ON S.id = M.name_id AND S.guid = M.guid",
     ),
 ];
 
 /// Views over the unified tables and views. `{each: ...}` is a union over partitions.
-pub(super) const OVER_ALL: [(&str, &str); 8] = [
+pub(super) const OVER_ALL: [(&str, &str); 12] = [
     (
         "regions_and_samples",
         "SELECT * FROM regions UNION ALL SELECT * FROM sample_regions",
@@ -253,6 +255,46 @@ pub(super) const OVER_ALL: [(&str, &str); 8] = [
          (SELECT SUM(d) AS total_time FROM (SELECT \"end\" - start AS d FROM rocpd_kernel_dispatch UNION ALL \
          SELECT \"end\" - start FROM rocpd_memory_copy UNION ALL SELECT \"end\" - start FROM rocpd_region)) \
          GROUP BY name ORDER BY total_duration DESC, name",
+    ),
+    (
+        "kernel_summary",
+        "SELECT name AS name, COUNT(*) AS calls, SUM(duration) AS \"DURATION (nsec)\", \
+         SUM(duration * 1.0 * duration) AS \"SQR (nsec)\", AVG(duration) AS \"AVERAGE (nsec)\", \
+         SUM(duration) * 100.0 / (SELECT SUM(duration) FROM kernels) AS \"PERCENT (INC)\", MIN(duration) AS \"MIN (nsec)\", \
+         MAX(duration) AS \"MAX (nsec)\", SUM(off * off) / (COUNT(*) - 1) AS VARIANCE, \
+         SQRT(SUM(off * off) / (COUNT(*) - 1)) AS STD_DEV FROM (SELECT name, duration, \
+         duration - AVG(duration) OVER (PARTITION BY name) AS off FROM kernels) GROUP BY name \
+         ORDER BY \"DURATION (nsec)\" DESC, name",
+    ),
+    (
+        "kernel_summary_region",
+        "SELECT region AS name, COUNT(*) AS calls, SUM(duration) AS \"DURATION (nsec)\", \
+         SUM(duration * 1.0 * duration) AS \"SQR (nsec)\", AVG(duration) AS \"AVERAGE (nsec)\", \
+         SUM(duration) * 100.0 / (SELECT SUM(duration) FROM kernels) AS \"PERCENT (INC)\", MIN(duration) AS \"MIN (nsec)\", \
+         MAX(duration) AS \"MAX (nsec)\", SUM(off * off) / (COUNT(*) - 1) AS VARIANCE, \
+         SQRT(SUM(off * off) / (COUNT(*) - 1)) AS STD_DEV FROM (SELECT region, duration, \
+         duration - AVG(duration) OVER (PARTITION BY region) AS off FROM kernels) GROUP BY region \
+         ORDER BY \"DURATION (nsec)\" DESC, name",
+    ),
+    (
+        "memory_copy_summary",
+        "SELECT name AS name, COUNT(*) AS calls, SUM(duration) AS \"DURATION (nsec)\", \
+         SUM(duration * 1.0 * duration) AS \"SQR (nsec)\", AVG(duration) AS \"AVERAGE (nsec)\", \
+         SUM(duration) * 100.0 / (SELECT SUM(duration) FROM memory_copies) AS \"PERCENT (INC)\", MIN(duration) AS \"MIN (nsec)\", \
+         MAX(duration) AS \"MAX (nsec)\", SUM(off * off) / (COUNT(*) - 1) AS VARIANCE, \
+         SQRT(SUM(off * off) / (COUNT(*) - 1)) AS STD_DEV FROM (SELECT name, duration, \
+         duration - AVG(duration) OVER (PARTITION BY name) AS off FROM memory_copies) GROUP BY name \
+         ORDER BY \"DURATION (nsec)\" DESC, name",
+    ),
+    (
+        "memory_allocation_summary",
+        "SELECT type AS name, COUNT(*) AS calls, SUM(duration) AS \"DURATION (nsec)\", \
+         SUM(duration * 1.0 * duration) AS \"SQR (nsec)\", AVG(duration) AS \"AVERAGE (nsec)\", \
+         SUM(duration) * 100.0 / (SELECT SUM(duration) FROM memory_allocations) AS \"PERCENT (INC)\", MIN(duration) AS \"MIN (nsec)\", \
+         MAX(duration) AS \"MAX (nsec)\", SUM(off * off) / (COUNT(*) - 1) AS VARIANCE, \
+         SQRT(SUM(off * off) / (COUNT(*) - 1)) AS STD_DEV FROM (SELECT type, duration, \
+         duration - AVG(duration) OVER (PARTITION BY type) AS off FROM memory_allocations) GROUP BY type \
+         ORDER BY \"DURATION (nsec)\" DESC, name",
     ),
     (
         "launch_links",

@@ -5,8 +5,25 @@ use trace_model::ArgValue;
 /// Arguments of one slice, in room that is used again.
 #[derive(Debug)]
 pub(super) struct Annotations<'v> {
-    wanted: bool,
+    wanted: Wanted<'v>,
     list: Vec<(&'v str, ArgValue<'v>)>,
+}
+
+/// Which arguments are wanted.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wanted<'v> {
+    All,
+    /// Those with these keys.
+    Only(&'v [String]),
+}
+
+impl Wanted<'_> {
+    fn takes(self, key: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(keys) => keys.iter().any(|wanted| wanted == key),
+        }
+    }
 }
 
 /// Room for arguments between two slices.
@@ -14,9 +31,9 @@ pub(super) struct Annotations<'v> {
 pub(super) struct Room(Vec<(&'static str, ArgValue<'static>)>);
 
 impl Room {
-    /// Begins the arguments of a slice; only those that are forced are kept if none are wanted.
+    /// Begins the arguments of a slice; what is forced is kept even if it is not wanted.
     #[inline]
-    pub(super) fn open<'v>(&mut self, wanted: bool) -> Annotations<'v> {
+    pub(super) fn open<'v>(&mut self, wanted: Wanted<'v>) -> Annotations<'v> {
         Annotations {
             wanted,
             list: emptied(std::mem::take(&mut self.0)),
@@ -42,7 +59,7 @@ fn emptied<'a, 'b>(list: Vec<(&'a str, ArgValue<'a>)>) -> Vec<(&'b str, ArgValue
 impl<'v> Annotations<'v> {
     #[inline]
     pub(super) fn add(&mut self, key: &'v str, value: ArgValue<'v>) {
-        if self.wanted {
+        if self.wanted.takes(key) {
             self.list.push((key, value));
         }
     }

@@ -10,7 +10,7 @@ use rocpd_db::{
 use rustc_hash::FxHashMap;
 use trace_model::{ArgValue, ClockDomain};
 
-use super::annotations::{Annotations, Room};
+use super::annotations::{Annotations, Room, Wanted};
 use super::places::{Device, Key, Places};
 use super::report::Report;
 use super::sums::CounterSums;
@@ -163,8 +163,16 @@ impl<'a, W: Write> Part<'a, W> {
         })
     }
 
-    fn annotations<'v>(&mut self) -> Annotations<'v> {
-        self.room.open(!self.job.args.perfetto.no_annotations)
+    fn annotations<'v>(&mut self) -> Annotations<'v>
+    where
+        'a: 'v,
+    {
+        let perfetto = &self.job.args.perfetto;
+        self.room.open(match &perfetto.annotations {
+            _ if perfetto.no_annotations => Wanted::Only(&[]),
+            Some(keys) => Wanted::Only(keys),
+            None => Wanted::All,
+        })
     }
 
     /// Counters of a record, in room that is to be given back.
