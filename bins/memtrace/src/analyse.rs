@@ -324,6 +324,7 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     }
     let source = trace_of(&args.input);
     exporter.input = source.is_file().then_some(source);
+    exporter.needs_rows = args.read.compat.is_none();
     if let Some(phases) = opened.phases {
         exporter.metadata.entry("phases").or_insert(phases);
     }
@@ -334,7 +335,6 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     }
     let (done, manifest) = coded(exporter.export(stream, names, steps))?;
     tell(&done.report, args.read.verbosity);
-    refuse_nothing(&args.input, &done.report, &args.read)?;
     if args.layout != Layout::Run {
         let columns: Vec<(&str, String)> = dataset_columns(
             &run_id,

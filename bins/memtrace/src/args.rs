@@ -25,7 +25,7 @@ collect, 5 input or output failed.";
 
 /// How long data lives in memory during inference
 ///
-/// Reads perf script text, perf.data, memray captures, Valgrind Lackey, DAMON records, canonical rows and labelled Parquet,
+/// Reads perf script text, perf.data, memray captures, Valgrind Lackey, DAMON records, canonical rows (JSON lines, CSV) and labelled Parquet,
 /// plain or compressed; '-' is standard input.
 #[derive(Debug, Parser)]
 #[command(
@@ -210,7 +210,7 @@ impl FigureArgs {
 pub(crate) struct RowsArgs {
     /// The capture ('-' is standard input)
     pub(crate) input: PathBuf,
-    /// Where to write: .parquet, or JSON lines for anything else ('-' is standard output)
+    /// Where to write: .parquet, .csv, or JSON lines for anything else ('-' is standard output)
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub(crate) output: PathBuf,
     /// Print what was read and skipped as JSON on standard error
@@ -339,7 +339,7 @@ pub(crate) struct CompareArgs {
 pub(crate) struct CheckArgs {
     /// The folder of a run, or a trace
     pub(crate) path: PathBuf,
-    /// What the trace was collected with: perf-mem, perf-mem-labelled, memray, other
+    /// What the trace was collected with: perf-mem, perf-mem-labelled, memray, other [default: what the run says]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<String>,
     #[command(flatten)]

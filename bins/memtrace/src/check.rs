@@ -1,11 +1,13 @@
 //! `check`: the files of a run and the quality of its trace.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use byte_source::{OpenOptions, Source};
 use memtrace_labeller::{InputOptions, RowStream, Schema, check_parquet};
 use memtrace_run::{
-    FileFinding, MANIFEST_FILE, Quality, QualityProfile, Verdict, judge, unlisted, verify_manifest,
+    FileFinding, MANIFEST_FILE, Quality, QualityProfile, Verdict, judge, run_metadata, unlisted,
+    verify_manifest,
 };
 use report::{JsonDocument, SchemaVersion};
 use shell::{Format, Outcome, usage};
@@ -15,6 +17,7 @@ use crate::input::{coded, trace_of};
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
     let profile = match args.profile.as_deref() {
+        None if args.path.is_dir() => profile_of(&args.path),
         None => None,
         Some("perf-mem") => Some(QualityProfile::PerfMem),
         Some("perf-mem-labelled") => Some(QualityProfile::PerfMemLabelled),
@@ -107,4 +110,14 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
     } else {
         Outcome::Fine
     })
+}
+
+/// What a run must have recorded, by the collector that its metadata names.
+fn profile_of(folder: &Path) -> Option<QualityProfile> {
+    let metadata = run_metadata(folder).ok()?;
+    match metadata.get("collector")?.get("type")?.as_str()? {
+        "perf" | "perf_mem" => Some(QualityProfile::PerfMem),
+        "memray" => Some(QualityProfile::Memray),
+        _ => None,
+    }
 }

@@ -43,6 +43,7 @@ fn code(error: &Error) -> u8 {
         Error::Report(report::Error::Io(_)) => IO_FAILED,
         Error::Analysis(_) | Error::DiskFull { .. } => IO_FAILED,
         Error::NoCollector { .. } => CANNOT_COLLECT,
+        Error::NothingRead { .. } => BAD_DATA,
         Error::PhaseMark { .. } => 2,
         Error::PhasePipe { .. } => IO_FAILED,
         _ => 1,
@@ -190,13 +191,11 @@ pub(crate) fn refuse_nothing(
     if report.rows > 0 || !report.is_damaged() || read.compat.is_some() {
         return Ok(());
     }
-    let what = format!(
-        "{}: read as {}, none of {} lines is a sample; --input-format names the format",
-        path.display(),
-        report.format,
-        report.lines
-    );
-    Err(anyhow::Error::msg(what)).or_exit(BAD_DATA)
+    coded(Err(Error::NothingRead {
+        name: path.display().to_string(),
+        format: report.format,
+        lines: report.lines,
+    }))
 }
 
 /// Files beside a trace are read as a whole, up to this size.

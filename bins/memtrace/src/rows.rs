@@ -3,7 +3,9 @@
 use std::io::{self, BufWriter, Stdout, Write};
 
 use byte_source::output::AtomicFile;
-use memtrace_labeller::{Access, Compression, Names, ReadReport, TraceWriter, push_json_row};
+use memtrace_labeller::{
+    Access, Compression, Names, ReadReport, TraceWriter, csv_header, push_csv_row, push_json_row,
+};
 use memtrace_run::{Processed, RowOutput, Steps, process, report_json};
 use shell::{Outcome, VerbosityArgs};
 
@@ -56,16 +58,19 @@ impl Destination {
     }
 }
 
-/// Rows as JSON lines.
-struct JsonLines<'a>(&'a mut Destination);
+/// Rows as lines.
+struct Lines<'a> {
+    out: &'a mut Destination,
+    push: fn(&Access, &Names, &mut Vec<u8>),
+}
 
-impl RowOutput for JsonLines<'_> {
+impl RowOutput for Lines<'_> {
     fn rows(&mut self, rows: &[Access], names: &Names) -> memtrace_run::Result<()> {
         let mut text = Vec::with_capacity(rows.len() * 256);
         for row in rows {
-            push_json_row(row, names, &mut text);
+            (self.push)(row, names, &mut text);
         }
-        self.0
+        self.out
             .write_all(&text)
             .map_err(|source| memtrace_run::Error::Io {
                 name: "output".to_owned(),
@@ -86,11 +91,8 @@ fn write(
     } else {
         Destination::File(coded(AtomicFile::create(&args.output))?)
     };
-    let parquet = args
-        .output
-        .extension()
-        .is_some_and(|suffix| suffix == "parquet");
-    let processed = if parquet {
+    let suffix = args.output.extension().and_then(|suffix| suffix.to_str());
+    let processed = if suffix == Some("parquet") {
         let mut writer = coded(TraceWriter::new(
             args.output.display().to_string(),
             &mut out,
@@ -101,12 +103,15 @@ fn write(
         coded(writer.finish())?;
         processed
     } else {
-        coded(process(
-            stream,
-            names,
-            steps,
-            Some(&mut JsonLines(&mut out)),
-        ))?
+        let mut lines = Lines {
+            out: &mut out,
+            push: push_json_row,
+        };
+        if suffix == Some("csv") {
+            lines.out.write_all(csv_header().as_bytes())?;
+            lines.push = push_csv_row;
+        }
+        coded(process(stream, names, steps, Some(&mut lines)))?
     };
     let Processed { report, .. } = processed;
     if args.json {

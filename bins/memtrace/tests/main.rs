@@ -159,6 +159,34 @@ fn rows_go_there_and_back() {
         .collect();
     assert_eq!(types.iter().filter(|kind| **kind == "weight").count(), 7);
     assert_eq!(types.iter().filter(|kind| **kind == "kv_cache").count(), 3);
+    // CSV as well, symbols with commas and quotes included.
+    let odd = "c 1 [0] 9.5: ev: 10 std::map<int, char>::at(\"x\")+0x1 (/x.so)\n";
+    std::fs::write(dir.join("odd.txt"), capture(5) + odd).unwrap();
+    ok(&call(dir, &["label", "odd.txt", "-o", "odd.csv"]));
+    ok(&call(dir, &["label", "odd.txt", "-o", "odd.jsonl"]));
+    ok(&call(dir, &["convert", "odd.csv", "-o", "odd2.jsonl"]));
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+    assert!(read("odd.csv").starts_with("run_id,sample_id,timestamp_ns,phase,address,"));
+    assert_eq!(read("odd.jsonl"), read("odd2.jsonl"));
+    assert!(read("odd2.jsonl").contains("std::map<int, char>::at"));
+    for (text, problem) in [
+        (
+            "timestamp_ns,address\n5,6\n",
+            "missing required columns address_page",
+        ),
+        (
+            "run_id,sample_id,timestamp_ns,address,address_page,op_type\nr,0,x,5,0,load\n",
+            "line 2: timestamp_ns: 'x'",
+        ),
+        (
+            "run_id,sample_id,timestamp_ns,address,address_page,op_type\nr,0,5\n",
+            "line 2: 3 cells",
+        ),
+    ] {
+        std::fs::write(dir.join("bad.csv"), text).unwrap();
+        let said = fails(dir, &["parse", "bad.csv"], 3);
+        assert!(said.contains(problem), "{said}");
+    }
     // Standard input and output, whatever the file is called.
     let mut child = command(dir, &["parse", "-"])
         .stdin(Stdio::piped())
@@ -213,6 +241,30 @@ fn an_exported_run_is_whole_and_checked() {
         from_run["retention_summary"],
         from_text["retention_summary"]
     );
+    // What a collector must have recorded is checked when the metadata names it.
+    let file = dir.join("run/metadata.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let checked = |collector: &str| {
+        let mut metadata: Value = serde_json::from_str(&text).unwrap();
+        metadata["collector"] = serde_json::json!({"type": collector});
+        std::fs::write(dir.join("more.json"), metadata.to_string()).unwrap();
+        let words = [
+            "export",
+            "perf.txt",
+            "-o",
+            "with",
+            "--metadata",
+            "more.json",
+            "--no-figures",
+        ];
+        ok(&call(dir, &words));
+        let output = call(dir, &["check", "with", "--json"]);
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), found["quality"]["verdict"].clone())
+    };
+    assert_eq!(checked("perf"), (Some(1), "FAIL".into()));
+    assert_eq!(checked("memray"), (Some(0), "PASS".into()));
+    assert_eq!(checked("pagefaults"), (Some(0), Value::Null));
     // A changed, a missing and an unlisted file are found.
     std::fs::write(dir.join("run/metrics.csv"), "changed").unwrap();
     std::fs::remove_file(dir.join("run/write_once.svg")).unwrap();
@@ -395,6 +447,9 @@ fn bad_input_ends_with_its_code() {
         assert!(said.contains("none of 2 lines is a sample"), "{said}");
         assert!(!dir.join(output).exists());
     }
+    let words = ["export", "prose.txt", "-o", "of-prose"];
+    assert!(fails(dir, &words, 3).contains("prose.txt: read as perf-script, none of 2 lines"));
+    assert!(!dir.join("of-prose").exists());
     std::fs::write(dir.join("phases.json"), "{").unwrap();
     fails(dir, &["analyse", "perf.txt", "--phases", "phases.json"], 3);
     std::fs::write(dir.join("rules.yaml"), "a: [").unwrap();

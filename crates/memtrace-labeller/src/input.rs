@@ -20,6 +20,7 @@ use crate::perf_text::Grammar;
 use crate::perf_text::reader::{LineRows, perf_lines};
 use crate::phases::Phases;
 use crate::report::ReadReport;
+use crate::rows_csv::{CsvRows, is_header};
 use crate::rows_json::JsonRows;
 use crate::symbols::SymbolTable;
 
@@ -39,19 +40,22 @@ pub enum InputFormat {
     Damon,
     /// Canonical rows as JSON lines.
     RowsJson,
+    /// Canonical rows as CSV with a header.
+    RowsCsv,
     /// A trace as Parquet.
     Parquet,
 }
 
 impl InputFormat {
     /// All formats.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::PerfScript,
         Self::PerfData,
         Self::Memray,
         Self::Lackey,
         Self::Damon,
         Self::RowsJson,
+        Self::RowsCsv,
         Self::Parquet,
     ];
 
@@ -65,6 +69,7 @@ impl InputFormat {
             Self::Lackey => "lackey",
             Self::Damon => "damon",
             Self::RowsJson => "rows-jsonl",
+            Self::RowsCsv => "rows-csv",
             Self::Parquet => "parquet",
         }
     }
@@ -88,6 +93,8 @@ impl InputFormat {
             None
         } else if first_non_blank(head) == Some(b'{') {
             Some(Self::RowsJson)
+        } else if is_header(head) {
+            Some(Self::RowsCsv)
         } else if looks_like_lackey(head) {
             Some(Self::Lackey)
         } else {
@@ -182,6 +189,7 @@ enum Reader {
     Empty,
     Lines(LineRows),
     Json(Box<JsonRows>),
+    Csv(Box<CsvRows>),
     Parquet(Box<ParquetRows>),
     Lackey(Box<LackeyRows>),
     Memray(Box<MemrayRows>),
@@ -238,6 +246,7 @@ impl RowStream {
                 "perf",
             )?),
             InputFormat::RowsJson => Reader::Json(Box::new(JsonRows::new(source)?)),
+            InputFormat::RowsCsv => Reader::Csv(Box::new(CsvRows::new(source)?)),
             InputFormat::Parquet => Reader::Parquet(Box::new(ParquetRows::new(source)?)),
             InputFormat::Lackey => Reader::Lackey(Box::new(LackeyRows::new(source, options)?)),
             InputFormat::Memray => Reader::Memray(Box::new(MemrayRows::new(source)?)),
@@ -305,6 +314,7 @@ impl RowStream {
             Reader::Empty => false,
             Reader::Lines(lines) => lines.next_batch(names, rows)?,
             Reader::Json(json) => json.next_batch(names, rows)?,
+            Reader::Csv(csv) => csv.next_batch(names, rows)?,
             Reader::Parquet(parquet) => parquet.next_batch(names, rows)?,
             Reader::Lackey(lackey) => lackey.next_batch(names, rows)?,
             Reader::Memray(memray) => memray.next_batch(names, rows)?,
@@ -331,6 +341,7 @@ impl RowStream {
             Reader::Empty => ReadReport::new(self.format.name(), "unknown"),
             Reader::Lines(lines) => lines.report(),
             Reader::Json(json) => json.report(),
+            Reader::Csv(csv) => csv.report(),
             Reader::Parquet(parquet) => parquet.report(),
             Reader::Lackey(lackey) => lackey.report(),
             Reader::Memray(memray) => memray.report(),

@@ -1,7 +1,7 @@
 //! Memory accesses read from what profilers wrote, and labelled with what they touched.
 //!
 //! * [`RowStream`] reads any input as rows ([`Access`]) in batches: text of `perf script` with any list of fields,
-//!   canonical rows as JSON lines, labelled Parquet. Texts are numbers in a [`Names`] table.
+//!   canonical rows as JSON lines or CSV, labelled Parquet. Texts are numbers in a [`Names`] table.
 //! * [`Labeller`] gives each row a region type and a region, by address ranges, by what is known of its page, or by rules
 //!   ([`RuleSet`]), and keeps the region map and the life of the KV cache's blocks.
 //! * [`TraceWriter`], [`write_region_map`] and [`write_kv_blocks`] write zstd Parquet with the schema version in it;
@@ -51,6 +51,7 @@ mod phases;
 mod ranges;
 mod region;
 mod report;
+mod rows_csv;
 mod rows_json;
 mod rules;
 mod schema;
@@ -75,6 +76,7 @@ pub use phases::{PhaseBoundary, Phases, boundaries_from_json};
 pub use ranges::{AddressRange, ranges_from_json};
 pub use region::{KvBlock, PageTracker, Region};
 pub use report::{ReadReport, Skipped};
+pub use rows_csv::{csv_header, push_csv_row};
 pub use rows_json::push_json_row;
 pub use rules::{LabelRule, RuleSet};
 pub use schema::{

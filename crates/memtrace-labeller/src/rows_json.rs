@@ -1,6 +1,7 @@
 //! Canonical rows as JSON, one object a line.
 
 use std::borrow::Cow;
+use std::str::FromStr;
 
 use byte_source::{Reader, Source};
 use serde::{Deserialize, Deserializer};
@@ -11,7 +12,7 @@ use crate::lines::{Line, read_line};
 use crate::names::{Name, Names};
 use crate::perf_text::Skip;
 use crate::report::ReadReport;
-use crate::schema::REQUIRED_ROW_COLUMNS;
+use crate::schema::{REQUIRED_ROW_COLUMNS, TRACE_COLUMNS};
 
 const BATCH_ROWS: usize = 16_384;
 /// Longer lines are no rows.
@@ -27,8 +28,9 @@ fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-#[derive(Deserialize)]
-struct Row<'a> {
+/// A row as a text gives it: each column perhaps absent, and perhaps null.
+#[derive(Deserialize, Default)]
+pub(crate) struct Row<'a> {
     #[serde(borrow, default, deserialize_with = "there")]
     run_id: Option<Option<Text<'a>>>,
     #[serde(default, deserialize_with = "there")]
@@ -67,8 +69,48 @@ struct Row<'a> {
     context_tokens: Option<u32>,
 }
 
-impl Row<'_> {
-    fn missing(&self) -> Vec<&'static str> {
+impl<'a> Row<'a> {
+    /// Sets a column by its place among those of a trace; an empty text is a null.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, when it should be a number and is none.
+    pub(crate) fn set(&mut self, column: usize, cell: Cow<'a, str>) -> Result<(), String> {
+        fn number<T: FromStr>(column: usize, cell: &str) -> Result<Option<T>, String> {
+            if cell.is_empty() {
+                return Ok(None);
+            }
+            let name = TRACE_COLUMNS.get(column).copied().unwrap_or_default();
+            let wrong = |_| format!("{name}: '{cell}' is no number that fits");
+            cell.parse().map(Some).map_err(wrong)
+        }
+        let text = |cell: Cow<'a, str>| (!cell.is_empty()).then_some(Text(cell));
+        match column {
+            0 => self.run_id = Some(text(cell)),
+            1 => self.sample_id = Some(number(column, &cell)?),
+            2 => self.timestamp_ns = Some(number(column, &cell)?),
+            3 => self.phase = text(cell),
+            4 => self.address = Some(number(column, &cell)?),
+            5 => self.address_page = Some(number(column, &cell)?),
+            6 => self.op_type = Some(text(cell)),
+            7 => self.symbol = text(cell),
+            8 => self.dso = text(cell),
+            9 => self.region_type = text(cell),
+            10 => self.region_id = number(column, &cell)?,
+            11 => self.access_latency_ns = number(column, &cell)?,
+            12 => self.cache_level = text(cell),
+            13 => self.numa_node = number(column, &cell)?,
+            14 => self.cpu_id = number(column, &cell)?,
+            15 => self.thread_id = number(column, &cell)?,
+            16 => self.token_index = number(column, &cell)?,
+            17 => self.context_tokens = number(column, &cell)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Required columns that are absent, sorted.
+    pub(crate) fn missing(&self) -> Vec<&'static str> {
         let present = [
             self.run_id.is_some(),
             self.sample_id.is_some(),
@@ -86,7 +128,8 @@ impl Row<'_> {
         missing
     }
 
-    fn access(&self, names: &mut Names) -> Access {
+    /// The row, with defaults for what is absent.
+    pub(crate) fn access(&self, names: &mut Names) -> Access {
         let mut name = |text: Option<&Text<'_>>, absent: Name| {
             text.map_or(absent, |text| names.intern(&text.0))
         };

@@ -90,6 +90,18 @@ pub enum Error {
         /// What the system said.
         what: String,
     },
+    /// There was something to read, and none of it was a row: it is another format than it was read as.
+    #[error(
+        "{name}: read as {format}, none of {lines} lines is a sample; --input-format names the format"
+    )]
+    NothingRead {
+        /// The input.
+        name: String,
+        /// As what it was read.
+        format: &'static str,
+        /// Lines that it has.
+        lines: u64,
+    },
     /// A thread failed.
     #[error("a worker thread failed")]
     Thread,

@@ -32,6 +32,8 @@ pub struct RunExporter {
     pub semantics: &'static str,
     /// The file that is read, for the metadata to name it with its hash.
     pub input: Option<PathBuf>,
+    /// Fails before anything is written when there was something to read and none of it was a row.
+    pub needs_rows: bool,
     /// More members of `metadata.json`.
     pub metadata: Map<String, Value>,
     /// Compression of the trace.
@@ -53,6 +55,7 @@ impl RunExporter {
             run_id: run_id.into(),
             semantics,
             input: None,
+            needs_rows: false,
             metadata: Map::new(),
             compression: Compression::Zstd,
             figures: FigureFormat::ALL.to_vec(),
@@ -70,6 +73,7 @@ impl RunExporter {
         names: Names,
         steps: Steps,
     ) -> Result<(Processed, Manifest)> {
+        let is_new = !self.folder.exists();
         fs::create_dir_all(&self.folder).map_err(io_error(&self.folder))?;
         remove_manifest(&self.folder)?;
         let mut writer = TraceWriter::new(
@@ -87,6 +91,20 @@ impl RunExporter {
             let source = hashing.map(|hashing| hashing.join().map_err(|_| Error::Thread)?);
             Ok((processed, source.transpose()?))
         })?;
+        let report = &processed.report;
+        if self.needs_rows && report.rows == 0 && report.is_damaged() {
+            drop(writer);
+            if is_new {
+                // What others put there in the meantime stays.
+                let _ = fs::remove_dir(&self.folder);
+            }
+            let input = self.input.as_deref().unwrap_or(Path::new("-"));
+            return Err(Error::NothingRead {
+                name: input.display().to_string(),
+                format: report.format,
+                lines: report.lines,
+            });
+        }
         writer.finish()?.commit()?;
         let manifest = self.written(&processed, source)?;
         Ok((processed, manifest))
