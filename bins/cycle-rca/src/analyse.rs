@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use byte_source::output::AtomicFile;
 use kunlun_reader::Serving;
 use rca_cycles::anatomy::Folding;
@@ -16,6 +16,7 @@ use trace_model::Trace;
 
 use crate::args::{AnalyseArgs, CutArgs, Divide, ResultFormat};
 use crate::files::{Job, jobs};
+use crate::info::{self, Found};
 use crate::{document, markdown, perf, probes, text, tracks};
 
 pub(crate) fn options(cut: &CutArgs) -> anyhow::Result<rca_cycles::Options> {
@@ -58,9 +59,34 @@ struct Done {
     json: Map<String, Value>,
     text: Vec<u8>,
     rows: Vec<compat::Report>,
+    /// With --info: what could be steps.
+    functions: Vec<compat::Candidate>,
     cycles: Vec<[String; 7]>,
     tracks: Option<tracks::Job>,
     failed: Option<String>,
+}
+
+impl Done {
+    fn new(name: &str, path: &str) -> Self {
+        let mut json = Map::new();
+        json.insert("job".to_owned(), json!(name));
+        json.insert("path".to_owned(), json!(path));
+        Self {
+            json,
+            text: Vec::new(),
+            rows: Vec::new(),
+            functions: Vec::new(),
+            cycles: Vec::new(),
+            tracks: None,
+            failed: None,
+        }
+    }
+
+    fn ends(&mut self, error: Option<&str>) {
+        let status = if error.is_some() { "failed" } else { "ok" };
+        self.json.insert("status".to_owned(), json!(status));
+        self.json.insert("error".to_owned(), json!(error));
+    }
 }
 
 pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
@@ -105,7 +131,27 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
     )?;
     let mut results = each.results;
     tell(&mut results, serving.as_ref());
+    if each.failed.is_some() {
+        add_unread(&list, &mut results);
+    }
     report(args, &results, each.failed.is_some())
+}
+
+/// Puts the jobs whose traces could not be read among the others; why was said.
+fn add_unread(list: &[Job], results: &mut Vec<Done>) {
+    for (place, job) in list.iter().enumerate() {
+        let name = json!(job.name);
+        if results
+            .get(place)
+            .is_some_and(|d| d.json.get("job") == Some(&name))
+        {
+            continue;
+        }
+        let mut done = Done::new(&job.name, &job.path.display().to_string());
+        done.json.insert("cycles".to_owned(), json!([]));
+        done.ends(Some("the trace cannot be read"));
+        results.insert(place.min(results.len()), done);
+    }
 }
 
 /// As [`run`], for recordings that are pairs of tables.
@@ -151,7 +197,17 @@ fn report(args: &AnalyseArgs, results: &[Done], failed: bool) -> anyhow::Result<
         return finish(args, results, failed);
     }
     let mut out = args.output.open()?;
+    let (functions, files) = all_info(results);
+    if args.info && functions.is_empty() && files > 0 {
+        bail!("no Python function is called more than twice");
+    }
     match format {
+        ResultFormat::Text if args.info => {
+            out.write_all(info::table(&functions, files).as_bytes())?;
+            for done in results {
+                out.write_all(&done.text)?;
+            }
+        }
         ResultFormat::Text => {
             for done in results {
                 out.write_all(&done.text)?;
@@ -161,6 +217,10 @@ fn report(args: &AnalyseArgs, results: &[Done], failed: bool) -> anyhow::Result<
             let mut document = JsonDocument::new(&mut out, document::VERSION)?;
             let jobs: Vec<&Map<String, Value>> = results.iter().map(|d| &d.json).collect();
             document.member("jobs", &jobs)?;
+            if args.info {
+                let list: Vec<Value> = functions.iter().map(Found::json).collect();
+                document.member("functions", &list)?;
+            }
             document.finish()?;
         }
         ResultFormat::Csv => cycles(results, &mut out)?,
@@ -197,29 +257,15 @@ fn one(
     read: &NamedTrace,
 ) -> anyhow::Result<Done> {
     let trace = &read.trace;
-    let mut done = Done {
-        json: Map::new(),
-        text: Vec::new(),
-        rows: Vec::new(),
-        cycles: Vec::new(),
-        tracks: None,
-        failed: None,
-    };
-    done.json.insert("job".to_owned(), json!(name));
-    done.json.insert("path".to_owned(), json!(read.name));
+    let mut done = Done::new(name, &read.name);
     let result = if args.info {
-        info(trace, name, &mut done)
+        info(trace, &mut done)
     } else if args.cut.compat {
         reference(args, folder, (name, &read.name), trace, &mut done)?
     } else {
         ours(args, options, folder, (name, read), &mut done)?
     };
-    let (status, error) = match &result {
-        Ok(()) => ("ok", None),
-        Err(why) => ("failed", Some(why.clone())),
-    };
-    done.json.insert("status".to_owned(), json!(status));
-    done.json.insert("error".to_owned(), json!(error));
+    done.ends(result.as_ref().err().map(String::as_str));
     if let Err(why) = result {
         done.json.entry("cycles").or_insert_with(|| json!([]));
         done.failed = Some(format!("{name}: {why}"));
@@ -365,28 +411,21 @@ fn reference(
 }
 
 /// The functions that could be steps.
-fn info(trace: &Trace, name: &str, done: &mut Done) -> Answer {
-    let list = compat::functions(trace);
-    if list.is_empty() {
-        return Err("no Python function is called more than twice".to_owned());
+fn info(trace: &Trace, done: &mut Done) -> Answer {
+    done.functions = compat::functions(trace);
+    if done.functions.is_empty() {
+        return Err("no Python function lasts longer than 10 us".to_owned());
     }
-    let mut lines = format!(
-        "{name}\n{:>8}  {:>14}  {:>14}  function\n",
-        "calls", "average us", "total us"
-    );
-    for f in &list {
-        lines.push_str(&format!(
-            "{:>8}  {:>14.2}  {:>14.2}  {}\n",
-            f.count, f.average_us, f.total_us, f.name
-        ));
-    }
-    done.text.extend_from_slice(lines.as_bytes());
-    let rows: Vec<Value> = list
-        .iter()
-        .map(|f| json!({"name": f.name, "count": f.count, "average_us": f.average_us, "total_us": f.total_us}))
-        .collect();
+    let (own, _) = info::together(std::iter::once(done.functions.as_slice()));
+    let rows: Vec<Value> = own.iter().map(Found::json).collect();
     done.json.insert("functions".to_owned(), Value::Array(rows));
     Ok(())
+}
+
+/// What all files together have.
+fn all_info(results: &[Done]) -> (Vec<Found>, usize) {
+    let with_some = results.iter().filter(|d| !d.functions.is_empty());
+    info::together(with_some.map(|d| d.functions.as_slice()))
 }
 
 fn cycles(results: &[Done], out: &mut Output) -> anyhow::Result<()> {

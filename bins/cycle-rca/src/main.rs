@@ -6,6 +6,7 @@ mod args;
 mod batch;
 mod document;
 mod files;
+mod info;
 mod markdown;
 mod perf;
 mod period;

@@ -481,6 +481,58 @@ fn wrong_usage_and_failed_jobs_have_codes_of_their_own() {
 }
 
 #[test]
+fn files_that_cannot_be_read_are_among_the_jobs_and_functions_are_counted_over_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let steps = |iterations| Config {
+        iterations,
+        ..Config::default()
+    };
+    write(&folder.path().join("a.json"), steps(12));
+    std::fs::write(folder.path().join("b.json"), "").unwrap();
+    write(&folder.path().join("c.json"), steps(20));
+    let output = run(&["analyse", text(folder.path()), "--format", "json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let document = json(&output);
+    let told: Vec<(&str, &str, usize)> = document["jobs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|j| {
+            let cycles = j["cycles"].as_array().unwrap().len();
+            let word = |key: &str| j[key].as_str().unwrap();
+            assert_eq!(j["error"].is_null(), word("status") == "ok");
+            (word("job"), word("status"), cycles)
+        })
+        .collect();
+    assert_eq!(told, [("a", "ok", 12), ("b", "failed", 0), ("c", "ok", 20)]);
+    std::fs::remove_file(folder.path().join("b.json")).unwrap();
+    let own = folder.path().join("d.json");
+    let call = r#"[{"name":"load","cat":"python","ph":"X","pid":1,"tid":1,"ts":1,"dur":50},
+        {"name":"load","cat":"python","ph":"X","pid":1,"tid":1,"ts":60,"dur":50},
+        {"name":"load","cat":"python","ph":"X","pid":1,"tid":1,"ts":120,"dur":50}]"#;
+    std::fs::write(own, call).unwrap();
+    let info = ["analyse", text(folder.path()), "--info"];
+    let document = json(&run(&[&info[..], &["--format", "json"]].concat()));
+    let functions = document["functions"].as_array().unwrap();
+    let of = |name: &str| functions.iter().find(|f| f["name"] == name).unwrap();
+    let step = of("Scheduler.run_batch");
+    assert_eq!(
+        (&step["count"], &step["files"]),
+        (&Value::from(32), &Value::from(2))
+    );
+    // 10 - floor(10 * 2 / 3), and 10 - floor(10 / 3).
+    assert_eq!(
+        (&step["stars"], &of("load")["stars"]),
+        (&Value::from(4), &Value::from(7))
+    );
+    let shown = String::from_utf8(run(&info).stdout).unwrap();
+    assert!(
+        shown.contains("2/3") && shown.contains("Scheduler.run_batch ****\n"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn probes_write_tables_too() {
     let folder = tempfile::tempdir().unwrap();
     let mut micro = String::from("name,cat,ph,pid,tid,ts,dur,args\n");

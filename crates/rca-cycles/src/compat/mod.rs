@@ -452,7 +452,7 @@ pub fn simple_name(name: &str) -> String {
     name.to_owned()
 }
 
-/// Python functions that last more than 10 µs and are called more than twice, by total duration.
+/// Calls of Python functions that last more than 10 µs, by total duration.
 pub fn functions(trace: &Trace) -> Vec<Candidate> {
     let events = Events::new(trace);
     let mut map: std::collections::BTreeMap<&str, Vec<f64>> = std::collections::BTreeMap::new();
@@ -463,7 +463,6 @@ pub fn functions(trace: &Trace) -> Vec<Candidate> {
     }
     let mut list: Vec<Candidate> = map
         .into_iter()
-        .filter(|(_, d)| d.len() > 2)
         .map(|(name, durs)| {
             let (average_us, std) = crate::num::mean_std(&durs);
             Candidate {

@@ -38,7 +38,7 @@ pub(crate) struct Function {
 }
 
 /// A function that may be an anchor.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Candidate {
     /// Name of the function.
     pub name: String,
