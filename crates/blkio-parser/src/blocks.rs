@@ -82,6 +82,7 @@ impl Block {
 /// Cuts a source into blocks of whole lines.
 pub(crate) struct Blocks {
     chunks: Chunks,
+    crc: crc32fast::Hasher,
     carry: Vec<u8>,
     /// Where `carry` begins.
     offset: u64,
@@ -95,6 +96,7 @@ impl Blocks {
     pub(crate) fn new(chunks: Chunks) -> Self {
         Self {
             chunks,
+            crc: crc32fast::Hasher::new(),
             carry: Vec::new(),
             offset: 0,
             number: 0,
@@ -106,6 +108,11 @@ impl Blocks {
     /// Bytes read so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.chunks.offset()
+    }
+
+    /// CRC-32 of what was read so far.
+    pub(crate) fn crc32(&self) -> u32 {
+        self.crc.clone().finalize()
     }
 
     /// The next block; the second part says that a line too long ended before it.
@@ -120,6 +127,7 @@ impl Blocks {
                 return Ok(Some((self.block(None, true), too_long)));
             };
             let data = chunk.data();
+            self.crc.update(data);
             let mut start = 0;
             if self.skipping {
                 let Some(end) = memchr::memchr(b'\n', data) else {

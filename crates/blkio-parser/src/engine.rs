@@ -152,13 +152,36 @@ impl EngineLog {
         }
     }
 
-    /// The whole number that a rate times a time may be with the roundest binary digits: batches and lengths are round.
-    fn roundest(&self, rate: &'static str, time: &'static str) -> Option<f64> {
+    /// Steps of decode: tokens generated for each sequence but the first, which prefill gives.
+    #[must_use]
+    pub fn decode_steps(&self) -> Option<u64> {
+        if let Some(generated) = self.gen_len {
+            return generated.checked_sub(1);
+        }
+        let all = crate::num::whole(self.tokens()?.1);
+        // All sequences generate as many tokens, so their number divides both products.
+        let of_decode = self.products("decode throughput", "decode latency")?;
+        let sequences = of_decode.map(|decode| all.saturating_sub(decode));
+        let sequences = sequences.filter(|n| *n > 0 && all.is_multiple_of(*n));
+        sequences.max().map(|n| all / n - 1)
+    }
+
+    /// The whole numbers that a rate times a time may be, by the rounding of both.
+    fn products(
+        &self,
+        rate: &'static str,
+        time: &'static str,
+    ) -> Option<std::ops::RangeInclusive<u64>> {
         let (a, b) = (*self.values.get(rate)?, *self.values.get(time)?);
         let slack = self.step(rate) * b + self.step(time) * a;
         let low = crate::num::whole((a * b - slack).ceil());
-        let high = crate::num::whole((a * b + slack).floor()).min(low.saturating_add(1 << 16));
-        (low..=high)
+        let high = crate::num::whole((a * b + slack).floor());
+        Some(low..=high.min(low.saturating_add(1 << 16)))
+    }
+
+    /// That of them with the roundest binary digits: batches and lengths are round.
+    fn roundest(&self, rate: &'static str, time: &'static str) -> Option<f64> {
+        self.products(rate, time)?
             .max_by_key(|n| (n.trailing_zeros(), std::cmp::Reverse(*n)))
             .map(|n| n as f64)
     }
@@ -250,6 +273,14 @@ mod tests {
         );
         assert_eq!(flexgen.latencies_s(), Some((21.923, 1463.125, 1485.049)));
         assert_eq!(flexgen.tokens(), Some((16384.0, 16384.0)));
+        assert_eq!(flexgen.decode_steps(), Some(255));
+        let without_command = EngineLog {
+            batch: None,
+            prompt_len: None,
+            gen_len: None,
+            ..flexgen.clone()
+        };
+        assert_eq!(without_command.decode_steps(), Some(255));
         let identities = flexgen.identities();
         assert_eq!(identities.len(), 4);
         assert!(identities.iter().all(|i| i.holds), "{identities:?}");

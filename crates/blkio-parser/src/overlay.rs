@@ -373,12 +373,12 @@ pub fn engine(stats: &Stats, log: &EngineLog, gpu: Option<&GpuLog>, hint: &Clock
     })
 }
 
-/// Bytes read in decode over those of reading the whole cache once for each generated token but the first; `None` when the
-/// log does not say both.
+/// Bytes read in decode over those of reading the whole cache once in each of its steps; `None` when the log does not tell
+/// both.
 fn amplification(log: &EngineLog, read_bytes: u64) -> Option<f64> {
     const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
     let cache = log.values.get("cache size")? * GIB;
-    let steps = log.gen_len?.checked_sub(1)? as f64;
+    let steps = log.decode_steps()? as f64;
     (cache * steps > 0.0).then(|| read_bytes as f64 / (cache * steps))
 }
 

@@ -74,6 +74,8 @@ pub struct Input {
     pub bytes: u64,
     /// Pieces of the container that could not be decoded.
     pub damaged: u64,
+    /// CRC-32 of the content, decompressed: that of gzip.
+    pub crc32: u32,
 }
 
 /// What was in all inputs together.
@@ -293,6 +295,7 @@ fn read_input(path: &Path, options: &ReadOptions, merge: &mut Merge<'_>) -> Resu
             counts: LineCounts::default(),
             bytes: 0,
             damaged: 0,
+            crc32: 0,
         });
     };
     let name = source.name().to_owned();
@@ -319,7 +322,7 @@ fn read_input(path: &Path, options: &ReadOptions, merge: &mut Merge<'_>) -> Resu
         }
     };
     let damage = source.damage();
-    let (counts, bytes) = if format.is_binary() {
+    let (counts, bytes, crc32) = if format.is_binary() {
         read_records(source, format, options, merge)?
     } else {
         read_lines(source, format, options, merge)?
@@ -330,6 +333,7 @@ fn read_input(path: &Path, options: &ReadOptions, merge: &mut Merge<'_>) -> Resu
         counts,
         bytes,
         damaged: damage.records().len() as u64,
+        crc32,
     })
 }
 
@@ -344,7 +348,7 @@ fn read_records(
     format: Format,
     options: &ReadOptions,
     merge: &mut Merge<'_>,
-) -> Result<(LineCounts, u64)> {
+) -> Result<(LineCounts, u64, u32)> {
     let name = source.name().to_owned();
     let mut records = Records::new(format == Format::BlktraceFtrace);
     let mut sink = Sink::default();
@@ -360,7 +364,9 @@ fn read_records(
             &mut scratch,
         ));
     };
+    let mut crc = crc32fast::Hasher::new();
     while let Some(chunk) = chunks.next()? {
+        crc.update(chunk.data());
         records.push(chunk.data(), &mut sink);
         if let Some((version, offset)) = records.foreign_version {
             return Err(Error::BlktraceVersion {
@@ -376,7 +382,7 @@ fn read_records(
     if options.strict {
         fail_on_malformed(&name, &sink.counts)?;
     }
-    Ok((sink.counts, chunks.offset()))
+    Ok((sink.counts, chunks.offset(), crc.finalize()))
 }
 
 fn fail_on_malformed(name: &str, counts: &LineCounts) -> Result<()> {
@@ -425,7 +431,7 @@ fn read_lines(
     format: Format,
     options: &ReadOptions,
     merge: &mut Merge<'_>,
-) -> Result<(LineCounts, u64)> {
+) -> Result<(LineCounts, u64, u32)> {
     let name = source.name().to_owned();
     let mut chunks = ChunkOptions::default();
     chunks.size = CHUNK_BYTES;
@@ -450,7 +456,7 @@ fn read_lines(
         on_threads(&mut blocks, format, options, &mut gather)?;
     }
     let bytes = blocks.bytes();
-    Ok((gather.counts, bytes))
+    Ok((gather.counts, bytes, blocks.crc32()))
 }
 
 /// Parses blocks on threads and takes them in order.

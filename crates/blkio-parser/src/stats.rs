@@ -11,6 +11,7 @@ use crate::analyse::access::SectorAccess;
 use crate::analyse::bursts::Arrivals;
 use crate::analyse::given::{GivenPhases, Named};
 use crate::analyse::heat::HeatMap;
+use crate::analyse::intervals::Intervals;
 use crate::analyse::pairing::Pairing;
 use crate::analyse::pairs::Pairs;
 use crate::analyse::reuse::Reuse;
@@ -124,6 +125,8 @@ pub struct Stats {
     pub windowed_set: Option<WindowedSet>,
     /// Reuse distances.
     pub reuse: Option<Reuse>,
+    /// Times between touches of a block.
+    pub intervals: Option<Intervals>,
     /// Times between the stages of the block layer.
     pub stages: Option<Stages>,
     /// What was issued in the phases given.
@@ -140,6 +143,7 @@ enum Group {
     Steps(Box<(Option<Stages>, GivenPhases)>),
     Places(Box<(Option<Sequentiality>, Option<SectorAccess>)>),
     Blocks(Box<(Option<WorkingSet>, Option<Reuse>, Option<WindowedSet>)>),
+    Times(Box<Option<Intervals>>),
     Pairs(Box<Option<Pairs>>),
 }
 
@@ -203,6 +207,7 @@ impl Group {
                     .working_set
                     .then(|| WindowedSet::new(WORKING_SET_WINDOW)),
             ))),
+            Self::Times(Box::new(wanted.reuse.then(Intervals::default))),
             Self::Steps(Box::new((
                 wanted.latency.then(Stages::default),
                 GivenPhases::new(&options.phases),
@@ -219,6 +224,7 @@ impl Group {
             Self::Steps(group) => group.0.is_none() && group.1.phases.is_empty(),
             Self::Places(group) => group.0.is_none() && group.1.is_none(),
             Self::Blocks(group) => group.0.is_none() && group.1.is_none(),
+            Self::Times(intervals) => intervals.is_none(),
             Self::Pairs(pairs) => pairs.is_none(),
         }
     }
@@ -243,6 +249,7 @@ impl Group {
                 feed(&mut group.1, batch);
                 feed(&mut group.2, batch);
             }
+            Self::Times(intervals) => feed(intervals, batch),
             Self::Pairs(pairs) => {
                 if let Some(pairs) = pairs.as_mut() {
                     pairs.take(batch);
@@ -338,6 +345,7 @@ impl Stats {
             working_set: None,
             windowed_set: None,
             reuse: None,
+            intervals: None,
             stages: None,
             given: GivenPhases::default(),
             newest: None,
@@ -346,6 +354,7 @@ impl Stats {
         for group in groups {
             match group {
                 Group::Flow(group) => (stats.traffic, stats.arrivals, stats.heat) = *group,
+                Group::Times(intervals) => stats.intervals = *intervals,
                 Group::Steps(group) => (stats.stages, stats.given) = *group,
                 Group::Places(group) => (stats.sequentiality, stats.access) = *group,
                 Group::Blocks(group) => {

@@ -553,3 +553,22 @@ fn phases_add_up_to_the_run() {
         assert!(!spread.is_empty());
     }
 }
+
+#[test]
+fn checksums_are_those_in_the_compressed_files() {
+    let Some(data) = data() else { return };
+    let paths = [
+        data.join("real/multi-e/blk.blktrace.0.gz"),
+        data.join("synthetic/medium-kv.issue.txt.gz"),
+        data.join("real/loop-ext4-a/events.txt.gz"),
+    ];
+    for path in paths {
+        let document = document(std::slice::from_ref(&path), 2, false);
+        // A gzip file ends with the checksum and the length of its content.
+        let file = std::fs::read(&path).unwrap();
+        let trailer: [u8; 4] = file[file.len() - 8..file.len() - 4].try_into().unwrap();
+        let wanted = format!("{:08x}", u32::from_le_bytes(trailer));
+        assert_eq!(document["inputs"][0]["crc32"], wanted);
+        assert_eq!(document["quality"]["inputs"][0]["crc32"], wanted);
+    }
+}

@@ -1,6 +1,7 @@
 //! Reads arbitrary bytes as every format, and as every kind of secondary file.
 #![no_main]
 
+use blkio_parser::analyse::given::Named;
 use blkio_parser::{Format, Stats, StatsOptions, detect};
 use libfuzzer_sys::fuzz_target;
 
@@ -19,6 +20,11 @@ fuzz_target!(|data: &[u8]| {
     for format in Format::ALL {
         let mut options = StatsOptions::default();
         options.read.format = Some(format);
+        options.phases = vec![Named {
+            name: "a".to_owned(),
+            start_ns: 1,
+            end_ns: 1 << 40,
+        }];
         if let Ok(mut stats) = Stats::of_files(std::slice::from_ref(&path), &options) {
             let options = blkio_parser::document::DocumentOptions::default();
             let document = blkio_parser::document::stats(&mut stats, options);

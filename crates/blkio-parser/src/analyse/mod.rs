@@ -6,6 +6,7 @@ mod depth;
 pub mod distribution;
 pub mod given;
 pub mod heat;
+pub mod intervals;
 mod numbers;
 pub mod pairing;
 pub mod pairs;

@@ -164,6 +164,18 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
         let rows: Vec<Value> = rows.collect();
         map.insert("bytes_spread_over_flight_per_second".into(), rows.into());
     }
+    if let Some(intervals) = &mut stats.intervals {
+        let is_exact = intervals.is_exact();
+        let named = [
+            ("reuse", &mut intervals.reuse),
+            ("read_after_write", &mut intervals.read_after_write),
+            ("write_to_write", &mut intervals.write_to_write),
+        ];
+        let known = named.into_iter().filter(|(_, times)| times.count > 0);
+        let times = keyed(known.map(|(name, times)| (name, distribution(times, true))));
+        map.insert("intervals_of_128k_blocks_ns".into(), times);
+        map.insert("intervals_are_exact".into(), is_exact.into());
+    }
     if let Some(stages) = &mut stats.stages {
         let found: Map<String, Value> = stages
             .by_name()

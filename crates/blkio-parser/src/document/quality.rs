@@ -55,6 +55,7 @@ pub fn inputs(stats: &Stats) -> Value {
                 "clock": clock,
                 "bytes": input.bytes,
                 "damaged_pieces": input.damaged,
+                "crc32": format!("{:08x}", input.crc32),
                 "lines": counts_value(&input.counts),
             })
         })
@@ -147,7 +148,13 @@ pub fn quality(stats: &Stats) -> Value {
         .iter()
         .map(|(from, to)| json!({"start_ns": from, "end_ns": to}))
         .collect();
+    let checksums = outcome.inputs.iter().map(|input| {
+        let crc32 = format!("{:08x}", input.crc32);
+        json!({"name": input.name, "format": input.kind.name(), "crc32": crc32})
+    });
     json!({
+        "inputs": checksums.collect::<Vec<_>>(),
+        "tool_version": env!("CARGO_PKG_VERSION"),
         "lines": counts_value(&counts),
         "lost_events": counts.lost_events,
         "malformed": counts.malformed,

@@ -1,0 +1,223 @@
+//! How long data rests: from touch to touch, from a write to its first read, from write to write.
+//!
+//! Blocks are of 128 KiB. The requests of a sequential run within one second count with the time of the first of them, so
+//! times are exact but for the length of such a run. After a million runs one block in eight is watched, chosen by a hash of its
+//! address, and counts eight times.
+
+use super::Analyser;
+use super::distribution::Distribution;
+use super::numbers::Numbers;
+use super::runs::{Batch, Run};
+use crate::event::{Event, EventKind};
+use crate::num::index;
+use crate::rwbs::Direction;
+
+/// Sectors of a block.
+const SECTORS: u64 = 256;
+/// Blocks that are kept together.
+const PAGE: u64 = 64;
+/// Runs of which every block counts.
+const EXACT: u64 = 1 << 20;
+/// One page in so many is watched after that.
+const ONE_IN: u64 = 8;
+
+/// Times since the first issue, plus 1 nanosecond; 0 for never.
+#[derive(Debug, Clone, Copy, Default)]
+struct Block {
+    touched: u64,
+    written: u64,
+    /// The data was read since.
+    is_read: bool,
+}
+
+/// Equal intervals of neighbours, counted before they go to a distribution.
+#[derive(Debug, Default)]
+struct Alike {
+    interval_ns: u64,
+    count: u64,
+}
+
+impl Alike {
+    #[inline]
+    fn add(&mut self, now: u64, then: u64, weight: u64, all: &mut Distribution) {
+        if then == 0 {
+            return;
+        }
+        let interval_ns = now.saturating_sub(then);
+        if interval_ns != self.interval_ns {
+            self.settle(all);
+            self.interval_ns = interval_ns;
+        }
+        self.count += weight;
+    }
+
+    fn settle(&mut self, all: &mut Distribution) {
+        all.add_many(self.interval_ns, std::mem::take(&mut self.count));
+    }
+}
+
+/// Intervals between touches of the same block.
+#[derive(Debug, Clone, Default)]
+pub struct Intervals {
+    first_ns: Option<u64>,
+    runs: u64,
+    pages: Numbers,
+    blocks: Vec<Block>,
+    /// From one touch to the next, in nanoseconds.
+    pub reuse: Distribution,
+    /// From a write to the first read of what it wrote.
+    pub read_after_write: Distribution,
+    /// From a write to the next.
+    pub write_to_write: Distribution,
+}
+
+/// One page in eight, spread over the device.
+fn is_watched(page: u64) -> bool {
+    page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61 == 0
+}
+
+impl Intervals {
+    /// Whether every block was watched all the time.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.runs <= EXACT
+    }
+
+    fn add(&mut self, run: &Run) {
+        if !run.is_data() {
+            return;
+        }
+        self.runs += 1;
+        let weight = if self.is_exact() { 1 } else { ONE_IN };
+        let now = run.since_ns.saturating_add(1);
+        let write = run.direction == Direction::Write;
+        let last = run.end().saturating_sub(1) / SECTORS;
+        let mut block = run.sector / SECTORS;
+        let (mut reuse, mut read, mut written) = <(Alike, Alike, Alike)>::default();
+        while block <= last {
+            let end = last.min(block | (PAGE - 1));
+            if weight > 1 && !is_watched(block / PAGE) {
+                block = end + 1;
+                continue;
+            }
+            let (page, is_new) = self.pages.place(block / PAGE, self.blocks.len());
+            if is_new {
+                let length = self.blocks.len() + index(PAGE);
+                self.blocks.resize(length, Block::default());
+            }
+            let start = page + index(block % PAGE);
+            let blocks = self.blocks.get_mut(start..=start + index(end - block));
+            for known in blocks.into_iter().flatten() {
+                reuse.add(now, known.touched, weight, &mut self.reuse);
+                known.touched = now;
+                if write {
+                    written.add(now, known.written, weight, &mut self.write_to_write);
+                    known.written = now;
+                    known.is_read = false;
+                } else if !known.is_read {
+                    read.add(now, known.written, weight, &mut self.read_after_write);
+                    known.is_read = true;
+                }
+            }
+            block = end + 1;
+        }
+        reuse.settle(&mut self.reuse);
+        read.settle(&mut self.read_after_write);
+        written.settle(&mut self.write_to_write);
+    }
+}
+
+impl Analyser for Intervals {
+    fn observe(&mut self, event: &Event) {
+        if event.kind == EventKind::Issue {
+            let first = *self.first_ns.get_or_insert(event.t_ns);
+            self.add(&Run::of(event, event.t_ns.saturating_sub(first)));
+        }
+    }
+
+    fn observe_batch(&mut self, batch: &Batch) {
+        batch.runs.iter().for_each(|run| self.add(run));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_sample_of_blocks_stands_for_all() {
+        let mut intervals = Intervals::default();
+        // 4,000 pages, each touched every 4 ms.
+        let rounds = 400;
+        for number in 0..rounds * 4_000_u64 {
+            intervals.observe(&Event {
+                t_ns: number * 1_000,
+                sector: number % 4_000 * PAGE * SECTORS,
+                nr_sector: 8,
+                ..Event::BLANK
+            });
+        }
+        assert!(!intervals.is_exact());
+        let wanted = ((rounds - 1) * 4_000) as f64;
+        let found = intervals.reuse.count as f64;
+        assert!((found / wanted - 1.0).abs() < 0.05, "{found} of {wanted}");
+        assert_eq!(
+            (intervals.reuse.min, intervals.reuse.max),
+            (4_000_000, 4_000_000)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn intervals_are_those_of_looking_back(
+            requests in prop::collection::vec((0_u64..9, 0_u64..200, 1_u64..40, any::<bool>()), 0..80)
+        ) {
+            let mut intervals = Intervals::default();
+            let mut now = 50;
+            // Every touch of every block: block, time, write.
+            let mut touches: Vec<(u64, u64, bool)> = Vec::new();
+            let (mut reuse, mut read, mut written) = (Vec::new(), Vec::new(), Vec::new());
+            for (gap, first, count, write) in requests {
+                now += gap;
+                let direction = if write { Direction::Write } else { Direction::Read };
+                intervals.observe(&Event {
+                    t_ns: now,
+                    sector: first * SECTORS,
+                    nr_sector: u32::try_from(count * SECTORS).unwrap(),
+                    direction,
+                    ..Event::BLANK
+                });
+                for block in first..first + count {
+                    let before: Vec<(u64, bool)> = touches
+                        .iter()
+                        .filter(|(b, _, _)| *b == block)
+                        .map(|(_, t, w)| (*t, *w))
+                        .collect();
+                    reuse.extend(before.last().map(|(t, _)| now - t));
+                    let last_write = before.iter().rposition(|(_, w)| *w);
+                    if let Some(at) = last_write {
+                        let interval = now - before[at].0;
+                        if write {
+                            written.push(interval);
+                        } else if at + 1 == before.len() {
+                            read.push(interval);
+                        }
+                    }
+                    touches.push((block, now, write));
+                }
+            }
+            for (found, mut wanted) in [
+                (&mut intervals.reuse, reuse),
+                (&mut intervals.read_after_write, read),
+                (&mut intervals.write_to_write, written),
+            ] {
+                wanted.sort_unstable();
+                prop_assert_eq!(found.count, wanted.len() as u64);
+                prop_assert_eq!(found.sum, wanted.iter().map(|v| u128::from(*v)).sum::<u128>());
+                let median = wanted.get(wanted.len().div_ceil(2).saturating_sub(1)).copied();
+                prop_assert_eq!(found.percentiles(&[50.0]).first().copied(), median);
+            }
+        }
+    }
+}
