@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use anyhow::Context as _;
 use byte_source::{OpenOptions, Source};
 use memtrace_labeller::{InputOptions, RowStream, Schema, check_parquet};
 use memtrace_run::{
@@ -10,10 +11,10 @@ use memtrace_run::{
     verify_manifest,
 };
 use report::{JsonDocument, SchemaVersion};
-use shell::{Format, Outcome, usage};
+use shell::{Format, OrExit as _, Outcome, usage};
 
 use crate::args::CheckArgs;
-use crate::input::{coded, trace_of};
+use crate::input::{IO_FAILED, coded, trace_of};
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
     let profile = match args.profile.as_deref() {
@@ -39,7 +40,20 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
             coded(unlisted(&args.path, None))?
         };
     }
+    if !args.path.exists() {
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        return Err(missing)
+            .with_context(|| args.path.display().to_string())
+            .or_exit(IO_FAILED);
+    }
     let mut schemas = Vec::new();
+    if args.path.is_file() {
+        let source = coded(Source::open(&args.path, &OpenOptions::default()))?;
+        let problem = check_parquet(source, Schema::Trace)
+            .err()
+            .map(|error| error.to_string());
+        schemas.push(("trace", problem));
+    }
     if args.path.is_dir() {
         for (file, schema) in [
             ("trace.parquet", Schema::Trace),

@@ -22,7 +22,10 @@ fn main() -> ExitCode {
 /// Runs a command. An output that fails without a code of its own has that of failed output.
 fn run(cli: Cli) -> anyhow::Result<Outcome> {
     command(cli).or_else(|error| {
-        if error.is::<io::Error>() || error.is::<report::Error>() {
+        if error.is::<io::Error>()
+            || error.is::<report::Error>()
+            || error.is::<byte_source::Error>()
+        {
             return Err(error).or_exit(IO_FAILED);
         }
         Err(error)

@@ -219,9 +219,25 @@ fn an_exported_run_is_whole_and_checked() {
         "metadata.json",
         "retention_histogram.svg",
         "retention_histogram.csv",
+        "addresses_over_time.svg",
+        "addresses_over_time.csv",
     ] {
         assert!(listed.contains(&file), "{file}: {listed:?}");
     }
+    // Every access is in the map of addresses over time.
+    let map = std::fs::read_to_string(dir.join("run/addresses_over_time.csv")).unwrap();
+    let sum = |kind: &str| -> u64 {
+        let rows = map.lines().filter(|line| line.starts_with(kind));
+        rows.map(|line| line.rsplit(',').next().unwrap().parse::<u64>().unwrap())
+            .sum()
+    };
+    assert_eq!(
+        (
+            sum("weight,0x7f3a00000000,1,"),
+            sum("kv_cache,0x7f5c40000000,1,")
+        ),
+        (7, 3)
+    );
     let metadata: Value =
         serde_json::from_slice(&std::fs::read(dir.join("run/metadata.json")).unwrap()).unwrap();
     assert_eq!(metadata["semantics"], "native-1");
@@ -428,6 +444,11 @@ fn bad_input_ends_with_its_code() {
     fails(dir, &["label", "perf.txt", "--unknown", "nothing"], 2);
     assert!(fails(dir, &["analyse", "missing.txt"], 5).contains("missing.txt"));
     fails(dir, &["parse", "perf.txt", "-o", "no/such/folder.jsonl"], 5);
+    fails(dir, &["analyse", "perf.txt", "-o", "no/such/folder.txt"], 5);
+    assert!(fails(dir, &["check", "missing"], 5).contains("missing"));
+    // A file alone is checked as a trace.
+    let output = call(dir, &["check", "perf.txt"]);
+    assert_eq!(output.status.code(), Some(1));
     fails(dir, &["analyse", "perf.txt", "--phases", "missing.json"], 5);
     // A folder stands for its trace.
     assert!(fails(dir, &["analyse", "."], 5).contains("trace.parquet"));

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::options::{AnalysisOptions, Semantics};
 use crate::quantile::OrderStats;
 use crate::record::{ByAddress, LOAD, Record, STORE};
+use crate::result::AddressBand;
 use spill_sort::Sorter;
 
 /// Distinct things of a region.
@@ -38,6 +39,62 @@ pub(crate) struct KindAddresses {
     /// Loads and stores in each window.
     pub(crate) window_loads: Vec<u64>,
     pub(crate) window_stores: Vec<u64>,
+    pub(crate) bands: Bands,
+}
+
+/// Accesses over time of neighbouring pages. Pages come in order of their addresses and nobody knows how many there will be, so
+/// when there are too many bands, each two become one.
+#[derive(Debug, Default)]
+pub(crate) struct Bands {
+    pub(crate) bands: Vec<AddressBand>,
+    /// Pages of a full band.
+    width: u64,
+}
+
+/// Bands of a type, at most.
+const MAX_BANDS: usize = 32;
+
+impl Bands {
+    /// Begins with a page, which is behind all before it.
+    fn page(&mut self, page: u64, windows: usize) {
+        let is_full = self
+            .bands
+            .last()
+            .is_none_or(|last| last.pages >= self.width.max(1));
+        if is_full && self.bands.len() == MAX_BANDS {
+            let mut joined = Vec::with_capacity(MAX_BANDS);
+            let mut bands = std::mem::take(&mut self.bands).into_iter();
+            while let (Some(mut first), Some(second)) = (bands.next(), bands.next()) {
+                first.pages += second.pages;
+                for (count, more) in first.accesses.iter_mut().zip(&second.accesses) {
+                    *count += more;
+                }
+                joined.push(first);
+            }
+            self.bands = joined;
+            self.width = self.width.max(1) * 2;
+        }
+        if is_full {
+            self.bands.push(AddressBand {
+                first_page: page,
+                pages: 0,
+                accesses: vec![0; windows],
+            });
+        }
+        if let Some(last) = self.bands.last_mut() {
+            last.pages += 1;
+        }
+    }
+
+    fn access(&mut self, window: usize) {
+        if let Some(count) = self
+            .bands
+            .last_mut()
+            .and_then(|last| last.accesses.get_mut(window))
+        {
+            *count += 1;
+        }
+    }
 }
 
 /// What the walk over all addresses gave.
@@ -133,6 +190,7 @@ pub(crate) fn scan_addresses(
         window_pages: vec![0; windows.count],
         window_loads: vec![0; windows.count],
         window_stores: vec![0; windows.count],
+        bands: Bands::default(),
     };
     let mut scan = Scan {
         states,
@@ -181,6 +239,9 @@ pub(crate) fn scan_addresses(
             {
                 if let Some((kind, done)) = page.take() {
                     scan.end_page(kind, &done);
+                }
+                if let Some(kind) = scan.out.kinds.get_mut(usize::from(record.kind)) {
+                    kind.bands.page(number, windows.count);
                 }
                 page = Some((
                     record.kind,
@@ -300,6 +361,7 @@ impl Scan<'_> {
         let Some(kind) = self.out.kinds.get_mut(usize::from(record.kind)) else {
             return;
         };
+        kind.bands.access(window);
         let line = record.address >> 6;
         if at.line != Some(line) {
             at.line = Some(line);
@@ -362,4 +424,35 @@ fn close_value(at: &Address, kind: &mut KindAddresses) -> Result<()> {
             .push(at.read_at.map_or(0, |read| read - stored))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bands_hold_every_page_once_whatever_their_number() {
+        for pages in [1_u64, 31, 32, 33, 64, 65, 1000, 5000] {
+            let mut bands = Bands::default();
+            for page in 0..pages {
+                bands.page(page * 3, 4);
+                for _ in 0..=page % 2 {
+                    bands.access(usize::try_from(page % 4).unwrap());
+                }
+            }
+            let found = &bands.bands;
+            assert!(
+                found.len() <= MAX_BANDS && found.len() as u64 >= pages.min(16),
+                "{pages}"
+            );
+            assert_eq!(found.iter().map(|band| band.pages).sum::<u64>(), pages);
+            let accesses: u64 = found.iter().flat_map(|band| &band.accesses).sum();
+            assert_eq!(accesses, pages + pages / 2);
+            let mut before = 0;
+            for band in found {
+                assert_eq!(band.first_page, before * 3, "{pages}");
+                before += band.pages;
+            }
+        }
+    }
 }

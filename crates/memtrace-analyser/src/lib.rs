@@ -60,8 +60,8 @@ pub use engine::Analyser;
 pub use error::{Error, Result};
 pub use options::{AnalysisOptions, Semantics, SuitabilityLimits};
 pub use result::{
-    Analysis, Estimate, Intervals, RegionMetrics, Reuse, Sampling, TokenAccesses, TypeMetrics,
-    Values,
+    AddressBand, Analysis, Estimate, Intervals, RegionMetrics, Reuse, Sampling, TokenAccesses,
+    TypeMetrics, Values,
 };
 pub use tables::AnalysisTable;
 

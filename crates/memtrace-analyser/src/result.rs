@@ -191,6 +191,20 @@ pub struct TypeMetrics {
     pub window_loads: Vec<u64>,
     /// Stores in each window.
     pub window_stores: Vec<u64>,
+    /// Accesses in each window by where they went, in order of addresses.
+    pub bands: Vec<AddressBand>,
+}
+
+/// Neighbouring pages of a type that were touched, and how often over time. Pages that nobody touched are in none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AddressBand {
+    /// The first of the pages.
+    pub first_page: u64,
+    /// How many.
+    pub pages: u64,
+    /// Accesses in each window.
+    pub accesses: Vec<u64>,
 }
 
 /// Reuse of pages.

@@ -223,6 +223,7 @@ fn of_type(
         window_pages: Vec::new(),
         window_loads: Vec::new(),
         window_stores: Vec::new(),
+        bands: Vec::new(),
         region_type,
     };
     metrics.suitability = suitability(&metrics, options);
@@ -237,6 +238,7 @@ fn of_type(
             metrics.window_pages = scan.window_pages;
             metrics.window_loads = scan.window_loads;
             metrics.window_stores = scan.window_stores;
+            metrics.bands = scan.bands.bands;
         }
     }
     Ok(metrics)

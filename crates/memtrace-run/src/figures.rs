@@ -102,6 +102,7 @@ pub fn draw_figures(analysis: &Analysis, kv_blocks: &[KvBlock]) -> Vec<Figure> {
         write_once(analysis),
     ];
     figures.extend(pages_over_time(analysis));
+    figures.extend(addresses_over_time(analysis));
     figures.extend(miss_ratio(analysis));
     figures.extend(kv_occupancy(kv_blocks));
     figures
@@ -268,6 +269,49 @@ fn pages_over_time(analysis: &Analysis) -> Option<Figure> {
     map.log_colour = true;
     Some(Figure {
         name: "pages_over_time",
+        svg: map.draw(),
+        csv,
+    })
+}
+
+/// Time across, touched pages by type and address upwards, accesses as colour.
+fn addresses_over_time(analysis: &Analysis) -> Option<Figure> {
+    let columns = analysis
+        .types
+        .iter()
+        .find_map(|kind| kind.bands.first())
+        .map(|band| band.accesses.len())
+        .filter(|columns| *columns > 0)?;
+    let mut csv = String::from("region_type,first_address,pages,start_ns,accesses\n");
+    let (mut cells, mut order, mut rows) = (Vec::new(), Vec::new(), 0);
+    for kind in &analysis.types {
+        for band in &kind.bands {
+            rows += 1;
+            for (at, accesses) in (0_u64..).zip(&band.accesses) {
+                cells.push(real(*accesses));
+                let start = analysis.first_ns + at * analysis.window_ns;
+                let (kind, pages) = (&kind.region_type, band.pages);
+                let address = u128::from(band.first_page) * 4096;
+                let _ = writeln!(csv, "{kind},{address:#x},{pages},{start},{accesses}");
+            }
+        }
+        if !kind.bands.is_empty() {
+            order.push(format!("{} ({})", kind.region_type, kind.bands.len()));
+        }
+    }
+    let span = real(columns as u64 * analysis.window_ns);
+    let mut map = HeatMap::new(
+        "Accesses by time and address",
+        Axis::from_zero("Time", Unit::Nanos).range(0.0, span),
+        Axis::from_zero("Band of touched pages", Unit::Count).range(0.0, real(rows)),
+        columns,
+        cells,
+        Unit::Count,
+    );
+    map.subtitle = format!("bands from below: {}", order.join(", ")).into();
+    map.log_colour = true;
+    Some(Figure {
+        name: "addresses_over_time",
         svg: map.draw(),
         csv,
     })
