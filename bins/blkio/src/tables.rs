@@ -145,10 +145,13 @@ fn requests(folder: &Folder<'_>, document: &Value) -> anyhow::Result<()> {
     });
     let columns = named(&["direction"], &["size_bytes", "requests"]);
     folder.table("sizes", &columns, rows)?;
-    let rows = list(&document["phases"]["phases"]).map(|phase| {
-        let mut row = pick(phase, &["label", "start_ns", "end_ns"]);
+    let found = list(&document["phases"]["phases"]).map(|phase| ("label", phase));
+    let given = list(&document["given_phases"]).map(|phase| ("name", phase));
+    let rows = found.chain(given).map(|(name, phase)| {
+        let mut row = pick(phase, &[name, "start_ns", "end_ns"]);
         for direction in ["read", "write"] {
             row.extend(pick(&phase[direction], &["ios", "bytes"]));
+            row.extend(pick(&phase["latency_ns"][direction], &["p50", "p99"]));
         }
         row
     });
@@ -157,10 +160,14 @@ fn requests(folder: &Folder<'_>, document: &Value) -> anyhow::Result<()> {
         "end_ns",
         "read_ios",
         "read_bytes",
+        "read_p50_ns",
+        "read_p99_ns",
         "write_ios",
         "write_bytes",
+        "write_p50_ns",
+        "write_p99_ns",
     ];
-    folder.table("phases", &named(&["label"], &numbers), rows)
+    folder.table("phases", &named(&["phase"], &numbers), rows)
 }
 
 /// Where, and how often again.
@@ -219,6 +226,20 @@ fn waiting(folder: &Folder<'_>, document: &Value) -> anyhow::Result<()> {
     let keys = ["clock_second", "count", "p50_ns", "p99_ns", "max_ns"];
     let rows = list(&latency["by_second_of_completion"]).map(|second| pick(second, &keys));
     folder.table("latency_per_second", &uints(&keys), rows)?;
+    distributions(
+        folder,
+        "latency_per_process",
+        "process",
+        &latency["by_process_ns"],
+    )?;
+    let extra = &document["extra"];
+    distributions(folder, "stages", "stage", &extra["stages_ns"])?;
+    distributions(
+        folder,
+        "block_intervals",
+        "interval",
+        &extra["intervals_of_128k_blocks_ns"],
+    )?;
     let mut depths: Vec<(u64, &Value)> = members(&latency["time_by_queue_depth_ns"])
         .filter_map(|(depth, time)| Some((depth.parse().ok()?, time)))
         .collect();
@@ -227,6 +248,25 @@ fn waiting(folder: &Folder<'_>, document: &Value) -> anyhow::Result<()> {
         .into_iter()
         .map(|(depth, time)| vec![depth.into(), time.clone()]);
     folder.table("queue_depth", &uints(&["depth", "time_ns"]), rows)
+}
+
+/// Distributions of times by name, one a row.
+fn distributions(
+    folder: &Folder<'_>,
+    table: &str,
+    name: &'static str,
+    values: &Value,
+) -> anyhow::Result<()> {
+    let rows = members(values).map(|(name, of)| {
+        let mut row = vec![Value::from(name.as_str())];
+        row.extend(pick(of, &["count", "min", "max", "p50", "p90", "p99"]));
+        row.push(real(&of["mean"]));
+        row
+    });
+    let numbers = ["count", "min_ns", "max_ns", "p50_ns", "p90_ns", "p99_ns"];
+    let mut columns = named(&[name], &numbers);
+    columns.push(Column::real("mean_ns"));
+    folder.table(table, &columns, rows)
 }
 
 /// A number as a real one, because its column holds such.

@@ -266,9 +266,54 @@ fn tables(dir: &Path, document: &Value) {
         names
     };
     assert_eq!(names("more"), names("tables"));
-    assert_eq!(names("more").len(), 11);
+    assert_eq!(names("more").len(), 14);
+    let phases = read("phases.csv");
+    assert_eq!(phases[0][5], "read_p50_ns");
+    let first = &document["phases"]["phases"][0];
+    assert_eq!(
+        phases[1][9],
+        first["latency_ns"]["write"]["p50"].to_string()
+    );
+    let intervals = read("block_intervals.csv");
+    let again = intervals
+        .iter()
+        .find(|row| row[0] == "read_after_write")
+        .unwrap();
+    let wanted = &document["extra"]["intervals_of_128k_blocks_ns"]["read_after_write"]["count"];
+    assert_eq!(again[1], wanted.to_string());
     let file = std::fs::read(dir.join("more/latency.parquet")).unwrap();
     assert!(file.starts_with(b"PAR1") && file.ends_with(b"PAR1"));
+}
+
+#[test]
+fn without_a_block_log_there_is_the_figure_of_the_right_gpu() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let gpu = |percent: u32| {
+        format!(
+            "timestamp, utilization.gpu [%]\n2025/01/21 01:31:52.000, {percent} %\n2025/01/21 01:31:52.200, {percent} %\n"
+        )
+    };
+    std::fs::write(dir.join("opt-13b-model-offload-bs-1-ext4-gpu.txt"), gpu(10)).unwrap();
+    std::fs::write(dir.join("opt-6.7b-kv-offload-bs-64-ext4-gpu.txt"), gpu(30)).unwrap();
+    for (figure, line) in [("3", "10.00%"), ("5", "30.00%")] {
+        let document = json(&blkio(
+            dir,
+            &["cheops25", ".", "--figure", figure, "--json"],
+        ));
+        let average = document["average_gpu_util_line"].as_str().unwrap();
+        assert!(average.ends_with(line), "{average}");
+        assert_eq!(document["figures"].as_array().unwrap().len(), 1);
+        let missing = document["missing"].as_array().unwrap();
+        assert!(
+            missing
+                .iter()
+                .any(|what| what.as_str().unwrap().contains("block I/O log"))
+        );
+    }
+    let nothing = tempfile::tempdir().unwrap();
+    let output = blkio(nothing.path(), &["cheops25", ".", "--figure", "4"]);
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]

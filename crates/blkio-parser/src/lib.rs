@@ -4,7 +4,8 @@
 //! content, become one stream of [`Event`]s; analyses see each event once and keep results, not events, so a log of any
 //! length fits into memory. Everything that is not an event is counted and reported ([`quality`]).
 //!
-//! * [`Stats`]: all analyses of one or several files;
+//! * [`Stats`]: all analyses of one or several files, in [`analyse`]; latencies go by phase, process, size and second, and by
+//!   stage of the block layer where the trace has the events;
 //! * [`pipeline`]: the events themselves, in order;
 //! * [`document`]: the results as JSON;
 //! * [`gpu`], [`engine`], [`deepnvme`], [`stacks`], [`histogram`], [`fio`]: what lies beside a trace;
