@@ -292,7 +292,9 @@ fn ours(
     done: &mut Done,
 ) -> anyhow::Result<Answer> {
     let trace = &read.trace;
-    let analysis = match rca_cycles::analyse(trace, options) {
+    let mut options = options.clone();
+    options.topology = probes::topology(&read.name, args.verbosity);
+    let analysis = match rca_cycles::analyse(trace, &options) {
         Ok(analysis) => analysis,
         Err(failure) => return Ok(Err(failure.to_string())),
     };

@@ -11,7 +11,7 @@ use shell::{Format, Outcome, Output};
 use crate::analyse::{compat_options, note_ignored, options};
 use crate::args::BatchArgs;
 use crate::files::Job;
-use crate::{document, files, perf, text, tracks};
+use crate::{document, files, perf, probes, text, tracks};
 
 /// A folder `normal` with its sibling `abnormal`.
 struct Case {
@@ -204,8 +204,10 @@ fn analyse(
 ) -> anyhow::Result<Analysis> {
     let name = &of.job.name;
     let trace = trace_input::read(&of.job.path, &args.input, args.verbosity, |_| {})?.trace;
+    let mut options = options.clone();
+    options.topology = probes::topology(&of.job.path.display().to_string(), args.verbosity);
     let which = || format!("{} side, {name}", of.side);
-    let analysis = rca_cycles::analyse(&trace, options).with_context(which)?;
+    let analysis = rca_cycles::analyse(&trace, &options).with_context(which)?;
     let reports = if args.cut.compat {
         compat::analyse(&trace, &compat_options(&args.cut))
             .with_context(which)?

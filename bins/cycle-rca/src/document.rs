@@ -157,6 +157,11 @@ pub(crate) fn job(trace: &Trace, analysis: &Analysis) -> Map<String, Value> {
                 "kind": f.kind.name(),
                 "process": member(analysis, f.process),
                 "device": f.kind.is_device().then_some(f.device),
+                "physical_device": f
+                    .kind
+                    .is_device()
+                    .then(|| analysis.physical_device(f.process, f.device))
+                    .flatten(),
                 "self_ns": own,
                 "total_ns": total,
                 "calls": calls,

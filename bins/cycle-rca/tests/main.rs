@@ -533,6 +533,60 @@ fn files_that_cannot_be_read_are_among_the_jobs_and_functions_are_counted_over_a
 }
 
 #[test]
+fn a_topology_says_which_device_a_process_means() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.json");
+    let config = Config {
+        ranks: 2,
+        iterations: 12,
+        ..Config::default()
+    };
+    write(&trace, config);
+    // Device, and level of a counter in the second cycle, of a kernel of each process.
+    let told = || -> Vec<(String, String)> {
+        let out = folder.path().join("out");
+        let words = [
+            "analyse",
+            text(&trace),
+            "--export-perf-data",
+            "--output-dir",
+        ];
+        let output = run(&[&words[..], &[text(&out)]].concat());
+        assert_eq!(output.status.code(), Some(0));
+        let table = std::fs::read_to_string(out.join("t_perf_data.csv")).unwrap();
+        let of = |pid: &str| {
+            let cells = |l: &'_ str| l.split(',').map(str::to_owned).collect::<Vec<_>>();
+            let mut rows = table.lines().map(cells);
+            let row = rows.find(|r| {
+                r[0] == "2" && r[1] == pid && r[4] == KERNELS[0].0 && r[5] == "gpu_mem_used"
+            });
+            let row = row.unwrap();
+            (row[6].clone(), row[8].clone())
+        };
+        vec![of("4000"), of("4001")]
+    };
+    let before = told();
+    assert_eq!((&*before[0].0, &*before[1].0), ("GPU 0", "GPU 0"));
+    assert_ne!(before[0].1, before[1].1);
+    let topology = r#"name,life_time,category,uuid,type,rank,position,loc1,loc1_type,loc2,loc2_type,loc3,loc3_type,config,inventory,details
+a,,CAT_PROCESS,a,,0,,,,,,,,"{""env"":{""hostname"":""node0""}}","{""macro"":{""pid"":4000.0,""gpu_index"":1}}",
+b,,CAT_PROCESS,b,,0,,,,,,,,"{""env"":{""hostname"":""node0""}}","{""macro"":{""pid"":4001,""gpu_index"":0}}",
+"#;
+    std::fs::write(folder.path().join("topo_component.csv"), topology).unwrap();
+    let after = told();
+    assert_eq!((&*after[0].0, &*after[1].0), ("GPU 1", "GPU 0"));
+    assert_eq!((&after[0].1, &after[1].1), (&before[1].1, &before[0].1));
+    let document = json(&run(&["analyse", text(&trace), "--format", "json"]));
+    for f in document["jobs"][0]["functions"].as_array().unwrap() {
+        let wants = match f["device"].is_null() {
+            true => Value::Null,
+            false => Value::from(4001 - f["process"]["pid"].as_i64().unwrap()),
+        };
+        assert_eq!(f["physical_device"], wants, "{f}");
+    }
+}
+
+#[test]
 fn probes_write_tables_too() {
     let folder = tempfile::tempdir().unwrap();
     let mut micro = String::from("name,cat,ph,pid,tid,ts,dur,args\n");

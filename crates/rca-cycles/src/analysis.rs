@@ -14,6 +14,7 @@ use crate::outlier::{Interference, interference};
 use crate::phase::{Phase, Workload, phases};
 use crate::steps::{self, Method};
 use crate::timeline::{Kind, Member, Timeline};
+use crate::topology::Topology;
 
 /// Options of [`analyse`].
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct Options {
     pub divide_by: DivideBy,
     /// Rules of engines. Default is those that come with the crate.
     pub engines: Vec<Engine>,
+    /// What the machine is made of, if known. Default is none.
+    pub topology: Option<Topology>,
 }
 
 impl Default for Options {
@@ -34,6 +37,7 @@ impl Default for Options {
             marker: None,
             divide_by: DivideBy::Token,
             engines: engine::built_in(),
+            topology: None,
         }
     }
 }
@@ -138,9 +142,23 @@ pub struct Analysis {
     pub interference: Vec<Interference>,
     /// When the devices of the cycles' process did nothing but communicate: start and end, ns.
     pub exposed_communication: Vec<(i64, i64)>,
+    /// What the machine is made of, as the options say.
+    pub topology: Option<Topology>,
 }
 
 impl Analysis {
+    /// The device of the machine that a process means by `device`: every process may see its own as
+    /// device 0. None if the topology does not say, or for a process that uses several.
+    pub fn physical_device(&self, process: u32, device: i64) -> Option<i64> {
+        let topology = self.topology.as_ref()?;
+        let mut own = self.functions.iter();
+        if own.any(|f| f.process == process && f.kind.is_device() && f.device != device) {
+            return None;
+        }
+        let member = self.members.get(process as usize)?;
+        topology.gpu_of(member.host.as_deref().unwrap_or(""), member.pid)
+    }
+
     /// Median length of whole cycles of a phase, ns; none without any.
     pub fn median_ns(&self, phase: Phase) -> Option<i64> {
         let list: Vec<f64> = self
@@ -206,6 +224,7 @@ pub fn analyse(trace: &Trace, options: &Options) -> Result<Analysis, Failure> {
         counters,
         interference,
         exposed_communication,
+        topology: options.topology.clone(),
     })
 }
 

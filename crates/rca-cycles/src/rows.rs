@@ -200,15 +200,29 @@ fn func_type(function: &Function) -> (&'static str, Option<FuncType>) {
 /// Rows of every cycle, those of largest share first.
 fn perf_rows(analysis: &Analysis) -> Vec<Vec<PerfRow>> {
     let mut rows: Vec<Vec<PerfRow>> = vec![Vec::new(); analysis.cycles.len()];
+    let ranks = crate::compare::ranks(analysis);
     for function in &analysis.functions {
         let (type_name, known) = func_type(function);
+        let physical = function
+            .kind
+            .is_device()
+            .then(|| analysis.physical_device(function.process, function.device))
+            .flatten();
+        // Without a topology, devices are taken to be in the order of the processes.
+        let rank = ranks.iter().position(|&r| r == function.process);
+        let device = physical.unwrap_or(match rank {
+            Some(rank) if function.device == 0 => i64::try_from(rank).unwrap_or(0),
+            _ => function.device,
+        });
         let simple = crate::compat::simple_name(&function.name);
         for cell in &function.cells {
             let Some(list) = rows.get_mut(cell.cycle as usize) else {
                 continue;
             };
-            let row = row(analysis, function, cell, type_name, &simple);
-            let levels = known.map_or_else(Vec::new, |k| levels(analysis, function, cell, k));
+            let shown = physical.unwrap_or(function.device);
+            let row = row(analysis, function, (cell, shown), type_name, &simple);
+            let levels =
+                known.map_or_else(Vec::new, |k| levels(analysis, (function, device), cell, k));
             if levels.is_empty() {
                 list.push(row);
                 continue;
@@ -239,7 +253,7 @@ fn perf_rows(analysis: &Analysis) -> Vec<Vec<PerfRow>> {
 fn row(
     analysis: &Analysis,
     function: &Function,
-    cell: &Cell,
+    (cell, device): (&Cell, i64),
     func_type: &'static str,
     simple: &str,
 ) -> PerfRow {
@@ -254,7 +268,7 @@ fn row(
         function_name: function.name.clone(),
         metric: None,
         device: if function.kind.is_device() {
-            format!("GPU {}", function.device)
+            format!("GPU {device}")
         } else {
             "Host".to_owned()
         },
@@ -272,25 +286,18 @@ fn row(
 /// The counters that speak of a function, with their level in the cycle and its age.
 fn levels(
     analysis: &Analysis,
-    function: &Function,
+    (function, device): (&Function, i64),
     cell: &Cell,
     known: FuncType,
 ) -> Vec<(&'static str, f64, i64)> {
     let member = &analysis.members[function.process as usize];
-    let place = crate::compare::ranks(analysis)
-        .iter()
-        .position(|&r| r == function.process);
     let mut found = Vec::new();
     for &base in known.counters() {
         let wanted = |c: &&CounterSeries| {
             let instance = if base.starts_with("process_") {
                 member.pid
             } else if known.is_gpu() && function.device >= 0 {
-                // Every process may see its device as 0.
-                match place {
-                    Some(rank) if function.device == 0 => i64::try_from(rank).unwrap_or(0),
-                    _ => function.device,
-                }
+                device
             } else {
                 c.instance
             };
