@@ -859,7 +859,21 @@ fn the_machine_and_the_version_are_told() {
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let code = output.status.code().unwrap();
     assert_eq!(code, if found["exit_code"] == 0 { 0 } else { 4 });
-    assert!(found["checks"].as_array().unwrap().len() >= 10);
+    let checks = found["checks"].as_array().unwrap();
+    assert_eq!(checks.len(), 17);
+    for check in checks {
+        let members: Vec<&str> = check
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(|key| &**key)
+            .collect();
+        for member in ["name", "status", "detail", "remediation", "data"] {
+            assert!(members.contains(&member), "{check}");
+        }
+    }
+    let disk = checks.iter().find(|check| check["name"] == "disk").unwrap();
+    assert!(disk["data"]["free_bytes"].is_u64(), "{disk}");
     let text = call(folder.path(), &["doctor"]).stdout;
     let text = String::from_utf8_lossy(&text).into_owned();
     assert!(

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 /// Outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -50,6 +51,8 @@ pub struct Check {
     pub detail: String,
     /// What would help.
     pub remediation: Option<&'static str>,
+    /// What was found, for programs: an object, empty where the detail says it all.
+    pub data: Value,
 }
 
 /// All checks.
@@ -160,6 +163,7 @@ pub fn diagnose() -> Diagnosis {
             status,
             detail,
             remediation,
+            data: json!({}),
         });
     };
     let linux = cfg!(target_os = "linux");
@@ -313,6 +317,17 @@ pub fn diagnose() -> Diagnosis {
         }),
         (!roomy).then_some("captures need room: 50 GiB are comfortable"),
     );
+    for check in &mut checks {
+        check.data = match check.name {
+            "perf_version" => json!({"perf": perf, "kernel": kernel}),
+            "paranoid" => json!({"level": paranoid}),
+            "facility" => json!({"facility": facility}),
+            "smoke" => json!({"samples": samples}),
+            "thermal" => json!({"temperature_c": temperature}),
+            "disk" => json!({"free_bytes": free}),
+            _ => continue,
+        };
+    }
     let sampling = linux
         && !wsl
         && perf
