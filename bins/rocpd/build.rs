@@ -44,7 +44,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let linked = link.output()?;
     if !linked.status.success() {
         let said = String::from_utf8_lossy(&linked.stderr);
-        let reason = said.lines().find(|line| line.contains("otf2"));
+        let reason = said
+            .lines()
+            .find(|line| line.contains("otf2") && line.contains(" find "));
         println!(
             "cargo::error=the feature otf2 needs the OTF2 library (3.0 or newer), which cannot be linked: install it (Debian: \
              libotf2-trace-dev), name its folder in OTF2_LIB_DIR, or build without --features otf2{}",

@@ -2,6 +2,7 @@
 
 mod agents;
 mod classic;
+mod copies;
 mod counters;
 mod kernels;
 mod sheet;

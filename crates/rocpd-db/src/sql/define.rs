@@ -7,7 +7,7 @@ use crate::kernel_names::KernelNames;
 use crate::partition::Partition;
 use crate::set::RocpdSet;
 use crate::sql::base::{BASE, IN_TRACK, SPANS, columns};
-use crate::sql::views::{FROM_SAMPLES, OVER_ALL, VIEWS};
+use crate::sql::views::{FROM_SAMPLES, OVER_ALL, SUMMARIES, SUMMARY, VIEWS};
 
 /// Selects joined by UNION ALL at once; SQLite allows 500.
 const UNION_PARTS: usize = 400;
@@ -109,6 +109,10 @@ pub(super) fn data_views(parts: &[Part<'_>], kind: &str) -> String {
                 format!("{before}{}{}", union(&selects), &after[1..])
             }
         };
+        let _ = writeln!(script, "CREATE {kind}VIEW {name} AS {select};");
+    }
+    for (name, key, view) in SUMMARIES {
+        let select = SUMMARY.replace("{key}", key).replace("{view}", view);
         let _ = writeln!(script, "CREATE {kind}VIEW {name} AS {select};");
     }
     script

@@ -15,7 +15,7 @@ use crate::set::RocpdSet;
 use crate::sql::base::BASE;
 use crate::sql::define::{Newest, Part, base_views, data_views, quoted};
 use crate::sql::rows::Statement;
-use crate::sql::views::{OVER_ALL, VIEWS};
+use crate::sql::views::{OVER_ALL, SUMMARIES, VIEWS};
 
 /// A SQLite connection on which the tables (`rocpd_*`) and views (`kernels`, `regions`, ...) of the format cover all
 /// databases of a set.
@@ -245,6 +245,8 @@ impl SqlSession {
     pub fn tables() -> impl Iterator<Item = &'static str> {
         let views = VIEWS.iter().map(|(name, _)| *name);
         let over = OVER_ALL.iter().map(|(name, _)| *name);
-        BASE.iter().map(|(name, _)| *name).chain(views).chain(over)
+        let summaries = SUMMARIES.iter().map(|(name, ..)| *name);
+        let base = BASE.iter().map(|(name, _)| *name);
+        base.chain(views).chain(over).chain(summaries)
     }
 }

@@ -216,7 +216,7 @@ pub(super) const VIEWS: [(&str, &str); 21] = [
 ];
 
 /// Views over the unified tables and views. `{each: ...}` is a union over partitions.
-pub(super) const OVER_ALL: [(&str, &str); 12] = [
+pub(super) const OVER_ALL: [(&str, &str); 8] = [
     (
         "regions_and_samples",
         "SELECT * FROM regions UNION ALL SELECT * FROM sample_regions",
@@ -257,46 +257,6 @@ pub(super) const OVER_ALL: [(&str, &str); 12] = [
          GROUP BY name ORDER BY total_duration DESC, name",
     ),
     (
-        "kernel_summary",
-        "SELECT name AS name, COUNT(*) AS calls, SUM(duration) AS \"DURATION (nsec)\", \
-         SUM(duration * 1.0 * duration) AS \"SQR (nsec)\", AVG(duration) AS \"AVERAGE (nsec)\", \
-         SUM(duration) * 100.0 / (SELECT SUM(duration) FROM kernels) AS \"PERCENT (INC)\", MIN(duration) AS \"MIN (nsec)\", \
-         MAX(duration) AS \"MAX (nsec)\", SUM(off * off) / (COUNT(*) - 1) AS VARIANCE, \
-         SQRT(SUM(off * off) / (COUNT(*) - 1)) AS STD_DEV FROM (SELECT name, duration, \
-         duration - AVG(duration) OVER (PARTITION BY name) AS off FROM kernels) GROUP BY name \
-         ORDER BY \"DURATION (nsec)\" DESC, name",
-    ),
-    (
-        "kernel_summary_region",
-        "SELECT region AS name, COUNT(*) AS calls, SUM(duration) AS \"DURATION (nsec)\", \
-         SUM(duration * 1.0 * duration) AS \"SQR (nsec)\", AVG(duration) AS \"AVERAGE (nsec)\", \
-         SUM(duration) * 100.0 / (SELECT SUM(duration) FROM kernels) AS \"PERCENT (INC)\", MIN(duration) AS \"MIN (nsec)\", \
-         MAX(duration) AS \"MAX (nsec)\", SUM(off * off) / (COUNT(*) - 1) AS VARIANCE, \
-         SQRT(SUM(off * off) / (COUNT(*) - 1)) AS STD_DEV FROM (SELECT region, duration, \
-         duration - AVG(duration) OVER (PARTITION BY region) AS off FROM kernels) GROUP BY region \
-         ORDER BY \"DURATION (nsec)\" DESC, name",
-    ),
-    (
-        "memory_copy_summary",
-        "SELECT name AS name, COUNT(*) AS calls, SUM(duration) AS \"DURATION (nsec)\", \
-         SUM(duration * 1.0 * duration) AS \"SQR (nsec)\", AVG(duration) AS \"AVERAGE (nsec)\", \
-         SUM(duration) * 100.0 / (SELECT SUM(duration) FROM memory_copies) AS \"PERCENT (INC)\", MIN(duration) AS \"MIN (nsec)\", \
-         MAX(duration) AS \"MAX (nsec)\", SUM(off * off) / (COUNT(*) - 1) AS VARIANCE, \
-         SQRT(SUM(off * off) / (COUNT(*) - 1)) AS STD_DEV FROM (SELECT name, duration, \
-         duration - AVG(duration) OVER (PARTITION BY name) AS off FROM memory_copies) GROUP BY name \
-         ORDER BY \"DURATION (nsec)\" DESC, name",
-    ),
-    (
-        "memory_allocation_summary",
-        "SELECT type AS name, COUNT(*) AS calls, SUM(duration) AS \"DURATION (nsec)\", \
-         SUM(duration * 1.0 * duration) AS \"SQR (nsec)\", AVG(duration) AS \"AVERAGE (nsec)\", \
-         SUM(duration) * 100.0 / (SELECT SUM(duration) FROM memory_allocations) AS \"PERCENT (INC)\", MIN(duration) AS \"MIN (nsec)\", \
-         MAX(duration) AS \"MAX (nsec)\", SUM(off * off) / (COUNT(*) - 1) AS VARIANCE, \
-         SQRT(SUM(off * off) / (COUNT(*) - 1)) AS STD_DEV FROM (SELECT type, duration, \
-         duration - AVG(duration) OVER (PARTITION BY type) AS off FROM memory_allocations) GROUP BY type \
-         ORDER BY \"DURATION (nsec)\" DESC, name",
-    ),
-    (
         "launch_links",
         "SELECT D.guid, D.stack_id, R.name AS api_name, R.tid, R.start AS api_start, R.\"end\" AS api_end, D.kind, D.name, D.agent_id, \
          D.queue_id, D.stream_id, D.start, D.\"end\", (D.start - R.start) AS launch_latency_ns \
@@ -315,6 +275,23 @@ pub(super) const OVER_ALL: [(&str, &str); 12] = [
          ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS busy_until FROM device_records) WHERE start > busy_until",
     ),
 ];
+
+/// The summaries that files of rocprofiler-systems bring along: name, by which column of which view.
+pub(super) const SUMMARIES: [(&str, &str, &str); 4] = [
+    ("kernel_summary", "name", "kernels"),
+    ("kernel_summary_region", "region", "kernels"),
+    ("memory_copy_summary", "name", "memory_copies"),
+    ("memory_allocation_summary", "type", "memory_allocations"),
+];
+
+/// What they are, by column `{key}` of `{view}`.
+pub(super) const SUMMARY: &str = "SELECT {key} AS name, COUNT(*) AS calls, SUM(duration) AS \"DURATION (nsec)\", \
+    SUM(duration * 1.0 * duration) AS \"SQR (nsec)\", AVG(duration) AS \"AVERAGE (nsec)\", \
+    SUM(duration) * 100.0 / (SELECT SUM(duration) FROM {view}) AS \"PERCENT (INC)\", MIN(duration) AS \"MIN (nsec)\", \
+    MAX(duration) AS \"MAX (nsec)\", SUM(off * off) / (COUNT(*) - 1) AS VARIANCE, \
+    SQRT(SUM(off * off) / (COUNT(*) - 1)) AS STD_DEV \
+    FROM (SELECT {key}, duration, duration - AVG(duration) OVER (PARTITION BY {key}) AS off FROM {view}) \
+    GROUP BY {key} ORDER BY \"DURATION (nsec)\" DESC, name";
 
 /// Joins of samples.
 pub(super) const FROM_SAMPLES: &str = "FROM {sample} R JOIN {track} TR ON TR.id = R.track_id AND TR.guid = R.guid \

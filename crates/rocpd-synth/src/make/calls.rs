@@ -46,6 +46,27 @@ impl Rank<'_> {
         (stack, parent): (i64, i64),
     ) -> Result<i64, Error> {
         let event = self.event(category, stack, parent, None)?;
+        self.region_row(thread, (start, end), name, event)?;
+        let domain = category.split('_').next().unwrap_or_default().to_owned();
+        self.truth
+            .domains
+            .entry(domain)
+            .or_default()
+            .entry(name.to_owned())
+            .or_default()
+            .add(end - start);
+        self.truth.regions += 1;
+        self.bounds(start, end);
+        Ok(event)
+    }
+
+    fn region_row(
+        &mut self,
+        thread: i64,
+        (start, end): (i64, i64),
+        name: &str,
+        event: i64,
+    ) -> Result<(), Error> {
         let name_id = self.db.string(name)?;
         let tid = self.tid(thread);
         self.db.add(
@@ -61,17 +82,7 @@ impl Rank<'_> {
                 int(event),
             ],
         )?;
-        let domain = category.split('_').next().unwrap_or_default().to_owned();
-        self.truth
-            .domains
-            .entry(domain)
-            .or_default()
-            .entry(name.to_owned())
-            .or_default()
-            .add(end - start);
-        self.truth.regions += 1;
-        self.bounds(start, end);
-        Ok(event)
+        Ok(())
     }
 
     /// A marker range.
@@ -88,21 +99,7 @@ impl Rank<'_> {
             parent,
             Some(format!("{{\"message\": \"{message}\"}}")),
         )?;
-        let name_id = self.db.string("roctxRangePushA")?;
-        let tid = self.tid(thread);
-        self.db.add(
-            "region",
-            "nid, pid, tid, start, \"end\", name_id, event_id",
-            [
-                int(self.nid),
-                int(self.pid),
-                int(tid),
-                int(start),
-                int(end),
-                int(name_id),
-                int(event),
-            ],
-        )?;
+        self.region_row(thread, (start, end), "roctxRangePushA", event)?;
         self.truth
             .markers
             .entry(message.to_owned())

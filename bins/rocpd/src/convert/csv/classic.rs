@@ -1,9 +1,9 @@
 //! The layout of August 2025: one file for each API, every text in quotes.
 
-use rocpd_db::{AllocLevel, AllocType, Allocation, Copy, Region};
+use rocpd_db::{AllocLevel, AllocType, Allocation, Region};
 
 use super::sheet::{Field, Sheet};
-use super::{Job, agents, counters, kernels};
+use super::{Job, agents, copies, counters, kernels};
 
 const COPIES: &str = "Guid Kind Direction Stream_Id Source_Agent_Id Destination_Agent_Id Correlation_Id Start_Timestamp End_Timestamp";
 const ALLOCATIONS: &str = "Guid Kind Operation Agent_Id Allocation_Size Address Correlation_Id Start_Timestamp End_Timestamp";
@@ -23,32 +23,11 @@ const APIS: [(&str, &str); 5] = [
 pub(super) fn write(job: &Job<'_>) -> anyhow::Result<()> {
     agents::write(job)?;
     kernels::write(job, kernels::More::default())?;
-    copies(job)?;
+    copies::write(job, COPIES, false)?;
     allocations(job)?;
     calls(job)?;
     markers(job)?;
     counters::write(job, "counter_collection.csv", "Pid")
-}
-
-fn copies(job: &Job<'_>) -> anyhow::Result<()> {
-    let mut sheet = job.sheet("memory_copy_trace.csv", COPIES)?;
-    job.each(|r: Copy<'_>| {
-        if !r.in_view() {
-            return Ok(());
-        }
-        sheet.row(&[
-            Field::Text(&r.process.guid),
-            Field::Text("MEMORY_COPY"),
-            Field::Text(r.name.unwrap_or_default()),
-            Field::Maybe(r.stream_id),
-            Field::Text(&job.agent(r.src_agent)),
-            Field::Text(&job.agent(r.dst_agent)),
-            Field::Maybe(r.event.and_then(|e| e.stack_id)),
-            Field::Int(r.start_ns),
-            Field::Int(r.end_ns),
-        ])
-    })?;
-    sheet.finish()
 }
 
 fn allocations(job: &Job<'_>) -> anyhow::Result<()> {

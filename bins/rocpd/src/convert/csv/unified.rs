@@ -1,9 +1,9 @@
 //! The newer layout: all calls in one file, quotes where needed.
 
-use rocpd_db::{AllocLevel, AllocType, Allocation, Copy};
+use rocpd_db::{AllocLevel, AllocType, Allocation};
 
 use super::sheet::Field;
-use super::{Job, agents, counters, kernels};
+use super::{Job, agents, copies, counters, kernels};
 
 const COPIES: &str = "Guid Kind Direction Stream_Id Source_Agent_Id Destination_Agent_Id Correlation_Id Start_Timestamp \
     End_Timestamp Duration Size";
@@ -19,36 +19,13 @@ pub(super) fn write(job: &Job<'_>) -> anyhow::Result<()> {
         replays: job.has_column("rocpd_kernel_dispatch", "replay_pass"),
     };
     kernels::write(job, more)?;
-    copies(job)?;
+    copies::write(job, COPIES, true)?;
     allocations(job)?;
     regions(job)?;
     counters::write(job, "counter_collection_trace.csv", "Guid")?;
     counters::graph_launches(job)?;
     counters::spm(job)?;
     counters::hip_events(job)
-}
-
-fn copies(job: &Job<'_>) -> anyhow::Result<()> {
-    let mut sheet = job.sheet("memory_copy_trace.csv", COPIES)?;
-    job.each(|r: Copy<'_>| {
-        if !r.in_view() {
-            return Ok(());
-        }
-        sheet.row(&[
-            Field::Text(&r.process.guid),
-            Field::Text("MEMORY_COPY"),
-            Field::Text(r.name.unwrap_or_default()),
-            Field::Maybe(r.stream_id),
-            Field::Text(&job.agent(r.src_agent)),
-            Field::Text(&job.agent(r.dst_agent)),
-            Field::Maybe(r.event.and_then(|e| e.stack_id)),
-            Field::Int(r.start_ns),
-            Field::Int(r.end_ns),
-            Field::Int(r.duration_ns()),
-            Field::Int(r.size_bytes),
-        ])
-    })?;
-    sheet.finish()
 }
 
 fn allocations(job: &Job<'_>) -> anyhow::Result<()> {
