@@ -125,8 +125,13 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
             }
         },
         |read: &NamedTrace| {
-            let name = by_path(&read.name).map_or_else(|| read.name.clone(), |j| j.name.clone());
-            one(args, &options, folder.as_deref(), &name, read)
+            let job = by_path(&read.name);
+            let name = job.map_or_else(|| read.name.clone(), |j| j.name.clone());
+            // Of the jobs of one name, the last writes the files, whichever is done last.
+            let last = list.iter().rev().find(|j| j.name == name);
+            let writes = last.is_none_or(|l| job.is_none_or(|j| j.path == l.path));
+            let folder = folder.as_deref().filter(|_| writes);
+            one(args, &options, folder, &name, read)
         },
     )?;
     let mut results = each.results;

@@ -457,6 +457,37 @@ fn compat_and_other_formats() {
 }
 
 #[test]
+fn of_jobs_of_one_name_the_last_replaces_the_others_with_compat() {
+    let folder = tempfile::tempdir().unwrap();
+    let traces = folder.path().join("in");
+    for (part, iterations) in [("a", 12), ("b", 40), ("c", 9)] {
+        let config = Config {
+            iterations,
+            ..Config::default()
+        };
+        write(&traces.join(part).join("result.json"), config);
+    }
+    let written = |threads: &str| {
+        let out = folder.path().join(threads);
+        let words = ["analyse", text(&traces), "--compat", "--threads", threads];
+        let more = ["--export-perf-data", "--output-dir", text(&out)];
+        assert_eq!(run(&[&words[..], &more].concat()).status.code(), Some(0));
+        let mut files: Vec<_> = std::fs::read_dir(&out)
+            .unwrap()
+            .map(|e| e.unwrap().path())
+            .map(|p| (p.file_name().unwrap().to_owned(), std::fs::read(p).unwrap()))
+            .collect();
+        files.sort();
+        files
+    };
+    let (one, many) = (written("1"), written("4"));
+    assert!(one == many);
+    let table = one.iter().find(|f| f.0 == "result_perf_data.csv").unwrap();
+    let cycles = String::from_utf8_lossy(&table.1);
+    assert!(cycles.contains("\n9,") && !cycles.contains("\n10,"));
+}
+
+#[test]
 fn wrong_usage_and_failed_jobs_have_codes_of_their_own() {
     for command in ["analyse", "period"] {
         assert_eq!(
