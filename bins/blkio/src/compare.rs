@@ -1,11 +1,12 @@
 //! `blkio compare`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::Path;
 
-use blkio_parser::analyse::traffic::{DATA, FINE_BINS};
+use blkio_parser::analyse::traffic::{Amount, DATA, FINE_BINS};
 use blkio_parser::document::{self, DocumentOptions};
 use blkio_parser::{Stats, StatsOptions};
 use perf_compare::{Options, Report, Side, compare};
@@ -98,9 +99,10 @@ impl Run {
     }
 
     /// What each bin of time was like, as samples: rates, sizes, latencies. The last bin is cut off by the end of the run.
-    fn samples(&self, bin_ns: u64) -> String {
+    fn samples(&self, width: Width) -> String {
         let traffic = &self.stats.traffic;
-        let bins = match bin_ns {
+        let bin_ns = width.ns();
+        let bins = match width.grid_ns {
             SECOND => &traffic.seconds,
             TENTH => &traffic.tenths,
             _ => &traffic.hundredths,
@@ -123,13 +125,16 @@ impl Run {
         };
         let per_second = SECOND as f64 / bin_ns as f64;
         for (slot, (direction, bins)) in DATA.iter().zip(bins).enumerate() {
-            let bins = bins.finish();
+            let mut sums: BTreeMap<u64, Amount> = BTreeMap::new();
+            for (bin, amount) in bins.finish() {
+                sums.entry(bin / width.factor).or_default().add(amount);
+            }
             let name = direction.name();
-            if bins.is_empty() {
+            if sums.is_empty() {
                 continue;
             }
             for bin in 0..count {
-                let amount = bins.get(&bin).copied().unwrap_or_default();
+                let amount = sums.get(&bin).copied().unwrap_or_default();
                 let (ios, bytes) = (amount.ios as f64, amount.bytes as f64);
                 put(
                     &format!("{name} throughput"),
@@ -164,23 +169,43 @@ impl Run {
 /// Widths of the bins whose values are the samples.
 const TENTH: u64 = SECOND / 10;
 const HUNDREDTH: u64 = SECOND / 100;
+/// Most bins of a run: times of a broken trace may be centuries apart, and more samples than this say no more.
+const MOST: u64 = 2000;
+
+/// Width of the bins: some of those that the traffic was counted in.
+#[derive(Debug, Clone, Copy)]
+struct Width {
+    grid_ns: u64,
+    factor: u64,
+}
+
+impl Width {
+    fn ns(self) -> u64 {
+        self.grid_ns.saturating_mul(self.factor)
+    }
+}
+
 /// Fewest bins of a run that are worth the next wider width.
 const ENOUGH: u64 = 50;
 
 /// The widest bins of which both runs have enough; hundredths of a second are only known of the first fifteen.
-fn width(a: &Run, b: &Run) -> u64 {
+fn width(a: &Run, b: &Run) -> Width {
     let (shorter, longer) = (a.span_ns().min(b.span_ns()), a.span_ns().max(b.span_ns()));
     let of_enough = |bin_ns: &u64| shorter / bin_ns >= ENOUGH;
     let found = [SECOND, TENTH].into_iter().find(of_enough);
     let fine_is_known = longer / HUNDREDTH < FINE_BINS;
-    found.unwrap_or(if fine_is_known { HUNDREDTH } else { TENTH })
+    let grid_ns = found.unwrap_or(if fine_is_known { HUNDREDTH } else { TENTH });
+    Width {
+        grid_ns,
+        factor: longer / grid_ns / MOST + 1,
+    }
 }
 
 /// The judgement of perf-compare on the samples of both runs.
-fn judge(a: &Run, b: &Run, bin_ns: u64, args: &CompareArgs) -> anyhow::Result<Report> {
+fn judge(a: &Run, b: &Run, width: Width, args: &CompareArgs) -> anyhow::Result<Report> {
     let side = |run: &Run, path: &Path| {
         let name = path.display().to_string();
-        Side::from_samples_csv(&name, run.samples(bin_ns).as_bytes())
+        Side::from_samples_csv(&name, run.samples(width).as_bytes())
     };
     let (base, other) = (side(a, &args.base)?, side(b, &args.other)?);
     let mut options = Options::default();
@@ -206,8 +231,9 @@ fn rows(a: &Value, b: &Value) -> Vec<Row> {
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
     let a = Run::read(&args.base, args)?;
     let b = Run::read(&args.other, args)?;
-    let bin_ns = width(&a, &b);
-    let report = judge(&a, &b, bin_ns, args)?;
+    let bins = width(&a, &b);
+    let report = judge(&a, &b, bins, args)?;
+    let bin_ns = bins.ns();
     let rows = rows(&a.document, &b.document);
     let mut out = args.output.open()?;
     match args.format.format() {

@@ -143,6 +143,34 @@ fn a_slower_disk_is_told_from_another_seed() {
 }
 
 #[test]
+fn runs_of_centuries_are_compared_in_bounded_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = "0, R, 4096, 0, 8\n5, W, 4096, 0, 8\n18446744073709551615, R, 4096, 64, 8\n";
+    std::fs::write(dir.path().join("a"), log).unwrap();
+    let document = json(&blkio(dir.path(), &["compare", "a", "a", "--json"]));
+    let bin_ns = document["samples"]["bin_ns"].as_u64().unwrap();
+    assert!(u64::MAX / bin_ns <= 2000, "{bin_ns}");
+    assert_eq!(document["rows"][0]["a"], 2.0);
+    // A request in flight across the end of time, and one that begins there.
+    let late = "I, 18446744073709551000, 0, 7, 0, R, 4096, 8, 8, 0, 1, a\nC, 18446744073709551615, 0, 7, 0, R, 4096, 8, 8, 0, 1, a\nI, 18446744073709551615, 0, 7, 0, W, 4096, 18446744073709551615, 8, 0, 1, a\n";
+    std::fs::write(dir.path().join("late"), late).unwrap();
+    for file in ["a", "late"] {
+        let words = [
+            "stats",
+            file,
+            "--html",
+            "page.html",
+            "--out",
+            "tables",
+            "--json",
+            "--phase",
+            "a=1ns..2ns",
+        ];
+        assert_eq!(json(&blkio(dir.path(), &words))["quality"]["malformed"], 0);
+    }
+}
+
+#[test]
 fn given_phases_are_cut_where_they_are_given() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();

@@ -415,7 +415,7 @@ fn end_of_run(
         .iter()
         .rev()
         .find(|(_, amount)| amount.bytes > usual / 20)
-        .map_or(0, |(bin, _)| (bin + 1) * 100_000_000);
+        .map_or(0, |(bin, _)| (bin + 1).saturating_mul(100_000_000));
     (last, "last reading above 5 % of the usual", 1_000_000_000)
 }
 

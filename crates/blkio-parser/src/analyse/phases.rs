@@ -103,8 +103,9 @@ pub fn detect(read: &BTreeMap<u64, Amount>, write: &BTreeMap<u64, Amount>, grid_
     for range in cut(&features(&bins)) {
         let mut phase = Phase {
             label: Label::Idle,
-            start_ns: range.start as u64 * bin_ns,
-            end_ns: range.end as u64 * bin_ns,
+            start_ns: (range.start as u64).saturating_mul(bin_ns),
+            // The last bin may end beyond the largest time.
+            end_ns: (range.end as u64).saturating_mul(bin_ns),
             read: Amount::default(),
             write: Amount::default(),
         };

@@ -116,7 +116,8 @@ impl Timeline {
         let mut counts: Vec<(u64, u64)> = self.counts.iter().map(|(k, c)| (*k, *c)).collect();
         counts.sort_unstable();
         for (key, count) in counts {
-            let middle = (key >> (BIN_BITS + 1)) * self.stretch_ns + self.stretch_ns / 2;
+            let start = (key >> (BIN_BITS + 1)).saturating_mul(self.stretch_ns);
+            let middle = start.saturating_add(self.stretch_ns / 2);
             let bin = index(key & ((1 << BIN_BITS) - 1));
             add(middle, key >> BIN_BITS & 1 == 1, top_of(bin), count);
         }

@@ -82,7 +82,7 @@ pub(super) fn detected(stats: &Stats) -> Value {
     json!({
         "method": "optimal partition of the bins, labelled by traffic",
         "bin_ns": found.bin_ns,
-        "prefill_decode_boundary_ns": found.boundary_ns.map(|(end, start)| [first + end, first + start]),
+        "prefill_decode_boundary_ns": found.boundary_ns.map(|(end, start)| [end, start].map(|t| first.saturating_add(t))),
         "latencies_are_exact": stats.newest.as_ref().map(|pairing| pairing.timeline.is_exact()),
         "phases": phases,
     })
