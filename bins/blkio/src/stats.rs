@@ -212,10 +212,13 @@ fn phase_line(phase: &Value, name: &str, first_ns: u64, out: &mut Output) -> any
         at("end_ns"),
         phase[name].as_str().unwrap_or("")
     )?;
+    // Short, so that a line fits a terminal.
+    let mut before = "p50 ";
     for direction in ["read", "write"] {
         if let Some(p50) = phase["latency_ns"][direction]["p50"].as_f64() {
             let p50 = human::quantity(p50, report::Unit::Nanos);
-            write!(out, ", {direction} latency p50 {p50}")?;
+            write!(out, ", {before}{direction} {p50}")?;
+            before = "";
         }
     }
     Ok(writeln!(out)?)
