@@ -13,6 +13,8 @@ Recording an input:
   Valgrind   valgrind --tool=lackey --trace-mem=yes CMD 2> lackey.txt
              (functions by --symbols 108000=CMD where CMD is a PIE)
   memray     memray run -o run.memray.bin app.py
+  one word   perf record -e mem:ADDR/8:rw:u -e mem:ADDR/8:w:u -c 1 -d CMD
+             (read perf.data itself: the second event tells stores from loads)
   maps       cat /proc/PID/maps > maps.txt      (before and after loading)
 
 Example:

@@ -3,6 +3,7 @@
 //! The layout is that of `tools/perf/Documentation/perf.data-file-format.txt` and of `perf_event_open(2)`. Samples keep their
 //! data source, which the text of `perf script` rounds off; symbols are not resolved, since the objects are on another machine.
 
+use std::collections::VecDeque;
 use std::io::Read;
 
 use byte_source::{Reader, Source};
@@ -22,6 +23,61 @@ const KERNEL_START: u64 = 0x0000_8000_0000_0000;
 const MAX_FORKS: usize = 16;
 /// The type of hardware breakpoints in an attribute.
 const BREAKPOINT: u32 = 5;
+
+/// A breakpoint on stores.
+const WRITES: u32 = 2;
+/// A breakpoint on loads and stores.
+const READS_AND_WRITES: u32 = 3;
+
+/// A row whose place is not certain yet.
+#[derive(Debug)]
+struct Held {
+    row: Access,
+    /// What its breakpoint waits for.
+    breakpoint: Option<u32>,
+}
+
+/// Takes out the samples of a breakpoint on loads and stores that one on stores alone also took: same thread, instruction and
+/// address. What stays of them is the loads. Gives how many were taken out.
+fn pair(held: &mut Vec<Held>) -> usize {
+    /// Places of samples that have not found their other.
+    #[derive(Default)]
+    struct Waiting {
+        both: VecDeque<usize>,
+        stores: usize,
+    }
+    let mut waiting: FxHashMap<(Option<u32>, u64, Name), Waiting> = FxHashMap::default();
+    let mut twice = vec![false; held.len()];
+    for (at, one) in held.iter().enumerate() {
+        let key = (one.row.thread_id, one.row.address, one.row.symbol);
+        let other = match one.breakpoint {
+            Some(WRITES) => {
+                let waiting = waiting.entry(key).or_default();
+                let other = waiting.both.pop_front();
+                waiting.stores += usize::from(other.is_none());
+                other
+            }
+            Some(READS_AND_WRITES) => {
+                let waiting = waiting.entry(key).or_default();
+                if waiting.stores > 0 {
+                    waiting.stores -= 1;
+                    Some(at)
+                } else {
+                    waiting.both.push_back(at);
+                    None
+                }
+            }
+            _ => None,
+        };
+        if let Some(twice) = other.and_then(|other| twice.get_mut(other)) {
+            *twice = true;
+        }
+    }
+    let before = held.len();
+    let mut twice = twice.into_iter();
+    held.retain(|_| twice.next() != Some(true));
+    before - held.len()
+}
 
 /// What is recorded with each sample of an event.
 #[derive(Debug, Clone, Default)]
@@ -57,7 +113,9 @@ pub(crate) struct PerfDataRows {
     parents: FxHashMap<u32, u32>,
     drop_kernel: bool,
     /// Samples whose order is not certain yet.
-    held: Vec<Access>,
+    held: Vec<Held>,
+    /// Whether breakpoints of both kinds were recorded, so that a store is there twice.
+    has_pairs: bool,
     round_end: u64,
     newest: u64,
     report: ReadReport,
@@ -112,6 +170,7 @@ impl PerfDataRows {
             parents: FxHashMap::default(),
             drop_kernel,
             held: Vec::new(),
+            has_pairs: false,
             round_end: 0,
             newest: 0,
             report: ReadReport::new("perf-data", "perf"),
@@ -201,6 +260,11 @@ impl PerfDataRows {
         if self.attributes.is_empty() {
             return Err(self.broken("no events"));
         }
+        let has = |kind: u32| {
+            let mut points = self.attributes.iter().filter(|one| one.kind == BREAKPOINT);
+            points.any(|one| one.breakpoint == kind)
+        };
+        self.has_pairs = has(WRITES) && has(READS_AND_WRITES);
         self.seek(data)?;
         self.left = data_size;
         Ok(())
@@ -256,9 +320,9 @@ impl PerfDataRows {
     ) -> Result<()> {
         match kind {
             9 => match self.sample(body, names) {
-                Ok(row) => {
-                    self.newest = self.newest.max(row.timestamp_ns);
-                    self.held.push(row);
+                Ok(held) => {
+                    self.newest = self.newest.max(held.row.timestamp_ns);
+                    self.held.push(held);
                 }
                 Err(reason) => self.report.skip(reason, self.report.lines),
             },
@@ -289,9 +353,17 @@ impl PerfDataRows {
 
     /// Gives out what is held up to a time, in order.
     fn flush(&mut self, upto: u64, rows: &mut Vec<Access>) {
-        self.held.sort_by_key(|row| row.timestamp_ns);
-        let count = self.held.partition_point(|row| row.timestamp_ns <= upto);
-        for mut row in self.held.drain(..count) {
+        self.held.sort_by_key(|held| held.row.timestamp_ns);
+        let count = self
+            .held
+            .partition_point(|held| held.row.timestamp_ns <= upto);
+        let mut ready: Vec<Held> = self.held.drain(..count).collect();
+        let pairs = if self.has_pairs { pair(&mut ready) } else { 0 };
+        if pairs > 0 {
+            let skipped = self.report.skipped.entry(Skip::OtherRecord).or_default();
+            skipped.count += pairs as u64;
+        }
+        for Held { mut row, .. } in ready {
             row.sample_id = self.report.rows;
             self.report.rows += 1;
             rows.push(row);
@@ -333,11 +405,17 @@ impl PerfDataRows {
         Name::EMPTY
     }
 
-    fn sample(&self, body: &[u8], names: &mut Names) -> Result<Access, Skip> {
+    fn sample(&self, body: &[u8], names: &mut Names) -> Result<Held, Skip> {
         let first = self.attributes.first().ok_or(Skip::NoEvent)?;
-        let attribute = match (first.sample_type & 1 << 16 != 0, self.attributes.len()) {
-            (true, 2..) => {
-                let id = u64_at(body, 0);
+        // The id comes first, or behind instruction, thread, time and address where all events have the same fields.
+        let place = match first.sample_type {
+            kinds if kinds & 1 << 16 != 0 => Some(0),
+            kinds if kinds & 1 << 6 != 0 => Some((kinds & 0xf).count_ones() as usize * 8),
+            _ => None,
+        };
+        let attribute = match (place, self.attributes.len()) {
+            (Some(place), 2..) => {
+                let id = u64_at(body, place);
                 self.attributes
                     .iter()
                     .find(|attribute| attribute.ids.contains(&id))
@@ -354,11 +432,14 @@ impl PerfDataRows {
         if attribute.kind == BREAKPOINT {
             // Without symbols the instruction tells loads from stores.
             row.symbol = names.intern(&format!("{ip:#x}"));
-            if attribute.breakpoint == 2 {
+            if attribute.breakpoint == WRITES {
                 row.op = Name::STORE;
             }
         }
-        Ok(row)
+        Ok(Held {
+            row,
+            breakpoint: (attribute.kind == BREAKPOINT).then_some(attribute.breakpoint),
+        })
     }
 
     pub(crate) fn report(&self) -> ReadReport {
@@ -457,4 +538,47 @@ fn fields(attribute: &Attribute, body: &[u8]) -> Option<(Result<Access, Skip>, u
         return Some((Err(Skip::BadTime), ip, pid));
     }
     Some((Ok(row), ip, pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_two_breakpoints_took_is_one() {
+        let sample = |time: u64, thread: u32, instruction: u32, breakpoint: u32| {
+            let mut row = Access::new(time, 0x40_4020);
+            row.thread_id = Some(thread);
+            let mut names = Names::new();
+            row.symbol = (0..=instruction)
+                .map(|at| names.intern(&at.to_string()))
+                .last()
+                .unwrap();
+            if breakpoint == WRITES {
+                row.op = Name::STORE;
+            }
+            Held {
+                row,
+                breakpoint: Some(breakpoint),
+            }
+        };
+        let both = READS_AND_WRITES;
+        let mut held = vec![
+            sample(1, 7, 1, both),
+            sample(2, 7, 1, WRITES),
+            // In the other order, with another thread between.
+            sample(3, 7, 1, WRITES),
+            sample(3, 8, 1, both),
+            sample(4, 7, 1, both),
+            // A load by another instruction, and one of the other thread's store.
+            sample(5, 7, 2, both),
+            sample(6, 8, 1, WRITES),
+        ];
+        assert_eq!(pair(&mut held), 3);
+        let left: Vec<(u64, bool)> = held
+            .iter()
+            .map(|held| (held.row.timestamp_ns, held.row.is_store()))
+            .collect();
+        assert_eq!(left, [(2, true), (3, true), (5, false), (6, true)]);
+    }
 }
