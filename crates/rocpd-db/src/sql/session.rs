@@ -17,6 +17,9 @@ use crate::sql::define::{Newest, Part, base_views, data_views, quoted};
 use crate::sql::rows::Statement;
 use crate::sql::views::{OVER_ALL, SUMMARIES, VIEWS};
 
+/// What all attached databases together may keep of their pages, KiB.
+const CACHE_KIB: usize = 32 << 10;
+
 /// A SQLite connection on which the tables (`rocpd_*`) and views (`kernels`, `regions`, ...) of the format cover all
 /// databases of a set.
 ///
@@ -72,7 +75,14 @@ impl RocpdSet {
             limit - 2
         };
         for (number, (name, place)) in places.iter().enumerate().take(direct) {
-            session.attach(place, &format!("db{number}"), name)?;
+            let schema = format!("db{number}");
+            session.attach(place, &schema, name)?;
+            // SQLite would keep 2 MB of pages of each.
+            let kib = (CACHE_KIB / direct).clamp(256, 2000);
+            session
+                .connection
+                .execute_batch(&format!("PRAGMA {schema}.cache_size=-{kib}"))
+                .map_err(failed(name, "set up"))?;
         }
         let mut schemas: Vec<(String, String)> = Vec::new();
         for partition in self.partitions() {
