@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use rca_cycles::{Analysis, compare, compat};
 use report::JsonDocument;
+use report::text::wrapped;
 use serde_json::{Value, json};
 use shell::{Format, Outcome, Output};
 
@@ -111,7 +112,13 @@ fn show(args: &BatchArgs, results: &[Value]) -> anyhow::Result<()> {
                     .or_else(|| case["not_comparable"].as_str())
                     .or_else(|| case["verdict"]["summary"].as_str())
                     .unwrap_or("");
-                writeln!(out, "{name}: {summary}")?;
+                for (i, line) in wrapped(&format!("{name}: {summary}"), 76)
+                    .iter()
+                    .enumerate()
+                {
+                    let indent = if i > 0 { "    " } else { "" };
+                    writeln!(out, "{indent}{line}")?;
+                }
                 for c in case["culprits"].as_array().into_iter().flatten().take(5) {
                     #[expect(clippy::cast_precision_loss, reason = "shown with four digits")]
                     let effect = c["effect_ns"].as_i64().unwrap_or(0) as f64;

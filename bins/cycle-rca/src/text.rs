@@ -23,9 +23,17 @@ pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Re
         .iter()
         .filter(|c| c.partial.is_some())
         .count();
+    let engine = analysis.engine.as_deref();
+    let how = format!(
+        "({}{})",
+        engine.map_or_else(String::new, |e| format!("{e}, ")),
+        analysis.method.name()
+    );
+    // "  cut at " before it, and a blank.
+    let room = 70_usize.saturating_sub(how.chars().count());
     writeln!(
         out,
-        "{job}: {} cycles{}\n  cut at {} ({}{})",
+        "{job}: {} cycles{}\n  cut at {} {how}",
         analysis.cycles.len(),
         if partial > 0 {
             format!(", {partial} of them partial")
@@ -35,13 +43,8 @@ pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Re
         if analysis.anchor.is_empty() {
             "nothing".to_owned()
         } else {
-            name(&analysis.anchor, 60)
+            name(&analysis.anchor, room.min(60))
         },
-        analysis
-            .engine
-            .as_deref()
-            .map_or_else(String::new, |e| format!("{e}, ")),
-        analysis.method.name(),
     )?;
     if let Some(period) = analysis.period_ns() {
         writeln!(out, "  median period {}", time(period))?;

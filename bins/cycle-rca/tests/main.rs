@@ -208,6 +208,10 @@ fn batch_takes_every_recording_of_a_side_and_shows_what_it_found() {
     assert_eq!(case["phases"][0]["normal_cycles"], 14);
     let first = &case["culprits"][0];
     assert_eq!(first["name"], KERNELS[1].0);
+    let shown = run(&["batch", text(folder.path()), "-o", text(&out)]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains(KERNELS[1].0), "{shown}");
+    assert!(shown.lines().all(|l| l.chars().count() <= 80), "{shown}");
     let explained = &first["explained_by_verdict"];
     match case["verdict"]["cause"].as_str().unwrap() {
         "gpu_kernel" => assert_eq!(*explained, true),

@@ -5,6 +5,7 @@ use std::io::Write;
 use byte_source::output::AtomicFile;
 use gpu_time::Note;
 use report::human;
+use report::text::wrapped;
 use report::{
     CsvOptions, CsvWriter, JsonDocument, ParquetWriter, SchemaVersion, Table, TextOptions,
     TextWriter,
@@ -12,7 +13,6 @@ use report::{
 use shell::Output;
 
 use crate::args::{ReportArgs, ReportFormat};
-use crate::render::wrapped;
 
 /// Where a document goes. Opened before the work of reading, so that a wrong path is known at once.
 pub(crate) enum Destination {

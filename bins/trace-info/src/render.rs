@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use report::human;
+use report::text::wrapped;
 use report::{Cell, Column, RowSink, TextOptions, TextWriter, Unit};
 use trace_tables::Summary;
 use trace_tables::summary::{Finding, IssueCount, PlaceFacts};
@@ -116,24 +117,6 @@ fn line(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
         writeln!(out, "  {label:<LABEL$}{part}")?;
     }
     Ok(())
-}
-
-/// Breaks at blanks; a longer word stays whole.
-pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let last = lines.len() - 1;
-        let line = &mut lines[last];
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= width {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
 }
 
 #[expect(

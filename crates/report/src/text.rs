@@ -178,6 +178,28 @@ fn width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
+/// The lines of a text that is broken at blanks into such of `width` characters; a longer word stays
+/// whole.
+///
+/// ```
+/// assert_eq!(report::text::wrapped("one two three", 8), ["one two", "three"]);
+/// ```
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    lines
+}
+
 /// Cuts the middle out so that at most `limit` terminal columns remain.
 ///
 /// ```
