@@ -19,7 +19,8 @@ use serde_json::Value;
 use shell::{Format, Interrupt, OrExit as _, Outcome, usage};
 
 use crate::args::{
-    AnalyseArgs, CompareArgs, ComputeArgs, ExportArgs, LabelArgs, Layout, ReadArgs, ReportArgs,
+    AnalyseArgs, CompareArgs, ComputeArgs, ExportArgs, LabelArgs, Layout, Message, ReadArgs,
+    ReportArgs,
 };
 use crate::input::{BAD_DATA, coded, name_of, read, refuse_nothing, trace_of};
 use crate::rows::{outcome, tell};
@@ -278,7 +279,7 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
         &done,
         &args.figures.formats(),
     ))?;
-    if args.json {
+    if args.format.format() == Message::Json {
         let mut out = shell::Output::stdout();
         let mut document = JsonDocument::new(&mut out, VERSION)?;
         document.member("files", &files)?;

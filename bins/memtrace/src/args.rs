@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use memtrace_run::FigureFormat;
-use shell::{ByteSize, FormatArgs, InputArgs, OutputArgs, VerbosityArgs};
+use shell::{ByteSize, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
 
 const AFTER_HELP: &str = "\
 Recording an input:
@@ -24,6 +24,20 @@ Example:
 
 Exit codes: 0 fine, 1 findings, 2 usage, 3 bad input data, 4 this machine cannot
 collect, 5 input or output failed.";
+
+/// Formats of what is no table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Message {
+    /// Text for people
+    #[default]
+    Text,
+    /// One JSON document
+    Json,
+}
+
+impl HasJson for Message {
+    const JSON: Self = Self::Json;
+}
 
 /// How long data lives in memory during inference
 ///
@@ -267,9 +281,8 @@ pub(crate) struct ReportArgs {
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) figures: FigureArgs,
-    /// Print what was written as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs<Message>,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
     #[command(flatten)]
@@ -355,9 +368,8 @@ pub(crate) struct ConfigArgs {
     /// The experiment's YAML file
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs<Message>,
     #[command(flatten)]
     pub(crate) verbosity: VerbosityArgs,
 }
@@ -389,9 +401,8 @@ pub(crate) struct RunArgs {
     /// MEMTRACE_PHASES]
     #[arg(long, value_name = "FILE")]
     pub(crate) phase_pipe: Option<PathBuf>,
-    /// Print what was done as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs<Message>,
     #[command(flatten)]
     pub(crate) verbosity: VerbosityArgs,
     /// The command to run and watch
@@ -401,16 +412,14 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs<Message>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct VersionArgs {
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs<Message>,
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use report::{JsonDocument, SchemaVersion};
 use serde_json::json;
 use shell::{Interrupt, Outcome, Output, terminal, usage};
 
-use crate::args::{ConfigArgs, DoctorArgs, RunArgs, VersionArgs};
+use crate::args::{ConfigArgs, DoctorArgs, Message, RunArgs, VersionArgs};
 use crate::input::{CANNOT_COLLECT, coded};
 
 /// Columns of a terminal, and the blank behind the last word.
@@ -26,7 +26,7 @@ fn refused(error: &memtrace_run::Error) -> Outcome {
 pub(crate) fn validate(args: &ConfigArgs) -> anyhow::Result<Outcome> {
     let mut out = Output::stdout();
     let experiment = Experiment::load(&args.config);
-    if args.json {
+    if args.format.format() == Message::Json {
         let (errors, warnings) = match &experiment {
             Ok(experiment) => {
                 let found = experiment.validate(on_path);
@@ -81,7 +81,7 @@ pub(crate) fn plan(args: &ConfigArgs) -> anyhow::Result<Outcome> {
     };
     let runs = experiment.plan();
     let mut out = Output::stdout();
-    if args.json {
+    if args.format.format() == Message::Json {
         let mut document = JsonDocument::new(&mut out, VERSION)?;
         document.member("experiment", &experiment.config.experiment.name)?;
         document.member("runs", &runs)?;
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         (None, true) => return Err(usage("give --config FILE, or a command after --")),
     };
     let mut out = Output::stdout();
-    if args.json {
+    if args.format.format() == Message::Json {
         let mut document = JsonDocument::new(&mut out, VERSION)?;
         document.member("runs", &results)?;
         document.finish()?;
@@ -141,7 +141,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
 pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Outcome> {
     let found = diagnose();
     let mut out = Output::stdout();
-    if args.json {
+    if args.format.format() == Message::Json {
         let mut document = JsonDocument::new(&mut out, VERSION)?;
         document.member("checks", &found.checks)?;
         document.member("verdict", &found.verdict)?;
@@ -188,7 +188,7 @@ fn hanging(head: &str, text: &str, out: &mut Output) -> anyhow::Result<()> {
 pub(crate) fn version(args: &VersionArgs) -> anyhow::Result<Outcome> {
     let mut out = Output::stdout();
     let version = env!("CARGO_PKG_VERSION");
-    if args.json {
+    if args.format.format() == Message::Json {
         let text = json!({"schema_version": "1.0", "memtrace": version, "trace_schema": memtrace_labeller::SCHEMA_VERSION});
         writeln!(out, "{text}")?;
     } else {

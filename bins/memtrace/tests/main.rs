@@ -881,6 +881,8 @@ fn the_machine_and_the_version_are_told() {
         "{text}"
     );
     let version = json(&call(folder.path(), &["version", "--json"]));
+    let spelled = ["version", "--format", "json"];
+    assert_eq!(json(&call(folder.path(), &spelled)), version);
     assert_eq!(version["memtrace"], env!("CARGO_PKG_VERSION"));
     assert!(ok(&call(folder.path(), &["version"])).starts_with("memtrace "));
 }
