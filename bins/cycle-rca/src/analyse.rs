@@ -50,7 +50,8 @@ pub(crate) fn compat_options(cut: &CutArgs) -> compat::Options {
     options.divide_by = divide_by(cut);
     options.anchor_only = cut.anchor_only;
     options.align = cut.align;
-    options.cpu_cores = cut.cpu_cores.map(std::num::NonZero::get);
+    let cores = cut.cpu_cores.filter(|&n| n > 0);
+    options.cpu_cores = cores.and_then(|n| usize::try_from(n).ok());
     options
 }
 

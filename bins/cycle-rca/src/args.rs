@@ -1,6 +1,5 @@
 //! The command line.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -110,9 +109,9 @@ pub(crate) struct CutArgs {
     /// With --compat: join the steps of several processes to one cycle
     #[arg(long)]
     pub(crate) align: bool,
-    /// With --compat: cores of the host, instead of an estimate
-    #[arg(long, value_name = "N")]
-    pub(crate) cpu_cores: Option<NonZeroUsize>,
+    /// With --compat: cores of the host, instead of an estimate (-1)
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) cpu_cores: Option<i64>,
 }
 
 #[derive(Debug, Args)]

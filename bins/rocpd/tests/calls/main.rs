@@ -193,6 +193,35 @@ fn arrow_files_come_in_batches() {
 }
 
 #[test]
+fn records_as_arrow_files_are_those_of_json() {
+    let run = Run::new(&two());
+    ok(&run.call(&["convert", "-f", "arrow", "json", "-d", "out", "-o", "r"]));
+    let lists: Vec<String> = names_in(&run.path("out"))
+        .into_iter()
+        .filter(|name| name.ends_with(".jsonl"))
+        .collect();
+    assert!(lists.len() >= 4, "{lists:?}");
+    for list in lists {
+        let text = std::fs::read_to_string(run.path("out").join(&list)).unwrap();
+        let file =
+            std::fs::File::open(run.path("out").join(list.replace(".jsonl", ".arrow"))).unwrap();
+        let reader = arrow::ipc::reader::FileReader::try_new(file, None).unwrap();
+        let columns: Vec<String> = reader
+            .schema()
+            .fields()
+            .iter()
+            .map(|f| f.name().clone())
+            .collect();
+        let rows: usize = reader.map(|batch| batch.unwrap().num_rows()).sum();
+        assert_eq!(rows, text.lines().count(), "{list}");
+        let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        for key in first.as_object().unwrap().keys() {
+            assert!(columns.contains(key), "{list}: {key}");
+        }
+    }
+}
+
+#[test]
 fn empty_results_and_errors() {
     let run = Run::new(&two());
     let none = run.call(&[
