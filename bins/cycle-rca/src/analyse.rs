@@ -378,7 +378,11 @@ fn reference(
             };
             #[expect(clippy::cast_possible_truncation, reason = "microseconds since 1970")]
             let ns = |us: f64| (us * 4.0).round() as i64 * 250;
-            cycles.push((c.number, ns(c.start_us), ns(c.end_us), phase));
+            let diagnosis = c
+                .diagnosis
+                .as_ref()
+                .map(|d| json!({"fingerprint": d.fingerprint, "score": d.score, "z": d.z}));
+            cycles.push((c.number, ns(c.start_us), ns(c.end_us), phase, diagnosis));
         }
         writeln!(
             done.text,
@@ -387,7 +391,7 @@ fn reference(
             report.suffix.replace('_', " ")
         )?;
     }
-    cycles.sort_unstable();
+    cycles.sort_unstable_by_key(|c| c.0);
     done.cycles = cycles
         .iter()
         .map(|c| {
@@ -405,7 +409,7 @@ fn reference(
     let list: Vec<Value> = cycles
         .iter()
         .map(|c| {
-            json!({"index": c.0 - 1, "start_ns": c.1, "end_ns": c.2, "phase": c.3, "partial": false})
+            json!({"index": c.0 - 1, "start_ns": c.1, "end_ns": c.2, "phase": c.3, "partial": false, "diagnosis": c.4})
         })
         .collect();
     done.json

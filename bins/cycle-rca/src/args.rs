@@ -43,6 +43,8 @@ pub(crate) enum Command {
     /// Watch steps by what their workload says they should take
     #[command(subcommand)]
     Sentinel(SentinelCommand),
+    /// Say what the machines of a recording are made of, by its topo_component.csv
+    Topology(TopologyArgs),
 }
 
 /// What a cycle is.
@@ -205,6 +207,32 @@ pub(crate) struct PeriodArgs {
     pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+}
+
+/// How much of a topology is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum TopologyReport {
+    /// Hosts, and how many components there are of each category
+    #[default]
+    Summary,
+    /// The components too, with all that is known of them
+    Detailed,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopologyArgs {
+    /// The table, or the folder that has it
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// How much is shown
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) report: TopologyReport,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) verbosity: VerbosityArgs,
 }

@@ -1,7 +1,7 @@
 //! Results as JSON.
 
 use rca_cycles::compare::{Comparison, Culprit};
-use rca_cycles::{Analysis, Cycle, Function};
+use rca_cycles::{Analysis, Cycle, Function, health};
 use serde_json::{Map, Value, json};
 use trace_model::{SliceId, Trace};
 
@@ -97,6 +97,13 @@ fn cycle(trace: &Trace, analysis: &Analysis, index: usize, c: &Cycle) -> Value {
             "straggler": member(analysis, s.straggler),
             "times_last": s.times_last,
         })),
+        "health": health::ailments(analysis, index).iter().map(|a| json!({
+            "host": a.host,
+            "issue": a.issue.name(),
+            "value": a.value,
+            "limit": a.limit,
+            "sample_age_ns": a.sample_age_ns,
+        })).collect::<Vec<_>>(),
         "device_ns": c.device_ns.iter().enumerate().filter(|(_, ns)| **ns > 0).map(|(p, ns)| {
             let p = u32::try_from(p).unwrap_or(u32::MAX);
             json!({"process": member(analysis, p), "busy_ns": ns})

@@ -13,6 +13,7 @@ mod period;
 mod probes;
 mod sentinel;
 mod text;
+mod topology;
 mod tracks;
 
 use shell::Outcome;
@@ -30,5 +31,6 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Batch(args) => batch::run(&args),
         Command::Period(args) => period::run(&args),
         Command::Sentinel(command) => sentinel::run(&command),
+        Command::Topology(args) => topology::run(&args),
     }
 }

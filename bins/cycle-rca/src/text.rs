@@ -1,7 +1,9 @@
 //! Results as text for people.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use rca_cycles::health::ailments;
 use rca_cycles::{Analysis, Phase};
 use report::human;
 
@@ -81,6 +83,7 @@ pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Re
             writeln!(out, "    {what:<22} {:>7}", share(ns, total))?;
         }
     }
+    unwell(out, analysis)?;
     let whole: i64 = analysis
         .cycles
         .iter()
@@ -118,6 +121,30 @@ pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Re
             i.cycles.len(),
             i.phase.name(),
             shown.join(", ")
+        )?;
+    }
+    Ok(())
+}
+
+/// Hosts whose counters are beyond a limit.
+fn unwell(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
+    let whole = |i: &usize| analysis.cycles[*i].partial.is_none();
+    let cycles: Vec<usize> = (0..analysis.cycles.len()).filter(whole).collect();
+    let mut found: BTreeMap<(u8, &str, Option<String>), usize> = BTreeMap::new();
+    for ailment in cycles.iter().flat_map(|&i| ailments(analysis, i)) {
+        let issue = ailment.issue;
+        let key = (issue.priority(), issue.name(), ailment.host);
+        *found.entry(key).or_default() += 1;
+    }
+    if !found.is_empty() {
+        writeln!(out, "\n  hosts by their counters")?;
+    }
+    for ((_, issue, host), count) in found {
+        let host = host.map_or_else(String::new, |h| format!(" on {}", name(&h, 30)));
+        writeln!(
+            out,
+            "    {issue:<17} in {count} of {} cycles{host}",
+            cycles.len()
         )?;
     }
     Ok(())

@@ -696,6 +696,136 @@ fn sentinel_learns_a_law_and_sees_it_broken() {
 }
 
 #[test]
+fn hosts_that_are_unwell_are_named_by_cycle() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.json");
+    let made = make(Config::default());
+    let hot = made.iterations[30].start;
+    let mut document: Value = serde_json::from_str(&made.json).unwrap();
+    let list = match &mut document {
+        Value::Array(list) => list,
+        object => object["traceEvents"].as_array_mut().unwrap(),
+    };
+    for iteration in &made.iterations {
+        let degrees = if iteration.start < hot { 70 } else { 91 };
+        list.push(serde_json::json!({
+            "ph": "C", "cat": "CAT_XPU", "name": "gpu_temp", "pid": "node0", "tid": "CAT_XPU_0",
+            "ts": (iteration.start + 1_000_000) / 1000, "args": {"value": degrees},
+        }));
+    }
+    std::fs::write(&trace, document.to_string()).unwrap();
+    let found = json(&run(&["analyse", text(&trace), "--json"]));
+    for (i, cycle) in found["jobs"][0]["cycles"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .enumerate()
+    {
+        let issues = cycle["health"].as_array().unwrap();
+        if i < 30 {
+            assert!(issues.is_empty(), "{i}: {issues:?}");
+            continue;
+        }
+        assert_eq!(issues.len(), 1, "{i}");
+        assert_eq!(issues[0]["issue"], "GPU_TEMPERATURE");
+        assert_eq!(
+            (&issues[0]["value"], &issues[0]["limit"]),
+            (&91.0.into(), &85.0.into())
+        );
+        assert_eq!(issues[0]["host"], "node0");
+    }
+    let said = String::from_utf8(run(&["analyse", text(&trace)]).stdout).unwrap();
+    assert!(
+        said.contains("GPU_TEMPERATURE   in 30 of 60 cycles on node0"),
+        "{said}"
+    );
+    // The reference's words, for each of its cycles.
+    let compat = json(&run(&["analyse", text(&trace), "--compat", "--json"]));
+    for cycle in compat["jobs"][0]["cycles"].as_array().unwrap() {
+        let diagnosis = &cycle["diagnosis"];
+        let hot = cycle["index"].as_u64().unwrap() >= 30;
+        assert_eq!(
+            diagnosis["fingerprint"] == "GPU_TEMPERATURE",
+            hot,
+            "{cycle}"
+        );
+        assert!(diagnosis["z"].is_f64() && diagnosis["score"].is_f64());
+    }
+}
+
+#[test]
+fn a_topology_is_added_up_by_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = |name: &str, category: &str, host: &str, inventory: &str| {
+        let config = match host {
+            "" => String::from("{}"),
+            host => format!("{{\"env\":{{\"hostname\":\"{host}\"}}}}"),
+        };
+        let quoted = |text: &str| text.replace('"', "\"\"");
+        let inventory = format!("{{\"macro\":{inventory}}}");
+        format!(
+            "{name},{category},\"{}\",\"{}\"\n",
+            quoted(&config),
+            quoted(&inventory)
+        )
+    };
+    let table = [
+        "name,category,config,inventory\n".to_owned(),
+        line("CPU0", "CAT_CPU", "a", r#"{"cores":32,"freq":"4000 MHz"}"#),
+        line("CPU1", "CAT_CPU", "a", r#"{"cores":32,"freq":"3900 MHz"}"#),
+        line("M0", "CAT_MEMORY", "a", r#"{"size":16384}"#),
+        line(
+            "G1",
+            "CAT_XPU",
+            "b",
+            r#"{"index":1,"memory_capacity":85899345920}"#,
+        ),
+        line("p", "CAT_PROCESS", "b", r#"{"pid":"77.0","gpu_index":1}"#),
+        line("n", "CAT_NVLINK", "", "{}"),
+    ];
+    let path = folder.path().join("topo_component.csv");
+    std::fs::write(&path, table.concat()).unwrap();
+    let found = json(&run(&[
+        "topology",
+        text(folder.path()),
+        "--json",
+        "--report",
+        "detailed",
+    ]));
+    let (a, b) = (&found["hosts"][0], &found["hosts"][1]);
+    assert_eq!(
+        (&a["host"], &a["cores"], &a["cpu_max_mhz"]),
+        (&"a".into(), &64.0.into(), &3900.0.into())
+    );
+    assert_eq!(a["memory_gib"], 16.0);
+    assert_eq!(
+        b["gpus"],
+        serde_json::json!([{"index": 1, "memory_gib": 80.0}])
+    );
+    assert_eq!(
+        b["processes"],
+        serde_json::json!([{"pid": 77, "gpu_index": 1}])
+    );
+    assert_eq!(found["rows_without_host"], 1);
+    let cpus = &found["categories"][0];
+    assert_eq!(
+        (&cpus["category"], &cpus["count"]),
+        (&"CAT_CPU".into(), &2.into())
+    );
+    assert_eq!(cpus["components"][1]["inventory"]["freq"], "3900 MHz");
+    let said = String::from_utf8(run(&["topology", text(&path)]).stdout).unwrap();
+    assert!(
+        said.starts_with("a\n  64 cores up to 3900 MHz, 16 GiB\n"),
+        "{said}"
+    );
+    let rows =
+        String::from_utf8(run(&["topology", text(&path), "--format", "csv"]).stdout).unwrap();
+    assert_eq!(rows.lines().count(), 6);
+    std::fs::write(&path, "a,b\n").unwrap();
+    assert_eq!(run(&["topology", text(&path)]).status.code(), Some(1));
+}
+
+#[test]
 fn periods_by_each_method() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("t.json");

@@ -9,6 +9,8 @@ use crate::csv::{Table, cell};
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Component {
+    /// Its name, for example `CPU0`; empty if the table has no names.
+    pub name: String,
     /// Host it belongs to.
     pub host: String,
     /// Category as written, for example `CAT_XPU`.
@@ -23,6 +25,8 @@ pub struct Component {
     pub cores: Option<f64>,
     /// A process and its physical device.
     pub process_gpu: Option<(i64, i64)>,
+    /// All that the inventory says of it: an object, or null.
+    pub inventory: Value,
 }
 
 /// The parts of a topology that belong to a host.
@@ -42,6 +46,7 @@ pub struct Topology {
 /// When the columns `category`, `config` or `inventory` are missing.
 pub fn topology(text: &str) -> Result<Topology, Error> {
     let mut table = Table::new(text);
+    let name = table.column("name");
     let category = table.needs("category")?;
     let config = table.needs("config")?;
     let inventory = table.needs("inventory")?;
@@ -55,9 +60,11 @@ pub fn topology(text: &str) -> Result<Topology, Error> {
             found.skipped += 1;
             continue;
         };
-        let inventory = json(inventory);
-        let of = &inventory["macro"];
+        let mut inventory = json(inventory);
+        let inventory = inventory["macro"].take();
+        let of = &inventory;
         let mut part = Component {
+            name: cell(&row, name).to_owned(),
             host: host.to_owned(),
             category: cell(&row, Some(category)).to_owned(),
             ..Component::default()
@@ -80,6 +87,7 @@ pub fn topology(text: &str) -> Result<Topology, Error> {
             }
             _ => {}
         }
+        part.inventory = inventory;
         found.components.push(part);
     }
     Ok(found)
@@ -136,6 +144,8 @@ mod tests {
         assert_eq!(found.components[0].memory_gb, Some(2.0));
         assert_eq!(found.components[1].gpu, Some((3, 80.0)));
         assert_eq!(found.components[2].process_gpu, Some((4000, 7)));
+        assert_eq!(found.components[0].name, "x");
+        assert_eq!(found.components[0].inventory["size"], 2048);
         assert!(topology("a,b\n").is_err());
     }
 }

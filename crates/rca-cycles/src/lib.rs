@@ -52,6 +52,7 @@ pub mod compare;
 pub mod compat;
 mod cut;
 pub mod engine;
+pub mod health;
 mod measure;
 mod num;
 mod origin;

@@ -102,6 +102,7 @@ fn report(
                 },
                 anchor: analysis.anchor.clone(),
                 delayed: false,
+                diagnosis: None,
                 events: if chosen {
                     events(trace, c.start_ns, c.end_ns)
                 } else {

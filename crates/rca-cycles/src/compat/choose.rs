@@ -6,37 +6,61 @@ use super::PerfRow;
 use super::cycles::Cycle;
 use super::event::Events;
 use super::metrics::samples_of;
+use crate::health::{Levels, issues};
 use crate::num::mean_std;
 
-/// Numbers of the cycles that stand out among those of their kind, at most two beside all that
-/// started late.
-pub(super) fn representatives(
+/// What limits a cycle, and how far it stands out among those with the same limit.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Diagnosis {
+    /// What limits it, in the reference's words: `COMPUTE_BOUND`, `GPU_TEMPERATURE`, ...
+    pub fingerprint: String,
+    /// Time of the function that limits it in µs, or largest by second compute time of hosts.
+    pub score: f64,
+    /// Standard deviations of the score from the mean of its kind; 0 alone.
+    pub z: f64,
+}
+
+/// The diagnosis of each cycle.
+pub(super) fn diagnoses(
     events: &Events<'_>,
     list: &[(usize, &Cycle)],
     rows: &[Vec<PerfRow>],
-) -> Vec<usize> {
-    let mut groups: BTreeMap<String, Vec<(usize, f64)>> = BTreeMap::new();
-    let mut chosen = Vec::new();
-    for ((number, cycle), rows) in list.iter().zip(rows) {
-        if cycle.delayed {
-            chosen.push(*number);
-        }
-        let (print, score) = fingerprint(events, cycle, rows);
-        groups.entry(print).or_default().push((*number, score));
+) -> Vec<Diagnosis> {
+    let each = list.iter().zip(rows);
+    let mut all: Vec<Diagnosis> = each
+        .map(|((_, cycle), rows)| {
+            let (fingerprint, score) = fingerprint(events, cycle, rows);
+            Diagnosis {
+                fingerprint,
+                score,
+                z: 0.0,
+            }
+        })
+        .collect();
+    let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (i, one) in all.iter().enumerate() {
+        groups.entry(one.fingerprint.clone()).or_default().push(i);
     }
-    let mut scored: Vec<(f64, usize)> = Vec::new();
     for group in groups.values() {
-        let scores: Vec<f64> = group.iter().map(|g| g.1).collect();
+        let scores: Vec<f64> = group.iter().map(|&i| all[i].score).collect();
         let (mean, std) = mean_std(&scores);
-        for &(number, score) in group {
-            let z = if group.len() > 1 && std > 0.0 {
-                (score - mean) / std
-            } else {
-                0.0
-            };
-            scored.push((z, number));
+        if group.len() > 1 && std > 0.0 {
+            for &i in group {
+                all[i].z = (all[i].score - mean) / std;
+            }
         }
     }
+    all
+}
+
+/// Numbers of the cycles that stand out among those of their kind, at most two beside all that
+/// started late.
+pub(super) fn representatives(list: &[(usize, &Cycle)], diagnoses: &[Diagnosis]) -> Vec<usize> {
+    let late = list.iter().filter(|(_, cycle)| cycle.delayed);
+    let mut chosen: Vec<usize> = late.map(|(number, _)| *number).collect();
+    let each = list.iter().zip(diagnoses);
+    let mut scored: Vec<(f64, usize)> = each.map(|((number, _), d)| (d.z, *number)).collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     chosen.extend(scored.iter().take(2).map(|s| s.1));
     chosen.sort_unstable();
@@ -91,11 +115,6 @@ fn fingerprint(events: &Events<'_>, cycle: &Cycle, rows: &[PerfRow]) -> (String,
     (print.to_owned(), strength)
 }
 
-/// Values of each counter of a host.
-type Levels<'e> = BTreeMap<&'e str, Vec<f64>>;
-/// Something of a host.
-type Of<'f> = &'f dyn Fn(&Levels<'_>) -> Option<f64>;
-
 /// Is a host unwell by its counters? The most urgent issue.
 fn host_health(events: &Events<'_>, cycle: &Cycle) -> Option<String> {
     let mut hosts: BTreeMap<&str, Levels<'_>> = BTreeMap::new();
@@ -111,57 +130,11 @@ fn host_health(events: &Events<'_>, cycle: &Cycle) -> Option<String> {
                 .push(s.value);
         }
     }
-    let mean = |host: &Levels<'_>, name: &str| host.get(name).map(|v| mean_std(v).0);
-    let link = |host: &Levels<'_>| {
-        let (tx, rx) = (
-            mean(host, "gpu_link_transmit"),
-            mean(host, "gpu_link_receive"),
-        );
-        tx.or(rx).map(|_| tx.unwrap_or(0.0) + rx.unwrap_or(0.0))
-    };
-    let clock = |host: &Levels<'_>| {
-        host.get("gpu_frequency")
-            .map(|v| v.iter().copied().fold(0.0, f64::max))
-    };
-    let highest = |f: Of<'_>| hosts.values().filter_map(f).fold(0.0, f64::max);
-    let least = |f: Of<'_>| hosts.values().filter_map(f).fold(f64::INFINITY, f64::min);
-    // Priority in tenths, name.
-    let mut issues: Vec<(u8, &str)> = Vec::new();
-    for host in hosts.values() {
-        if hosts.len() >= 2 {
-            let best = highest(&|h| mean(h, "cpu_frequency"));
-            if mean(host, "cpu_frequency").is_some_and(|f| f < 0.7 * best) {
-                issues.push((10, "CPU_FREQUENCY"));
-            }
-            let best = highest(&clock);
-            if clock(host).is_some_and(|f| f < 0.85 * best) {
-                issues.push((10, "GPU_FREQUENCY"));
-            }
-            let low = least(&|h| mean(h, "gpu_mem_used"));
-            if mean(host, "gpu_mem_used").is_some_and(|m| m > 1.2 * low && m - low > 2e9) {
-                issues.push((20, "GPU_MEMORY"));
-            }
-            let low = least(&link);
-            if link(host).is_some_and(|l| l > 1.5 * low && l > 1e9) {
-                issues.push((20, "LINK_TRAFFIC"));
-            }
-        }
-        if mean(host, "cpu_temp").is_some_and(|t| t > 90.0) {
-            issues.push((10, "CPU_TEMPERATURE"));
-        }
-        if mean(host, "gpu_temp").is_some_and(|t| t > 85.0) {
-            issues.push((10, "GPU_TEMPERATURE"));
-        }
-        if mean(host, "cpu_frequency").is_some_and(|f| f < 1200.0) {
-            issues.push((11, "CPU_LOW_FREQUENCY"));
-        }
-        if mean(host, "host_mem_available").is_some_and(|m| m < 2e9) {
-            issues.push((21, "HOST_MEMORY"));
-        }
-        if mean(host, "disk_usage").is_some_and(|d| d > 80.0) {
-            issues.push((30, "DISK_USAGE"));
-        }
-    }
+    let hosts: Vec<Levels<'_>> = hosts.into_values().collect();
+    let issues: Vec<(u8, &str)> = issues(&hosts)
+        .iter()
+        .map(|i| (i.issue.priority(), i.issue.name()))
+        .collect();
     let urgent = issues.iter().map(|i| i.0).min()?;
     let at: Vec<&str> = issues
         .iter()

@@ -15,6 +15,7 @@ mod virtuals;
 
 use trace_model::{SliceId, Trace};
 
+pub use self::choose::Diagnosis;
 pub use self::cycles::Phase;
 pub use self::finder::{Period, PeriodMethod, Periods, Sight, periods};
 pub use self::tree::Candidate;
@@ -139,6 +140,8 @@ pub struct CycleRow {
     pub anchor: String,
     /// Did some process start late?
     pub delayed: bool,
+    /// What limits it; none in reports of the default analysis, whose cycles say more.
+    pub diagnosis: Option<Diagnosis>,
     /// Its events.
     pub events: Vec<CycleEvent>,
     /// Events that stand for others, which no trace holds.
@@ -289,7 +292,8 @@ fn report(
         .iter()
         .map(|(n, c)| metrics::rows(events, c, *n, options, &devices))
         .collect();
-    let representatives = choose::representatives(events, list, &by_cycle);
+    let diagnoses = choose::diagnoses(events, list, &by_cycle);
+    let representatives = choose::representatives(list, &diagnoses);
     let title = match suffix {
         "_prefill" => " (Prefill",
         "_decode" => " (Decode",
@@ -319,13 +323,15 @@ fn report(
     let counters = counters(events, list);
     let cycles = list
         .iter()
-        .map(|(n, c)| CycleRow {
+        .zip(diagnoses)
+        .map(|((n, c), diagnosis)| CycleRow {
             number: *n,
             start_us: c.start,
             end_us: c.end,
             phase: c.phase,
             anchor: events.name(c.representative as usize).to_owned(),
             delayed: c.delayed,
+            diagnosis: Some(diagnosis),
             events: shown(events, c),
             virtuals: virtuals::of_cycle(events, tree, places, c, *n),
         })
