@@ -397,7 +397,8 @@ pub(crate) struct RunArgs {
     /// The same with a regular expression, for example generation='eval: +[0-9]+'
     #[arg(long, value_name = "PHASE=REGEX")]
     pub(crate) phase_regex: Vec<String>,
-    /// Named pipe to make for lines 'phase NAME start|end [MONOTONIC_NS]' [default: one that the command finds in
+    /// Named pipe to make for lines 'phase NAME start|end', if known with a time of
+    /// the clock MONOTONIC in ns behind [default: one that the command finds in
     /// MEMTRACE_PHASES]
     #[arg(long, value_name = "FILE")]
     pub(crate) phase_pipe: Option<PathBuf>,
