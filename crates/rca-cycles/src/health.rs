@@ -162,35 +162,27 @@ pub(crate) fn issues(hosts: &[Levels<'_>]) -> Vec<HostIssue> {
     let carried = (1.5 * least(&link)).max(1e9);
     let mut found = Vec::new();
     for (at, host) in hosts.iter().enumerate() {
-        let mut below = |value: Option<f64>, limit: f64, issue: Issue| {
-            found.extend(value.filter(|v| *v < limit).map(|value| HostIssue {
+        let mut check = |is_ill: fn(&f64, &f64) -> bool, value: Option<f64>, limit: f64, issue| {
+            let ill = value.filter(|value| is_ill(value, &limit));
+            found.extend(ill.map(|value| HostIssue {
                 host: at,
                 issue,
                 value,
                 limit,
             }));
         };
+        let of = |name: &str| mean(host, name);
         if hosts.len() >= 2 {
-            below(mean(host, "cpu_frequency"), cpu, Issue::CpuFrequency);
-            below(clock(host), gpu, Issue::GpuFrequency);
+            check(f64::lt, of("cpu_frequency"), cpu, Issue::CpuFrequency);
+            check(f64::lt, clock(host), gpu, Issue::GpuFrequency);
+            check(f64::gt, of("gpu_mem_used"), used, Issue::GpuMemory);
+            check(f64::gt, link(host), carried, Issue::LinkTraffic);
         }
-        below(mean(host, "cpu_frequency"), 1200.0, Issue::CpuLowFrequency);
-        below(mean(host, "host_mem_available"), 2e9, Issue::HostMemory);
-        let mut above = |value: Option<f64>, limit: f64, issue: Issue| {
-            found.extend(value.filter(|v| *v > limit).map(|value| HostIssue {
-                host: at,
-                issue,
-                value,
-                limit,
-            }));
-        };
-        if hosts.len() >= 2 {
-            above(mean(host, "gpu_mem_used"), used, Issue::GpuMemory);
-            above(link(host), carried, Issue::LinkTraffic);
-        }
-        above(mean(host, "cpu_temp"), 90.0, Issue::CpuTemperature);
-        above(mean(host, "gpu_temp"), 85.0, Issue::GpuTemperature);
-        above(mean(host, "disk_usage"), 80.0, Issue::DiskUsage);
+        check(f64::gt, of("cpu_temp"), 90.0, Issue::CpuTemperature);
+        check(f64::gt, of("gpu_temp"), 85.0, Issue::GpuTemperature);
+        check(f64::lt, of("cpu_frequency"), 1200.0, Issue::CpuLowFrequency);
+        check(f64::lt, of("host_mem_available"), 2e9, Issue::HostMemory);
+        check(f64::gt, of("disk_usage"), 80.0, Issue::DiskUsage);
     }
     found
 }
