@@ -158,7 +158,7 @@ fn gates(args: &StatsArgs, document: &Value) -> Outcome {
     }
     if args.max_malformed.is_some_and(|most| malformed > most) {
         args.verbosity
-            .note(format!("blkio: {malformed} lines are malformed"));
+            .note(format!("blkio: malformed lines: {malformed}"));
         failed = true;
     }
     if failed {

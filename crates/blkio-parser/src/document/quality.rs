@@ -102,10 +102,7 @@ pub fn quality(stats: &Stats) -> Value {
         ));
     }
     if counts.malformed > 0 {
-        warnings.push(format!(
-            "{} lines are malformed and left out",
-            counts.malformed
-        ));
+        warnings.push(format!("malformed lines, left out: {}", counts.malformed));
     }
     if has_pairs && matching.unmatched_issues > 0 {
         warnings.push(format!(
