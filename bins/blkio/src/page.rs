@@ -8,7 +8,7 @@ use report::{Cell, Column, Table, Unit};
 use serde_json::Value;
 
 /// Most columns and rows of the heat map.
-const MAP: usize = 240;
+const MAP: u64 = 240;
 
 /// Builds the page of a trace.
 pub(crate) fn build(stats: &mut Stats, document: &Value) -> Page {
@@ -33,6 +33,7 @@ pub(crate) fn build(stats: &mut Stats, document: &Value) -> Page {
     page = page.section(sizes(stats));
     let sections = [
         latency(document),
+        depth(document),
         heat(stats),
         seeks(document),
         cache(document),
@@ -88,62 +89,54 @@ fn traffic(document: &Value) -> Section {
     Section::new("Traffic").figure(&plot.draw(), "bytes of issued requests by whole second")
 }
 
-/// What each phase did and how long its requests took.
+/// What each phase read and wrote, and how long its requests took.
 fn phases(document: &Value) -> Option<Section> {
     let first = number(&document["metrics"]["first_issue_ns"])
         + number(&document["extra"]["metrics_time_base_ns"]);
     let found = list(&document["phases"]["phases"]).map(|phase| ("label", phase));
     let given = list(&document["given_phases"]).map(|phase| ("name", phase));
+    // A row for each direction: both side by side would be wider than a screen.
     let rows: Vec<Vec<Cell<'_>>> = found
         .chain(given)
-        .map(|(name, phase)| {
+        .flat_map(|(name, phase)| DATA.map(|direction| (name, phase, direction.name())))
+        .map(|(name, phase, direction)| {
             let at = |key: &str| Cell::Real((number(&phase[key]) - first) / 1e9);
-            let mut row = vec![
+            let real = |value: &Value| value.as_f64().map_or(Cell::Null, Cell::Real);
+            let share = |value: &Value| {
+                let percent = value.as_f64().map(|share| share * 100.0);
+                percent.map_or(Cell::Null, Cell::Real)
+            };
+            let of = &phase[direction];
+            let latency = &phase["latency_ns"][direction];
+            vec![
                 Cell::from(phase[name].as_str().unwrap_or("")),
                 at("start_ns"),
                 at("end_ns"),
-            ];
-            for direction in ["read", "write"] {
-                let of = &phase[direction];
-                row.push(of["ios"].as_u64().map_or(Cell::Null, Cell::UInt));
-                row.push(of["bytes_per_s"].as_f64().map_or(Cell::Null, Cell::Real));
-                let latency = &phase["latency_ns"][direction];
-                for key in ["p50", "p99"] {
-                    row.push(latency[key].as_f64().map_or(Cell::Null, Cell::Real));
-                }
-            }
-            row
+                Cell::from(direction),
+                of["ios"].as_u64().map_or(Cell::Null, Cell::UInt),
+                real(&of["bytes_per_s"]),
+                share(&phase["sequentiality"][direction]["sequential_share"]),
+                real(&latency["p50"]),
+                real(&latency["p99"]),
+            ]
         })
         .collect();
     if rows.is_empty() {
         return None;
     }
-    let mut columns = vec![
+    let columns = vec![
         Column::text("phase"),
         Column::real("from").unit(Unit::Seconds),
         Column::real("to").unit(Unit::Seconds),
+        Column::text("direction"),
+        Column::uint("requests"),
+        Column::real("rate").unit(Unit::BytesPerSecond),
+        Column::real("sequential").unit(Unit::Pct),
+        Column::real("p50").unit(Unit::Nanos),
+        Column::real("p99").unit(Unit::Nanos),
     ];
-    for names in [
-        ["reads", "read_rate", "read_p50", "read_p99"],
-        ["writes", "write_rate", "write_p50", "write_p99"],
-    ] {
-        let [ios, rate, p50, p99] = names;
-        columns.push(Column::uint(ios));
-        columns.push(
-            Column::real(rate)
-                .title(rate.replace('_', " "))
-                .unit(Unit::BytesPerSecond),
-        );
-        for time in [p50, p99] {
-            columns.push(
-                Column::real(time)
-                    .title(time.replace('_', " "))
-                    .unit(Unit::Nanos),
-            );
-        }
-    }
     let table = table("phases", columns, rows)?;
-    Some(Section::new("Phases").table(&table, 50))
+    Some(Section::new("Phases").table(&table, 100))
 }
 
 fn sizes(stats: &Stats) -> Section {
@@ -309,33 +302,68 @@ fn working_set(document: &Value) -> Option<Section> {
     Some(Section::new("Working set").figure(&plot.draw(), &caption))
 }
 
+/// Where was read and where written, over time.
 fn heat(stats: &mut Stats) -> Option<Section> {
-    let rows = stats.heat.as_mut()?.rows();
-    let low = rows.first()?.0;
-    let high = rows.last()?.0 + 1;
-    let seconds = rows.iter().map(|row| row.1).max()? + 1;
-    let scale = |span: u64| span.div_ceil(MAP as u64).max(1);
-    let (tall, wide) = (scale(high - low), scale(seconds));
-    let columns = usize::try_from(seconds.div_ceil(wide)).ok()?;
-    let height = usize::try_from((high - low).div_ceil(tall)).ok()?;
-    let mut cells = vec![0.0; columns * height];
-    for (address, second, bytes) in rows {
-        let row = usize::try_from((address - low) / tall).ok()?;
-        let column = usize::try_from(second / wide).ok()?;
-        if let Some(cell) = cells.get_mut(row * columns + column) {
-            *cell += bytes as f64;
-        }
+    let scaled = stats.heat.as_mut()?.scaled(MAP, MAP);
+    if scaled.rows.is_empty() {
+        return None;
     }
-    const BIN: f64 = 64.0 * 1024.0 * 1024.0;
-    let x = Axis::new("time since the first request", Unit::Seconds)
-        .range(0.0, columns as f64 * wide as f64);
-    let y = Axis::new("address", Unit::Bytes).range(
-        low as f64 * BIN,
-        (low as f64 + height as f64 * tall as f64) * BIN,
-    );
-    let mut map = HeatMap::new("Address against time", x, y, columns, cells, Unit::Bytes);
-    map.log_colour = true;
-    Some(Section::new("Places").figure(&map.draw(), "bytes read and written"))
+    let width = usize::try_from(scaled.time_bins).ok()?;
+    let height = usize::try_from(scaled.address_bins).ok()?;
+    let bin = scaled.address_bin_bytes as f64;
+    let low = scaled.first_address_bin as f64;
+    let long_s = scaled.time_bins as f64 * (scaled.time_bin_ns as f64 / 1e9);
+    let mut section = Section::new("Places");
+    for (slot, direction) in DATA.iter().enumerate() {
+        let mut cells = vec![0.0; width * height];
+        let mut sum = 0;
+        for (address, time, bytes) in &scaled.rows {
+            let row = usize::try_from(address - scaled.first_address_bin).ok()?;
+            let column = usize::try_from(*time).ok()?;
+            let bytes = bytes.get(slot).copied().unwrap_or(0);
+            sum += bytes;
+            if let Some(cell) = cells.get_mut(row * width + column) {
+                *cell += bytes as f64;
+            }
+        }
+        if sum == 0 {
+            continue;
+        }
+        let x = Axis::new("time since the first request", Unit::Seconds).range(0.0, long_s);
+        let y = Axis::new("address", Unit::Bytes)
+            .range(low * bin, (low + scaled.address_bins as f64) * bin);
+        let title = format!("Address against time: {}s", direction.name());
+        let mut map = HeatMap::new(title, x, y, width, cells, Unit::Bytes);
+        map.log_colour = true;
+        section = section.figure(&map.draw(), "bytes of a stretch of addresses and of time");
+    }
+    Some(section)
+}
+
+/// Requests in flight over time.
+fn depth(document: &Value) -> Option<Section> {
+    let by_bin = &document["extra"]["queue_depth"]["by_bin"];
+    list(&by_bin["bins"]).next()?;
+    let width_s = number(&by_bin["bin_ns"]) / 1e9;
+    let x = Axis::new("time since the first request", Unit::Seconds);
+    let y = Axis::from_zero("requests in flight", Unit::None);
+    let mut plot = LinePlot::new("Queue depth", x, y);
+    for (name, key) in [("most", "max"), ("mean", "mean")] {
+        // Bins without requests are not in the list, and have to fall to zero.
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        let mut next = 0.0;
+        for bin in list(&by_bin["bins"]) {
+            let at = number(&bin["bin"]);
+            if at > next {
+                points.push((next * width_s, 0.0));
+            }
+            points.push((at * width_s, number(&bin[key])));
+            next = at + 1.0;
+        }
+        plot.series.push(steps(name, width_s, points));
+    }
+    let caption = format!("between issue and completion, in bins of {width_s} s");
+    Some(Section::new("Queue depth").figure(&plot.draw(), &caption))
 }
 
 fn cache(document: &Value) -> Option<Section> {

@@ -279,6 +279,15 @@ fn summary(stats: &Stats, document: &Value, out: &mut Output) -> anyhow::Result<
             )?;
         }
     }
+    let depth = &document["extra"]["queue_depth"]["all"];
+    if let (Some(mean), Some(most)) = (depth["time_weighted_mean"].as_f64(), depth["max"].as_u64())
+    {
+        let busy = depth["utilisation"].as_f64().unwrap_or(0.0) * 100.0;
+        writeln!(
+            out,
+            "  queue depth mean {mean:.2}, most {most}, device busy {busy:.1} % of the time"
+        )?;
+    }
     let blocks = metrics["working_set_4k_blocks"]["union"].as_f64();
     if let Some(blocks) = blocks {
         writeln!(

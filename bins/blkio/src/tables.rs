@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use blkio_parser::Stats;
+use blkio_parser::analyse::heat::HeatMap;
 use blkio_parser::series::Series;
 use byte_source::output::AtomicFile;
 use report::{Cell, Column, RowSink, SchemaVersion};
@@ -95,7 +96,7 @@ pub(crate) fn write(
     std::fs::create_dir_all(dir)?;
     let folder = Folder { dir, parquet };
     requests(&folder, document)?;
-    places(&folder, document)?;
+    places(&folder, stats, document)?;
     waiting(&folder, document)?;
     let series = Series::of(stats);
     let rows = series.access.iter().flat_map(|(name, histogram)| {
@@ -171,15 +172,45 @@ fn requests(folder: &Folder<'_>, document: &Value) -> anyhow::Result<()> {
 }
 
 /// Where, and how often again.
-fn places(folder: &Folder<'_>, document: &Value) -> anyhow::Result<()> {
+fn places(folder: &Folder<'_>, stats: &mut Stats, document: &Value) -> anyhow::Result<()> {
     let extra = &document["extra"];
-    let rows = list(&document["metrics"]["heatmap_64mib_1s_bytes"]);
-    let rows = rows.map(|row| list(row).cloned().collect());
-    folder.table(
-        "heatmap",
-        &uints(&["address_64mib", "second", "bytes"]),
-        rows,
-    )?;
+    let rows = stats.heat.as_mut().map(HeatMap::rows_by_direction);
+    let rows = rows
+        .into_iter()
+        .flatten()
+        .map(|(address, second, [read, write])| {
+            [address, second, read + write, read, write]
+                .map(Value::from)
+                .to_vec()
+        });
+    let columns = [
+        "address_64mib",
+        "second",
+        "bytes",
+        "read_bytes",
+        "write_bytes",
+    ];
+    folder.table("heatmap", &uints(&columns), rows)?;
+    let pids = list(&extra["sequentiality_by_pid"]["pids"]);
+    let rows = pids.flat_map(|of| {
+        ["read", "write", "all"]
+            .into_iter()
+            .filter(|class| of[*class].is_object())
+            .map(|class| {
+                let found = &of[class];
+                let mut row = vec![of["process"].clone(), class.into(), of["pid"].clone()];
+                row.extend(pick(found, &["requests", "runs", "longest_run"]));
+                row.extend([
+                    real(&found["sequential_share"]),
+                    real(&found["multi_stream_share"]),
+                ]);
+                row
+            })
+    });
+    let numbers = ["pid", "requests", "runs", "longest_run"];
+    let mut columns = named(&["process", "class"], &numbers);
+    columns.extend(["sequential_share", "multi_stream_share"].map(Column::real));
+    folder.table("sequentiality_per_pid", &columns, rows)?;
     let rows = members(&extra["sequentiality"]).flat_map(|(class, of)| {
         list(&of["seek_bytes_cumulative_share"]).map(move |point| {
             vec![
@@ -240,14 +271,27 @@ fn waiting(folder: &Folder<'_>, document: &Value) -> anyhow::Result<()> {
         "interval",
         &extra["intervals_of_128k_blocks_ns"],
     )?;
-    let mut depths: Vec<(u64, &Value)> = members(&latency["time_by_queue_depth_ns"])
-        .filter_map(|(depth, time)| Some((depth.parse().ok()?, time)))
+    depths(folder, &extra["queue_depth"])
+}
+
+/// How many at once: by depth, and over time.
+fn depths(folder: &Folder<'_>, depth: &Value) -> anyhow::Result<()> {
+    let time_at = |class: &str, depth_of: &str| depth[class]["time_by_depth_ns"][depth_of].clone();
+    let mut depths: Vec<(u64, &String)> = members(&depth["all"]["time_by_depth_ns"])
+        .filter_map(|(text, _)| Some((text.parse().ok()?, text)))
         .collect();
     depths.sort_unstable_by_key(|(depth, _)| *depth);
-    let rows = depths
-        .into_iter()
-        .map(|(depth, time)| vec![depth.into(), time.clone()]);
-    folder.table("queue_depth", &uints(&["depth", "time_ns"]), rows)
+    let rows = depths.into_iter().map(|(depth, text)| {
+        let times = ["all", "read", "write"].map(|class| time_at(class, text));
+        [vec![depth.into()], times.to_vec()].concat()
+    });
+    let columns = ["depth", "time_ns", "read_time_ns", "write_time_ns"];
+    folder.table("queue_depth", &uints(&columns), rows)?;
+    let bins = list(&depth["by_bin"]["bins"]);
+    let rows = bins.map(|bin| vec![bin["bin"].clone(), bin["max"].clone(), real(&bin["mean"])]);
+    let mut columns = uints(&["bin", "max"]);
+    columns.push(Column::real("mean"));
+    folder.table("queue_depth_per_bin", &columns, rows)
 }
 
 /// Distributions of times by name, one a row.

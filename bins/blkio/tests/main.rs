@@ -294,7 +294,26 @@ fn tables(dir: &Path, document: &Value) {
         names
     };
     assert_eq!(names("more"), names("tables"));
-    assert_eq!(names("more").len(), 14);
+    assert_eq!(names("more").len(), 16);
+    let heat = read("heatmap.csv");
+    let sum = |column: usize| -> u64 {
+        let cells = heat[1..]
+            .iter()
+            .map(|row| row[column].parse::<u64>().unwrap());
+        cells.sum()
+    };
+    let totals = &document["metrics"]["totals"];
+    assert_eq!(sum(3), totals["read"]["bytes"]);
+    assert_eq!(sum(4), totals["write"]["bytes"]);
+    assert_eq!(sum(2), sum(3) + sum(4));
+    let pids = read("sequentiality_per_pid.csv");
+    let all = pids[1..].iter().filter(|row| row[1] == "all");
+    let requests: u64 = all.map(|row| row[3].parse::<u64>().unwrap()).sum();
+    assert_eq!(
+        requests,
+        document["metrics"]["sequentiality"]["all"]["requests"]
+    );
+    assert_eq!(read("queue_depth_per_bin.csv")[0].join(","), "bin,max,mean");
     let phases = read("phases.csv");
     assert_eq!(phases[0][5], "read_p50_ns");
     let first = &document["phases"]["phases"][0];

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::analyse::traffic::Amount;
 use crate::clock::{Alignment, from_anchors};
+use crate::document::phases;
 use crate::engine::EngineLog;
 use crate::gpu::GpuLog;
 use crate::quality::Anchor;
@@ -326,14 +327,16 @@ pub fn engine(stats: &Stats, log: &EngineLog, gpu: Option<&GpuLog>, hint: &Clock
                 "requests": (r.ios + w.ios) as f64 / t,
             })
         });
-        json!({
-            "name": name,
-            "start_ns": first.saturating_add(from),
-            "end_ns": first.saturating_add(to),
-            "read": {"ios": r.ios, "bytes": r.bytes},
-            "write": {"ios": w.ios, "bytes": w.bytes},
-            "per_token": per_token,
-        })
+        let mut map = phases::traffic(r, w, to.saturating_sub(from));
+        map.insert("name".into(), name.into());
+        map.insert("start_ns".into(), first.saturating_add(from).into());
+        map.insert("end_ns".into(), first.saturating_add(to).into());
+        let seconds = to.saturating_sub(from) as f64 / 1e9;
+        let rate = tokens.filter(|_| seconds > 0.0).map(|t| t / seconds);
+        map.insert("tokens_per_s".into(), rate.into());
+        map.insert("per_token".into(), per_token.into());
+        map.extend(phases::members(stats, &(from..to)));
+        Value::Object(map)
     };
     let prompt = log.tokens().map(|(prompt, _)| prompt);
     // One stretch per step: prefill, then a token each.

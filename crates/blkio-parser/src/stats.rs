@@ -9,6 +9,8 @@ use std::thread;
 use crate::analyse::Analyser;
 use crate::analyse::access::SectorAccess;
 use crate::analyse::bursts::Arrivals;
+use crate::analyse::by_pid::ByPid;
+use crate::analyse::composition::Composition;
 use crate::analyse::given::{GivenPhases, Named};
 use crate::analyse::heat::HeatMap;
 use crate::analyse::intervals::Intervals;
@@ -117,6 +119,10 @@ pub struct Stats {
     pub heat: Option<HeatMap>,
     /// Sequentiality.
     pub sequentiality: Option<Sequentiality>,
+    /// Sequentiality by process, where the trace names processes.
+    pub by_pid: Option<ByPid>,
+    /// What was issued when; for phases.
+    pub composition: Option<Composition>,
     /// Access counts by sector.
     pub access: Option<SectorAccess>,
     /// Distinct blocks.
@@ -137,11 +143,14 @@ pub struct Stats {
     pub fifo: Option<Pairing>,
 }
 
+/// What continues what, and when that was.
+type Placed = (Sequentiality, Composition);
+
 /// Analyses that share a thread.
 enum Group {
     Flow(Box<(Traffic, Arrivals, Option<HeatMap>)>),
-    Steps(Box<(Option<Stages>, GivenPhases)>),
-    Places(Box<(Option<Sequentiality>, Option<SectorAccess>)>),
+    Steps(Box<(Option<Stages>, GivenPhases, Option<ByPid>)>),
+    Places(Box<(Option<Placed>, Option<SectorAccess>)>),
     Blocks(Box<(Option<WorkingSet>, Option<Reuse>, Option<WindowedSet>)>),
     Times(Box<Option<Intervals>>),
     Pairs(Box<Option<Pairs>>),
@@ -195,7 +204,7 @@ impl Group {
                 wanted.heat.then(HeatMap::default),
             ))),
             Self::Places(Box::new((
-                wanted.sequentiality.then(Sequentiality::default),
+                wanted.sequentiality.then(Default::default),
                 wanted.access.then(SectorAccess::default),
             ))),
             Self::Blocks(Box::new((
@@ -211,9 +220,12 @@ impl Group {
             Self::Steps(Box::new((
                 wanted.latency.then(Stages::default),
                 GivenPhases::new(&options.phases),
+                wanted.sequentiality.then(ByPid::default),
             ))),
             Self::Pairs(Box::new(
-                wanted.latency.then(|| Pairs::new(options.stale_ns)),
+                wanted
+                    .latency
+                    .then(|| Pairs::new(options.stale_ns, options.bin_ns)),
             )),
         ]
     }
@@ -221,7 +233,9 @@ impl Group {
     fn is_idle(&self) -> bool {
         match self {
             Self::Flow(_) => false,
-            Self::Steps(group) => group.0.is_none() && group.1.phases.is_empty(),
+            Self::Steps(group) => {
+                group.0.is_none() && group.1.phases.is_empty() && group.2.is_none()
+            }
             Self::Places(group) => group.0.is_none() && group.1.is_none(),
             Self::Blocks(group) => group.0.is_none() && group.1.is_none(),
             Self::Times(intervals) => intervals.is_none(),
@@ -239,9 +253,12 @@ impl Group {
             Self::Steps(group) => {
                 feed(&mut group.0, batch);
                 group.1.observe_batch(batch);
+                feed(&mut group.2, batch);
             }
             Self::Places(group) => {
-                feed(&mut group.0, batch);
+                if let Some((sequentiality, composition)) = &mut group.0 {
+                    composition.take(batch, sequentiality);
+                }
                 feed(&mut group.1, batch);
             }
             Self::Blocks(group) => {
@@ -341,6 +358,8 @@ impl Stats {
             arrivals: Arrivals::new(0),
             heat: None,
             sequentiality: None,
+            by_pid: None,
+            composition: None,
             access: None,
             working_set: None,
             windowed_set: None,
@@ -355,8 +374,12 @@ impl Stats {
             match group {
                 Group::Flow(group) => (stats.traffic, stats.arrivals, stats.heat) = *group,
                 Group::Times(intervals) => stats.intervals = *intervals,
-                Group::Steps(group) => (stats.stages, stats.given) = *group,
-                Group::Places(group) => (stats.sequentiality, stats.access) = *group,
+                Group::Steps(group) => (stats.stages, stats.given, stats.by_pid) = *group,
+                Group::Places(group) => {
+                    let (places, access) = *group;
+                    (stats.sequentiality, stats.composition) = places.unzip();
+                    stats.access = access;
+                }
                 Group::Blocks(group) => {
                     (stats.working_set, stats.reuse, stats.windowed_set) = *group;
                 }
@@ -372,6 +395,8 @@ impl Stats {
             .sequentiality
             .iter_mut()
             .for_each(Sequentiality::finish);
+        stats.by_pid.iter_mut().for_each(ByPid::finish);
+        stats.composition.iter_mut().for_each(Composition::finish);
         stats.reuse.iter_mut().for_each(Reuse::finish);
         stats
     }

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use blkio_parser::analyse::given::Named;
 use blkio_parser::document::{self, DocumentOptions};
 use blkio_parser::{Direction, EventKind, Stats, StatsOptions, pipeline};
 use serde_json::Value;
@@ -551,6 +552,151 @@ fn phases_add_up_to_the_run() {
             .as_array()
             .unwrap();
         assert!(!spread.is_empty());
+    }
+}
+
+/// The phases found, given once more by hand: another analysis, from single events, must say the same of them.
+#[test]
+fn phases_found_are_made_of_what_given_ones_are() {
+    let Some(data) = data() else { return };
+    for stem in [
+        "real-loop-ext4-a.events",
+        "small-kv",
+        "real-disk-ext4-c.events",
+    ] {
+        let paths = inputs(&data, stem);
+        let found = document(&paths, 2, false);
+        assert_eq!(found["phases"]["compositions_are_exact"], true);
+        let phases = found["phases"]["phases"].as_array().unwrap();
+        let first = found["metrics"]["first_issue_ns"].as_u64().unwrap();
+        let mut options = StatsOptions::default();
+        let since = |value: &Value| value.as_u64().unwrap() - first;
+        options.phases = phases
+            .iter()
+            .map(|phase| Named {
+                name: "again".to_owned(),
+                start_ns: since(&phase["start_ns"]),
+                end_ns: since(&phase["end_ns"]),
+            })
+            .collect();
+        let mut stats = Stats::of_files(&paths, &options).unwrap();
+        let document = document::stats(&mut stats, DocumentOptions::default());
+        let given = document["given_phases"].as_array().unwrap();
+        assert_eq!(given.len(), phases.len());
+        let mut requests = 0;
+        for (phase, given) in phases.iter().zip(given) {
+            for key in ["operations", "size_bytes", "latency_ns", "mean_queue_depth"] {
+                assert_eq!(phase[key], given[key], "{stem} {key}");
+            }
+            let operations = phase["operations"].as_object().unwrap().values();
+            requests += operations
+                .map(|of| of["ios"].as_u64().unwrap())
+                .sum::<u64>();
+            for direction in ["read", "write"] {
+                let ios = phase[direction]["ios"].as_f64().unwrap();
+                for key in ["sequential_share", "multi_stream_share"] {
+                    let [a, b] =
+                        [phase, given].map(|of| of["sequentiality"][direction][key].as_f64());
+                    // The given phase knows nothing of the 32 requests before it.
+                    let apart = a.unwrap_or(0.0) - b.unwrap_or(0.0);
+                    assert!(
+                        (0.0..=33.0).contains(&(apart * ios)),
+                        "{stem} {direction} {key}"
+                    );
+                    assert_eq!(a.is_some(), ios > 0.0);
+                }
+            }
+        }
+        assert_eq!(found["metrics"]["issues"], requests, "{stem}");
+    }
+}
+
+/// Depth by class and by bin adds up to the depth of all, and that is Little's law.
+#[test]
+fn depths_of_classes_and_bins_add_up() {
+    let Some(data) = data() else { return };
+    for stem in ["real-loop-ext4-a.events", "small-model"] {
+        let document = document(&inputs(&data, stem), 2, false);
+        let depth = &document["extra"]["queue_depth"];
+        let whole = &document["metrics"]["pairing_newest"];
+        assert_eq!(depth["all"]["max"], whole["queue_depth"]["max"]);
+        let real = |value: &Value| value.as_f64().unwrap();
+        let span = real(&depth["span_ns"]);
+        for class in ["read", "write"] {
+            let latency = &whole["latency_ns"][class];
+            let stayed = real(&latency["mean"]) * real(&latency["count"]);
+            let mean = real(&depth[class]["time_weighted_mean"]);
+            assert!(
+                (mean * span - stayed).abs() <= 1e-9 * stayed,
+                "{stem} {class}"
+            );
+        }
+        let bins = depth["by_bin"]["bins"].as_array().unwrap();
+        let most = bins.iter().map(|bin| bin["max"].as_u64().unwrap()).max();
+        assert_eq!(most, depth["all"]["max"].as_u64());
+        let sum: f64 = bins.iter().map(|bin| real(&bin["mean"])).sum();
+        let width = real(&depth["by_bin"]["bin_ns"]);
+        let mean = real(&depth["all"]["time_weighted_mean"]);
+        assert!(
+            (sum * width - mean * span).abs() <= 1e-9 * mean * span,
+            "{stem}"
+        );
+    }
+}
+
+/// Each process alone is what filtering the trace for it gives.
+#[test]
+fn processes_are_as_sequential_as_alone() {
+    let Some(data) = data() else { return };
+    let path = data.join("real/disk-ext4-c/events.txt.gz");
+    let together = document(std::slice::from_ref(&path), 2, false);
+    let source = byte_source::Source::open(&path, &byte_source::OpenOptions::default()).unwrap();
+    let mut chunks = source
+        .into_chunks(byte_source::ChunkOptions::default())
+        .unwrap();
+    let mut text = Vec::new();
+    while let Some(chunk) = chunks.next().unwrap() {
+        text.extend_from_slice(chunk.data());
+    }
+    let text = String::from_utf8(text).unwrap();
+    let pids = together["extra"]["sequentiality_by_pid"]["pids"]
+        .as_array()
+        .unwrap();
+    assert!(pids.len() > 3);
+    let dir = tempfile::tempdir().unwrap();
+    for of in pids {
+        let pid = of["pid"].to_string();
+        let lines = text.lines().filter(|line| {
+            let mut columns = line.split(", ");
+            line.starts_with("I, ") && columns.nth(10) == Some(&pid)
+        });
+        let alone: String = lines.flat_map(|line| [line, "\n"]).collect();
+        let path = dir.path().join(&pid);
+        std::fs::write(&path, alone).unwrap();
+        let alone = document(&[path], 1, false);
+        for class in ["read", "write", "all"] {
+            let wanted = &alone["metrics"]["sequentiality"][class];
+            let requests = wanted["requests"].as_f64().unwrap();
+            if requests == 0.0 {
+                assert_eq!(of[class], Value::Null, "{pid} {class}");
+                continue;
+            }
+            let found = &of[class];
+            assert_eq!(found["requests"], wanted["requests"], "{pid} {class}");
+            assert_eq!(found["runs"], wanted["runs"], "{pid} {class}");
+            assert_eq!(found["longest_run"], wanted["longest_run"], "{pid} {class}");
+            for (share, count) in [
+                ("sequential_share", "sequential"),
+                ("multi_stream_share", "multi_stream_32"),
+                ("near_1mib_share", "near_1mib"),
+            ] {
+                let wanted = wanted[count].as_f64().unwrap() / requests;
+                assert!(
+                    (found[share].as_f64().unwrap() - wanted).abs() < 1e-12,
+                    "{pid} {class}"
+                );
+            }
+        }
     }
 }
 

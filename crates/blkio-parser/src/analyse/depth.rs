@@ -1,9 +1,14 @@
 //! Requests in flight over time.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::num::index;
+use crate::rwbs::Direction;
 
 /// Ends held before those that are settled are counted.
 const HOLD: usize = 1 << 18;
+/// Bins of time that are kept; beyond, they become twice as wide.
+const MAX_BINS: usize = 1 << 17;
 
 /// Number of requests in flight, from pairs of issue and completion.
 ///
@@ -11,21 +16,165 @@ const HOLD: usize = 1 << 18;
 #[derive(Debug, Clone)]
 pub struct Depth {
     stale_ns: u64,
-    /// Time and whether it is an issue: at equal times the completion comes first, and the issue finds the place free.
-    ends: Vec<(u64, bool)>,
+    /// Time and what happens: at equal times completions come first, and the issue finds the place free.
+    ends: Vec<(u64, u8)>,
     hold: usize,
+    /// Of all requests.
+    pub all: Level,
+    /// Of reads and of writes, where they are kept apart.
+    pub classes: Option<[Level; 2]>,
+    /// Depth of all requests by bin of time, where bins were asked for.
+    pub bins: Option<DepthBins>,
+}
+
+/// Added to the class of an end that is an issue: completions are smaller.
+const ISSUE: u8 = 3;
+
+/// Requests in flight of one class.
+#[derive(Debug, Clone, Default)]
+pub struct Level {
     now: i64,
     last_ns: u64,
-    /// Most requests at once.
-    pub max: u64,
     /// Time with a request in flight.
     pub busy_ns: u64,
     /// Sum of depth times time.
     pub integral: u128,
+    /// By depth: requests that found it, themselves included, and its time. One entry for each depth up to the largest.
+    by_depth: Vec<(u64, u64)>,
+}
+
+impl Level {
+    /// Goes to this time; gives the depth since the end before, and when that was.
+    fn pass(&mut self, t_ns: u64) -> (u64, u64) {
+        let since_ns = std::mem::replace(&mut self.last_ns, t_ns);
+        let lasted = t_ns.saturating_sub(since_ns);
+        // A request that took no time ends before it begins: the depth is short of one in between.
+        let depth = u64::try_from(self.now).unwrap_or(0);
+        if depth > 0 && lasted > 0 {
+            self.busy_ns += lasted;
+            self.integral += u128::from(depth) * u128::from(lasted);
+            if let Some((_, time)) = self.by_depth.get_mut(index(depth)) {
+                *time += lasted;
+            }
+        }
+        (depth, since_ns)
+    }
+
+    fn change(&mut self, is_issue: bool) {
+        if !is_issue {
+            self.now -= 1;
+            return;
+        }
+        self.now += 1;
+        let depth = index(u64::try_from(self.now).unwrap_or(0));
+        if depth >= self.by_depth.len() {
+            self.by_depth.resize(depth + 1, (0, 0));
+        }
+        if let Some((requests, _)) = self.by_depth.get_mut(depth) {
+            *requests += 1;
+        }
+    }
+
+    /// Most requests at once.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        (self.by_depth.len() as u64).saturating_sub(1)
+    }
+
     /// Requests by the depth they found, themselves included.
-    pub at_issue: BTreeMap<u64, u64>,
-    /// Time by depth.
-    pub time_at: BTreeMap<u64, u64>,
+    pub fn at_issue(&self) -> impl Iterator<Item = (u64, u64)> {
+        let depths = (0_u64..).zip(&self.by_depth);
+        depths.filter_map(|(depth, (requests, _))| (*requests > 0).then_some((depth, *requests)))
+    }
+
+    /// Time by depth, in nanoseconds.
+    pub fn time_at(&self) -> impl Iterator<Item = (u64, u64)> {
+        let depths = (0_u64..).zip(&self.by_depth);
+        depths.filter_map(|(depth, (_, time))| (*time > 0).then_some((depth, *time)))
+    }
+}
+
+/// Depth by bin of time since an origin. Bins without a request in flight are left out.
+#[derive(Debug, Clone)]
+pub struct DepthBins {
+    /// Width of a bin: the one asked for, doubled as often as there were too many.
+    pub width_ns: u64,
+    origin_ns: u64,
+    most: usize,
+    /// By number, in order.
+    bins: Vec<(u64, DepthBin)>,
+    /// What the last bin covers, since the origin.
+    open: Range<u64>,
+}
+
+/// Depth in one bin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DepthBin {
+    /// Most requests at once.
+    pub max: u64,
+    /// Sum of depth times nanoseconds.
+    pub integral: u128,
+}
+
+impl DepthBin {
+    fn add(&mut self, other: Self) {
+        self.max = self.max.max(other.max);
+        self.integral += other.integral;
+    }
+}
+
+impl DepthBins {
+    fn new(width_ns: u64, origin_ns: u64) -> Self {
+        Self {
+            width_ns: width_ns.max(1),
+            origin_ns,
+            most: MAX_BINS,
+            bins: Vec::new(),
+            open: 0..0,
+        }
+    }
+
+    /// Takes a stretch of one depth above zero; stretches come in order.
+    fn add(&mut self, from_ns: u64, until_ns: u64, depth: u64) {
+        let mut from = from_ns.saturating_sub(self.origin_ns);
+        let until = until_ns.saturating_sub(self.origin_ns);
+        while from < until {
+            if from >= self.open.end {
+                self.begin(from / self.width_ns);
+            }
+            let end = self.open.end.min(until);
+            if let Some((_, bin)) = self.bins.last_mut() {
+                bin.add(DepthBin {
+                    max: depth,
+                    integral: u128::from(depth) * u128::from(end - from),
+                });
+            }
+            // At the end of time a bin has no end behind it.
+            from = if end > from { end } else { until };
+        }
+    }
+
+    fn begin(&mut self, bin: u64) {
+        self.bins.push((bin, DepthBin::default()));
+        while self.bins.len() > self.most && self.width_ns < 1 << 62 {
+            self.width_ns *= 2;
+            for (bin, depth) in std::mem::take(&mut self.bins) {
+                match self.bins.last_mut() {
+                    Some((last, sum)) if *last == bin / 2 => sum.add(depth),
+                    _ => self.bins.push((bin / 2, depth)),
+                }
+            }
+        }
+        let open = self.bins.last().map_or(0, |(bin, _)| *bin);
+        let start = open.saturating_mul(self.width_ns);
+        self.open = start..start.saturating_add(self.width_ns);
+    }
+
+    /// Bins with a request in flight, by number, in order.
+    #[must_use]
+    pub fn bins(&self) -> &[(u64, DepthBin)] {
+        &self.bins
+    }
 }
 
 impl Depth {
@@ -34,20 +183,32 @@ impl Depth {
             stale_ns,
             ends: Vec::new(),
             hold: HOLD,
-            now: 0,
-            last_ns: 0,
-            max: 0,
-            busy_ns: 0,
-            integral: 0,
-            at_issue: BTreeMap::new(),
-            time_at: BTreeMap::new(),
+            all: Level::default(),
+            classes: None,
+            bins: None,
         }
     }
 
+    /// Also keeps reads and writes apart.
+    pub(crate) fn by_class(mut self) -> Self {
+        self.classes = Some(Default::default());
+        self
+    }
+
+    /// Also keeps bins of this width since a time before every pair; call before the first.
+    pub(crate) fn in_bins(&mut self, width_ns: u64, origin_ns: u64) {
+        self.bins = Some(DepthBins::new(width_ns, origin_ns));
+    }
+
     /// Takes a pair; completions come in order of time.
-    pub(crate) fn add(&mut self, issue_ns: u64, complete_ns: u64) {
-        self.ends.push((issue_ns, true));
-        self.ends.push((complete_ns, false));
+    pub(crate) fn add(&mut self, issue_ns: u64, complete_ns: u64, direction: Direction) {
+        let class = match direction {
+            Direction::Read => 1,
+            Direction::Write => 2,
+            _ => 0,
+        };
+        self.ends.push((issue_ns, ISSUE + class));
+        self.ends.push((complete_ns, class));
         if self.ends.len() >= self.hold {
             self.settle(complete_ns.saturating_sub(self.stale_ns));
             // Nearly everything may lie within the limit: sorting again soon would be of no use.
@@ -63,23 +224,21 @@ impl Depth {
         self.ends.sort_unstable();
         let count = self.ends.partition_point(|(t, _)| *t < until_ns);
         let rest = self.ends.split_off(count);
-        for (t_ns, is_issue) in std::mem::replace(&mut self.ends, rest) {
-            let lasted = t_ns.saturating_sub(self.last_ns);
-            // A request that took no time ends before it begins: the depth is short of one in between.
-            let depth = u64::try_from(self.now).unwrap_or(0);
-            if depth > 0 && lasted > 0 {
-                self.busy_ns += lasted;
-                self.integral += u128::from(depth) * u128::from(lasted);
-                *self.time_at.entry(depth).or_default() += lasted;
+        for (t_ns, end) in std::mem::replace(&mut self.ends, rest) {
+            let is_issue = end >= ISSUE;
+            let (depth, since_ns) = self.all.pass(t_ns);
+            if depth > 0
+                && let Some(bins) = &mut self.bins
+            {
+                bins.add(since_ns, t_ns, depth);
             }
-            self.last_ns = t_ns;
-            if is_issue {
-                self.now += 1;
-                let depth = u64::try_from(self.now).unwrap_or(0);
-                self.max = self.max.max(depth);
-                *self.at_issue.entry(depth).or_default() += 1;
-            } else {
-                self.now -= 1;
+            self.all.change(is_issue);
+            let class = usize::from(end % ISSUE).checked_sub(1);
+            if let (Some(levels), Some(class)) = (&mut self.classes, class)
+                && let Some(level) = levels.get_mut(class)
+            {
+                level.pass(t_ns);
+                level.change(is_issue);
             }
         }
     }
@@ -88,18 +247,82 @@ impl Depth {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// Number of pairs in flight at an instant.
+    fn at(pairs: &[(u64, u64, Direction)], t: u64, of: impl Fn(Direction) -> bool) -> u64 {
+        let alive = pairs
+            .iter()
+            .filter(|(a, b, d)| (*a..*b).contains(&t) && of(*d));
+        alive.count() as u64
+    }
 
     #[test]
     fn depth_busy_time_and_littles_law() {
         let mut depth = Depth::new(100);
         let mut pairs = [(0, 10), (5, 20), (30, 40), (35, 36)];
         pairs.sort_by_key(|p| p.1);
-        pairs.iter().for_each(|(a, b)| depth.add(*a, *b));
+        let read = Direction::Read;
+        pairs.iter().for_each(|(a, b)| depth.add(*a, *b, read));
         depth.finish();
-        assert_eq!((depth.max, depth.busy_ns), (2, 30));
+        let all = depth.all;
+        assert_eq!((all.max(), all.busy_ns), (2, 30));
         let latencies: u128 = pairs.iter().map(|(a, b)| u128::from(b - a)).sum();
-        assert_eq!(depth.integral, latencies);
-        assert_eq!(depth.at_issue, BTreeMap::from([(1, 2), (2, 2)]));
-        assert_eq!(depth.time_at, BTreeMap::from([(1, 24), (2, 6)]));
+        assert_eq!(all.integral, latencies);
+        assert_eq!(all.at_issue().collect::<Vec<_>>(), [(1, 2), (2, 2)]);
+        assert_eq!(all.time_at().collect::<Vec<_>>(), [(1, 24), (2, 6)]);
+    }
+
+    proptest! {
+        #[test]
+        fn classes_and_bins_are_those_of_looking_at_every_instant(
+            pairs in prop::collection::vec((0_u64..400, 1_u64..90, 0_usize..3), 1..60),
+            width in 1_u64..70,
+            most in 1_usize..12,
+        ) {
+            let directions = [Direction::Read, Direction::Write, Direction::Flush];
+            let mut pairs: Vec<(u64, u64, Direction)> = pairs
+                .iter()
+                .map(|(issue, lasts, class)| (*issue, issue + lasts, directions[*class]))
+                .collect();
+            pairs.sort_by_key(|p| p.1);
+            let origin = pairs.iter().map(|p| p.0).min().unwrap();
+            let mut depth = Depth::new(100).by_class();
+            depth.in_bins(width, origin);
+            depth.bins.as_mut().unwrap().most = most;
+            for (issue, complete, direction) in &pairs {
+                depth.add(*issue, *complete, *direction);
+                // As in a run that is too long to be held.
+                depth.settle(complete.saturating_sub(100));
+            }
+            depth.finish();
+            let bins = depth.bins.unwrap();
+            prop_assert!(bins.bins().len() <= most.max(1));
+            let mut twin: BTreeMap<u64, DepthBin> = BTreeMap::new();
+            for t in origin..500 {
+                let now = at(&pairs, t, |_| true);
+                if now > 0 {
+                    let bin = twin.entry((t - origin) / bins.width_ns).or_default();
+                    bin.add(DepthBin { max: now, integral: now.into() });
+                }
+            }
+            let twin: Vec<_> = twin.into_iter().collect();
+            prop_assert_eq!(bins.bins(), twin);
+            for (level, direction) in depth.classes.unwrap().iter().zip(directions) {
+                let depths = (0..500).map(|t| at(&pairs, t, |d| d == direction));
+                let (mut busy, mut integral) = (0, 0_u128);
+                let mut time: BTreeMap<u64, u64> = BTreeMap::new();
+                for depth in depths.filter(|depth| *depth > 0) {
+                    busy += 1;
+                    integral += u128::from(depth);
+                    *time.entry(depth).or_default() += 1;
+                }
+                prop_assert_eq!((level.busy_ns, level.integral), (busy, integral));
+                prop_assert_eq!(level.time_at().collect::<BTreeMap<_, _>>(), time);
+                let issued = pairs.iter().filter(|p| p.2 == direction).count() as u64;
+                prop_assert_eq!(level.at_issue().map(|(_, count)| count).sum::<u64>(), issued);
+            }
+        }
     }
 }

@@ -96,6 +96,13 @@ impl Distribution {
         }
     }
 
+    /// Counts in bins from now on, if there are more values than this with those that are still to come.
+    pub(super) fn keep_at_most(&mut self, most: usize, coming: u64) {
+        if self.bins.is_empty() && self.count.saturating_add(coming) > most as u64 {
+            self.go_to_bins();
+        }
+    }
+
     fn go_to_bins(&mut self) {
         self.bins = vec![0; bin_of(u64::MAX) + 1];
         for value in std::mem::take(&mut self.values) {

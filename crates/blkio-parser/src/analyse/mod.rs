@@ -2,6 +2,8 @@
 
 pub mod access;
 pub mod bursts;
+pub mod by_pid;
+pub mod composition;
 mod depth;
 pub mod distribution;
 pub mod given;
@@ -11,6 +13,7 @@ mod numbers;
 pub mod pairing;
 pub mod pairs;
 pub mod phases;
+mod queued;
 pub mod reuse;
 pub mod runs;
 pub mod sequential;
@@ -20,7 +23,7 @@ pub mod timeline;
 pub mod traffic;
 pub mod working_set;
 
-pub use depth::Depth;
+pub use depth::{Depth, DepthBin, DepthBins, Level};
 use runs::Batch;
 
 use crate::event::Event;

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::Analyser;
 use super::depth::Depth;
 use super::distribution::Distribution;
+use super::queued::Queued;
 use super::timeline::Timeline;
 use super::traffic::SECOND;
 use crate::event::{Event, EventKind};
@@ -130,7 +131,7 @@ pub struct Pairing {
     policy: Policy,
     stale_ns: u64,
     outstanding: FxHashMap<(u32, u64), Vec<Outstanding>>,
-    queued: BTreeMap<(u32, u64), Vec<(u32, u64)>>,
+    queued: Queued,
     issues: u64,
     /// How pairs were found.
     pub matching: Matching,
@@ -145,11 +146,11 @@ pub struct Pairing {
     pub spread: [BTreeMap<u64, u64>; 2],
     /// Latencies of data requests by number of the name of the process that issued them, of the first 64 names.
     pub by_process: BTreeMap<u32, Distribution>,
-    /// Queueing to completion of each bio, reads and writes, where the trace has queue events.
+    /// Queueing to completion of each bio, reads and writes, where the trace has queue events, under [`Policy::Newest`] only.
     pub queue_to_complete: [Distribution; 2],
-    /// Queueing to issue of each bio, reads and writes.
+    /// Queueing to issue of each bio, reads and writes, likewise.
     pub queue_to_issue: [Distribution; 2],
-    /// Requests in flight.
+    /// Requests in flight; by class and by bin of time under [`Policy::Newest`] only.
     pub depth: Depth,
     /// First issue and last completion of a pair.
     pub span: Option<(u64, u64)>,
@@ -198,7 +199,7 @@ impl Pairing {
             policy,
             stale_ns,
             outstanding: FxHashMap::default(),
-            queued: BTreeMap::new(),
+            queued: Queued::new(stale_ns),
             issues: 0,
             matching: Matching::default(),
             latency: Default::default(),
@@ -208,9 +209,25 @@ impl Pairing {
             by_process: BTreeMap::new(),
             queue_to_complete: Default::default(),
             queue_to_issue: Default::default(),
-            depth: Depth::new(stale_ns),
+            depth: match policy {
+                Policy::Newest => Depth::new(stale_ns).by_class(),
+                Policy::Fifo => Depth::new(stale_ns),
+            },
             span: None,
         }
+    }
+
+    /// From the first issue of a pair to the last completion.
+    #[must_use]
+    pub fn span_ns(&self) -> u64 {
+        self.span
+            .map_or(0, |(first, last)| last.saturating_sub(first))
+    }
+
+    /// Queue events whose bio was not issued, as far as the trace tells.
+    #[must_use]
+    pub fn queued_without_issue(&self) -> u64 {
+        self.queued.without_issue()
     }
 
     /// Counts issues that will not be paired.
@@ -247,18 +264,7 @@ impl Pairing {
 
     /// The queueing times of the bios that the request carries.
     fn take_queued(&mut self, event: &Event) -> Vec<u64> {
-        if self.queued.is_empty() || !event.direction.is_data() {
-            return Vec::new();
-        }
-        let end = event.sector.saturating_add(event.nr_sector.into());
-        let range = (event.dev, event.sector)..(event.dev, end);
-        let places: Vec<(u32, u64)> = self.queued.range(range).map(|(place, _)| *place).collect();
-        let mut times = Vec::new();
-        for place in places {
-            if let Some(bios) = self.queued.remove(&place) {
-                times.extend(bios.into_iter().map(|(_, t_ns)| t_ns));
-            }
-        }
+        let times = self.queued.take(event);
         if let Some(waited) = self.queue_to_issue.get_mut(event.direction.slot()) {
             for t_ns in &times {
                 waited.add(event.t_ns.saturating_sub(*t_ns));
@@ -337,7 +343,8 @@ impl Pairing {
                 times.add(event.t_ns.saturating_sub(*t_ns));
             }
         }
-        self.depth.add(request.issue_ns, event.t_ns);
+        self.depth
+            .add(request.issue_ns, event.t_ns, event.direction);
         let (first, last) = self.span.get_or_insert((request.issue_ns, event.t_ns));
         *first = request.issue_ns.min(*first);
         *last = event.t_ns.max(*last);
@@ -365,11 +372,12 @@ impl Analyser for Pairing {
                     self.matching.requeues += 1;
                 }
             }
-            EventKind::Queue if event.direction.is_data() && event.nr_sector > 0 => {
-                self.queued
-                    .entry((event.dev, event.sector))
-                    .or_default()
-                    .push((event.nr_sector, event.t_ns));
+            EventKind::Queue
+                if self.policy == Policy::Newest
+                    && event.direction.is_data()
+                    && event.nr_sector > 0 =>
+            {
+                self.queued.add(event);
             }
             _ => {}
         }

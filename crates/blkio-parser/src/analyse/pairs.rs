@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Analyser;
 use super::pairing::{Pairing, Policy};
 use super::runs::Batch;
+use crate::event::EventKind;
 
 /// Both policies side by side.
 ///
@@ -16,18 +17,23 @@ pub struct Pairs {
     newest: Pairing,
     fifo: Pairing,
     stale_ns: u64,
+    bin_ns: u64,
+    has_begun: bool,
     /// `None` once a completion has come.
     waiting: Option<VecDeque<Arc<Batch>>>,
 }
 
 impl Pairs {
-    /// With the age at which an outstanding issue is given up.
+    /// With the age at which an outstanding issue is given up, and the width of the bins of queue depth, which begin at the
+    /// first issue.
     #[must_use]
-    pub fn new(stale_ns: u64) -> Self {
+    pub fn new(stale_ns: u64, bin_ns: u64) -> Self {
         Self {
             newest: Pairing::new(Policy::Newest, stale_ns),
             fifo: Pairing::new(Policy::Fifo, stale_ns),
             stale_ns,
+            bin_ns,
+            has_begun: false,
             waiting: Some(VecDeque::new()),
         }
     }
@@ -57,6 +63,12 @@ impl Pairs {
 impl Pairs {
     /// Takes the next events, which are kept rather than copied while they wait.
     pub fn take(&mut self, batch: &Arc<Batch>) {
+        if !self.has_begun
+            && let Some(first) = batch.events.iter().find(|e| e.kind == EventKind::Issue)
+        {
+            self.has_begun = true;
+            self.newest.depth.in_bins(self.bin_ns, first.t_ns);
+        }
         let Some(mut waiting) = self.waiting.take() else {
             return self.feed(batch);
         };
@@ -81,7 +93,7 @@ impl Pairs {
 mod tests {
     use super::*;
     use crate::analyse::runs::Runs;
-    use crate::event::{Event, EventKind};
+    use crate::event::Event;
 
     fn event(kind: EventKind, t_ns: u64, sector: u64) -> Event {
         Event {
@@ -96,7 +108,7 @@ mod tests {
 
     #[test]
     fn issues_wait_for_the_first_completion() {
-        let mut pairs = Pairs::new(1_000);
+        let mut pairs = Pairs::new(1_000, 500);
         let one = |event| Arc::new(Runs::default().batch(Arc::new(vec![event]), Vec::new()));
         for t in 0..100 {
             pairs.take(&one(event(EventKind::Issue, t * 100, t)));
@@ -104,12 +116,16 @@ mod tests {
         }
         pairs.take(&one(event(EventKind::Complete, 9_950, 95)));
         let (newest, fifo) = pairs.finish();
+        // Bins begin at the first issue, which was given up long ago.
+        let bins = newest.depth.bins.as_ref().unwrap().bins();
+        let found: Vec<_> = bins.iter().map(|(bin, b)| (*bin, b.integral)).collect();
+        assert_eq!(found, [(19, 450)]);
         for pairing in [newest, fifo] {
             assert_eq!(pairing.matching.pairs, 1);
             assert_eq!(pairing.matching.unmatched_issues, 99);
             assert_eq!(pairing.latency[0].all.max, 450);
         }
-        let mut alone = Pairs::new(1_000);
+        let mut alone = Pairs::new(1_000, 500);
         alone.take(&one(event(EventKind::Issue, 5, 0)));
         assert_eq!(alone.finish().0.matching.unmatched_issues, 1);
     }

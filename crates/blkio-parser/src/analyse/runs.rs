@@ -74,6 +74,8 @@ pub struct Batch {
     pub issues: u64,
     /// Completions among them.
     pub completions: u64,
+    /// Whether any of them names its process.
+    pub has_processes: bool,
     /// Their issues, in the same order.
     pub runs: Vec<Run>,
 }
@@ -99,8 +101,10 @@ impl Runs {
         runs.clear();
         let mut issues = 0;
         let mut completions = 0;
+        let mut processes = 0;
         let mut open: Option<(Run, Continuation)> = None;
         for event in &*events {
+            processes |= event.pid | event.comm;
             completions += u64::from(event.kind == EventKind::Complete);
             if event.kind != EventKind::Issue {
                 continue;
@@ -127,6 +131,7 @@ impl Runs {
             events,
             issues,
             completions,
+            has_processes: processes != 0,
             runs,
         }
     }

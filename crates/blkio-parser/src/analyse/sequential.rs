@@ -8,6 +8,8 @@ use crate::event::{Event, EventKind, SECTOR_BYTES};
 
 /// Ends of earlier requests at which a request may start and count as sequential.
 const STREAMS: usize = 32;
+/// Seeks and strides that are kept exactly of one of many.
+const SMALL: usize = 1 << 12;
 /// Near: within a MiB, in sectors.
 const NEAR: u64 = 2048;
 
@@ -195,12 +197,51 @@ pub struct Sequentiality {
 }
 
 impl Sequentiality {
+    /// For one of many: only a few seeks and strides are kept exactly.
+    pub(super) fn small() -> Self {
+        let mut small = Self::default();
+        for class in &mut small.classes {
+            class.strides = Strides::keeping(SMALL);
+        }
+        small
+    }
+
+    /// As [`Sequentiality::step`], of one of many.
+    pub(super) fn step_small(&mut self, run: &Run) {
+        self.step(run);
+        for class in &mut self.classes {
+            class.seeks.keep_at_most(SMALL, 0);
+        }
+    }
+
+    /// As [`Sequentiality::finish`], of one of many.
+    pub(super) fn finish_small(&mut self) {
+        for class in &mut self.classes {
+            class.seeks.keep_at_most(SMALL, class.sequential);
+        }
+        self.finish();
+    }
+
     fn add(&mut self, run: &Run) {
         for slot in [run.direction.slot(), 2] {
             if let Some(class) = self.classes.get_mut(slot) {
                 class.add_run(run);
             }
         }
+    }
+
+    /// Takes a run and says of its first request whether it starts where the one before of its direction ended, and whether
+    /// where one of the last 32 did.
+    pub(super) fn step(&mut self, run: &Run) -> (bool, bool) {
+        let counts = |classes: &[Class; 3]| {
+            let class = classes.get(run.direction.slot());
+            class.map_or((0, 0), |class| (class.sequential, class.multi_stream))
+        };
+        let before = counts(&self.classes);
+        self.add(run);
+        let after = counts(&self.classes);
+        let others = u64::from(run.count) - 1;
+        (after.0 - before.0 > others, after.1 - before.1 > others)
     }
 
     /// Closes what is open; call once after the last event.

@@ -58,6 +58,14 @@ fn place(stride: i64, bits: u32) -> usize {
 }
 
 impl Strides {
+    /// Keeps so many distinct strides exactly.
+    pub(super) fn keeping(max_exact: usize) -> Self {
+        Self {
+            max_exact,
+            ..Self::default()
+        }
+    }
+
     #[inline]
     pub(super) fn add(&mut self, from: u64, to: u64) {
         let stride = to.wrapping_sub(from).cast_signed();

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{dense, distribution, keyed, text, time_base, totals};
+use super::depth::queue_depth;
+use super::{dense, distribution, keyed, places, text, time_base, totals};
 use crate::analyse::access::hottest;
 use crate::analyse::pairing::{Pairing, SIZE_CLASSES_KIB};
-use crate::analyse::sequential::Class;
 use crate::analyse::traffic::{Amount, DATA, SECOND};
 use crate::rwbs::Direction;
 use crate::stats::Stats;
@@ -124,34 +124,22 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
             cache.map(|blocks| blocks * reuse.block_bytes()).into(),
         );
     }
-    if let Some(sequentiality) = &stats.sequentiality {
-        let share = |class: &Class| {
-            let of = |n: u64| (class.requests > 0).then(|| n as f64 / class.requests as f64);
-            json!({
-                "sequential_share": of(class.sequential),
-                "multi_stream_share": of(class.multi_stream),
-                "bytes_in_runs_of_8_and_more": class.bytes_in_long_runs,
-                "strides_are_exact": !class.strides_are_approximate(),
-                "runs_by_log2_length": keyed((0_u32..).zip(class.run_lengths).filter(|(_, count)| *count > 0)),
-                "seek_bytes_cumulative_share": class.seek_curve().iter()
-                    .map(|(bytes, share)| json!([u64::try_from(*bytes).ok(), share])).collect::<Vec<Value>>(),
-            })
-        };
-        let names = ["read", "write", "all"].iter();
-        map.insert(
-            "sequentiality".into(),
-            keyed(
-                names
-                    .zip(&sequentiality.classes)
-                    .map(|(n, c)| (*n, share(c))),
-            ),
-        );
+    if let Some(found) = &stats.sequentiality {
+        map.insert("sequentiality".into(), places::sequentiality(found));
+    }
+    let by_pid = stats.by_pid.as_ref();
+    if let Some(value) = by_pid.and_then(|found| places::by_pid(found, &stats.outcome.symbols)) {
+        map.insert("sequentiality_by_pid".into(), value);
+    }
+    if let Some(heat) = &mut stats.heat {
+        map.insert("heatmap".into(), places::heat(heat));
     }
     if let Some(pairing) = stats.newest.as_mut().filter(|p| p.matching.pairs > 0) {
         let mut latency = latency_more(pairing);
         let first = stats.traffic.first_issue_ns.unwrap_or(0);
         by_second_and_process(pairing, &stats.outcome.symbols, first, &mut latency);
         map.insert("latency".into(), latency);
+        map.insert("queue_depth".into(), queue_depth(pairing));
         let seconds = pairing.spread.iter().flat_map(|bins| bins.keys());
         let seconds: std::collections::BTreeSet<u64> = seconds.copied().collect();
         let [read, write] = &pairing.spread;
@@ -241,7 +229,7 @@ fn latency_more(pairing: &mut Pairing) -> Value {
     }
     map.insert(
         "time_by_queue_depth_ns".into(),
-        keyed(pairing.depth.time_at.clone()),
+        keyed(pairing.depth.all.time_at()),
     );
     Value::Object(map)
 }

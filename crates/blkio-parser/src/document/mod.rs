@@ -1,7 +1,9 @@
 //! The analyses as one JSON document.
 
+mod depth;
 mod extra;
-mod phases;
+pub(crate) mod phases;
+mod places;
 mod quality;
 
 use std::collections::BTreeMap;
@@ -298,19 +300,17 @@ fn pairing_value(pairing: &mut Pairing) -> Value {
             );
         }
     }
-    let span_ns = pairing
-        .span
-        .map_or(0, |(first, last)| last.saturating_sub(first));
-    let depth = &pairing.depth;
+    let span_ns = pairing.span_ns();
+    let depth = &pairing.depth.all;
     json!({
         "matching": pairs,
         "latency_ns": latencies,
         "queue_depth": {
-            "max": depth.max,
+            "max": depth.max(),
             "time_weighted_mean": (span_ns > 0).then(|| depth.integral as f64 / span_ns as f64),
             "busy_ns": depth.busy_ns,
             "span_ns": span_ns,
-            "at_issue_histogram": keyed(depth.at_issue.clone()),
+            "at_issue_histogram": keyed(depth.at_issue()),
         },
     })
 }

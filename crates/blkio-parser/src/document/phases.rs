@@ -1,5 +1,6 @@
 //! What each phase of a run did: those found in the traffic, and those the user names.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde_json::{Map, Value, json};
@@ -39,7 +40,7 @@ fn waiting(values: Option<[Distribution; 2]>, length_ns: u64, map: &mut Map<Stri
 }
 
 /// How much of what, and how fast.
-fn traffic(read: Amount, write: Amount, length_ns: u64) -> Map<String, Value> {
+pub(crate) fn traffic(read: Amount, write: Amount, length_ns: u64) -> Map<String, Value> {
     let seconds = length_ns as f64 / 1e9;
     let of = |amount: Amount| {
         let rate = |value: u64| (seconds > 0.0).then(|| value as f64 / seconds);
@@ -61,6 +62,78 @@ fn traffic(read: Amount, write: Amount, length_ns: u64) -> Map<String, Value> {
     map
 }
 
+/// Sizes of reads and writes in bytes, of those that there are.
+fn sizes(of: &mut [Distribution; 2]) -> Value {
+    let known = DATA.iter().zip(of).filter(|(_, sizes)| sizes.count > 0);
+    keyed(known.map(|(direction, sizes)| {
+        let found = sizes.percentiles(&[50.0, 99.0]);
+        let value =
+            json!({"min": sizes.min, "p50": found.first(), "p99": found.get(1), "max": sizes.max});
+        (direction.name(), value)
+    }))
+}
+
+/// Shares of sequential reads and writes, from requests, sequential ones and those of 32 streams.
+fn shares(of: [(u64, u64, u64); 2]) -> Value {
+    let known = DATA
+        .iter()
+        .zip(of)
+        .filter(|(_, (requests, ..))| *requests > 0);
+    keyed(known.map(|(direction, (requests, sequential, multi_stream))| {
+        let share = |count: u64| count as f64 / requests as f64;
+        let value = json!({"sequential_share": share(sequential), "multi_stream_share": share(multi_stream)});
+        (direction.name(), value)
+    }))
+}
+
+/// Requests and bytes by operation letters.
+fn operations(stats: &Stats, of: &BTreeMap<u16, Amount>) -> Value {
+    let symbols = &stats.outcome.symbols;
+    let known = of
+        .iter()
+        .filter_map(|(number, amount)| Some((symbols.rwbs_of(*number)?, amount)));
+    keyed(known.map(|(rwbs, amount)| (rwbs, json!({"ios": amount.ios, "bytes": amount.bytes}))))
+}
+
+/// What a stretch of time since the first issue was made of, as the bins of the composition tell.
+fn composed(stats: &Stats, stretch: &Range<u64>, map: &mut Map<String, Value>) {
+    let Some(composition) = &stats.composition else {
+        return;
+    };
+    let mut letters: BTreeMap<u16, Amount> = BTreeMap::new();
+    let mut bytes = <[Distribution; 2]>::default();
+    let mut places = [(0, 0, 0); 2];
+    for (alike, tally) in composition.within(stretch) {
+        letters.entry(alike.rwbs).or_default().add(Amount {
+            ios: tally.ios,
+            bytes: u64::from(alike.bytes) * tally.ios,
+        });
+        let direction = stats.outcome.symbols.rwbs_of(alike.rwbs);
+        let slot = direction.map_or(usize::MAX, |rwbs| rwbs.decode().direction.slot());
+        if let (true, Some(sizes), Some(place)) =
+            (alike.is_data, bytes.get_mut(slot), places.get_mut(slot))
+        {
+            sizes.add_many(alike.bytes.into(), tally.ios);
+            place.0 += tally.ios;
+            place.1 += tally.sequential;
+            place.2 += tally.multi_stream;
+        }
+    }
+    map.insert("operations".into(), operations(stats, &letters));
+    map.insert("size_bytes".into(), sizes(&mut bytes));
+    map.insert("sequentiality".into(), shares(places));
+}
+
+/// What is known of a stretch of time since the first issue beside its amounts: composition, latency and depth.
+pub(crate) fn members(stats: &Stats, stretch: &Range<u64>) -> Map<String, Value> {
+    let mut map = Map::new();
+    composed(stats, stretch, &mut map);
+    let found = latencies(stats, std::slice::from_ref(stretch)).pop();
+    let length_ns = stretch.end.saturating_sub(stretch.start);
+    waiting(found, length_ns, &mut map);
+    map
+}
+
 /// The phases found in the traffic.
 pub(super) fn detected(stats: &Stats) -> Value {
     let found = phases::of(&stats.traffic);
@@ -75,6 +148,7 @@ pub(super) fn detected(stats: &Stats) -> Value {
             map.insert("label".into(), p.label.name().into());
             map.insert("start_ns".into(), first.saturating_add(p.start_ns).into());
             map.insert("end_ns".into(), first.saturating_add(p.end_ns).into());
+            composed(stats, &(p.start_ns..p.end_ns), &mut map);
             waiting(latencies.next(), p.end_ns - p.start_ns, &mut map);
             map.into()
         })
@@ -83,6 +157,7 @@ pub(super) fn detected(stats: &Stats) -> Value {
         "method": "optimal partition of the bins, labelled by traffic",
         "bin_ns": found.bin_ns,
         "prefill_decode_boundary_ns": found.boundary_ns.map(|(end, start)| [end, start].map(|t| first.saturating_add(t))),
+        "compositions_are_exact": stats.composition.as_ref().map(|of| of.is_exact(found.bin_ns)),
         "latencies_are_exact": stats.newest.as_ref().map(|pairing| pairing.timeline.is_exact()),
         "phases": phases,
     })
@@ -104,21 +179,14 @@ fn given_phase(stats: &Stats, phase: &mut GivenPhase, first: u64) -> Value {
     let named = &phase.named;
     let length_ns = named.end_ns - named.start_ns;
     let mut amounts = [Amount::default(); 2];
-    let mut operations = Map::new();
     for (number, amount) in &phase.operations {
-        let Some(rwbs) = stats.outcome.symbols.rwbs_of(*number) else {
-            continue;
-        };
-        let direction = rwbs.decode().direction;
-        if let Some(sum) = amounts.get_mut(direction.slot())
-            && direction.is_data()
+        let rwbs = stats.outcome.symbols.rwbs_of(*number);
+        let direction = rwbs.map(|rwbs| rwbs.decode().direction);
+        if let Some(direction) = direction.filter(|direction| direction.is_data())
+            && let Some(sum) = amounts.get_mut(direction.slot())
         {
             sum.add(*amount);
         }
-        operations.insert(
-            rwbs.to_string(),
-            json!({"ios": amount.ios, "bytes": amount.bytes}),
-        );
     }
     let [read, write] = amounts;
     let mut map = traffic(read, write, length_ns);
@@ -126,21 +194,11 @@ fn given_phase(stats: &Stats, phase: &mut GivenPhase, first: u64) -> Value {
     let absolute = |since: u64| Value::from(first.saturating_add(since));
     map.insert("start_ns".into(), absolute(named.start_ns));
     map.insert("end_ns".into(), absolute(named.end_ns));
-    map.insert("operations".into(), operations.into());
-    let sizes = DATA.iter().zip(&mut phase.sizes);
-    let sizes = sizes.filter(|(_, sizes)| sizes.count > 0).map(|(d, sizes)| {
-        let found = sizes.percentiles(&[50.0, 99.0]);
-        let value = json!({"min": sizes.min, "p50": found.first(), "p99": found.get(1), "max": sizes.max});
-        (d.name(), value)
-    });
-    map.insert("size_bytes".into(), keyed(sizes));
-    let classes = DATA.iter().zip(&phase.sequentiality.classes);
-    let shares = classes.filter(|(_, c)| c.requests > 0).map(|(d, class)| {
-        let of = |n: u64| n as f64 / class.requests as f64;
-        let value = json!({"sequential_share": of(class.sequential), "multi_stream_share": of(class.multi_stream)});
-        (d.name(), value)
-    });
-    map.insert("sequentiality".into(), keyed(shares));
+    map.insert("operations".into(), operations(stats, &phase.operations));
+    map.insert("size_bytes".into(), sizes(&mut phase.sizes));
+    let [read, write, _] = &phase.sequentiality.classes;
+    let places = [read, write].map(|class| (class.requests, class.sequential, class.multi_stream));
+    map.insert("sequentiality".into(), shares(places));
     let stretch = named.start_ns..named.end_ns;
     let found = latencies(stats, std::slice::from_ref(&stretch)).pop();
     waiting(found, length_ns, &mut map);

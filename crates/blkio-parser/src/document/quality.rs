@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{keyed, text};
+use crate::analyse::pairing::Pairing;
 use crate::analyse::traffic::Amount;
 use crate::clock::from_anchors;
 use crate::pipeline::Outcome;
@@ -163,6 +164,7 @@ pub fn quality(stats: &Stats) -> Value {
         "superseded_issues": has_pairs.then_some(matching.superseded_issues),
         "stale_dropped": has_pairs.then_some(matching.stale_dropped),
         "sequence_end_completions": has_pairs.then_some(matching.sequence_end_completions),
+        "queued_without_issue": stats.newest.as_ref().map(Pairing::queued_without_issue),
         "completions_per_issue": if has_pairs { ratio(real_completions, traffic.issues) } else { None },
         "missing_share_estimate": missing,
         "first_event_ns": traffic.span_ns.map(|(first, _)| first),
