@@ -58,10 +58,11 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     };
     for view in &summary.views {
         let rows = view.overall();
-        writer.rows(&format!("{}_summary", view.view), &rows, false)?;
+        let word = file_word(&view.view);
+        writer.rows(&format!("{word}_summary"), &rows, false)?;
         if args.summary_by_rank {
             let rows = view.by_rank(&summary.processes);
-            writer.rows(&format!("{}_summary_by_rank", view.view), &rows, true)?;
+            writer.rows(&format!("{word}_summary_by_rank"), &rows, true)?;
         }
     }
     if args.domain_summary {
@@ -77,12 +78,21 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     let losses = [
         (
             lost.dispatches,
-            "dispatches without region name, event, kernel, agent, queue or thread",
+            "dispatches without region name, event, kernel, agent, queue, process or thread",
         ),
-        (lost.copies, "copies without agent, event or thread"),
-        (lost.allocations, "allocations without event or thread"),
-        (lost.regions, "regions without event, name or thread"),
-        (lost.samples, "samples without event or thread"),
+        (
+            lost.copies,
+            "copies without agent, event, name, process or thread",
+        ),
+        (
+            lost.allocations,
+            "allocations without event, process or thread",
+        ),
+        (
+            lost.regions,
+            "regions without event, name, process or thread",
+        ),
+        (lost.samples, "samples without event, process or thread"),
     ];
     for (count, what) in losses {
         if count > 0 {
@@ -98,6 +108,26 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     }
     select::report_issues(&set, shared.verbosity);
     Ok(Outcome::Fine)
+}
+
+/// Longest part of a file's name that comes from the data, bytes.
+const LONGEST_WORD: usize = 120;
+
+/// A domain as part of a file's name: domains are texts of the recording, and must not lead to other folders.
+fn file_word(domain: &str) -> String {
+    let mut word = String::new();
+    for c in domain.chars() {
+        let c = match c {
+            '/' | '\\' => '_',
+            c if c.is_control() => '_',
+            c => c,
+        };
+        if word.len() + c.len_utf8() > LONGEST_WORD {
+            break;
+        }
+        word.push(c);
+    }
+    word
 }
 
 struct Writer<'a> {
@@ -186,7 +216,7 @@ impl Writer<'_> {
             values.push(SqlValue::Text(&row.name));
             // The reference adds averages and deviations up, which means nothing.
             let (mean, stddev) = match self.args.shared.compat {
-                true => (row.sum_of_means_ns, Some(row.sum_of_stddevs_ns)),
+                true => (row.sum_of_means_ns, row.sum_of_stddevs_ns),
                 false => (row.stat.mean_ns(), row.stat.stddev_ns()),
             };
             numbers(&row.stat, mean, row.share_pct, stddev, values);
@@ -230,13 +260,19 @@ impl Writer<'_> {
     }
 }
 
-fn numbers(stat: &Stat, mean: f64, share: f64, stddev: Option<f64>, values: &mut Values<'_>) {
+fn numbers(
+    stat: &Stat,
+    mean: f64,
+    share: Option<f64>,
+    stddev: Option<f64>,
+    values: &mut Values<'_>,
+) {
     values.push(SqlValue::Int(i64::try_from(stat.calls).unwrap_or(i64::MAX)));
     values.push(SqlValue::Int(
         i64::try_from(stat.total_ns).unwrap_or(i64::MAX),
     ));
     values.push(SqlValue::Real(mean));
-    values.push(SqlValue::Real(share));
+    values.push(share.map_or(SqlValue::Null, SqlValue::Real));
     values.push(SqlValue::Int(stat.min_ns));
     values.push(SqlValue::Int(stat.max_ns));
     values.push(stddev.map_or(SqlValue::Null, SqlValue::Real));

@@ -202,7 +202,7 @@ impl Loader {
                 region.event.and_then(|e| e.parent_stack_id).map(Given::Int),
             ),
         ]);
-        let name = region.message.as_deref().or(region.name).unwrap_or("?");
+        let name = region.shown_name().unwrap_or("?");
         let data = self.data(name, slice_category(category), args);
         let flow = match domain_of(category) {
             "MARKER" => None,

@@ -81,13 +81,10 @@ impl Stat {
         Some((spread.max(0.0) / real_i128(n) / real_i128(n - 1)).sqrt())
     }
 
-    /// The share of a total, percent; 0 of a total of 0.
+    /// The share of a total, percent; none of a total of 0, as division by 0 gives NULL in SQL.
     #[must_use]
-    pub fn share_pct(&self, of_ns: i128) -> f64 {
-        if of_ns == 0 {
-            return 0.0;
-        }
-        real_i128(self.total_ns) * 100.0 / real_i128(of_ns)
+    pub fn share_pct(&self, of_ns: i128) -> Option<f64> {
+        (of_ns != 0).then(|| real_i128(self.total_ns) * 100.0 / real_i128(of_ns))
     }
 }
 

@@ -64,20 +64,20 @@ pub struct Summary<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lost {
-    /// Dispatches without region name, event, agent, kernel, queue or thread.
+    /// Dispatches without region name, event, agent, kernel, queue, process of the queue, or thread.
     pub dispatches: u64,
-    /// Copies without agent, event, name or thread.
+    /// Copies without agent, event, name, process or thread.
     pub copies: u64,
-    /// Allocations without event or thread.
+    /// Allocations without event, process or thread.
     pub allocations: u64,
-    /// Regions without event, name or thread.
+    /// Regions without event, name, process or thread.
     pub regions: u64,
-    /// Samples without event or thread.
+    /// Samples without event, process or thread.
     pub samples: u64,
 }
 
-/// The name of markers without message.
-const NO_MESSAGE: &str = "<none>";
+/// The name of what has none: markers without message, kernels without any name.
+const NO_NAME: &str = "<none>";
 
 /// Rows under construction, found by where their names lie in memory and merged by text at the end.
 #[derive(Default)]
@@ -253,7 +253,7 @@ impl<'a> Summary<'a> {
             }
             let process = number(allocation.process);
             let name = match allocation.kind.text() {
-                "" => NO_MESSAGE,
+                "" => NO_NAME,
                 text => text,
             };
             let duration_ns = allocation.duration_ns();
@@ -294,7 +294,10 @@ impl<'a> Summary<'a> {
             let process = number(dispatch.process);
             let row = match options.names.plain(&dispatch) {
                 Some(name) => rows.lasting(process, name),
-                None => rows.passing(process, &options.names.of(&dispatch)),
+                None => match options.names.of(&dispatch) {
+                    name if name.is_empty() => rows.lasting(process, NO_NAME),
+                    name => rows.passing(process, &name),
+                },
             };
             row.add(dispatch.duration_ns(), options.quantiles);
         }
@@ -331,7 +334,7 @@ impl<'a> Summary<'a> {
                 if !wanted.has(domain) {
                     return None;
                 }
-                let view = domain.to_ascii_lowercase();
+                let view = domain.to_lowercase();
                 let at = domains.iter().position(|(name, _)| *name == view);
                 Some(at.unwrap_or_else(|| {
                     domains.push((view, Rows::default()));
@@ -343,12 +346,12 @@ impl<'a> Summary<'a> {
             match at {
                 None => {}
                 Some(usize::MAX) => {
-                    let name = region.message.as_deref().unwrap_or(NO_MESSAGE);
+                    let name = region.message.as_deref().unwrap_or(NO_NAME);
                     markers.passing(process, name).add(duration_ns, quantiles);
                 }
                 Some(at) => {
                     if let Some((_, rows)) = domains.get_mut(at) {
-                        let name = region.name.unwrap_or(NO_MESSAGE);
+                        let name = region.name.unwrap_or(NO_NAME);
                         rows.lasting(process, name).add(duration_ns, quantiles);
                     }
                 }
@@ -445,29 +448,31 @@ pub struct DomainRow {
     pub stat: Stat,
     /// The reference's AVERAGE: the sum of the averages of each name.
     pub sum_of_means_ns: f64,
-    /// The reference's STD_DEV: the sum of the deviations of each name.
-    pub sum_of_stddevs_ns: f64,
+    /// The reference's STD_DEV: the sum of the deviations of each name; none where no name has one.
+    pub sum_of_stddevs_ns: Option<f64>,
     /// Quantiles, when durations were kept.
     pub quantiles: Option<Quantiles>,
-    /// Share of the sum over domains, percent.
-    pub share_pct: f64,
+    /// Share of the sum over domains, percent; none of a sum of 0.
+    pub share_pct: Option<f64>,
 }
 
 fn domain_row(view: &SummaryView, process: usize, rows: &[SummaryRow]) -> DomainRow {
     let mut row = DomainRow {
         process,
-        name: view.view.to_ascii_uppercase(),
+        name: view.view.to_uppercase(),
         stat: Stat::default(),
         sum_of_means_ns: 0.0,
-        sum_of_stddevs_ns: 0.0,
+        sum_of_stddevs_ns: None,
         quantiles: None,
-        share_pct: 0.0,
+        share_pct: None,
     };
     let mut durations = Vec::new();
     for part in rows {
         row.stat.merge(&part.stat);
         row.sum_of_means_ns += part.stat.mean_ns();
-        row.sum_of_stddevs_ns += part.stat.stddev_ns().unwrap_or(0.0);
+        if let Some(stddev_ns) = part.stat.stddev_ns() {
+            *row.sum_of_stddevs_ns.get_or_insert(0.0) += stddev_ns;
+        }
         durations.extend(&part.durations_ns);
     }
     row.quantiles = (!durations.is_empty()).then(|| Quantiles::of(&mut durations));

@@ -313,6 +313,14 @@ fn text(value: Option<&str>) -> SqlValue<'_> {
     value.map_or(SqlValue::Null, SqlValue::Text)
 }
 
+/// A type or level; those that the format does not know have no text.
+fn known(text: &'static str) -> SqlValue<'static> {
+    match text {
+        "" => SqlValue::Null,
+        text => SqlValue::Text(text),
+    }
+}
+
 fn stack(event: Option<Event<'_>>) -> SqlValue<'static> {
     int(event.and_then(|event| event.stack_id))
 }
@@ -397,8 +405,8 @@ fn allocation<T>(r: &Allocation<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) ->
         int(r.process.rank),
         SqlValue::Int(r.id),
         int(r.thread.map(|thread| thread.tid)),
-        SqlValue::Text(r.kind.text()),
-        SqlValue::Text(r.level.text()),
+        known(r.kind.text()),
+        known(r.level.text()),
         int(r.agent.and_then(|agent| agent.absolute_index)),
         int(r.address),
         SqlValue::Int(r.size_bytes),

@@ -1,6 +1,8 @@
 //! Rows with gaps, against SQL over the tables as they are.
 
-use rocpd_db::{Filter, Summary, SummaryOptions};
+use rocpd_db::{
+    Error, Filter, KernelNames, Order, Region, Stat, Summary, SummaryOptions, ViewScan,
+};
 use rocpd_synth::{Shape, generate};
 
 use crate::planted::{count, open, paths};
@@ -99,5 +101,175 @@ fn nulls_anywhere_count_as_plain_sql_counts_them() {
             (rows, i128::from(total)),
             "{view}"
         );
+    }
+}
+
+/// Scans and SQL must agree on what the views join: a process that no row describes is none.
+#[test]
+fn rows_of_unknown_processes_are_in_no_view() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = generate(folder.path(), &Shape::small()).unwrap();
+    let plain = rusqlite::Connection::open(&made[0].path).unwrap();
+    plain.pragma_update(None, "foreign_keys", false).unwrap();
+    let suffix = made[0].truth.guid.replace('-', "_");
+    let set = |what: &str, table: &str, rest: &str| {
+        let sql = format!("UPDATE \"rocpd_{table}_{suffix}\" SET {what} WHERE {rest}");
+        u64::try_from(plain.execute(&sql, []).unwrap()).unwrap()
+    };
+    let before = {
+        let set = open(&paths(&made));
+        let filter = Filter::default();
+        Summary::collect(&set, &filter, &SummaryOptions::default())
+            .unwrap()
+            .lost
+    };
+    // Rows that were in their views before.
+    let lost = [
+        set("pid = 99", "region", "id % 3 = 0 AND event_id > 0"),
+        set(
+            "pid = 99",
+            "memory_copy",
+            "id % 2 = 0 AND src_agent_id >= 0",
+        ),
+        set("pid = 99", "memory_allocate", "id % 2 = 0"),
+        set("pid = NULL", "track", "1"),
+    ];
+    // The view of dispatches joins the process of the queue; that of the dispatch does not matter.
+    set("pid = 99", "kernel_dispatch", "id % 2 = 0");
+    let queue = "id = (SELECT MIN(queue_id) FROM \"rocpd_kernel_dispatch_{suffix}\")";
+    set(
+        "pid = 99",
+        "info_queue",
+        &queue.replace("{suffix}", &suffix),
+    );
+    assert!(lost.iter().all(|rows| *rows > 0), "{lost:?}");
+
+    let set = open(&paths(&made));
+    let filter = Filter::default();
+    let summary = Summary::collect(&set, &filter, &SummaryOptions::default()).unwrap();
+    let found = summary.lost;
+    assert_eq!(
+        [
+            found.regions,
+            found.copies,
+            found.allocations,
+            found.samples
+        ],
+        [
+            before.regions + lost[0],
+            before.copies + lost[1],
+            before.allocations + lost[2],
+            made[0].truth.samples
+        ]
+    );
+    assert!(found.dispatches > before.dispatches);
+    for view in ["kernels", "regions", "memory_copies", "memory_allocations"] {
+        let mut rows = 0;
+        ViewScan::of_query(&format!("SELECT * FROM {view}"))
+            .unwrap()
+            .each(&set, None, |_| {
+                rows += 1;
+                Ok::<(), Error>(())
+            })
+            .unwrap();
+        let joined = count(&set, &format!("SELECT COUNT(*) FROM {view}"));
+        assert_eq!(rows, joined, "{view}");
+    }
+    let calls: u64 = summary
+        .views
+        .iter()
+        .filter(|view| view.view == "kernels")
+        .flat_map(|view| view.overall())
+        .map(|row| row.stat.calls)
+        .sum();
+    let kernels = count(&set, "SELECT COUNT(*) FROM kernels");
+    assert_eq!(i64::try_from(calls).unwrap(), kernels);
+}
+
+#[test]
+fn shares_and_deviations_that_are_not_defined_are_none() {
+    let mut stat = Stat::default();
+    stat.add(0);
+    assert_eq!(stat.share_pct(0), None);
+    assert_eq!(stat.share_pct(5), Some(0.0));
+
+    // Every kernel is called otherwise: no name has a deviation, so there is no sum of them either.
+    let folder = tempfile::tempdir().unwrap();
+    let made = generate(folder.path(), &Shape::small()).unwrap();
+    let plain = rusqlite::Connection::open(&made[0].path).unwrap();
+    let suffix = made[0].truth.guid.replace('-', "_");
+    let sql = format!(
+        "DELETE FROM \"rocpd_kernel_dispatch_{suffix}\" WHERE id NOT IN (SELECT MIN(id) FROM \"rocpd_kernel_dispatch_{suffix}\" GROUP BY kernel_id)"
+    );
+    plain.execute(&sql, []).unwrap();
+    let set = open(&paths(&made));
+    let filter = Filter::default();
+    let summary = Summary::collect(&set, &filter, &SummaryOptions::default()).unwrap();
+    let domains = summary.domains();
+    let kernels = domains.iter().find(|row| row.name == "KERNELS").unwrap();
+    assert!(kernels.stat.calls > 1);
+    assert_eq!(kernels.sum_of_stddevs_ns, None);
+}
+
+#[test]
+fn an_empty_message_is_no_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = generate(folder.path(), &Shape::small()).unwrap();
+    let plain = rusqlite::Connection::open(&made[0].path).unwrap();
+    let suffix = made[0].truth.guid.replace('-', "_");
+    let sql = format!(
+        "UPDATE \"rocpd_event_{suffix}\" SET extdata = '{{\"message\": \"\"}}' WHERE extdata LIKE '%message%'"
+    );
+    assert!(plain.execute(&sql, []).unwrap() > 0);
+    let set = open(&paths(&made));
+    let filter = Filter::default();
+    let mut markers = 0;
+    for region in set.scan::<Region<'_>>(&filter, Order::Stored).unwrap() {
+        let region = region.unwrap();
+        if region.message.as_deref() == Some("") {
+            markers += 1;
+            assert_eq!(region.shown_name(), region.name);
+            assert!(region.name.is_some_and(|name| !name.is_empty()));
+        }
+    }
+    assert!(markers > 0);
+}
+
+#[test]
+fn properties_that_are_no_json_take_no_view_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = generate(folder.path(), &Shape::small()).unwrap();
+    let views = ["kernel_symbols", "code_objects", "stream_args", "steps"];
+    let before = views.map(|view| {
+        count(
+            &open(&paths(&made)),
+            &format!("SELECT COUNT(*) FROM {view}"),
+        )
+    });
+    let plain = rusqlite::Connection::open(&made[0].path).unwrap();
+    let suffix = made[0].truth.guid.replace('-', "_");
+    for table in ["info_kernel_symbol", "info_code_object", "arg", "event"] {
+        let table = format!("\"rocpd_{table}_{suffix}\"");
+        let sql = format!(
+            "UPDATE {table} SET extdata = '{{\"size\":' WHERE id = (SELECT MIN(id) FROM {table})"
+        );
+        assert_eq!(plain.execute(&sql, []).unwrap(), 1);
+    }
+    let set = open(&paths(&made));
+    for (view, before) in views.into_iter().zip(before) {
+        // Every row is made, not only counted: the broken text is looked at.
+        let session = set.sql(None, KernelNames::default()).unwrap();
+        let mut statement = session.prepare(&format!("SELECT * FROM {view}")).unwrap();
+        let mut rows = statement.query(&[]).unwrap();
+        let mut found = 0;
+        while rows.next().unwrap().is_some() {
+            found += 1;
+        }
+        let lost = i64::from(view == "stream_args");
+        assert!(
+            found == before || found == before - lost,
+            "{view}: {found} of {before}"
+        );
+        assert!(found > 0 || view == "stream_args", "{view}");
     }
 }

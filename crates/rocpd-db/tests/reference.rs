@@ -81,7 +81,7 @@ fn cells(row: &SummaryRow, total: i128) -> Vec<String> {
         row.stat.calls.to_string(),
         row.stat.total_ns.to_string(),
         row.stat.mean_ns().to_string(),
-        row.stat.share_pct(total).to_string(),
+        row.stat.share_pct(total).unwrap().to_string(),
         row.stat.min_ns.to_string(),
         row.stat.max_ns.to_string(),
         row.stat
@@ -132,10 +132,10 @@ fn summaries_of_the_reference() {
                     row.stat.calls.to_string(),
                     row.stat.total_ns.to_string(),
                     row.sum_of_means_ns.to_string(),
-                    row.share_pct.to_string(),
+                    row.share_pct.unwrap().to_string(),
                     row.stat.min_ns.to_string(),
                     row.stat.max_ns.to_string(),
-                    row.sum_of_stddevs_ns.to_string(),
+                    row.sum_of_stddevs_ns.unwrap().to_string(),
                 ]);
                 line
             })

@@ -52,7 +52,7 @@ pub fn exclusive<'a>(set: &'a RocpdSet, filter: &'a Filter) -> Result<Vec<Exclus
         for region in set.scan_partition::<Region<'_>>(partition, filter, Order::Start)? {
             let r = region?;
             let domain = domain_of(r.event.and_then(|event| event.category));
-            let name = r.message.as_deref().or(r.name).unwrap_or("<none>");
+            let name = r.shown_name().unwrap_or("<none>");
             let key = (r.process.id, domain, name.to_owned());
             let number = *numbers.entry(key).or_insert_with(|| {
                 rows.push(Exclusive {

@@ -63,7 +63,7 @@ pub fn change_points<'a>(set: &'a RocpdSet, filter: &'a Filter) -> Result<Vec<Ch
                 continue;
             }
             let thread = r.thread.map_or(i64::MIN, |thread| thread.id);
-            let name = kind_of(r.message.as_deref().or(r.name).unwrap_or("<none>"));
+            let name = kind_of(r.shown_name().unwrap_or("<none>"));
             let (_, steps) = series
                 .entry((r.process.id, thread, name))
                 .or_insert_with(|| (r.process, Vec::new()));

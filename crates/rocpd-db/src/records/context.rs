@@ -85,6 +85,8 @@ impl Names {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owner<'a> {
     pub(super) process: &'a Process,
+    /// Whether the row names that process; a row that names none or an unknown one goes to the only one there is.
+    pub(super) named: bool,
     pub(super) nid: Option<i64>,
     pub(super) thread: Option<&'a Thread>,
     /// Where generation 4 keeps these.
@@ -141,6 +143,14 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Whether an id is that of a process, so that joins find it.
+    pub(super) fn names_process(&self, id: Option<i64>) -> bool {
+        match self.only {
+            Some(only) => id == Some(only.id),
+            None => id.is_some_and(|id| self.partition.info().processes.get(id).is_some()),
+        }
+    }
+
     /// Whose a row is that has `nid`, `pid` and `tid` in its first slots, or a track; `None` for what belongs to nobody
     /// or to a process that is not wanted.
     #[inline]
@@ -149,9 +159,20 @@ impl<'a> Context<'a> {
         row: Fields<'_, '_>,
         track: usize,
     ) -> std::result::Result<Option<Owner<'a>>, BadSlot> {
+        self.owner_or(row, track, None)
+    }
+
+    /// As [`Self::owner`]; what names no known process belongs to another one, if that is known.
+    #[inline]
+    pub(super) fn owner_or(
+        &self,
+        row: Fields<'_, '_>,
+        track: usize,
+        other: Option<i64>,
+    ) -> std::result::Result<Option<Owner<'a>>, BadSlot> {
         let track = self.track(row.int(track)?);
         let id = row.int(1)?.or(track.and_then(|t| t.process_id));
-        let Some(process) = self.process(id) else {
+        let Some(process) = self.process(id).or_else(|| self.process(other)) else {
             return Ok(None);
         };
         if !self.filter.accepts_process(process) {
@@ -159,6 +180,7 @@ impl<'a> Context<'a> {
         }
         Ok(Some(Owner {
             process,
+            named: self.names_process(id),
             nid: row.int(0)?.or(track.and_then(|t| t.nid)),
             thread: self.thread(row.int(2)?.or(track.and_then(|t| t.thread_id))),
             track,

@@ -36,6 +36,11 @@ macro_rules! known {
     };
 }
 
+/// What to show of a message and a name.
+fn shown<'t>(message: Option<&'t str>, name: Option<&'t str>) -> Option<&'t str> {
+    message.filter(|message| !message.is_empty()).or(name)
+}
+
 const fn columns<const N: usize>(names: [&'static str; N]) -> [&'static str; WIDTH] {
     let mut out = [""; WIDTH];
     let mut at = 0;
@@ -85,8 +90,12 @@ impl<'a> sealed::Read<'a> for Dispatch<'a> {
         let start = good!(row.need(8));
         let end = good!(row.need(9));
         let (start_ns, end_ns) = known!(context.filter.keep(start, end));
-        let owner = known!(good!(context.owner(row, 23)));
-        let track = owner.track;
+        let track = context.track(good!(row.int(23)));
+        let queue_id = good!(row.int(6)).or(track.and_then(|t| t.queue_id));
+        let queue = context.queue(queue_id);
+        // The view joins the process of the queue.
+        let of_queue = queue.map(|queue| queue.process_id);
+        let owner = known!(good!(context.owner_or(row, 23, of_queue)));
         let kernel_id = good!(row.int(4));
         let symbol = kernel_id.and_then(|id| context.names.symbols.get(id));
         wanted!(
@@ -96,7 +105,6 @@ impl<'a> sealed::Read<'a> for Dispatch<'a> {
                     .accepts_name(symbol.and_then(|s| s.display_name.as_deref()))
         );
         let agent = context.agent(good!(row.int(3)).or(track.and_then(|t| t.agent_id)));
-        let queue_id = good!(row.int(6)).or(track.and_then(|t| t.queue_id));
         let stream_id = good!(row.int(7)).or(track.and_then(|t| t.stream_id));
         wanted!(
             context
@@ -110,7 +118,15 @@ impl<'a> sealed::Read<'a> for Dispatch<'a> {
                     .filter
                     .accepts_category(event.as_ref().and_then(|e| e.category))
         );
+        let region = context.string(good!(row.int(18)));
+        let complete = agent.is_some()
+            && event.is_some()
+            && region.is_some()
+            && symbol.is_some()
+            && context.names_process(of_queue)
+            && owner.thread.is_some();
         Ok(Ok(Some(Self {
+            complete,
             process: owner.process,
             id: rowid,
             nid: owner.nid,
@@ -120,7 +136,7 @@ impl<'a> sealed::Read<'a> for Dispatch<'a> {
             kernel_id,
             dispatch_id: good!(row.int(5)),
             queue_id,
-            queue: context.queue(queue_id),
+            queue,
             stream_id,
             stream: context.stream(stream_id),
             start_ns,
@@ -129,7 +145,7 @@ impl<'a> sealed::Read<'a> for Dispatch<'a> {
             lds_bytes: good!(row.int(11)),
             workgroup: [good!(row.int(12)), good!(row.int(13)), good!(row.int(14))],
             grid: [good!(row.int(15)), good!(row.int(16)), good!(row.int(17))],
-            region: context.string(good!(row.int(18))),
+            region,
             event,
             graph_exec_id: good!(row.int(20)),
             graph_node_id: good!(row.int(21)),
@@ -152,12 +168,7 @@ impl Dispatch<'_> {
     /// Whether the view `kernels` has it: nothing that the view joins is missing.
     #[must_use]
     pub fn in_view(&self) -> bool {
-        self.agent.is_some()
-            && self.event.is_some()
-            && self.region.is_some()
-            && self.symbol.is_some()
-            && self.queue.is_some()
-            && self.thread.is_some()
+        self.complete
     }
 }
 
@@ -211,7 +222,15 @@ impl<'a> sealed::Read<'a> for Copy<'a> {
                 .filter
                 .accepts_category(event.as_ref().and_then(|e| e.category))
         );
+        let src_agent = context.agent(good!(row.int(8)));
+        let complete = name.is_some()
+            && dst_agent.is_some()
+            && src_agent.is_some()
+            && event.is_some()
+            && owner.named
+            && owner.thread.is_some();
         Ok(Ok(Some(Self {
+            complete,
             process: owner.process,
             id: rowid,
             nid: owner.nid,
@@ -221,7 +240,7 @@ impl<'a> sealed::Read<'a> for Copy<'a> {
             name,
             dst_agent,
             dst_address: good!(row.int(7)),
-            src_agent: context.agent(good!(row.int(8))),
+            src_agent,
             src_address: good!(row.int(9)),
             size_bytes: good!(row.int(10)).unwrap_or(0),
             queue_id,
@@ -250,11 +269,7 @@ impl Copy<'_> {
     /// Whether the view `memory_copies` has it: nothing that the view joins is missing.
     #[must_use]
     pub fn in_view(&self) -> bool {
-        self.name.is_some()
-            && self.dst_agent.is_some()
-            && self.src_agent.is_some()
-            && self.event.is_some()
-            && self.thread.is_some()
+        self.complete
     }
 }
 
@@ -317,6 +332,7 @@ impl<'a> sealed::Read<'a> for Allocation<'a> {
             _ => AllocLevel::Unknown,
         };
         Ok(Ok(Some(Self {
+            complete: event.is_some() && owner.named && owner.thread.is_some(),
             process: owner.process,
             id: rowid,
             nid: owner.nid,
@@ -365,7 +381,7 @@ impl Allocation<'_> {
     /// Whether the view `memory_allocations` has it: nothing that the view joins is missing.
     #[must_use]
     pub fn in_view(&self) -> bool {
-        self.event.is_some() && self.thread.is_some()
+        self.complete
     }
 }
 
@@ -397,9 +413,10 @@ impl<'a> sealed::Read<'a> for Region<'a> {
         let (message, texts) = context.texts(event.as_ref())?;
         wanted!(
             context.filter.name.is_none()
-                || context.filter.accepts_name(message.as_deref().or(name))
+                || context.filter.accepts_name(shown(message.as_deref(), name))
         );
         Ok(Ok(Some(Self {
+            complete: event.is_some() && name.is_some() && owner.named && owner.thread.is_some(),
             process: owner.process,
             id: rowid,
             nid: owner.nid,
@@ -425,16 +442,22 @@ impl Region<'_> {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
+    /// Its message if it has one that says something, else its name.
+    #[must_use]
+    pub fn shown_name(&self) -> Option<&str> {
+        shown(self.message.as_deref(), self.name)
+    }
+
     /// Category of its event.
     #[must_use]
     pub fn category(&self) -> Option<&str> {
         self.event.as_ref().and_then(|event| event.category)
     }
 
-    /// Whether the view `regions` has it: nothing that the view joins is missing.
+    /// Whether the view `regions`, or `sample_regions` for what was a sample, has it: nothing that it joins is missing.
     #[must_use]
     pub fn in_view(&self) -> bool {
-        self.event.is_some() && self.name.is_some() && self.thread.is_some()
+        self.complete
     }
 }
 
@@ -455,7 +478,8 @@ impl<'a> sealed::Read<'a> for Sample<'a> {
             None => Some((0, 0)),
         });
         let track = context.track(good!(row.int(0)));
-        let process = known!(context.process(track.and_then(|t| t.process_id)));
+        let process_id = track.and_then(|t| t.process_id);
+        let process = known!(context.process(process_id));
         wanted!(context.filter.accepts_process(process));
         // Generation 4 names each sample.
         let own_name = good!(row.int(3));
@@ -467,12 +491,14 @@ impl<'a> sealed::Read<'a> for Sample<'a> {
                 .accepts_category(event.as_ref().and_then(|e| e.category))
         );
         let (message, texts) = context.texts(event.as_ref())?;
-        wanted!(context.filter.accepts_name(message.as_deref().or(name)));
+        wanted!(context.filter.accepts_name(shown(message.as_deref(), name)));
+        let thread = context.thread(track.and_then(|t| t.thread_id));
         Ok(Ok(Some(Self {
+            complete: event.is_some() && context.names_process(process_id) && thread.is_some(),
             process,
             id: rowid,
             nid: track.and_then(|t| t.nid),
-            thread: context.thread(track.and_then(|t| t.thread_id)),
+            thread,
             timestamp_ns,
             name,
             event,
@@ -496,13 +522,14 @@ impl<'a> Sample<'a> {
     /// Whether the view `samples` has it: nothing that the view joins is missing.
     #[must_use]
     pub fn in_view(&self) -> bool {
-        self.event.is_some() && self.thread.is_some()
+        self.complete
     }
 
     /// The same as a region without duration, as the view `sample_regions` has it.
     #[must_use]
     pub fn as_region(&self) -> Region<'a> {
         Region {
+            complete: self.complete,
             process: self.process,
             id: self.id,
             nid: self.nid,

@@ -80,6 +80,8 @@ pub struct Dispatch<'a> {
     pub graph_node_id: Option<i64>,
     /// Number of the replay, since schema 3.0.5.
     pub replay_pass: Option<i64>,
+    /// Whether nothing that its view joins is missing.
+    pub(crate) complete: bool,
 }
 
 /// A copy of memory.
@@ -126,6 +128,8 @@ pub struct Copy<'a> {
     pub graph_exec_id: Option<i64>,
     /// The node of that graph, since schema 3.0.2.
     pub graph_node_id: Option<i64>,
+    /// Whether nothing that its view joins is missing.
+    pub(crate) complete: bool,
 }
 
 /// What was done to memory.
@@ -223,6 +227,8 @@ pub struct Allocation<'a> {
     pub flags: Option<Box<str>>,
     /// Its event row.
     pub event: Option<Event<'a>>,
+    /// Whether nothing that its view joins is missing.
+    pub(crate) complete: bool,
 }
 
 /// A call on the host: an API function, a range, a step.
@@ -249,6 +255,8 @@ pub struct Region<'a> {
     pub message: Option<Box<str>>,
     /// The texts of the event row, when the filter asks for them.
     pub texts: Option<Box<EventTexts>>,
+    /// Whether nothing that its view joins is missing.
+    pub(crate) complete: bool,
 }
 
 /// A point in time on the host: a mark, or a sample.
@@ -273,6 +281,8 @@ pub struct Sample<'a> {
     pub message: Option<Box<str>>,
     /// The texts of the event row, when the filter asks for them.
     pub texts: Option<Box<EventTexts>>,
+    /// Whether nothing that its view joins is missing.
+    pub(crate) complete: bool,
 }
 
 /// A value of a hardware counter.

@@ -73,7 +73,7 @@ pub(super) const BASE: [(&str, &str); 24] = [
     ),
     (
         "rocpd_hip_event",
-        "id guid nid pid tid agent_id queue_id source_queue_id stream_id start end name_id event_id extdata",
+        "id guid nid pid tid agent_id queue_id source_queue_id stream_id start end name_id hip_event_handle event_id extdata",
     ),
     ("rocpd_info_category", "id guid name"),
     ("rocpd_call_stack", "id guid event_id extdata"),

@@ -1,16 +1,17 @@
 //! The views of the format, defined here: those stored in files are never used.
 //!
 //! `{table}` stands for the rows of one partition, so joins never cross processes; the unified view is the union over
-//! partitions. `{each name: select}` inside an aggregate is such a union.
+//! partitions. Properties that are no JSON are NULL, so that one broken text does not take a whole view away.
+//! `{each name: select}` inside an aggregate is such a union.
 
 /// Name, and the select over one partition.
 pub(super) const VIEWS: [(&str, &str); 21] = [
     (
         "code_objects",
         "SELECT CO.id, CO.guid, CO.nid, P.pid, A.absolute_index AS agent_abs_index, CO.uri, CO.load_base, CO.load_size, \
-         CO.load_delta, CO.storage_type AS storage_type_str, JSON_EXTRACT(CO.extdata, '$.size') AS code_object_size, \
-         JSON_EXTRACT(CO.extdata, '$.storage_type') AS storage_type, JSON_EXTRACT(CO.extdata, '$.memory_base') AS memory_base, \
-         JSON_EXTRACT(CO.extdata, '$.memory_size') AS memory_size \
+         CO.load_delta, CO.storage_type AS storage_type_str, CASE WHEN JSON_VALID(CO.extdata) THEN JSON_EXTRACT(CO.extdata, '$.size') END AS code_object_size, \
+         CASE WHEN JSON_VALID(CO.extdata) THEN JSON_EXTRACT(CO.extdata, '$.storage_type') END AS storage_type, CASE WHEN JSON_VALID(CO.extdata) THEN JSON_EXTRACT(CO.extdata, '$.memory_base') END AS memory_base, \
+         CASE WHEN JSON_VALID(CO.extdata) THEN JSON_EXTRACT(CO.extdata, '$.memory_size') END AS memory_size \
          FROM {info_code_object} CO JOIN {info_agent} A ON A.id = CO.agent_id AND A.guid = CO.guid \
          JOIN {info_process} P ON P.id = CO.pid AND P.guid = CO.guid",
     ),
@@ -18,13 +19,13 @@ pub(super) const VIEWS: [(&str, &str); 21] = [
         "kernel_symbols",
         "SELECT KS.id, KS.guid, KS.nid, P.pid, KS.code_object_id, KS.kernel_name, KS.display_name, KS.kernel_object, \
          KS.kernarg_segment_size, KS.kernarg_segment_alignment, KS.group_segment_size, KS.private_segment_size, KS.sgpr_count, \
-         KS.arch_vgpr_count, KS.accum_vgpr_count, JSON_EXTRACT(KS.extdata, '$.size') AS kernel_symbol_size, \
-         JSON_EXTRACT(KS.extdata, '$.kernel_id') AS kernel_id, \
-         JSON_EXTRACT(KS.extdata, '$.kernel_code_entry_byte_offset') AS kernel_code_entry_byte_offset, \
-         JSON_EXTRACT(KS.extdata, '$.formatted_kernel_name') AS formatted_kernel_name, \
-         JSON_EXTRACT(KS.extdata, '$.demangled_kernel_name') AS demangled_kernel_name, \
-         JSON_EXTRACT(KS.extdata, '$.truncated_kernel_name') AS truncated_kernel_name, \
-         JSON_EXTRACT(KS.extdata, '$.kernel_address.handle') AS kernel_address \
+         KS.arch_vgpr_count, KS.accum_vgpr_count, CASE WHEN JSON_VALID(KS.extdata) THEN JSON_EXTRACT(KS.extdata, '$.size') END AS kernel_symbol_size, \
+         CASE WHEN JSON_VALID(KS.extdata) THEN JSON_EXTRACT(KS.extdata, '$.kernel_id') END AS kernel_id, \
+         CASE WHEN JSON_VALID(KS.extdata) THEN JSON_EXTRACT(KS.extdata, '$.kernel_code_entry_byte_offset') END AS kernel_code_entry_byte_offset, \
+         CASE WHEN JSON_VALID(KS.extdata) THEN JSON_EXTRACT(KS.extdata, '$.formatted_kernel_name') END AS formatted_kernel_name, \
+         CASE WHEN JSON_VALID(KS.extdata) THEN JSON_EXTRACT(KS.extdata, '$.demangled_kernel_name') END AS demangled_kernel_name, \
+         CASE WHEN JSON_VALID(KS.extdata) THEN JSON_EXTRACT(KS.extdata, '$.truncated_kernel_name') END AS truncated_kernel_name, \
+         CASE WHEN JSON_VALID(KS.extdata) THEN JSON_EXTRACT(KS.extdata, '$.kernel_address.handle') END AS kernel_address \
          FROM {info_kernel_symbol} KS JOIN {info_process} P ON P.id = KS.pid AND P.guid = KS.guid",
     ),
     (
@@ -110,8 +111,8 @@ pub(super) const VIEWS: [(&str, &str); 21] = [
     (
         "stream_args",
         "SELECT A.id AS argument_id, A.event_id, A.position AS arg_position, A.type AS arg_type, A.value AS arg_value, \
-         JSON_EXTRACT(A.extdata, '$.stream_id') AS stream_id, S.nid, P.pid, S.name AS stream_name, S.extdata \
-         FROM {arg} A JOIN {info_stream} S ON S.id = JSON_EXTRACT(A.extdata, '$.stream_id') AND S.guid = A.guid \
+         CASE WHEN JSON_VALID(A.extdata) THEN JSON_EXTRACT(A.extdata, '$.stream_id') END AS stream_id, S.nid, P.pid, S.name AS stream_name, S.extdata \
+         FROM {arg} A JOIN {info_stream} S ON S.id = CASE WHEN JSON_VALID(A.extdata) THEN JSON_EXTRACT(A.extdata, '$.stream_id') END AND S.guid = A.guid \
          JOIN {info_process} P ON P.id = S.pid AND P.guid = S.guid WHERE A.name = 'stream'",
     ),
     (
@@ -148,7 +149,7 @@ pub(super) const VIEWS: [(&str, &str); 21] = [
         "scratch_memory_rows",
         "SELECT M.id, M.guid, M.nid, P.pid, M.type AS operation, A.name AS agent_name, A.absolute_index AS agent_abs_index, \
          A.logical_index AS agent_log_index, A.type_index AS agent_type_index, A.type AS agent_type, M.queue_id, T.tid, \
-         JSON_EXTRACT(M.extdata, '$.flags') AS alloc_flags, M.start, M.\"end\", (M.\"end\" - M.start) AS duration, M.size, M.address, \
+         CASE WHEN JSON_VALID(M.extdata) THEN JSON_EXTRACT(M.extdata, '$.flags') END AS alloc_flags, M.start, M.\"end\", (M.\"end\" - M.start) AS duration, M.size, M.address, \
          E.correlation_id, E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id, {category} AS category, \
          E.extdata AS event_extdata \
          FROM {memory_allocate} M LEFT JOIN {info_agent} A ON A.id = M.agent_id AND A.guid = M.guid \
@@ -189,7 +190,7 @@ pub(super) const VIEWS: [(&str, &str); 21] = [
         "hip_events",
         "SELECT H.id, H.guid, {category} AS category, COALESCE(S.string, {category}) AS name, H.nid, P.pid, T.tid, \
          A.absolute_index AS agent_abs_index, A.logical_index AS agent_log_index, A.type_index AS agent_type_index, \
-         A.type AS agent_type, H.queue_id, H.source_queue_id, H.stream_id, H.start, H.\"end\", (H.\"end\" - H.start) AS duration, \
+         A.type AS agent_type, H.queue_id, H.source_queue_id, H.stream_id, H.hip_event_handle, H.start, H.\"end\", (H.\"end\" - H.start) AS duration, \
          E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id, H.extdata \
          FROM {hip_event} H LEFT JOIN {info_agent} A ON A.id = H.agent_id AND A.guid = H.guid \
          LEFT JOIN {string} S ON S.id = H.name_id AND S.guid = H.guid \
@@ -264,7 +265,7 @@ pub(super) const OVER_ALL: [(&str, &str); 8] = [
     ),
     (
         "steps",
-        "SELECT guid, pid, tid, COALESCE(JSON_EXTRACT(extdata, '$.message'), name) AS name, start, \"end\", duration AS duration_ns, \
+        "SELECT guid, pid, tid, COALESCE(CASE WHEN JSON_VALID(extdata) THEN JSON_EXTRACT(extdata, '$.message') END, name) AS name, start, \"end\", duration AS duration_ns, \
          ROW_NUMBER() OVER (PARTITION BY guid, tid ORDER BY start) AS step FROM regions \
          WHERE category LIKE 'MARKER%' AND parent_stack_id = 0",
     ),
