@@ -54,10 +54,11 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
+    /// What an agent is called; nothing where that is not known.
     fn agent(&self, agent: Option<&rocpd_db::Agent>) -> String {
-        agent.map_or_else(String::new, |agent| {
-            self.args.agent_index_value.label(agent)
-        })
+        agent
+            .and_then(|agent| self.args.agent_index_value.exact(agent))
+            .unwrap_or_default()
     }
 
     /// A file with these columns, separated by blanks.

@@ -91,7 +91,7 @@ fn check_replaceable(events: &std::path::Path) -> anyhow::Result<()> {
 fn region(places: &mut Places, r: &Region<'_>) -> anyhow::Result<()> {
     let place = Place::Thread(r.thread.map(|t| t.id));
     let thread = thread_name(r.thread);
-    let name = r.message.as_deref().or(r.name).unwrap_or("?");
+    let name = r.shown_name().unwrap_or("?");
     let at = places.of(r.process, place, (r.start_ns, r.end_ns), || thread)?;
     places.put(
         at,

@@ -212,9 +212,29 @@ fn records_as_arrow_files_are_those_of_json() {
             .iter()
             .map(|f| f.name().clone())
             .collect();
-        let rows: usize = reader.map(|batch| batch.unwrap().num_rows()).sum();
+        let batches: Vec<_> = reader.map(Result::unwrap).collect();
+        let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
         assert_eq!(rows, text.lines().count(), "{list}");
         let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        // Names come as they are stored, line breaks and all.
+        if list == "r_kernels.jsonl" {
+            let names: Vec<String> = batches
+                .iter()
+                .flat_map(|batch| {
+                    let column = batch.column_by_name("name").unwrap();
+                    let names: &arrow::array::StringArray = column.as_any().downcast_ref().unwrap();
+                    let names = names.iter().map(|name| name.unwrap().to_owned());
+                    names.collect::<Vec<String>>()
+                })
+                .collect();
+            let lines: Vec<serde_json::Value> = text
+                .lines()
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect();
+            let expected: Vec<&str> = lines.iter().map(|l| l["name"].as_str().unwrap()).collect();
+            assert_eq!(names, expected);
+            assert!(names.iter().any(|name| name.contains('\n')));
+        }
         for key in first.as_object().unwrap().keys() {
             assert!(columns.contains(key), "{list}: {key}");
         }
@@ -337,6 +357,49 @@ fn csv_in_both_layouts() {
     let text = std::fs::read_to_string(run.path("out/c_kernel_trace.csv")).unwrap();
     assert!(text.starts_with("\"Guid\",\"Kind\",\"Agent_Id\""));
     assert!(text.contains("\"odd \"\"name\"\", with\nnewline"));
+    let header = |file: &str| {
+        let text = std::fs::read_to_string(run.path(&format!("out/{file}"))).unwrap();
+        text.lines().next().unwrap().to_owned()
+    };
+    // Titles of the newer layout are capitalised words, and only dispatches have a duration.
+    assert!(
+        header("u_kernel_trace.csv").contains(",Duration,Lds_Block_Size,Scratch_Size,Vgpr_Count,")
+    );
+    assert!(header("u_memory_copy_trace.csv").ends_with(",Start_Timestamp,End_Timestamp"));
+    assert_eq!(header("u_agent_info.csv").matches(",Cap_").count(), 25);
+    assert!(header("c_agent_info.csv").contains("\"Capability\""));
+    let frees = std::fs::read_to_string(run.path("out/c_memory_allocation_trace.csv")).unwrap();
+    let quoted = |line: &&str| line.contains(",\"\"\"\",");
+    assert!(frees.lines().any(|line| quoted(&line)));
+    for line in frees.lines() {
+        assert_eq!(quoted(&line), line.contains("_FREE\""), "{line}");
+    }
+}
+
+/// A domain becomes part of a file's name, and must stay in the folder.
+#[test]
+fn domains_lead_to_no_other_folder() {
+    let run = Run::new(&two());
+    let plain = rusqlite::Connection::open(&run.made[0].path).unwrap();
+    let table = format!(
+        "\"rocpd_string_{}\"",
+        run.made[0].truth.guid.replace('-', "_")
+    );
+    let long = "x".repeat(400);
+    for (from, to) in [("HIP\\_%", "../up/"), ("HSA\\_%", &long)] {
+        let sql = format!(
+            "UPDATE {table} SET string = ?2 || '_' || string WHERE string LIKE ?1 ESCAPE '\\'"
+        );
+        assert!(plain.execute(&sql, [from, to]).unwrap() > 0);
+    }
+    ok(&run.call(&["summary", "-f", "csv", "-d", "a/b"]));
+    assert_eq!(names_in(&run.path("a")), ["b"]);
+    let made = names_in(&run.path("a/b"));
+    assert!(made.contains(&".._up__summary.csv".to_owned()), "{made:?}");
+    assert!(
+        made.contains(&format!("{}_summary.csv", &long[..120])),
+        "{made:?}"
+    );
 }
 
 #[test]

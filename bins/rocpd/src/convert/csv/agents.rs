@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Job;
-use super::sheet::Field;
+use super::sheet::{Field, Quotes};
 
 /// Title, and where the property is among the agent's.
 const PROPERTIES: [(&str, &str); 51] = [
@@ -60,9 +60,53 @@ const PROPERTIES: [(&str, &str); 51] = [
     ("Vendor_Name", "vendor_name"),
 ];
 
+/// Capabilities, each a column of the newer layout.
+const CAPABILITIES: [&str; 25] = [
+    "HotPluggable",
+    "HSAMMUPresent",
+    "SharedWithGraphics",
+    "QueueSizePowerOfTwo",
+    "QueueSize32bit",
+    "QueueIdleEvent",
+    "VALimit",
+    "WatchPointsSupported",
+    "WatchPointsTotalBits",
+    "DoorbellType",
+    "AQLQueueDoubleMap",
+    "DebugTrapSupported",
+    "WaveLaunchTrapOverrideSupported",
+    "WaveLaunchModeSupported",
+    "PreciseMemoryOperationsSupported",
+    "DEPRECATED_SRAM_EDCSupport",
+    "Mem_EDCSupport",
+    "RASEventNotify",
+    "ASICRevision",
+    "SRAM_EDCSupport",
+    "SVMAPISupported",
+    "CoherentHostAccess",
+    "DebugSupportedFirmware",
+    "PreciseALUOperationsSupported",
+    "PerQueueResetSupported",
+];
+
+/// Titles and paths of the properties in a layout.
+fn properties(unified: bool) -> Vec<(String, String)> {
+    let mut all = Vec::with_capacity(PROPERTIES.len() + CAPABILITIES.len());
+    for (title, path) in PROPERTIES {
+        match title {
+            "Capability" if unified => all.extend(
+                CAPABILITIES.map(|bit| (format!("Cap_{bit}"), format!("capability.{bit}"))),
+            ),
+            _ => all.push((title.to_owned(), path.to_owned())),
+        }
+    }
+    all
+}
+
 pub(super) fn write(job: &Job<'_>) -> anyhow::Result<()> {
+    let properties = properties(job.quotes == Quotes::Needed);
     let mut columns = String::from("Guid");
-    for (title, _) in PROPERTIES {
+    for (title, _) in &properties {
         columns += " ";
         columns += title;
     }
@@ -74,9 +118,9 @@ pub(super) fn write(job: &Job<'_>) -> anyhow::Result<()> {
             .as_deref()
             .and_then(|text| serde_json::from_str(text).ok())
             .unwrap_or(Value::Null);
-        let texts: Vec<String> = PROPERTIES
+        let texts: Vec<String> = properties
             .iter()
-            .map(|(title, path)| match *title {
+            .map(|(title, path)| match title.as_str() {
                 "Agent_Type" => agent.kind.clone().unwrap_or_default(),
                 "Node_Id" => number(&extdata, path, agent.absolute_index),
                 "Logical_Node_Id" => number(&extdata, path, agent.logical_index),
@@ -86,8 +130,8 @@ pub(super) fn write(job: &Job<'_>) -> anyhow::Result<()> {
             })
             .collect();
         let mut fields = vec![Field::Text(&process.guid)];
-        for (text, (title, _)) in texts.iter().zip(PROPERTIES) {
-            fields.push(match title {
+        for (text, (title, _)) in texts.iter().zip(&properties) {
+            fields.push(match title.as_str() {
                 "Agent_Type" | "Name" | "Vendor_Name" => Field::Text(text),
                 _ if text.bytes().all(|b| b.is_ascii_digit() || b == b'-') => Field::Bare(text),
                 _ => Field::Text(text),

@@ -5,7 +5,6 @@ use rocpd_db::{AllocLevel, AllocType, Allocation, Region};
 use super::sheet::{Field, Sheet};
 use super::{Job, agents, copies, counters, kernels};
 
-const COPIES: &str = "Guid Kind Direction Stream_Id Source_Agent_Id Destination_Agent_Id Correlation_Id Start_Timestamp End_Timestamp";
 const ALLOCATIONS: &str = "Guid Kind Operation Agent_Id Allocation_Size Address Correlation_Id Start_Timestamp End_Timestamp";
 const SCRATCH: &str =
     "Kind Operation Agent_Id Queue_Id Thread_Id Alloc_Flags Start_Timestamp End_Timestamp";
@@ -23,11 +22,11 @@ const APIS: [(&str, &str); 5] = [
 pub(super) fn write(job: &Job<'_>) -> anyhow::Result<()> {
     agents::write(job)?;
     kernels::write(job, kernels::More::default())?;
-    copies::write(job, COPIES, false)?;
+    copies::write(job, false)?;
     allocations(job)?;
     calls(job)?;
     markers(job)?;
-    counters::write(job, "counter_collection.csv", "Pid")
+    counters::write(job, "counter_collection.csv", false)
 }
 
 fn allocations(job: &Job<'_>) -> anyhow::Result<()> {
@@ -41,10 +40,10 @@ fn allocations(job: &Job<'_>) -> anyhow::Result<()> {
             AllocType::Alloc => "ALLOCATE",
             kind => kind.text(),
         };
-        // Frees have no agent: the reference writes a cell that holds one quote.
-        let agent = match r.agent {
-            Some(agent) => job.args.agent_index_value.label(agent),
-            None => "\"".to_owned(),
+        // For frees the reference writes a cell that holds one quote, whatever their agent.
+        let agent = match r.kind {
+            AllocType::Free => "\"".to_owned(),
+            _ => job.agent(r.agent),
         };
         all.row(&[
             Field::Text(&r.process.guid),
@@ -104,8 +103,8 @@ fn markers(job: &Job<'_>) -> anyhow::Result<()> {
         for record in job.set.regions_and_samples(partition, job.filter)? {
             let r = record?;
             let is_marker = r.category().is_some_and(|c| c.starts_with("MARKER_"));
-            if is_marker && r.event.is_some() && r.thread.is_some() {
-                call(&mut sheet, &r, r.message.as_deref().or(r.name))?;
+            if is_marker && r.in_view() {
+                call(&mut sheet, &r, r.shown_name())?;
             }
         }
     }

@@ -2,39 +2,52 @@
 
 use rocpd_db::{KernelNames, SqlRow, SqlValue};
 
+use super::kernels::{NEEDS, UNIFIED_NEEDS};
 use super::sheet::Field;
 use super::{Job, plain};
 use crate::args::AgentIndex;
 
-/// Columns after the first.
-const COUNTERS: &str = "Correlation_Id Dispatch_Id Agent_Id Queue_Id Process_Id Thread_Id Grid_Size Kernel_Id Kernel_Name \
-    Workgroup_Size LDS_Block_Size Scratch_Size VGPR_Count Accum_VGPR_Count SGPR_Count Counter_Name Counter_Value \
-    Start_Timestamp End_Timestamp";
+/// Columns between the number of the dispatch and what the kernel needs.
+const WHERE: &str =
+    "Agent_Id Queue_Id Process_Id Thread_Id Grid_Size Kernel_Id Kernel_Name Workgroup_Size";
 
-/// Counters of dispatches, a row for each; `first` is what the layout calls the guid.
-pub(super) fn write(job: &Job<'_>, file: &str, first: &str) -> anyhow::Result<()> {
+/// Counters of dispatches, a row for each.
+pub(super) fn write(job: &Job<'_>, file: &str, unified: bool) -> anyhow::Result<()> {
     if rows(job, "rocpd_pmc_event")? == 0 {
         return Ok(());
     }
-    let mut columns = format!("{first} {COUNTERS}");
-    let replays = first == "Guid" && job.has_column("rocpd_kernel_dispatch", "replay_pass");
-    if replays {
-        columns += " Replay_Pass";
-    }
-    let mut sheet = job.sheet(file, &columns)?;
     let session = job
         .set
         .sql(job.filter.window, KernelNames::from(&job.args.names))?;
-    let replay = match replays {
-        true => {
-            "(SELECT K.replay_pass FROM rocpd_kernel_dispatch K WHERE K.event_id = C.event_id AND K.guid = C.guid)"
-        }
-        false => "NULL",
+    // Passes are told only where dispatches were replayed.
+    let replays = unified
+        && job.has_column("rocpd_kernel_dispatch", "replay_pass")
+        && session
+            .prepare("SELECT 1 FROM rocpd_kernel_dispatch WHERE replay_pass IS NOT NULL LIMIT 1")?
+            .query(&[])?
+            .next()?
+            .is_some();
+    let (first, pass, needs) = match (unified, replays) {
+        (false, _) => ("Pid", "", NEEDS),
+        (true, false) => ("Guid", "", UNIFIED_NEEDS),
+        (true, true) => ("Guid", "Replay_Pass", UNIFIED_NEEDS),
+    };
+    let columns = format!(
+        "{first} Correlation_Id Dispatch_Id {pass} {WHERE} {needs} Counter_Name Counter_Value Start_Timestamp End_Timestamp"
+    );
+    let mut sheet = job.sheet(file, &columns)?;
+    let (replay, join) = match replays {
+        true => (
+            "K.replay_pass",
+            "LEFT JOIN (SELECT guid AS of_guid, event_id AS of_event, MAX(replay_pass) AS replay_pass FROM rocpd_kernel_dispatch \
+             GROUP BY guid, event_id) K ON K.of_guid = C.guid AND K.of_event = C.event_id",
+        ),
+        false => ("NULL", ""),
     };
     let mut statement = session.prepare(&format!(
         "SELECT guid, stack_id, dispatch_id, agent_abs_index, agent_log_index, agent_type_index, agent_type, queue_id, pid, tid, \
          grid_size, kernel_id, kernel_name, workgroup_size, lds_block_size, scratch_size, vgpr_count, accum_vgpr_count, sgpr_count, \
-         counter_name, value, start, \"end\", {replay} FROM counters_collection C ORDER BY guid, start, \"end\" DESC, id"
+         counter_name, value, start, \"end\", {replay} FROM counters_collection C {join} ORDER BY guid, start, \"end\" DESC, id"
     ))?;
     let mut rows = statement.query(&[])?;
     while let Some(row) = rows.next()? {
@@ -47,18 +60,16 @@ pub(super) fn write(job: &Job<'_>, file: &str, first: &str) -> anyhow::Result<()
         let mut fields = Vec::with_capacity(24);
         fields.extend((0..3).map(|at| field(row.get(at))));
         // The classic layout has the guid without quotes.
-        if first == "Pid"
-            && let Some(Field::Text(guid)) = fields.first().copied()
-        {
+        if !unified && let Some(Field::Text(guid)) = fields.first().copied() {
             fields[0] = Field::Bare(guid);
+        }
+        if replays {
+            fields.push(field(row.get(23)));
         }
         fields.push(Field::Text(&agent));
         fields.extend((7..20).map(|at| field(row.get(at))));
         fields.push(Field::Bare(&value));
         fields.extend((21..23).map(|at| field(row.get(at))));
-        if replays {
-            fields.push(field(row.get(23)));
-        }
         sheet.row(&fields)?;
     }
     sheet.finish()
@@ -73,17 +84,17 @@ fn rows(job: &Job<'_>, table: &str) -> anyhow::Result<u64> {
     Ok(rows)
 }
 
-/// The agent of a row that has its absolute, logical and type index and its type in a row of columns.
+/// The agent of a row that has its absolute, logical and type index and its type in a row of columns; nothing where that
+/// is not known.
 fn agent(index: AgentIndex, row: SqlRow<'_>, at: usize) -> String {
-    let number = |at| match row.get(at) {
-        SqlValue::Int(value) => value,
-        _ => 0,
+    let (number, label) = match index {
+        AgentIndex::Absolute => (row.get(at), SqlValue::Text("Agent")),
+        AgentIndex::Relative => (row.get(at + 1), SqlValue::Text("Agent")),
+        AgentIndex::TypeRelative => (row.get(at + 2), row.get(at + 3)),
     };
-    match (index, row.get(at + 3)) {
-        (AgentIndex::Absolute, _) => format!("Agent {}", number(at)),
-        (AgentIndex::Relative, _) => format!("Agent {}", number(at + 1)),
-        (AgentIndex::TypeRelative, SqlValue::Text(kind)) => format!("{kind} {}", number(at + 2)),
-        (AgentIndex::TypeRelative, _) => format!("UNK {}", number(at + 2)),
+    match (label, number) {
+        (SqlValue::Text(label), SqlValue::Int(number)) => format!("{label} {number}"),
+        _ => String::new(),
     }
 }
 
@@ -95,7 +106,7 @@ fn field(value: SqlValue<'_>) -> Field<'_> {
     }
 }
 
-/// A sheet of a view that only newer generations have rows in. The agent is the fourth of its columns, or none of them.
+/// A sheet of a view that only newer generations have rows in. The select has what names the agent first.
 fn view(
     job: &Job<'_>,
     (table, file): (&str, &str),
@@ -109,12 +120,14 @@ fn view(
     let session = job.set.sql(job.filter.window, KernelNames::default())?;
     let mut statement = session.prepare(select)?;
     let mut rows = statement.query(&[])?;
-    let with_agent = columns.split_whitespace().any(|name| name == "Agent_Id");
+    let agent_at = columns
+        .split_whitespace()
+        .position(|name| name == "Agent_Id");
     while let Some(row) = rows.next()? {
         let agent = agent(job.args.agent_index_value, row, 0);
         let mut fields = Vec::with_capacity(row.len());
         for at in 4..row.len() {
-            if with_agent && at == 8 {
+            if agent_at == Some(fields.len()) {
                 fields.push(Field::Text(&agent));
             }
             fields.push(field(row.get(at)));
@@ -129,10 +142,10 @@ pub(super) fn graph_launches(job: &Job<'_>) -> anyhow::Result<()> {
     view(
         job,
         ("rocpd_graph_launch", "graph_launch_trace.csv"),
-        "Guid Category Process_Id Thread_Id Agent_Id Queue_Id Start_Timestamp End_Timestamp Duration Graph_Exec_Id \
-         Kernel_Dispatch_Count Correlation_Id",
-        "SELECT agent_abs_index, agent_log_index, agent_type_index, agent_type, guid, category, pid, tid, queue_id, start, \
-         \"end\", duration, graph_exec_id, kernel_dispatch_count, stack_id FROM graph_launches \
+        "Guid Kind Agent_Id Queue_Id Thread_Id Correlation_Id Start_Timestamp End_Timestamp Duration Graph_Exec_Id \
+         Kernel_Dispatch_Count",
+        "SELECT agent_abs_index, agent_log_index, agent_type_index, agent_type, guid, 'Graph Launch', queue_id, tid, stack_id, \
+         start, \"end\", duration, graph_exec_id, kernel_dispatch_count FROM graph_launches \
          ORDER BY guid, start, \"end\" DESC, id",
     )
 }
@@ -142,10 +155,10 @@ pub(super) fn hip_events(job: &Job<'_>) -> anyhow::Result<()> {
     view(
         job,
         ("rocpd_hip_event", "hip_event_trace.csv"),
-        "Guid Operation Process_Id Thread_Id Agent_Id Queue_Id Source_Queue_Id Stream_Id Start_Timestamp End_Timestamp Duration \
-         Correlation_Id",
-        "SELECT agent_abs_index, agent_log_index, agent_type_index, agent_type, guid, name, pid, tid, queue_id, \
-         source_queue_id, stream_id, start, \"end\", duration, stack_id FROM hip_events ORDER BY guid, start, \"end\" DESC, id",
+        "Guid Kind Operation Agent_Id Queue_Id Stream_Id Thread_Id Event_Handle Source_Queue_Id Correlation_Id Start_Timestamp \
+         End_Timestamp Duration",
+        "SELECT agent_abs_index, agent_log_index, agent_type_index, agent_type, guid, 'HIP_EVENT', name, queue_id, stream_id, tid, \
+         hip_event_handle, source_queue_id, stack_id, start, \"end\", duration FROM hip_events ORDER BY guid, start, \"end\" DESC, id",
     )
 }
 

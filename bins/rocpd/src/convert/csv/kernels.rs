@@ -5,33 +5,36 @@ use rocpd_db::{Dispatch, KernelNames};
 use super::Job;
 use super::sheet::Field;
 
-/// Columns before and after the duration.
-const BEFORE: &str = "Guid Kind Agent_Id Queue_Id Stream_Id Thread_Id Dispatch_Id Kernel_Id Kernel_Name Correlation_Id \
-    Start_Timestamp End_Timestamp";
-const AFTER: &str = "LDS_Block_Size Scratch_Size VGPR_Count Accum_VGPR_Count SGPR_Count Workgroup_Size_X Workgroup_Size_Y \
-    Workgroup_Size_Z Grid_Size_X Grid_Size_Y Grid_Size_Z";
+/// Columns, between which the newer layout has more.
+const PLACE: &str = "Guid Kind Agent_Id Queue_Id Stream_Id";
+const WHAT: &str =
+    "Thread_Id Dispatch_Id Kernel_Id Kernel_Name Correlation_Id Start_Timestamp End_Timestamp";
+const SIZES: &str =
+    "Workgroup_Size_X Workgroup_Size_Y Workgroup_Size_Z Grid_Size_X Grid_Size_Y Grid_Size_Z";
+/// What kernels need. The newer layout has titles of capitalised words.
+pub(super) const NEEDS: &str = "LDS_Block_Size Scratch_Size VGPR_Count Accum_VGPR_Count SGPR_Count";
+pub(super) const UNIFIED_NEEDS: &str =
+    "Lds_Block_Size Scratch_Size Vgpr_Count Accum_Vgpr_Count Sgpr_Count";
 
 /// What the newer layout has besides, as far as the databases have it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct More {
-    pub(super) duration: bool,
+    /// The newer layout, which has durations.
+    pub(super) unified: bool,
     pub(super) graphs: bool,
-    pub(super) replays: bool,
 }
 
 pub(super) fn write(job: &Job<'_>, more: More) -> anyhow::Result<()> {
-    let mut columns = BEFORE.to_owned();
-    if more.duration {
-        columns += " Duration";
-    }
-    columns += " ";
-    columns += AFTER;
-    if more.graphs {
-        columns += " Graph_Exec_Id Graph_Node_Id";
-    }
-    if more.replays {
-        columns += " Replay_Pass";
-    }
+    let graphs = if more.graphs {
+        "Graph_Exec_Id Graph_Node_Id"
+    } else {
+        ""
+    };
+    let needs = match more.unified {
+        true => format!("Duration {UNIFIED_NEEDS}"),
+        false => NEEDS.to_owned(),
+    };
+    let columns = format!("{PLACE} {graphs} {WHAT} {needs} {SIZES}");
     let mut sheet = job.sheet("kernel_trace.csv", &columns)?;
     let names = KernelNames::from(&job.args.names);
     job.each(|r: Dispatch<'_>| {
@@ -55,6 +58,11 @@ pub(super) fn write(job: &Job<'_>, more: More) -> anyhow::Result<()> {
             Field::Text(&agent),
             Field::Maybe(r.queue_id),
             Field::Maybe(r.stream_id),
+        ]);
+        if more.graphs {
+            fields.extend([r.graph_exec_id, r.graph_node_id].map(Field::Maybe));
+        }
+        fields.extend([
             Field::Maybe(r.thread.map(|t| t.tid)),
             Field::Maybe(r.dispatch_id),
             Field::Maybe(r.kernel_id),
@@ -63,7 +71,7 @@ pub(super) fn write(job: &Job<'_>, more: More) -> anyhow::Result<()> {
             Field::Int(r.start_ns),
             Field::Int(r.end_ns),
         ]);
-        if more.duration {
+        if more.unified {
             fields.push(Field::Int(r.duration_ns()));
         }
         fields.extend([
@@ -75,12 +83,6 @@ pub(super) fn write(job: &Job<'_>, more: More) -> anyhow::Result<()> {
         ]);
         fields.extend(r.workgroup.map(Field::Maybe));
         fields.extend(r.grid.map(Field::Maybe));
-        if more.graphs {
-            fields.extend([r.graph_exec_id, r.graph_node_id].map(Field::Maybe));
-        }
-        if more.replays {
-            fields.push(Field::Maybe(r.replay_pass));
-        }
         sheet.row(&fields)
     })?;
     sheet.finish()

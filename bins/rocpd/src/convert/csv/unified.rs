@@ -5,24 +5,23 @@ use rocpd_db::{AllocLevel, AllocType, Allocation};
 use super::sheet::Field;
 use super::{Job, agents, copies, counters, kernels};
 
-const COPIES: &str = "Guid Kind Direction Stream_Id Source_Agent_Id Destination_Agent_Id Correlation_Id Start_Timestamp \
-    End_Timestamp Duration Size";
-const ALLOCATIONS: &str = "Guid Kind Operation Agent_Id Allocation_Size Address Correlation_Id Start_Timestamp End_Timestamp Duration";
-const SCRATCH: &str = "Guid Kind Operation Agent_Id Queue_Id Thread_Id Alloc_Flags Start_Timestamp End_Timestamp Duration";
-const REGIONS: &str = "Guid Domain Function Process_Id Thread_Id Correlation_Id Start_Timestamp End_Timestamp Duration";
+const ALLOCATIONS: &str = "Guid Kind Operation Agent_Id Allocation_Size Address Correlation_Id Start_Timestamp End_Timestamp";
+const SCRATCH: &str =
+    "Guid Kind Operation Agent_Id Queue_Id Thread_Id Alloc_Flags Start_Timestamp End_Timestamp";
+const REGIONS: &str =
+    "Guid Domain Function Process_Id Thread_Id Correlation_Id Start_Timestamp End_Timestamp";
 
 pub(super) fn write(job: &Job<'_>) -> anyhow::Result<()> {
     agents::write(job)?;
     let more = kernels::More {
-        duration: true,
+        unified: true,
         graphs: job.has_column("rocpd_kernel_dispatch", "graph_exec_id"),
-        replays: job.has_column("rocpd_kernel_dispatch", "replay_pass"),
     };
     kernels::write(job, more)?;
-    copies::write(job, COPIES, true)?;
+    copies::write(job, job.has_column("rocpd_memory_copy", "graph_exec_id"))?;
     allocations(job)?;
     regions(job)?;
-    counters::write(job, "counter_collection_trace.csv", "Guid")?;
+    counters::write(job, "counter_collection_trace.csv", true)?;
     counters::graph_launches(job)?;
     counters::spm(job)?;
     counters::hip_events(job)
@@ -40,11 +39,11 @@ fn allocations(job: &Job<'_>) -> anyhow::Result<()> {
             AllocLevel::Scratch => "SCRATCH_MEMORY",
             _ => "MEMORY_ALLOCATION",
         };
-        let operation = match (r.kind, r.level) {
-            (AllocType::Alloc, level) if level != AllocLevel::Scratch => "ALLOCATE",
-            (kind, _) => kind.text(),
+        let operation = match r.kind {
+            AllocType::Unknown => String::new(),
+            AllocType::Alloc => format!("{prefix}_ALLOCATE"),
+            kind => format!("{prefix}_{}", kind.text()),
         };
-        let operation = format!("{prefix}_{operation}");
         let agent = job.agent(r.agent);
         all.row(&[
             Field::Text(&r.process.guid),
@@ -56,7 +55,6 @@ fn allocations(job: &Job<'_>) -> anyhow::Result<()> {
             Field::Maybe(r.event.and_then(|e| e.stack_id)),
             Field::Int(r.start_ns),
             Field::Int(r.end_ns),
-            Field::Int(r.duration_ns()),
         ])?;
         if r.level != AllocLevel::Scratch {
             return Ok(());
@@ -64,14 +62,16 @@ fn allocations(job: &Job<'_>) -> anyhow::Result<()> {
         scratch.row(&[
             Field::Text(&r.process.guid),
             Field::Text("SCRATCH_MEMORY"),
-            Field::Text(&operation),
+            Field::Text(&match r.kind {
+                AllocType::Unknown => String::new(),
+                kind => format!("SCRATCH_MEMORY_{}", kind.text()),
+            }),
             Field::Text(&agent),
             Field::Maybe(r.queue_id),
             Field::Maybe(r.thread.map(|t| t.tid)),
             Field::Text(r.flags.as_deref().unwrap_or_default()),
             Field::Int(r.start_ns),
             Field::Int(r.end_ns),
-            Field::Int(r.duration_ns()),
         ])
     })?;
     all.finish()?;
@@ -83,19 +83,18 @@ fn regions(job: &Job<'_>) -> anyhow::Result<()> {
     for &partition in &job.order {
         for record in job.set.regions_and_samples(partition, job.filter)? {
             let r = record?;
-            if r.event.is_none() || r.thread.is_none() {
+            if !r.in_view() {
                 continue;
             }
             sheet.row(&[
                 Field::Text(&r.process.guid),
                 Field::Text(r.category().unwrap_or_default()),
-                Field::Text(r.message.as_deref().or(r.name).unwrap_or_default()),
+                Field::Text(r.shown_name().unwrap_or_default()),
                 Field::Int(r.process.pid),
                 Field::Maybe(r.thread.map(|t| t.tid)),
                 Field::Maybe(r.event.and_then(|e| e.stack_id)),
                 Field::Int(r.start_ns),
                 Field::Int(r.end_ns),
-                Field::Int(r.duration_ns()),
             ])?;
         }
     }
