@@ -34,6 +34,15 @@ impl Owned {
         matches!(self, Self::Int(_) | Self::Real(_))
     }
 
+    /// As a text for programs: as it is stored.
+    pub(super) fn stored(&self) -> std::borrow::Cow<'_, str> {
+        match self {
+            Self::Text(text) => text.as_str().into(),
+            value => value.shown().into(),
+        }
+    }
+
+    /// As a text for people, without characters that would upset a terminal.
     pub(super) fn shown(&self) -> String {
         match self {
             Self::Null => String::new(),

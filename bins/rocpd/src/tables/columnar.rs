@@ -78,13 +78,13 @@ impl Batch {
     clippy::cast_precision_loss,
     reason = "a column of reals takes the nearest one"
 )]
-fn cell<'a>(value: &Owned, kind: Kind, shown: &'a str) -> Cell<'a> {
+fn cell<'a>(value: &Owned, kind: Kind, stored: &'a str) -> Cell<'a> {
     match (value, kind) {
         (Owned::Int(value), Kind::Int) => Cell::Int(*value),
         (Owned::Int(value), Kind::Real) => Cell::Real(*value as f64),
         (Owned::Real(value), Kind::Real) => Cell::Real(*value),
         (Owned::Null, _) => Cell::Null,
-        (_, Kind::Text) => Cell::Text(shown),
+        (_, Kind::Text) => Cell::Text(stored),
         // Rows that do not fit were refused.
         _ => Cell::Null,
     }
@@ -128,15 +128,14 @@ impl Parquet {
                 writer
             }
         };
-        let mut shown = Vec::new();
         for row in batch.rows.drain(..) {
-            shown.clear();
-            shown.extend(row.iter().map(Owned::shown));
+            let mut stored = Vec::with_capacity(row.len());
+            stored.extend(row.iter().map(Owned::stored));
             let cells: Vec<Cell<'_>> = row
                 .iter()
                 .zip(&batch.kinds)
-                .zip(&shown)
-                .map(|((value, kind), shown)| cell(value, *kind, shown))
+                .zip(&stored)
+                .map(|((value, kind), stored)| cell(value, *kind, stored))
                 .collect();
             writer.row(&cells)?;
         }
@@ -207,7 +206,7 @@ impl Arrow {
                 }))),
                 _ => Arc::new(StringArray::from_iter(values().map(|value| match value {
                     Owned::Null => None,
-                    value => Some(value.shown()),
+                    value => Some(value.stored()),
                 }))),
             };
             columns.push((name, array, true));
