@@ -58,9 +58,15 @@ pub(super) fn write(
             &mut parts,
         )?;
     }
-    let mut warned = 0;
-    for part in &parts {
-        warned += part.1.unmatched_frees;
+    let (mut warned, mut before_zero) = (0, 0);
+    for (_, report) in &parts {
+        warned += report.unmatched_frees;
+        before_zero += report.before_zero;
+    }
+    if before_zero > 0 {
+        args.shared.verbosity.note(format!(
+            "warning: {before_zero} records begin before time 0 and are left out"
+        ));
     }
     if warned > 0 {
         args.shared.verbosity.note(format!(

@@ -310,3 +310,29 @@ fn chosen_arguments_and_categories_only() {
     assert!(trace.slices().any(|s| s.category() == Some("hip_api")));
     assert!(trace.slices().all(|s| s.category() != Some("hsa_api")));
 }
+
+/// Times of the format are unsigned: one record that begins earlier must not cost the others.
+#[test]
+fn records_before_time_zero_are_left_out_and_counted() {
+    let run = Run::new(&two());
+    let plain = rusqlite::Connection::open(&run.made[0].path).unwrap();
+    let suffix = run.made[0].truth.guid.replace('-', "_");
+    let table = format!("\"rocpd_kernel_dispatch_{suffix}\"");
+    let sql =
+        format!("UPDATE {table} SET start = ?1 WHERE id = (SELECT MIN(id) + ?2 FROM {table})");
+    for (at, start) in [(0, -5000), (1, i64::MIN)] {
+        assert_eq!(plain.execute(&sql, [start, at]).unwrap(), 1);
+    }
+    let output = run.call(&["convert", "-f", "pftrace", "-d", "out", "-o", "p"]);
+    ok(&output);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("2 records begin before time 0"), "{errors}");
+    let trace = trace(&run.path("out/p_results.pftrace"));
+    let kernels = trace
+        .slices()
+        .filter(|s| s.category() == Some("kernel_dispatch"))
+        .count() as u64;
+    let truth = run.made.iter().map(|made| &made.truth);
+    let all: u64 = truth.map(|t| t.dispatches + t.lost_dispatches).sum();
+    assert_eq!(kernels, all - 2);
+}

@@ -117,6 +117,10 @@ impl<'a, W: Write> Part<'a, W> {
     /// Adds a record, from `from` on.
     pub(super) fn add(&mut self, item: Item<'_, '_>, from: i64) -> anyhow::Result<()> {
         let start = item.start_ns().max(from);
+        if start < 0 {
+            self.report.before_zero += 1;
+            return Ok(());
+        }
         let (end, clipped) = match self.end {
             Some(cut) if item.end_ns() > cut => (cut, true),
             _ => (item.end_ns(), false),
@@ -218,7 +222,7 @@ impl<'a, W: Write> Part<'a, W> {
             _ => self.flow(r.process, r.event, span),
         };
         let data = EventData {
-            name: Some(r.message.as_deref().or(r.name).unwrap_or("?")),
+            name: Some(r.shown_name().unwrap_or("?")),
             category: slice_category(category),
             args: args.list(),
             flows: flow.as_slice(),

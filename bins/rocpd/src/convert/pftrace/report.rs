@@ -11,6 +11,8 @@ pub(super) struct Report {
     pub(super) last_ns: Option<i64>,
     pub(super) clipped: u64,
     pub(super) unmatched_frees: u64,
+    /// Records that begin before time 0, which the format cannot say.
+    pub(super) before_zero: u64,
 }
 
 impl Report {
@@ -31,6 +33,7 @@ impl Report {
             "end_ns": self.last_ns,
             "clipped": self.clipped,
             "unmatched_frees": self.unmatched_frees,
+            "before_zero": self.before_zero,
         })
     }
 }
