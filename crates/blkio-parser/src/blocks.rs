@@ -46,6 +46,8 @@ pub(crate) struct Block {
     last_is_open: bool,
     /// Memory for its events.
     pub(crate) spare: Vec<Event>,
+    /// The texts known before it.
+    pub(crate) symbols: Symbols,
 }
 
 /// A block and what was in it.
@@ -60,6 +62,7 @@ impl Block {
     pub(crate) fn parse(self, format: Format, device: Option<u32>, scratch: &mut Scratch) -> Done {
         let mut sink = Sink {
             events: self.spare,
+            symbols: self.symbols,
             ..Sink::default()
         };
         parse_block(format, &self.head, self.last_is_open, &mut sink);
@@ -182,6 +185,7 @@ impl Blocks {
             lines,
             last_is_open,
             spare: Vec::new(),
+            symbols: Symbols::default(),
         }
     }
 }

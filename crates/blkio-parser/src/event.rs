@@ -141,6 +141,8 @@ impl Default for Symbols {
 
 /// Most distinct operation texts: far more than combinations that exist.
 const MAX_RWBS: usize = 4096;
+/// Most texts that every part begins with.
+const MAX_BEGUN_WITH: usize = 64;
 /// Most distinct process names that are kept.
 const MAX_COMMS: usize = 1 << 20;
 
@@ -214,6 +216,15 @@ impl Symbols {
             return String::from_utf8_lossy(name).into_owned();
         }
         format!("{}:{}", dev >> 20, dev & 0xf_ffff)
+    }
+
+    /// What a reader of a part begins with, so that its numbers are these: all texts while they are few.
+    pub(crate) fn to_begin_with(&self) -> Self {
+        if self.comms.len() + self.rwbs.len() <= MAX_BEGUN_WITH {
+            self.clone()
+        } else {
+            Self::default()
+        }
     }
 
     /// Takes over the texts of `other` and gives the numbers that its numbers become.

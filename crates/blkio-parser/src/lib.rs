@@ -36,7 +36,7 @@ pub mod engine;
 mod error;
 mod event;
 pub mod fio;
-pub mod format;
+mod format;
 pub mod gpu;
 pub mod histogram;
 mod num;

@@ -12,7 +12,7 @@ use crate::num::{bit_length, index};
 /// Events that are held before the window matters, when the input cannot be read again.
 const HOLD: usize = 1 << 20;
 /// The same when it can: few enough to stay near the processor.
-const HOLD_SHORTLY: usize = 1 << 16;
+const HOLD_SHORTLY: usize = 1 << 14;
 /// Events of a block when blocks have to be cut anew.
 const BLOCK: usize = 1 << 15;
 
@@ -222,9 +222,12 @@ pub(crate) struct Scratch {
 
 /// Sorts by time, issues before completions, else as it was; `steps` events are before the one in front of them.
 ///
-/// What is moved are words of time and place. A few steps back are put right one by one, which costs little more than
-/// looking at the words; many by their digits, which costs the same whatever the disorder.
+/// A few short steps back are put right one by one, which costs little more than looking at the events. Otherwise words of
+/// time and place are sorted by their digits, which costs the same whatever the disorder.
 fn sort(events: &mut Vec<Event>, steps: u64, scratch: &mut Scratch) {
+    if steps.saturating_mul(FEW) <= events.len() as u64 && insert(events) {
+        return;
+    }
     let times = || events.iter().map(|event| event.t_ns);
     let (Some(first), Some(last)) = (times().min(), times().max()) else {
         return;
@@ -241,11 +244,7 @@ fn sort(events: &mut Vec<Event>, steps: u64, scratch: &mut Scratch) {
         let (t_ns, is_completion) = event.key();
         ((t_ns - first) << 1 | u64::from(is_completion)) << place_bits | place
     }));
-    if steps.saturating_mul(FEW) <= keys.len() as u64 {
-        insert(keys);
-    } else {
-        by_digits(keys, &mut scratch.sorted, place_bits, key_bits);
-    }
+    by_digits(keys, &mut scratch.sorted, place_bits, key_bits);
     let place = (1_u64 << place_bits) - 1;
     if let Some(any) = events.first().copied() {
         let at = |key: &u64| events.get(index(key & place)).copied();
@@ -257,7 +256,7 @@ fn sort(events: &mut Vec<Event>, steps: u64, scratch: &mut Scratch) {
 }
 
 /// Steps back are few when there is one to this many events.
-const FEW: u64 = 32;
+const FEW: u64 = 8;
 /// Bits of a digit: counts of all its values stay in the nearest cache.
 const DIGIT: u32 = 11;
 
@@ -289,27 +288,33 @@ fn by_digits(keys: &mut Vec<u64>, other: &mut Vec<u64>, from: u32, bits: u32) {
     }
 }
 
-/// Sorts keys that are all different and mostly in order, by putting each that is too late where it belongs.
-fn insert(keys: &mut [u64]) {
-    let mut budget = keys.len().saturating_mul(2).max(1 << 12);
-    for at in 1..keys.len() {
-        let (Some(&key), Some(&before)) = (keys.get(at), keys.get(at - 1)) else {
+/// Sorts events that are mostly in order, by putting each that is too late where it belongs; `false` when that is not
+/// finished because it is too far for many of them. Equal ones keep their order either way.
+fn insert(events: &mut [Event]) -> bool {
+    let mut budget = events.len().max(1 << 10);
+    for at in 1..events.len() {
+        let Some((late, sorted)) = events.get_mut(..=at).and_then(<[Event]>::split_last_mut) else {
             break;
         };
-        if key >= before {
+        let key = late.key();
+        let before = sorted
+            .iter()
+            .rev()
+            .take_while(|event| event.key() > key)
+            .take(budget);
+        let distance = before.count();
+        if distance == 0 {
             continue;
         }
-        let sorted = keys.get(..at).unwrap_or_default();
-        let place = sorted.partition_point(|k| *k <= key);
-        keys.copy_within(place..at, place + 1);
-        if let Some(free) = keys.get_mut(place) {
-            *free = key;
-        }
-        let Some(left) = budget.checked_sub(at - place) else {
-            return keys.sort_unstable();
+        let Some(left) = budget.checked_sub(distance).filter(|left| *left > 0) else {
+            return false;
         };
         budget = left;
+        if let Some(range) = events.get_mut(at - distance..=at) {
+            range.rotate_right(1);
+        }
     }
+    true
 }
 
 #[cfg(test)]

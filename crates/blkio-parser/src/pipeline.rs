@@ -246,7 +246,12 @@ impl Merge<'_> {
         }
     }
 
-    /// Memory for events, if there is any to use again.
+    /// Gives a block what its reader needs: the texts so far, and memory for events if there is any to use again.
+    fn equip(&mut self, block: &mut Block) {
+        block.symbols = self.symbols.to_begin_with();
+        block.spare = self.spare();
+    }
+
     fn spare(&mut self) -> Vec<Event> {
         let is_free = self
             .handed
@@ -449,7 +454,7 @@ fn read_lines(
             if too_long {
                 gather.too_long.insert(block.number, block.offset);
             }
-            block.spare = gather.merge.spare();
+            gather.merge.equip(&mut block);
             gather.take(block.parse(format, options.device, &mut scratch))?;
         }
     } else {
@@ -493,7 +498,7 @@ fn on_threads(
                         if too_long {
                             gather.too_long.insert(block.number, block.offset);
                         }
-                        block.spare = gather.merge.spare();
+                        gather.merge.equip(&mut block);
                         if to_workers.send(block).is_err() {
                             return Err(died(gather));
                         }

@@ -17,7 +17,7 @@ use crate::analyse::intervals::Intervals;
 use crate::analyse::pairing::Pairing;
 use crate::analyse::pairs::Pairs;
 use crate::analyse::reuse::Reuse;
-use crate::analyse::runs::{Batch, Run, Runs};
+use crate::analyse::runs::{Batch, Runs};
 use crate::analyse::sequential::Sequentiality;
 use crate::analyse::stages::Stages;
 use crate::analyse::traffic::{SECOND, Traffic};
@@ -151,7 +151,7 @@ enum Group {
     Flow(Box<(Traffic, Arrivals, Option<HeatMap>)>),
     Steps(Box<(Option<Stages>, GivenPhases, Option<ByPid>)>),
     Places(Box<(Option<Placed>, Option<SectorAccess>)>),
-    Blocks(Box<(Option<WorkingSet>, Option<Reuse>, Option<WindowedSet>)>),
+    Blocks(Box<(Option<Reuse>, Option<WindowedSet>)>),
     Times(Box<Option<Intervals>>),
     Pairs(Box<Option<Pairs>>),
 }
@@ -179,11 +179,11 @@ impl Batches {
 
     /// The memory of a batch that nobody holds any more. Batches let go of their events here, so none are kept that could
     /// be.
-    fn spare(&mut self) -> Vec<Run> {
-        let mut spare = Vec::new();
+    fn spare(&mut self) -> Batch {
+        let mut spare = Batch::default();
         while let Some(oldest) = self.handed.pop_front() {
             match Arc::try_unwrap(oldest) {
-                Ok(batch) => spare = batch.runs,
+                Ok(batch) => spare = batch,
                 Err(held) => {
                     self.handed.push_front(held);
                     break;
@@ -191,6 +191,39 @@ impl Batches {
             }
         }
         spare
+    }
+}
+
+/// Hands batches to the threads of the groups, several at a time: to wake a thread costs as much as a thousand events.
+#[derive(Default)]
+struct Fan {
+    senders: Vec<SyncSender<Vec<Arc<Batch>>>>,
+    batches: Batches,
+    waiting: Vec<Arc<Batch>>,
+    events: usize,
+}
+
+/// Events that are handed on together.
+const TOGETHER: usize = 1 << 14;
+/// Times as many that may wait for a group.
+const IN_FLIGHT: usize = 4;
+
+impl Fan {
+    fn take(&mut self, events: Arc<Vec<Event>>) {
+        self.events += events.len();
+        self.waiting.push(self.batches.next(events));
+        if self.events >= TOGETHER {
+            self.hand_on();
+        }
+    }
+
+    fn hand_on(&mut self) {
+        self.events = 0;
+        let batches = std::mem::take(&mut self.waiting);
+        for sender in &self.senders {
+            // A thread that died is found when it is joined.
+            let _ = sender.send(batches.clone());
+        }
     }
 }
 
@@ -208,7 +241,6 @@ impl Group {
                 wanted.access.then(SectorAccess::default),
             ))),
             Self::Blocks(Box::new((
-                wanted.working_set.then(WorkingSet::default),
                 wanted
                     .reuse
                     .then(|| Reuse::new(options.reuse_block_sectors)),
@@ -243,6 +275,30 @@ impl Group {
         }
     }
 
+    /// Closes what is open and sorts what percentiles need, each group on its own thread.
+    fn finish(mut self) -> Self {
+        match &mut self {
+            Self::Flow(group) => {
+                group.0.finish();
+                group.1.finish();
+            }
+            Self::Places(group) => {
+                if let Some((sequentiality, composition)) = &mut group.0 {
+                    sequentiality.finish();
+                    composition.finish();
+                }
+            }
+            Self::Blocks(group) => group.0.iter_mut().for_each(Reuse::finish),
+            Self::Steps(group) => {
+                group.1.finish();
+                group.2.iter_mut().for_each(ByPid::finish);
+            }
+            Self::Times(intervals) => intervals.iter_mut().for_each(Intervals::finish),
+            Self::Pairs(_) => {}
+        }
+        self
+    }
+
     fn take(&mut self, batch: &Arc<Batch>) {
         match self {
             Self::Flow(group) => {
@@ -264,7 +320,6 @@ impl Group {
             Self::Blocks(group) => {
                 feed(&mut group.0, batch);
                 feed(&mut group.1, batch);
-                feed(&mut group.2, batch);
             }
             Self::Times(intervals) => feed(intervals, batch),
             Self::Pairs(pairs) => {
@@ -298,44 +353,39 @@ impl Stats {
                 },
                 &mut || *cell.borrow_mut() = start(),
             )?;
-            return Ok(Self::assemble(outcome, cell.into_inner().0));
+            let groups = cell.into_inner().0.into_iter();
+            return Ok(Self::assemble(outcome, groups.map(Group::finish).collect()));
         }
         thread::scope(|scope| {
             let start = || {
-                let mut senders: Vec<SyncSender<Arc<Batch>>> = Vec::new();
+                let mut fan = Fan::default();
                 let mut threads = Vec::new();
                 for mut group in Group::all(options) {
                     if group.is_idle() {
                         threads.push(scope.spawn(move || group));
                         continue;
                     }
-                    let (sender, batches) = sync_channel::<Arc<Batch>>(4);
-                    senders.push(sender);
+                    let (sender, batches) = sync_channel::<Vec<Arc<Batch>>>(IN_FLIGHT);
+                    fan.senders.push(sender);
                     threads.push(scope.spawn(move || {
-                        while let Ok(batch) = batches.recv() {
-                            group.take(&batch);
+                        while let Ok(batches) = batches.recv() {
+                            batches.iter().for_each(|batch| group.take(batch));
                         }
-                        group
+                        group.finish()
                     }));
                 }
-                (senders, threads, Batches::default())
+                (fan, threads)
             };
             let cell = std::cell::RefCell::new(start());
             let outcome = read(
                 paths,
                 &options.read,
-                &mut |events| {
-                    let (senders, _, batches) = &mut *cell.borrow_mut();
-                    let batch = batches.next(events);
-                    for sender in senders {
-                        // A thread that died is found when it is joined.
-                        let _ = sender.send(Arc::clone(&batch));
-                    }
-                },
+                &mut |events| cell.borrow_mut().0.take(events),
                 &mut || *cell.borrow_mut() = start(),
             );
-            let (senders, threads, _) = cell.into_inner();
-            drop(senders);
+            let (mut fan, threads) = cell.into_inner();
+            fan.hand_on();
+            drop(fan);
             let mut groups = Vec::new();
             for thread in threads {
                 groups.push(thread.join().map_err(|_| {
@@ -381,23 +431,14 @@ impl Stats {
                     stats.access = access;
                 }
                 Group::Blocks(group) => {
-                    (stats.working_set, stats.reuse, stats.windowed_set) = *group;
+                    (stats.reuse, stats.windowed_set) = *group;
+                    stats.working_set = stats.windowed_set.as_ref().map(WindowedSet::of_all_time);
                 }
                 Group::Pairs(pairs) => {
                     (stats.newest, stats.fifo) = pairs.map(Pairs::finish).unzip();
                 }
             }
         }
-        stats.traffic.finish();
-        stats.arrivals.finish();
-        stats.given.finish();
-        stats
-            .sequentiality
-            .iter_mut()
-            .for_each(Sequentiality::finish);
-        stats.by_pid.iter_mut().for_each(ByPid::finish);
-        stats.composition.iter_mut().for_each(Composition::finish);
-        stats.reuse.iter_mut().for_each(Reuse::finish);
         stats
     }
 }

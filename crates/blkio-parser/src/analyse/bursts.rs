@@ -2,7 +2,10 @@
 
 use super::Analyser;
 use super::distribution::Distribution;
+use super::runs::Batch;
 use crate::event::{Event, EventKind};
+use crate::num::index;
+use crate::rwbs::Direction;
 
 /// A maximal run of issues without a long gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +116,7 @@ impl Arrivals {
         self.close();
         self.close_narrow();
         self.fano.iter_mut().for_each(Fano::close);
+        self.gaps.settle();
     }
 
     fn close_narrow(&mut self) {
@@ -132,15 +136,14 @@ impl Arrivals {
     }
 }
 
-impl Analyser for Arrivals {
-    fn observe(&mut self, event: &Event) {
-        if event.kind != EventKind::Issue {
-            return;
-        }
+impl Arrivals {
+    /// Takes an issue; `bytes` are those of data.
+    #[inline]
+    fn issue(&mut self, t_ns: u64, bytes: u64) {
         let origin = match self.origin {
-            None => *self.origin.insert(event.t_ns),
+            None => *self.origin.insert(t_ns),
             Some(origin) => {
-                let gap = event.t_ns.saturating_sub(self.previous);
+                let gap = t_ns.saturating_sub(self.previous);
                 self.gaps.add(gap);
                 if gap >= self.gap_ns {
                     self.close();
@@ -150,24 +153,45 @@ impl Analyser for Arrivals {
                 origin
             }
         };
-        self.previous = self.previous.max(event.t_ns);
+        self.previous = self.previous.max(t_ns);
         let burst = self.open.get_or_insert(Burst {
-            start_ns: event.t_ns,
-            end_ns: event.t_ns,
+            start_ns: t_ns,
+            end_ns: t_ns,
             ios: 0,
             bytes: 0,
         });
-        burst.end_ns = burst.end_ns.max(event.t_ns);
+        burst.end_ns = burst.end_ns.max(t_ns);
         burst.ios += 1;
-        if event.direction.is_data() {
-            burst.bytes += u64::from(event.bytes);
-        }
-        let since = event.t_ns.saturating_sub(origin);
+        burst.bytes += bytes;
+        let since = t_ns.saturating_sub(origin);
         // An event that comes late counts in the open bin.
         if since >= self.narrow.1 {
             self.close_narrow();
             self.narrow.1 = (since / NARROW + 1).saturating_mul(NARROW);
         }
         self.narrow.0 += 1;
+    }
+}
+
+/// Bytes of a request in a burst: those of data.
+fn moved(direction: Direction, bytes: u32) -> u64 {
+    if direction.is_data() { bytes.into() } else { 0 }
+}
+
+impl Analyser for Arrivals {
+    fn observe(&mut self, event: &Event) {
+        if event.kind == EventKind::Issue {
+            self.issue(event.t_ns, moved(event.direction, event.bytes));
+        }
+    }
+
+    fn observe_batch(&mut self, batch: &Batch) {
+        let mut times = batch.times.iter();
+        for run in &batch.runs {
+            let bytes = moved(run.direction, run.bytes);
+            for t_ns in times.by_ref().take(index(run.count.into())) {
+                self.issue(*t_ns, bytes);
+            }
+        }
     }
 }

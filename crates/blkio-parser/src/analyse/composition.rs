@@ -6,12 +6,9 @@ use std::ops::Range;
 
 use super::runs::{Batch, Run};
 use super::sequential::Sequentiality;
-use crate::event::{Event, EventKind};
+// Bins as the detection of phases has them, so that its borders lie between these; longer traces have bins ten times as wide.
+use super::traffic::{FINE_BINS, FINE_NS};
 
-/// Width of the finest bins, and their number; longer runs have bins ten times as wide. Both as the detection of phases has
-/// them, so that its borders lie between bins.
-const FINE_NS: u64 = 10_000_000;
-const FINE_BINS: u64 = super::traffic::FINE_BINS;
 /// Rows that are kept; beyond, bins become twice as wide.
 const MAX_ROWS: usize = 1 << 19;
 /// Kinds that are kept apart in one bin; beyond, sizes are rounded up to powers of two.
@@ -93,65 +90,26 @@ impl Default for Composition {
     }
 }
 
-/// The events of a batch, as far as its runs have been taken.
-struct Cursor<'a> {
-    events: std::slice::Iter<'a, Event>,
-    /// Issues before the next event.
-    passed: u64,
-}
-
-impl<'a> Cursor<'a> {
-    /// The issues from this one on, counted within the batch.
-    fn issues_from(&mut self, number: u64) -> impl Iterator<Item = &'a Event> + use<'a> {
-        while self.passed < number {
-            match self.events.next() {
-                Some(event) => self.passed += u64::from(event.kind == EventKind::Issue),
-                None => break,
-            }
-        }
-        let rest = self.events.clone();
-        rest.filter(|event| event.kind == EventKind::Issue)
-    }
-}
-
 impl Composition {
     /// Takes the next batch and hands it on to the analysis that knows what continues what.
     pub fn take(&mut self, batch: &Batch, sequentiality: &mut Sequentiality) {
-        let mut cursor = Cursor {
-            events: batch.events.iter(),
-            passed: 0,
-        };
-        let mut before = 0;
-        for (number, run) in batch.runs.iter().enumerate() {
+        for run in &batch.runs {
             // Only requests of data continue others.
             let (first, others) = if run.is_data() {
                 (sequentiality.step(run), (true, true))
             } else {
                 ((false, false), (false, false))
             };
-            let next_ns = batch.runs.get(number + 1).map(|next| next.since_ns);
-            let is_open = |t_ns: u64| self.covers_ns.contains(&t_ns);
-            if run.count == 1 || is_open(run.since_ns) && next_ns.is_some_and(is_open) {
-                let mut tally = Tally::one(first);
-                tally.add(Tally::one(others).times(u64::from(run.count) - 1));
-                self.add(run.since_ns, run, tally);
-            } else {
-                let mut continues = first;
-                let mut start_ns = None;
-                for event in cursor.issues_from(before).take(run.count as usize) {
-                    let start_ns = *start_ns.get_or_insert(event.t_ns);
-                    let since_ns = run.since_ns + event.t_ns.saturating_sub(start_ns);
-                    self.add(since_ns, run, Tally::one(continues));
-                    continues = others;
-                }
-            }
-            before += u64::from(run.count);
+            let mut tally = Tally::one(first);
+            tally.add(Tally::one(others).times(u64::from(run.count) - 1));
+            // Runs lie within the finest bins.
+            self.add(run, tally);
         }
     }
 
-    fn add(&mut self, since_ns: u64, run: &Run, tally: Tally) {
-        if !self.covers_ns.contains(&since_ns) {
-            self.begin(since_ns);
+    fn add(&mut self, run: &Run, tally: Tally) {
+        if !self.covers_ns.contains(&run.since_ns) {
+            self.begin(run.since_ns);
         }
         let alike = Alike {
             rwbs: run.rwbs,
@@ -253,6 +211,7 @@ mod tests {
     use super::*;
     use crate::analyse::Analyser as _;
     use crate::analyse::runs::Runs;
+    use crate::event::{Event, EventKind};
     use crate::rwbs::Direction;
     use proptest::prelude::*;
 
@@ -309,7 +268,7 @@ mod tests {
             let mut sequentiality = Sequentiality::default();
             let mut runs = Runs::default();
             for part in events.chunks(events.len().div_ceil(parts)) {
-                let batch = runs.batch(Arc::new(part.to_vec()), Vec::new());
+                let batch = runs.batch(Arc::new(part.to_vec()), Batch::default());
                 composition.take(&batch, &mut sequentiality);
             }
             composition.finish();

@@ -145,11 +145,16 @@ impl Distribution {
         if self.count == 0 {
             return Vec::new();
         }
-        self.values.sort_unstable();
+        self.settle();
         percentiles
             .iter()
             .map(|percentile| self.at_rank(nearest_rank(*percentile, self.count)))
             .collect()
+    }
+
+    /// Sorts the values, which percentiles would do.
+    pub(crate) fn settle(&mut self) {
+        self.values.sort_unstable();
     }
 
     fn at_rank(&self, rank: u64) -> u64 {

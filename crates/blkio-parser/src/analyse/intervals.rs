@@ -83,6 +83,13 @@ impl Intervals {
         self.runs <= EXACT
     }
 
+    /// Sorts what percentiles need; call once after the last event.
+    pub fn finish(&mut self) {
+        self.reuse.settle();
+        self.read_after_write.settle();
+        self.write_to_write.settle();
+    }
+
     fn add(&mut self, run: &Run) {
         if !run.is_data() {
             return;

@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn issues_wait_for_the_first_completion() {
         let mut pairs = Pairs::new(1_000, 500);
-        let one = |event| Arc::new(Runs::default().batch(Arc::new(vec![event]), Vec::new()));
+        let one = |event| Arc::new(Runs::default().batch(Arc::new(vec![event]), Batch::default()));
         for t in 0..100 {
             pairs.take(&one(event(EventKind::Issue, t * 100, t)));
             assert!(pairs.waiting.as_ref().unwrap().len() <= 11);

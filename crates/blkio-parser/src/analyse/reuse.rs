@@ -6,6 +6,8 @@
 //! it did last time has the same distance, so of a sequential run only the first touch is counted, and its marks move as
 //! one.
 
+use std::cmp::Ordering;
+
 use super::Analyser;
 use super::distribution::Distribution;
 use super::numbers::Numbers;
@@ -22,11 +24,11 @@ const PAGE: u64 = 64;
 #[derive(Debug, Clone)]
 struct Marks {
     bits: Vec<u64>,
-    /// Marks per word.
-    words: Vec<u8>,
-    /// Marks per 64 words.
-    groups: Vec<u32>,
-    /// Marks per 64 groups.
+    /// Marks per word, by group of 64 words.
+    words: Vec<[u8; 64]>,
+    /// Marks per group, by region of 64 groups.
+    groups: Vec<[u32; 64]>,
+    /// Marks per region.
     regions: Vec<u32>,
 }
 
@@ -34,8 +36,8 @@ impl Marks {
     fn new(positions: usize) -> Self {
         Self {
             bits: vec![0; positions.div_ceil(64)],
-            words: vec![0; positions.div_ceil(64)],
-            groups: vec![0; positions.div_ceil(1 << 12)],
+            words: vec![[0; 64]; positions.div_ceil(1 << 12)],
+            groups: vec![[0; 64]; positions.div_ceil(1 << 18)],
             regions: vec![0; positions.div_ceil(1 << 18)],
         }
     }
@@ -50,10 +52,10 @@ impl Marks {
             if let Some(bits) = marks.bits.get_mut(word) {
                 *bits |= mask;
             }
-            if let Some(count) = marks.words.get_mut(word) {
+            if let Some(count) = marks.of_word(word) {
                 *count += many;
             }
-            if let Some(count) = marks.groups.get_mut(word >> 6) {
+            if let Some(count) = marks.of_group(word >> 6) {
                 *count += u32::from(many);
             }
             if let Some(count) = marks.regions.get_mut(word >> 12) {
@@ -68,16 +70,24 @@ impl Marks {
             if let Some(bits) = marks.bits.get_mut(word) {
                 *bits &= !mask;
             }
-            if let Some(count) = marks.words.get_mut(word) {
+            if let Some(count) = marks.of_word(word) {
                 *count -= many;
             }
-            if let Some(count) = marks.groups.get_mut(word >> 6) {
+            if let Some(count) = marks.of_group(word >> 6) {
                 *count -= u32::from(many);
             }
             if let Some(count) = marks.regions.get_mut(word >> 12) {
                 *count -= u32::from(many);
             }
         });
+    }
+
+    fn of_word(&mut self, word: usize) -> Option<&mut u8> {
+        self.words.get_mut(word >> 6)?.get_mut(word & 63)
+    }
+
+    fn of_group(&mut self, group: usize) -> Option<&mut u32> {
+        self.groups.get_mut(group >> 6)?.get_mut(group & 63)
     }
 
     /// Calls `change` for each word of a range, with the bits in it and their number.
@@ -95,26 +105,67 @@ impl Marks {
     }
 
     /// Marks behind a position.
+    #[inline(never)]
     fn behind(&self, position: usize) -> u64 {
         let (word, group, region) = (position >> 6, position >> 12, position >> 18);
         let in_word = self.bits.get(word).map_or(0, |bits| {
             // Two shifts, because one by 64 is none.
             (bits >> (position & 63) >> 1).count_ones()
         });
-        let group_end = ((group + 1) * 64).min(self.words.len());
-        let words = self.words.get(word + 1..group_end).unwrap_or_default();
-        let in_group: u32 = words.iter().map(|count| u32::from(*count)).sum();
-        let region_end = ((region + 1) * 64).min(self.groups.len());
-        let groups = self.groups.get(group + 1..region_end).unwrap_or_default();
-        let in_region: u32 = groups.iter().sum();
+        let words = self.words.get(group).unwrap_or(&[0; 64]);
+        let in_group = bytes_behind(words, word & 63);
+        let groups = self.groups.get(region).unwrap_or(&[0; 64]);
+        let in_region = counts_behind(groups, group & 63);
         let in_rest: u32 = self
             .regions
             .get(region + 1..)
             .unwrap_or_default()
             .iter()
             .sum();
-        u64::from(in_word) + u64::from(in_group) + u64::from(in_region) + u64::from(in_rest)
+        u64::from(in_word) + in_group + in_region + u64::from(in_rest)
     }
+}
+
+/// The sum of the counts behind a place, each at most 64: eight at a time, in pairs, of which no sum passes 16 bits.
+#[inline]
+fn bytes_behind(counts: &[u8; 64], place: usize) -> u64 {
+    const LOW: u64 = 0x00ff_00ff_00ff_00ff;
+    let (eights, _) = counts.as_chunks::<8>();
+    let mut sums = 0;
+    for (at, eight) in eights.iter().enumerate() {
+        let eight = u64::from_le_bytes(*eight);
+        let wanted = match at.cmp(&(place >> 3)) {
+            Ordering::Less => 0,
+            // Two shifts, because one by 64 is none.
+            Ordering::Equal => u64::MAX << (8 * (place & 7)) << 8,
+            Ordering::Greater => u64::MAX,
+        };
+        let eight = eight & wanted;
+        sums += (eight & LOW) + (eight >> 8 & LOW);
+    }
+    sums.wrapping_mul(0x0001_0001_0001_0001) >> 48
+}
+
+/// The sum of the counts behind a place, four at a time.
+#[inline]
+fn counts_behind(counts: &[u32; 64], place: usize) -> u64 {
+    let (fours, _) = counts.as_chunks::<4>();
+    let (before, behind) = fours.split_at((place / 4 + 1).min(fours.len()));
+    let [mut a, mut b, mut c, mut d] = [0; 4];
+    for four in behind {
+        a += four[0];
+        b += four[1];
+        c += four[2];
+        d += four[3];
+    }
+    let own = before.last().copied().unwrap_or_default();
+    let rest = match place % 4 {
+        0 => own[1] + own[2] + own[3],
+        1 => own[2] + own[3],
+        2 => own[3],
+        _ => 0,
+    };
+    u64::from(a + b + c + d + rest)
 }
 
 /// The touches that are not yet in the marks: they have successive positions, and had successive positions before.
@@ -133,6 +184,8 @@ struct Run {
 #[derive(Debug, Clone)]
 pub struct Reuse {
     block_sectors: u64,
+    /// Binary digits of the size, when it is a power of two.
+    shift: Option<u32>,
     /// Where the last positions of [`PAGE`] blocks are.
     pages: Numbers,
     /// The position of a block's last touch plus 1, or 0.
@@ -153,8 +206,12 @@ impl Reuse {
     /// For blocks of this many sectors.
     #[must_use]
     pub fn new(block_sectors: u64) -> Self {
+        let block_sectors = block_sectors.max(1);
         Self {
-            block_sectors: block_sectors.max(1),
+            block_sectors,
+            shift: block_sectors
+                .is_power_of_two()
+                .then(|| block_sectors.trailing_zeros()),
             pages: Numbers::default(),
             last: Vec::new(),
             marks: Marks::new(POSITIONS),
@@ -210,12 +267,15 @@ impl Reuse {
         {
             // Blocks that were touched one after the other, or never, until now.
             let step = u32::from(first != 0);
-            let expected = (0..).map(|i: u32| first + i * step);
-            let alike = last
-                .iter()
-                .zip(expected)
-                .take_while(|(last, e)| **last == *e);
-            let alike = alike.count();
+            let mut expected = first;
+            let mut alike = 0;
+            for last in last.iter() {
+                if *last != expected {
+                    break;
+                }
+                alike += 1;
+                expected = expected.wrapping_add(step);
+            }
             let before = index(first.into()).checked_sub(1);
             let run = &self.run;
             let follow = match (run.before, before) {
@@ -227,12 +287,9 @@ impl Reuse {
             };
             let touches = if follow > 0 { follow } else { alike };
             // Positions are as many as four times the distinct blocks, which memory limits far below 32 bits.
-            let position = u32::try_from(self.next).unwrap_or(u32::MAX);
-            for (last, position) in last
-                .iter_mut()
-                .zip(position.saturating_add(1)..)
-                .take(touches)
-            {
+            let mut position = u32::try_from(self.next).unwrap_or(u32::MAX);
+            for last in last.iter_mut().take(touches) {
+                position = position.saturating_add(1);
                 *last = position;
             }
             if follow > 0 {
@@ -273,6 +330,7 @@ impl Reuse {
     /// Counts what is open; call once after the last event.
     pub fn finish(&mut self) {
         self.settle();
+        self.distances.settle();
     }
 
     /// Gives the marks the smallest positions in the same order, and room for three times as many.
@@ -350,23 +408,39 @@ impl Analyser for Reuse {
 }
 
 impl Reuse {
+    /// The block that a sector is in, and its place there.
+    #[inline]
+    fn block_of(&self, sector: u64) -> (u64, u64) {
+        match self.shift {
+            Some(shift) => (sector >> shift, sector & (self.block_sectors - 1)),
+            None => (sector / self.block_sectors, sector % self.block_sectors),
+        }
+    }
+
     fn add(&mut self, requests: &Requests) {
         let sectors = requests.sectors();
         let whole = sectors * u64::from(requests.count);
-        let last = requests.sector.saturating_add(whole - 1);
-        let size = self.block_sectors;
-        self.touch(requests.sector / size, last / size);
+        let (first, place) = self.block_of(requests.sector);
+        let (last, _) = self.block_of(requests.sector.saturating_add(whole - 1));
+        self.touch(first, last);
+        if requests.count == 1 {
+            return;
+        }
         // A block that one request ends in and the next begins in is touched by both, with nothing between.
-        if requests.count > 1
-            && !(requests.sector.is_multiple_of(size) && sectors.is_multiple_of(size))
-        {
-            let starts = (1..u64::from(requests.count)).map(|i| requests.sector + i * sectors);
-            let again = starts.filter(|start| start % size != 0).count() as u64;
-            self.accesses += again;
-            self.distances.add_many(0, again);
-            if let Some(count) = self.log2.first_mut() {
-                *count += again;
+        let others = u64::from(requests.count) - 1;
+        let (_, step) = self.block_of(sectors);
+        let again = match (place, step) {
+            (0, 0) => return,
+            (_, 0) => others,
+            _ => {
+                let starts = (1..=others).map(|i| self.block_of(requests.sector + i * sectors));
+                starts.filter(|(_, place)| *place != 0).count() as u64
             }
+        };
+        self.accesses += again;
+        self.distances.add_many(0, again);
+        if let Some(count) = self.log2.first_mut() {
+            *count += again;
         }
     }
 }

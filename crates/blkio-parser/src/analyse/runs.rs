@@ -1,21 +1,26 @@
 //! Requests that continue each other, taken as one.
 //!
 //! Most requests of an offloading engine start where the one before ended. What asks where requests lie (working set, reuse,
-//! heat map, sequentiality, access counts) sees such a run as one, with the same result as one by one.
+//! heat map, sequentiality, access counts) and how many there are (totals, series) sees such a run as one, with the same
+//! result as one by one.
 
 use std::sync::Arc;
 
-use super::traffic::SECOND;
+use super::traffic::{FINE_NS, SECOND};
 use super::working_set::MAX_SECTORS;
 use crate::event::{Event, EventKind};
 use crate::rwbs::Direction;
 
-/// Successive issues of one operation and size, each starting where the one before ended, within one whole second since the
-/// first issue.
+/// Successive issues of one operation, size, device and process, each starting where the one before ended, within the same
+/// 10 ms since the first issue and the same whole second of the trace's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// Time of its first request since the first issue of the trace.
     pub since_ns: u64,
+    /// The same on the trace's own clock.
+    pub t_ns: u64,
+    /// Time of its last request on the trace's own clock.
+    pub last_ns: u64,
     /// First sector of the first request.
     pub sector: u64,
     /// Sectors of each request.
@@ -24,6 +29,10 @@ pub struct Run {
     pub bytes: u32,
     /// Requests, at least 1; 1 for those without sectors.
     pub count: u32,
+    /// Device, as in [`Event::dev`].
+    pub dev: u32,
+    /// Number of the process name, as in [`Event::comm`].
+    pub comm: u32,
     /// Number of the operation letters.
     pub rwbs: u16,
     /// What they mean.
@@ -36,10 +45,14 @@ impl Run {
     pub fn of(event: &Event, since_ns: u64) -> Self {
         Self {
             since_ns,
+            t_ns: event.t_ns,
+            last_ns: event.t_ns,
             sector: event.sector,
             nr_sector: event.nr_sector,
             bytes: event.bytes,
             count: 1,
+            dev: event.dev,
+            comm: event.comm,
             rwbs: event.rwbs,
             direction: event.direction,
         }
@@ -78,6 +91,8 @@ pub struct Batch {
     pub has_processes: bool,
     /// Their issues, in the same order.
     pub runs: Vec<Run>,
+    /// The times of the issues.
+    pub times: Vec<u64>,
 }
 
 impl Batch {
@@ -95,10 +110,16 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// A batch of these events, with its runs in the memory of `runs`.
+    /// A batch of these events, with its runs and times in the memory of an earlier batch.
     #[must_use]
-    pub fn batch(&mut self, events: Arc<Vec<Event>>, mut runs: Vec<Run>) -> Batch {
+    pub fn batch(&mut self, events: Arc<Vec<Event>>, spare: Batch) -> Batch {
+        let Batch {
+            mut runs,
+            mut times,
+            ..
+        } = spare;
         runs.clear();
+        times.clear();
         let mut issues = 0;
         let mut completions = 0;
         let mut processes = 0;
@@ -110,14 +131,16 @@ impl Runs {
                 continue;
             }
             issues += 1;
+            times.push(event.t_ns);
             let first = *self.first_issue_ns.get_or_insert(event.t_ns);
-            let since_ns = event.t_ns.saturating_sub(first);
             match &mut open {
-                Some((run, next)) if next.is(run, event, since_ns) => {
+                Some((run, next)) if next.is(run, event) => {
                     run.count += 1;
+                    run.last_ns = event.t_ns;
                     next.sector += u64::from(event.nr_sector);
                 }
                 _ => {
+                    let since_ns = event.t_ns.saturating_sub(first);
                     let run = Run::of(event, since_ns);
                     let next = Continuation::of(&run);
                     if let Some((run, _)) = open.replace((run, next)) {
@@ -133,6 +156,7 @@ impl Runs {
             completions,
             has_processes: processes != 0,
             runs,
+            times,
         }
     }
 }
@@ -142,22 +166,20 @@ impl Runs {
 struct Continuation {
     /// Where it starts.
     sector: u64,
-    /// When: the rest of the second, as a whole.
-    from_ns: u64,
+    /// Before which time.
     until_ns: u64,
 }
 
 impl Continuation {
     fn of(run: &Run) -> Self {
-        let second_ns = run.since_ns - run.since_ns % SECOND;
         // Without sectors, or more than a request can have, it is continued by none.
         let sectors = u64::from(run.nr_sector);
         let can_be = (1..=MAX_SECTORS).contains(&sectors);
+        let left = (FINE_NS - run.since_ns % FINE_NS).min(SECOND - run.t_ns % SECOND);
         Self {
             sector: run.end(),
-            from_ns: second_ns,
             until_ns: if can_be {
-                second_ns.saturating_add(SECOND)
+                run.t_ns.saturating_add(left)
             } else {
                 0
             },
@@ -165,12 +187,14 @@ impl Continuation {
     }
 
     #[inline]
-    fn is(&self, run: &Run, event: &Event, since_ns: u64) -> bool {
+    fn is(&self, run: &Run, event: &Event) -> bool {
         event.sector == self.sector
             && event.nr_sector == run.nr_sector
             && event.bytes == run.bytes
             && event.rwbs == run.rwbs
-            && (self.from_ns..self.until_ns).contains(&since_ns)
+            && event.dev == run.dev
+            && event.comm == run.comm
+            && (run.last_ns..self.until_ns).contains(&event.t_ns)
             // No end is beyond the largest sector.
             && event.sector < u64::MAX - MAX_SECTORS
             && run.count < u32::MAX
@@ -181,10 +205,14 @@ impl Continuation {
 mod tests {
     use super::*;
     use crate::analyse::Analyser;
+    use std::collections::BTreeMap;
+
     use crate::analyse::access::SectorAccess;
+    use crate::analyse::bursts::Arrivals;
     use crate::analyse::heat::HeatMap;
     use crate::analyse::reuse::Reuse;
     use crate::analyse::sequential::Sequentiality;
+    use crate::analyse::traffic::{Bins, Traffic};
     use crate::analyse::working_set::{WindowedSet, WorkingSet};
     use proptest::prelude::*;
 
@@ -242,7 +270,7 @@ mod tests {
     proptest! {
         #[test]
         fn runs_give_what_single_requests_give(events in events()) {
-            let batch = Runs::default().batch(Arc::new(events.clone()), Vec::new());
+            let batch = Runs::default().batch(Arc::new(events.clone()), Batch::default());
             prop_assert_eq!(batch.runs.iter().map(|r| u64::from(r.count)).sum::<u64>(), batch.issues);
 
             let sequentialities = both(&Sequentiality::default(), &events, &batch).map(|mut s| {
@@ -255,6 +283,25 @@ mod tests {
                 })
             });
             prop_assert_eq!(&sequentialities[0], &sequentialities[1]);
+            for bin_ns in [SECOND, 30_000_000, 7] {
+                let series = both(&Traffic::new(bin_ns), &events, &batch).map(|mut traffic| {
+                    traffic.finish();
+                    let operations: Vec<_> = traffic.operations.iter().map(|of| {
+                        let sizes: BTreeMap<u32, u64> = of.sizes.iter().map(|(s, n)| (*s, *n)).collect();
+                        (sizes, of.kib_per_second.finish())
+                    }).collect();
+                    let bins = traffic.bins().each_ref().map(Bins::finish);
+                    let tenths = traffic.tenths.each_ref().map(Bins::finish);
+                    ((traffic.issues, traffic.first_issue_ns, traffic.last_issue_ns, traffic.span_ns, traffic.gap_count),
+                        traffic.peaks(), operations, bins, tenths)
+                });
+                prop_assert_eq!(&series[0], &series[1]);
+            }
+            let arrivals = both(&Arrivals::new(1_000_000), &events, &batch).map(|mut arrivals| {
+                arrivals.finish();
+                (arrivals.gaps.sum, arrivals.gaps.max, arrivals.bursts, arrivals.idle_ns, arrivals.fano().collect::<Vec<_>>(), arrivals.first)
+            });
+            prop_assert_eq!(&arrivals[0], &arrivals[1]);
             let sets = both(&WorkingSet::default(), &events, &batch).map(|set| set.blocks());
             prop_assert_eq!(sets[0], sets[1]);
             let windows = both(&WindowedSet::new(SECOND), &events, &batch).map(|set| set.windows());
@@ -269,7 +316,7 @@ mod tests {
             for block_sectors in [256, 8, 7] {
                 // Blocks of a request of the largest size are many.
                 let small: Vec<Event> = events.iter().filter(|e| e.nr_sector < 1 << 20).copied().collect();
-                let batch = Runs::default().batch(Arc::new(small.clone()), Vec::new());
+                let batch = Runs::default().batch(Arc::new(small.clone()), Batch::default());
                 let reuses = both(&Reuse::new(block_sectors), &small, &batch).map(|mut reuse| {
                     reuse.finish();
                     let log2: Vec<_> = reuse.log2_histogram().collect();

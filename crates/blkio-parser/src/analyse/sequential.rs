@@ -5,6 +5,7 @@ use super::distribution::Distribution;
 use super::runs::{Batch, Run};
 use super::strides::Strides;
 use crate::event::{Event, EventKind, SECTOR_BYTES};
+use crate::num::low32;
 
 /// Ends of earlier requests at which a request may start and count as sequential.
 const STREAMS: usize = 32;
@@ -12,6 +13,49 @@ const STREAMS: usize = 32;
 const SMALL: usize = 1 << 12;
 /// Near: within a MiB, in sectors.
 const NEAR: u64 = 2048;
+
+/// The ends of the last [`STREAMS`] requests.
+#[derive(Debug, Clone)]
+struct Ends {
+    ends: [u64; STREAMS],
+    /// Their low halves, of which several are compared at a time.
+    low: [u32; STREAMS],
+    next: usize,
+}
+
+impl Default for Ends {
+    fn default() -> Self {
+        Self {
+            // No request starts there: it has no room for sectors.
+            ends: [u64::MAX; STREAMS],
+            low: [u32::MAX; STREAMS],
+            next: 0,
+        }
+    }
+}
+
+impl Ends {
+    /// Whether one of the requests ended here.
+    #[inline]
+    fn contain(&self, start: u64) -> bool {
+        let low = low32(start);
+        let alike = self
+            .low
+            .iter()
+            .fold(false, |found, end| found | (*end == low));
+        alike && self.ends.contains(&start)
+    }
+
+    #[inline]
+    fn add(&mut self, end: u64) {
+        let place = self.next % STREAMS;
+        if let (Some(whole), Some(low)) = (self.ends.get_mut(place), self.low.get_mut(place)) {
+            *whole = end;
+            *low = low32(end);
+        }
+        self.next = place + 1;
+    }
+}
 
 /// Sequentiality of one class of requests.
 #[derive(Debug, Clone)]
@@ -40,8 +84,7 @@ pub struct Class {
     pub seeks: Distribution,
     strides: Strides,
     previous: Option<(u64, u64)>,
-    ends: [u64; STREAMS],
-    next_end: usize,
+    ends: Ends,
     run: (u64, u64),
 }
 
@@ -61,18 +104,18 @@ impl Default for Class {
             seeks: Distribution::default(),
             strides: Strides::default(),
             previous: None,
-            // No request starts there: it has no room for sectors.
-            ends: [u64::MAX; STREAMS],
-            next_end: 0,
+            ends: Ends::default(),
             run: (0, 0),
         }
     }
 }
 
 impl Class {
+    /// Takes requests of which each starts where the one before ended.
     #[inline]
-    fn add(&mut self, start: u64, sectors: u64, bytes: u64) {
-        self.requests += 1;
+    fn add(&mut self, start: u64, sectors: u64, bytes: u64, count: u32) {
+        let count = u64::from(count);
+        self.requests += count;
         let end = start.saturating_add(sectors);
         let before = self.previous.replace((start, end));
         match before {
@@ -84,38 +127,21 @@ impl Class {
             }
             _ => self.elsewhere(before, start),
         }
-        self.keep_end(end);
-        self.run.0 += 1;
-        self.run.1 += bytes;
-    }
-
-    #[inline]
-    fn keep_end(&mut self, end: u64) {
-        if let Some(place) = self.ends.get_mut(self.next_end) {
-            *place = end;
+        let mut last = end;
+        if count > 1 {
+            let others = count - 1;
+            self.sequential += others;
+            self.multi_stream += others;
+            self.strides.add_many(sectors.cast_signed(), others);
+            last = end.saturating_add(others * sectors);
+            self.previous = Some((last - sectors, last));
         }
-        self.next_end = (self.next_end + 1) % STREAMS;
-    }
-
-    /// As [`Class::add`] for all requests of a run.
-    fn add_run(&mut self, run: &Run) {
-        let (sectors, bytes) = (u64::from(run.nr_sector), u64::from(run.bytes));
-        self.add(run.sector, sectors, bytes);
-        let others = u64::from(run.count) - 1;
-        if others == 0 {
-            return;
+        // Ends before the last so many are forgotten at once.
+        for before in (0..count.min(STREAMS as u64)).rev() {
+            self.ends.add(last - before * sectors);
         }
-        self.requests += others;
-        self.sequential += others;
-        self.multi_stream += others;
-        self.strides.add_many(i64::from(run.nr_sector), others);
-        self.run.0 += others;
-        self.run.1 += bytes * others;
-        let end = run.end();
-        self.previous = Some((end - sectors, end));
-        for before in (0..others.min(STREAMS as u64)).rev() {
-            self.keep_end(end - before * sectors);
-        }
+        self.run.0 += count;
+        self.run.1 += bytes * count;
     }
 
     /// A request that does not start where the one before ended.
@@ -128,11 +154,7 @@ impl Class {
             self.seeks.add(distance);
             self.strides.add(before_start, start);
         }
-        let mut found = false;
-        for known in &self.ends {
-            found |= *known == start;
-        }
-        self.multi_stream += u64::from(found);
+        self.multi_stream += u64::from(self.ends.contain(start));
         self.close_run();
     }
 
@@ -142,6 +164,7 @@ impl Class {
         self.strides.finish();
         self.near += self.sequential;
         self.seeks.add_many(0, self.sequential);
+        self.seeks.settle();
     }
 
     fn close_run(&mut self) {
@@ -225,7 +248,12 @@ impl Sequentiality {
     fn add(&mut self, run: &Run) {
         for slot in [run.direction.slot(), 2] {
             if let Some(class) = self.classes.get_mut(slot) {
-                class.add_run(run);
+                class.add(
+                    run.sector,
+                    run.nr_sector.into(),
+                    run.bytes.into(),
+                    run.count,
+                );
             }
         }
     }
@@ -278,7 +306,7 @@ mod tests {
             let mut class = Class::default();
             let requests: Vec<(u64, u64)> = requests.iter().map(|(s, n)| (s * 2, *n)).collect();
             for (start, sectors) in &requests {
-                class.add(*start, *sectors, sectors * 512);
+                class.add(*start, *sectors, sectors * 512, 1);
             }
             class.finish();
             let mut lengths = vec![1_u64];

@@ -15,6 +15,8 @@ const MAX_EXACT: usize = 1 << 18;
 const SET_BITS: u32 = 11;
 /// Bits of the number of strides that are counted without looking them up.
 const RECENT_BITS: u32 = 6;
+/// Strides that are looked up at a time.
+const WAITING: usize = 256;
 /// Strides of more than 63 bits that are counted.
 const MAX_FAR: usize = 1024;
 
@@ -28,6 +30,9 @@ pub(super) struct Strides {
     last: Count,
     /// Strides on their way to the others, by their hash.
     recent: [Count; 1 << RECENT_BITS],
+    /// Strides on their way from there: looked up many at a time, because the table is larger than what is near the
+    /// processor, and the ways to several places can be gone at once.
+    waiting: Vec<Count>,
     exact: FxHashMap<i64, u64>,
     max_exact: usize,
     /// Empty while all are exact.
@@ -41,6 +46,7 @@ impl Default for Strides {
         Self {
             last: (0, 0),
             recent: [(0, 0); 1 << RECENT_BITS],
+            waiting: Vec::with_capacity(WAITING),
             exact: FxHashMap::default(),
             max_exact: MAX_EXACT,
             sets: Vec::new(),
@@ -105,14 +111,28 @@ impl Strides {
             recent.1 += count;
         } else {
             let recent = std::mem::replace(recent, (stride, count));
-            self.settle(recent);
+            self.wait(recent);
         }
     }
 
-    fn settle(&mut self, (stride, count): Count) {
+    #[inline]
+    fn wait(&mut self, (stride, count): Count) {
         if count == 0 {
             return;
         }
+        self.waiting.push((stride, count));
+        if self.waiting.len() >= WAITING {
+            self.settle_waiting();
+        }
+    }
+
+    fn settle_waiting(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.drain(..).for_each(|count| self.settle(count));
+        self.waiting = waiting;
+    }
+
+    fn settle(&mut self, (stride, count): Count) {
         if self.sets.is_empty() {
             *self.exact.entry(stride).or_default() += count;
             if self.exact.len() > self.max_exact {
@@ -156,8 +176,9 @@ impl Strides {
         let last = std::mem::take(&mut self.last);
         self.settle_recent(last);
         for recent in std::mem::replace(&mut self.recent, [(0, 0); 1 << RECENT_BITS]) {
-            self.settle(recent);
+            self.wait(recent);
         }
+        self.settle_waiting();
     }
 
     /// Whether rare strides were forgotten, and counts may be too low.

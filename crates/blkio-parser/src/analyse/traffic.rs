@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::Analyser;
+use super::runs::{Batch, Run};
 use crate::event::{Event, EventKind};
 use crate::rwbs::Direction;
 
@@ -15,7 +16,7 @@ pub const DATA: [Direction; 2] = [Direction::Read, Direction::Write];
 /// Bins of 10 ms that are kept: fifteen seconds.
 pub const FINE_BINS: u64 = 1500;
 /// Width of the finest bins.
-const FINE_NS: u64 = SECOND / 100;
+pub(super) const FINE_NS: u64 = SECOND / 100;
 /// Gaps without events that are kept.
 const KEPT_GAPS: usize = 100;
 
@@ -100,18 +101,19 @@ pub struct PerOperation {
 
 impl PerOperation {
     #[inline]
-    fn add(&mut self, bytes: u32, t_ns: u64) {
-        if self.last_size.0 != bytes {
+    fn add(&mut self, run: &Run) {
+        if self.last_size.0 != run.bytes {
             self.settle_size();
-            self.last_size.0 = bytes;
+            self.last_size.0 = run.bytes;
         }
-        self.last_size.1 += 1;
-        if !self.open_second.contains(t_ns) {
+        let count = u64::from(run.count);
+        self.last_size.1 += count;
+        if !self.open_second.contains(run.t_ns) {
             self.settle_second();
-            self.open_second = Stretch::of_bin(t_ns, SECOND);
+            self.open_second = Stretch::of_bin(run.t_ns, SECOND);
         }
-        self.open_kib.ios += 1;
-        self.open_kib.bytes += u64::from(bytes >> 10);
+        self.open_kib.ios += count;
+        self.open_kib.bytes += u64::from(run.bytes >> 10) * count;
     }
 
     fn settle_size(&mut self) {
@@ -268,39 +270,68 @@ impl Traffic {
         })
     }
 
-    fn issue(&mut self, event: &Event) {
-        self.issues += 1;
-        let first = *self.first_issue_ns.get_or_insert(event.t_ns);
-        self.last_issue_ns = self.last_issue_ns.max(event.t_ns);
-        let number = usize::from(event.rwbs);
+    fn issue(&mut self, run: &Run) {
+        let count = u64::from(run.count);
+        self.issues += count;
+        self.first_issue_ns.get_or_insert(run.t_ns);
+        self.last_issue_ns = self.last_issue_ns.max(run.last_ns);
+        let number = usize::from(run.rwbs);
         if number >= self.operations.len() {
             self.operations.resize_with(number + 1, Default::default);
         }
         if let Some(operation) = self.operations.get_mut(number) {
-            operation.add(event.bytes, event.t_ns);
+            operation.add(run);
         }
-        let bytes = u64::from(event.bytes);
-        if event.direction.is_data() {
-            let since = event.t_ns.saturating_sub(first);
-            if !self.open.0.contains(since) {
+        let amount = Amount {
+            ios: count,
+            bytes: u64::from(run.bytes) * count,
+        };
+        if run.direction.is_data() {
+            if !self.open.0.contains(run.since_ns) {
                 self.settle_bins();
-                let finest = Stretch::of_bin(since, FINE_NS);
-                self.open.0 = finest.and(Stretch::of_bin(since, self.bin_ns));
+                let finest = Stretch::of_bin(run.since_ns, FINE_NS);
+                self.open.0 = finest.and(Stretch::of_bin(run.since_ns, self.bin_ns));
             }
-            if let Some(amount) = self.open.1.get_mut(event.direction.slot()) {
-                amount.ios += 1;
-                amount.bytes += bytes;
+            if let Some(sum) = self.open.1.get_mut(run.direction.slot()) {
+                sum.add(amount);
             }
         }
-        if self.last_device.0 != event.dev {
+        if self.last_device.0 != run.dev {
             self.settle_device();
-            self.last_device.0 = event.dev;
+            self.last_device.0 = run.dev;
         }
-        self.last_device.1.ios += 1;
-        self.last_device.1.bytes += bytes;
-        if event.comm != 0 {
-            let process = self.processes.entry(event.comm).or_default();
-            process.add(Amount { ios: 1, bytes });
+        self.last_device.1.add(amount);
+        if run.comm != 0 {
+            self.processes.entry(run.comm).or_default().add(amount);
+        }
+    }
+
+    /// Something happened from one time to another, with no gap between.
+    #[inline]
+    fn extend_span(&mut self, from_ns: u64, until_ns: u64) {
+        let (_, last) = self.span_ns.get_or_insert((from_ns, from_ns));
+        if from_ns > *last && from_ns - *last > SECOND {
+            self.gap_count += 1;
+            if self.gaps.len() < KEPT_GAPS {
+                self.gaps.push((*last, from_ns));
+            }
+        }
+        *last = until_ns.max(*last);
+    }
+
+    fn complete(&mut self, event: &Event) {
+        self.completions += 1;
+        self.errors += u64::from(event.error != 0);
+        let last = self.last_complete_ns.unwrap_or(0);
+        self.last_complete_ns = Some(last.max(event.t_ns));
+        if event.direction.is_data()
+            && event.nr_sector > 0
+            && let Some(first) = self.first_issue_ns
+            && let Some(seconds) = self.completed_seconds.get_mut(event.direction.slot())
+        {
+            let since = event.t_ns.saturating_sub(first);
+            let bytes = u64::from(event.bytes);
+            seconds.add(since / SECOND, Amount { ios: 1, bytes });
         }
     }
 
@@ -355,34 +386,27 @@ impl Traffic {
 
 impl Analyser for Traffic {
     fn observe(&mut self, event: &Event) {
-        let (_, last) = self.span_ns.get_or_insert((event.t_ns, event.t_ns));
-        if event.t_ns > *last {
-            if event.t_ns - *last > SECOND {
-                self.gap_count += 1;
-                if self.gaps.len() < KEPT_GAPS {
-                    self.gaps.push((*last, event.t_ns));
-                }
-            }
-            *last = event.t_ns;
-        }
+        self.extend_span(event.t_ns, event.t_ns);
         match event.kind {
-            EventKind::Issue => self.issue(event),
-            EventKind::Complete => {
-                self.completions += 1;
-                self.errors += u64::from(event.error != 0);
-                let last = self.last_complete_ns.unwrap_or(0);
-                self.last_complete_ns = Some(last.max(event.t_ns));
-                if event.direction.is_data()
-                    && event.nr_sector > 0
-                    && let Some(first) = self.first_issue_ns
-                    && let Some(seconds) = self.completed_seconds.get_mut(event.direction.slot())
-                {
-                    let since = event.t_ns.saturating_sub(first);
-                    let bytes = u64::from(event.bytes);
-                    seconds.add(since / SECOND, Amount { ios: 1, bytes });
-                }
+            EventKind::Issue => {
+                let first = self.first_issue_ns.unwrap_or(event.t_ns);
+                self.issue(&Run::of(event, event.t_ns.saturating_sub(first)));
             }
+            EventKind::Complete => self.complete(event),
             _ => self.other_events += 1,
+        }
+    }
+
+    fn observe_batch(&mut self, batch: &Batch) {
+        // A run lies within a bin of the series when those are made of whole 10 ms, and has no event of another kind in it.
+        let has_only_issues = batch.completions == 0 && !batch.has_others();
+        if has_only_issues && self.bin_ns.is_multiple_of(FINE_NS) {
+            for run in &batch.runs {
+                self.extend_span(run.t_ns, run.last_ns);
+                self.issue(run);
+            }
+        } else {
+            self.observe_all(&batch.events);
         }
     }
 }

@@ -29,7 +29,10 @@ pub struct WorkingSet {
     numbers: Numbers,
 }
 
-/// Distinct blocks of each window of time, one after the other.
+/// Distinct blocks of each window of time, one after the other, and of all time.
+///
+/// Only the set of the open window is written to, request by request. It is small and near the processor; the set of all
+/// time takes it over as a whole when the window ends.
 #[derive(Debug, Clone)]
 pub struct WindowedSet {
     width_ns: u64,
@@ -37,6 +40,7 @@ pub struct WindowedSet {
     window: u64,
     open: WorkingSet,
     closed: Vec<(u64, Blocks)>,
+    before: WorkingSet,
 }
 
 /// Windows that are kept.
@@ -52,6 +56,7 @@ impl WindowedSet {
             window: 0,
             open: WorkingSet::default(),
             closed: Vec::new(),
+            before: WorkingSet::default(),
         }
     }
 
@@ -67,6 +72,14 @@ impl WindowedSet {
         let open = (self.window, self.open.blocks());
         let open = (open.1.union > 0).then_some(open);
         self.closed.iter().copied().chain(open).collect()
+    }
+
+    /// Which blocks were touched at any time.
+    #[must_use]
+    pub fn of_all_time(&self) -> WorkingSet {
+        let mut all = self.before.clone();
+        all.take_over(&self.open);
+        all
     }
 }
 
@@ -88,7 +101,9 @@ impl WindowedSet {
     fn add(&mut self, run: &Run) {
         let window = run.since_ns / self.width_ns;
         if window != self.window {
-            let blocks = std::mem::take(&mut self.open).blocks();
+            let closed = std::mem::take(&mut self.open);
+            self.before.take_over(&closed);
+            let blocks = closed.blocks();
             if blocks.union > 0 && self.closed.len() < MAX_WINDOWS {
                 self.closed.push((self.window, blocks));
             }
@@ -175,6 +190,18 @@ impl WorkingSet {
         self.mark(run.sector / SECTORS, last / SECTORS, write);
     }
 
+    /// Adds the blocks of another set.
+    fn take_over(&mut self, other: &Self) {
+        for (number, place) in other.numbers.in_order() {
+            let Some((page, from)) = self.page(number).zip(other.pages.get(place)) else {
+                continue;
+            };
+            let read = page.read.iter_mut().zip(&from.read);
+            let written = page.written.iter_mut().zip(&from.written);
+            read.chain(written).for_each(|(word, from)| *word |= from);
+        }
+    }
+
     /// The counts.
     #[must_use]
     pub fn blocks(&self) -> Blocks {
@@ -215,13 +242,15 @@ mod tests {
             requests in prop::collection::vec((0_u64..50, 0_u64..70_000, 1_u32..40_000, any::<bool>()), 1..100)
         ) {
             let mut set = WindowedSet::new(10);
+            let mut events = Vec::new();
             let mut now = 7;
             let mut twin: BTreeMap<u64, [BTreeSet<u64>; 2]> = BTreeMap::new();
             for (gap, sector, nr_sector, write) in requests {
                 now += if twin.is_empty() { 0 } else { gap };
                 let direction = if write { Direction::Write } else { Direction::Read };
-                set.observe(&Event {
+                events.push(Event {
                     t_ns: now, sector, nr_sector, bytes: nr_sector * 512, direction, ..Event::BLANK });
+                events.iter().last().into_iter().for_each(|event| set.observe(event));
                 let sets = twin.entry((now - 7) / 10).or_default();
                 sets[usize::from(write)].extend(sector / 8..=(sector + u64::from(nr_sector) - 1) / 8);
             }
@@ -236,6 +265,12 @@ mod tests {
                     })
                 })
                 .collect();
+            let all = set.of_all_time().blocks();
+            let single = events.iter().fold(WorkingSet::default(), |mut set, event| {
+                set.observe(event);
+                set
+            });
+            prop_assert_eq!(all, single.blocks());
             prop_assert_eq!(set.windows(), twin);
         }
     }

@@ -1,7 +1,10 @@
 //! The five-column issue log: `nsecs, rwbs, bytes, sector, nr_sector`.
 
+use wide::u8x16;
+
 use super::{Format, Line, Sink, one_line};
 use crate::event::Event;
+use crate::num::{index, low32};
 use crate::rwbs::{Direction, Rwbs};
 use crate::scan::Cursor;
 
@@ -90,132 +93,202 @@ fn eight(digits: u64) -> u64 {
     low.wrapping_add(high) >> 32
 }
 
-/// Reads digits from `at`, eight at a time where there is room; gives the value and where they end. Wraps beyond 19 digits,
-/// which the caller leaves to the slow way.
-#[inline(always)]
-fn digits(block: &[u8], mut at: usize) -> (u64, usize) {
-    const TENS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
-    let mut value = 0_u64;
-    while let Some(text) = block.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let digits = u64::from_le_bytes(*text) ^ 0x3030_3030_3030_3030;
-        // The top bit of each byte that is no digit; a carry only reaches bytes behind the first of them.
-        let others = (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080;
-        if others == 0 {
-            value = value.wrapping_mul(100_000_000).wrapping_add(eight(digits));
-            at += 8;
-            continue;
-        }
-        let count = others.trailing_zeros() >> 3;
-        if count == 0 {
-            return (value, at);
-        }
-        let count = count as usize;
-        let scale = TENS.get(count).copied().unwrap_or(1);
-        value = value
-            .wrapping_mul(scale)
-            .wrapping_add(eight(digits << (64 - 8 * count)));
-        return (value, at + count);
-    }
-    while let Some(byte) = block.get(at) {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            break;
-        }
-        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
-        at += 1;
-    }
-    (value, at)
-}
-
-/// Operation letters that were seen before, with the comma and blank behind them.
+/// Operation letters that were seen before.
 #[derive(Clone, Copy, Default)]
 struct Seen {
+    /// At most eight letters, the first in the lowest byte.
     text: u64,
-    mask: u64,
-    /// Bytes of `text`.
-    length: usize,
     operation: Option<(u16, Direction)>,
 }
 
-/// The last of them. Few operations make up nearly all lines.
-#[derive(Default)]
+/// Bits of the number of texts that are remembered: many more than the operations of any trace, so that hardly two share a
+/// place.
+const SEEN_BITS: u32 = 7;
+
+/// The last of them, by a hash of the text.
 struct Recent {
-    seen: [Seen; 4],
-    oldest: usize,
+    seen: [Seen; 1 << SEEN_BITS],
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self {
+            seen: [Seen::default(); 1 << SEEN_BITS],
+        }
+    }
 }
 
 impl Recent {
-    /// The operation at `at`, and where the number behind it begins.
+    /// Where a text is kept: the first bits of a product with an odd number near 2^64 divided by the golden ratio.
     #[inline(always)]
-    fn operation(&self, block: &[u8], at: usize) -> Option<((u16, Direction), usize)> {
-        let text = block.get(at..)?.first_chunk::<8>()?;
-        let text = u64::from_le_bytes(*text);
-        let seen = self
-            .seen
-            .iter()
-            .find(|seen| text & seen.mask == seen.text)?;
-        Some((seen.operation?, at + seen.length))
+    fn place(text: u64) -> usize {
+        index(text.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SEEN_BITS))
+    }
+
+    #[inline(always)]
+    fn operation(&self, text: u64) -> Option<(u16, Direction)> {
+        let seen = self.seen.get(Self::place(text))?;
+        seen.operation.filter(|_| seen.text == text)
     }
 
     /// Remembers the operation of a line that is an event.
     fn learn(&mut self, line: &[u8], event: &Event) {
-        let mut columns = line.split_inclusive(|byte| *byte == b' ');
-        let letters = columns.nth(1).filter(|column| column.ends_with(b", "));
-        let Some(letters) = letters.filter(|column| column.len() <= 8) else {
+        let column = line.split(|byte| *byte == b',').nth(1);
+        let Some(letters) = column.map(<[u8]>::trim_ascii).filter(|l| l.len() <= 8) else {
             return;
         };
         let mut text = [0; 8];
-        for (to, from) in text.iter_mut().zip(letters) {
-            *to = *from;
-        }
-        if let Some(seen) = self.seen.get_mut(self.oldest) {
+        text.iter_mut()
+            .zip(letters)
+            .for_each(|(to, from)| *to = *from);
+        let text = u64::from_le_bytes(text);
+        if let Some(seen) = self.seen.get_mut(Self::place(text)) {
             *seen = Seen {
-                text: u64::from_le_bytes(text),
-                mask: u64::MAX >> (64 - 8 * letters.len()),
-                length: letters.len(),
+                text,
                 operation: Some((event.rwbs, event.direction)),
             };
-            self.oldest = (self.oldest + 1) % self.seen.len();
         }
     }
 }
 
+/// Bytes of a line that are looked at together; few lines are longer.
+const LINE: usize = 64;
+
+/// A line and what is behind it, so that eight bytes can be read from anywhere in it.
+type Window = [u8; LINE + 8];
+
+/// The places of a line, as bits, where no digit or letter is: blanks, commas, line feeds.
+#[inline(always)]
+fn separators(window: &Window) -> u64 {
+    let (parts, _) = window.as_chunks::<16>();
+    let largest = u8x16::splat(b'0' - 1);
+    parts.iter().rev().fold(0, |bits, part| {
+        let part = u8x16::new(*part);
+        bits << 16 | u64::from(part.min(largest).simd_eq(part).to_bitmask())
+    })
+}
+
+/// The lowest bit's place, which is taken off.
+#[inline(always)]
+fn next_place(bits: &mut u64) -> usize {
+    let place = bits.trailing_zeros() as usize;
+    *bits &= bits.wrapping_sub(1);
+    place
+}
+
+/// `N` bytes of a window, from a place below [`LINE`].
+#[inline(always)]
+fn bytes_at<const N: usize>(window: &Window, place: usize) -> [u8; N] {
+    let rest = window.get(place % LINE..).unwrap_or_default();
+    rest.first_chunk().copied().unwrap_or([0; N])
+}
+
+/// The number of up to eight digits, the first in the lowest byte and the last in the highest, zeros for those that are
+/// missing. The top bit of a byte of `wrong` is set when it is no digit.
+#[inline(always)]
+fn checked(digits: u64, wrong: &mut u64) -> u64 {
+    // A carry only reaches bytes behind the first that is no digit.
+    *wrong |= digits.wrapping_add(0x7676_7676_7676_7676) | digits;
+    eight(digits)
+}
+
+/// Characters as digits.
+const ZEROS: u64 = 0x3030_3030_3030_3030;
+
+/// The last `length` digits that end before `end`, at most eight; eight bytes are read, whatever they are.
+#[inline(always)]
+fn last_eight(window: &Window, end: usize, length: usize, wrong: &mut u64) -> u64 {
+    let text = u64::from_le_bytes(bytes_at(window, end.wrapping_sub(8)));
+    let others = 8_usize.saturating_sub(length) % 8 * 8;
+    checked((text ^ ZEROS) & u64::MAX << others, wrong)
+}
+
+/// A number of 1 to 24 digits that ends before `end`, with at least eight bytes before its last eight; wraps beyond 64 bits.
+#[inline(always)]
+fn ending(window: &Window, end: usize, length: usize, wrong: &mut u64) -> u64 {
+    let mut value = last_eight(window, end, length, wrong);
+    if length > 8 {
+        let high = last_eight(window, end - 8, length - 8, wrong);
+        value = high.wrapping_mul(100_000_000).wrapping_add(value);
+    }
+    if length > 16 {
+        let high = last_eight(window, end - 16, length - 16, wrong);
+        value = high
+            .wrapping_mul(10_000_000_000_000_000)
+            .wrapping_add(value);
+    }
+    value
+}
+
+/// The number of 8 to 24 digits that the window begins with; wraps beyond 64 bits.
+#[inline(always)]
+fn beginning(window: &Window, length: usize, wrong: &mut u64) -> u64 {
+    let mut low = last_eight(window, length, 8, wrong);
+    let mut first = length - 8;
+    if first > 8 {
+        let middle = last_eight(window, first, 8, wrong);
+        low = middle.wrapping_mul(100_000_000).wrapping_add(low);
+        first -= 8;
+    }
+    let text = u64::from_le_bytes(bytes_at(window, 0)) ^ ZEROS;
+    // Two shifts, because one by 64 is none.
+    let high = checked(text << (32 - first * 4) << (32 - first * 4), wrong);
+    let scale = if length > 16 {
+        10_000_000_000_000_000
+    } else {
+        100_000_000
+    };
+    high.wrapping_mul(scale).wrapping_add(low)
+}
+
 /// A line in the tracer's own layout with an operation that was seen before, from its first byte to behind its line feed.
 /// What is written in any other way is left to [`fn@line`], which knows the whole grammar.
+///
+/// Where the columns are is known from all separators at once, so no number has to wait for the end of the one before.
 #[inline(always)]
-fn usual(block: &[u8], start: usize, recent: &Recent, sink: &mut Sink) -> Option<usize> {
-    let (t_ns, at) = digits(block, start);
-    let time_digits = at - start;
-    if time_digits == 0 || time_digits > 19 || block.get(at..at + 2)? != b", " {
+fn usual(window: &Window, recent: &Recent) -> Option<(Event, usize)> {
+    let mut bits = separators(window);
+    let mut right = true;
+    let mut column_end = || {
+        let comma = next_place(&mut bits);
+        let _blank = next_place(&mut bits);
+        right &= bytes_at(window, comma) == *b", ";
+        comma
+    };
+    let time_end = column_end();
+    let letters_end = column_end();
+    let bytes_end = column_end();
+    let sector_end = column_end();
+    let count_end = next_place(&mut bits);
+    right &= bytes_at(window, count_end) == *b"\n";
+    let letters = letters_end.wrapping_sub(time_end + 2);
+    let bytes_length = bytes_end.wrapping_sub(letters_end + 2);
+    let sector_length = sector_end.wrapping_sub(bytes_end + 2);
+    let count_length = count_end.wrapping_sub(sector_end + 2);
+    if !right
+        // Eight bytes are read before the end of each number.
+        || !(8..=19).contains(&time_end)
+        || !(1..=8).contains(&letters)
+        || !(1..=8).contains(&bytes_length)
+        || !(1..=19).contains(&sector_length)
+        || !(1..=8).contains(&count_length)
+    {
         return None;
     }
-    let ((rwbs, direction), bytes_start) = recent.operation(block, at + 2)?;
-    let (bytes, at) = digits(block, bytes_start);
-    if at == bytes_start || at - bytes_start > 10 || block.get(at..at + 2)? != b", " {
-        return None;
-    }
-    let sector_start = at + 2;
-    let (sector, at) = digits(block, sector_start);
-    if at == sector_start || at - sector_start > 19 || block.get(at..at + 2)? != b", " {
-        return None;
-    }
-    let count_start = at + 2;
-    let (count, at) = digits(block, count_start);
-    if at == count_start || at - count_start > 10 || *block.get(at)? != b'\n' {
-        return None;
-    }
-    let bytes = u32::try_from(bytes).ok()?;
-    let nr_sector = u32::try_from(count).ok()?;
-    sink.events.push(Event {
-        t_ns,
-        sector,
-        nr_sector,
-        bytes,
+    let text =
+        u64::from_le_bytes(bytes_at(window, time_end + 2)) & (u64::MAX >> (64 - 8 * letters));
+    let (rwbs, direction) = recent.operation(text)?;
+    let mut wrong = 0;
+    let event = Event {
+        t_ns: beginning(window, time_end, &mut wrong),
+        sector: ending(window, sector_end, sector_length, &mut wrong),
+        nr_sector: low32(last_eight(window, count_end, count_length, &mut wrong)),
+        bytes: low32(last_eight(window, bytes_end, bytes_length, &mut wrong)),
         rwbs,
         direction,
         ..Event::BLANK
-    });
-    Some(at + 1)
+    };
+    (wrong & 0x8080_8080_8080_8080 == 0).then_some((event, count_end + 1))
 }
 
 /// Parses a block of whole lines.
@@ -225,9 +298,11 @@ pub(super) fn block(block: &[u8], sink: &mut Sink) {
     let mut start = 0;
     let mut usual_lines = 0;
     while start < block.len() {
-        if let Some(next) = usual(block, start, &recent, sink) {
+        let window = block.get(start..).and_then(<[u8]>::first_chunk);
+        if let Some((event, length)) = window.and_then(|window| usual(window, &recent)) {
+            sink.events.push(event);
             usual_lines += 1;
-            start = next;
+            start += length;
             continue;
         }
         let rest = block.get(start..).unwrap_or_default();
