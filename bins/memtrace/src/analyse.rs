@@ -109,12 +109,9 @@ fn followed(path: &Path, args: &AnalyseArgs, seconds: u64) -> anyhow::Result<Don
 }
 
 pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
-    let path = args
-        .named
-        .as_deref()
-        .or(args.path.as_deref())
-        .ok_or_else(|| usage("an input is needed"))?;
+    let path = args.input.get()?;
     let table = args.table.as_deref().map(table_named).transpose()?;
+    let wanted = tables_of(&args.metrics)?;
     let format = args.format.format();
     if format == Format::Csv && table.is_none() {
         return Err(usage("--format csv needs --table"));
@@ -128,9 +125,11 @@ pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
         None => processed(path, &args.read, &args.label, &args.compute)?,
     };
     let mut out = args.output.open()?;
+    let mut shown = AnalysisTable::of(&analysis);
+    shown.retain(|table| wanted.is_empty() || wanted.contains(table));
     match (format, table) {
         (Format::Json, None) if analysis.semantics == Semantics::Mrm => {
-            coded(analysis.write_json_tables(&mut out))?;
+            coded(analysis.write_json_of(&shown, &mut out))?;
         }
         (Format::Json, table) => {
             let mut document = JsonDocument::new(&mut out, VERSION)?;
@@ -140,7 +139,7 @@ pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
             if let Some(phases) = &phases {
                 document.member("phases", phases)?;
             }
-            let tables = table.map_or_else(|| AnalysisTable::of(&analysis), |table| vec![table]);
+            let tables = table.map_or(shown, |table| vec![table]);
             for table in tables {
                 document.table(table.name(), &coded(analysis.table(table))?)?;
             }
@@ -151,10 +150,23 @@ pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
                 analysis.write_table(table, &mut CsvWriter::new(&mut out, CsvOptions::default())),
             )?;
         }
-        (_, table) => text(&analysis, table, &mut out)?,
+        (_, table) => text(&analysis, table, &shown, &mut out)?,
     }
     out.finish()?;
     Ok(outcome(&done.report, args.read.input.strict))
+}
+
+/// The tables of metrics; none without any.
+fn tables_of(metrics: &[String]) -> anyhow::Result<Vec<AnalysisTable>> {
+    let mut tables = Vec::new();
+    for metric in metrics {
+        let found = AnalysisTable::of_metric(metric).ok_or_else(|| {
+            let known = AnalysisTable::METRICS.join(", ");
+            usage(format!("--metrics has any of {known}"))
+        })?;
+        tables.extend_from_slice(found);
+    }
+    Ok(tables)
 }
 
 fn table_named(name: &str) -> anyhow::Result<AnalysisTable> {
@@ -169,9 +181,10 @@ fn table_named(name: &str) -> anyhow::Result<AnalysisTable> {
 fn text(
     analysis: &Analysis,
     table: Option<AnalysisTable>,
+    has: &[AnalysisTable],
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let summaries = [
+    let mut summaries = vec![
         AnalysisTable::RetentionSummary,
         AnalysisTable::WorkingSetSummary,
         AnalysisTable::LocalitySummary,
@@ -185,7 +198,6 @@ fn text(
     let wanted = match table {
         Some(table) => vec![table],
         None => {
-            let has = AnalysisTable::of(analysis);
             writeln!(
                 out,
                 "{} rows, {} regions, {} types",
@@ -199,6 +211,13 @@ fn text(
                     out,
                     "quantiles of many values are within {percent:.2} percent"
                 )?;
+            }
+            // A metric without a summary has its table.
+            let summarised = |table: &AnalysisTable| {
+                !matches!(table, AnalysisTable::WriteOnce | AnalysisTable::ReadFreq)
+            };
+            if has.len() < AnalysisTable::of(analysis).len() {
+                summaries.extend(has.iter().filter(|table| !summarised(table)));
             }
             let shown = |table: &AnalysisTable| analysis.rows > 0 && has.contains(table);
             summaries.into_iter().filter(shown).collect()
@@ -269,10 +288,11 @@ fn part(table: &Table, columns: &[usize]) -> anyhow::Result<String> {
 }
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
-    let all = processed(&args.input, &args.read, &args.label, &args.compute)?;
+    let input = args.input.get()?;
+    let all = processed(input, &args.read, &args.label, &args.compute)?;
     let mut done = all.processed;
     done.analysis = Some(all.analysis);
-    let title = name_of(&args.input);
+    let title = name_of(input);
     let files = coded(write_report(
         &args.output,
         &title,
@@ -296,16 +316,13 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
 }
 
 pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
+    let input = args.input.get()?;
     let mut names = Names::new();
-    let opened = args.read.open(&args.input, &mut names)?;
+    let opened = args.read.open(input, &mut names)?;
     let stream = opened.stream;
     let mut steps = args.label.steps(&args.read, stream.format())?;
     steps.analyse = Some(args.compute.options(args.read.compat));
-    let run_id = args
-        .read
-        .run_id
-        .clone()
-        .unwrap_or_else(|| name_of(&args.input));
+    let run_id = args.read.run_id.clone().unwrap_or_else(|| name_of(input));
     let folder = match args.layout {
         Layout::Run => args.output.clone(),
         Layout::Hf | Layout::Zenodo => args.output.join("runs").join(&run_id),
@@ -320,17 +337,17 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
         exporter.metadata = serde_json::from_slice(&read(file)?)
             .with_context(|| file.display().to_string())
             .or_exit(BAD_DATA)?;
-    } else if args.input.is_dir() {
-        exporter.metadata = coded(run_metadata(&args.input))?;
+    } else if input.is_dir() {
+        exporter.metadata = coded(run_metadata(input))?;
     }
-    let source = trace_of(&args.input);
+    let source = trace_of(input);
     exporter.input = source.is_file().then_some(source);
     exporter.needs_rows = args.read.compat.is_none();
     if let Some(phases) = opened.phases {
         exporter.metadata.entry("phases").or_insert(phases);
     }
-    let prompts = args.input.join(PROMPTS_FILE);
-    let has_prompts = prompts.is_file() && folder != args.input;
+    let prompts = input.join(PROMPTS_FILE);
+    let has_prompts = prompts.is_file() && folder != input;
     if has_prompts {
         coded(copy_whole(&prompts, &folder.join(PROMPTS_FILE)))?;
     }

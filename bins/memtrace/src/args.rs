@@ -1,10 +1,11 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use memtrace_run::FigureFormat;
-use shell::{ByteSize, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
+use shell::{ByteSize, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs, usage};
 
 const AFTER_HELP: &str = "\
 Recording an input:
@@ -13,9 +14,14 @@ Recording an input:
   Valgrind   valgrind --tool=lackey --trace-mem=yes CMD 2> lackey.txt
              (functions by --symbols 108000=CMD where CMD is a PIE)
   memray     memray run -o run.memray.bin app.py
+  heaptrack  heaptrack --raw -o run CMD
   one word   perf record -e mem:ADDR/8:rw:u -e mem:ADDR/8:w:u -c 1 -d CMD
              (read perf.data itself: the second event tells stores from loads)
   maps       cat /proc/PID/maps > maps.txt      (before and after loading)
+  unmaps     bpftrace -e 'tracepoint:syscalls:sys_enter_munmap /pid == PID/ {
+             printf(\"%llu munmap %llx %llu\\n\", nsecs, args->addr, args->len); }'
+  KV blocks  {\"base_address\": 4096, \"block_bytes\": 256, \"blocks\":
+             [{\"block_id\": 0, \"alloc_ns\": 5, \"free_ns\": 9}]}
 
 Example:
   memtrace analyse perf.txt.gz --phases phases.json
@@ -41,7 +47,7 @@ impl HasJson for Message {
 
 /// How long data lives in memory during inference
 ///
-/// Reads perf script text, perf.data, memray captures, Valgrind Lackey, DAMON records, canonical rows (JSON lines, CSV) and labelled Parquet,
+/// Reads perf script text, perf.data, memray captures, heaptrack files, Valgrind Lackey, DAMON records, canonical rows (JSON lines, CSV) and labelled Parquet,
 /// plain or compressed; '-' is standard input.
 #[derive(Debug, Parser)]
 #[command(
@@ -125,6 +131,9 @@ pub(crate) struct ReadArgs {
     /// Nanoseconds that an instruction counts for, in streams without a clock
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) ns_per_instruction: u64,
+    /// Clock of the cores: with it latencies are nanoseconds, without they are cycles as the profiler gives them
+    #[arg(long, value_name = "MHZ", conflicts_with = "compat")]
+    pub(crate) core_mhz: Option<NonZeroU32>,
     /// Split accesses of Lackey at multiples of SIZE, so that each cache line (64) or page they touch counts
     #[arg(long, value_name = "SIZE")]
     pub(crate) split_bytes: Option<ByteSize>,
@@ -155,6 +164,12 @@ pub(crate) struct LabelArgs {
     /// GGUF or safetensors file whose tensors are found in the maps
     #[arg(long, value_name = "FILE", requires = "maps")]
     pub(crate) model: Vec<PathBuf>,
+    /// Log of mmap and munmap, lines 'TIME_NS mmap|munmap ADDRESS BYTES': what was known of a page ends there
+    #[arg(long, value_name = "FILE")]
+    pub(crate) unmaps: Vec<PathBuf>,
+    /// JSON table of KV blocks with the times when they were allocated and freed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kv_table: Vec<PathBuf>,
     /// What becomes of rows that nothing classifies: keep, skip, error, runtime
     #[arg(long, value_name = "POLICY", default_value = "keep")]
     pub(crate) unknown: String,
@@ -238,8 +253,9 @@ pub(crate) struct RowsArgs {
     pub(crate) label: LabelArgs,
 }
 
+/// An input, as an argument or as an option.
 #[derive(Debug, Args)]
-pub(crate) struct AnalyseArgs {
+pub(crate) struct InputPath {
     /// A capture, rows, a trace, or the folder of a run ('-' is standard input)
     #[arg(
         short = 'i',
@@ -247,10 +263,33 @@ pub(crate) struct AnalyseArgs {
         value_name = "INPUT",
         conflicts_with = "path"
     )]
-    pub(crate) named: Option<PathBuf>,
+    named: Option<PathBuf>,
     /// The same
     #[arg(value_name = "INPUT", required_unless_present = "named")]
-    pub(crate) path: Option<PathBuf>,
+    path: Option<PathBuf>,
+}
+
+impl InputPath {
+    /// The one that was given.
+    pub(crate) fn get(&self) -> anyhow::Result<&Path> {
+        let given = self.named.as_deref().or(self.path.as_deref());
+        given.ok_or_else(|| usage("an input is needed"))
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AnalyseArgs {
+    #[command(flatten)]
+    pub(crate) input: InputPath,
+    /// Tables of these metrics only: retention_duration, write_once_ratio, read_frequency, working_set_size, access_locality,
+    /// inter_access_interval
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        conflicts_with = "table"
+    )]
+    pub(crate) metrics: Vec<String>,
     /// One table only
     #[arg(long, value_name = "TABLE")]
     pub(crate) table: Option<String>,
@@ -274,8 +313,8 @@ pub(crate) struct AnalyseArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// A capture, rows, a trace, or the folder of a run
-    pub(crate) input: PathBuf,
+    #[command(flatten)]
+    pub(crate) input: InputPath,
     /// Folder for figures, tables and report.html
     #[arg(short, long, value_name = "DIR", default_value = "reports")]
     pub(crate) output: PathBuf,
@@ -305,10 +344,10 @@ pub(crate) enum Layout {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// A capture, rows or a trace
-    pub(crate) input: PathBuf,
+    #[command(flatten)]
+    pub(crate) input: InputPath,
     /// Folder to write
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", default_value = "dist")]
     pub(crate) output: PathBuf,
     /// Layout of the folder
     #[arg(long = "format", value_enum, value_name = "LAYOUT", default_value_t)]
@@ -402,6 +441,13 @@ pub(crate) struct RunArgs {
     /// MEMTRACE_PHASES]
     #[arg(long, value_name = "FILE")]
     pub(crate) phase_pipe: Option<PathBuf>,
+    /// Socket to make for such lines [default: one that the command finds in
+    /// MEMTRACE_PHASE_SOCKET]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) phase_socket: Option<PathBuf>,
+    /// Limit of a class of validity, as the metadata names it, for example clean_cpu_pct=12
+    #[arg(long, value_name = "NAME=NUMBER")]
+    pub(crate) limit: Vec<String>,
     #[command(flatten)]
     pub(crate) format: FormatArgs<Message>,
     #[command(flatten)]
@@ -415,6 +461,8 @@ pub(crate) struct RunArgs {
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) format: FormatArgs<Message>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]

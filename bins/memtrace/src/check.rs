@@ -3,7 +3,6 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use anyhow::Context as _;
 use byte_source::{OpenOptions, Source};
 use memtrace_labeller::{InputOptions, RowStream, Schema, check_parquet};
 use memtrace_run::{
@@ -11,12 +10,16 @@ use memtrace_run::{
     verify_manifest,
 };
 use report::{JsonDocument, SchemaVersion};
-use shell::{Format, OrExit as _, Outcome, usage};
+use shell::{Format, Outcome, usage};
 
 use crate::args::CheckArgs;
-use crate::input::{IO_FAILED, coded, trace_of};
+use crate::input::{coded, trace_of};
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
+    if !args.path.exists() {
+        // Opening it says what is the matter.
+        coded(Source::open(&args.path, &OpenOptions::default()))?;
+    }
     let profile = match args.profile.as_deref() {
         None if args.path.is_dir() => profile_of(&args.path),
         None => None,
@@ -39,12 +42,6 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
         } else {
             coded(unlisted(&args.path, None))?
         };
-    }
-    if !args.path.exists() {
-        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
-        return Err(missing)
-            .with_context(|| args.path.display().to_string())
-            .or_exit(IO_FAILED);
     }
     let mut schemas = Vec::new();
     if args.path.is_file() {

@@ -3,7 +3,8 @@
 use std::io::Write as _;
 
 use memtrace_run::{
-    Experiment, RunOptions, Stop, diagnose, on_path, plan_text, run_command, run_experiment,
+    Experiment, RunOptions, Stop, diagnose, has_memray, on_path, plan_text, run_command,
+    run_experiment,
 };
 use report::{JsonDocument, SchemaVersion};
 use serde_json::json;
@@ -32,6 +33,7 @@ pub(crate) fn validate(args: &ConfigArgs) -> anyhow::Result<Outcome> {
                 let found = experiment.validate(on_path);
                 let mut warnings = found.warnings;
                 warnings.extend(experiment.unused_settings());
+                warnings.extend(experiment.missing_memray(has_memray));
                 (found.errors, warnings)
             }
             Err(error) => (vec![error.to_string()], Vec::new()),
@@ -59,6 +61,10 @@ pub(crate) fn validate(args: &ConfigArgs) -> anyhow::Result<Outcome> {
     let found = experiment.validate(on_path);
     for warning in found.warnings.iter().chain(&experiment.unused_settings()) {
         writeln!(out, "  [WARN]  {warning}")?;
+    }
+    // The reference says this only where it runs without memray, so it is no part of what we both print.
+    if let Some(warning) = experiment.missing_memray(has_memray) {
+        args.verbosity.detail(|| format!("  [WARN]  {warning}"));
     }
     for error in &found.errors {
         terminal::say(&format!("  [ERROR] {error}"));
@@ -104,6 +110,10 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     options.phase_marks.clone_from(&args.phase_mark);
     options.phase_patterns.clone_from(&args.phase_regex);
     options.phase_pipe.clone_from(&args.phase_pipe);
+    options.phase_socket.clone_from(&args.phase_socket);
+    for limit in &args.limit {
+        coded(options.limits.set(limit))?;
+    }
     // An interrupt ends the command and not us: what was collected becomes the run.
     let interrupt = Interrupt::listen();
     options.stop = Stop::when(move || interrupt.has_come());
@@ -140,7 +150,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
 
 pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Outcome> {
     let found = diagnose();
-    let mut out = Output::stdout();
+    let mut out = args.output.open()?;
     if args.format.format() == Message::Json {
         let mut document = JsonDocument::new(&mut out, VERSION)?;
         document.member("checks", &found.checks)?;

@@ -10,7 +10,7 @@ use memtrace_analyser::AnalysisOptions;
 use memtrace_labeller::{
     AddressRange, FieldList, Grammar, InputFormat, InputOptions, LabelOptions, MapsSnapshot,
     ModelFile, Names, PhaseBoundary, Phases, ReadReport, Regions, RowStream, RuleSet, SymbolTable,
-    boundaries_from_json, ranges_from_json, ranges_of_maps,
+    boundaries_from_json, kv_table_from_json, ranges_from_json, ranges_of_maps, unmaps_from_log,
 };
 use memtrace_run::{Error, Steps, infer_phases, phases_json};
 use serde_json::Value;
@@ -34,8 +34,14 @@ pub(crate) fn coded<T, E: Into<Error>>(result: Result<T, E>) -> anyhow::Result<T
 }
 
 fn code(error: &Error) -> u8 {
+    use byte_source::Error as Bytes;
     use memtrace_labeller::Error as Trace;
     match error {
+        // What is packed in it is broken, and not the reading of it.
+        Error::Source(Bytes::NothingDecoded { .. } | Bytes::Nested { .. })
+        | Error::Trace(Trace::Source(Bytes::NothingDecoded { .. } | Bytes::Nested { .. })) => {
+            BAD_DATA
+        }
         Error::Io { .. } | Error::Source(_) | Error::Start { .. } => IO_FAILED,
         Error::Trace(Trace::Io { .. } | Trace::Source(_)) => IO_FAILED,
         Error::Trace(Trace::Policy { .. }) => 2,
@@ -44,7 +50,7 @@ fn code(error: &Error) -> u8 {
         Error::Analysis(_) | Error::DiskFull { .. } => IO_FAILED,
         Error::NoCollector { .. } => CANNOT_COLLECT,
         Error::NothingRead { .. } => BAD_DATA,
-        Error::PhaseMark { .. } => 2,
+        Error::PhaseMark { .. } | Error::Limit { .. } => 2,
         Error::PhasePipe { .. } => IO_FAILED,
         _ => 1,
     }
@@ -92,6 +98,7 @@ impl ReadArgs {
         }
         options.threads = self.input.threads();
         options.ns_per_instruction = self.ns_per_instruction;
+        options.core_mhz = self.core_mhz;
         options.split_bytes = self.split_bytes.map_or(0, ByteSize::bytes);
         options.symbols = self.symbol_table()?;
         options.run_id = self.run_id.clone().unwrap_or_else(|| name_of(path));
@@ -261,6 +268,9 @@ impl LabelArgs {
         }
         if let Regions::Native { kv_block_bytes, .. } = &mut options.regions {
             match self.kv_block {
+                Some(size) if size.bytes() == 0 => {
+                    return Err(usage("--kv-block: a block has at least one byte"));
+                }
                 Some(size) => *kv_block_bytes = size.bytes(),
                 None => steps.infer_kv_blocks = true,
             }
@@ -268,7 +278,15 @@ impl LabelArgs {
         for file in &self.ranges {
             steps.ranges.extend(ranges(file)?);
         }
+        for file in &self.kv_table {
+            let table = kv_table_from_json(&file.display().to_string(), &read(file)?);
+            steps.ranges.extend(coded(table)?);
+        }
         steps.ranges.extend(self.mapped()?);
+        for file in &self.unmaps {
+            let log = unmaps_from_log(&file.display().to_string(), &read(file)?);
+            steps.unmaps.extend(coded(log)?);
+        }
         steps.label = Some(options);
         Ok(steps)
     }

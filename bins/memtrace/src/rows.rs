@@ -93,12 +93,12 @@ fn write(
     };
     let suffix = args.output.extension().and_then(|suffix| suffix.to_str());
     let processed = if suffix == Some("parquet") {
-        let mut writer = coded(TraceWriter::new(
+        let mut writer = TraceWriter::new(
             args.output.display().to_string(),
             &mut out,
             args.read.semantics(),
             Compression::Zstd,
-        ))?;
+        );
         let processed = coded(process(stream, names, steps, Some(&mut writer)))?;
         coded(writer.finish())?;
         processed
@@ -108,8 +108,13 @@ fn write(
             push: push_json_row,
         };
         if suffix == Some("csv") {
-            lines.out.write_all(csv_header().as_bytes())?;
-            lines.push = push_csv_row;
+            let hardware = args.read.compat.is_none();
+            lines.out.write_all(csv_header(hardware).as_bytes())?;
+            lines.push = if hardware {
+                |row, names, out| push_csv_row(row, names, true, out)
+            } else {
+                |row, names, out| push_csv_row(row, names, false, out)
+            };
         }
         coded(process(stream, names, steps, Some(&mut lines)))?
     };
@@ -126,6 +131,9 @@ fn write(
 
 /// Says what was left out.
 pub(crate) fn tell(report: &ReadReport, verbosity: VerbosityArgs) {
+    if let Some(note) = report.note {
+        verbosity.note(note);
+    }
     if report.skipped_total() == 0 && report.damage.is_empty() {
         verbosity.detail(|| format!("{} lines, {} rows", report.lines, report.rows));
         return;

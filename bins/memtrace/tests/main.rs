@@ -1,6 +1,10 @@
 //! The tool as it is called: every command, and what bad input does to it.
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
+mod beside;
+mod collecting;
+mod columns;
+
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -955,6 +959,7 @@ fn phases_are_marked_through_the_pipe_and_by_the_output() {
         ];
         let said = fails(dir, &[&words[..], &["--", "true"]].concat(), 2);
         assert!(said.contains(mark), "{said}");
+        assert!(!dir.join("none").exists());
     }
     let taken = [
         "run",

@@ -76,6 +76,31 @@ impl AnalysisTable {
         Self::Tokens,
     ];
 
+    /// The tables of a metric by the name that configurations give it, for example `retention_duration`; `None` for a name that is
+    /// none of [`AnalysisTable::METRICS`].
+    #[must_use]
+    pub fn of_metric(metric: &str) -> Option<&'static [Self]> {
+        Some(match metric {
+            "retention_duration" => &[Self::RetentionPerRegion, Self::RetentionSummary],
+            "write_once_ratio" => &[Self::WriteOnce],
+            "read_frequency" => &[Self::ReadFreq],
+            "working_set_size" => &[Self::WorkingSetPerRegion, Self::WorkingSetSummary],
+            "access_locality" => &[Self::LocalityPerRegion, Self::LocalitySummary],
+            "inter_access_interval" => &[Self::Iai],
+            _ => return None,
+        })
+    }
+
+    /// The metrics of [`AnalysisTable::of_metric`].
+    pub const METRICS: [&'static str; 6] = [
+        "retention_duration",
+        "write_once_ratio",
+        "read_frequency",
+        "working_set_size",
+        "access_locality",
+        "inter_access_interval",
+    ];
+
     /// The table's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -536,19 +561,28 @@ impl Analysis {
         Ok(())
     }
 
-    /// Writes the tables as one JSON object keyed by table name, each with `columns` and `rows`: the reference's results as
-    /// they are recorded for comparison. Without rows the object is empty.
+    /// Writes all tables, see [`Analysis::write_json_of`].
     ///
     /// # Errors
     ///
     /// When `out` refuses.
     pub fn write_json_tables(&self, out: &mut dyn Write) -> Result<()> {
+        self.write_json_of(&AnalysisTable::of(self), out)
+    }
+
+    /// Writes tables as one JSON object keyed by table name, each with `columns` and `rows`: the reference's results as they are
+    /// recorded for comparison. Without tables the object is empty.
+    ///
+    /// # Errors
+    ///
+    /// When `out` refuses.
+    pub fn write_json_of(&self, tables: &[AnalysisTable], out: &mut dyn Write) -> Result<()> {
         let failed = |source: std::io::Error| Error::Write {
             name: "analysis".to_owned(),
             source,
         };
         let mut text = String::from("{");
-        for (at, table) in AnalysisTable::of(self).into_iter().enumerate() {
+        for (at, table) in tables.iter().copied().enumerate() {
             let columns: Vec<String> = table
                 .columns()
                 .iter()

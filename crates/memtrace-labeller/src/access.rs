@@ -35,12 +35,17 @@ pub struct Access {
     pub region_type: Name,
     /// Region, 0 when unknown.
     pub region_id: u64,
-    /// Latency as the profiler gave it (core cycles on Intel).
+    /// Latency. In nanoseconds when the clock of the cores is known ([`InputOptions::core_mhz`](crate::InputOptions)); else the
+    /// profiler's number as it is, as the reference has it, which is [`Access::latency_cycles`].
     pub access_latency_ns: Option<u32>,
+    /// Latency in cycles of the core, where the profiler gave one; a store's 0 is none.
+    pub latency_cycles: Option<u32>,
     /// Where the data came from, or [`Name::NULL`].
     pub cache_level: Name,
-    /// The remote bit of the data source.
+    /// The remote bit of the data source: 0 or 1.
     pub numa_node: Option<u8>,
+    /// Hops to where the data was, 0 when it was near; `None` when no data source says.
+    pub hops: Option<u8>,
     /// CPU.
     pub cpu_id: Option<u16>,
     /// Thread, or process when the capture says only that.
@@ -75,8 +80,10 @@ impl Access {
             region_type: Name::UNKNOWN,
             region_id: 0,
             access_latency_ns: None,
+            latency_cycles: None,
             cache_level: Name::NULL,
             numa_node: None,
+            hops: None,
             cpu_id: None,
             thread_id: None,
             token_index: None,

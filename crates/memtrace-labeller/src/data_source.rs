@@ -47,10 +47,20 @@ impl DataSource {
         self.0 >> 5 & 4 != 0
     }
 
-    /// Number of hops to another node or socket, 0 when none or not said.
+    /// Hops to another core cluster, node or socket, 0 for none; `None` for a word that says nothing. The older levels of remote
+    /// memory and caches count for one and two, where the word has no number.
     #[must_use]
-    pub const fn hops(self) -> u64 {
-        self.0 >> 43 & 7
+    pub fn hops(self) -> Option<u8> {
+        self.remote()?;
+        let old = self.0 >> 5;
+        // A level with a number that is near stays near, whatever the older bits say.
+        let may_be_far = self.is_remote() || matches!(self.0 >> 33 & 0xf, 0 | 0xb | 0xf);
+        let said = (self.0 >> 43 & 7) as u8;
+        Some(match said {
+            0 if may_be_far && old & 0xa00 != 0 => 2,
+            0 if may_be_far && old & 0x500 != 0 => 1,
+            said => said,
+        })
     }
 
     /// The level, from its number (bits 33 to 36), or from the older bits 5 to 18 when the number says nothing.
@@ -95,7 +105,12 @@ mod tests {
         assert!(!load.is_remote() && !load.is_miss());
         let far = DataSource::new(4 | 0x100 << 5 | 1 << 37 | 2 << 43);
         assert_eq!(far.is_store(), Some(true));
-        assert_eq!((far.level(), far.hops()), (Name::DRAM, 2));
+        assert_eq!((far.level(), far.hops()), (Name::DRAM, Some(2)));
+        assert_eq!((load.hops(), DataSource::new(0).hops()), (Some(0), None));
+        // Without a number: remote memory two hops away, a cache one hop away.
+        assert_eq!(DataSource::new(2 | 0x200 << 5).hops(), Some(2));
+        assert_eq!(DataSource::new(2 | 0x400 << 5).hops(), Some(1));
+        assert_eq!(DataSource::new(2 | 0x400 << 5 | 1 << 33).hops(), Some(0));
         assert!(far.is_remote());
         assert_eq!(DataSource::new(1).is_store(), None);
         // Nothing of it is known: PERF_MEM_NA.

@@ -87,6 +87,16 @@ pub enum Error {
         /// Names, separated by commas, sorted.
         present: String,
     },
+    /// A table of KV blocks that cannot be.
+    #[error("{name}: block {block_id} {what}")]
+    KvTable {
+        /// The file.
+        name: String,
+        /// Which block.
+        block_id: u64,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// A schema version that is not of the form `X.Y`.
     #[error("schema version '{version}' is not of the form X.Y")]
     SchemaVersionText {
@@ -120,7 +130,7 @@ pub enum Error {
         source: Box<regex::Error>,
     },
     /// A policy for unknown rows that does not exist.
-    #[error("unknown policy '{policy}'; it is one of keep, skip, error")]
+    #[error("unknown policy '{policy}'; it is one of keep, skip, error, runtime")]
     Policy {
         /// As given.
         policy: String,
@@ -150,6 +160,22 @@ pub enum Error {
         sample_id: u64,
         /// The address, decimal.
         address: String,
+    },
+    /// A region whose number does not fit a file that was begun with small ones.
+    #[error(
+        "sample {sample_id}: region {region_id} does not fit 32 bits, and the file was begun with regions that do"
+    )]
+    WideRegion {
+        /// Which row.
+        sample_id: u64,
+        /// The region.
+        region_id: u64,
+    },
+    /// A file that could not be begun.
+    #[error("{name}: nothing more can be written after an error")]
+    Closed {
+        /// The file.
+        name: String,
     },
     /// Arrow refused.
     #[error("{name}: {source}")]

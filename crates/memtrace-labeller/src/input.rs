@@ -1,6 +1,6 @@
 //! Any input as a stream of rows.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use byte_source::{OpenOptions, Source};
 use crate::access::Access;
 use crate::damon::DamonRows;
 use crate::error::{Error, Result};
+use crate::heaptrack::{HeaptrackRows, is_heaptrack};
 use crate::lackey::LackeyRows;
 use crate::memray::MemrayRows;
 use crate::names::{Name, Names};
@@ -38,6 +39,8 @@ pub enum InputFormat {
     Lackey,
     /// Records of DAMON as `damo report raw` prints them.
     Damon,
+    /// Files of heaptrack, raw or interpreted.
+    Heaptrack,
     /// Canonical rows as JSON lines.
     RowsJson,
     /// Canonical rows as CSV with a header.
@@ -48,12 +51,13 @@ pub enum InputFormat {
 
 impl InputFormat {
     /// All formats.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::PerfScript,
         Self::PerfData,
         Self::Memray,
         Self::Lackey,
         Self::Damon,
+        Self::Heaptrack,
         Self::RowsJson,
         Self::RowsCsv,
         Self::Parquet,
@@ -68,6 +72,7 @@ impl InputFormat {
             Self::Memray => "memray",
             Self::Lackey => "lackey",
             Self::Damon => "damon",
+            Self::Heaptrack => "heaptrack",
             Self::RowsJson => "rows-jsonl",
             Self::RowsCsv => "rows-csv",
             Self::Parquet => "parquet",
@@ -97,6 +102,8 @@ impl InputFormat {
             Some(Self::RowsCsv)
         } else if looks_like_lackey(head) {
             Some(Self::Lackey)
+        } else if is_heaptrack(head) {
+            Some(Self::Heaptrack)
         } else {
             Some(Self::PerfScript)
         }
@@ -138,6 +145,8 @@ pub struct InputOptions {
     pub run_id: String,
     /// Nanoseconds that an instruction counts for, where instructions are the only clock.
     pub ns_per_instruction: u64,
+    /// Clock of the cores in MHz, where it is known: latencies in nanoseconds are then made from cycles.
+    pub core_mhz: Option<NonZeroU32>,
     /// Accesses of Lackey are split at multiples of so many bytes; 0 leaves them whole.
     pub split_bytes: u64,
     /// Names the functions of instructions, where a capture gives their addresses alone.
@@ -154,6 +163,7 @@ impl Default for InputOptions {
             drop_kernel: true,
             run_id: String::new(),
             ns_per_instruction: 1,
+            core_mhz: None,
             split_bytes: 0,
             symbols: None,
             threads: NonZeroUsize::MIN,
@@ -195,6 +205,7 @@ enum Reader {
     Memray(Box<MemrayRows>),
     PerfData(Box<PerfDataRows>),
     Damon(Box<DamonRows>),
+    Heaptrack(Box<HeaptrackRows>),
 }
 
 /// Rows of an input, in batches.
@@ -219,6 +230,44 @@ pub struct RowStream {
     run_id: String,
     run_name: Option<Name>,
     phases: Phases,
+    latency: Latency,
+}
+
+/// What becomes of the latencies that a reader found.
+#[derive(Debug, Clone, Copy, Default)]
+struct Latency {
+    /// They are cycles of the core, by our semantics.
+    is_cycles: bool,
+    core_mhz: Option<NonZeroU32>,
+}
+
+impl Latency {
+    fn new(format: InputFormat, options: &InputOptions) -> Self {
+        let is_sampled = match format {
+            InputFormat::PerfScript => !options.grammar.is_reference(),
+            format => format == InputFormat::PerfData,
+        };
+        Self {
+            is_cycles: is_sampled,
+            core_mhz: options.core_mhz,
+        }
+    }
+
+    fn tell(self, row: &mut Access) {
+        if self.is_cycles {
+            // Where a store has no latency, its sample has a zero.
+            let is_known = |cycles: &u32| *cycles > 0 || !row.is_store();
+            row.latency_cycles = row.access_latency_ns.filter(is_known);
+        }
+        let Some(mhz) = self.core_mhz else { return };
+        if self.is_cycles || row.latency_cycles.is_some() {
+            let mhz = u64::from(mhz.get());
+            row.access_latency_ns = row.latency_cycles.map(|cycles| {
+                let ns = (u64::from(cycles) * 1000 + mhz / 2) / mhz;
+                u32::try_from(ns).unwrap_or(u32::MAX)
+            });
+        }
+    }
 }
 
 impl RowStream {
@@ -254,6 +303,10 @@ impl RowStream {
                 Reader::PerfData(Box::new(PerfDataRows::new(source, options.drop_kernel)?))
             }
             InputFormat::Damon => Reader::Damon(Box::new(DamonRows::new(source)?)),
+            InputFormat::Heaptrack => {
+                let symbols = options.symbols.clone();
+                Reader::Heaptrack(Box::new(HeaptrackRows::new(source, symbols)?))
+            }
         };
         Ok(Self {
             reader,
@@ -261,6 +314,7 @@ impl RowStream {
             run_id: options.run_id.clone(),
             run_name: None,
             phases: Phases::default(),
+            latency: Latency::new(format, options),
         })
     }
 
@@ -285,6 +339,7 @@ impl RowStream {
                 run_id: options.run_id.clone(),
                 run_name: None,
                 phases: Phases::default(),
+                latency: Latency::default(),
             }),
             Err(error) => Err(error.into()),
         }
@@ -320,10 +375,12 @@ impl RowStream {
             Reader::Memray(memray) => memray.next_batch(names, rows)?,
             Reader::PerfData(perf) => perf.next_batch(names, rows)?,
             Reader::Damon(damon) => damon.next_batch(names, rows)?,
+            Reader::Heaptrack(heaptrack) => heaptrack.next_batch(names, rows)?,
         };
         let run_id = &self.run_id;
         let run = *self.run_name.get_or_insert_with(|| names.intern(run_id));
         for row in rows.iter_mut().skip(before) {
+            self.latency.tell(row);
             if row.run_id == Name::EMPTY {
                 row.run_id = run;
             }
@@ -347,6 +404,7 @@ impl RowStream {
             Reader::Memray(memray) => memray.report(),
             Reader::PerfData(perf) => perf.report(),
             Reader::Damon(damon) => damon.report(),
+            Reader::Heaptrack(heaptrack) => heaptrack.report(),
         }
     }
 }

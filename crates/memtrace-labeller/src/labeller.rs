@@ -10,6 +10,7 @@ use crate::names::{Name, Names};
 use crate::ranges::{AddressRange, RangeMap};
 use crate::region::{KvBlock, KvTracker, Region};
 use crate::rules::RuleSet;
+use crate::unmaps::{Eras, Unmap};
 
 /// What becomes of rows that nothing classifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -116,7 +117,15 @@ enum RegionKey {
 
 /// A range: its number in the order of registration, and what it holds.
 #[derive(Debug, Clone, Copy)]
-struct RangeId(usize, Name);
+struct RangeId {
+    rank: usize,
+    name: Name,
+    /// Where it begins and when it ends, when it is one block of the KV cache.
+    block: Option<(u64, Option<u64>)>,
+}
+
+/// Number of a block of the KV cache that a range is, instead of an era.
+const BLOCK_ERA: u32 = u32::MAX;
 
 /// Labels rows one after the other, in the order in which they come.
 ///
@@ -143,6 +152,10 @@ pub struct Labeller {
     page_types: FxHashMap<u64, Name>,
     regions: Vec<Region>,
     by_key: FxHashMap<RegionKey, u32>,
+    eras: Eras,
+    /// As `page_types` and `by_key`, for what was mapped anew.
+    later_types: FxHashMap<(u64, u32), Name>,
+    later_keys: FxHashMap<(RegionKey, u32), u32>,
     next_id: u64,
     kv: KvTracker,
     /// Rows by what became of them.
@@ -179,6 +192,9 @@ impl Labeller {
             page_types: FxHashMap::default(),
             regions: Vec::new(),
             by_key: FxHashMap::default(),
+            eras: Eras::default(),
+            later_types: FxHashMap::default(),
+            later_keys: FxHashMap::default(),
             next_id: 2,
             kv: KvTracker::default(),
             counts: LabelCounts::default(),
@@ -228,6 +244,14 @@ impl Labeller {
         typed
     }
 
+    /// Makes known when addresses were mapped and unmapped, all at once: what a page was before does not hold after, and what lies
+    /// there then is another region. The reference knows nothing of it, so its way of labelling does not go by it.
+    pub fn register_unmaps(&mut self, unmaps: &[Unmap]) {
+        if !self.is_mrm() {
+            self.eras = Eras::new(unmaps);
+        }
+    }
+
     fn mrm_ranges(&self) -> Vec<(u64, u64)> {
         self.ranges
             .iter()
@@ -242,6 +266,7 @@ impl Labeller {
     /// [`Error::Unclassified`] under the policy `error`.
     pub fn label(&mut self, row: &mut Access, names: &mut Names) -> Result<bool> {
         let mut range = None;
+        let era = self.eras.at(row.address, row.timestamp_ns);
         let given = row.region_type != Name::UNKNOWN && !row.region_type.is_null();
         let region_type = if given {
             self.counts.given += 1;
@@ -250,9 +275,9 @@ impl Labeller {
             self.counts.by_range += 1;
             range = Some(found);
             region_type
-        } else if let Some(known) = self.page_types.get(&row.address_page) {
+        } else if let Some(known) = self.page_type(row.address_page, era) {
             self.counts.by_page += 1;
-            *known
+            known
         } else if let Some(region_type) = self.by_mrm_range(row) {
             self.counts.by_range += 1;
             region_type
@@ -283,12 +308,22 @@ impl Labeller {
         };
         row.region_type = region_type;
         if range.is_none() {
-            self.page_types
-                .entry(row.address_page)
-                .or_insert(region_type);
+            let page = row.address_page;
+            match era {
+                0 => self.page_types.entry(page).or_insert(region_type),
+                era => self.later_types.entry((page, era)).or_insert(region_type),
+            };
         }
-        self.assign(row, range);
+        self.assign(row, range, era);
         Ok(true)
+    }
+
+    fn page_type(&self, page: u64, era: u32) -> Option<Name> {
+        let known = match era {
+            0 => self.page_types.get(&page),
+            era => self.later_types.get(&(page, era)),
+        };
+        known.copied()
     }
 
     fn is_mrm(&self) -> bool {
@@ -301,7 +336,16 @@ impl Labeller {
             return None;
         }
         let range = self.ranges.find(row.address, row.timestamp_ns)?;
-        Some((RangeId(range.rank, range.name), range.region_type))
+        let block = range.is_block.then(|| {
+            let freed_ns = Some(range.to_ns).filter(|time| *time < u64::MAX);
+            (range.start, freed_ns)
+        });
+        let found = RangeId {
+            rank: range.rank,
+            name: range.name,
+            block,
+        };
+        Some((found, range.region_type))
     }
 
     /// ... and are the types of pages in the reference's.
@@ -343,12 +387,14 @@ impl Labeller {
         verdict
     }
 
-    fn assign(&mut self, row: &mut Access, range: Option<RangeId>) {
+    fn assign(&mut self, row: &mut Access, range: Option<RangeId>, era: u32) {
         let key = match (self.options.regions, row.region_type) {
             (Regions::Mrm, Name::WEIGHT) => RegionKey::Weights,
             (Regions::Mrm, Name::KV_CACHE) => RegionKey::Kv(row.address),
             (Regions::Mrm, _) => RegionKey::Page(row.address_page),
-            (Regions::Native { kv_block_bytes, .. }, Name::KV_CACHE) => {
+            (Regions::Native { kv_block_bytes, .. }, Name::KV_CACHE)
+                if range.is_none_or(|range| range.block.is_none()) =>
+            {
                 RegionKey::Kv(row.address / kv_block_bytes.max(1))
             }
             (
@@ -358,7 +404,7 @@ impl Labeller {
                 },
                 region_type,
             ) => match range {
-                Some(RangeId(rank, _)) => RegionKey::Range(rank),
+                Some(range) => RegionKey::Range(range.rank),
                 None if region_type == Name::WEIGHT => {
                     RegionKey::Extent(row.address / weight_extent_bytes.max(1))
                 }
@@ -366,7 +412,11 @@ impl Labeller {
             },
         };
         let next = u32::try_from(self.regions.len()).unwrap_or(u32::MAX);
-        let at = *self.by_key.entry(key).or_insert(next);
+        let at = match (era, key) {
+            // A range has its own time.
+            (0, _) | (_, RegionKey::Range(_)) => *self.by_key.entry(key).or_insert(next),
+            (era, _) => *self.later_keys.entry((key, era)).or_insert(next),
+        };
         if at == next {
             let id = if key == RegionKey::Weights {
                 1
@@ -375,8 +425,8 @@ impl Labeller {
                 self.next_id - 1
             };
             let mut region = Region::new(id, row.region_type, row.address_page, row.timestamp_ns);
-            if let Some(RangeId(_, name)) = range {
-                region.name = name;
+            if let Some(range) = range {
+                region.name = range.name;
             }
             self.regions.push(region);
         }
@@ -388,13 +438,20 @@ impl Labeller {
             match self.options.regions {
                 Regions::Mrm => {
                     let page = row.address_page;
-                    self.kv.touch(page, row.address, page, row);
+                    self.kv.touch((page, 0), row.address, page, None, row);
                 }
                 Regions::Native { kv_block_bytes, .. } => {
                     let bytes = kv_block_bytes.max(1);
                     let block = row.address / bytes;
-                    let start = block * bytes;
-                    self.kv.touch(block, start, start >> PAGE_BITS, row);
+                    let (key, start, freed_ns) = match range {
+                        Some(RangeId {
+                            rank,
+                            block: Some((start, freed_ns)),
+                            ..
+                        }) => ((rank as u64, BLOCK_ERA), start, freed_ns),
+                        _ => ((block, era), block * bytes, None),
+                    };
+                    self.kv.touch(key, start, start >> PAGE_BITS, freed_ns, row);
                 }
             }
         }

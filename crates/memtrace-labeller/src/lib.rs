@@ -1,9 +1,12 @@
 //! Memory accesses read from what profilers wrote, and labelled with what they touched.
 //!
-//! * [`RowStream`] reads any input as rows ([`Access`]) in batches: text of `perf script` with any list of fields,
-//!   canonical rows as JSON lines or CSV, labelled Parquet. Texts are numbers in a [`Names`] table.
+//! * [`RowStream`] reads any input as rows ([`Access`]) in batches: text of `perf script` with any list of fields, `perf.data`,
+//!   captures of memray and heaptrack (a store when memory is allocated, a load when it is released), Valgrind Lackey, records of
+//!   DAMON, canonical rows as JSON lines or CSV, labelled Parquet. Texts are numbers in a [`Names`] table.
 //! * [`Labeller`] gives each row a region type and a region, by address ranges, by what is known of its page, or by rules
-//!   ([`RuleSet`]), and keeps the region map and the life of the KV cache's blocks.
+//!   ([`RuleSet`]), and keeps the region map and the life of the KV cache's blocks. Ranges come from snapshots of mappings and the
+//!   tensors of a model ([`ranges_of_maps`]), from files ([`ranges_from_json`]), and from an engine's table of blocks
+//!   ([`kv_table_from_json`]); a log of mmap and munmap ([`unmaps_from_log`]) says when an address holds something else.
 //! * [`TraceWriter`], [`write_region_map`] and [`write_kv_blocks`] write zstd Parquet with the schema version in it;
 //!   [`check_parquet`] checks it.
 //!
@@ -34,10 +37,13 @@
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
 mod access;
+mod columns;
 mod damon;
 mod data_source;
 mod error;
+mod heaptrack;
 mod input;
+mod kv_table;
 mod labeller;
 mod lackey;
 mod lines;
@@ -57,11 +63,13 @@ mod rules;
 mod schema;
 mod symbols;
 mod tensors;
+mod unmaps;
 
 pub use access::{Access, PAGE_BYTES};
 pub use data_source::DataSource;
 pub use error::{Error, Result};
 pub use input::{InputFormat, InputOptions, RowStream};
+pub use kv_table::kv_table_from_json;
 pub use labeller::{
     LabelCounts, LabelOptions, Labeller, Regions, UnknownPolicy, infer_kv_block_bytes,
 };
@@ -80,8 +88,9 @@ pub use rows_csv::{csv_header, push_csv_row};
 pub use rows_json::push_json_row;
 pub use rules::{LabelRule, RuleSet};
 pub use schema::{
-    KV_COLUMNS, PRODUCER_KEY, REGION_MAP_COLUMNS, REQUIRED_ROW_COLUMNS, SCHEMA_VERSION,
-    SEMANTICS_KEY, Schema, TRACE_COLUMNS, VERSION_KEY, is_compatible,
+    KV_COLUMNS, NATIVE_COLUMNS, PRODUCER_KEY, REGION_MAP_COLUMNS, REQUIRED_ROW_COLUMNS,
+    SCHEMA_VERSION, SEMANTICS_KEY, Schema, TRACE_COLUMNS, VERSION_KEY, is_compatible,
 };
 pub use symbols::SymbolTable;
 pub use tensors::{Tensor, TensorTable};
+pub use unmaps::{Unmap, unmaps_from_log};

@@ -527,6 +527,7 @@ fn fields(attribute: &Attribute, body: &[u8]) -> Option<(Result<Access, Skip>, u
         let source = DataSource::new(fields.u64()?);
         row.cache_level = source.level();
         row.numa_node = source.remote();
+        row.hops = source.hops();
         if source.is_store() == Some(true) {
             row.op = Name::STORE;
         }

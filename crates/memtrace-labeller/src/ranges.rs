@@ -25,6 +25,9 @@ pub struct AddressRange {
     /// Until when, exclusive; for ever when absent.
     #[serde(default)]
     pub to_ns: Option<u64>,
+    /// Whether it is one allocation of one block of the KV cache: a region of its own, whose life ends with the range.
+    #[serde(default)]
+    pub is_block: bool,
 }
 
 impl AddressRange {
@@ -38,7 +41,15 @@ impl AddressRange {
             name: None,
             from_ns: None,
             to_ns: None,
+            is_block: false,
         }
+    }
+
+    /// As one block of the KV cache.
+    #[must_use]
+    pub fn as_block(mut self) -> Self {
+        self.is_block = true;
+        self
     }
 
     /// With a name.
@@ -100,6 +111,7 @@ pub(crate) struct Range {
     pub(crate) to_ns: u64,
     pub(crate) region_type: Name,
     pub(crate) name: Name,
+    pub(crate) is_block: bool,
     /// The largest end of this and all ranges that start before it.
     reach: u64,
     /// Order of registration: the first one wins. Unlike the place in the list it stays when more ranges come.
@@ -126,6 +138,7 @@ impl RangeMap {
                     .name
                     .as_deref()
                     .map_or(Name::NULL, |name| names.intern(name)),
+                is_block: range.is_block,
                 reach: 0,
                 rank,
             });

@@ -63,7 +63,7 @@ pub struct KvBlock {
     pub write_ns: u64,
     /// Latest time of a load, 0 when there was none.
     pub last_read_ns: u64,
-    /// Time of the first store at another time than the first one.
+    /// When it was freed, where that is known; else the time of the first store at another time than the first one.
     pub evict_ns: Option<u64>,
     /// Accesses that are no stores.
     pub total_reads: u64,
@@ -113,16 +113,26 @@ impl KvBlock {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KvTracker {
     blocks: Vec<KvBlock>,
-    by_key: FxHashMap<u64, u32>,
+    /// By number and era.
+    by_key: FxHashMap<(u64, u32), u32>,
 }
 
 impl KvTracker {
-    /// Counts an access of the block `key` that begins at `address`.
-    pub(crate) fn touch(&mut self, key: u64, address: u64, page: u64, row: &Access) {
+    /// Counts an access of the block `key` that begins at `address`; where it is known when it is freed, that is its eviction.
+    pub(crate) fn touch(
+        &mut self,
+        key: (u64, u32),
+        address: u64,
+        page: u64,
+        freed_ns: Option<u64>,
+        row: &Access,
+    ) {
         let next = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
         let at = *self.by_key.entry(key).or_insert(next);
         if at == next && next != u32::MAX {
-            self.blocks.push(KvBlock::new(row, address, page));
+            let mut block = KvBlock::new(row, address, page);
+            block.evict_ns = freed_ns;
+            self.blocks.push(block);
         }
         if let Some(block) = self.blocks.get_mut(at as usize) {
             block.touch(row);

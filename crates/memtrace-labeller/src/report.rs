@@ -35,6 +35,8 @@ pub struct ReadReport {
     pub skipped: BTreeMap<Skip, Skipped>,
     /// Damage of the container, as text.
     pub damage: Vec<String>,
+    /// What one must know of the rows to read them right.
+    pub note: Option<&'static str>,
 }
 
 impl ReadReport {

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use byte_source::{Reader, Source};
 
 use crate::access::Access;
+use crate::columns::{self, Cell};
 use crate::error::{Error, Result};
 use crate::lines::{Line, read_line};
-use crate::names::{Name, Names};
+use crate::names::Names;
 use crate::perf_text::Skip;
 use crate::report::ReadReport;
 use crate::rows_json::{Row, damage};
-use crate::schema::TRACE_COLUMNS;
 
 const BATCH_ROWS: usize = 16_384;
 /// Longer lines are no rows.
@@ -122,8 +122,7 @@ impl CsvRows {
     fn header(&mut self) -> Result<()> {
         let line = String::from_utf8_lossy(&self.line);
         let names = cells(&line).ok_or_else(|| self.bad("a quote that does not end"))?;
-        let place = |name: &Cow<'_, str>| TRACE_COLUMNS.iter().position(|known| known == name);
-        let columns: Vec<Option<usize>> = names.iter().map(place).collect();
+        let columns: Vec<Option<usize>> = names.iter().map(|name| columns::place(name)).collect();
         let mut row = Row::default();
         for column in columns.iter().flatten() {
             row.set(*column, Cow::Borrowed(""))
@@ -182,60 +181,42 @@ impl CsvRows {
     }
 }
 
-/// The line of column names, with its end.
+/// The line of column names, with its end: those of every trace, and with `hardware` those of ours behind them.
 #[must_use]
-pub fn csv_header() -> String {
-    format!("{}\n", TRACE_COLUMNS.join(","))
+pub fn csv_header(hardware: bool) -> String {
+    let names: Vec<&str> = columns::all().take(columns::count(hardware)).collect();
+    format!("{}\n", names.join(","))
 }
 
-/// Appends a row as a line of CSV, the columns in their order; nulls are empty.
+/// Appends a row as a line of CSV, the columns in the order of [`csv_header`]; nulls are empty.
 ///
 /// ```
 /// use memtrace_labeller::{Access, Names, csv_header, push_csv_row};
-/// let mut text = csv_header().into_bytes();
-/// push_csv_row(&Access::new(5, 0x1000), &Names::new(), &mut text);
+/// let mut text = csv_header(false).into_bytes();
+/// push_csv_row(&Access::new(5, 0x1000), &Names::new(), false, &mut text);
 /// assert!(text.ends_with(b"\n,0,5,,4096,1,load,,,unknown,0,,,,,,,\n"));
+/// assert!(csv_header(true).contains(",latency_cycles,remote,hops,"));
 /// ```
-pub fn push_csv_row(row: &Access, names: &Names, out: &mut Vec<u8>) {
-    let text = |name: Name, out: &mut Vec<u8>| {
-        let text = names.get(name).unwrap_or_default();
-        if text.contains([',', '"', '\n', '\r']) {
-            // A line end would end the row, and no symbol has one.
-            let text = text.replace(['\n', '\r'], " ").replace('"', "\"\"");
-            out.extend_from_slice(format!("\"{text}\"").as_bytes());
-        } else {
-            out.extend_from_slice(text.as_bytes());
+pub fn push_csv_row(row: &Access, names: &Names, hardware: bool, out: &mut Vec<u8>) {
+    let mut is_first = true;
+    for cell in columns::cells(row, names)
+        .into_iter()
+        .take(columns::count(hardware))
+    {
+        if !std::mem::take(&mut is_first) {
+            out.push(b',');
         }
-        out.push(b',');
-    };
-    let number = |value: Option<u64>, out: &mut Vec<u8>| {
-        if let Some(value) = value {
-            out.extend_from_slice(value.to_string().as_bytes());
+        match cell {
+            Cell::Null => {}
+            Cell::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+            Cell::Text(text) if text.contains([',', '"', '\n', '\r']) => {
+                // A line end would end the row, and no symbol has one.
+                let text = text.replace(['\n', '\r'], " ").replace('"', "\"\"");
+                out.extend_from_slice(format!("\"{text}\"").as_bytes());
+            }
+            Cell::Text(text) | Cell::Wide(text) => out.extend_from_slice(text.as_bytes()),
         }
-        out.push(b',');
-    };
-    text(row.run_id, out);
-    number(Some(row.sample_id), out);
-    number(Some(row.timestamp_ns), out);
-    text(row.phase, out);
-    if row.wide.is_null() {
-        number(Some(row.address), out);
-    } else {
-        text(row.wide, out);
     }
-    number(Some(row.address_page), out);
-    for name in [row.op, row.symbol, row.dso, row.region_type] {
-        text(name, out);
-    }
-    number(Some(row.region_id), out);
-    number(row.access_latency_ns.map(u64::from), out);
-    text(row.cache_level, out);
-    number(row.numa_node.map(u64::from), out);
-    number(row.cpu_id.map(u64::from), out);
-    for value in [row.thread_id, row.token_index, row.context_tokens] {
-        number(value.map(u64::from), out);
-    }
-    out.pop();
     out.push(b'\n');
 }
 

@@ -7,6 +7,7 @@ use byte_source::{Reader, Source};
 use serde::{Deserialize, Deserializer};
 
 use crate::access::{Access, PAGE_BITS};
+use crate::columns::{self, Cell};
 use crate::error::{Error, Result};
 use crate::lines::{Line, read_line};
 use crate::names::{Name, Names};
@@ -67,6 +68,16 @@ pub(crate) struct Row<'a> {
     token_index: Option<u32>,
     #[serde(default)]
     context_tokens: Option<u32>,
+    #[serde(default)]
+    latency_cycles: Option<u32>,
+    #[serde(default)]
+    remote: Option<u8>,
+    #[serde(default)]
+    hops: Option<u8>,
+    #[serde(default)]
+    size_bytes: Option<u32>,
+    #[serde(default)]
+    period: Option<u64>,
 }
 
 impl<'a> Row<'a> {
@@ -80,7 +91,7 @@ impl<'a> Row<'a> {
             if cell.is_empty() {
                 return Ok(None);
             }
-            let name = TRACE_COLUMNS.get(column).copied().unwrap_or_default();
+            let name = columns::all().nth(column).unwrap_or_default();
             let wrong = |_| format!("{name}: '{cell}' is no number that fits");
             cell.parse().map(Some).map_err(wrong)
         }
@@ -104,6 +115,11 @@ impl<'a> Row<'a> {
             15 => self.thread_id = number(column, &cell)?,
             16 => self.token_index = number(column, &cell)?,
             17 => self.context_tokens = number(column, &cell)?,
+            18 => self.latency_cycles = number(column, &cell)?,
+            19 => self.remote = number(column, &cell)?,
+            20 => self.hops = number(column, &cell)?,
+            21 => self.size_bytes = number(column, &cell)?,
+            22 => self.period = number(column, &cell)?,
             _ => {}
         }
         Ok(())
@@ -151,7 +167,11 @@ impl<'a> Row<'a> {
         row.sample_id = self.sample_id.flatten().unwrap_or_default();
         row.region_id = self.region_id.unwrap_or_default();
         row.access_latency_ns = self.access_latency_ns;
-        row.numa_node = self.numa_node;
+        row.latency_cycles = self.latency_cycles;
+        row.numa_node = self.numa_node.or(self.remote);
+        row.hops = self.hops;
+        row.size_bytes = self.size_bytes.unwrap_or(0);
+        row.period = self.period.unwrap_or(1).max(1);
         row.cpu_id = self.cpu_id;
         row.thread_id = self.thread_id;
         row.token_index = self.token_index;
@@ -255,7 +275,7 @@ pub(crate) fn damage(log: &byte_source::DamageLog) -> Vec<String> {
         .collect()
 }
 
-/// Appends a row as a line of JSON, the columns in their order.
+/// Appends a row as a line of JSON, the columns in their order; those that only our traces have, where something is known.
 ///
 /// ```
 /// use memtrace_labeller::{Access, Names, push_json_row};
@@ -264,56 +284,21 @@ pub(crate) fn damage(log: &byte_source::DamageLog) -> Vec<String> {
 /// assert!(text.starts_with(br#"{"run_id":"","sample_id":0,"timestamp_ns":5,"phase":null,"address":4096,"address_page":1,"#));
 /// ```
 pub fn push_json_row(row: &Access, names: &Names, out: &mut Vec<u8>) {
-    let mut first = true;
-    let mut put = |name: &str, value: &dyn Fn(&mut Vec<u8>)| {
-        out.push(if first { b'{' } else { b',' });
-        first = false;
-        out.push(b'"');
+    let cells = columns::cells(row, names).into_iter().enumerate();
+    for ((at, cell), name) in cells.zip(columns::all()) {
+        if at >= TRACE_COLUMNS.len() && cell == Cell::Null {
+            continue;
+        }
+        out.extend_from_slice(if at == 0 { b"{\"" } else { b",\"" });
         out.extend_from_slice(name.as_bytes());
         out.extend_from_slice(b"\":");
-        value(out);
-    };
-    fn number(value: Option<u64>, out: &mut Vec<u8>) {
-        match value {
-            Some(value) => out.extend_from_slice(value.to_string().as_bytes()),
-            None => out.extend_from_slice(b"null"),
+        match cell {
+            Cell::Null => out.extend_from_slice(b"null"),
+            Cell::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+            // Writing a text into memory cannot fail.
+            Cell::Text(text) => drop(serde_json::to_writer(&mut *out, text)),
+            Cell::Wide(number) => out.extend_from_slice(number.as_bytes()),
         }
     }
-    let text = |name: Name, out: &mut Vec<u8>| match names.get(name) {
-        // Writing a text into memory cannot fail.
-        Some(text) => drop(serde_json::to_writer(out, text)),
-        None => out.extend_from_slice(b"null"),
-    };
-    put("run_id", &|out| text(row.run_id, out));
-    put("sample_id", &|out| number(Some(row.sample_id), out));
-    put("timestamp_ns", &|out| number(Some(row.timestamp_ns), out));
-    put("phase", &|out| text(row.phase, out));
-    put("address", &|out| match names.get(row.wide) {
-        Some(wide) => out.extend_from_slice(wide.as_bytes()),
-        None => number(Some(row.address), out),
-    });
-    put("address_page", &|out| number(Some(row.address_page), out));
-    put("op_type", &|out| text(row.op, out));
-    put("symbol", &|out| text(row.symbol, out));
-    put("dso", &|out| text(row.dso, out));
-    put("region_type", &|out| text(row.region_type, out));
-    put("region_id", &|out| number(Some(row.region_id), out));
-    put("access_latency_ns", &|out| {
-        number(row.access_latency_ns.map(u64::from), out)
-    });
-    put("cache_level", &|out| text(row.cache_level, out));
-    put("numa_node", &|out| {
-        number(row.numa_node.map(u64::from), out)
-    });
-    put("cpu_id", &|out| number(row.cpu_id.map(u64::from), out));
-    put("thread_id", &|out| {
-        number(row.thread_id.map(u64::from), out)
-    });
-    put("token_index", &|out| {
-        number(row.token_index.map(u64::from), out)
-    });
-    put("context_tokens", &|out| {
-        number(row.context_tokens.map(u64::from), out)
-    });
     out.extend_from_slice(b"}\n");
 }

@@ -4,6 +4,8 @@ use crate::error::{Error, Result};
 
 /// The schema version that is written, for every kind of file.
 pub const SCHEMA_VERSION: &str = "1.0";
+/// The schema version of a trace whose region ids do not fit 32 bits.
+pub(crate) const WIDE_SCHEMA_VERSION: &str = "1.1";
 /// The major version that is read.
 const MAJOR: u32 = 1;
 /// Key of the version in a Parquet file's metadata.
@@ -34,6 +36,11 @@ pub const TRACE_COLUMNS: [&str; 18] = [
     "token_index",
     "context_tokens",
 ];
+
+/// Columns that our own traces have behind those of [`TRACE_COLUMNS`], in order: what the profiler said, each under a name of its
+/// own. The reference puts cycles into `access_latency_ns` and the remote bit into `numa_node`, where they stay as well; the size
+/// of an access or allocation and the accesses that a sample stands for are what it drops.
+pub const NATIVE_COLUMNS: [&str; 5] = ["latency_cycles", "remote", "hops", "size_bytes", "period"];
 
 /// Columns without which a raw row is no row.
 pub const REQUIRED_ROW_COLUMNS: [&str; 6] = [

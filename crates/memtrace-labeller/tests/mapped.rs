@@ -90,3 +90,43 @@ fn the_reference_takes_the_same_ranges_by_page() {
     labeller.label(&mut row, &mut names).unwrap();
     assert_eq!((row.region_type, row.region_id), (Name::WEIGHT, 1));
 }
+
+#[test]
+fn a_block_lives_until_the_engine_frees_it() {
+    let table = br#"{"base_address": 4096, "block_bytes": 256, "blocks": [
+        {"block_id": 1, "alloc_ns": 10, "free_ns": 50}, {"block_id": 1, "alloc_ns": 60}]}"#;
+    let mut names = Names::new();
+    let mut labeller = Labeller::new(LabelOptions::native());
+    let ranges = memtrace_labeller::kv_table_from_json("blocks", table).unwrap();
+    labeller.register_address_ranges(&ranges, &mut names);
+    // Stored to twice in its first life, which is no eviction when it is known when it was freed.
+    for (time, op) in [
+        (20, Name::STORE),
+        (30, Name::STORE),
+        (40, Name::LOAD),
+        (70, Name::STORE),
+    ] {
+        let mut row = Access::new(time, 4096 + 256 + 8);
+        row.op = op;
+        assert!(labeller.label(&mut row, &mut names).unwrap());
+        assert_eq!(row.region_type, Name::KV_CACHE);
+    }
+    let lives: Vec<_> = labeller
+        .kv_blocks()
+        .iter()
+        .map(|block| {
+            (
+                block.address,
+                block.write_ns,
+                block.evict_ns,
+                block.lifetime_ns(),
+            )
+        })
+        .collect();
+    assert_eq!(lives, [(4352, 20, Some(50), 30), (4352, 70, None, 0)]);
+    let region = labeller.region_map()[0];
+    assert_eq!(
+        (names.text(region.name), region.access_count),
+        ("block 1", 3)
+    );
+}

@@ -3,13 +3,14 @@
 mod section;
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::Serialize;
 use yaml_rust2::{Yaml, YamlLoader};
 
 use self::section::Section;
-use crate::error::{ConfigMistake, Error, Result};
+use crate::error::{ConfigMistake, Error, Result, io_error};
 
 /// About the experiment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -209,8 +210,14 @@ impl Config {
     ///
     /// A missing or empty file, text that is no YAML, and all mistakes at once.
     pub fn load(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path).map_err(|_| Error::ConfigMissing {
-            name: path.display().to_string(),
+        let bytes = fs::read(path).map_err(|source| match source.kind() {
+            ErrorKind::NotFound => Error::ConfigMissing {
+                name: path.display().to_string(),
+            },
+            _ => io_error(path)(source),
+        })?;
+        let text = String::from_utf8(bytes).map_err(|error| Error::ConfigYaml {
+            what: error.to_string(),
         })?;
         Self::from_yaml(&text)
     }

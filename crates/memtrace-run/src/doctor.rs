@@ -3,7 +3,9 @@
 use std::env;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -114,7 +116,8 @@ pub(crate) fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
 }
 
 /// Whether the Python module memray can be imported.
-pub(crate) fn has_memray() -> bool {
+#[must_use]
+pub fn has_memray() -> bool {
     on_path("memray") || imports_memray("python3")
 }
 
@@ -236,19 +239,32 @@ pub fn diagnose() -> Diagnosis {
             "virtual machines rarely have them; use bare metal, Valgrind Lackey, or page faults",
         ),
     );
-    add("pmu_dmesg", Status::Skip, "not read".to_owned(), None);
-    let samples = perf.then(smoke).flatten();
-    let smoke_status = match samples {
-        None if !perf => Status::Skip,
-        None | Some(0) => Status::Fail,
-        Some(1000..) => Status::Pass,
-        Some(_) => Status::Warn,
+    let kernel_log = kernel_log();
+    let pmu = kernel_log.as_deref().map(pmu_line);
+    let (status, detail) = match &pmu {
+        None => (Status::Skip, "the kernel's log cannot be read"),
+        Some(None) => (Status::Info, "the kernel's log does not say (any more)"),
+        Some(Some(line)) => (pass(!says_no_pmu(line), Status::Warn), line.as_str()),
     };
+    let remedy = match status {
+        Status::Skip => Some("sysctl kernel.dmesg_restrict=0, or run as root"),
+        Status::Warn => Some("the machine, or the hypervisor, shows no counters to the kernel"),
+        _ => None,
+    };
+    add("pmu_dmesg", status, detail.to_owned(), remedy);
+    let samples = perf.then(smoke).flatten();
+    let smoke_status = samples.map_or(
+        if perf { Status::Fail } else { Status::Skip },
+        Smoke::status,
+    );
     add(
         "smoke",
         smoke_status,
-        samples.map_or("no recording".to_owned(), |count| {
-            format!("{count} samples")
+        samples.map_or("no recording".to_owned(), |smoke| {
+            format!(
+                "{} samples, {} with an address",
+                smoke.samples, smoke.addressed
+            )
         }),
         matches!(smoke_status, Status::Fail).then_some("see paranoid and facility"),
     );
@@ -322,7 +338,11 @@ pub fn diagnose() -> Diagnosis {
             "perf_version" => json!({"perf": perf, "kernel": kernel}),
             "paranoid" => json!({"level": paranoid}),
             "facility" => json!({"facility": facility}),
-            "smoke" => json!({"samples": samples}),
+            "pmu_dmesg" => json!({"line": pmu.clone().flatten()}),
+            "smoke" => json!({
+                "samples": samples.map(|smoke| smoke.samples),
+                "addressed": samples.map(|smoke| smoke.addressed),
+            }),
             "thermal" => json!({"temperature_c": temperature}),
             "disk" => json!({"free_bytes": free}),
             _ => continue,
@@ -352,28 +372,124 @@ pub fn diagnose() -> Diagnosis {
     }
 }
 
-/// Samples of loads that `perf mem` takes of a command that walks over memory.
-fn smoke() -> Option<u64> {
+/// The kernel's log, where it may be read.
+fn kernel_log() -> Option<String> {
+    let output = Command::new("dmesg").stdin(Stdio::null()).output().ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// What a kernel's log says of the counters it found when it started: the last such line, without its time.
+fn pmu_line(log: &str) -> Option<String> {
+    let is_about = |line: &&str| {
+        [
+            "Performance Events:",
+            "hw perfevents:",
+            "PMU not available",
+            "arm_spe_pmu",
+        ]
+        .iter()
+        .any(|words| line.contains(words))
+    };
+    let line = log.lines().rfind(is_about)?;
+    let line = match line.strip_prefix('[') {
+        Some(timed) => timed.split_once(']').map_or(line, |(_, text)| text),
+        None => line,
+    };
+    Some(line.trim().to_owned())
+}
+
+/// Whether such a line says that there are no counters.
+fn says_no_pmu(line: &str) -> bool {
+    let line = line.to_ascii_lowercase();
+    [
+        "no pmu",
+        "not available",
+        "unsupported",
+        "software events only",
+        "failed",
+        "disabled",
+    ]
+    .iter()
+    .any(|words| line.contains(words))
+}
+
+/// What a short recording gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Smoke {
+    samples: u64,
+    /// Samples with an address that is not 0.
+    addressed: u64,
+}
+
+impl Smoke {
+    /// What `perf script -F addr` printed.
+    fn of(script: &[u8]) -> Self {
+        let mut smoke = Self {
+            samples: 0,
+            addressed: 0,
+        };
+        for line in script.split(|byte| *byte == b'\n') {
+            let address = line.trim_ascii();
+            smoke.samples += u64::from(!address.is_empty());
+            smoke.addressed += u64::from(address.iter().any(|digit| *digit != b'0'));
+        }
+        smoke
+    }
+
+    /// Few samples are taken for good when one of them has an address.
+    const fn status(self) -> Status {
+        match (self.samples, self.addressed) {
+            (1000.., _) => Status::Pass,
+            (_, 1..) => Status::Warn,
+            _ => Status::Fail,
+        }
+    }
+}
+
+/// Longest recording.
+const SMOKE_SECONDS: Duration = Duration::from_secs(60);
+
+/// What `perf mem` samples of a command that walks over 32 MiB again and again.
+fn smoke() -> Option<Smoke> {
     let file = env::temp_dir().join(format!("memtrace-smoke-{}.data", std::process::id()));
     let name = file.to_str()?;
     let walk = ["dd", "if=/dev/zero", "of=/dev/null", "bs=32M", "count=16"];
-    let recorded = Command::new("perf")
-        .args(["mem", "record", "-o", name, "--"])
-        .args(walk)
-        .output()
-        .is_ok_and(|output| output.status.success());
+    let mut record = Command::new("perf");
+    record.args(["mem", "record", "-o", name, "--"]).args(walk);
+    let recorded = ends_well(&mut record, SMOKE_SECONDS);
     let script = Command::new("perf")
         .args(["script", "-i", name, "-F", "addr"])
         .output();
     // What cannot be removed was not written.
     let _ = fs::remove_file(&file);
     recorded.then_some(())?;
-    let text = script.ok()?.stdout;
-    Some(
-        text.split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty())
-            .count() as u64,
-    )
+    Some(Smoke::of(&script.ok()?.stdout))
+}
+
+/// Whether a command ends by itself, in time, and without an error.
+fn ends_well(command: &mut Command, patience: Duration) -> bool {
+    let quiet = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let Ok(mut child) = quiet.spawn() else {
+        return false;
+    };
+    let since = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return status.success(),
+            Ok(None) if since.elapsed() < patience => thread::sleep(Duration::from_millis(20)),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return false;
+            }
+        }
+    }
 }
 
 /// The package's temperature: the zone of the package, else the hottest; 0 when nothing says.
@@ -399,4 +515,45 @@ pub fn temperature_c() -> f64 {
         hottest = hottest.max(milli / 1000.0);
     }
     package.unwrap_or(hottest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_log_says_whether_there_are_counters() {
+        let none = "[    0.2] x86: y\n[    0.234048] Performance Events: unsupported CPU family 6 model 167 no PMU driver, software events only.\n[    0.3] NMI watchdog: Perf NMI watchdog permanently disabled\n";
+        let line = pmu_line(none).unwrap();
+        assert!(
+            line.starts_with("Performance Events: unsupported CPU"),
+            "{line}"
+        );
+        assert!(says_no_pmu(&line));
+        let some = "[    0.1] Performance Events: PEBS fmt4+-baseline,  AnyThread deprecated, Icelake events, 32-deep LBR, full-width counters, Intel PMU driver.\n";
+        assert!(!says_no_pmu(&pmu_line(some).unwrap()));
+        assert_eq!(pmu_line("[    0.1] nothing of it\n"), None);
+    }
+
+    #[test]
+    fn few_samples_count_when_they_have_addresses() {
+        let of = |text: &str| {
+            let smoke = Smoke::of(text.as_bytes());
+            (smoke.samples, smoke.addressed, smoke.status())
+        };
+        assert_eq!(of(""), (0, 0, Status::Fail));
+        assert_eq!(of("       0 \n       0 \n"), (2, 0, Status::Fail));
+        assert_eq!(of("       0 \n 7ffd10 \n"), (2, 1, Status::Warn));
+        assert_eq!(of(&"7f00\n".repeat(1000)), (1000, 1000, Status::Pass));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_does_not_end_in_time_is_ended() {
+        let ends =
+            |words: &str, patience| ends_well(Command::new("sh").args(["-c", words]), patience);
+        assert!(ends("true", Duration::from_secs(60)));
+        assert!(!ends("false", Duration::from_secs(60)));
+        assert!(!ends("sleep 600", Duration::from_millis(50)));
+    }
 }

@@ -84,7 +84,15 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
-    /// The pipe for marks of phases could not be made.
+    /// A limit of validity that cannot be set.
+    #[error("limit '{argument}' {what}")]
+    Limit {
+        /// As given.
+        argument: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The pipe or the socket for marks of phases could not be made.
     #[error("phase pipe: {what}")]
     PhasePipe {
         /// What the system said.

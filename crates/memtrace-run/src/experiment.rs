@@ -197,14 +197,9 @@ impl Experiment {
             "it is always recorded",
         );
         say(
-            telemetry.thermal_sampling_interval_s != 5 || telemetry.thermal_source != "auto",
-            "telemetry.thermal_sampling_interval_s and thermal_source",
-            "the hottest zone is read when a run ends",
-        );
-        say(
-            !telemetry.invalidate_on_throttle,
-            "telemetry.invalidate_on_throttle",
-            "the validity class always counts throttling",
+            telemetry.thermal_source != "auto",
+            "telemetry.thermal_source",
+            "the zone of the package is read, else the hottest",
         );
         say(
             telemetry.run_fio_benchmark,
@@ -252,6 +247,26 @@ impl Experiment {
             "nothing is uploaded, see 'memtrace export --format hf'",
         );
         unused
+    }
+
+    /// A warning when a collector of the configuration is memray and there is none. [`Experiment::validate`] leaves it out: whether
+    /// the reference says it depends on the Python that it runs in.
+    #[must_use]
+    pub fn missing_memray(&self, has_memray: impl FnOnce() -> bool) -> Option<String> {
+        let collector = &self.config.collector;
+        let wanted = [
+            Some(&collector.primary),
+            collector.fallback.as_ref(),
+            collector.fallback_2.as_ref(),
+        ];
+        let place = ["primary", "fallback", "fallback_2"]
+            .into_iter()
+            .zip(wanted)
+            .find(|(_, name)| name.is_some_and(|name| name == "memray"))?
+            .0;
+        (!has_memray()).then(|| {
+            format!("memray is not installed, collector.{place} cannot be used: pip install memray")
+        })
     }
 
     /// The runs, named by the time now.
@@ -321,7 +336,7 @@ fn run_id(run: &PlannedRun, stamp: &str, naming: Naming) -> String {
 }
 
 /// A name that is one folder: anything but letters, digits, points, underscores and hyphens becomes a hyphen.
-fn slug(text: &str) -> String {
+pub(crate) fn slug(text: &str) -> String {
     let slug: String = text
         .chars()
         .map(|char| {

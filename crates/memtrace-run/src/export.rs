@@ -81,7 +81,7 @@ impl RunExporter {
             AtomicFile::create(self.folder.join("trace.parquet"))?,
             self.semantics,
             self.compression,
-        )?;
+        );
         let (processed, source) = thread::scope(|scope| -> Result<_> {
             let hashing = self
                 .input
@@ -262,7 +262,7 @@ pub fn report_json(report: &ReadReport) -> Value {
             (reason.name().to_owned(), value)
         })
         .collect();
-    json!({
+    let mut found = json!({
         "format": report.format,
         "clock": report.clock,
         "lines": report.lines,
@@ -270,7 +270,11 @@ pub fn report_json(report: &ReadReport) -> Value {
         "lost": report.lost,
         "skipped": skipped,
         "damage": report.damage,
-    })
+    });
+    if let (Some(note), Some(members)) = (report.note, found.as_object_mut()) {
+        members.insert("note".to_owned(), note.into());
+    }
+    found
 }
 
 /// The files of figures, and why some are missing.

@@ -1,6 +1,7 @@
 //! Experiments on the life of data in memory: configuration, collection, validity, run folders.
 //!
-//! * [`Experiment`] loads a configuration, validates it and plans the runs of its sweep.
+//! * [`Experiment`] loads a configuration, validates it, plans the runs of its sweep and makes them ([`Experiment::run`]; a single
+//!   command by [`run_command`]); [`analyse_run`] and [`report_run`] take the folder of a run from there.
 //! * [`process`] reads, labels, writes and analyses in one pass; [`RunExporter`] makes the folder of a run of it: trace, region
 //!   map and KV life cycle as Parquet, `metrics.csv`, `metadata.json`, figures, and `manifest.json` with the hashes.
 //! * [`verify_manifest`] and [`judge`] check a folder and a trace.
@@ -9,11 +10,35 @@
 //!
 //! It does not know the engines from within: they are commands that are started.
 //!
+//! An experiment from its configuration to its report:
+//!
 //! ```
-//! use byte_source::Source;
 //! use memtrace_analyser::AnalysisOptions;
-//! use memtrace_labeller::{InputOptions, LabelOptions, Names, RowStream};
-//! use memtrace_run::{RunExporter, Steps, verify_manifest};
+//! use memtrace_run::{Experiment, FigureFormat, RunOptions, Stop, analyse_run, on_path, report_run};
+//!
+//! let text = "experiment: {name: demo}\nmodels: [{id: m1, engine: vllm, hf_repo: a/b}]\n";
+//! let experiment = Experiment::from_yaml(text)?;
+//! assert!(experiment.validate(on_path).errors.is_empty());
+//! assert_eq!(experiment.plan().len(), 1);
+//! let mut options = RunOptions::default();
+//! // As if it were interrupted before the first run; without this the engine is started.
+//! options.stop = Stop::when(|| true);
+//! assert!(experiment.run(&options)?.is_empty());
+//! for folder in experiment.finished_runs()? {
+//!     let processed = analyse_run(&folder, AnalysisOptions::default())?;
+//!     println!("{} rows", processed.report.rows);
+//!     report_run(&folder, &folder.join("report"), &[FigureFormat::Svg])?;
+//! }
+//! # Ok::<(), memtrace_run::Error>(())
+//! ```
+//!
+//! The folder of a run from a capture that is there already, checked, analysed and reported:
+//!
+//! ```
+//! use byte_source::{OpenOptions, Source};
+//! use memtrace_analyser::AnalysisOptions;
+//! use memtrace_labeller::{InputOptions, LabelOptions, Names, RowStream, Schema, check_parquet};
+//! use memtrace_run::{FigureFormat, RunExporter, Steps, analyse_run, report_run, verify_manifest};
 //!
 //! let text = b"cli 42 [0] 1.0: cpu/mem-stores/P: 7f00 kv_update+0x10 (/x.so)\n";
 //! let stream = RowStream::open(Source::from_bytes("perf.txt", text.to_vec())?, &InputOptions::default())?;
@@ -24,6 +49,12 @@
 //! let exporter = RunExporter::new(&folder, "demo", "native-1");
 //! exporter.export(stream, Names::new(), steps)?;
 //! assert!(verify_manifest(&folder)?.1.is_empty());
+//! let trace = Source::open(folder.join("trace.parquet"), &OpenOptions::default())?;
+//! assert_eq!(check_parquet(trace, Schema::Trace)?.rows, 1);
+//! let analysed = analyse_run(&folder, AnalysisOptions::default())?;
+//! assert_eq!(analysed.analysis.map(|analysis| analysis.rows), Some(1));
+//! let files = report_run(&folder, &folder.join("report"), &[FigureFormat::Svg])?;
+//! assert!(files.iter().any(|file| file == "report.html"));
 //! # std::fs::remove_dir_all(&folder)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -45,6 +76,7 @@ mod metrics_csv;
 mod page;
 mod pipeline;
 mod quality;
+mod runs;
 mod validity;
 
 pub use collect::{PROMPTS_FILE, RunOptions, RunResult, Stop, run_command, run_experiment};
@@ -55,7 +87,7 @@ pub use config::{
     SweepConfig, TelemetryConfig,
 };
 pub use detector::{PhaseDetector, infer_phases, phases_json};
-pub use doctor::{Check, Diagnosis, Status, diagnose, on_path, temperature_c};
+pub use doctor::{Check, Diagnosis, Status, diagnose, has_memray, on_path, temperature_c};
 pub use error::{ConfigMistake, Error, Result};
 pub use experiment::{Experiment, Findings, Naming, PlannedRun, plan_text};
 pub use export::{RunExporter, append_dataset_row, facts, report_json, run_metadata};
@@ -69,6 +101,7 @@ pub use metrics_csv::{METRICS_COLUMNS, metrics_csv};
 pub use page::{dataset_columns, write_dataset_card, write_report};
 pub use pipeline::{Processed, RowOutput, Steps, process};
 pub use quality::{Quality, QualityProfile, Verdict, judge};
+pub use runs::{analyse_run, report_run};
 pub use validity::{
     Disturbance, ObserverEffect, ObserverSample, ObserverVersion, Validity, ValidityLimits,
     classify, throttle_events,

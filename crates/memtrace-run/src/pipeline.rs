@@ -28,6 +28,8 @@ pub struct Steps {
     pub infer_kv_blocks: bool,
     /// Ranges made known to the labeller.
     pub ranges: Vec<memtrace_labeller::AddressRange>,
+    /// What was mapped and unmapped when.
+    pub unmaps: Vec<memtrace_labeller::Unmap>,
     /// Accesses from symbols with these words are stores.
     pub store_symbols: Vec<String>,
     /// Analyses them.
@@ -134,6 +136,7 @@ pub fn process(
     let mut labeller = options.map(Labeller::new);
     if let Some(labeller) = &mut labeller {
         labeller.register_address_ranges(&steps.ranges, &mut names);
+        labeller.register_unmaps(&steps.unmaps);
     }
     let analyse = steps.analyse;
     let analysis = thread::scope(|scope| -> Result<Option<Analyser>> {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::error::{Error, Result};
+
 /// Limits of the classes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -49,6 +51,64 @@ impl ValidityLimits {
         marginal_temperature_c: 90.0,
         ..Self::MRM_010
     };
+}
+
+impl ValidityLimits {
+    /// Sets a limit by the name that it has in the metadata.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Limit`] for a name that is none, and for what is no number.
+    ///
+    /// ```
+    /// let mut limits = memtrace_run::ValidityLimits::default();
+    /// limits.set("clean_cpu_pct=12.5")?;
+    /// assert_eq!(limits.clean_cpu_pct, 12.5);
+    /// assert!(limits.set("clean_cpu=1").is_err());
+    /// # Ok::<(), memtrace_run::Error>(())
+    /// ```
+    pub fn set(&mut self, argument: &str) -> Result<()> {
+        let refused = |what: &'static str| Error::Limit {
+            argument: argument.to_owned(),
+            what,
+        };
+        let (name, value) = argument
+            .split_once('=')
+            .ok_or_else(|| refused("is not NAME=NUMBER"))?;
+        let value: f64 = value
+            .parse()
+            .ok()
+            .filter(|value: &f64| *value >= 0.0)
+            .ok_or_else(|| refused("is not NAME=NUMBER with a number from 0"))?;
+        let place = match name {
+            "clean_cpu_pct" => &mut self.clean_cpu_pct,
+            "clean_memory_frac" => &mut self.clean_memory_frac,
+            "clean_baseline_pct" => &mut self.clean_baseline_pct,
+            "clean_temperature_c" => &mut self.clean_temperature_c,
+            "marginal_cpu_pct" => &mut self.marginal_cpu_pct,
+            "marginal_memory_frac" => &mut self.marginal_memory_frac,
+            "marginal_baseline_pct" => self.marginal_baseline_pct.get_or_insert(value),
+            "marginal_temperature_c" => &mut self.marginal_temperature_c,
+            "marginal_throttle" => {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a count that was checked to be from 0; a cast stops at the largest"
+                )]
+                let count = value as u64;
+                self.marginal_throttle = count;
+                return Ok(());
+            }
+            _ => {
+                return Err(refused(
+                    "is none of clean_cpu_pct, clean_memory_frac, clean_baseline_pct, clean_temperature_c, marginal_cpu_pct, \
+                     marginal_memory_frac, marginal_baseline_pct, marginal_temperature_c, marginal_throttle",
+                ));
+            }
+        };
+        *place = value;
+        Ok(())
+    }
 }
 
 impl Default for ValidityLimits {

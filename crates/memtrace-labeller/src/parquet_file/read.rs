@@ -290,7 +290,12 @@ fn fill(
     let page = number("address_page")?;
     let region_id = number("region_id")?;
     let latency = number("access_latency_ns")?;
+    let cycles = number("latency_cycles")?;
     let numa = number("numa_node")?;
+    let remote = number("remote")?;
+    let hops = number("hops")?;
+    let size = number("size_bytes")?;
+    let period = number("period")?;
     let cpu = number("cpu_id")?;
     let thread = number("thread_id")?;
     let token = number("token_index")?;
@@ -298,6 +303,8 @@ fn fill(
     let get = |array: &UInt64Array, at: usize| array.is_valid(at).then(|| array.value(at));
     let small =
         |array: &UInt64Array, at: usize| get(array, at).and_then(|value| u32::try_from(value).ok());
+    let tiny =
+        |array: &UInt64Array, at: usize| get(array, at).and_then(|value| u8::try_from(value).ok());
     let name = |list: &[Name], at: usize| list.get(at).copied().unwrap_or(Name::NULL);
     rows.reserve(batch.num_rows());
     for at in 0..batch.num_rows() {
@@ -317,7 +324,11 @@ fn fill(
         row.region_id = get(&region_id, at).unwrap_or_default();
         row.access_latency_ns = small(&latency, at);
         row.cache_level = name(&cache_level, at);
-        row.numa_node = get(&numa, at).and_then(|value| u8::try_from(value).ok());
+        row.latency_cycles = small(&cycles, at);
+        row.numa_node = tiny(&numa, at).or_else(|| tiny(&remote, at));
+        row.hops = tiny(&hops, at);
+        row.size_bytes = small(&size, at).unwrap_or(0);
+        row.period = get(&period, at).unwrap_or(1).max(1);
         row.cpu_id = get(&cpu, at).and_then(|value| u16::try_from(value).ok());
         row.thread_id = small(&thread, at);
         row.token_index = small(&token, at);

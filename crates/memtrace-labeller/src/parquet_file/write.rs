@@ -14,12 +14,13 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use crate::access::Access;
+use crate::columns as row_columns;
 use crate::error::{Error, Result};
 use crate::names::{Name, Names};
 use crate::region::{KvBlock, Region};
 use crate::schema::{
-    KV_COLUMNS, PRODUCER_KEY, REGION_MAP_COLUMNS, SCHEMA_VERSION, SEMANTICS_KEY, TRACE_COLUMNS,
-    VERSION_KEY,
+    KV_COLUMNS, PRODUCER_KEY, REGION_MAP_COLUMNS, SCHEMA_VERSION, SEMANTICS_KEY, VERSION_KEY,
+    WIDE_SCHEMA_VERSION,
 };
 
 /// Rows of a row group.
@@ -40,7 +41,7 @@ pub enum Compression {
     None,
 }
 
-fn properties(semantics: &str, compression: Compression) -> WriterProperties {
+fn properties(semantics: &str, compression: Compression, version: &str) -> WriterProperties {
     let key = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
     let codec = match compression {
         Compression::Zstd => parquet::basic::Compression::ZSTD(ZstdLevel::default()),
@@ -54,7 +55,7 @@ fn properties(semantics: &str, compression: Compression) -> WriterProperties {
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_created_by(concat!("memtrace ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(vec![
-            key(VERSION_KEY, SCHEMA_VERSION),
+            key(VERSION_KEY, version),
             key(
                 PRODUCER_KEY,
                 concat!("memtrace ", env!("CARGO_PKG_VERSION")),
@@ -73,15 +74,17 @@ fn properties(semantics: &str, compression: Compression) -> WriterProperties {
     builder.build()
 }
 
-fn trace_schema() -> SchemaRef {
+/// The fields of a trace: with `hardware` our columns too, with `wide` region ids of 64 bits.
+fn trace_schema(hardware: bool, wide: bool) -> SchemaRef {
     let field = |name: &str| {
         let (kind, nullable) = match name {
-            "sample_id" | "timestamp_ns" | "address" | "address_page" => (DataType::UInt64, false),
-            "region_id" => (DataType::UInt32, true),
-            "access_latency_ns" | "thread_id" | "token_index" | "context_tokens" => {
-                (DataType::UInt32, true)
+            "sample_id" | "timestamp_ns" | "address" | "address_page" | "period" => {
+                (DataType::UInt64, false)
             }
-            "numa_node" => (DataType::UInt8, true),
+            "region_id" if wide => (DataType::UInt64, true),
+            "region_id" | "access_latency_ns" | "thread_id" | "token_index" | "context_tokens"
+            | "latency_cycles" | "size_bytes" => (DataType::UInt32, true),
+            "numa_node" | "remote" | "hops" => (DataType::UInt8, true),
             "cpu_id" => (DataType::UInt16, true),
             "run_id" | "op_type" => (DataType::Utf8, false),
             _ => (DataType::Utf8, true),
@@ -89,58 +92,89 @@ fn trace_schema() -> SchemaRef {
         Field::new(name, kind, nullable)
     };
     Arc::new(ArrowSchema::new(
-        TRACE_COLUMNS
-            .iter()
-            .map(|name| field(name))
+        row_columns::all()
+            .take(row_columns::count(hardware))
+            .map(field)
             .collect::<Vec<_>>(),
     ))
 }
 
 /// Writes a trace in row groups of 100 000 rows, zstd, with fixed types and the schema version in the file's metadata.
 ///
-/// Memory: one row group.
+/// Traces of our semantics have the columns [`NATIVE_COLUMNS`](crate::NATIVE_COLUMNS) too. Region ids have 32 bits; they have
+/// 64, and the schema the version 1.1, when the first rows need them. Memory: one row group.
+///
+/// ```
+/// use memtrace_labeller::{Access, Compression, Names, TraceWriter};
+/// let mut writer = TraceWriter::new("rows.parquet", Vec::new(), "native-1", Compression::Zstd);
+/// writer.write(&[Access::new(5, 0x1000)], &Names::new())?;
+/// assert!(writer.finish()?.starts_with(b"PAR1"));
+/// # Ok::<(), memtrace_labeller::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct TraceWriter<W: Write + Send> {
     name: String,
-    schema: SchemaRef,
-    writer: ArrowWriter<W>,
+    semantics: String,
+    compression: Compression,
+    state: State<W>,
+}
+
+#[derive(Debug)]
+enum State<W: Write + Send> {
+    /// Nothing was written yet.
+    Waiting(W),
+    Open(Box<ArrowWriter<W>>, SchemaRef),
+    /// It could not be opened.
+    Broken,
 }
 
 impl<W: Write + Send> TraceWriter<W> {
     /// A writer to `out`; `name` stands in messages, `semantics` in the metadata.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Parquet`].
-    pub fn new(
-        name: impl Into<String>,
-        out: W,
-        semantics: &str,
-        compression: Compression,
-    ) -> Result<Self> {
-        let name = name.into();
-        let schema = trace_schema();
-        let writer = ArrowWriter::try_new(
-            out,
-            Arc::clone(&schema),
-            Some(properties(semantics, compression)),
-        )
-        .map_err(|source| Error::Parquet {
-            name: name.clone(),
+    #[must_use]
+    pub fn new(name: impl Into<String>, out: W, semantics: &str, compression: Compression) -> Self {
+        Self {
+            name: name.into(),
+            semantics: semantics.to_owned(),
+            compression,
+            state: State::Waiting(out),
+        }
+    }
+
+    /// Writes the beginning, whose schema must hold the regions of these rows.
+    fn open(&mut self, rows: &[Access]) -> Result<()> {
+        let out = match std::mem::replace(&mut self.state, State::Broken) {
+            State::Waiting(out) => out,
+            other => {
+                self.state = other;
+                return Ok(());
+            }
+        };
+        let is_wide = rows.iter().any(|row| u32::try_from(row.region_id).is_err());
+        let version = if is_wide {
+            WIDE_SCHEMA_VERSION
+        } else {
+            SCHEMA_VERSION
+        };
+        let schema = trace_schema(!self.semantics.starts_with("mrm"), is_wide);
+        let properties = properties(&self.semantics, self.compression, version);
+        let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties))
+            .map_err(|source| self.refused(source))?;
+        self.state = State::Open(Box::new(writer), schema);
+        Ok(())
+    }
+
+    fn refused(&self, source: parquet::errors::ParquetError) -> Error {
+        Error::Parquet {
+            name: self.name.clone(),
             source,
-        })?;
-        Ok(Self {
-            name,
-            schema,
-            writer,
-        })
+        }
     }
 
     /// Writes rows.
     ///
     /// # Errors
     ///
-    /// [`Error::WideAddress`], or when the destination refuses.
+    /// [`Error::WideAddress`], [`Error::WideRegion`], or when the destination refuses.
     pub fn write(&mut self, rows: &[Access], names: &Names) -> Result<()> {
         if let Some(wide) = rows.iter().find(|row| !row.wide.is_null()) {
             return Err(Error::WideAddress {
@@ -148,14 +182,22 @@ impl<W: Write + Send> TraceWriter<W> {
                 address: names.text(wide.wide).to_owned(),
             });
         }
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.open(rows)?;
+        let State::Open(writer, schema) = &mut self.state else {
+            return Ok(());
+        };
+        let name = &self.name;
         for part in rows.chunks(GROUP_ROWS) {
-            let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns(part, names))
+            let batch = RecordBatch::try_new(Arc::clone(schema), columns(part, names, schema)?)
                 .map_err(|source| Error::Arrow {
-                    name: self.name.clone(),
+                    name: name.clone(),
                     source,
                 })?;
-            self.writer.write(&batch).map_err(|source| Error::Parquet {
-                name: self.name.clone(),
+            writer.write(&batch).map_err(|source| Error::Parquet {
+                name: name.clone(),
                 source,
             })?;
         }
@@ -167,11 +209,15 @@ impl<W: Write + Send> TraceWriter<W> {
     /// # Errors
     ///
     /// When the destination refuses.
-    pub fn finish(self) -> Result<W> {
-        self.writer.into_inner().map_err(|source| Error::Parquet {
-            name: self.name,
-            source,
-        })
+    pub fn finish(mut self) -> Result<W> {
+        self.open(&[])?;
+        match self.state {
+            State::Open(writer, _) => writer.into_inner().map_err(|source| Error::Parquet {
+                name: self.name,
+                source,
+            }),
+            State::Waiting(_) | State::Broken => Err(Error::Closed { name: self.name }),
+        }
     }
 }
 
@@ -199,11 +245,15 @@ fn numbers(rows: &[Access], of: impl Fn(&Access) -> u64) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(rows.iter().map(of)))
 }
 
-fn columns(rows: &[Access], names: &Names) -> Vec<ArrayRef> {
+/// The columns of the fields that the schema has.
+fn columns(rows: &[Access], names: &Names, schema: &ArrowSchema) -> Result<Vec<ArrayRef>> {
     let some32 = |of: fn(&Access) -> Option<u32>| -> ArrayRef {
         Arc::new(rows.iter().map(of).collect::<UInt32Array>())
     };
-    vec![
+    let some8 = |of: fn(&Access) -> Option<u8>| -> ArrayRef {
+        Arc::new(rows.iter().map(of).collect::<UInt8Array>())
+    };
+    let mut all = vec![
         given_texts(rows, names, |row| row.run_id),
         numbers(rows, |row| row.sample_id),
         numbers(rows, |row| row.timestamp_ns),
@@ -214,15 +264,42 @@ fn columns(rows: &[Access], names: &Names) -> Vec<ArrayRef> {
         texts(rows, names, |row| row.symbol),
         texts(rows, names, |row| row.dso),
         texts(rows, names, |row| row.region_type),
-        some32(|row| u32::try_from(row.region_id).ok()),
+        regions(rows, schema)?,
         some32(|row| row.access_latency_ns),
         texts(rows, names, |row| row.cache_level),
-        Arc::new(rows.iter().map(|row| row.numa_node).collect::<UInt8Array>()),
+        some8(|row| row.numa_node),
         Arc::new(rows.iter().map(|row| row.cpu_id).collect::<UInt16Array>()),
         some32(|row| row.thread_id),
         some32(|row| row.token_index),
         some32(|row| row.context_tokens),
-    ]
+    ];
+    if schema.fields().len() > all.len() {
+        all.extend([
+            some32(|row| row.latency_cycles),
+            some8(|row| row.numa_node.filter(|_| row.hops.is_some())),
+            some8(|row| row.hops),
+            some32(|row| Some(row.size_bytes).filter(|size| *size > 0)),
+            numbers(rows, |row| row.period),
+        ]);
+    }
+    Ok(all)
+}
+
+fn regions(rows: &[Access], schema: &ArrowSchema) -> Result<ArrayRef> {
+    let is_wide = schema
+        .field_with_name("region_id")
+        .is_ok_and(|field| *field.data_type() == DataType::UInt64);
+    if is_wide {
+        return Ok(numbers(rows, |row| row.region_id));
+    }
+    let narrow = |row: &Access| {
+        u32::try_from(row.region_id).map_err(|_| Error::WideRegion {
+            sample_id: row.sample_id,
+            region_id: row.region_id,
+        })
+    };
+    let ids: Vec<u32> = rows.iter().map(narrow).collect::<Result<_>>()?;
+    Ok(Arc::new(UInt32Array::from(ids)))
 }
 
 /// Writes one batch as a file of its own.
@@ -244,7 +321,7 @@ fn write_batch<W: Write + Send>(
     let mut writer = ArrowWriter::try_new(
         out,
         Arc::clone(&schema),
-        Some(properties(semantics, Compression::Zstd)),
+        Some(properties(semantics, Compression::Zstd, SCHEMA_VERSION)),
     )
     .map_err(parquet)?;
     let arrays = columns

@@ -100,6 +100,7 @@ pub(crate) fn to_access(sample: &PerfSample<'_>, names: &mut Names) -> Access {
     row.access_latency_ns = sample.weight;
     row.cache_level = sample.cache_level;
     row.numa_node = sample.remote;
+    row.hops = sample.hops;
     row.period = sample.period.max(1);
     if let Some(wide) = sample.wide {
         row.wide = names.intern(&wide.to_string());

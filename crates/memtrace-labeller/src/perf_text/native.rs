@@ -368,6 +368,7 @@ fn data_source<'a>(number: &[u8], decoded: &'a [u8], sample: &mut PerfSample<'_>
             sample.cache_level = source.level();
         }
         sample.remote = source.remote();
+        sample.hops = source.hops();
         if let Some(store) = source.is_store() {
             sample.store = store;
         }

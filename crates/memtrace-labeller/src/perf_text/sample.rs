@@ -32,6 +32,8 @@ pub struct PerfSample<'a> {
     pub cache_level: Name,
     /// The remote bit of the data source.
     pub remote: Option<u8>,
+    /// Hops to the data, as the data source says.
+    pub hops: Option<u8>,
     /// Accesses the sample stands for; 0 when not printed.
     pub period: u64,
 }
@@ -51,6 +53,7 @@ impl PerfSample<'_> {
         weight: None,
         cache_level: Name::NULL,
         remote: None,
+        hops: None,
         period: 0,
     };
 }

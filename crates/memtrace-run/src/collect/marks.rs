@@ -1,26 +1,15 @@
-//! Marks of phases: from the engine's output, and from a named pipe.
+//! Marks of phases: from the engine's output, and from a named pipe or a socket.
 
-use std::fs::{self, OpenOptions};
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use memtrace_labeller::PhaseBoundary;
 use regex::bytes::Regex;
 
 use super::clock::monotonic_ns;
-use crate::error::{Error, Result, io_error};
+use crate::error::{Error, Result};
 
 /// Marks that are kept; what marks more often than that marks no phases.
 const MAX_MARKS: usize = 65_536;
-/// Lines of the pipe are no longer.
-const MAX_LINE: usize = 4096;
-/// Written to the pipe by us when nothing more is to come; no line of the protocol holds it.
-const END: u8 = 0;
-/// The variable in which a command finds the pipe.
-pub(super) const PIPE_VARIABLE: &str = "MEMTRACE_PHASES";
 
 /// What a mark says of its phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +34,9 @@ pub(super) struct Marks(Arc<Mutex<Kept>>);
 #[derive(Debug, Default)]
 struct Kept {
     output: Vec<Mark>,
+    /// Of the pipe and the socket, in the order in which they came.
     pipe: Vec<Mark>,
-    /// Lines of the pipe that are not of the protocol.
+    /// Lines of them that are not of the protocol.
     ignored: u64,
 }
 
@@ -64,8 +54,8 @@ impl Marks {
         }
     }
 
-    /// A line of the pipe: `phase NAME start|end [MONOTONIC_NS]`.
-    fn line(&self, line: &[u8]) {
+    /// A line of the pipe or the socket: `phase NAME start|end [MONOTONIC_NS]`.
+    pub(super) fn line(&self, line: &[u8]) {
         let now = monotonic_ns();
         let Ok(mut kept) = self.0.lock() else { return };
         let text = String::from_utf8_lossy(line);
@@ -78,7 +68,7 @@ impl Marks {
         }
     }
 
-    /// Lines of the pipe that could not be used.
+    /// Lines of the pipe and the socket that could not be used.
     pub(super) fn ignored(&self) -> u64 {
         self.0.lock().map_or(0, |kept| kept.ignored)
     }
@@ -203,95 +193,6 @@ pub(super) fn patterns(arguments: &[String], literal: bool) -> Result<Vec<Output
     arguments.iter().map(pattern).collect()
 }
 
-/// A named pipe that takes marks while a command runs; it goes away with this.
-#[derive(Debug)]
-pub(super) struct PhasePipe {
-    path: PathBuf,
-    reader: Option<thread::JoinHandle<()>>,
-}
-
-impl PhasePipe {
-    /// Makes the pipe and reads from it.
-    pub(super) fn open(path: &Path, marks: &Marks) -> Result<Self> {
-        let made = Command::new("mkfifo")
-            .arg("--")
-            .arg(path)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(io_error("mkfifo"))?;
-        if !made.status.success() {
-            let said = String::from_utf8_lossy(&made.stderr);
-            return Err(Error::PhasePipe {
-                what: said.lines().next().unwrap_or("mkfifo failed").to_owned(),
-            });
-        }
-        let mut pipe = Self {
-            path: path.to_owned(),
-            reader: None,
-        };
-        // Open for both, so that neither opening nor reading depends on whether somebody writes.
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(path)
-            .map_err(io_error(path))?;
-        let marks = marks.clone();
-        pipe.reader = Some(thread::spawn(move || {
-            let mut reader = BufReader::with_capacity(MAX_LINE, file);
-            let mut line = Vec::new();
-            loop {
-                let Ok(bytes) = reader.fill_buf() else { return };
-                let end = bytes.iter().position(|byte| matches!(*byte, b'\n' | END));
-                let taken = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
-                let room = MAX_LINE.saturating_sub(line.len());
-                line.extend_from_slice(taken.get(..room).unwrap_or(taken));
-                let last = end.and_then(|at| bytes.get(at)).copied();
-                let used = taken.len() + usize::from(end.is_some());
-                reader.consume(used);
-                if last.is_some() {
-                    marks.line(&line);
-                    line.clear();
-                }
-                if last == Some(END) {
-                    return;
-                }
-            }
-        }));
-        Ok(pipe)
-    }
-
-    /// Where it is.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Takes what was written until now, and removes the pipe.
-    pub(super) fn close(mut self) {
-        self.end();
-    }
-
-    fn end(&mut self) {
-        let Some(reader) = self.reader.take() else {
-            return;
-        };
-        let told = OpenOptions::new()
-            .write(true)
-            .open(&self.path)
-            .and_then(|mut pipe| pipe.write_all(&[END]));
-        // Whoever removed the pipe gets no more marks; its reader ends with the process.
-        if told.is_ok() {
-            let _ = reader.join();
-        }
-    }
-}
-
-impl Drop for PhasePipe {
-    fn drop(&mut self) {
-        self.end();
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,20 +268,5 @@ mod tests {
                 "{text}"
             );
         }
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn everything_that_was_written_is_read_and_the_pipe_goes() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("phases");
-        let marks = Marks::default();
-        let pipe = PhasePipe::open(&path, &marks).unwrap();
-        assert!(PhasePipe::open(&path, &marks).is_err());
-        fs::write(&path, "phase a start 1\nphase a end 2\n").unwrap();
-        fs::write(&path, "phase b start 3").unwrap();
-        pipe.close();
-        assert!(!path.exists());
-        assert_eq!(shown(&marks.phases(0, 9).0), ["a 1 2", "b 3 9"]);
     }
 }

@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use byte_source::OpenOptions;
 use memtrace_labeller::{InputOptions, Names, RowStream};
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::free_bytes;
+use super::machine::free_bytes;
 use crate::doctor::{
     cpu_model, facility, first_line, has_ac_power, has_memray, on_path, system_text,
 };
@@ -80,11 +80,11 @@ pub(super) struct Baseline {
 }
 
 impl Baseline {
-    /// Samples the machine for a second.
+    /// Samples the machine for two seconds.
     pub(super) fn take() -> Self {
         let mut before = cpu_times();
         let mut shares = Vec::new();
-        for _ in 0..5 {
+        for _ in 0..10 {
             thread::sleep(Duration::from_millis(200));
             let now = cpu_times();
             if let (Some((all, idle)), Some((all_now, idle_now))) = (before, now)
@@ -124,6 +124,9 @@ impl Baseline {
             "mem_available_mb": free.map(|kb| kb / 1024.0),
             "mem_used_pct": total.zip(free).map(|(total, free)| (1.0 - free / total) * 100.0),
             "load_avg_1m": load,
+            "timestamp_s": SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0.0, |since| since.as_secs_f64()),
         })
     }
 }

@@ -1,0 +1,151 @@
+//! What a trace says beyond the reference's columns, and how far it travels.
+
+use super::*;
+
+/// A load and a store as perf 6.8 prints them, with a data source (two hops away, near) and a latency.
+const SOURCES: &str = "llama-cli 42 [001] 1.5: 4000 cpu/mem-loads/P: 7f3a00001000 20 |OP LOAD|LVL Remote RAM| 90 401136 kv_read+0x1c (/x.so)\n";
+
+fn rows(dir: &Path, words: &[&str]) -> Vec<Value> {
+    ok(&call(dir, words))
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn latencies_are_cycles_unless_the_clock_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    // A load: hit, remote memory by its number, the remote bit, two hops.
+    let far = 2 | 2 << 5 | 0xd << 33 | 1 << 37 | 2_u64 << 43;
+    // A store into L1, whose latency was not measured.
+    let near = 4 | (2 | 8) << 5 | 1_u64 << 33;
+    let line = |source: u64, event: &str, weight: u64| {
+        SOURCES
+            .replace(" 20 |", &format!(" {source:x} |"))
+            .replace("mem-loads", event)
+            .replace(" 90 ", &format!(" {weight} "))
+    };
+    let text = line(far, "mem-loads", 301) + &line(near, "mem-stores", 0);
+    std::fs::write(dir.join("perf.txt"), text).unwrap();
+    let found = rows(dir, &["parse", "perf.txt"]);
+    let of = |row: &Value| {
+        [
+            "access_latency_ns",
+            "latency_cycles",
+            "numa_node",
+            "remote",
+            "hops",
+            "period",
+        ]
+        .map(|column| row.get(column).and_then(Value::as_u64))
+    };
+    let some = |values: [u64; 6]| values.map(Some);
+    assert_eq!(of(&found[0]), some([301, 301, 1, 1, 2, 4000]));
+    assert_eq!(
+        of(&found[1]),
+        [Some(0), None, Some(0), Some(0), Some(0), Some(4000)]
+    );
+    // 301 cycles of 0.4 ns, rounded.
+    let timed = rows(dir, &["parse", "perf.txt", "--core-mhz", "2500"]);
+    assert_eq!(of(&timed[0]), some([120, 301, 1, 1, 2, 4000]));
+    assert_eq!(of(&timed[1])[..2], [None, None]);
+    // They come back from every format, and the reference has none of them.
+    for file in ["rows.parquet", "rows.csv", "rows.jsonl"] {
+        ok(&call(dir, &["label", "perf.txt", "-o", file]));
+        let back = rows(dir, &["convert", file]);
+        assert_eq!(
+            back.iter().map(of).collect::<Vec<_>>(),
+            found.iter().map(of).collect::<Vec<_>>()
+        );
+        let timed = rows(dir, &["convert", file, "--core-mhz", "2500"]);
+        assert_eq!(of(&timed[0])[0], Some(120), "{file}");
+        ok(&call(
+            dir,
+            &["convert", file, "--compat", "mrm-0.1", "-o", "mrm.csv"],
+        ));
+        let header = std::fs::read_to_string(dir.join("mrm.csv")).unwrap();
+        assert!(header.lines().next().unwrap().ends_with(",context_tokens"));
+    }
+    let theirs = rows(dir, &["parse", "perf.txt", "--compat", "mrm-0.1.23"]);
+    assert!(
+        theirs
+            .iter()
+            .all(|row| row.as_object().unwrap().len() == 18)
+    );
+    fails(dir, &["parse", "perf.txt", "--core-mhz", "0"], 2);
+}
+
+#[test]
+fn samples_weigh_the_same_from_the_capture_and_from_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    std::fs::write(dir.join("perf.txt"), SOURCES.repeat(3)).unwrap();
+    ok(&call(
+        dir,
+        &["export", "perf.txt", "--no-figures", "-o", "run"],
+    ));
+    let accesses =
+        |input| json(&call(dir, &["analyse", input, "--json"]))["analysis"]["accesses"].clone();
+    assert_eq!(accesses("perf.txt"), 12_000);
+    assert_eq!(accesses("run"), 12_000);
+}
+
+#[test]
+fn regions_beyond_32_bits_are_kept_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let header =
+        "run_id,sample_id,timestamp_ns,address,address_page,op_type,region_type,region_id\n";
+    let row = |id: u64| format!("r,0,5,4096,1,load,weight,{id}\n");
+    std::fs::write(
+        dir.join("wide.csv"),
+        header.to_owned() + &row(1) + &row(1 << 40),
+    )
+    .unwrap();
+    ok(&call(dir, &["convert", "wide.csv", "-o", "wide.parquet"]));
+    let found = rows(dir, &["convert", "wide.parquet"]);
+    assert_eq!(found[1]["region_id"], 1_u64 << 40);
+    ok(&call(dir, &["check", "wide.parquet"]));
+    // A file that was begun with small ones cannot take a large one.
+    let late = header.to_owned() + &row(1).repeat(150_000) + &row(1 << 40);
+    std::fs::write(dir.join("late.csv"), late).unwrap();
+    let said = fails(dir, &["convert", "late.csv", "-o", "late.parquet"], 3);
+    assert!(said.contains("region 1099511627776"), "{said}");
+    assert!(!dir.join("late.parquet").exists());
+}
+
+#[test]
+fn allocations_of_heaptrack_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let raw = "v 10400 3\nx 2 /a\nX ./a\nm 1 x 400000 0 2000\nt 401136 0\n+ 40 1 7f0010\nc 64\n- 7f0010\n";
+    std::fs::write(dir.join("raw.txt"), raw).unwrap();
+    std::fs::write(dir.join("nm.txt"), "0000000000001130 T kv_update\n").unwrap();
+    let found = rows(dir, &["parse", "raw.txt", "--symbols", "400000=nm.txt"]);
+    assert_eq!(found.len(), 2);
+    assert_eq!(
+        (&found[0]["symbol"], &found[0]["dso"]),
+        (&"kv_update".into(), &"/a".into())
+    );
+    assert_eq!(
+        (&found[0]["size_bytes"], &found[1]["op_type"]),
+        (&64.into(), &"load".into())
+    );
+    assert_eq!(found[1]["timestamp_ns"], 100_000_000);
+    let made =
+        "v 10400 3\nX ./a\ns 2 /a\ns 9 kv_update\ni 401136 1 2\nt 1 0\na 40 1\n+ 0\nc 64\n- 0\n";
+    std::fs::write(dir.join("made.txt"), made).unwrap();
+    let output = call(dir, &["analyse", "made.txt", "--json"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("made up") && said.contains("--raw"), "{said}");
+    let found = json(&output);
+    assert_eq!(found["input"]["format"], "heaptrack");
+    assert!(found["input"]["note"].is_string());
+    assert_eq!(
+        cell(&found, "retention_summary", "kv_cache", "retention_p50_s"),
+        0.1
+    );
+    std::fs::write(dir.join("new.txt"), "v 20000 9\nX ./a\n").unwrap();
+    fails(dir, &["parse", "new.txt"], 3);
+}

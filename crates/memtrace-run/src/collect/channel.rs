@@ -1,0 +1,282 @@
+//! What a command writes marks of phases into while it runs: a named pipe, and a socket.
+
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use super::RunOptions;
+use super::clock::monotonic_ns;
+use super::marks::Marks;
+use crate::error::{Error, Result, io_error};
+
+/// Lines are no longer.
+const MAX_LINE: usize = 4096;
+/// Written to the pipe by us when nothing more is to come; no line of the protocol holds it.
+const END: u8 = 0;
+/// The variable in which a command finds the pipe ...
+const PIPE_VARIABLE: &str = "MEMTRACE_PHASES";
+/// ... and the socket.
+const SOCKET_VARIABLE: &str = "MEMTRACE_PHASE_SOCKET";
+
+/// Takes marks from lines until the [`END`] or the end.
+fn take_lines(input: impl Read, marks: &Marks) {
+    let mut reader = BufReader::with_capacity(MAX_LINE, input);
+    let mut line = Vec::new();
+    loop {
+        let bytes = match reader.fill_buf() {
+            Ok([]) => break,
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        };
+        let end = bytes.iter().position(|byte| matches!(*byte, b'\n' | END));
+        let taken = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
+        let room = MAX_LINE.saturating_sub(line.len());
+        line.extend_from_slice(taken.get(..room).unwrap_or(taken));
+        let last = end.and_then(|at| bytes.get(at)).copied();
+        let used = taken.len() + usize::from(end.is_some());
+        reader.consume(used);
+        if last.is_some() {
+            marks.line(&line);
+            line.clear();
+        }
+        if last == Some(END) {
+            return;
+        }
+    }
+    marks.line(&line);
+}
+
+/// The ways in which a command can mark phases.
+#[derive(Debug)]
+pub(super) struct Channels {
+    pipe: Option<PhasePipe>,
+    #[cfg(unix)]
+    socket: Option<socket::PhaseSocket>,
+}
+
+impl Channels {
+    /// Those that were asked for; what was not is made in a temporary place, where it can be.
+    pub(super) fn open(options: &RunOptions, marks: &Marks) -> Result<Self> {
+        let temporary = |suffix: &str| {
+            let (pid, now) = (std::process::id(), monotonic_ns());
+            std::env::temp_dir().join(format!("memtrace-{pid}-{now}.{suffix}"))
+        };
+        Ok(Self {
+            pipe: match &options.phase_pipe {
+                Some(path) => Some(PhasePipe::open(path, marks)?),
+                None => PhasePipe::open(&temporary("phases"), marks).ok(),
+            },
+            #[cfg(unix)]
+            socket: match &options.phase_socket {
+                Some(path) => Some(socket::PhaseSocket::open(path, marks)?),
+                None => socket::PhaseSocket::open(&temporary("socket"), marks).ok(),
+            },
+        })
+    }
+
+    /// Tells a command where they are.
+    pub(super) fn tell(&self, command: &mut Command) {
+        if let Some(pipe) = &self.pipe {
+            command.env(PIPE_VARIABLE, &pipe.path);
+        }
+        #[cfg(unix)]
+        if let Some(socket) = &self.socket {
+            command.env(SOCKET_VARIABLE, socket.path());
+        }
+    }
+
+    /// Takes what was written until now, and removes them.
+    pub(super) fn close(self) {
+        drop(self);
+    }
+}
+
+/// A named pipe that takes marks while a command runs; it goes away with this.
+#[derive(Debug)]
+struct PhasePipe {
+    path: PathBuf,
+    reader: Option<thread::JoinHandle<()>>,
+}
+
+impl PhasePipe {
+    /// Makes the pipe and reads from it.
+    fn open(path: &Path, marks: &Marks) -> Result<Self> {
+        let made = Command::new("mkfifo")
+            .arg("--")
+            .arg(path)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(io_error("mkfifo"))?;
+        if !made.status.success() {
+            let said = String::from_utf8_lossy(&made.stderr);
+            return Err(Error::PhasePipe {
+                what: said.lines().next().unwrap_or("mkfifo failed").to_owned(),
+            });
+        }
+        let mut pipe = Self {
+            path: path.to_owned(),
+            reader: None,
+        };
+        // Open for both, so that neither opening nor reading depends on whether somebody writes.
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(io_error(path))?;
+        let marks = marks.clone();
+        pipe.reader = Some(thread::spawn(move || take_lines(file, &marks)));
+        Ok(pipe)
+    }
+
+    /// Takes what was written until now.
+    fn end(&mut self) {
+        let Some(reader) = self.reader.take() else {
+            return;
+        };
+        let told = OpenOptions::new()
+            .write(true)
+            .open(&self.path)
+            .and_then(|mut pipe| pipe.write_all(&[END]));
+        // Whoever removed the pipe gets no more marks; its reader ends with the process.
+        if told.is_ok() {
+            let _ = reader.join();
+        }
+    }
+}
+
+impl Drop for PhasePipe {
+    fn drop(&mut self) {
+        self.end();
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(unix)]
+mod socket {
+    use std::net::Shutdown;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::{Error, Marks, Path, PathBuf, Result, fs, take_lines, thread};
+
+    /// Connections at one time; an engine has one, or one for each worker.
+    const MOST: usize = 256;
+
+    /// A socket of the file system that takes marks while a command runs, over any number of connections; it goes away with this.
+    #[derive(Debug)]
+    pub(super) struct PhaseSocket {
+        path: PathBuf,
+        stop: Arc<AtomicBool>,
+        acceptor: Option<thread::JoinHandle<()>>,
+    }
+
+    impl PhaseSocket {
+        /// Makes the socket and reads from whatever connects.
+        pub(super) fn open(path: &Path, marks: &Marks) -> Result<Self> {
+            let listener = UnixListener::bind(path).map_err(|error| Error::PhasePipe {
+                what: format!("{}: {error}", path.display()),
+            })?;
+            let stop = Arc::new(AtomicBool::new(false));
+            let (stopped, marks) = (Arc::clone(&stop), marks.clone());
+            Ok(Self {
+                path: path.to_owned(),
+                stop,
+                acceptor: Some(thread::spawn(move || accept(&listener, &marks, &stopped))),
+            })
+        }
+
+        /// Where it is.
+        pub(super) fn path(&self) -> &Path {
+            &self.path
+        }
+    }
+
+    fn accept(listener: &UnixListener, marks: &Marks, stop: &AtomicBool) {
+        let mut readers: Vec<(thread::JoinHandle<()>, UnixStream)> = Vec::new();
+        while let Ok((stream, _)) = listener.accept() {
+            // What connected before we were told to stop is still to be accepted; then there is nothing to wait for.
+            if stop.load(Ordering::Relaxed) && listener.set_nonblocking(true).is_err() {
+                break;
+            }
+            readers.retain(|(reader, _)| !reader.is_finished());
+            let ends = stream
+                .set_nonblocking(false)
+                .and_then(|()| stream.try_clone());
+            if let Ok(end) = ends
+                && readers.len() < MOST
+            {
+                let marks = marks.clone();
+                readers.push((thread::spawn(move || take_lines(stream, &marks)), end));
+            }
+        }
+        for (reader, end) in readers {
+            // What was written until now is still read, and then there is no more.
+            let _ = end.shutdown(Shutdown::Read);
+            let _ = reader.join();
+        }
+    }
+
+    impl Drop for PhaseSocket {
+        fn drop(&mut self) {
+            self.stop.store(true, Ordering::Relaxed);
+            // Wakes the acceptor. Whoever removed the socket gets no more marks; its threads end with the process.
+            let woken = UnixStream::connect(&self.path).is_ok();
+            if let Some(acceptor) = self.acceptor.take().filter(|_| woken) {
+                let _ = acceptor.join();
+            }
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    fn shown(marks: &Marks) -> Vec<String> {
+        let (phases, _) = marks.phases(0, 9);
+        phases
+            .iter()
+            .map(|phase| format!("{} {} {}", phase.phase, phase.start_ns, phase.end_ns))
+            .collect()
+    }
+
+    #[test]
+    fn everything_that_was_written_is_read_and_the_pipe_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("phases");
+        let marks = Marks::default();
+        let pipe = PhasePipe::open(&path, &marks).unwrap();
+        assert!(PhasePipe::open(&path, &marks).is_err());
+        fs::write(&path, "phase a start 1\nphase a end 2\n").unwrap();
+        fs::write(&path, "phase b start 3").unwrap();
+        drop(pipe);
+        assert!(!path.exists());
+        assert_eq!(shown(&marks), ["a 1 2", "b 3 9"]);
+    }
+
+    #[test]
+    fn everything_that_was_sent_is_read_and_the_socket_goes() {
+        use std::os::unix::net::UnixStream;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let marks = Marks::default();
+        let socket = socket::PhaseSocket::open(&path, &marks).unwrap();
+        assert!(socket::PhaseSocket::open(&path, &marks).is_err());
+        let mut first = UnixStream::connect(&path).unwrap();
+        let mut second = UnixStream::connect(&path).unwrap();
+        first
+            .write_all(b"phase a start 1\nphase a end 2\n")
+            .unwrap();
+        // Both are still open at the end, and the last line has no end.
+        second.write_all(b"phase b start 3").unwrap();
+        drop(socket);
+        assert!(!path.exists());
+        assert_eq!(shown(&marks), ["a 1 2", "b 3 9"]);
+    }
+}
