@@ -370,12 +370,14 @@ impl<'a, R: Record<'a>> Part<'a, R> {
 
 /// First begin and last end of each timed table of a partition that has rows.
 pub(crate) fn extremes(partition: &Partition) -> Result<Vec<(i64, i64)>> {
-    const TIMED: [(&str, [&str; 2]); 5] = [
+    const TIMED: [(&str, [&str; 2]); 7] = [
         ("rocpd_region", ["start", "end"]),
         ("rocpd_sample", ["timestamp", "timestamp"]),
         ("rocpd_kernel_dispatch", ["start", "end"]),
         ("rocpd_memory_copy", ["start", "end"]),
         ("rocpd_memory_allocate", ["start", "end"]),
+        ("rocpd_graph_launch", ["start", "end"]),
+        ("rocpd_hip_event", ["start", "end"]),
     ];
     let mut found = Vec::new();
     for (base, [start, end]) in TIMED {

@@ -324,7 +324,11 @@ impl<'a> RegionsAndSamples<'a> {
         }
         let region = self.regions.ready()?;
         self.sample_first = match (&self.sample, self.regions.front()) {
-            (Some(sample), Some(region)) => sample.start_ns < region.start_ns,
+            // Later ends first: a region that ends before it begins comes after a sample of the same time.
+            (Some(sample), Some(region)) => {
+                (sample.start_ns, std::cmp::Reverse(sample.end_ns))
+                    < (region.start_ns, std::cmp::Reverse(region.end_ns))
+            }
             (sample, _) => sample.is_some(),
         };
         Ok(region || self.sample_first)

@@ -1,5 +1,7 @@
 //! What took how long: kernels, copies, allocations, calls by domain, markers.
 
+mod newer;
+
 use rustc_hash::FxHashMap;
 
 use crate::error::{Error, Result};
@@ -53,7 +55,8 @@ pub struct SummaryView {
 pub struct Summary<'a> {
     /// The processes, in the order of the files.
     pub processes: Vec<&'a Process>,
-    /// The views that have rows: kernels, memory_copies, memory_allocations, scratch_memory, domains by name, markers.
+    /// The views that have rows: kernels, memory_copies, memory_allocations, scratch_memory, graph_launches (by category) and
+    /// hip_events since generations 3.0.2 and 3.0.4, domains by name, markers.
     pub views: Vec<SummaryView>,
     /// Records that the views of the format leave out, because something they join is missing: dispatches, copies,
     /// allocations, regions and samples.
@@ -272,6 +275,7 @@ impl<'a> Summary<'a> {
         summary
             .views
             .push(scratch.view("scratch_memory".to_owned()));
+        summary.newer(set, filter, quantiles)?;
         summary.regions(set, filter, options, &number)?;
         summary.views.retain(|view| !view.rows.is_empty());
         Ok(summary)

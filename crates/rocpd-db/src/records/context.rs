@@ -57,19 +57,32 @@ impl<'a> Events<'a> {
 /// Message and texts, as far as they are wanted.
 pub(super) type Texts = (Option<Box<str>>, Option<Box<EventTexts>>);
 
-/// The member `message` of a JSON object.
+/// The member `message` of a JSON object, as the text that SQL shows.
 pub(crate) fn message_of(extdata: &[u8]) -> Option<Box<str>> {
-    if extdata.len() < 12 {
+    // Only objects have members; to the parser a list would do as well.
+    if extdata.len() < 12 || !extdata.trim_ascii_start().starts_with(b"{") {
         return None;
     }
     #[derive(serde::Deserialize)]
     struct Marker {
         message: Option<String>,
     }
-    serde_json::from_slice::<Marker>(extdata)
-        .ok()?
-        .message
-        .map(String::into_boxed_str)
+    // Nearly always a text.
+    if let Ok(marker) = serde_json::from_slice::<Marker>(extdata) {
+        return marker.message.map(String::into_boxed_str);
+    }
+    let value: serde_json::Value = serde_json::from_slice(extdata).ok()?;
+    text_of(value.get("message")?)
+}
+
+/// A JSON value as the text that `JSON_EXTRACT` makes of it.
+pub(super) fn text_of(value: &serde_json::Value) -> Option<Box<str>> {
+    match value {
+        serde_json::Value::Null => None,
+        serde_json::Value::String(text) => Some(text.as_str().into()),
+        serde_json::Value::Bool(value) => Some(u8::from(*value).to_string().into()),
+        value => Some(value.to_string().into()),
+    }
 }
 
 impl Names {
@@ -237,5 +250,40 @@ impl<'a> Context<'a> {
     /// Generation 4 keeps a record's place in its track.
     pub(super) fn track(&self, id: Option<i64>) -> Option<&'a Track> {
         self.names.tracks.get(id?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::message_of;
+
+    #[test]
+    fn messages_are_the_texts_that_sql_shows() {
+        let shown = [
+            (r#"{"message": "a \"b\""}"#, Some("a \"b\"")),
+            (r#"{"message": 7, "more": [1]}"#, Some("7")),
+            (r#"{"message": true}"#, Some("1")),
+            (r#"{"message": [1, "x"]}"#, Some("[1,\"x\"]")),
+            (r#"{"message": null}"#, None),
+            (r#"{"other": "text"}"#, None),
+            (r#"["a message"]"#, None),
+            (r#"{"message": "cut"#, None),
+        ];
+        let sqlite = rusqlite::Connection::open_in_memory().unwrap();
+        for (extdata, expected) in shown {
+            assert_eq!(
+                message_of(extdata.as_bytes()).as_deref(),
+                expected,
+                "{extdata}"
+            );
+            let sql: Option<String> = sqlite
+                .query_row(
+                    "SELECT CAST(CASE WHEN JSON_VALID(?1) THEN JSON_EXTRACT(?1, '$.message') END AS TEXT)",
+                    [extdata],
+                    |row| row.get(0),
+                )
+                .unwrap();
+            assert_eq!(sql.as_deref(), expected, "{extdata}");
+        }
     }
 }

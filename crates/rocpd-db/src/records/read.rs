@@ -1,6 +1,7 @@
 //! From rows to records.
 
 use crate::error::Result;
+use crate::records::context::text_of;
 use crate::records::types::{
     AllocLevel, AllocType, Allocation, Arg, Copy, Dispatch, PmcEvent, Region, Sample,
 };
@@ -364,11 +365,7 @@ fn flags_of(extdata: &[u8]) -> Option<Box<str>> {
         return None;
     }
     let value: serde_json::Value = serde_json::from_slice(extdata).ok()?;
-    match value.get("flags")? {
-        serde_json::Value::Null => None,
-        serde_json::Value::String(text) => Some(text.as_str().into()),
-        value => Some(value.to_string().into()),
-    }
+    text_of(value.get("flags")?)
 }
 
 impl Allocation<'_> {
