@@ -37,7 +37,7 @@ fn processed(
     let mut names = Names::new();
     let opened = read_args.open(path, &mut names)?;
     let mut steps = label.steps(read_args, opened.stream.format())?;
-    steps.analyse = Some(compute.options(read_args.compat));
+    steps.analyse = Some(compute.options(read_args.compat)?);
     let done = coded(process(opened.stream, names, steps, None))?;
     let (processed, analysis) = analysed(path, read_args, done)?;
     Ok(Done {
@@ -86,7 +86,7 @@ fn followed(path: &Path, args: &AnalyseArgs, seconds: u64) -> anyhow::Result<Don
     let boundaries = args.read.boundaries()?;
     let phases = coded(Phases::new(&boundaries, &mut names))?;
     let mut steps = args.label.steps(&args.read, InputFormat::PerfScript)?;
-    steps.analyse = Some(args.compute.options(args.read.compat));
+    steps.analyse = Some(args.compute.options(args.read.compat)?);
     let interrupt = Interrupt::listen();
     let mut growing = Follow::new(move || interrupt.has_come());
     growing.quiet = args.until_quiet.map(Duration::from_secs);
@@ -212,6 +212,13 @@ fn text(
                     "quantiles of many values are within {percent:.2} percent"
                 )?;
             }
+            if analysis.resolution_ns > 0 {
+                let step = analysis.resolution_ns / 1_000_000;
+                writeln!(
+                    out,
+                    "the clock steps by {step} ms: shorter lives are known as < {step} ms"
+                )?;
+            }
             // A metric without a summary has its table.
             let summarised = |table: &AnalysisTable| {
                 !matches!(table, AnalysisTable::WriteOnce | AnalysisTable::ReadFreq)
@@ -321,7 +328,7 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     let opened = args.read.open(input, &mut names)?;
     let stream = opened.stream;
     let mut steps = args.label.steps(&args.read, stream.format())?;
-    steps.analyse = Some(args.compute.options(args.read.compat));
+    steps.analyse = Some(args.compute.options(args.read.compat)?);
     let run_id = args.read.run_id.clone().unwrap_or_else(|| name_of(input));
     let folder = match args.layout {
         Layout::Run => args.output.clone(),

@@ -196,6 +196,9 @@ pub(crate) struct ComputeArgs {
     /// Fewest samples of a type for a verdict
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) min_samples: u64,
+    /// Limit of a class of suitability: high_write_once (0.8), high_retention_s (10), medium_write_once (0.5), medium_retention_s (1)
+    #[arg(long, value_name = "NAME=NUMBER")]
+    pub(crate) threshold: Vec<String>,
     /// Windows for figures over time
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) windows: usize,

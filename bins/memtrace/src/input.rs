@@ -341,7 +341,7 @@ fn ranges(file: &Path) -> anyhow::Result<Vec<AddressRange>> {
 }
 
 impl ComputeArgs {
-    pub(crate) fn options(&self, compat: Option<Compat>) -> AnalysisOptions {
+    pub(crate) fn options(&self, compat: Option<Compat>) -> anyhow::Result<AnalysisOptions> {
         let mut options = if compat.is_some() {
             AnalysisOptions::mrm()
         } else {
@@ -354,6 +354,10 @@ impl ComputeArgs {
         options.min_samples = self.min_samples;
         options.windows = self.windows;
         options.approximate = self.approx;
-        options
+        for threshold in &self.threshold {
+            let set = options.limits.set(threshold);
+            set.map_err(|what| usage(format!("--threshold: {what}")))?;
+        }
+        Ok(options)
     }
 }

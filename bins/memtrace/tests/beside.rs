@@ -175,3 +175,44 @@ fn broken_files_are_told_from_missing_ones() {
         );
     }
 }
+
+#[test]
+fn limits_of_suitability_are_parameters() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    // One word stored once and read 11 times over 11 s.
+    let mut text = "c 1 [0] 1.0: mem-stores: 7f0000001000 kv_update+0x1 (/x)\n".to_owned();
+    for second in 2..=12 {
+        let _ = writeln!(
+            text,
+            "c 1 [0] {second}.0: mem-loads: 7f0000001000 kv_read+0x1 (/x)"
+        );
+    }
+    std::fs::write(dir.join("perf.txt"), text).unwrap();
+    let class = |limits: &[&str]| {
+        let words = [&["analyse", "perf.txt", "--json"], limits].concat();
+        cell(
+            &json(&call(dir, &words)),
+            "suitability",
+            "kv_cache",
+            "suitability",
+        )
+        .clone()
+    };
+    assert_eq!(class(&[]), "high_mrm");
+    assert_eq!(
+        class(&["--threshold", "high_retention_s=11.5"]),
+        "medium_mrm"
+    );
+    let low = [
+        "--threshold",
+        "high_retention_s=11.5",
+        "--threshold",
+        "medium_retention_s=11.5",
+    ];
+    assert_eq!(class(&low), "low_mrm");
+    for wrong in ["high=1", "high_retention_s=x", "high_retention_s=-1", "1"] {
+        let said = fails(dir, &["analyse", "perf.txt", "--threshold", wrong], 2);
+        assert!(said.contains("--threshold"), "{said}");
+    }
+}

@@ -146,6 +146,19 @@ fn allocations_of_heaptrack_are_read() {
         cell(&found, "retention_summary", "kv_cache", "retention_p50_s"),
         0.1
     );
+    // One allocation lived for a step of the clock, another one for less.
+    let short = made
+        .replace("c 64", "+ 0\n- 0\nc 64")
+        .replace("v 10400", "v 10500");
+    std::fs::write(dir.join("short.txt"), short).unwrap();
+    let found = json(&call(dir, &["analyse", "short.txt", "--json"]));
+    let count = |column: &str| cell(&found, "values", "kv_cache", column).clone();
+    assert_eq!(
+        (count("n_values_read"), count("n_values_below_resolution")),
+        (2.into(), 1.into())
+    );
+    assert_eq!(found["analysis"]["resolution_ns"], 10_000_000);
+    assert!(ok(&call(dir, &["analyse", "short.txt"])).contains("known as < 10 ms"));
     std::fs::write(dir.join("new.txt"), "v 20000 9\nX ./a\n").unwrap();
     fails(dir, &["parse", "new.txt"], 3);
 }

@@ -25,6 +25,9 @@ pub(crate) struct KindAddresses {
     pub(crate) read_age: OrderStats,
     /// Stores that a later load read.
     pub(crate) values_read: u64,
+    /// Those of them that were read last within a step of the clock after their store.
+    pub(crate) values_below: u64,
+    resolution_ns: u64,
     /// Loads of which no store was seen before.
     pub(crate) reads_before_store: u64,
     pub(crate) addresses: u64,
@@ -180,6 +183,8 @@ pub(crate) fn scan_addresses(
         value_retention: stats(),
         read_age: stats(),
         values_read: 0,
+        values_below: 0,
+        resolution_ns: options.resolution_ns,
         reads_before_store: 0,
         addresses: 0,
         seen_once: 0,
@@ -419,9 +424,10 @@ impl Scan<'_> {
 /// The value that a store left ends: at the next store, or with the trace.
 fn close_value(at: &Address, kind: &mut KindAddresses) -> Result<()> {
     if let Some(stored) = at.stored_at {
-        kind.values_read += u64::from(at.read_at.is_some());
-        kind.value_retention
-            .push(at.read_at.map_or(0, |read| read - stored))?;
+        let kept = at.read_at.map(|read| read - stored);
+        kind.values_read += u64::from(kept.is_some());
+        kind.values_below += u64::from(kept.is_some_and(|kept| kept < kind.resolution_ns));
+        kind.value_retention.push(kept.unwrap_or(0))?;
     }
     Ok(())
 }

@@ -38,6 +38,42 @@ pub struct SuitabilityLimits {
     pub medium_retention_s: f64,
 }
 
+impl SuitabilityLimits {
+    /// Sets a limit by its name, from `NAME=NUMBER`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the argument.
+    ///
+    /// ```
+    /// let mut limits = memtrace_analyser::SuitabilityLimits::default();
+    /// limits.set("high_retention_s=60")?;
+    /// assert_eq!(limits.high_retention_s, 60.0);
+    /// assert!(limits.set("high=60").is_err());
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn set(&mut self, argument: &str) -> Result<(), String> {
+        let (name, value) = argument
+            .split_once('=')
+            .and_then(|(name, value)| Some((name, value.parse::<f64>().ok()?)))
+            .filter(|(_, value)| *value >= 0.0)
+            .ok_or_else(|| format!("'{argument}' is not NAME=NUMBER with a number from 0"))?;
+        let place = match name {
+            "high_write_once" => &mut self.high_write_once,
+            "high_retention_s" => &mut self.high_retention_s,
+            "medium_write_once" => &mut self.medium_write_once,
+            "medium_retention_s" => &mut self.medium_retention_s,
+            _ => {
+                return Err(format!(
+                    "'{name}' is none of high_write_once, high_retention_s, medium_write_once, medium_retention_s"
+                ));
+            }
+        };
+        *place = value;
+        Ok(())
+    }
+}
+
 impl Default for SuitabilityLimits {
     fn default() -> Self {
         Self {
@@ -65,6 +101,8 @@ pub struct AnalysisOptions {
     pub min_samples: u64,
     /// Windows that the run is divided into for figures over time.
     pub windows: usize,
+    /// Step of the capture's clock: what lived shorter is counted as such. 0 when times are exact.
+    pub resolution_ns: u64,
     /// Whether quantiles of many values are taken from a sketch in fixed memory, within [`Analysis::quantile_error`].
     ///
     /// [`Analysis::quantile_error`]: crate::Analysis::quantile_error
@@ -80,6 +118,7 @@ impl Default for AnalysisOptions {
             limits: SuitabilityLimits::default(),
             min_samples: 10,
             windows: 64,
+            resolution_ns: 0,
             approximate: false,
         }
     }

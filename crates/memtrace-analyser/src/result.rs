@@ -102,6 +102,9 @@ pub struct Values {
     pub n_values: u64,
     /// Those that a load read.
     pub n_read: u64,
+    /// Those of them whose last load came within a step of the clock ([`Analysis::resolution_ns`]): all that is known of their
+    /// retention is that it is shorter.
+    pub n_below_resolution: u64,
     /// Quantiles of the time from the store to the last load of its value (0 for values that nothing read): 50, 90, 99 %, mean.
     pub retention_ns: [f64; 4],
     /// Loads whose value's store was seen.
@@ -267,4 +270,6 @@ pub struct Analysis {
     pub tokens: Vec<TokenAccesses>,
     /// Largest relative error of quantiles over values, intervals and strides; 0 when they are exact.
     pub quantile_error: f64,
+    /// Step of the clock, 0 when times are exact.
+    pub resolution_ns: u64,
 }

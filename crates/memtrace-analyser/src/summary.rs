@@ -117,6 +117,7 @@ pub(crate) fn summarise(
         window_ns: Windows::new(extent, options.windows).width,
         reuse,
         tokens,
+        resolution_ns: options.resolution_ns,
         quantile_error: if options.approximate {
             RELATIVE_ERROR
         } else {
@@ -306,6 +307,7 @@ fn values(scan: &mut KindAddresses) -> Result<Values> {
     Ok(Values {
         n_values: scan.value_retention.count(),
         n_read: scan.values_read,
+        n_below_resolution: scan.values_below,
         n_reads: scan.read_age.count(),
         n_reads_before_store: scan.reads_before_store,
         retention_ns: four(&mut scan.value_retention)?,

@@ -238,6 +238,7 @@ impl AnalysisTable {
                 real_ns("read_age_p90_ns"),
                 real_ns("read_age_p99_ns"),
                 real_ns("read_age_mean_ns"),
+                count("n_values_below_resolution"),
             ],
             Self::RefreshNeed => vec![
                 kind(),
@@ -514,6 +515,7 @@ impl Analysis {
                         a90,
                         a99,
                         amean,
+                        values.n_below_resolution.into(),
                     ])?;
                 }
                 (AnalysisTable::RefreshNeed, Some(values), _) => {

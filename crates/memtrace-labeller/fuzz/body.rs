@@ -3,8 +3,9 @@
 
 use byte_source::{OpenOptions, Source};
 use memtrace_labeller::{
-    InputFormat, InputOptions, LabelOptions, Labeller, MapsSnapshot, ModelFile, Names, Phases,
-    RowStream, RuleSet, TensorTable, boundaries_from_json, ranges_from_json, ranges_of_maps,
+    Access, InputFormat, InputOptions, LabelOptions, Labeller, MapsSnapshot, ModelFile, Names,
+    Phases, RowStream, RuleSet, TensorTable, boundaries_from_json, kv_table_from_json,
+    ranges_from_json, ranges_of_maps, unmaps_from_log,
 };
 
 /// Neither panics nor hangs, and every row is counted.
@@ -69,6 +70,17 @@ fn beside(data: &[u8]) {
     if let Ok(ranges) = ranges_from_json("ranges", data) {
         for options in [LabelOptions::native(), LabelOptions::mrm()] {
             Labeller::new(options).register_address_ranges(&ranges, &mut Names::new());
+        }
+    }
+    if let Ok(ranges) = kv_table_from_json("blocks", data) {
+        Labeller::new(LabelOptions::native()).register_address_ranges(&ranges, &mut Names::new());
+    }
+    if let Ok(unmaps) = unmaps_from_log("log", data) {
+        let mut labeller = Labeller::new(LabelOptions::native());
+        labeller.register_unmaps(&unmaps);
+        for unmap in unmaps.iter().take(64) {
+            let mut row = Access::new(unmap.time_ns, unmap.start);
+            assert!(labeller.label(&mut row, &mut Names::new()).is_ok());
         }
     }
     if let Ok(list) = boundaries_from_json("phases", data) {

@@ -79,6 +79,15 @@ impl InputFormat {
         }
     }
 
+    /// Step of the clock of such captures; 0 where times are as exact as they are written.
+    #[must_use]
+    pub const fn resolution_ns(self) -> u64 {
+        match self {
+            Self::Memray | Self::Heaptrack => 10_000_000,
+            _ => 0,
+        }
+    }
+
     /// Recognises a format by the first bytes of the content; an empty input is perf text without lines.
     #[must_use]
     pub fn sniff(head: &[u8]) -> Option<Self> {

@@ -17,12 +17,16 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use support::{data, read};
 
-const TEXTS: [&str; 5] = [
+const TEXTS: [&str; 9] = [
     "cli 42/43 [000] 1.5: 1 cpu/mem-loads,ldlat=20/P: 7f3a00001000 f+0x1 (/x.so) 1a05080144 |OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK N/A 61\n# c\n\n42 1.5: 7f00\n",
     "==1== Lackey\nI  04001000,3\n L 1ffeff,8\n S 04036000,4\n M 04036004,4\n",
     "base_time_absolute: 8 m 59.809 s\nmonitoring_start: 0 ns\nmonitoring_end: 104.599 ms\n563ebaa00000-563ebc99e000(  31.617 MiB):\t1\n",
     "{\"run_id\":\"r\",\"sample_id\":0,\"timestamp_ns\":5,\"address\":18446744073709551615,\"address_page\":0,\"op_type\":\"load\",\"symbol\":\"f\"}\n",
     "{\"regions\": [{\"addr_start\": 0, \"addr_end\": 18446744073709551615, \"region_type\": \"weight\", \"from_ns\": 3}], \"phase_boundaries\": [{\"phase\": \"p\", \"start_ns\": -5, \"end_ns\": 9}]}",
+    "v 10400 3\nx 2 /a\nX ./a\nm 1 x 400000 0 2000\nt 401136 0\n+ 40 1 7f0010\nc 64\n- 7f0010\n",
+    "v 10400 3\nX ./a\ns 2 /a\ns 4 keep\ni 401136 1 2\nt 1 0\na 40 1\n+ 0\nc 64\n- 0\n",
+    "5 munmap 0x7f0000001000 8192\n9 mmap 7f0000000000 65536\n7 munmap ffffffffffffe000 8192\n",
+    "{\"base_address\": 4096, \"block_bytes\": 256, \"blocks\": [{\"block_id\": 2, \"alloc_ns\": 5, \"free_ns\": 9}, {\"block_id\": 3}]}",
 ];
 
 /// Healthy inputs to be damaged.

@@ -6,6 +6,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use memtrace_analyser::AnalysisTable;
 use serde::Serialize;
 use yaml_rust2::{Yaml, YamlLoader};
 
@@ -194,14 +195,7 @@ const POLICIES: &[&str] = &[
     "assign_unknown",
     "fail_run",
 ];
-const METRICS: &[&str] = &[
-    "retention_duration",
-    "write_once_ratio",
-    "read_frequency",
-    "working_set_size",
-    "access_locality",
-    "inter_access_interval",
-];
+const METRICS: &[&str] = &AnalysisTable::METRICS;
 
 impl Config {
     /// Reads a configuration.

@@ -296,7 +296,11 @@ pub fn diagnose() -> Diagnosis {
         } else {
             Status::Info
         },
-        format!("{temperature} °C"),
+        if temperature > 0.0 {
+            format!("{temperature} °C")
+        } else {
+            "no zone says a temperature".to_owned()
+        },
         (temperature > 85.0).then_some("let it cool down"),
     );
     let memray = has_memray();

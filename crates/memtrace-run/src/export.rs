@@ -230,6 +230,7 @@ fn source_json(path: &Path) -> Result<Map<String, Value>> {
 #[must_use]
 pub fn facts(analysis: &Analysis) -> Value {
     let mut facts = json!({
+        "resolution_ns": analysis.resolution_ns,
         "rows": analysis.rows,
         "accesses": analysis.weighted_rows,
         "first_ns": analysis.first_ns,

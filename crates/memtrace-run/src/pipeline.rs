@@ -138,7 +138,10 @@ pub fn process(
         labeller.register_address_ranges(&steps.ranges, &mut names);
         labeller.register_unmaps(&steps.unmaps);
     }
-    let analyse = steps.analyse;
+    let analyse = steps.analyse.map(|mut options| {
+        options.resolution_ns = options.resolution_ns.max(stream.format().resolution_ns());
+        options
+    });
     let analysis = thread::scope(|scope| -> Result<Option<Analyser>> {
         let (to_writer, writer) = match output {
             Some(output) => {
