@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use byte_source::{Chunk, Chunks};
 
+use crate::analyse::runs::Shape;
 use crate::error::Result;
 use crate::event::{Event, Symbols};
 use crate::format::{Format, MAX_LINE, Sink, parse_block};
@@ -24,13 +25,14 @@ impl Parsed {
         mut events: Vec<Event>,
         symbols: Symbols,
         device: Option<u32>,
+        shaping: Option<(u64, Shape)>,
         scratch: &mut Scratch,
     ) -> Self {
         if let Some(device) = device {
             events.retain(|e| e.dev == device || e.dev == 0);
         }
         Self {
-            piece: Piece::new(events, scratch),
+            piece: Piece::new(events, shaping, scratch),
             symbols,
         }
     }
@@ -48,6 +50,8 @@ pub(crate) struct Block {
     pub(crate) spare: Vec<Event>,
     /// The texts known before it.
     pub(crate) symbols: Symbols,
+    /// The first issue of the trace, when the shape is wanted, and memory for it.
+    pub(crate) shaping: Option<(u64, Shape)>,
 }
 
 /// A block and what was in it.
@@ -77,7 +81,7 @@ impl Block {
             number: self.number,
             offset: self.offset,
             counts,
-            parsed: Parsed::new(sink.events, sink.symbols, device, scratch),
+            parsed: Parsed::new(sink.events, sink.symbols, device, self.shaping, scratch),
         }
     }
 }
@@ -186,6 +190,7 @@ impl Blocks {
             last_is_open,
             spare: Vec::new(),
             symbols: Symbols::default(),
+            shaping: None,
         }
     }
 }

@@ -5,6 +5,13 @@ pub(crate) fn index(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }
 
+/// A number of so many bits (1 to 64) that neighbours rarely share: the first bits of a product with an odd number near 2^64
+/// divided by the golden ratio.
+#[inline]
+pub(crate) fn spread(value: u64, bits: u32) -> usize {
+    index(value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - bits))
+}
+
 /// The low 32 bits: the counters of the traces are printed and wrap at that width.
 #[expect(
     clippy::cast_possible_truncation,

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use crate::analyse::runs::Shape;
 use crate::event::Event;
 use crate::num::{bit_length, index};
 
@@ -16,10 +17,17 @@ const HOLD_SHORTLY: usize = 1 << 14;
 /// Events of a block when blocks have to be cut anew.
 const BLOCK: usize = 1 << 15;
 
+/// Events in order, and their shape where it is known.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) events: Vec<Event>,
+    pub(crate) shape: Option<Shape>,
+}
+
 /// The events of one piece of input in order of time, and what the piece looked like before.
 #[derive(Debug, Default)]
 pub(crate) struct Piece {
-    events: Vec<Event>,
+    held: Held,
     /// Time of the event that came first.
     first_ns: u64,
     /// Time of the event that came last.
@@ -30,7 +38,13 @@ pub(crate) struct Piece {
 
 impl Piece {
     /// Sorts events that come in the order of the input. This is what costs time, and can be done on any thread.
-    pub(crate) fn new(mut events: Vec<Event>, scratch: &mut Scratch) -> Self {
+    ///
+    /// `shaping` is the time of the first issue of the trace, when shapes are wanted, and memory for one.
+    pub(crate) fn new(
+        mut events: Vec<Event>,
+        shaping: Option<(u64, Shape)>,
+        scratch: &mut Scratch,
+    ) -> Self {
         let mut steps = 0;
         let mut largest_step_ns = 0;
         let mut previous = events.first().map_or(0, |event| event.t_ns);
@@ -49,8 +63,10 @@ impl Piece {
         if !in_order {
             sort(&mut events, steps, scratch);
         }
+        let shape = shaping
+            .map(|(first_issue_ns, spare)| Shape::of(&events, &mut Some(first_issue_ns), spare));
         Self {
-            events,
+            held: Held { events, shape },
             first_ns,
             last_ns: previous,
             steps,
@@ -58,9 +74,10 @@ impl Piece {
         }
     }
 
-    /// The events, to change what is not their time.
+    /// The events, to change what is not their time. Their shape is forgotten.
     pub(crate) fn events_mut(&mut self) -> &mut [Event] {
-        &mut self.events
+        self.held.shape = None;
+        &mut self.held.events
     }
 }
 
@@ -70,7 +87,7 @@ impl Piece {
 #[derive(Debug)]
 pub(crate) struct Order {
     /// Each in order; one with the next only after [`Order::settle`].
-    blocks: VecDeque<Vec<Event>>,
+    blocks: VecDeque<Held>,
     held: usize,
     keep_all: bool,
     window_ns: u64,
@@ -110,8 +127,9 @@ impl Order {
     }
 
     /// Takes the next piece of the input; gives the blocks whose turn has come.
-    pub(crate) fn push(&mut self, piece: Piece) -> Vec<Vec<Event>> {
-        let Some(newest) = piece.events.last() else {
+    pub(crate) fn push(&mut self, piece: Piece) -> Vec<Held> {
+        let events = &piece.held.events;
+        let Some(newest) = events.last() else {
             return Vec::new();
         };
         self.newest_ns = self.newest_ns.max(newest.t_ns);
@@ -124,9 +142,9 @@ impl Order {
         self.largest_backward_step_ns = self.largest_backward_step_ns.max(piece.largest_step_ns);
         self.previous_ns = piece.last_ns;
         let handed_ns = self.handed_ns;
-        self.late += piece.events.partition_point(|e| e.t_ns < handed_ns) as u64;
-        self.held += piece.events.len();
-        self.blocks.push_back(piece.events);
+        self.late += events.partition_point(|e| e.t_ns < handed_ns) as u64;
+        self.held += events.len();
+        self.blocks.push_back(piece.held);
         if self.keep_all || self.held < self.hold {
             return Vec::new();
         }
@@ -135,13 +153,13 @@ impl Order {
         let before = self.held;
         let mut ready = Vec::new();
         while let Some(block) = self.blocks.front()
-            && block.last().is_none_or(|event| event.t_ns < until)
+            && block.events.last().is_none_or(|event| event.t_ns < until)
         {
             let Some(block) = self.blocks.pop_front() else {
                 break;
             };
-            self.held -= block.len();
-            if let Some(last) = block.last() {
+            self.held -= block.events.len();
+            if let Some(last) = block.events.last() {
                 self.handed_ns = last.t_ns + 1;
             }
             ready.push(block);
@@ -154,7 +172,7 @@ impl Order {
     }
 
     /// What is left, at the end.
-    pub(crate) fn finish(&mut self) -> VecDeque<Vec<Event>> {
+    pub(crate) fn finish(&mut self) -> VecDeque<Held> {
         self.settle();
         self.held = 0;
         std::mem::take(&mut self.blocks)
@@ -167,9 +185,13 @@ impl Order {
             let Some([before, after]) = blocks.get_mut(at - 1..=at) else {
                 break;
             };
-            if !join(before, after, at == 1) {
-                self.sort_all();
-                return;
+            match join(&mut before.events, &mut after.events, at == 1) {
+                Joined::Apart => {}
+                Joined::Moved => (before.shape, after.shape) = (None, None),
+                Joined::Across => {
+                    self.sort_all();
+                    return;
+                }
             }
         }
     }
@@ -178,27 +200,45 @@ impl Order {
     fn sort_all(&mut self) {
         let mut all = Vec::with_capacity(self.held);
         for block in std::mem::take(&mut self.blocks) {
-            all.extend_from_slice(&block);
+            all.extend_from_slice(&block.events);
         }
         // The blocks are runs, which the sort finds and merges.
         all.sort_by_key(Event::key);
-        self.blocks = all.chunks(BLOCK).map(<[Event]>::to_vec).collect();
+        let blocks = all.chunks(BLOCK).map(|events| Held {
+            events: events.to_vec(),
+            shape: None,
+        });
+        self.blocks = blocks.collect();
     }
 }
 
-/// Puts the end of one block and the beginning of the next in order; `false` when the overlap goes through the whole first
-/// block, so that the one before it might be concerned, which cannot be if it `is_first`.
-fn join(before: &mut [Event], after: &mut [Event], is_first: bool) -> bool {
+/// How two successive blocks lie to each other.
+enum Joined {
+    /// One behind the other.
+    Apart,
+    /// They overlapped, and do no longer.
+    Moved,
+    /// They overlap so much that others may be concerned.
+    Across,
+}
+
+/// Puts the end of one block and the beginning of the next in order, unless the overlap goes through the whole first block,
+/// so that the one before it might be concerned, which cannot be if it `is_first`.
+fn join(before: &mut [Event], after: &mut [Event], is_first: bool) -> Joined {
     let (Some(last), Some(first)) = (before.last(), after.first()) else {
-        return before.is_empty() && is_first || after.is_empty();
+        return if before.is_empty() && is_first || after.is_empty() {
+            Joined::Apart
+        } else {
+            Joined::Across
+        };
     };
     let (last, first) = (last.key(), first.key());
     if last <= first {
-        return true;
+        return Joined::Apart;
     }
     let tail = before.partition_point(|event| event.key() <= first);
     if tail == 0 && !is_first {
-        return false;
+        return Joined::Across;
     }
     let head = after.partition_point(|event| event.key() < last);
     let mut overlap = before.get(tail..).unwrap_or_default().to_vec();
@@ -209,7 +249,7 @@ fn join(before: &mut [Event], after: &mut [Event], is_first: bool) -> bool {
         tail.copy_from_slice(early);
         head.copy_from_slice(late);
     }
-    true
+    Joined::Moved
 }
 
 /// Memory for sorting, used again from piece to piece.
@@ -353,8 +393,9 @@ mod tests {
         }
     }
 
-    fn times(blocks: impl IntoIterator<Item = Vec<Event>>) -> Vec<u64> {
-        blocks.into_iter().flatten().map(|e| e.t_ns).collect()
+    fn times(blocks: impl IntoIterator<Item = Held>) -> Vec<u64> {
+        let events = blocks.into_iter().flat_map(|held| held.events);
+        events.map(|e| e.t_ns).collect()
     }
 
     proptest! {
@@ -373,9 +414,9 @@ mod tests {
             order.hold = hold;
             let mut out = Vec::new();
             for piece in events.chunks(size) {
-                out.extend(order.push(Piece::new(piece.to_vec(), &mut Scratch::default())).into_iter().flatten());
+                out.extend(order.push(Piece::new(piece.to_vec(), None, &mut Scratch::default())).into_iter().flat_map(|held| held.events));
             }
-            out.extend(order.finish().into_iter().flatten());
+            out.extend(order.finish().into_iter().flat_map(|held| held.events));
             let mut twin = events.clone();
             twin.sort_by_key(|e| e.t_ns);
             prop_assert_eq!(order.late, 0);
@@ -395,6 +436,7 @@ mod tests {
                     .iter()
                     .map(|t| event(*t, 0, EventKind::Issue))
                     .collect(),
+                None,
                 &mut Scratch::default(),
             )
         };

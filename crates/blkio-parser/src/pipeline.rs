@@ -11,12 +11,13 @@ use std::thread;
 
 use byte_source::{ChunkOptions, OpenOptions, Source};
 
+use crate::analyse::runs::{Batch, Shape};
 use crate::blocks::{Block, Blocks, Done, Parsed};
 use crate::error::{Error, Result};
 use crate::event::{Event, Symbols};
 use crate::format::blktrace::Records;
 use crate::format::{Format, Kind, Sink, detect};
-use crate::order::{Order, Scratch};
+use crate::order::{Held, Order, Scratch};
 use crate::quality::LineCounts;
 use crate::tail::{Follow, Tail};
 
@@ -130,15 +131,38 @@ pub fn read(
     take: &mut dyn FnMut(Arc<Vec<Event>>),
     restart: &mut dyn FnMut(),
 ) -> Result<Outcome> {
-    let take = &mut |events: Arc<Vec<Event>>, _: &Symbols| take(events);
-    match read_pass(paths, options, Pass::Streaming, take)? {
+    let take = &mut |batch: &Arc<Batch>, _: &Symbols| take(Arc::clone(&batch.events));
+    read_batches(paths, options, false, take, restart)
+}
+
+/// As [`read`], with the shape of each batch, which the threads that parse find out where they can.
+pub(crate) fn read_shapes(
+    paths: &[PathBuf],
+    options: &ReadOptions,
+    take: &mut dyn FnMut(&Arc<Batch>),
+    restart: &mut dyn FnMut(),
+) -> Result<Outcome> {
+    read_batches(paths, options, true, &mut |batch, _| take(batch), restart)
+}
+
+fn read_batches(
+    paths: &[PathBuf],
+    options: &ReadOptions,
+    shaping: bool,
+    take: &mut Take<'_>,
+    restart: &mut dyn FnMut(),
+) -> Result<Outcome> {
+    match pass(paths, options, Pass::Streaming, shaping, take)? {
         Some(outcome) => Ok(outcome),
         None => {
             restart();
-            Ok(read_pass(paths, options, Pass::Holding, take)?.unwrap_or_default())
+            Ok(pass(paths, options, Pass::Holding, shaping, take)?.unwrap_or_default())
         }
     }
 }
+
+/// Takes the next batch, with all texts that its events refer to.
+type Take<'t> = dyn FnMut(&Arc<Batch>, &Symbols) + 't;
 
 /// How a pass over the inputs keeps events in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,11 +187,33 @@ pub fn read_pass(
     pass: Pass,
     take: &mut dyn FnMut(Arc<Vec<Event>>, &Symbols),
 ) -> Result<Option<Outcome>> {
+    self::pass(paths, options, pass, false, &mut |batch, symbols| {
+        take(Arc::clone(&batch.events), symbols);
+    })
+}
+
+fn pass(
+    paths: &[PathBuf],
+    options: &ReadOptions,
+    pass: Pass,
+    shaping: bool,
+    take: &mut Take<'_>,
+) -> Result<Option<Outcome>> {
     let again = options.follow.is_none() && !paths.iter().any(|path| is_pipe(path));
-    match pass {
-        Pass::Streaming => read_once(paths, options, false, again, take),
-        Pass::Holding => read_once(paths, options, true, false, take),
-    }
+    let (keep_all, may_restart) = match pass {
+        Pass::Streaming => (false, again),
+        Pass::Holding => (true, false),
+    };
+    let merge = Merge {
+        order: Order::new(options.window_ns, keep_all, may_restart),
+        symbols: Symbols::default(),
+        handed: VecDeque::new(),
+        shaping,
+        first_issue_ns: None,
+        spare: Shape::default(),
+        take,
+    };
+    read_once(paths, options, may_restart, merge)
 }
 
 /// Whether the bytes can be had only once.
@@ -179,16 +225,9 @@ fn is_pipe(path: &Path) -> bool {
 fn read_once(
     paths: &[PathBuf],
     options: &ReadOptions,
-    keep_all: bool,
     may_restart: bool,
-    take: &mut dyn FnMut(Arc<Vec<Event>>, &Symbols),
+    mut merge: Merge<'_, '_>,
 ) -> Result<Option<Outcome>> {
-    let mut merge = Merge {
-        order: Order::new(options.window_ns, keep_all, may_restart),
-        symbols: Symbols::default(),
-        handed: VecDeque::new(),
-        take,
-    };
     let mut inputs = Vec::with_capacity(paths.len());
     for path in paths {
         merge.order.next_input();
@@ -211,15 +250,21 @@ fn read_once(
 }
 
 /// The place where blocks come together.
-struct Merge<'t> {
+struct Merge<'a, 't> {
     order: Order,
     symbols: Symbols,
     /// What was handed on last, to use its memory again.
-    handed: VecDeque<Arc<Vec<Event>>>,
-    take: &'t mut dyn FnMut(Arc<Vec<Event>>, &Symbols),
+    handed: VecDeque<Arc<Batch>>,
+    /// Whether shapes are wanted.
+    shaping: bool,
+    /// The first issue that was handed on, once shapes are.
+    first_issue_ns: Option<u64>,
+    /// Memory for a shape.
+    spare: Shape,
+    take: &'a mut Take<'t>,
 }
 
-impl Merge<'_> {
+impl Merge<'_, '_> {
     /// Takes the events of the next block.
     fn block(&mut self, parsed: Parsed) {
         let Parsed { mut piece, symbols } = parsed;
@@ -234,33 +279,53 @@ impl Merge<'_> {
         }
     }
 
-    fn hand_on(&mut self, events: Vec<Event>) {
+    fn hand_on(&mut self, held: Held) {
+        let Held { events, shape } = held;
         if events.is_empty() {
             return;
         }
-        let events = Arc::new(events);
-        (self.take)(Arc::clone(&events), &self.symbols);
-        self.handed.push_back(events);
+        let shape = match shape {
+            Some(shape) => shape,
+            None if self.shaping => {
+                let spare = std::mem::take(&mut self.spare);
+                Shape::of(&events, &mut self.first_issue_ns, spare)
+            }
+            None => Shape::default(),
+        };
+        let batch = Arc::new(Batch {
+            events: Arc::new(events),
+            shape,
+        });
+        (self.take)(&batch, &self.symbols);
+        self.handed.push_back(batch);
         if self.handed.len() > REUSED {
             self.handed.pop_front();
         }
     }
 
-    /// Gives a block what its reader needs: the texts so far, and memory for events if there is any to use again.
+    /// Gives a block what its reader needs: the texts so far, and memory if there is any to use again.
     fn equip(&mut self, block: &mut Block) {
         block.symbols = self.symbols.to_begin_with();
-        block.spare = self.spare();
+        let Batch { events, shape } = self.unused();
+        block.spare = Arc::into_inner(events).unwrap_or_default();
+        block.spare.clear();
+        match self.first_issue_ns {
+            Some(first) if self.shaping => block.shaping = Some((first, shape)),
+            _ => self.spare = shape,
+        }
     }
 
-    fn spare(&mut self) -> Vec<Event> {
-        let is_free = self
-            .handed
-            .front()
-            .is_some_and(|events| Arc::strong_count(events) == 1);
-        let free = is_free.then(|| self.handed.pop_front()).flatten();
-        let mut events = free.and_then(Arc::into_inner).unwrap_or_default();
-        events.clear();
-        events
+    /// The oldest batch, if nobody needs it any more.
+    fn unused(&mut self) -> Batch {
+        let oldest = self.handed.pop_front();
+        match oldest.map(Arc::try_unwrap) {
+            Some(Ok(batch)) => batch,
+            Some(Err(held)) => {
+                self.handed.push_front(held);
+                Batch::default()
+            }
+            None => Batch::default(),
+        }
     }
 }
 
@@ -284,7 +349,7 @@ fn told(opened: std::result::Result<Source, byte_source::Error>) -> Result<Optio
     Ok(Some((source, kind)))
 }
 
-fn read_input(path: &Path, options: &ReadOptions, merge: &mut Merge<'_>) -> Result<Input> {
+fn read_input(path: &Path, options: &ReadOptions, merge: &mut Merge<'_, '_>) -> Result<Input> {
     let opened = match &options.follow {
         Some(follow) => told(Source::from_reader_with(
             path.display().to_string(),
@@ -352,7 +417,7 @@ fn read_records(
     source: Source,
     format: Format,
     options: &ReadOptions,
-    merge: &mut Merge<'_>,
+    merge: &mut Merge<'_, '_>,
 ) -> Result<(LineCounts, u64, u32)> {
     let name = source.name().to_owned();
     let mut records = Records::new(format == Format::BlktraceFtrace);
@@ -366,6 +431,7 @@ fn read_records(
             events,
             sink.symbols.clone(),
             options.device,
+            None,
             &mut scratch,
         ));
     };
@@ -403,16 +469,16 @@ fn fail_on_malformed(name: &str, counts: &LineCounts) -> Result<()> {
 }
 
 /// Counts and events of blocks that are back in order.
-struct Gather<'m, 't> {
+struct Gather<'m, 'a, 't> {
     name: String,
     counts: LineCounts,
     strict: bool,
-    merge: &'m mut Merge<'t>,
+    merge: &'m mut Merge<'a, 't>,
     /// Offsets of lines that were too long to keep, by the block after them.
     too_long: BTreeMap<usize, u64>,
 }
 
-impl Gather<'_, '_> {
+impl Gather<'_, '_, '_> {
     /// Takes the next block.
     fn take(&mut self, block: Done) -> Result<()> {
         if let Some(offset) = self.too_long.remove(&block.number) {
@@ -435,7 +501,7 @@ fn read_lines(
     source: Source,
     format: Format,
     options: &ReadOptions,
-    merge: &mut Merge<'_>,
+    merge: &mut Merge<'_, '_>,
 ) -> Result<(LineCounts, u64, u32)> {
     let name = source.name().to_owned();
     let mut chunks = ChunkOptions::default();
@@ -469,7 +535,7 @@ fn on_threads(
     blocks: &mut Blocks,
     format: Format,
     options: &ReadOptions,
-    gather: &mut Gather<'_, '_>,
+    gather: &mut Gather<'_, '_, '_>,
 ) -> Result<()> {
     let in_flight = options.threads * 2;
     let device = options.device;
@@ -522,7 +588,7 @@ fn on_threads(
     })
 }
 
-fn died(gather: &Gather<'_, '_>) -> Error {
+fn died(gather: &Gather<'_, '_, '_>) -> Error {
     Error::ThreadDied {
         name: gather.name.clone(),
     }

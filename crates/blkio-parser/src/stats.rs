@@ -1,6 +1,5 @@
 //! All analyses of one trace in one pass.
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -17,14 +16,13 @@ use crate::analyse::intervals::Intervals;
 use crate::analyse::pairing::Pairing;
 use crate::analyse::pairs::Pairs;
 use crate::analyse::reuse::Reuse;
-use crate::analyse::runs::{Batch, Runs};
+use crate::analyse::runs::Batch;
 use crate::analyse::sequential::Sequentiality;
 use crate::analyse::stages::Stages;
 use crate::analyse::traffic::{SECOND, Traffic};
 use crate::analyse::working_set::{WindowedSet, WorkingSet};
 use crate::error::{Error, Result};
-use crate::event::Event;
-use crate::pipeline::{Outcome, ReadOptions, read};
+use crate::pipeline::{Outcome, ReadOptions, read_shapes};
 
 /// Width of the windows of the working set over time.
 const WORKING_SET_WINDOW: u64 = 10 * SECOND;
@@ -162,43 +160,10 @@ fn feed<A: Analyser>(analyser: &mut Option<A>, batch: &Batch) {
     }
 }
 
-/// Makes batches, in memory of earlier ones.
-#[derive(Default)]
-struct Batches {
-    runs: Runs,
-    handed: VecDeque<Arc<Batch>>,
-}
-
-impl Batches {
-    fn next(&mut self, events: Arc<Vec<Event>>) -> Arc<Batch> {
-        let spare = self.spare();
-        let batch = Arc::new(self.runs.batch(events, spare));
-        self.handed.push_back(Arc::clone(&batch));
-        batch
-    }
-
-    /// The memory of a batch that nobody holds any more. Batches let go of their events here, so none are kept that could
-    /// be.
-    fn spare(&mut self) -> Batch {
-        let mut spare = Batch::default();
-        while let Some(oldest) = self.handed.pop_front() {
-            match Arc::try_unwrap(oldest) {
-                Ok(batch) => spare = batch,
-                Err(held) => {
-                    self.handed.push_front(held);
-                    break;
-                }
-            }
-        }
-        spare
-    }
-}
-
 /// Hands batches to the threads of the groups, several at a time: to wake a thread costs as much as a thousand events.
 #[derive(Default)]
 struct Fan {
     senders: Vec<SyncSender<Vec<Arc<Batch>>>>,
-    batches: Batches,
     waiting: Vec<Arc<Batch>>,
     events: usize,
 }
@@ -209,9 +174,9 @@ const TOGETHER: usize = 1 << 14;
 const IN_FLIGHT: usize = 4;
 
 impl Fan {
-    fn take(&mut self, events: Arc<Vec<Event>>) {
-        self.events += events.len();
-        self.waiting.push(self.batches.next(events));
+    fn take(&mut self, batch: &Arc<Batch>) {
+        self.events += batch.events.len();
+        self.waiting.push(Arc::clone(batch));
         if self.events >= TOGETHER {
             self.hand_on();
         }
@@ -341,19 +306,18 @@ impl Stats {
     /// As [`read`].
     pub fn of_files(paths: &[PathBuf], options: &StatsOptions) -> Result<Self> {
         if options.read.threads <= 1 {
-            let start = || (Group::all(options), Batches::default());
+            let start = || Group::all(options);
             let cell = std::cell::RefCell::new(start());
-            let outcome = read(
+            let outcome = read_shapes(
                 paths,
                 &options.read,
-                &mut |events| {
-                    let (groups, batches) = &mut *cell.borrow_mut();
-                    let batch = batches.next(events);
-                    groups.iter_mut().for_each(|group| group.take(&batch));
+                &mut |batch| {
+                    let groups = &mut *cell.borrow_mut();
+                    groups.iter_mut().for_each(|group| group.take(batch));
                 },
                 &mut || *cell.borrow_mut() = start(),
             )?;
-            let groups = cell.into_inner().0.into_iter();
+            let groups = cell.into_inner().into_iter();
             return Ok(Self::assemble(outcome, groups.map(Group::finish).collect()));
         }
         thread::scope(|scope| {
@@ -377,10 +341,10 @@ impl Stats {
                 (fan, threads)
             };
             let cell = std::cell::RefCell::new(start());
-            let outcome = read(
+            let outcome = read_shapes(
                 paths,
                 &options.read,
-                &mut |events| cell.borrow_mut().0.take(events),
+                &mut |batch| cell.borrow_mut().0.take(batch),
                 &mut || *cell.borrow_mut() = start(),
             );
             let (mut fan, threads) = cell.into_inner();

@@ -184,7 +184,7 @@ impl Analyser for SectorAccess {
     }
 
     fn observe_batch(&mut self, batch: &Batch) {
-        batch.runs.iter().for_each(|run| self.add(run));
+        batch.shape.runs.iter().for_each(|run| self.add(run));
     }
 }
 

@@ -186,8 +186,8 @@ impl Analyser for Arrivals {
     }
 
     fn observe_batch(&mut self, batch: &Batch) {
-        let mut times = batch.times.iter();
-        for run in &batch.runs {
+        let mut times = batch.shape.times.iter();
+        for run in &batch.shape.runs {
             let bytes = moved(run.direction, run.bytes);
             for t_ns in times.by_ref().take(index(run.count.into())) {
                 self.issue(*t_ns, bytes);

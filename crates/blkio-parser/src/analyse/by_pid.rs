@@ -68,7 +68,7 @@ impl Analyser for ByPid {
     }
 
     fn observe_batch(&mut self, batch: &Batch) {
-        if batch.has_processes {
+        if batch.shape.has_processes {
             self.observe_all(&batch.events);
         }
     }

@@ -4,8 +4,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use rustc_hash::FxHashMap;
+
 use super::runs::{Batch, Run};
 use super::sequential::Sequentiality;
+use crate::num::spread;
 // Bins as the detection of phases has them, so that its borders lie between these; longer traces have bins ten times as wide.
 use super::traffic::{FINE_BINS, FINE_NS};
 
@@ -14,8 +17,12 @@ const MAX_ROWS: usize = 1 << 19;
 /// Kinds that are kept apart in one bin; beyond, sizes are rounded up to powers of two.
 const MAX_KINDS: usize = 1 << 12;
 
+/// Kinds that are counted without looking them up.
+const RECENT_BITS: u32 = 6;
+const RECENT: usize = 1 << RECENT_BITS;
+
 /// Requests that are alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Alike {
     /// Number of the operation letters.
     pub rwbs: u16,
@@ -23,6 +30,16 @@ pub struct Alike {
     pub bytes: u32,
     /// Whether they read or write sectors.
     pub is_data: bool,
+}
+
+impl Alike {
+    /// Where it is kept on its way.
+    #[inline]
+    fn place(self) -> usize {
+        let bits =
+            u64::from(self.rwbs) << 33 | u64::from(self.bytes) << 1 | u64::from(self.is_data);
+        spread(bits, RECENT_BITS)
+    }
 }
 
 /// How many there are, and how many of them continue others.
@@ -71,9 +88,9 @@ pub struct Composition {
     /// The open bin, what time it covers, and what is in it.
     open_bin: u64,
     covers_ns: Range<u64>,
-    open: BTreeMap<Alike, Tally>,
-    /// The kind seen last, on its way to the others.
-    last: Option<(Alike, Tally)>,
+    open: FxHashMap<Alike, Tally>,
+    /// Kinds on their way to the others, by their hash.
+    recent: [(Alike, Tally); RECENT],
 }
 
 impl Default for Composition {
@@ -84,8 +101,8 @@ impl Default for Composition {
             rows: Vec::new(),
             open_bin: 0,
             covers_ns: 0..FINE_NS,
-            open: BTreeMap::new(),
-            last: None,
+            open: FxHashMap::default(),
+            recent: [<(Alike, Tally)>::default(); RECENT],
         }
     }
 }
@@ -93,7 +110,7 @@ impl Default for Composition {
 impl Composition {
     /// Takes the next batch and hands it on to the analysis that knows what continues what.
     pub fn take(&mut self, batch: &Batch, sequentiality: &mut Sequentiality) {
-        for run in &batch.runs {
+        for run in &batch.shape.runs {
             // Only requests of data continue others.
             let (first, others) = if run.is_data() {
                 (sequentiality.step(run), (true, true))
@@ -116,13 +133,14 @@ impl Composition {
             bytes: run.bytes,
             is_data: run.is_data(),
         };
-        match &mut self.last {
-            Some((kind, sum)) if *kind == alike => sum.add(tally),
-            last => {
-                if let Some(before) = last.replace((alike, tally)) {
-                    self.settle(before);
-                }
-            }
+        let Some(recent) = self.recent.get_mut(alike.place()) else {
+            return;
+        };
+        if recent.0 == alike {
+            recent.1.add(tally);
+        } else {
+            let before = std::mem::replace(recent, (alike, tally));
+            self.settle(before);
         }
     }
 
@@ -140,6 +158,9 @@ impl Composition {
     }
 
     fn settle(&mut self, (mut alike, tally): (Alike, Tally)) {
+        if tally.ios == 0 {
+            return;
+        }
         if self.open.len() >= MAX_KINDS && !self.open.contains_key(&alike) {
             alike.bytes = alike.bytes.checked_next_power_of_two().unwrap_or(u32::MAX);
         }
@@ -147,13 +168,17 @@ impl Composition {
     }
 
     fn close(&mut self) {
-        if let Some(last) = self.last.take() {
-            self.settle(last);
+        for recent in std::mem::replace(&mut self.recent, [<(Alike, Tally)>::default(); RECENT]) {
+            self.settle(recent);
         }
         let bin = self.open_bin;
-        let open = std::mem::take(&mut self.open);
+        let before = self.rows.len();
+        let open = self.open.drain();
         self.rows
-            .extend(open.into_iter().map(|(alike, tally)| (bin, alike, tally)));
+            .extend(open.map(|(alike, tally)| (bin, alike, tally)));
+        if let Some(rows) = self.rows.get_mut(before..) {
+            rows.sort_unstable_by_key(|row| row.1);
+        }
     }
 
     fn widen(&mut self, times: u64) {
@@ -210,7 +235,7 @@ mod tests {
 
     use super::*;
     use crate::analyse::Analyser as _;
-    use crate::analyse::runs::Runs;
+    use crate::analyse::runs::{Runs, Shape};
     use crate::event::{Event, EventKind};
     use crate::rwbs::Direction;
     use proptest::prelude::*;
@@ -268,7 +293,7 @@ mod tests {
             let mut sequentiality = Sequentiality::default();
             let mut runs = Runs::default();
             for part in events.chunks(events.len().div_ceil(parts)) {
-                let batch = runs.batch(Arc::new(part.to_vec()), Batch::default());
+                let batch = runs.batch(Arc::new(part.to_vec()), Shape::default());
                 composition.take(&batch, &mut sequentiality);
             }
             composition.finish();

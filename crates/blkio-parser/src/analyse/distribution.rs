@@ -3,7 +3,7 @@
 use crate::num::{bit_length, index, nearest_rank};
 
 /// Values that are kept one by one; beyond, they are counted in bins.
-const EXACT: usize = 1 << 21;
+pub(super) const EXACT: usize = 1 << 21;
 /// Significant bits of a bin: it is narrower than 1/256 of its values.
 const BITS: u32 = 8;
 

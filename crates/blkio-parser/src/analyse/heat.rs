@@ -156,7 +156,7 @@ impl Analyser for HeatMap {
     }
 
     fn observe_batch(&mut self, batch: &Batch) {
-        let runs = batch.runs.iter().filter(|run| run.is_data());
+        let runs = batch.shape.runs.iter().filter(|run| run.is_data());
         runs.for_each(|run| self.add_run(run));
     }
 }

@@ -9,7 +9,7 @@ use super::distribution::Distribution;
 use super::numbers::Numbers;
 use super::runs::{Batch, Run};
 use crate::event::{Event, EventKind};
-use crate::num::index;
+use crate::num::{index, spread};
 use crate::rwbs::Direction;
 
 /// Sectors of a block.
@@ -73,7 +73,7 @@ pub struct Intervals {
 
 /// One page in eight, spread over the device.
 fn is_watched(page: u64) -> bool {
-    page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61 == 0
+    spread(page, 3) == 0
 }
 
 impl Intervals {
@@ -143,7 +143,7 @@ impl Analyser for Intervals {
     }
 
     fn observe_batch(&mut self, batch: &Batch) {
-        batch.runs.iter().for_each(|run| self.add(run));
+        batch.shape.runs.iter().for_each(|run| self.add(run));
     }
 }
 

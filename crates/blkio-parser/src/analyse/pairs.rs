@@ -44,8 +44,8 @@ impl Pairs {
     }
 
     fn give_up(&mut self, batch: &Batch) {
-        self.newest.give_up(batch.issues);
-        self.fifo.give_up(batch.issues);
+        self.newest.give_up(batch.shape.issues);
+        self.fifo.give_up(batch.shape.issues);
     }
 
     /// The pairs by policy: newest, first in first out. Closes what is open.
@@ -72,7 +72,7 @@ impl Pairs {
         let Some(mut waiting) = self.waiting.take() else {
             return self.feed(batch);
         };
-        if batch.completions > 0 {
+        if batch.shape.completions > 0 {
             waiting.iter().for_each(|batch| self.feed(batch));
             return self.feed(batch);
         }
@@ -92,7 +92,7 @@ impl Pairs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analyse::runs::Runs;
+    use crate::analyse::runs::{Runs, Shape};
     use crate::event::Event;
 
     fn event(kind: EventKind, t_ns: u64, sector: u64) -> Event {
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn issues_wait_for_the_first_completion() {
         let mut pairs = Pairs::new(1_000, 500);
-        let one = |event| Arc::new(Runs::default().batch(Arc::new(vec![event]), Batch::default()));
+        let one = |event| Arc::new(Runs::default().batch(Arc::new(vec![event]), Shape::default()));
         for t in 0..100 {
             pairs.take(&one(event(EventKind::Issue, t * 100, t)));
             assert!(pairs.waiting.as_ref().unwrap().len() <= 11);

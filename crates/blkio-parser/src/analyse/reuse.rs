@@ -6,8 +6,6 @@
 //! it did last time has the same distance, so of a sequential run only the first touch is counted, and its marks move as
 //! one.
 
-use std::cmp::Ordering;
-
 use super::Analyser;
 use super::distribution::Distribution;
 use super::numbers::Numbers;
@@ -126,21 +124,29 @@ impl Marks {
     }
 }
 
+/// For each place of a line of bytes, the bytes behind it.
+static BEHIND: [[u64; 8]; 64] = {
+    let mut masks = [[0; 8]; 64];
+    let mut place = 0;
+    while place < 64 {
+        let mut at = place + 1;
+        while at < 64 {
+            masks[place][at / 8] |= 0xff << (8 * (at % 8));
+            at += 1;
+        }
+        place += 1;
+    }
+    masks
+};
+
 /// The sum of the counts behind a place, each at most 64: eight at a time, in pairs, of which no sum passes 16 bits.
 #[inline]
 fn bytes_behind(counts: &[u8; 64], place: usize) -> u64 {
     const LOW: u64 = 0x00ff_00ff_00ff_00ff;
     let (eights, _) = counts.as_chunks::<8>();
     let mut sums = 0;
-    for (at, eight) in eights.iter().enumerate() {
-        let eight = u64::from_le_bytes(*eight);
-        let wanted = match at.cmp(&(place >> 3)) {
-            Ordering::Less => 0,
-            // Two shifts, because one by 64 is none.
-            Ordering::Equal => u64::MAX << (8 * (place & 7)) << 8,
-            Ordering::Greater => u64::MAX,
-        };
-        let eight = eight & wanted;
+    for (eight, behind) in eights.iter().zip(BEHIND.get(place).unwrap_or(&[0; 8])) {
+        let eight = u64::from_le_bytes(*eight) & behind;
         sums += (eight & LOW) + (eight >> 8 & LOW);
     }
     sums.wrapping_mul(0x0001_0001_0001_0001) >> 48
@@ -402,7 +408,7 @@ impl Analyser for Reuse {
     }
 
     fn observe_batch(&mut self, batch: &Batch) {
-        let runs = batch.runs.iter().filter(|run| run.is_data());
+        let runs = batch.shape.runs.iter().filter(|run| run.is_data());
         runs.for_each(|run| self.add(run));
     }
 }

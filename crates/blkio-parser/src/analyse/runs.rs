@@ -78,61 +78,43 @@ impl Run {
     }
 }
 
-/// Events that are handed on together, and their issues as runs.
+/// What the issues among some events come to.
 #[derive(Debug, Clone, Default)]
-pub struct Batch {
-    /// The events, in order.
-    pub events: Arc<Vec<Event>>,
-    /// Issues among them.
+pub struct Shape {
+    /// Issues.
     pub issues: u64,
-    /// Completions among them.
+    /// Completions.
     pub completions: u64,
-    /// Whether any of them names its process.
+    /// Whether any event names its process.
     pub has_processes: bool,
-    /// Their issues, in the same order.
+    /// The issues, in order.
     pub runs: Vec<Run>,
     /// The times of the issues.
     pub times: Vec<u64>,
 }
 
-impl Batch {
-    /// Whether there are events of other kinds.
-    #[must_use]
-    pub fn has_others(&self) -> bool {
-        self.issues + self.completions < self.events.len() as u64
-    }
-}
-
-/// Finds runs, batch by batch.
-#[derive(Debug, Clone, Default)]
-pub struct Runs {
-    first_issue_ns: Option<u64>,
-}
-
-impl Runs {
-    /// A batch of these events, with its runs and times in the memory of an earlier batch.
-    #[must_use]
-    pub fn batch(&mut self, events: Arc<Vec<Event>>, spare: Batch) -> Batch {
-        let Batch {
+impl Shape {
+    /// Of these events, in memory that is not needed any more. `first_issue_ns` is the first of the trace, which may be among
+    /// them.
+    pub(crate) fn of(events: &[Event], first_issue_ns: &mut Option<u64>, spare: Self) -> Self {
+        let Self {
             mut runs,
             mut times,
             ..
         } = spare;
         runs.clear();
         times.clear();
-        let mut issues = 0;
         let mut completions = 0;
         let mut processes = 0;
         let mut open: Option<(Run, Continuation)> = None;
-        for event in &*events {
+        for event in events {
             processes |= event.pid | event.comm;
             completions += u64::from(event.kind == EventKind::Complete);
             if event.kind != EventKind::Issue {
                 continue;
             }
-            issues += 1;
             times.push(event.t_ns);
-            let first = *self.first_issue_ns.get_or_insert(event.t_ns);
+            let first = *first_issue_ns.get_or_insert(event.t_ns);
             match &mut open {
                 Some((run, next)) if next.is(run, event) => {
                     run.count += 1;
@@ -150,14 +132,45 @@ impl Runs {
             }
         }
         runs.extend(open.map(|(run, _)| run));
-        Batch {
-            events,
-            issues,
+        Self {
+            issues: times.len() as u64,
             completions,
             has_processes: processes != 0,
             runs,
             times,
         }
+    }
+}
+
+/// Events that are handed on together.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    /// The events, in order.
+    pub events: Arc<Vec<Event>>,
+    /// Their issues.
+    pub shape: Shape,
+}
+
+impl Batch {
+    /// Whether there are events of other kinds than issues and completions.
+    #[must_use]
+    pub fn has_others(&self) -> bool {
+        self.shape.issues + self.shape.completions < self.events.len() as u64
+    }
+}
+
+/// Finds runs, batch by batch.
+#[derive(Debug, Clone, Default)]
+pub struct Runs {
+    first_issue_ns: Option<u64>,
+}
+
+impl Runs {
+    /// A batch of these events, with its runs in memory that is not needed any more.
+    #[must_use]
+    pub fn batch(&mut self, events: Arc<Vec<Event>>, spare: Shape) -> Batch {
+        let shape = Shape::of(&events, &mut self.first_issue_ns, spare);
+        Batch { events, shape }
     }
 }
 
@@ -270,8 +283,8 @@ mod tests {
     proptest! {
         #[test]
         fn runs_give_what_single_requests_give(events in events()) {
-            let batch = Runs::default().batch(Arc::new(events.clone()), Batch::default());
-            prop_assert_eq!(batch.runs.iter().map(|r| u64::from(r.count)).sum::<u64>(), batch.issues);
+            let batch = Runs::default().batch(Arc::new(events.clone()), Shape::default());
+            prop_assert_eq!(batch.shape.runs.iter().map(|r| u64::from(r.count)).sum::<u64>(), batch.shape.issues);
 
             let sequentialities = both(&Sequentiality::default(), &events, &batch).map(|mut s| {
                 s.finish();
@@ -316,7 +329,7 @@ mod tests {
             for block_sectors in [256, 8, 7] {
                 // Blocks of a request of the largest size are many.
                 let small: Vec<Event> = events.iter().filter(|e| e.nr_sector < 1 << 20).copied().collect();
-                let batch = Runs::default().batch(Arc::new(small.clone()), Batch::default());
+                let batch = Runs::default().batch(Arc::new(small.clone()), Shape::default());
                 let reuses = both(&Reuse::new(block_sectors), &small, &batch).map(|mut reuse| {
                     reuse.finish();
                     let log2: Vec<_> = reuse.log2_histogram().collect();

@@ -1,7 +1,7 @@
 //! Where each request starts, seen from the one before.
 
 use super::Analyser;
-use super::distribution::Distribution;
+use super::distribution::{Distribution, EXACT};
 use super::runs::{Batch, Run};
 use super::strides::Strides;
 use crate::event::{Event, EventKind, SECTOR_BYTES};
@@ -152,6 +152,8 @@ impl Class {
             self.backward += u64::from(start < before_end);
             self.near += u64::from(distance <= NEAR);
             self.seeks.add(distance);
+            // Distances of nothing are counted at the end.
+            self.seeks.keep_at_most(EXACT, self.sequential);
             self.strides.add(before_start, start);
         }
         self.multi_stream += u64::from(self.ends.contain(start));
@@ -287,7 +289,7 @@ impl Analyser for Sequentiality {
     }
 
     fn observe_batch(&mut self, batch: &Batch) {
-        let runs = batch.runs.iter().filter(|run| run.is_data());
+        let runs = batch.shape.runs.iter().filter(|run| run.is_data());
         runs.for_each(|run| self.add(run));
     }
 }

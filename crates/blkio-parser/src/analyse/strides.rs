@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::num::index;
+use crate::num::spread;
 
 /// Distinct strides that are counted exactly.
 const MAX_EXACT: usize = 1 << 18;
@@ -56,13 +56,6 @@ impl Default for Strides {
     }
 }
 
-/// The first bits of a hash: an odd number near 2^64 divided by the golden ratio spreads neighbours.
-#[inline]
-fn place(stride: i64, bits: u32) -> usize {
-    let spread = stride.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    index(spread >> (u64::BITS - bits))
-}
-
 impl Strides {
     /// Keeps so many distinct strides exactly.
     pub(super) fn keeping(max_exact: usize) -> Self {
@@ -104,7 +97,10 @@ impl Strides {
     }
 
     fn settle_recent(&mut self, (stride, count): Count) {
-        let Some(recent) = self.recent.get_mut(place(stride, RECENT_BITS)) else {
+        let Some(recent) = self
+            .recent
+            .get_mut(spread(stride.cast_unsigned(), RECENT_BITS))
+        else {
             return;
         };
         if recent.0 == stride {
@@ -140,7 +136,7 @@ impl Strides {
             }
             return;
         }
-        let Some(set) = self.sets.get_mut(place(stride, SET_BITS)) else {
+        let Some(set) = self.sets.get_mut(spread(stride.cast_unsigned(), SET_BITS)) else {
             return;
         };
         for known in set.iter_mut() {
@@ -164,7 +160,7 @@ impl Strides {
         // From common to rare, so that the rarest find no place.
         counts.sort_unstable_by_key(|(stride, count)| (std::cmp::Reverse(*count), *stride));
         for (stride, count) in counts {
-            let set = self.sets.get_mut(place(stride, SET_BITS));
+            let set = self.sets.get_mut(spread(stride.cast_unsigned(), SET_BITS));
             if let Some(free) = set.and_then(|set| set.iter_mut().find(|known| known.1 == 0)) {
                 *free = (stride, count);
             }

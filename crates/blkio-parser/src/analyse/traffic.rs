@@ -399,9 +399,9 @@ impl Analyser for Traffic {
 
     fn observe_batch(&mut self, batch: &Batch) {
         // A run lies within a bin of the series when those are made of whole 10 ms, and has no event of another kind in it.
-        let has_only_issues = batch.completions == 0 && !batch.has_others();
+        let has_only_issues = batch.shape.completions == 0 && !batch.has_others();
         if has_only_issues && self.bin_ns.is_multiple_of(FINE_NS) {
-            for run in &batch.runs {
+            for run in &batch.shape.runs {
                 self.extend_span(run.t_ns, run.last_ns);
                 self.issue(run);
             }

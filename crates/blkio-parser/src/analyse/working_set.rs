@@ -37,7 +37,9 @@ pub struct WorkingSet {
 pub struct WindowedSet {
     width_ns: u64,
     first_ns: Option<u64>,
+    /// The open window, and where it begins.
     window: u64,
+    start_ns: u64,
     open: WorkingSet,
     closed: Vec<(u64, Blocks)>,
     before: WorkingSet,
@@ -54,6 +56,7 @@ impl WindowedSet {
             width_ns: width_ns.max(1),
             first_ns: None,
             window: 0,
+            start_ns: 0,
             open: WorkingSet::default(),
             closed: Vec::new(),
             before: WorkingSet::default(),
@@ -93,14 +96,14 @@ impl Analyser for WindowedSet {
     }
 
     fn observe_batch(&mut self, batch: &Batch) {
-        batch.runs.iter().for_each(|run| self.add(run));
+        batch.shape.runs.iter().for_each(|run| self.add(run));
     }
 }
 
 impl WindowedSet {
     fn add(&mut self, run: &Run) {
-        let window = run.since_ns / self.width_ns;
-        if window != self.window {
+        if run.since_ns.wrapping_sub(self.start_ns) >= self.width_ns {
+            let window = run.since_ns / self.width_ns;
             let closed = std::mem::take(&mut self.open);
             self.before.take_over(&closed);
             let blocks = closed.blocks();
@@ -108,6 +111,7 @@ impl WindowedSet {
                 self.closed.push((self.window, blocks));
             }
             self.window = window;
+            self.start_ns = window * self.width_ns;
         }
         self.open.add(run);
     }
@@ -226,7 +230,7 @@ impl Analyser for WorkingSet {
     }
 
     fn observe_batch(&mut self, batch: &Batch) {
-        batch.runs.iter().for_each(|run| self.add(run));
+        batch.shape.runs.iter().for_each(|run| self.add(run));
     }
 }
 

@@ -4,7 +4,7 @@ use wide::u8x16;
 
 use super::{Format, Line, Sink, one_line};
 use crate::event::Event;
-use crate::num::{index, low32};
+use crate::num::{low32, spread};
 use crate::rwbs::{Direction, Rwbs};
 use crate::scan::Cursor;
 
@@ -119,15 +119,9 @@ impl Default for Recent {
 }
 
 impl Recent {
-    /// Where a text is kept: the first bits of a product with an odd number near 2^64 divided by the golden ratio.
-    #[inline(always)]
-    fn place(text: u64) -> usize {
-        index(text.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SEEN_BITS))
-    }
-
     #[inline(always)]
     fn operation(&self, text: u64) -> Option<(u16, Direction)> {
-        let seen = self.seen.get(Self::place(text))?;
+        let seen = self.seen.get(spread(text, SEEN_BITS))?;
         seen.operation.filter(|_| seen.text == text)
     }
 
@@ -142,7 +136,7 @@ impl Recent {
             .zip(letters)
             .for_each(|(to, from)| *to = *from);
         let text = u64::from_le_bytes(text);
-        if let Some(seen) = self.seen.get_mut(Self::place(text)) {
+        if let Some(seen) = self.seen.get_mut(spread(text, SEEN_BITS)) {
             *seen = Seen {
                 text,
                 operation: Some((event.rwbs, event.direction)),
