@@ -39,6 +39,7 @@ pub mod fio;
 mod format;
 pub mod gpu;
 pub mod histogram;
+mod merge;
 mod num;
 mod order;
 pub mod overlay;

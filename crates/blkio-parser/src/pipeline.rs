@@ -3,7 +3,7 @@
 //! Every analysis sees the same events in the same order whatever the number of threads, because blocks are put back into
 //! the order of the input before anything is counted.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -11,13 +11,14 @@ use std::thread;
 
 use byte_source::{ChunkOptions, OpenOptions, Source};
 
-use crate::analyse::runs::{Batch, Shape};
+use crate::analyse::runs::Batch;
 use crate::blocks::{Block, Blocks, Done, Parsed};
 use crate::error::{Error, Result};
 use crate::event::{Event, Symbols};
 use crate::format::blktrace::Records;
 use crate::format::{Format, Kind, Sink, detect};
-use crate::order::{Held, Order, Scratch};
+use crate::merge::{Merge, Take};
+use crate::order::{Order, Scratch};
 use crate::quality::LineCounts;
 use crate::tail::{Follow, Tail};
 
@@ -25,8 +26,6 @@ use crate::tail::{Follow, Tail};
 pub const HEAD_BYTES: usize = 64 << 10;
 /// Bytes that are parsed at once: their events are to stay in the cache of a processor until they are in order.
 const CHUNK_BYTES: usize = 512 << 10;
-/// Batches handed on whose memory is waited for before new memory is taken.
-const REUSED: usize = 32;
 
 /// How to read.
 #[derive(Debug, Clone)]
@@ -161,9 +160,6 @@ fn read_batches(
     }
 }
 
-/// Takes the next batch, with all texts that its events refer to.
-type Take<'t> = dyn FnMut(&Arc<Batch>, &Symbols) + 't;
-
 /// How a pass over the inputs keeps events in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pass {
@@ -204,15 +200,8 @@ fn pass(
         Pass::Streaming => (false, again),
         Pass::Holding => (true, false),
     };
-    let merge = Merge {
-        order: Order::new(options.window_ns, keep_all, may_restart),
-        symbols: Symbols::default(),
-        handed: VecDeque::new(),
-        shaping,
-        first_issue_ns: None,
-        spare: Shape::default(),
-        take,
-    };
+    let order = Order::new(options.window_ns, keep_all, may_restart);
+    let merge = Merge::new(order, shaping, take);
     read_once(paths, options, may_restart, merge)
 }
 
@@ -247,86 +236,6 @@ fn read_once(
         late_events: merge.order.late,
         device: options.device,
     }))
-}
-
-/// The place where blocks come together.
-struct Merge<'a, 't> {
-    order: Order,
-    symbols: Symbols,
-    /// What was handed on last, to use its memory again.
-    handed: VecDeque<Arc<Batch>>,
-    /// Whether shapes are wanted.
-    shaping: bool,
-    /// The first issue that was handed on, once shapes are.
-    first_issue_ns: Option<u64>,
-    /// Memory for a shape.
-    spare: Shape,
-    take: &'a mut Take<'t>,
-}
-
-impl Merge<'_, '_> {
-    /// Takes the events of the next block.
-    fn block(&mut self, parsed: Parsed) {
-        let Parsed { mut piece, symbols } = parsed;
-        let renumber = self.symbols.absorb(&symbols);
-        if !renumber.is_identity() {
-            for event in piece.events_mut() {
-                renumber.apply(event);
-            }
-        }
-        for block in self.order.push(piece) {
-            self.hand_on(block);
-        }
-    }
-
-    fn hand_on(&mut self, held: Held) {
-        let Held { events, shape } = held;
-        if events.is_empty() {
-            return;
-        }
-        let shape = match shape {
-            Some(shape) => shape,
-            None if self.shaping => {
-                let spare = std::mem::take(&mut self.spare);
-                Shape::of(&events, &mut self.first_issue_ns, spare)
-            }
-            None => Shape::default(),
-        };
-        let batch = Arc::new(Batch {
-            events: Arc::new(events),
-            shape,
-        });
-        (self.take)(&batch, &self.symbols);
-        self.handed.push_back(batch);
-        if self.handed.len() > REUSED {
-            self.handed.pop_front();
-        }
-    }
-
-    /// Gives a block what its reader needs: the texts so far, and memory if there is any to use again.
-    fn equip(&mut self, block: &mut Block) {
-        block.symbols = self.symbols.to_begin_with();
-        let Batch { events, shape } = self.unused();
-        block.spare = Arc::into_inner(events).unwrap_or_default();
-        block.spare.clear();
-        match self.first_issue_ns {
-            Some(first) if self.shaping => block.shaping = Some((first, shape)),
-            _ => self.spare = shape,
-        }
-    }
-
-    /// The oldest batch, if nobody needs it any more.
-    fn unused(&mut self) -> Batch {
-        let oldest = self.handed.pop_front();
-        match oldest.map(Arc::try_unwrap) {
-            Some(Ok(batch)) => batch,
-            Some(Err(held)) => {
-                self.handed.push_front(held);
-                Batch::default()
-            }
-            None => Batch::default(),
-        }
-    }
 }
 
 /// Says what a file is; `None` when it is empty.
