@@ -28,7 +28,10 @@ fn bins(found: &DepthBins) -> Value {
             json!({"bin": bin, "max": depth.max, "mean": mean})
         })
         .collect();
-    json!({"bin_ns": found.width_ns, "bins": rows})
+    keyed([
+        ("bin_ns", Value::from(found.width_ns)),
+        ("bins", rows.into()),
+    ])
 }
 
 /// Depth of all requests, of reads and of writes over the time from the first issue to the last completion, and by bin since

@@ -40,18 +40,18 @@ pub struct DocumentOptions {
 #[must_use]
 pub fn stats(stats: &mut Stats, options: DocumentOptions) -> Value {
     let series = Series::of(stats);
-    json!({
-        "schema_version": SCHEMA_VERSION,
-        "tool": "blkio",
-        "tool_version": options.tool_version,
-        "inputs": inputs(stats),
-        "quality": quality(stats),
-        "metrics": metrics(stats),
-        "extra": extra(stats),
-        "phases": phases::detected(stats),
-        "given_phases": phases::given(stats),
-        "series": series_value(&series, options.compat),
-    })
+    keyed([
+        ("schema_version", Value::from(SCHEMA_VERSION)),
+        ("tool", "blkio".into()),
+        ("tool_version", options.tool_version.into()),
+        ("inputs", inputs(stats)),
+        ("quality", quality(stats)),
+        ("metrics", metrics(stats)),
+        ("extra", extra(stats)),
+        ("phases", phases::detected(stats)),
+        ("given_phases", phases::given(stats)),
+        ("series", series_value(&series, options.compat)),
+    ])
 }
 
 /// Bytes as text, whatever they are.
@@ -59,6 +59,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Values side by side.
+fn row<const N: usize>(values: [u64; N]) -> Value {
+    Value::Array(values.map(Value::from).into())
+}
+
+/// An object. What is in it is moved there, which `json!` would copy.
 fn keyed<K: ToString, V: Into<Value>>(pairs: impl IntoIterator<Item = (K, V)>) -> Value {
     Value::Object(
         pairs
@@ -205,8 +211,8 @@ fn metrics(stats: &mut Stats) -> Value {
     if let Some(heat) = &mut stats.heat {
         let rows: Vec<Value> = heat
             .rows()
-            .iter()
-            .map(|(a, t, b)| json!([a, t, b]))
+            .into_iter()
+            .map(|(address, time, bytes)| row([address, time, bytes]))
             .collect();
         put("heatmap_64mib_1s_bytes", rows.into());
     }
@@ -361,13 +367,26 @@ fn series_value(series: &Series, compat: bool) -> Value {
             .map(|(count, share)| json!([count, share]))
             .collect()
     };
-    json!({
-        "requests_parsed": series.requests,
-        "first_second": seconds.map(|s| s.0),
-        "last_second": seconds.map(|s| s.1),
-        "size_kib_histogram": keyed(series.groups.iter().map(|(name, g)| (name, keyed(g.sizes_kib.clone())))),
-        "kib_per_second": keyed(series.groups.iter().map(|(name, g)| (name, per_second(g)))),
-        "sector_access_count": keyed(series.access.iter().map(|(name, h)| (name, keyed(h.clone())))),
-        "sector_access_cdf": keyed(series.access.iter().map(|(name, h)| (name, cdf(h)))),
-    })
+    let groups = series.groups.iter();
+    let sizes = groups
+        .clone()
+        .map(|(name, group)| (name, keyed(group.sizes_kib.clone())));
+    let per_second = groups.map(|(name, group)| (name, per_second(group)));
+    let counts = series
+        .access
+        .iter()
+        .map(|(name, histogram)| (name, keyed(histogram.clone())));
+    let shares = series
+        .access
+        .iter()
+        .map(|(name, histogram)| (name, cdf(histogram)));
+    keyed([
+        ("requests_parsed", Value::from(series.requests)),
+        ("first_second", seconds.map(|s| s.0).into()),
+        ("last_second", seconds.map(|s| s.1).into()),
+        ("size_kib_histogram", keyed(sizes)),
+        ("kib_per_second", keyed(per_second)),
+        ("sector_access_count", keyed(counts)),
+        ("sector_access_cdf", keyed(shares)),
+    ])
 }

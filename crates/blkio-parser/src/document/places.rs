@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{keyed, text};
+use super::{keyed, row, text};
 use crate::analyse::by_pid::ByPid;
 use crate::analyse::heat::HeatMap;
 use crate::analyse::sequential::{Class, Sequentiality};
@@ -75,13 +75,13 @@ pub(super) fn heat(map: &mut HeatMap) -> Value {
     let rows: Vec<Value> = scaled
         .rows
         .iter()
-        .map(|(address, time, [read, write])| json!([address, time, read, write]))
+        .map(|(address, time, [read, write])| row([*address, *time, *read, *write]))
         .collect();
-    json!({
-        "address_bin_bytes": scaled.address_bin_bytes,
-        "time_bin_ns": scaled.time_bin_ns,
-        "first_address_bin": scaled.first_address_bin,
-        "rows_address_time_read_write": rows,
-        "bytes_without_cell": map.bytes_without_cell,
-    })
+    keyed([
+        ("address_bin_bytes", Value::from(scaled.address_bin_bytes)),
+        ("time_bin_ns", scaled.time_bin_ns.into()),
+        ("first_address_bin", scaled.first_address_bin.into()),
+        ("rows_address_time_read_write", rows.into()),
+        ("bytes_without_cell", map.bytes_without_cell.into()),
+    ])
 }
