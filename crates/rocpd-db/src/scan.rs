@@ -14,7 +14,9 @@ use crate::value::Fields;
 
 /// Leaves of a table that are looked at together when records are put in order. Their records are held, a few hundred bytes
 /// each, and that for every table of every file that is read at once.
-const BLOCK_LEAVES: usize = 4;
+const LEAST_BLOCK_LEAVES: usize = 4;
+/// Tables have no more blocks than this; of those beyond a gigabyte blocks are larger.
+const MOST_BLOCKS: usize = 1 << 16;
 
 /// In what order records come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,8 +26,8 @@ pub enum Order {
     Stored,
     /// By begin, later ends first, then row id; one partition after the other.
     ///
-    /// Costs a pass over the begins, 16 bytes of memory per 4 pages of the table, and room for the records that are
-    /// stored too early: few where rows are nearly in order or in several runs that are.
+    /// Costs a pass over the begins, 16 bytes of memory per 4 pages of the table but 1 MB at most, and room for the
+    /// records that are stored too early: few where rows are nearly in order or in several runs that are.
     Start,
 }
 
@@ -148,6 +150,8 @@ struct Part<'a, R> {
 struct Sorted<R> {
     /// Smallest begin and first leaf, to be popped from the end.
     blocks: Vec<(i64, usize)>,
+    /// Leaves of a block.
+    block_leaves: usize,
     /// The first record of each block that was read: when it comes, and where the block is in `read`.
     ///
     /// Few blocks overlap, so this is short, and records are moved once.
@@ -228,8 +232,11 @@ impl<'a, R: Record<'a>> Part<'a, R> {
             && let Some((start, _)) = R::TIMES
         {
             let column = R::COLUMNS.get(start).copied().unwrap_or_default();
+            let leaves = table.leaves(&partition.file)?.len();
+            let block_leaves = leaves.div_ceil(MOST_BLOCKS).max(LEAST_BLOCK_LEAVES);
             part.sorted = Some(Sorted {
-                blocks: part.blocks(column)?,
+                blocks: part.blocks(column, block_leaves)?,
+                block_leaves,
                 first: BinaryHeap::new(),
                 read: Vec::new(),
                 free: Vec::new(),
@@ -240,12 +247,12 @@ impl<'a, R: Record<'a>> Part<'a, R> {
     }
 
     /// The smallest begin of each block, the first block last.
-    fn blocks(&mut self, column: &'static str) -> Result<Vec<(i64, usize)>> {
+    fn blocks(&mut self, column: &'static str, block_leaves: usize) -> Result<Vec<(i64, usize)>> {
         let leaves = self.table.leaves(&self.context.partition.file)?.len();
         let pick = self.table.def.pick([column]);
-        let mut blocks = Vec::with_capacity(leaves.div_ceil(BLOCK_LEAVES));
-        for first in (0..leaves).step_by(BLOCK_LEAVES) {
-            self.cursor.select(first, first + BLOCK_LEAVES);
+        let mut blocks = Vec::with_capacity(leaves.div_ceil(block_leaves));
+        for first in (0..leaves).step_by(block_leaves) {
+            self.cursor.select(first, first + block_leaves);
             let mut smallest = None;
             while let Some((_, values)) = self.cursor.next(&pick)? {
                 let start = start_of(&values);
@@ -309,7 +316,7 @@ impl<'a, R: Record<'a>> Part<'a, R> {
                 (Some(first), Some((next, _))) if first < next => break Ok(true),
                 (_, Some((_, leaf))) => {
                     sorted.blocks.pop();
-                    match self.block(leaf) {
+                    match self.block(leaf, sorted.block_leaves) {
                         Ok(records) => sorted.add(records),
                         Err(error) => break Err(error),
                     }
@@ -322,8 +329,8 @@ impl<'a, R: Record<'a>> Part<'a, R> {
     }
 
     /// The records of the block that begins with a leaf.
-    fn block(&mut self, leaf: usize) -> Result<Vec<R>> {
-        self.cursor.select(leaf, leaf + BLOCK_LEAVES);
+    fn block(&mut self, leaf: usize, block_leaves: usize) -> Result<Vec<R>> {
+        self.cursor.select(leaf, leaf + block_leaves);
         let mut records = Vec::with_capacity(self.last_block);
         while let Some(record) = self.stored()? {
             records.push(record);

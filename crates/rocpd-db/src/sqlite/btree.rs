@@ -10,16 +10,32 @@ const MAX_DEPTH: usize = 24;
 const WINDOW_PAGES: u32 = 64;
 /// Pages that lookups keep. Rows are looked up nearly in order, and with many files open at once these add up.
 const CACHED_PAGES: usize = 8;
+/// Interior pages that cursors keep: tables that several threads wrote are read in several places by turns.
+const CACHED_PARENTS: usize = 2;
 
 const LEAF: u8 = 0x0d;
 const INTERIOR: u8 = 0x05;
 
-/// The leaves of one table, in order.
+/// The leaves of one table, in order, by the interior pages above them.
+///
+/// Each of those names a few hundred leaves, so memory is 24 bytes for more than a megabyte of the table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Leaves {
-    pages: Vec<u32>,
-    /// The largest row id that each leaf may hold.
-    last_rowids: Vec<i64>,
+    parents: Vec<Parent>,
+    /// How many leaves there are.
+    count: usize,
+    /// The only page of the table, if it needs no more.
+    only: Option<u32>,
+}
+
+/// An interior page whose children are leaves.
+#[derive(Debug, Clone, Copy)]
+struct Parent {
+    page: u32,
+    /// The number of its first leaf.
+    first: usize,
+    /// The largest row id that its leaves may hold.
+    last: i64,
 }
 
 impl Leaves {
@@ -39,17 +55,17 @@ impl Leaves {
                 return Err(file.corrupt(root, "the tree is deeper than any table can be"));
             }
         }
-        leaves.descend(file, root, i64::MAX, depth, &mut page)?;
+        if depth == 0 {
+            leaves.only = Some(root);
+            leaves.count = 1;
+        } else {
+            leaves.descend(file, root, i64::MAX, depth, &mut page)?;
+        }
         Ok(leaves)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.pages.len()
-    }
-
-    /// Page number and largest possible row id of a leaf.
-    pub(crate) fn page(&self, leaf: usize) -> Option<u32> {
-        self.pages.get(leaf).copied()
+        self.count
     }
 
     fn descend(
@@ -60,41 +76,130 @@ impl Leaves {
         levels: usize,
         page: &mut Vec<u8>,
     ) -> Result<()> {
-        if levels == 0 {
-            // A cycle would give more leaves than the file has pages.
-            if self.pages.len() >= file.pages() as usize {
-                return Err(file.corrupt(number, "the tree of a table goes round in circles"));
-            }
-            self.pages.push(number);
-            self.last_rowids.push(last);
-            return Ok(());
-        }
         let Some(children) = children(file, number, last, page)? else {
             return Err(file.corrupt(number, "a leaf where an interior page must be"));
         };
-        for (child, key) in children {
-            self.descend(file, child, key, levels - 1, page)?;
+        if levels > 1 {
+            for (child, key) in children {
+                self.descend(file, child, key, levels - 1, page)?;
+            }
+            return Ok(());
+        }
+        self.parents.push(Parent {
+            page: number,
+            first: self.count,
+            last,
+        });
+        self.count += children.len();
+        // A cycle would give more leaves than the file has pages.
+        if self.count > file.pages() as usize {
+            return Err(file.corrupt(number, "the tree of a table goes round in circles"));
         }
         Ok(())
     }
+}
 
-    /// The leaf that would hold a row.
-    fn find(&self, rowid: i64, hint: usize) -> Option<usize> {
-        let holds = |leaf: usize| {
-            self.last_rowids
-                .get(leaf)
-                .is_some_and(|&last| rowid <= last)
-                && (leaf == 0
-                    || self
-                        .last_rowids
-                        .get(leaf - 1)
-                        .is_some_and(|&last| rowid > last))
+/// The leaves below the interior pages that were used last.
+#[derive(Debug)]
+struct Near {
+    /// By the number of the parent.
+    slots: Vec<Slot>,
+    page: Vec<u8>,
+}
+
+/// The leaves below one interior page.
+#[derive(Debug, Clone, Default)]
+struct Slot {
+    /// The parent, from 1; 0 for none yet.
+    parent: usize,
+    /// The number of the first leaf.
+    first: usize,
+    /// Page number and largest possible row id of each.
+    leaves: Vec<(u32, i64)>,
+}
+
+impl Slot {
+    fn page(&self, leaf: usize) -> Option<u32> {
+        let at = leaf.checked_sub(self.first)?;
+        self.leaves.get(at).map(|(page, _)| *page)
+    }
+
+    /// The leaf that would hold a row, if it is certain that it is one of these.
+    fn find(&self, rowid: i64, hint: usize) -> Option<(usize, u32)> {
+        let holds = |at: usize| {
+            let last = |at: usize| self.leaves.get(at).map(|(_, last)| *last);
+            // Whether a row belongs to the first leaf or to one before is not known here.
+            let before = at.checked_sub(1).and_then(last);
+            before.is_some_and(|last| rowid > last) && last(at).is_some_and(|last| rowid <= last)
         };
-        if holds(hint) {
-            return Some(hint);
+        let mut at = hint.wrapping_sub(self.first);
+        if !holds(at) {
+            at = self.leaves.partition_point(|(_, last)| *last < rowid);
         }
-        let leaf = self.last_rowids.partition_point(|&last| last < rowid);
-        (leaf < self.pages.len()).then_some(leaf)
+        let (page, _) = self.leaves.get(at).filter(|_| holds(at))?;
+        Some((self.first + at, *page))
+    }
+}
+
+impl Near {
+    fn new(slots: usize) -> Self {
+        Self {
+            slots: vec![Slot::default(); slots],
+            page: Vec::new(),
+        }
+    }
+
+    /// The leaves below a parent.
+    fn below(&mut self, file: &PageFile, leaves: &Leaves, parent: usize) -> Result<&Slot> {
+        let count = self.slots.len().max(1);
+        let Some(slot) = self.slots.get_mut(parent % count) else {
+            return Err(file.corrupt(1, "no interior page names a leaf"));
+        };
+        if slot.parent != parent + 1 {
+            slot.parent = 0;
+            if let Some(only) = leaves.only {
+                slot.leaves = vec![(only, i64::MAX)];
+            } else if let Some(above) = leaves.parents.get(parent) {
+                let children = children(file, above.page, above.last, &mut self.page)?;
+                slot.leaves = children.unwrap_or_default();
+                slot.first = above.first;
+            }
+            slot.parent = parent + 1;
+        }
+        Ok(slot)
+    }
+
+    /// The page of a leaf, and those of its siblings.
+    fn page(&mut self, file: &PageFile, leaves: &Leaves, leaf: usize) -> Result<(u32, &Slot)> {
+        let behind = leaves
+            .parents
+            .partition_point(|parent| parent.first <= leaf);
+        let slot = self.below(file, leaves, behind.saturating_sub(1))?;
+        Ok((slot.page(leaf).unwrap_or_default(), slot))
+    }
+
+    /// Number and page of the leaf that would hold a row; `hint` is where the last one was.
+    #[inline]
+    fn find(
+        &mut self,
+        file: &PageFile,
+        leaves: &Leaves,
+        rowid: i64,
+        hint: usize,
+    ) -> Result<Option<(usize, u32)>> {
+        if let [slot] = self.slots.as_slice()
+            && let Some(found) = slot.find(rowid, hint)
+        {
+            return Ok(Some(found));
+        }
+        let parent = leaves.parents.partition_point(|parent| parent.last < rowid);
+        if parent == leaves.parents.len() && leaves.only.is_none() {
+            return Ok(None);
+        }
+        let slot = self.below(file, leaves, parent)?;
+        let at = slot.leaves.partition_point(|(_, last)| *last < rowid);
+        let found = slot.leaves.get(at);
+        Ok(found.map(|(page, _)| (slot.first + at, *page)))
     }
 }
 
@@ -225,6 +330,7 @@ impl Row<'_> {
 pub(crate) struct Cursor<'a> {
     file: &'a PageFile,
     leaves: &'a Leaves,
+    near: Near,
     /// The leaf being read, and the one after the last to read.
     leaf: usize,
     end: usize,
@@ -244,6 +350,7 @@ impl<'a> Cursor<'a> {
         let mut cursor = Self {
             file,
             leaves,
+            near: Near::new(CACHED_PARENTS),
             leaf: 0,
             end: leaves.len(),
             cell: 0,
@@ -276,14 +383,14 @@ impl<'a> Cursor<'a> {
 
     /// Makes the page of the current leaf available.
     fn load(&mut self) -> Result<u32> {
-        let number = self.leaves.page(self.leaf).unwrap_or_default();
+        let (number, siblings) = self.near.page(self.file, self.leaves, self.leaf)?;
         let (first, count, _) = self.window;
         if number < first || number >= first + count {
             // As many of the following leaves as lie just behind this one. Copying a page of another table between
             // them costs more than another call.
             let mut last = number;
             for leaf in self.leaf + 1..self.end.min(self.leaf + WINDOW_PAGES as usize) {
-                match self.leaves.page(leaf) {
+                match siblings.page(leaf) {
                     Some(next) if next == last + 1 => last = next,
                     _ => break,
                 }
@@ -386,6 +493,7 @@ impl<'a> Cursor<'a> {
 pub(crate) struct Lookup<'a> {
     file: &'a PageFile,
     leaves: &'a Leaves,
+    near: Near,
     /// Where the last row was found, and its id.
     leaf: usize,
     cell: usize,
@@ -400,6 +508,7 @@ impl<'a> Lookup<'a> {
         Self {
             file,
             leaves,
+            near: Near::new(1),
             leaf: 0,
             cell: 0,
             rowid: 0,
@@ -415,7 +524,8 @@ impl<'a> Lookup<'a> {
         rowid: i64,
         pick: &Pick<N>,
     ) -> Result<Option<[Value<'_>; N]>> {
-        let Some(leaf) = self.leaves.find(rowid, self.leaf) else {
+        let found = self.near.find(self.file, self.leaves, rowid, self.leaf)?;
+        let Some((leaf, number)) = found else {
             return Ok(None);
         };
         // Ids mostly have no gaps, so a row is as many cells further as its id is larger.
@@ -426,7 +536,6 @@ impl<'a> Lookup<'a> {
             0
         };
         self.leaf = leaf;
-        let number = self.leaves.page(leaf).unwrap_or_default();
         let place = number as usize % CACHED_PAGES;
         let Some(entry) = self.cache.get_mut(place) else {
             return Ok(None);
