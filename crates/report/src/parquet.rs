@@ -31,6 +31,8 @@ const GROUP_BYTES: usize = 64 << 20;
 pub struct ParquetWriter<W: Write + Send> {
     out: Option<W>,
     version: SchemaVersion,
+    /// More of the file's metadata.
+    metadata: Vec<KeyValue>,
     guard: Guard,
     open: Option<Open<W>>,
 }
@@ -58,9 +60,18 @@ impl<W: Write + Send> ParquetWriter<W> {
         Self {
             out: Some(out),
             version,
+            metadata: Vec::new(),
             guard: Guard::default(),
             open: None,
         }
+    }
+
+    /// Adds a key and its text to the metadata in the file's footer; to be called before [`RowSink::begin`].
+    #[must_use]
+    pub fn metadata(mut self, key: &str, text: &str) -> Self {
+        self.metadata
+            .push(KeyValue::new(key.to_owned(), text.to_owned()));
+        self
     }
 }
 
@@ -71,9 +82,11 @@ impl<W: Write + Send> RowSink for ParquetWriter<W> {
         let fields: Vec<Field> = columns.iter().map(field).collect();
         let schema = Arc::new(Schema::new(fields));
         let version = KeyValue::new(SchemaVersion::KEY.to_owned(), self.version.to_string());
+        let mut metadata = vec![version];
+        metadata.append(&mut self.metadata);
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .set_key_value_metadata(Some(vec![version]))
+            .set_key_value_metadata(Some(metadata))
             .build();
         let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties))?;
         self.open = Some(Open {
