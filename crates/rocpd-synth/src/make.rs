@@ -135,7 +135,8 @@ fn one(folder: &Path, shape: &Shape, rank: u32) -> Result<Made, Error> {
     let path = folder.join(format!("{hostname}_{pid}_{rank}_results.db"));
     let mut db = Database::create(&path, &guid, &suffix, shape.generation)?;
     let nid = 1_000_003 + node;
-    let begin = 1_700_000_000_000_000 + shape.time_offset_ns + number * 1_000;
+    let clock = shape.time_offset_ns + node * shape.clock_skew_ns;
+    let begin = 1_700_000_000_000_000 + clock + number * 1_000;
     let version = match shape.generation {
         0 => "3".to_owned(),
         n => format!("3.0.{n}"),
@@ -202,6 +203,9 @@ fn one(folder: &Path, shape: &Shape, rank: u32) -> Result<Made, Error> {
     this.describe()?;
     for step in 0..shape.steps {
         this.step(step)?;
+        if shape.kfd {
+            this.kfd(step)?;
+        }
     }
     if shape.orphans {
         this.orphans()?;

@@ -35,6 +35,10 @@ pub struct Shape {
     pub equal_pids: bool,
     /// Added to all times, for timestamps above 2^53.
     pub time_offset_ns: i64,
+    /// How much later it is on each machine than on the one before.
+    pub clock_skew_ns: i64,
+    /// An event of the kernel driver, with three arguments, in each step.
+    pub kfd: bool,
     /// Last digit of the schema version: 0, 1, 2, 3 or 5.
     pub generation: u32,
     /// Tables without suffix.
@@ -62,6 +66,8 @@ impl Shape {
             orphans: true,
             equal_pids: false,
             time_offset_ns: 0,
+            clock_skew_ns: 0,
+            kfd: false,
             generation: 0,
             without_suffix: false,
         }

@@ -230,6 +230,36 @@ impl Rank<'_> {
         Ok(())
     }
 
+    /// A migration of pages, as the kernel driver reports it.
+    pub(super) fn kfd(&mut self, step: u32) -> Result<(), Error> {
+        let stack = self.next_stack();
+        let span = (self.now, self.now + 700);
+        let name = "KFD_PAGE_MIGRATE_PREFETCH";
+        let event = self.region(0, span, "KFD_PAGE_MIGRATE", name, (stack, 0))?;
+        // Stored from the last to the first.
+        let arguments = [
+            (2, "kind", step.to_string()),
+            (1, "end_addr", "0x7fff".to_owned()),
+            (0, "start_addr", "0x7f00".to_owned()),
+        ];
+        for (position, name, value) in arguments {
+            self.db.add(
+                "arg",
+                "event_id, position, type, name, value, extdata",
+                [
+                    int(event),
+                    int(position),
+                    text("uint64_t"),
+                    text(name),
+                    text(value),
+                    text("{}"),
+                ],
+            )?;
+        }
+        self.now = span.1 + 50;
+        Ok(())
+    }
+
     /// A mark: a sample on a track of its thread.
     pub(super) fn mark(&mut self, thread: i64, step: u32) -> Result<(), Error> {
         let name = self.db.string("MARKER_CORE_API")?;
