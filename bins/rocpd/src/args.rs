@@ -58,7 +58,7 @@ pub(crate) struct ConvertArgs {
     #[command(flatten)]
     pub(crate) shared: SharedArgs,
     /// Formats to write
-    #[arg(short = 'f', long, value_enum, ignore_case = true, num_args = 1.., required = true, value_name = "FORMAT")]
+    #[arg(short = 'f', long, value_enum, ignore_case = true, num_args = 1.., required_unless_present = "list_categories", value_name = "FORMAT")]
     pub(crate) output_format: Vec<ConvertFormat>,
     /// Files and columns of CSV: as in August 2025, or the newer ones
     #[arg(long, value_enum, default_value_t)]
@@ -96,15 +96,27 @@ pub(crate) struct PerfettoArgs {
         conflicts_with = "no_annotations"
     )]
     pub(crate) annotations: Option<Vec<String>>,
+    /// Show the arguments of calls (args.NAME) in slices
+    #[arg(long)]
+    pub(crate) annotate_args: bool,
+    /// Show counters in slices of kernels also with --no-counters, --no-annotations or --annotations
+    #[arg(long)]
+    pub(crate) annotate_pmc: bool,
+    /// Leave out the arguments of events of the kernel driver (KFD), which are shown without --annotate-args too
+    #[arg(long)]
+    pub(crate) no_annotate_kfd: bool,
     /// Leave arrows out
     #[arg(long)]
     pub(crate) no_flows: bool,
     /// Leave counters out
     #[arg(long)]
     pub(crate) no_counters: bool,
-    /// Where device slices that overlap go: to further tracks, or on one as they are
+    /// What happens to device slices of a track that overlap
     #[arg(long, value_enum, default_value_t)]
     pub(crate) overlap: Overlap,
+    /// Pack traces with gzip: NAME_results.pftrace.gz
+    #[arg(long)]
+    pub(crate) gzip: bool,
     /// Several files: so many of equal time, or each of this length (250ms, 2s)
     #[arg(long, value_name = "N|TIME")]
     pub(crate) split_time: Option<String>,
@@ -134,7 +146,9 @@ pub(crate) enum Overlap {
     /// Each on a track where it overlaps with none
     #[default]
     Lanes,
-    /// As nested slices where they nest
+    /// All on one track, two that overlap both cut in the middle of what they share (flag `clipped`)
+    Split,
+    /// All on one track as they are, as nested slices where they nest
     Raw,
 }
 
@@ -221,6 +235,10 @@ pub(crate) struct MergeArgs {
     /// One set of tables for all processes, with new ids (of streams and queues too): fast for SQL by other tools
     #[arg(long)]
     pub(crate) reassign_ids: bool,
+    /// Move the times of nodes, whose clocks differ: so that recordings begin at once (init), or the first markers with a
+    /// message (marker:MESSAGE), or by a file of lines HOST,NANOSECONDS; the first node keeps its times with the former two
+    #[arg(long, value_name = "init|marker:MESSAGE|FILE.csv")]
+    pub(crate) align: Option<String>,
     #[command(flatten)]
     pub(crate) verbosity: VerbosityArgs,
 }
@@ -412,7 +430,7 @@ pub(crate) struct QueryArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Mail")]
 pub(crate) struct MailArgs {
-    /// Mail the result to these addresses
+    /// Mail the result to these addresses: the file, or as CSV what the console shows
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -433,7 +451,7 @@ pub(crate) struct MailArgs {
     #[arg(long, value_name = "PORT", default_value_t = 25)]
     pub(crate) smtp_port: u16,
     /// User at the mail server
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "smtp_password")]
     pub(crate) smtp_user: Option<String>,
     /// Password at the mail server
     #[arg(long, value_name = "TEXT")]

@@ -65,7 +65,16 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Package(args) => return package::run(args),
         Command::Info(args) => return info::run(args),
     };
-    let outcome = outcome?;
+    let outcome = match outcome {
+        Err(error) => match error.downcast_ref::<select::Verbatim>() {
+            Some(words) => {
+                shell::terminal::say(&words.text);
+                return Ok(Outcome::Code(words.code));
+            }
+            None => return Err(error),
+        },
+        Ok(outcome) => outcome,
+    };
     if shared.compat {
         console::print("Done. Exiting...\n")?;
     } else {

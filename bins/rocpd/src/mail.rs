@@ -5,64 +5,91 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use lettre::message::header::ContentType;
-use lettre::message::{Attachment, MultiPart, SinglePart};
+use lettre::message::{Attachment, Mailbox, MessageBuilder, MultiPart, SinglePart};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::{Message, SmtpTransport, Transport as _};
+use shell::OrExit as _;
 
 use crate::args::MailArgs;
 
 /// Lines of a preview.
 const PREVIEW_LINES: usize = 20;
 
-/// Sends a file to everybody, through the server that was named.
-pub(crate) fn send(args: &MailArgs, file: Option<&Path>) -> anyhow::Result<()> {
+/// A message with sender, recipients and subject.
+pub(crate) struct Letter(MessageBuilder);
+
+/// Reads the addresses, before any work is done for nothing.
+pub(crate) fn letter(args: &MailArgs) -> anyhow::Result<Option<Letter>> {
+    if args.email_to.is_empty() {
+        return Ok(None);
+    }
+    let read = |option: &str, address: &str| -> anyhow::Result<Mailbox> {
+        let address = address.trim();
+        let read = address.parse();
+        read.with_context(|| format!("--{option} {address}"))
+            .or_exit(2)
+    };
     let from = args.email_from.as_deref().unwrap_or_default();
     let mut message = Message::builder()
-        .from(
-            from.parse()
-                .with_context(|| format!("--email-from {from}"))?,
-        )
+        .from(read("email-from", from)?)
         .subject(&args.email_subject);
     for to in &args.email_to {
-        let to = to.trim();
-        message = message.to(to.parse().with_context(|| format!("--email-to {to}"))?);
+        message = message.to(read("email-to", to)?);
     }
+    Ok(Some(Letter(message)))
+}
+
+/// Sends a file to everybody, through the server that was named.
+pub(crate) fn send(letter: Letter, args: &MailArgs, path: &Path) -> anyhow::Result<()> {
     let mut body = "The result of the query is attached.\n".to_owned();
-    let mut parts = MultiPart::mixed().build();
-    if let Some(path) = file {
-        let bytes = std::fs::read(path).with_context(|| format!("{}", path.display()))?;
-        if args.inline_preview {
-            let text = String::from_utf8_lossy(&bytes);
+    let bytes = std::fs::read(path).with_context(|| format!("{}", path.display()))?;
+    // Of formats that are no text nothing can be shown.
+    if args.inline_preview
+        && let Ok(text) = std::str::from_utf8(&bytes)
+    {
+        body.push('\n');
+        for line in text.lines().take(PREVIEW_LINES) {
+            body.push_str(line);
             body.push('\n');
-            for line in text.lines().take(PREVIEW_LINES) {
-                body.push_str(line);
-                body.push('\n');
-            }
         }
-        let name = path
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        let (name, bytes) = match args.zip_attachments {
-            true => (format!("{name}.zip"), packed(&name, &bytes)?),
-            false => (name, bytes),
-        };
-        let kind = ContentType::parse("application/octet-stream")?;
-        parts = parts.singlepart(SinglePart::plain(body));
-        parts = parts.singlepart(Attachment::new(name).body(bytes, kind));
-    } else {
-        parts = parts.singlepart(SinglePart::plain(body));
     }
-    let message = message.multipart(parts)?;
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let (name, bytes) = match args.zip_attachments {
+        true => (format!("{name}.zip"), packed(&name, &bytes)?),
+        false => (name, bytes),
+    };
+    let kind = ContentType::parse("application/octet-stream")?;
+    let parts = MultiPart::mixed()
+        .singlepart(SinglePart::plain(body))
+        .singlepart(Attachment::new(name).body(bytes, kind));
+    let message = letter.0.multipart(parts)?;
     let mut transport = SmtpTransport::builder_dangerous(&args.smtp_server).port(args.smtp_port);
     if let (Some(user), Some(password)) = (&args.smtp_user, &args.smtp_password) {
         transport = transport.credentials(Credentials::new(user.clone(), password.clone()));
     }
-    transport
-        .build()
-        .send(&message)
+    let sent = transport.build().send(&message);
+    // As a text: a server that hangs up is not a reader of standard output that has seen enough.
+    sent.map_err(|error| anyhow::anyhow!("{}", causes(&error)))
         .with_context(|| format!("mail server {}:{}", args.smtp_server, args.smtp_port))?;
     Ok(())
+}
+
+/// An error and what caused it.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
 }
 
 fn packed(name: &str, bytes: &[u8]) -> anyhow::Result<Vec<u8>> {

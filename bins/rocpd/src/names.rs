@@ -12,6 +12,8 @@ use crate::args::SharedArgs;
 pub(crate) struct OutputNames {
     pub(crate) folder: PathBuf,
     pub(crate) base: String,
+    /// Files that are read, so that none is written over.
+    inputs: Vec<PathBuf>,
 }
 
 impl OutputNames {
@@ -33,6 +35,10 @@ impl OutputNames {
         Ok(Self {
             folder: PathBuf::from(keys.expand(&folder)),
             base: keys.expand(&base),
+            inputs: rocpd_db::expand(&shared.input)?
+                .iter()
+                .filter_map(|path| path.canonicalize().ok())
+                .collect(),
         })
     }
 
@@ -55,6 +61,13 @@ impl OutputNames {
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)
                 .with_context(|| format!("{}: cannot make the folder", parent.display()))?;
+        }
+        if let Ok(there) = path.canonicalize() {
+            anyhow::ensure!(
+                !self.inputs.contains(&there),
+                "{}: it is one of the inputs: choose another name or folder for the output",
+                path.display()
+            );
         }
         Ok(std::path::absolute(&path)?)
     }

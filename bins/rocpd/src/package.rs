@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use rocpd_db::{MergeOptions, OpenOptions, PackageOptions, RocpdSet};
-use shell::Outcome;
+use anyhow::Context as _;
+use rocpd_db::{Align, MergeOptions, OpenOptions, PackageOptions, RocpdSet};
+use shell::{OrExit as _, Outcome};
 
 use crate::args::{MergeArgs, PackageArgs};
 use crate::{console, names};
@@ -21,11 +22,18 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
     let path = args.output_path.join(name);
     let mut options = MergeOptions::default();
     options.reassign_ids = args.reassign_ids;
+    options.align = args.align.as_deref().map(align).transpose()?;
     let merged = rocpd_db::merge(&set, &path, &options)?;
     for file in &merged.removed {
         args.verbosity.note(format!(
             "note: removed {file}, left by a merge that was killed"
         ));
+    }
+    for offset in &merged.offsets {
+        console::print(&format!(
+            "Times of {}: {:+} ns\n",
+            offset.node, offset.offset_ns
+        ))?;
     }
     console::print(&format!(
         "Merged {} databases, {} tables, {} rows: {}\n",
@@ -35,6 +43,41 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
         path.display()
     ))?;
     Ok(Outcome::Fine)
+}
+
+/// How `--align` says that clocks are to be brought together.
+fn align(text: &str) -> anyhow::Result<Align> {
+    if text == "init" {
+        return Ok(Align::Init);
+    }
+    if let Some(message) = text.strip_prefix("marker:") {
+        return Ok(Align::Marker(message.to_owned()));
+    }
+    let read = std::fs::read_to_string(text).with_context(|| {
+        format!("--align {text}: neither init nor marker:MESSAGE, nor a file that can be read")
+    });
+    Ok(Align::Offsets(offsets(text, &read.or_exit(2)?).or_exit(2)?))
+}
+
+/// Offsets from a file: a line for each node, its name and nanoseconds. A first line without a number is a heading.
+fn offsets(path: &str, text: &str) -> anyhow::Result<Vec<(String, i64)>> {
+    let mut list = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (name, offset) = line.rsplit_once(',').unwrap_or((line, ""));
+        match offset.trim().parse() {
+            Ok(offset) => list.push((name.trim().trim_matches('"').to_owned(), offset)),
+            Err(_) if list.is_empty() && number == 0 && !offset.is_empty() => {}
+            Err(_) => anyhow::bail!(
+                "{path}:{}: found `{line}`: a line is the name of a host, a comma and nanoseconds",
+                number + 1
+            ),
+        }
+    }
+    Ok(list)
 }
 
 pub(crate) fn run(args: &PackageArgs) -> anyhow::Result<Outcome> {

@@ -1,5 +1,7 @@
 //! `rocpd query`.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::Context as _;
 use rocpd_db::{KernelNames, RocpdSet};
 use shell::{OrExit as _, Outcome, Stage};
@@ -17,10 +19,14 @@ pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Outcome> {
         .or_exit(3);
     }
     let shared = &args.shared;
+    let letter = mail::letter(&args.mail)?;
     let set = Stage::time("open", shared.verbosity, || select::open(shared))?;
     let window = select::window(&set, &args.window, shared)?;
     let names = OutputNames::new(shared, "out")?;
-    let path = names.file(tables::extension(args.format))?;
+    let path = match args.format {
+        QueryFormat::Console => PathBuf::new(),
+        format => names.file(tables::extension(format))?,
+    };
     let look = Look {
         compat: shared.compat,
         template: match &args.template_path {
@@ -33,7 +39,7 @@ pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Outcome> {
         heading: None,
     };
     let stage = Stage::start("query", shared.verbosity);
-    let found = match answer(&set, args, window, &path, &look) {
+    let found = match answer(&set, args, window, (args.format, &path), &look) {
         Err(error) if shared.compat && is_sql(&error) => {
             console::print(&format!("Error: {error}\n"))?;
             return Ok(Outcome::Fine);
@@ -51,11 +57,20 @@ pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Outcome> {
     if args.format != QueryFormat::Console {
         console::print(&format!("Exported to: {}\n\n", path.display()))?;
     }
-    if !args.mail.email_to.is_empty() {
-        mail::send(
-            &args.mail,
-            (args.format != QueryFormat::Console).then_some(path.as_path()),
-        )?;
+    let Some(letter) = letter else {
+        return Ok(Outcome::Fine);
+    };
+    if args.format == QueryFormat::Console {
+        // What the console showed is no file: the mail has it as CSV.
+        let folder = tempfile::tempdir()?;
+        let base = Path::new(&names.base).file_name();
+        let mut name = base.unwrap_or_default().to_owned();
+        name.push(".csv");
+        let path = folder.path().join(name);
+        answer(&set, args, window, (QueryFormat::Csv, &path), &look)?;
+        mail::send(letter, &args.mail, &path)?;
+    } else {
+        mail::send(letter, &args.mail, &path)?;
     }
     Ok(Outcome::Fine)
 }
@@ -72,7 +87,7 @@ fn answer(
     set: &RocpdSet,
     args: &QueryArgs,
     window: Option<rocpd_db::Window>,
-    path: &std::path::Path,
+    (format, path): (QueryFormat, &Path),
     look: &Look,
 ) -> anyhow::Result<bool> {
     let names = KernelNames::from(&args.names);
@@ -85,7 +100,7 @@ fn answer(
         let columns: Vec<String> = view.columns(set).into_iter().map(str::to_owned).collect();
         view.each(set, window, |value| -> anyhow::Result<()> {
             if sink.is_none() {
-                sink = Some(tables::open(args.format, &columns, path, look)?);
+                sink = Some(tables::open(format, &columns, path, look)?);
             }
             match &mut sink {
                 Some(sink) => sink.row(value),
@@ -104,7 +119,7 @@ fn answer(
         let mut rows = statement.query(&[])?;
         while let Some(row) = rows.next()? {
             if sink.is_none() {
-                sink = Some(tables::open(args.format, &columns, path, look)?);
+                sink = Some(tables::open(format, &columns, path, look)?);
             }
             if let Some(sink) = &mut sink {
                 sink.row(&|column| row.get(column))?;

@@ -2,7 +2,8 @@
 
 use anyhow::Context as _;
 use rocpd_db::{
-    Bound, Edge, Filter, Occurrence, OpenOptions, RocpdSet, TimePoint, Window, WindowRequest,
+    Bound, Edge, Filter, Occurrence, OpenOptions, RocpdSet, TimeBounds, TimePoint, Window,
+    WindowRequest,
 };
 use shell::{VerbosityArgs, usage};
 
@@ -14,7 +15,11 @@ pub(crate) fn open(shared: &SharedArgs) -> anyhow::Result<RocpdSet> {
     for input in &shared.input {
         let text = input.to_string_lossy();
         if !input.exists() && !text.contains(['*', '?']) {
-            return Err(usage(format!("File '{text}' does not exist.")));
+            let text = format!("File '{text}' does not exist.");
+            return Err(match shared.compat {
+                true => Verbatim { text, code: 2 }.into(),
+                false => usage(text),
+            });
         }
     }
     let mut options = OpenOptions::default();
@@ -25,6 +30,21 @@ pub(crate) fn open(shared: &SharedArgs) -> anyhow::Result<RocpdSet> {
     }
     Ok(set)
 }
+
+/// An error that is said as the reference says it, with its exit code.
+#[derive(Debug)]
+pub(crate) struct Verbatim {
+    pub(crate) text: String,
+    pub(crate) code: u8,
+}
+
+impl std::fmt::Display for Verbatim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Verbatim {}
 
 /// Rows that were left out, after the work.
 pub(crate) fn report_issues(set: &RocpdSet, verbosity: VerbosityArgs) {
@@ -51,6 +71,28 @@ pub(crate) fn window(
     if sides.iter().all(|side| side.is_none()) {
         return Ok(None);
     }
+    let Some(before) = set.time_bounds(&Filter::default())? else {
+        shared
+            .verbosity
+            .note("warning: no timed records: the time window has no effect");
+        return Ok(None);
+    };
+    let say = |line: String| -> anyhow::Result<()> {
+        match shared.compat {
+            true => console::print(&format!("{line}\n"))?,
+            false => shared.verbosity.note(line),
+        }
+        Ok(())
+    };
+    say(format!(
+        "#  Initial time bounds: {} : {} nsec (delta={} nsec)",
+        before.first_ns,
+        before.last_ns,
+        before.span_ns()
+    ))?;
+    if shared.compat {
+        refused(args, before)?;
+    }
     let mut request = WindowRequest::default();
     request.start = bound(args.start.as_ref(), args.start_marker.as_ref())?;
     request.end = bound(args.end.as_ref(), args.end_marker.as_ref())?;
@@ -72,46 +114,78 @@ pub(crate) fn window(
         (false, true) => Edge::Inside,
         (false, false) => Edge::Overlapping,
     };
-    let Some(before) = set.time_bounds(&Filter::default())? else {
-        shared
-            .verbosity
-            .note("warning: no timed records: the time window has no effect");
-        return Ok(None);
-    };
     let (window, warnings) = set.window(&request)?;
     for warning in warnings {
         shared.verbosity.note(format!("warning: {warning}"));
     }
     let after = set.time_bounds(&Filter::in_window(window))?;
-    let mut lines = format!(
-        "#  Initial time bounds: {} : {} nsec (delta={} nsec)\n",
-        before.first_ns,
-        before.last_ns,
-        before.span_ns()
-    );
     match after {
         Some(after) => {
-            lines += &format!(
-                "# Windowed time bounds: {} : {} nsec (delta={} nsec)\n",
+            say(format!(
+                "# Windowed time bounds: {} : {} nsec (delta={} nsec)",
                 after.first_ns,
                 after.last_ns,
                 after.span_ns()
-            );
-            lines += &format!(
-                "# Time windowing reduced the duration by {:6.2}%\n",
+            ))?;
+            say(format!(
+                "# Time windowing reduced the duration by {:6.2}%",
                 reduction_pct(before.span_ns(), after.span_ns())
-            );
+            ))?;
         }
         None => shared
             .verbosity
             .note("warning: no records lie in the time window"),
     }
-    if shared.compat {
-        console::print(&lines)?;
-    } else {
-        shared.verbosity.note(lines.trim_end());
-    }
     Ok(Some(window))
+}
+
+/// What the reference refuses of a window, in its words; it knows no offsets, so those are not its business.
+fn refused(args: &WindowArgs, bounds: TimeBounds) -> anyhow::Result<()> {
+    let refuse = |text: String| anyhow::Error::new(Verbatim { text, code: 1 });
+    let time = |side: &Option<String>, open: i64| -> anyhow::Result<Option<f64>> {
+        let Some(text) = side.as_deref().filter(|text| !text.is_empty()) else {
+            return Ok(Some(real(open)));
+        };
+        if text.contains('%') {
+            let number = text.replace('%', "");
+            let share: f64 = number
+                .trim()
+                .parse()
+                .map_err(|_| refuse(format!("could not convert string to float: '{number}'")))?;
+            if !(0.0..=1.0).contains(&(share / 100.0)) {
+                return Err(refuse(format!(
+                    "ERROR: Invalid percentage '{text}' - must be between '0%' and '100%'"
+                )));
+            }
+            let span = real(bounds.last_ns) - real(bounds.first_ns);
+            return Ok(Some(real(bounds.first_ns) + span * (share / 100.0)));
+        }
+        match (TimePoint::parse(text), text.trim().parse()) {
+            (Ok(TimePoint::Offset(_)), _) => Ok(None),
+            (_, Ok(time)) => Ok(Some(time)),
+            _ => Err(refuse(format!(
+                "ERROR: Invalid time value '{text}' - must be percentage (e.g., '50%') or a number (nanoseconds since epoch) "
+            ))),
+        }
+    };
+    let start = time(&args.start, bounds.first_ns)?;
+    let end = time(&args.end, bounds.last_ns)?;
+    let has_marker = args.start_marker.is_some() || args.end_marker.is_some();
+    match (start, end) {
+        (Some(start), Some(end))
+            if !has_marker && end.partial_cmp(&start) != Some(std::cmp::Ordering::Greater) =>
+        {
+            Err(refuse(format!(
+                "ERROR: Invalid time range - end time ({end:?}) must be greater than start time ({start:?})"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the reference counts in reals")]
+fn real(time_ns: i64) -> f64 {
+    time_ns as f64
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share for display")]

@@ -248,6 +248,12 @@ pub enum Error {
         /// Why not.
         what: String,
     },
+    /// Clocks of machines that cannot be brought together.
+    #[error("cannot align clocks: {what}")]
+    Align {
+        /// Why not.
+        what: String,
+    },
     /// Columns that do not make a record batch.
     #[cfg(feature = "arrow")]
     #[error(transparent)]

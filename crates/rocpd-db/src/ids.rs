@@ -47,6 +47,10 @@ impl<T> IdMap<T> {
     pub(crate) fn values(&self) -> &[T] {
         &self.values
     }
+
+    pub(crate) fn values_mut(&mut self) -> &mut [T] {
+        &mut self.values
+    }
 }
 
 /// Texts by id, in one piece of memory.
@@ -66,6 +70,11 @@ impl Texts {
     pub(crate) fn get(&self, id: i64) -> Option<&str> {
         let at = self.ends.index(id)?;
         self.at(at)
+    }
+
+    /// All texts.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
+        (0..self.ends.values().len()).filter_map(|at| self.at(at))
     }
 
     /// The text at a place that the interner gave.

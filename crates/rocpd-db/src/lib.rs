@@ -15,8 +15,9 @@
 //! and nothing is written beside an input. Generations 3.0.0 to 3.0.5 are told apart by the columns that are there, the
 //! draft of 4.1.0 is read where its columns are found.
 //!
-//! It does not write Perfetto or CSV files (the `rocpd` tool does), does not align clocks of different machines, and does
-//! not read the older rocmProfileData (`.rpd`).
+//! Clocks of different machines are not synchronised; [`merge()`] can move times so that they agree ([`Align`]), and nothing
+//! else does. It does not write Perfetto or CSV files (the `rocpd` tool does), and does not read the older rocmProfileData
+//! (`.rpd`).
 //!
 //! ```
 //! use rocpd_db::{Dispatch, Filter, KernelNames, OpenOptions, Order, RocpdSet, SqlValue};
@@ -42,6 +43,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod align;
 #[cfg(feature = "arrow")]
 mod batches;
 mod devices;
@@ -54,7 +56,9 @@ mod inputs;
 mod issues;
 mod kernel_names;
 mod load;
+mod lookup;
 mod merge;
+mod merged;
 mod numbers;
 mod package;
 mod partition;
@@ -71,6 +75,7 @@ mod value;
 mod view_scan;
 mod window;
 
+pub use crate::align::{Align, ClockOffset};
 #[cfg(feature = "arrow")]
 pub use crate::batches::ArrowScan;
 pub use crate::devices::DeviceNumbers;
@@ -85,6 +90,7 @@ pub use crate::inputs::expand;
 pub use crate::issues::Issue;
 pub use crate::kernel_names::{KernelNames, demangle, truncate};
 pub use crate::load::{load, slice_category};
+pub use crate::lookup::Lookup;
 pub use crate::merge::{MergeOptions, Merged, merge};
 pub use crate::package::{PackageOptions, package};
 pub use crate::partition::Partition;

@@ -8,17 +8,21 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
+use crate::align::{Align, ClockOffset, Offsets};
 use crate::error::{Error, Result};
 use crate::set::{OpenOptions, RocpdSet};
 use temporary::Temporary;
 
 /// How to merge.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct MergeOptions {
     /// Give all records new ids and put them into one set of tables without suffix, in which the column `guid` tells
     /// processes apart: fast for SQL by other tools, since nothing has to be united.
     pub reassign_ids: bool,
+    /// Move the times of nodes so that their clocks agree. Rows of the metadata, `clock_offset_ns:` and a guid, say by
+    /// how much.
+    pub align: Option<Align>,
 }
 
 /// What was merged.
@@ -31,6 +35,8 @@ pub struct Merged {
     pub tables: usize,
     /// Rows.
     pub rows: u64,
+    /// By how much the times of each node were moved, if that was asked for.
+    pub offsets: Vec<ClockOffset>,
     /// Temporary files of merges that were killed, found beside the output and removed.
     pub removed: Vec<String>,
 }
@@ -50,7 +56,7 @@ pub struct Merged {
 /// # Errors
 ///
 /// When an input cannot be read, two inputs have tables of the same name, or the output cannot be written; with new ids
-/// also when the inputs are of different generations.
+/// also when the inputs are of different generations. [`Error::Align`] when clocks are to be aligned by what a node lacks.
 pub fn merge(set: &RocpdSet, path: &Path, options: &MergeOptions) -> Result<Merged> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -62,6 +68,10 @@ pub fn merge(set: &RocpdSet, path: &Path, options: &MergeOptions) -> Result<Merg
             what: "it is one of the inputs: choose another name for the output".to_owned(),
         });
     }
+    let (offsets, moved) = match &options.align {
+        Some(align) => align.offsets(set)?,
+        None => Default::default(),
+    };
     let removed = temporary::remove_stale(folder);
     let file = Temporary::new(folder)?;
     let failed = Failed { path };
@@ -75,15 +85,17 @@ pub fn merge(set: &RocpdSet, path: &Path, options: &MergeOptions) -> Result<Merg
             "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA foreign_keys=OFF; PRAGMA trusted_schema=OFF; PRAGMA cache_size=-32768; PRAGMA temp_store=FILE",
         )
         .map_err(failed.to("set up"))?;
+    crate::align::register(&connection).map_err(failed.to("set up"))?;
     let mut merged = Merged {
         files: set.places().len(),
+        offsets: moved,
         removed,
         ..Merged::default()
     };
     if options.reassign_ids {
-        reassign::fill(&connection, set, path, &mut merged)?;
+        reassign::fill(&connection, set, &offsets, path, &mut merged)?;
     } else {
-        verbatim::fill(&connection, set, path, &mut merged)?;
+        verbatim::fill(&connection, set, &offsets, path, &mut merged)?;
     }
     if !set.partitions().is_empty() {
         let merged = RocpdSet::open(&[file.path()], &OpenOptions::default())?;
@@ -138,6 +150,33 @@ fn each_partition(
         connection
             .execute_batch("COMMIT; DETACH DATABASE one")
             .map_err(failed.to("commit"))?;
+    }
+    Ok(())
+}
+
+/// Says in the metadata by how much the times of a partition's processes were moved.
+fn say_offsets(
+    connection: &Connection,
+    table: &str,
+    partition: &crate::Partition,
+    offsets: &Offsets,
+    failed: Failed<'_>,
+) -> Result<()> {
+    for process in partition.processes() {
+        let by = offsets.get(&(process.partition, process.id)).copied();
+        let Some(by) = by.filter(|by| *by != 0) else {
+            continue;
+        };
+        let tag = format!("clock_offset_ns:{}", process.guid);
+        connection
+            .execute(
+                &format!(
+                    "INSERT INTO main.{} (tag, value) VALUES (?1, ?2)",
+                    quoted(table)
+                ),
+                [tag, by.to_string()],
+            )
+            .map_err(failed.to("write the metadata"))?;
     }
     Ok(())
 }

@@ -50,6 +50,25 @@ const REQUIRED: [&str; 4] = [
     "rocpd_info_thread",
 ];
 
+/// What every recording of generation 3 has besides, be it without rows.
+const EXPECTED: [&str; 15] = [
+    "rocpd_info_agent",
+    "rocpd_info_queue",
+    "rocpd_info_stream",
+    "rocpd_info_pmc",
+    "rocpd_info_code_object",
+    "rocpd_info_kernel_symbol",
+    "rocpd_track",
+    "rocpd_event",
+    "rocpd_arg",
+    "rocpd_pmc_event",
+    "rocpd_region",
+    "rocpd_sample",
+    "rocpd_kernel_dispatch",
+    "rocpd_memory_copy",
+    "rocpd_memory_allocate",
+];
+
 /// A table of the file and, once it was needed, where its rows are.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -164,6 +183,24 @@ impl Partition {
         self.tables
             .get(base)
             .is_some_and(|table| table.def.column(column).is_some())
+    }
+
+    /// Tables that should be there, with their suffix. What is a view or a virtual table is not there: it is never read.
+    pub(crate) fn missing_tables(&self) -> Vec<String> {
+        if self.schema.starts_with('4') {
+            return Vec::new();
+        }
+        let lacks = EXPECTED
+            .into_iter()
+            .filter(|base| !self.tables.contains_key(base));
+        lacks.map(|base| format!("{base}{}", self.suffix)).collect()
+    }
+
+    /// Says which partition of its set this is.
+    pub(crate) fn set_number(&mut self, number: usize) {
+        for process in self.info.processes.values_mut() {
+            process.partition = number;
+        }
     }
 
     pub(crate) fn info(&self) -> &Info {

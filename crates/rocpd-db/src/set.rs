@@ -7,6 +7,7 @@ use byte_source::Source;
 
 use crate::error::{Error, Result};
 use crate::filter::Filter;
+use crate::ids::Texts;
 use crate::info::{Agent, Node, Process, Thread};
 use crate::inputs::expand;
 use crate::issues::{Issue, Issues};
@@ -82,7 +83,7 @@ impl RocpdSet {
         let file = PageFile::open(&place, &name)?;
         let found = partitions_of(&file, self.partitions.len(), &self.issues)?;
         let mut used = false;
-        for partition in found {
+        for mut partition in found {
             if let Some(known) = self.duplicate_of(&partition) {
                 let Some(first) = self.partitions.get(known) else {
                     continue;
@@ -102,6 +103,16 @@ impl RocpdSet {
                 continue;
             }
             used = true;
+            let lacks = partition.missing_tables();
+            if !lacks.is_empty() {
+                self.warnings.push(format!(
+                    "{name}: no {} of guid {}: the recording was cut off or the file was altered; what they held is not counted",
+                    lacks.join(", "),
+                    partition.guid()
+                ));
+            }
+            // Those before it may have been left out.
+            partition.set_number(self.partitions.len());
             self.partitions.push(partition);
         }
         if used {
@@ -236,6 +247,24 @@ impl RocpdSet {
                 .iter()
                 .filter_map(|agent| Some((p.info().processes.get(agent.process_id)?, agent)))
         })
+    }
+
+    /// Whether there may be records of a domain (`HIP`, `KFD`, ...): some text of the databases is a category of it.
+    ///
+    /// # Errors
+    ///
+    /// When a file is damaged.
+    pub fn has_domain(&self, domain: &str) -> Result<bool> {
+        for partition in &self.partitions {
+            let names = partition.names()?;
+            let texts = [Some(&names.strings), names.categories.as_ref()];
+            let mut all = texts.into_iter().flatten().flat_map(Texts::all);
+            let is_of = |text: &str| crate::domain_of(Some(text)).eq_ignore_ascii_case(domain);
+            if all.any(is_of) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Streams records of one kind, partition after partition, without holding them.

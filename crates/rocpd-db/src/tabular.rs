@@ -3,9 +3,10 @@
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::kernel_names::KernelNames;
-use crate::records::{Allocation, Arg, Copy, Dispatch, Event, PmcEvent};
+use crate::merged::Merged;
+use crate::records::{Allocation, Arg, Copy, Dispatch, Event, PmcEvent, Region, Sample};
 use crate::scan::{Order, Scan};
-use crate::set::{RegionsAndSamples, RocpdSet};
+use crate::set::RocpdSet;
 use crate::sql::SqlValue;
 
 /// What a column holds.
@@ -36,8 +37,10 @@ pub enum TableKind {
     MemoryCopies,
     /// Allocations and frees, scratch too.
     MemoryAllocations,
-    /// Regions, and samples as regions without duration.
+    /// Regions.
     Regions,
+    /// Samples: points in time.
+    Samples,
     /// Values of counters.
     Pmc,
     /// Arguments of calls.
@@ -132,6 +135,23 @@ const REGIONS: &[TableColumn] = &[
     ("corr_id", Int),
 ];
 
+const SAMPLES: &[TableColumn] = &[
+    ("guid", Text),
+    ("hostname", Text),
+    ("pid", Int),
+    ("rank", Int),
+    ("id", Int),
+    ("tid", Int),
+    ("category", Text),
+    ("name", Text),
+    ("message", Text),
+    ("timestamp_ns", Nanos),
+    ("event_id", Int),
+    ("stack_id", Int),
+    ("parent_stack_id", Int),
+    ("corr_id", Int),
+];
+
 const PMC: &[TableColumn] = &[
     ("guid", Text),
     ("id", Int),
@@ -152,11 +172,12 @@ const ARGS: &[TableColumn] = &[
 
 impl TableKind {
     /// All kinds.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Kernels,
         Self::MemoryCopies,
         Self::MemoryAllocations,
         Self::Regions,
+        Self::Samples,
         Self::Pmc,
         Self::Args,
     ];
@@ -169,6 +190,7 @@ impl TableKind {
             Self::MemoryCopies => "memory_copies",
             Self::MemoryAllocations => "memory_allocations",
             Self::Regions => "regions",
+            Self::Samples => "samples",
             Self::Pmc => "pmc",
             Self::Args => "args",
         }
@@ -182,6 +204,7 @@ impl TableKind {
             Self::MemoryCopies => COPIES,
             Self::MemoryAllocations => ALLOCATIONS,
             Self::Regions => REGIONS,
+            Self::Samples => SAMPLES,
             Self::Pmc => PMC,
             Self::Args => ARGS,
         }
@@ -191,11 +214,11 @@ impl TableKind {
 /// Where rows come from.
 #[derive(Debug)]
 enum Source<'a> {
-    Kernels(Scan<'a, Dispatch<'a>>),
-    Copies(Scan<'a, Copy<'a>>),
-    Allocations(Scan<'a, Allocation<'a>>),
-    /// Regions and samples of a partition, and the number of the next one.
-    Regions(Option<Box<RegionsAndSamples<'a>>>, usize),
+    Kernels(Merged<'a, Dispatch<'a>>),
+    Copies(Merged<'a, Copy<'a>>),
+    Allocations(Merged<'a, Allocation<'a>>),
+    Regions(Merged<'a, Region<'a>>),
+    Samples(Merged<'a, Sample<'a>>),
     Pmc(Scan<'a, PmcEvent<'a>>),
     Args(Scan<'a, Arg>),
 }
@@ -204,15 +227,14 @@ enum Source<'a> {
 #[derive(Debug)]
 pub struct RowScan<'a> {
     set: &'a RocpdSet,
-    filter: &'a Filter,
     names: KernelNames,
     source: Source<'a>,
 }
 
 impl RocpdSet {
-    /// Streams the records that a filter wants as rows: process after process, by begin, later ends first.
+    /// Streams the records that a filter wants as rows: those of all processes by begin, later ends first.
     ///
-    /// Counters and arguments have no times and come as they are stored.
+    /// Counters and arguments have no times and come as they are stored, process after process.
     ///
     /// # Errors
     ///
@@ -224,16 +246,16 @@ impl RocpdSet {
         names: KernelNames,
     ) -> Result<RowScan<'a>> {
         let source = match kind {
-            TableKind::Kernels => Source::Kernels(self.scan(filter, Order::Start)?),
-            TableKind::MemoryCopies => Source::Copies(self.scan(filter, Order::Start)?),
-            TableKind::MemoryAllocations => Source::Allocations(self.scan(filter, Order::Start)?),
-            TableKind::Regions => Source::Regions(None, 0),
+            TableKind::Kernels => Source::Kernels(Merged::new(self, filter)?),
+            TableKind::MemoryCopies => Source::Copies(Merged::new(self, filter)?),
+            TableKind::MemoryAllocations => Source::Allocations(Merged::new(self, filter)?),
+            TableKind::Regions => Source::Regions(Merged::new(self, filter)?),
+            TableKind::Samples => Source::Samples(Merged::new(self, filter)?),
             TableKind::Pmc => Source::Pmc(self.scan(filter, Order::Stored)?),
             TableKind::Args => Source::Args(self.scan(filter, Order::Stored)?),
         };
         Ok(RowScan {
             set: self,
-            filter,
             names,
             source,
         })
@@ -249,56 +271,41 @@ impl RowScan<'_> {
     pub fn next_with<T>(&mut self, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> Result<Option<T>> {
         let names = self.names;
         match &mut self.source {
-            Source::Kernels(scan) => scan
-                .next()
-                .transpose()
-                .map(|record| record.map(|record| kernel(&record, names, take))),
-            Source::Copies(scan) => scan
-                .next()
-                .transpose()
-                .map(|record| record.map(|record| copy(&record, take))),
-            Source::Allocations(scan) => scan
-                .next()
-                .transpose()
-                .map(|record| record.map(|record| allocation(&record, take))),
-            Source::Regions(scan, next) => loop {
-                if let Some(record) = scan.as_mut().and_then(|scan| scan.next()) {
-                    return record.map(|record| Some(region(&record, take)));
-                }
-                if *next >= self.set.partitions().len() {
-                    return Ok(None);
-                }
-                *scan = Some(Box::new(self.set.regions_and_samples(*next, self.filter)?));
-                *next += 1;
-            },
-            Source::Pmc(scan) => {
-                let record = scan.next().transpose()?;
-                Ok(record.map(|r| {
-                    take(&[
-                        text(guid(self.set, r.partition)),
-                        SqlValue::Int(r.id),
-                        int(r.event_id),
-                        text(r.pmc.map(|pmc| pmc.name.as_str())),
-                        SqlValue::Real(r.value),
-                    ])
-                }))
-            }
-            Source::Args(scan) => {
-                let record = scan.next().transpose()?;
-                Ok(record.map(|r| {
-                    take(&[
-                        text(guid(self.set, r.partition)),
-                        SqlValue::Int(r.id),
-                        SqlValue::Int(r.event_id),
-                        SqlValue::Int(r.position),
-                        SqlValue::Text(&r.kind),
-                        SqlValue::Text(&r.name),
-                        text(r.value.as_deref()),
-                    ])
-                }))
-            }
+            Source::Kernels(scan) => each(scan, |r| kernel(&r, names, take)),
+            Source::Copies(scan) => each(scan, |r| copy(&r, take)),
+            Source::Allocations(scan) => each(scan, |r| allocation(&r, take)),
+            Source::Regions(scan) => each(scan, |r| region(&r, take)),
+            Source::Samples(scan) => each(scan, |r| sample(&r, take)),
+            Source::Pmc(scan) => each(scan, |r| {
+                take(&[
+                    text(guid(self.set, r.partition)),
+                    SqlValue::Int(r.id),
+                    int(r.event_id),
+                    text(r.pmc.map(|pmc| pmc.name.as_str())),
+                    SqlValue::Real(r.value),
+                ])
+            }),
+            Source::Args(scan) => each(scan, |r| {
+                take(&[
+                    text(guid(self.set, r.partition)),
+                    SqlValue::Int(r.id),
+                    SqlValue::Int(r.event_id),
+                    SqlValue::Int(r.position),
+                    SqlValue::Text(&r.kind),
+                    SqlValue::Text(&r.name),
+                    text(r.value.as_deref()),
+                ])
+            }),
         }
     }
+}
+
+/// Gives the next record to `take`.
+fn each<R, T>(
+    scan: &mut impl Iterator<Item = Result<R>>,
+    take: impl FnOnce(R) -> T,
+) -> Result<Option<T>> {
+    scan.next().map(|record| record.map(take)).transpose()
 }
 
 fn guid(set: &RocpdSet, partition: usize) -> Option<&str> {
@@ -417,7 +424,7 @@ fn allocation<T>(r: &Allocation<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) ->
     ])
 }
 
-fn region<T>(r: &crate::Region<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> T {
+fn region<T>(r: &Region<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> T {
     take(&[
         SqlValue::Text(&r.process.guid),
         SqlValue::Text(&r.process.hostname),
@@ -431,6 +438,25 @@ fn region<T>(r: &crate::Region<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> 
         SqlValue::Int(r.start_ns),
         SqlValue::Int(r.end_ns),
         SqlValue::Int(r.duration_ns()),
+        int(r.event.map(|event| event.id)),
+        stack(r.event),
+        parent(r.event),
+        correlation(r.event),
+    ])
+}
+
+fn sample<T>(r: &Sample<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> T {
+    take(&[
+        SqlValue::Text(&r.process.guid),
+        SqlValue::Text(&r.process.hostname),
+        SqlValue::Int(r.process.pid),
+        int(r.process.rank),
+        SqlValue::Int(r.id),
+        int(r.thread.map(|thread| thread.tid)),
+        text(r.category()),
+        text(r.name),
+        text(r.message.as_deref()),
+        SqlValue::Int(r.timestamp_ns),
         int(r.event.map(|event| event.id)),
         stack(r.event),
         parent(r.event),

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::filter::{Edge, Filter, Window};
+use crate::info::Process;
 use crate::records::{Allocation, Copy, Dispatch, Region, Sample};
 use crate::scan::Order;
 use crate::set::RocpdSet;
@@ -276,25 +277,35 @@ impl RocpdSet {
         }
     }
 
-    /// Begin or end of the marker with a message.
-    fn marker(&self, message: &str, side: &'static str, which: Occurrence) -> Result<i64> {
+    /// Shows whose each marker with a message is, its begin and its end.
+    pub(crate) fn each_marker(
+        &self,
+        message: &str,
+        mut show: impl FnMut(&Process, i64, i64),
+    ) -> Result<()> {
         let filter = Filter {
             domains: Some(vec!["MARKER".to_owned()]),
             ..Filter::default()
         };
-        let mut found: Vec<(i64, i64)> = Vec::new();
         for region in self.scan::<Region<'_>>(&filter, Order::Stored)? {
             let region = region?;
             if region.message.as_deref() == Some(message) {
-                found.push((region.start_ns, region.end_ns));
+                show(region.process, region.start_ns, region.end_ns);
             }
         }
         for sample in self.scan::<Sample<'_>>(&filter, Order::Stored)? {
             let sample = sample?;
             if sample.message.as_deref() == Some(message) {
-                found.push((sample.timestamp_ns, sample.timestamp_ns));
+                show(sample.process, sample.timestamp_ns, sample.timestamp_ns);
             }
         }
+        Ok(())
+    }
+
+    /// Begin or end of the marker with a message.
+    fn marker(&self, message: &str, side: &'static str, which: Occurrence) -> Result<i64> {
+        let mut found: Vec<(i64, i64)> = Vec::new();
+        self.each_marker(message, |_, start, end| found.push((start, end)))?;
         found.sort_unstable();
         let count = found.len() as u64;
         let missing = || Error::MarkerNotFound {

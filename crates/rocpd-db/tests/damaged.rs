@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use rocpd_db::{
-    Dispatch, Error, Filter, KernelNames, OpenOptions, Order, RocpdSet, Summary, SummaryOptions,
+    Dispatch, Error, Filter, KernelNames, MergeOptions, OpenOptions, Order, RocpdSet, Summary,
+    SummaryOptions, merge,
 };
 use rocpd_synth::{Shape, generate};
 use rusqlite::Connection;
@@ -218,6 +219,28 @@ fn wrong_types_are_counted_and_whole_reals_are_numbers() {
 }
 
 #[test]
+fn a_recording_without_metadata_is_merged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = small(folder.path());
+    let connection = Connection::open(&path).unwrap();
+    let name = table(&connection, "rocpd_metadata");
+    connection
+        .execute_batch(&format!("DROP TABLE \"{name}\""))
+        .unwrap();
+    drop(connection);
+    let set = open(&path).unwrap();
+    let kernels = summarise(&set).unwrap();
+    assert!(kernels > 0);
+    for reassign_ids in [false, true] {
+        let mut options = MergeOptions::default();
+        options.reassign_ids = reassign_ids;
+        let merged = folder.path().join("merged");
+        merge(&set, &merged, &options).unwrap();
+        assert_eq!(summarise(&open(&merged).unwrap()).unwrap(), kernels);
+    }
+}
+
+#[test]
 fn missing_tables_and_empty_ones() {
     let folder = tempfile::tempdir().unwrap();
     let path = small(folder.path());
@@ -238,6 +261,12 @@ fn missing_tables_and_empty_ones() {
         .unwrap();
     drop(connection);
     let set = open(&path).unwrap();
+    // Nothing is lost without a word.
+    let [said] = set.warnings() else {
+        panic!("{:?}", set.warnings());
+    };
+    assert!(names.iter().all(|name| said.contains(name)), "{said}");
+    assert!(!said.contains(&event), "{said}");
     assert!(summarise(&set).unwrap() > 0);
     let session = set.sql(None, KernelNames::default()).unwrap();
     for view in [

@@ -1,6 +1,10 @@
 //! Perfetto traces, written as the records come.
 
 mod annotations;
+mod by_event;
+mod call_args;
+mod overlap;
+mod packed;
 mod part;
 mod places;
 mod report;
@@ -16,6 +20,8 @@ use shell::{Output, usage};
 use super::items::{Items, Kept};
 use crate::args::{ConvertArgs, SplitBy};
 use crate::names::OutputNames;
+use call_args::ArgTable;
+use packed::TraceFile;
 use part::{Job, Part};
 use report::Report;
 use split::Cuts;
@@ -38,6 +44,7 @@ pub(super) fn write(
         set,
         args,
         sums: CounterSums::read(set, args, folder)?,
+        call_args: ArgTable::read(set, perfetto, folder)?,
         devices: DeviceNumbers::new(set),
     };
     let groups = groups(set, filter, perfetto.split_by);
@@ -133,7 +140,7 @@ fn one_group<'a>(
     parts: &mut Vec<(String, Report)>,
 ) -> anyhow::Result<()> {
     let mut number = 0;
-    let mut open = |cut: (Option<i64>, Option<i64>)| -> anyhow::Result<Part<'a, Output>> {
+    let mut open = |cut: (Option<i64>, Option<i64>)| -> anyhow::Result<Part<'a, TraceFile>> {
         let mut name = String::new();
         if let Some(label) = label {
             name += &label.replace(
@@ -146,12 +153,14 @@ fn one_group<'a>(
             name += &format!("part{number:04}_");
         }
         number += 1;
-        let path = names.with(&format!("{name}results.pftrace"))?;
+        let packed = job.args.perfetto.gzip;
+        let extension = if packed { "pftrace.gz" } else { "pftrace" };
+        let path = names.with(&format!("{name}results.{extension}"))?;
         let file = path
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default();
-        let out = Output::file(&path)?;
+        let out = TraceFile::create(&path, packed)?;
         Part::new(file, out, job, filter, cut.1)
     };
     let mut part = open(cuts.bounds(0))?;
@@ -190,7 +199,7 @@ fn one_group<'a>(
 }
 
 fn close(
-    done: part::Done<Output>,
+    done: part::Done<TraceFile>,
     split: bool,
     parts: &mut Vec<(String, Report)>,
 ) -> anyhow::Result<()> {
@@ -199,7 +208,8 @@ fn close(
         // An empty span of time needs no file.
         return Ok(());
     }
-    done.out.finish()?;
-    parts.push((file, done.report));
+    let mut report = done.report;
+    report.file_bytes = done.out.finish()?;
+    parts.push((file, report));
     Ok(())
 }

@@ -18,9 +18,10 @@ pub(super) fn write(
     names: &OutputNames,
     format: ConvertFormat,
 ) -> anyhow::Result<()> {
+    let processes = processes(set)?;
     for kind in TableKind::ALL {
         let columns = kind.columns().iter().map(column).collect();
-        let mut file = File::new(names, kind.name(), columns, format)?;
+        let mut file = File::new(names, kind.name(), columns, &processes, format)?;
         let mut rows = set.rows(kind, filter, KernelNames::from(&args.names))?;
         while let Some(written) = rows.next_with(|values| file.row(values))? {
             written?;
@@ -28,6 +29,23 @@ pub(super) fn write(
         file.finish()?;
     }
     Ok(())
+}
+
+/// Under which key the metadata of a file say whose the guids are.
+const PROCESSES: &str = "processes";
+
+/// Host, process id and rank of each guid, as a JSON object.
+fn processes(set: &RocpdSet) -> anyhow::Result<String> {
+    let mut all = serde_json::Map::new();
+    for process in set.processes() {
+        let who = serde_json::json!({
+            "hostname": process.hostname,
+            "pid": process.pid,
+            "rank": process.rank,
+        });
+        all.insert(process.guid.clone(), who);
+    }
+    Ok(serde_json::to_string(&all)?)
 }
 
 fn column((name, kind): &(&'static str, ColumnKind)) -> Column {
@@ -52,9 +70,10 @@ fn cell(value: SqlValue<'_>) -> Cell<'_> {
 const DRAIN_ROWS: u64 = 4096;
 
 /// A file, which is there only if it has rows.
-struct File {
+struct File<'p> {
     path: std::path::PathBuf,
     columns: Vec<Column>,
+    processes: &'p str,
     format: ConvertFormat,
     sent: Sent,
     open: Option<Open>,
@@ -67,11 +86,12 @@ enum Open {
     Taker(Box<dyn RowTaker>),
 }
 
-impl File {
+impl<'p> File<'p> {
     fn new(
         names: &OutputNames,
         name: &str,
         columns: Vec<Column>,
+        processes: &'p str,
         format: ConvertFormat,
     ) -> anyhow::Result<Self> {
         let extension = match format {
@@ -81,6 +101,7 @@ impl File {
         Ok(Self {
             path: names.with(&format!("{name}.{extension}"))?,
             columns,
+            processes,
             format,
             sent: Sent::default(),
             open: None,
@@ -93,16 +114,20 @@ impl File {
             Some(open) => open,
             none => {
                 let first = match self.format {
-                    ConvertFormat::Arrow => Open::Taker(tables::arrow(&self.columns, &self.path)?),
+                    ConvertFormat::Arrow => {
+                        let metadata = [(PROCESSES, self.processes)];
+                        Open::Taker(tables::arrow(&self.columns, &metadata, &self.path)?)
+                    }
                     format => {
                         let mut sink: Box<dyn RowSink> = match format {
                             ConvertFormat::Json => {
                                 Box::new(JsonRowsWriter::new(self.sent.clone(), JsonLayout::Lines))
                             }
-                            _ => Box::new(ParquetWriter::new(
-                                self.sent.clone(),
-                                SchemaVersion::new(1, 0),
-                            )),
+                            _ => {
+                                let version = SchemaVersion::new(1, 0);
+                                let writer = ParquetWriter::new(self.sent.clone(), version);
+                                Box::new(writer.metadata(PROCESSES, self.processes))
+                            }
                         };
                         sink.begin(&self.columns)?;
                         Open::Sink(sink, Output::file(&self.path)?)

@@ -97,10 +97,19 @@ impl Held {
             .collect()
     }
 
-    /// Aligned lines, the header first; numbers to the right, texts too if `all_right`.
-    fn lines(&self, null: &str, all_right: bool) -> Vec<String> {
+    /// Aligned lines, the header first; numbers to the right. As the reference has them, texts are there too, and what is
+    /// missing is named: `NaN` among numbers, `None` among texts.
+    fn lines(&self, as_reference: bool) -> Vec<String> {
         let mut numeric = self.numeric();
-        if all_right {
+        let nulls: Vec<&str> = numeric
+            .iter()
+            .map(|numeric| match (as_reference, numeric) {
+                (false, _) => "",
+                (true, true) => "NaN",
+                (true, false) => "None",
+            })
+            .collect();
+        if as_reference {
             numeric.fill(true);
         }
         let decimals = self.decimals();
@@ -110,8 +119,9 @@ impl Held {
             .map(|row| {
                 row.iter()
                     .zip(&decimals)
-                    .map(|(value, decimals)| match value {
-                        Owned::Null => null.to_owned(),
+                    .zip(&nulls)
+                    .map(|((value, decimals), null)| match value {
+                        Owned::Null => (*null).to_owned(),
                         Owned::Real(value) if value.is_finite() => format!("{value:.decimals$}"),
                         value => value.shown(),
                     })
@@ -172,12 +182,11 @@ impl RowTaker for Console {
     }
 
     fn finish(self: Box<Self>) -> anyhow::Result<()> {
-        let null = if self.look.compat { "None" } else { "" };
         let mut out = String::new();
         if let Some(heading) = &self.look.heading {
             out += &format!("\n{heading}:\n");
         }
-        for line in self.held.lines(null, self.look.compat) {
+        for line in self.held.lines(self.look.compat) {
             out += &line;
             out.push('\n');
         }
@@ -217,7 +226,7 @@ impl RowTaker for Page {
         let held = &self.held;
         let bytes = match self.format {
             QueryFormat::Md => markdown(held).into_bytes(),
-            QueryFormat::Pdf => pdf::pages(&held.lines("", false)),
+            QueryFormat::Pdf => pdf::pages(&held.lines(false)),
             format => {
                 let table = html(held);
                 match (&self.look.template, format) {

@@ -1,5 +1,6 @@
 //! Parquet and Arrow: columns have types, which the first rows tell, and rows are written in batches.
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::Arc;
 
@@ -168,6 +169,7 @@ pub(super) struct Arrow {
     /// Before the first batch, and from then on.
     out: Option<Output>,
     writer: Option<FileWriter<Output>>,
+    metadata: HashMap<String, String>,
 }
 
 impl Arrow {
@@ -176,14 +178,19 @@ impl Arrow {
             batch: Batch::new(columns),
             out: Some(out),
             writer: None,
+            metadata: HashMap::new(),
         }
     }
 
-    /// With columns whose kinds are known beforehand.
-    pub(super) fn typed(columns: &[Column], out: Output) -> Self {
+    /// With columns whose kinds are known beforehand, and metadata of the file.
+    pub(super) fn typed(columns: &[Column], metadata: &[(&str, &str)], out: Output) -> Self {
         let mut file = Self::new(columns.iter().map(|c| c.name().to_owned()).collect(), out);
         file.batch.kinds = columns.iter().map(Column::kind).collect();
         file.batch.settled = true;
+        let metadata = metadata.iter();
+        file.metadata = metadata
+            .map(|(key, text)| ((*key).to_owned(), (*text).to_owned()))
+            .collect();
         file
     }
 
@@ -214,7 +221,9 @@ impl Arrow {
         let rows = RecordBatch::try_from_iter_with_nullable(columns)?;
         batch.rows.clear();
         if let Some(out) = self.out.take() {
-            self.writer = Some(FileWriter::try_new(out, &rows.schema())?);
+            let schema = rows.schema().as_ref().clone();
+            let schema = schema.with_metadata(std::mem::take(&mut self.metadata));
+            self.writer = Some(FileWriter::try_new(out, &schema)?);
         }
         if let Some(writer) = &mut self.writer {
             writer.write(&rows)?;

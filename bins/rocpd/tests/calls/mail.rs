@@ -41,6 +41,101 @@ fn mail_server(listener: TcpListener) -> std::thread::JoinHandle<String> {
     })
 }
 
+/// A mail server that hangs up when a message is to come.
+fn rude_server(listener: TcpListener) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut answer = stream.try_clone().unwrap();
+        answer.write_all(b"220 here\r\n").unwrap();
+        for line in BufReader::new(stream).lines() {
+            if line.unwrap().starts_with("DATA") {
+                return;
+            }
+            answer.write_all(b"250 fine\r\n").unwrap();
+        }
+    })
+}
+
+fn listening() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    (listener, port)
+}
+
+#[test]
+fn mail_that_was_not_taken_is_an_error() {
+    let run = Run::new(&Shape::small());
+    let query = [
+        "query",
+        "--query",
+        "SELECT 1 AS n",
+        "--format",
+        "csv",
+        "-d",
+        "out",
+    ];
+    let to = [
+        "--email-to",
+        "a@example.org",
+        "--email-from",
+        "me@example.org",
+    ];
+    let (listener, port) = listening();
+    let server = rude_server(listener);
+    let at = ["--smtp-server", "127.0.0.1", "--smtp-port", &port];
+    let dropped = run.call(&[&query[..], &to, &at].concat());
+    server.join().unwrap();
+    assert_eq!(dropped.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&dropped.stderr).into_owned();
+    assert!(
+        said.contains(&format!("mail server 127.0.0.1:{port}")),
+        "{said}"
+    );
+    // Addresses are looked at before the query runs.
+    let wrong = [
+        "--email-to",
+        "nobody",
+        "--email-from",
+        "me@example.org",
+        "-o",
+        "w",
+    ];
+    let wrong = run.call(&[&query[..], &wrong].concat());
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(!run.path("out/w.csv").exists());
+    let no_password = run.call(&[&query[..], &to, &["--smtp-user", "me"]].concat());
+    assert_eq!(no_password.status.code(), Some(2));
+}
+
+#[test]
+fn what_the_console_shows_is_mailed_as_csv() {
+    let run = Run::new(&Shape::small());
+    let (listener, port) = listening();
+    let server = mail_server(listener);
+    let shown = ok(&run.call(&[
+        "query",
+        "--query",
+        "SELECT 41 + 1 AS answer",
+        "--email-to",
+        "a@example.org",
+        "--email-from",
+        "me@example.org",
+        "--smtp-server",
+        "127.0.0.1",
+        "--smtp-port",
+        &port,
+        "--inline-preview",
+        "-o",
+        "mine",
+    ]));
+    let message = server.join().unwrap();
+    assert!(shown.contains("42"));
+    assert!(message.contains("filename=\"mine.csv\""), "{message}");
+    assert!(message.contains("answer\r\n42\r\n"), "{message}");
+    // Nothing is left behind.
+    assert_eq!(crate::support::names_in(run.folder.path()), ["in"]);
+}
+
 #[test]
 fn results_by_mail() {
     let run = Run::new(&Shape::small());

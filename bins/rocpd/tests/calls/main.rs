@@ -242,6 +242,55 @@ fn records_as_arrow_files_are_those_of_json() {
 }
 
 #[test]
+fn files_of_columns_say_whose_they_are_and_are_in_order() {
+    let run = Run::new(&two());
+    ok(&run.call(&[
+        "convert", "-f", "arrow", "parquet", "json", "-d", "out", "-o", "",
+    ]));
+    let sum = |get: fn(&rocpd_synth::Truth) -> u64| run.made.iter().map(|m| get(&m.truth)).sum();
+    let counts: [(&str, u64, &str); 3] = [
+        (
+            "kernels",
+            sum(|t| t.dispatches + t.lost_dispatches),
+            "start_ns",
+        ),
+        ("regions", sum(|t| t.regions + t.lost_regions), "start_ns"),
+        ("samples", sum(|t| t.samples), "timestamp_ns"),
+    ];
+    for (name, count, time) in counts {
+        let text = std::fs::read_to_string(run.path(&format!("out/{name}.jsonl"))).unwrap();
+        let rows: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(rows.len() as u64, count, "{name}");
+        // Of both processes together.
+        assert!(rows.is_sorted_by_key(|row| row[time].as_i64()), "{name}");
+        let first = &rows[0]["guid"];
+        assert!(rows.iter().any(|row| row["guid"] != *first), "{name}");
+    }
+    let file = std::fs::File::open(run.path("out/kernels.arrow")).unwrap();
+    let reader = arrow::ipc::reader::FileReader::try_new(file, None).unwrap();
+    let said: serde_json::Value =
+        serde_json::from_str(&reader.schema().metadata()["processes"]).unwrap();
+    assert_eq!(said.as_object().unwrap().len(), 2);
+    for made in &run.made {
+        let own = &said[&made.truth.guid];
+        assert_eq!(own["hostname"], made.truth.hostname);
+        assert_eq!(own["pid"], made.truth.pid);
+        assert!(own["rank"].is_i64());
+    }
+    // Of Parquet files it is in the footer.
+    let bytes = std::fs::read(run.path("out/args.parquet")).unwrap();
+    let footer =
+        String::from_utf8_lossy(&bytes[bytes.len() - 4096.min(bytes.len())..]).into_owned();
+    assert!(
+        footer.contains(&serde_json::to_string(&said).unwrap()),
+        "{footer}"
+    );
+}
+
+#[test]
 fn empty_results_and_errors() {
     let run = Run::new(&two());
     let none = run.call(&[
@@ -278,6 +327,110 @@ fn empty_results_and_errors() {
     assert_eq!(unknown.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("HIP, HSA"));
     assert!(ok(&call(run.folder.path(), &[])).contains("Usage"));
+}
+
+#[test]
+fn inputs_are_never_written_over() {
+    let run = Run::new(&Shape::small());
+    let path = run.made[0].path.clone();
+    let before = std::fs::read(&path).unwrap();
+    // The output's name leads to the database.
+    for name in [
+        "out.csv",
+        "out.parquet",
+        "kernels.jsonl",
+        "results.pftrace",
+        "kernels_summary.csv",
+    ] {
+        std::os::unix::fs::symlink(&path, run.path(name)).unwrap();
+    }
+    let query = ["query", "--query", "SELECT 1 AS n", "-d", "."];
+    for words in [
+        &[&query[..], &["--format", "csv"]].concat()[..],
+        &[&query[..], &["--format", "parquet"]].concat(),
+        &["convert", "-f", "json", "-d", ".", "-o", ""],
+        &["convert", "-f", "pftrace", "-d", ".", "-o", ""],
+        &["summary", "-f", "csv", "-d", "."],
+    ] {
+        let refused = run.call(words);
+        let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{words:?}");
+        assert!(errors.contains("it is one of the inputs"), "{errors}");
+        assert!(std::fs::read(&path).unwrap() == before, "{words:?}");
+    }
+}
+
+#[test]
+fn windows_that_the_reference_refuses_are_refused_in_its_words() {
+    let run = Run::new(&Shape::small());
+    let call = |more: &[&str]| {
+        let called = run.call(&[&["summary", "-f", "csv", "-d", "out"], more].concat());
+        let text = String::from_utf8_lossy(&called.stderr).into_owned();
+        (called.status.code(), text)
+    };
+    for (words, said) in [
+        (
+            &["--start", "120%"][..],
+            "ERROR: Invalid percentage '120%' - must be between '0%' and '100%'\n",
+        ),
+        (
+            &["--end", "-1%"],
+            "ERROR: Invalid percentage '-1%' - must be between '0%' and '100%'\n",
+        ),
+        (
+            &["--start", "abc"],
+            "ERROR: Invalid time value 'abc' - must be percentage (e.g., '50%') or a number (nanoseconds since epoch) \n",
+        ),
+        (
+            &["--start", "x%"],
+            "could not convert string to float: 'x'\n",
+        ),
+        (
+            &["--start", "7", "--end", "5"],
+            "ERROR: Invalid time range - end time (5.0) must be greater than start time (7.0)\n",
+        ),
+        (
+            &["--start", "5", "--end", "5"],
+            "ERROR: Invalid time range - end time (5.0) must be greater than start time (5.0)\n",
+        ),
+    ] {
+        let (code, text) = call(&[words, &["--compat"]].concat());
+        assert_eq!((code, text.as_str()), (Some(1), said));
+        // Otherwise in the words of this tool.
+        let (_, text) = call(words);
+        assert!(!text.contains("ERROR"), "{text}");
+    }
+    // What is outside counts as the edge of the data, and one moment is a window.
+    assert_eq!(call(&["--start", "-20%", "--end", "120%"]).0, Some(0));
+    assert_eq!(call(&["--start", "50%", "--end", "50%"]).0, Some(0));
+    // Offsets are ours, with --compat too.
+    assert_eq!(call(&["--start", "+1us", "--compat"]).0, Some(0));
+    let missing = crate::support::call(
+        run.folder.path(),
+        &["summary", "-i", "No.db", "--compat", "-d", "out"],
+    );
+    assert_eq!(missing.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert_eq!(text, "File 'No.db' does not exist.\n");
+}
+
+#[test]
+fn what_is_missing_is_named_as_the_reference_names_it() {
+    let run = Run::new(&Shape::small());
+    let query = "SELECT NULL AS n, 1.5 AS x UNION ALL SELECT 'a', NULL";
+    let shown = ok(&run.call(&["query", "--compat", "--query", query]));
+    let lines: Vec<&str> = shown.lines().take(3).collect();
+    assert_eq!(lines, ["   n    x", "None  1.5", "   a  NaN"]);
+    let shown = ok(&run.call(&["query", "--query", query]));
+    assert_eq!(shown, "n    x\n   1.5\na\n");
+}
+
+#[test]
+fn categories_are_listed_without_a_format() {
+    let run = Run::new(&Shape::small());
+    let listed = ok(&run.call(&["convert", "--list-categories"]));
+    assert!(listed.lines().any(|line| line == "RCCL_API"), "{listed}");
+    assert_eq!(run.call(&["convert"]).status.code(), Some(2));
 }
 
 #[test]

@@ -155,3 +155,125 @@ fn an_interrupt_removes_temporary_files() {
         assert!(interrupted > 0, "{command:?} was never interrupted");
     }
 }
+
+#[test]
+fn clocks_of_nodes_are_brought_together() {
+    const SKEW: i64 = 3_600_000_000_017;
+    let run = Run::new(&Shape {
+        nodes: 2,
+        ranks: 4,
+        clock_skew_ns: SKEW,
+        ..Shape::small()
+    });
+    // Rank by rank: first times of what is timed, and begin of the process.
+    let query = "SELECT P.guid, P.init AS init, \
+         (SELECT MIN(R.start) FROM rocpd_region R WHERE R.guid = P.guid) AS region, \
+         (SELECT MIN(S.timestamp) FROM rocpd_sample S WHERE S.guid = P.guid) AS sample, \
+         (SELECT MAX(D.\"end\") FROM rocpd_kernel_dispatch D WHERE D.guid = P.guid) AS kernel, \
+         (SELECT MAX(C.\"end\") FROM rocpd_memory_copy C WHERE C.guid = P.guid) AS copy, \
+         (SELECT MAX(A.\"end\") FROM rocpd_memory_allocate A WHERE A.guid = P.guid) AS alloc, \
+         (SELECT COUNT(*) FROM rocpd_event E WHERE E.guid = P.guid) AS events \
+         FROM rocpd_info_process P ORDER BY P.pid";
+    let times = |input: &str| -> Vec<Vec<i64>> {
+        ok(&call(
+            run.folder.path(),
+            &[
+                "query", "-i", input, "--query", query, "--format", "json", "-d", ".", "-o", "t",
+            ],
+        ));
+        let text = std::fs::read_to_string(run.path("t.json")).unwrap();
+        let rows: Vec<serde_json::Map<String, serde_json::Value>> =
+            serde_json::from_str(&text).unwrap();
+        let numbers = |row: &serde_json::Map<String, serde_json::Value>| {
+            row.values().filter_map(serde_json::Value::as_i64).collect()
+        };
+        rows.iter().map(numbers).collect()
+    };
+    let recorded = times("in");
+    assert_eq!(recorded.len(), 4);
+    std::fs::write(
+        run.path("offsets.csv"),
+        format!("host,offset_ns\nhost-1,-{SKEW}\n"),
+    )
+    .unwrap();
+    // Processes begin 1 us apart, and the first of the second node is the second of all.
+    for (align, offset) in [
+        ("init", -SKEW - 1000),
+        ("marker:prefill", -SKEW - 1000),
+        ("offsets.csv", -SKEW),
+    ] {
+        for more in [&[][..], &["--reassign-ids"][..]] {
+            let said = ok(&run.call(&[&["merge", "-d", "m", "--align", align], more].concat()));
+            let lines: Vec<&str> = said.lines().collect();
+            assert_eq!(lines[0], "Times of host-0: +0 ns");
+            assert_eq!(lines[1], format!("Times of host-1: {offset} ns"));
+            let mut expected = recorded.clone();
+            for own in [1, 3] {
+                let times = expected[own].len() - 1;
+                for time in &mut expected[own][..times] {
+                    *time += offset;
+                }
+            }
+            assert_eq!(times("m/merged.db"), expected, "{align} {more:?}");
+            let tags = ok(&call(
+                run.folder.path(),
+                &[
+                    "query",
+                    "-i",
+                    "m/merged.db",
+                    "--query",
+                    "SELECT value FROM rocpd_metadata WHERE tag LIKE 'clock_offset_ns:%'",
+                ],
+            ));
+            assert_eq!(tags.matches(&offset.to_string()).count(), 2, "{tags}");
+        }
+    }
+    // Without the option nothing moves.
+    ok(&run.call(&["merge", "-d", "m"]));
+    assert_eq!(times("m/merged.db"), recorded);
+    // What is missing or wrong is said, and no file is made.
+    std::fs::write(run.path("wrong.csv"), "host,offset_ns\nhost-1,soon\n").unwrap();
+    std::fs::write(run.path("far.csv"), format!("host-1,{}\n", i64::MAX)).unwrap();
+    std::fs::write(run.path("other.csv"), "host-7,5\n").unwrap();
+    for (align, code, message) in [
+        ("marker:nothing", 1, "node host-0 has no marker \"nothing\""),
+        ("nothing", 2, "--align nothing"),
+        ("wrong.csv", 2, "wrong.csv:2: found `host-1,soon`"),
+        ("other.csv", 1, "host-7: the hosts are host-0, host-1"),
+        ("far.csv", 1, "cannot move by 9223372036854775807 ns"),
+    ] {
+        let failed = run.call(&["merge", "-d", "none", "--align", align]);
+        let errors = String::from_utf8_lossy(&failed.stderr).into_owned();
+        assert_eq!(failed.status.code(), Some(code), "{errors}");
+        assert!(errors.contains(message), "{errors}");
+        assert_eq!(names_in(&run.path("none")), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_process_that_comes_twice_does_not_mix_up_the_others() {
+    let run = Run::new(&two());
+    ok(&run.call(&["merge", "-d", "m", "-o", "all"]));
+    let first = run.made[0].path.to_str().unwrap().to_owned();
+    ok(&run.call(&["convert", "-f", "json", "-d", "once", "-o", ""]));
+    // The merged file holds the first one again, and the second.
+    let twice = call(
+        run.folder.path(),
+        &[
+            "convert", "-i", &first, "m/all.db", "-f", "json", "-d", "twice", "-o", "",
+        ],
+    );
+    ok(&twice);
+    assert!(String::from_utf8_lossy(&twice.stderr).contains("already: read once"));
+    let names = names_in(&run.path("once"));
+    assert_eq!(names_in(&run.path("twice")), names);
+    for name in names {
+        let lines = |folder: &str| -> Vec<String> {
+            let text = std::fs::read_to_string(run.path(folder).join(&name)).unwrap();
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.sort_unstable();
+            lines
+        };
+        assert!(lines("once") == lines("twice"), "{name}");
+    }
+}

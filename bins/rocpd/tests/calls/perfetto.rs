@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rocpd_db::{Copy, Dispatch, Filter, KernelNames, OpenOptions, Order, PmcEvent, RocpdSet};
+use rocpd_db::{Arg, Copy, Dispatch, Filter, KernelNames, OpenOptions, Order, PmcEvent, RocpdSet};
 
 use trace_model::kernel::{TraceIndex, Vocabulary};
 
@@ -335,4 +335,215 @@ fn records_before_time_zero_are_left_out_and_counted() {
     let truth = run.made.iter().map(|made| &made.truth);
     let all: u64 = truth.map(|t| t.dispatches + t.lost_dispatches).sum();
     assert_eq!(kernels, all - 2);
+}
+
+/// Recorded begin and end (negated, for the order), those shown, and whether it says that it was cut.
+type Cut = (i64, i64, i64, i64, bool);
+
+#[test]
+fn overlapping_slices_are_cut_in_their_middle() {
+    let mut shape = two();
+    // Several threads launch on few streams, so that work overlaps.
+    shape.streams = 1;
+    shape.steps = 20;
+    let run = Run::new(&shape);
+    let convert = |out: &str, overlap: &str| {
+        ok(&run.call(&[
+            "convert",
+            "-f",
+            "pftrace",
+            "-d",
+            out,
+            "-o",
+            "p",
+            "--overlap",
+            overlap,
+        ]));
+        trace(&run.path(&format!("{out}/p_results.pftrace")))
+    };
+    let (raw, cut) = (convert("raw", "raw"), convert("split", "split"));
+    let is_device = |slice: &trace_model::Slice<'_>| {
+        matches!(slice.category(), Some("kernel_dispatch" | "memory_copy"))
+    };
+    // Where they were recorded is in the arguments; on the track nothing overlaps and nothing gets longer.
+    let mut tracks: BTreeMap<_, Vec<Cut>> = BTreeMap::new();
+    for slice in cut.slices().filter(is_device) {
+        let number = |key: &str| match slice.arg(key) {
+            Some(trace_model::ArgValue::Int(value)) => value,
+            other => panic!("{key} is {other:?}"),
+        };
+        let start = slice.ts().nanos();
+        let end = start + slice.dur().map_or(0, |d| d.get());
+        let times = (number("begin_ns"), number("end_ns"));
+        assert!(times.0 <= start && end <= times.1.max(start));
+        let clipped = slice.arg("clipped").is_some();
+        assert_eq!(clipped, (start, end) != times, "{start} {end} {times:?}");
+        let list = tracks.entry(slice.track_id()).or_default();
+        list.push((times.0, -times.1, start, end, clipped));
+    }
+    let mut cuts = 0;
+    for slices in tracks.values_mut() {
+        slices.sort_unstable();
+        for pair in slices.windows(2) {
+            let (_, last, ..) = pair[0];
+            let (next, next_end, start, ..) = pair[1];
+            // Two neighbours that overlap by themselves alone meet in the middle.
+            if pair[0].2 == pair[0].0 && start != next && -last <= -next_end {
+                assert_eq!(start, next + (-last - next) / 2);
+                assert_eq!(pair[0].3, start);
+                cuts += 1;
+            }
+        }
+        let mut shown: Vec<(i64, i64)> = slices.iter().map(|s| (s.2, s.3)).collect();
+        shown.sort_unstable();
+        assert!(shown.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+    }
+    assert!(cuts > 0, "nothing overlaps");
+    // As many slices as there are, and the counters do not follow the cuts.
+    let count = |trace: &trace_model::Trace| trace.slices().filter(is_device).count();
+    assert_eq!(count(&cut), count(&raw));
+    let values = |trace: &trace_model::Trace| -> Vec<(i64, u64)> {
+        let samples = trace.counters().iter();
+        let mut list: Vec<_> = samples.map(|s| (s.ts.nanos(), s.value.to_bits())).collect();
+        list.sort_unstable();
+        list
+    };
+    assert!(!values(&cut).is_empty());
+    assert_eq!(values(&cut), values(&raw));
+}
+
+#[test]
+fn packed_traces_are_the_same_traces() {
+    let run = Run::new(&two());
+    let out = ["convert", "-f", "pftrace", "-d", "out", "-o", "p"];
+    ok(&run.call(&out));
+    ok(&run.call(&[&out[..], &["--gzip"]].concat()));
+    let plain = std::fs::read(run.path("out/p_results.pftrace")).unwrap();
+    let packed = std::fs::read(run.path("out/p_results.pftrace.gz")).unwrap();
+    assert!(packed.starts_with(&[0x1f, 0x8b]) && packed.len() < plain.len());
+    let source = byte_source::Source::from_bytes("p.gz", packed).unwrap();
+    let mut unpacked = Vec::new();
+    let mut chunks = source.into_chunks(Default::default()).unwrap();
+    while let Some(chunk) = chunks.next().unwrap() {
+        unpacked.extend_from_slice(&chunk);
+    }
+    assert!(unpacked == plain);
+    // The manifest says both sizes.
+    ok(&run.call(&[
+        "convert",
+        "-f",
+        "pftrace",
+        "-d",
+        "parts",
+        "-o",
+        "",
+        "--gzip",
+        "--split-by",
+        "node",
+    ]));
+    let manifest = std::fs::read_to_string(run.path("parts/manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    for part in manifest["parts"].as_array().unwrap() {
+        let path = run.path("parts").join(part["file"].as_str().unwrap());
+        let bytes = std::fs::metadata(path).unwrap().len();
+        assert_eq!(part["bytes"], bytes);
+        assert!(part["trace_bytes"].as_u64().unwrap() > bytes);
+    }
+}
+
+/// Arguments and counters that slices of a trace show: of each category, how often, and all keys with values.
+type Shown = BTreeMap<String, BTreeMap<(String, String), usize>>;
+
+#[test]
+fn arguments_of_calls_and_counters_are_shown_as_asked() {
+    let mut shape = two();
+    shape.kfd = true;
+    let run = Run::new(&shape);
+    let convert = |more: &[&str]| -> Shown {
+        let mut call = vec!["convert", "-f", "pftrace", "-d", "out", "-o", "p"];
+        call.extend(more);
+        ok(&run.call(&call));
+        let trace = trace(&run.path("out/p_results.pftrace"));
+        let mut shown = Shown::new();
+        for slice in trace.slices() {
+            let own = shown
+                .entry(slice.category().unwrap_or("").to_owned())
+                .or_default();
+            for (key, value) in slice.args() {
+                let key = trace_model::bare_key(key);
+                let value = match value {
+                    trace_model::ArgValue::Str(text) => text.to_owned(),
+                    trace_model::ArgValue::Real(value) => value.to_string(),
+                    trace_model::ArgValue::Int(value) => value.to_string(),
+                    other => format!("{other:?}"),
+                };
+                *own.entry((key.to_owned(), value)).or_default() += 1;
+            }
+        }
+        shown
+    };
+    let args_in = |shown: &Shown, category: &str| -> BTreeMap<(String, String), usize> {
+        let all = shown.get(category).into_iter().flatten();
+        all.filter(|((key, _), _)| key.starts_with("args."))
+            .map(|(arg, count)| (arg.clone(), *count))
+            .collect()
+    };
+    // What is stored, by name and value.
+    let set = RocpdSet::open(&[run.path("in")], &OpenOptions::default()).unwrap();
+    let filter = Filter::default();
+    let mut stored: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for arg in set.scan::<Arg>(&filter, Order::Stored).unwrap() {
+        let arg = arg.unwrap();
+        let key = (format!("args.{}", arg.name), arg.value.unwrap());
+        *stored.entry(key).or_default() += 1;
+    }
+    let is_kfd = |key: &str| ["args.start_addr", "args.end_addr", "args.kind"].contains(&key);
+    let kfd: BTreeMap<_, _> = stored
+        .clone()
+        .into_iter()
+        .filter(|((key, _), _)| is_kfd(key))
+        .collect();
+    assert_eq!(kfd.values().sum::<usize>(), 2 * 4 * 3);
+    let plain = convert(&[]);
+    assert_eq!(args_in(&plain, "kfd_events"), kfd);
+    assert!(args_in(&plain, "hip_api").is_empty());
+    assert!(args_in(&convert(&["--no-annotate-kfd"]), "kfd_events").is_empty());
+    let full = convert(&["--annotate-args"]);
+    let mut found = args_in(&full, "hip_api");
+    for category in ["hsa_api", "kfd_events"] {
+        for (arg, count) in args_in(&full, category) {
+            *found.entry(arg).or_default() += count;
+        }
+    }
+    assert_eq!(found, stored);
+    // The argument `kind` does not hide the annotation of that name.
+    let kinds = full["kfd_events"].keys().filter(|(key, _)| key == "kind");
+    assert_eq!(kinds.count(), 1);
+    // Counters in slices of kernels.
+    let waves = |shown: &Shown| -> usize {
+        let all = shown["kernel_dispatch"].iter();
+        all.filter(|((key, _), _)| key == "SQ_WAVES")
+            .map(|(_, n)| n)
+            .sum()
+    };
+    assert!(waves(&plain) > 0);
+    assert_eq!(waves(&convert(&["--no-counters"])), 0);
+    assert_eq!(waves(&convert(&["--no-annotations"])), 0);
+    for more in [
+        ["--no-counters", "--annotate-pmc"],
+        ["--no-annotations", "--annotate-pmc"],
+    ] {
+        assert_eq!(waves(&convert(&more)), waves(&plain));
+    }
+    // Alone, they are all there is.
+    let only = convert(&["--no-annotations", "--annotate-args", "--no-annotate-kfd"]);
+    assert_eq!(
+        only["hip_api"]
+            .keys()
+            .filter(|(key, _)| !key.starts_with("args."))
+            .count(),
+        0
+    );
+    assert!(!args_in(&only, "hip_api").is_empty());
+    assert!(only["kfd_events"].is_empty());
 }

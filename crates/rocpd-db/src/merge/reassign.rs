@@ -5,7 +5,8 @@ use std::path::Path;
 use rusqlite::Connection;
 use rustc_hash::FxHashMap;
 
-use super::{Failed, Merged, check_rows, declared, each_partition, quoted};
+use super::{Failed, Merged, check_rows, declared, each_partition, quoted, say_offsets};
+use crate::align::Offsets;
 use crate::error::{Error, Result};
 use crate::partition::{Partition, TABLES};
 use crate::set::RocpdSet;
@@ -81,6 +82,7 @@ impl Change {
 pub(super) fn fill(
     connection: &Connection,
     set: &RocpdSet,
+    offsets: &Offsets,
     path: &Path,
     merged: &mut Merged,
 ) -> Result<()> {
@@ -116,7 +118,9 @@ pub(super) fn fill(
                 }
             }
         }
-        if list.is_empty() {
+        if base == "rocpd_metadata" {
+            list = ["id", "tag", "value"].map(str::to_owned).to_vec();
+        } else if list.is_empty() {
             continue;
         }
         if base != "rocpd_metadata" && !list.iter().any(|column| column == "guid") {
@@ -141,7 +145,9 @@ pub(super) fn fill(
     }
     let mut next: FxHashMap<&'static str, i64> = FxHashMap::default();
     each_partition(connection, set, failed, |partition| {
-        copy_partition(connection, partition, &columns, &mut next, merged, path)
+        copy_partition(
+            connection, partition, &columns, offsets, &mut next, merged, path,
+        )
     })?;
     // The version of the newest input: its columns are there.
     let newest = set
@@ -159,6 +165,9 @@ pub(super) fn fill(
             [newest, first.guid()],
         )
         .map_err(failed.to("write the metadata"))?;
+    for partition in set.partitions() {
+        say_offsets(connection, "rocpd_metadata", partition, offsets, failed)?;
+    }
     Ok(())
 }
 
@@ -166,6 +175,7 @@ fn copy_partition(
     connection: &Connection,
     partition: &Partition,
     columns: &[(&'static str, Vec<String>)],
+    offsets: &Offsets,
     next: &mut FxHashMap<&'static str, i64>,
     merged: &mut Merged,
     path: &Path,
@@ -204,7 +214,7 @@ fn copy_partition(
                 }
                 column => match target(base, column, has_categories) {
                     Some(table) => change_of(table).of(table, &value),
-                    None => value,
+                    None => crate::align::moved(offsets, partition, base, column, value),
                 },
             });
             names.push(quoted(column));

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{Failed, Merged, check_rows, declared, each_partition, quoted};
+use super::{Failed, Merged, check_rows, declared, each_partition, quoted, say_offsets};
+use crate::align::Offsets;
 use crate::error::{Error, Result};
 use crate::partition::Partition;
 use crate::set::RocpdSet;
@@ -15,12 +16,13 @@ type Copied = (&'static str, String, Vec<String>);
 pub(super) fn fill(
     connection: &Connection,
     set: &RocpdSet,
+    offsets: &Offsets,
     path: &Path,
     merged: &mut Merged,
 ) -> Result<()> {
     let mut names: Vec<Copied> = Vec::new();
     each_partition(connection, set, Failed { path }, |partition| {
-        copy_partition(connection, partition, &mut names, merged, path)
+        copy_partition(connection, partition, offsets, &mut names, merged, path)
     })?;
     // Those of the format follow, with everything that is made of them.
     for base in crate::partition::TABLES {
@@ -70,6 +72,7 @@ fn add_view(connection: &Connection, base: &str, names: &[Copied], path: &Path) 
 fn copy_partition(
     connection: &Connection,
     partition: &Partition,
+    offsets: &Offsets,
     names: &mut Vec<Copied>,
     merged: &mut Merged,
     path: &Path,
@@ -108,7 +111,10 @@ fn copy_partition(
                 ("rocpd_metadata", "value") => {
                     format!("CASE WHEN tag = 'uuid' THEN '{suffix}' ELSE value END")
                 }
-                (_, column) => quoted(column),
+                (_, column) => {
+                    let value = format!("X.{}", quoted(column));
+                    crate::align::moved(offsets, partition, base, column, value)
+                }
             })
             .collect();
         connection
@@ -121,7 +127,7 @@ fn copy_partition(
         let copied = connection
             .execute(
                 &format!(
-                    "INSERT INTO main.{} ({}) SELECT {} FROM one.{}",
+                    "INSERT INTO main.{} ({}) SELECT {} FROM one.{} X",
                     quoted(&to),
                     list.join(", "),
                     values.join(", "),
@@ -131,6 +137,9 @@ fn copy_partition(
             )
             .map_err(failed.to("copy a table"))?;
         check_rows(partition, base, copied, merged)?;
+        if base == "rocpd_metadata" {
+            say_offsets(connection, &to, partition, offsets, failed)?;
+        }
         merged.tables += 1;
         names.push((base, to, columns.into_iter().map(str::to_owned).collect()));
     }

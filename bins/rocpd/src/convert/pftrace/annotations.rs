@@ -64,6 +64,11 @@ impl<'v> Annotations<'v> {
         }
     }
 
+    /// Adds what was asked for by itself, whatever else is wanted.
+    pub(super) fn force(&mut self, key: &'v str, value: ArgValue<'v>) {
+        self.list.push((key, value));
+    }
+
     #[inline]
     pub(super) fn int(&mut self, key: &'v str, value: i64) {
         self.add(key, ArgValue::Int(value));
@@ -91,7 +96,7 @@ impl<'v> Annotations<'v> {
     /// Says that the slice was cut, whatever is wanted.
     pub(super) fn clipped(&mut self, clipped: bool) {
         if clipped {
-            self.list.push(("clipped", ArgValue::Bool(true)));
+            self.force("clipped", ArgValue::Bool(true));
         }
     }
 

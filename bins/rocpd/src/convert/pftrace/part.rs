@@ -11,6 +11,8 @@ use rustc_hash::FxHashMap;
 use trace_model::{ArgValue, ClockDomain};
 
 use super::annotations::{Annotations, Room, Wanted};
+use super::call_args::{ArgTable, CallArgs};
+use super::overlap::{Cutter, Track, Waiting};
 use super::places::{Device, Key, Places};
 use super::report::Report;
 use super::sums::CounterSums;
@@ -40,6 +42,7 @@ pub(super) struct Job<'a> {
     pub(super) set: &'a RocpdSet,
     pub(super) args: &'a ConvertArgs,
     pub(super) sums: CounterSums,
+    pub(super) call_args: ArgTable<'a>,
     pub(super) devices: DeviceNumbers,
 }
 
@@ -65,6 +68,11 @@ pub(super) struct Part<'a, W: Write> {
     room: Room,
     /// Counters of the current record.
     counted: Vec<(usize, f64)>,
+    /// Arguments of the current record.
+    called: CallArgs,
+    /// Slices of devices wait until it is certain where they are cut.
+    waits: bool,
+    cutter: Cutter<'a>,
     live: Live,
     report: Report,
 }
@@ -89,6 +97,9 @@ impl<'a, W: Write> Part<'a, W> {
             texts: Texts::new(job.args),
             room: Room::default(),
             counted: Vec::new(),
+            called: CallArgs::new(),
+            waits: job.args.perfetto.overlap == Overlap::Split,
+            cutter: Cutter::default(),
             live: Live::default(),
             report: Report::default(),
         };
@@ -115,7 +126,7 @@ impl<'a, W: Write> Part<'a, W> {
     }
 
     /// Adds a record, from `from` on.
-    pub(super) fn add(&mut self, item: Item<'_, '_>, from: i64) -> anyhow::Result<()> {
+    pub(super) fn add(&mut self, item: Item<'_, 'a>, from: i64) -> anyhow::Result<()> {
         let start = item.start_ns().max(from);
         if start < 0 {
             self.report.before_zero += 1;
@@ -126,6 +137,7 @@ impl<'a, W: Write> Part<'a, W> {
             _ => (item.end_ns(), false),
         };
         let clipped = clipped || start > item.start_ns();
+        self.write_ended(start)?;
         self.timeline.flush(&mut self.writer, start)?;
         self.texts.trim();
         let span = Span {
@@ -136,8 +148,14 @@ impl<'a, W: Write> Part<'a, W> {
         };
         match item {
             Item::Region(region) => self.region(region, span)?,
-            Item::Dispatch(dispatch) => self.dispatch(dispatch, span)?,
-            Item::Copy(copy) => self.copy(copy, span)?,
+            Item::Dispatch(dispatch) => {
+                self.device_slice(self.track_of_dispatch(dispatch), item, span)?;
+                self.counters(dispatch, span)?;
+            }
+            Item::Copy(copy) => {
+                self.device_slice(self.track_of_copy(copy), item, span)?;
+                self.copied_bytes(copy, span)?;
+            }
             Item::Allocation(allocation) => {
                 if span.first {
                     self.allocation(allocation)?;
@@ -149,8 +167,35 @@ impl<'a, W: Write> Part<'a, W> {
         Ok(())
     }
 
+    /// Writes the slice of a device, or lets it wait for what it may overlap with.
+    fn device_slice(&mut self, track: Track, item: Item<'_, 'a>, span: Span) -> anyhow::Result<()> {
+        if !self.waits {
+            return self.write_device_slice(item, span);
+        }
+        let record = item.kept();
+        self.cutter.add(track, Waiting { record, span });
+        Ok(())
+    }
+
+    /// Writes the slices that can no longer be cut.
+    fn write_ended(&mut self, now: i64) -> anyhow::Result<()> {
+        while let Some(slice) = self.cutter.ended(now) {
+            self.write_device_slice(slice.record.item(), slice.span)?;
+        }
+        Ok(())
+    }
+
+    fn write_device_slice(&mut self, item: Item<'_, 'a>, span: Span) -> anyhow::Result<()> {
+        match item {
+            Item::Dispatch(dispatch) => self.dispatch(dispatch, span),
+            Item::Copy(copy) => self.copy(copy, span),
+            Item::Region(_) | Item::Allocation(_) => Ok(()),
+        }
+    }
+
     /// Writes what is still to come before `until` and completes the file.
     pub(super) fn finish(mut self, until: i64) -> anyhow::Result<Done<W>> {
+        self.write_ended(i64::MAX)?;
         self.timeline.flush(&mut self.writer, until)?;
         let mut report = self.report;
         report.bytes = self.writer.bytes_written();
@@ -207,6 +252,8 @@ impl<'a, W: Write> Part<'a, W> {
             return Ok(());
         };
         let category = r.category();
+        let mut called = std::mem::take(&mut self.called);
+        self.job.call_args.find(r, &mut called)?;
         let mut args = self.annotations();
         args.times(r.start_ns, r.end_ns);
         args.maybe("tid", r.thread.map(|t| t.tid));
@@ -216,6 +263,9 @@ impl<'a, W: Write> Part<'a, W> {
         }
         args.maybe("corr_id", r.event.and_then(|e| e.stack_id));
         args.maybe("ancestor_id", r.event.and_then(|e| e.parent_stack_id));
+        for (key, value) in &called {
+            args.force(key, ArgValue::Str(value));
+        }
         args.clipped(span.clipped);
         let flow = match domain_of(category) {
             "MARKER" => None,
@@ -231,6 +281,10 @@ impl<'a, W: Write> Part<'a, W> {
         self.writer
             .complete(track, span.start, span.duration(), &data)?;
         self.room.close(args);
+        self.called = called;
+        if self.job.args.perfetto.no_counters {
+            return Ok(());
+        }
         // Samples of rocprof-sys carry values.
         let counted = self.counted(r.process, r.event)?;
         for (number, value) in &counted {
@@ -241,17 +295,37 @@ impl<'a, W: Write> Part<'a, W> {
         Ok(())
     }
 
+    fn track_of_dispatch(&self, r: &Dispatch<'_>) -> Track {
+        let device = match self.job.args.perfetto.group_by_queue {
+            true => Device::Queue(r.agent.map_or(0, |agent| agent.id), r.queue_id.unwrap_or(0)),
+            false => Device::Stream(r.stream_id.unwrap_or(0)),
+        };
+        (r.process.partition, r.process.id, device)
+    }
+
+    fn track_of_copy(&self, r: &Copy<'_>) -> Track {
+        let device = match self.job.args.perfetto.group_by_queue {
+            true => {
+                let agent = r.dst_agent.and_then(|a| a.logical_index).unwrap_or(0);
+                let letter = kind(r.dst_agent).chars().next().unwrap_or('U');
+                Device::CopyTo(agent, r.thread.map_or(0, |t| t.tid), letter)
+            }
+            false => Device::Stream(r.stream_id.unwrap_or(0)),
+        };
+        (r.process.partition, r.process.id, device)
+    }
+
     fn dispatch(&mut self, r: &Dispatch<'_>, span: Span) -> anyhow::Result<()> {
-        let track = if self.job.args.perfetto.group_by_queue {
-            let agent = r.agent.map_or(0, |agent| agent.id);
-            let queue = r.queue_id.unwrap_or(0);
-            let partition = r.process.partition;
-            let number = self.places.queue_number(partition, agent, queue);
-            let (label, at) = self.agent_parts(r.agent);
-            let name = || format!("COMPUTE {label} [{at}] QUEUE [{number}] {}", kind(r.agent));
-            self.lane(r.process, Device::Queue(agent, queue), name, span)?
-        } else {
-            self.stream(r.process, r.stream_id, span)?
+        let (.., device) = self.track_of_dispatch(r);
+        let track = match device {
+            Device::Queue(agent, queue) => {
+                let partition = r.process.partition;
+                let number = self.places.queue_number(partition, agent, queue);
+                let (label, at) = self.agent_parts(r.agent);
+                let name = || format!("COMPUTE {label} [{at}] QUEUE [{number}] {}", kind(r.agent));
+                self.lane(r.process, device, name, span)?
+            }
+            _ => self.stream(r.process, r.stream_id, span)?,
         };
         let kernel = self.texts.kernel(r);
         let agent = self.texts.agent(r.process.partition, r.agent);
@@ -276,7 +350,11 @@ impl<'a, W: Write> Part<'a, W> {
             self.job.unclear_devices().and_then(|d| d.of_dispatch(r)),
         );
         for (number, value) in &counted {
-            args.add(self.job.sums.name(*number), ArgValue::Real(*value));
+            let (key, value) = (self.job.sums.name(*number), ArgValue::Real(*value));
+            match self.job.args.perfetto.annotate_pmc {
+                true => args.force(key, value),
+                false => args.add(key, value),
+            }
         }
         args.clipped(span.clipped);
         let flow = self.flow(r.process, r.event, span);
@@ -287,9 +365,18 @@ impl<'a, W: Write> Part<'a, W> {
             flows: flow.as_slice(),
             terminating_flows: &[],
         };
-        self.writer
-            .complete(track, span.start, span.duration(), &data)?;
+        slice(&mut self.writer, self.waits, track, span, &data)?;
         self.room.close(args);
+        self.counted = counted;
+        Ok(())
+    }
+
+    /// The counters of a dispatch, held from its begin to its end.
+    fn counters(&mut self, r: &Dispatch<'_>, span: Span) -> anyhow::Result<()> {
+        if self.job.args.perfetto.no_counters {
+            return Ok(());
+        }
+        let counted = self.counted(r.process, r.event)?;
         for (number, value) in &counted {
             let counter = self.pmc(r.process, Some(r.agent), *number)?;
             self.timeline
@@ -300,15 +387,14 @@ impl<'a, W: Write> Part<'a, W> {
     }
 
     fn copy(&mut self, r: &Copy<'_>, span: Span) -> anyhow::Result<()> {
-        let track = if self.job.args.perfetto.group_by_queue {
-            let agent = r.dst_agent.and_then(|a| a.logical_index).unwrap_or(0);
-            let thread = r.thread.map_or(0, |t| t.tid);
-            let kind = kind(r.dst_agent);
-            let name = || format!("COPY to AGENT [{agent}] THREAD [{thread}] ({kind})");
-            let letter = kind.chars().next().unwrap_or('U');
-            self.lane(r.process, Device::CopyTo(agent, thread, letter), name, span)?
-        } else {
-            self.stream(r.process, r.stream_id, span)?
+        let (.., device) = self.track_of_copy(r);
+        let track = match device {
+            Device::CopyTo(agent, thread, _) => {
+                let kind = kind(r.dst_agent);
+                let name = || format!("COPY to AGENT [{agent}] THREAD [{thread}] ({kind})");
+                self.lane(r.process, device, name, span)?
+            }
+            _ => self.stream(r.process, r.stream_id, span)?,
         };
         let src = self.texts.dashed(r.process.partition, r.src_agent);
         let dst = self.texts.dashed(r.process.partition, r.dst_agent);
@@ -336,9 +422,13 @@ impl<'a, W: Write> Part<'a, W> {
             flows: flow.as_slice(),
             terminating_flows: &[],
         };
-        self.writer
-            .complete(track, span.start, span.duration(), &data)?;
+        slice(&mut self.writer, self.waits, track, span, &data)?;
         self.room.close(args);
+        Ok(())
+    }
+
+    /// The bytes of a copy, on their way from its begin to its end.
+    fn copied_bytes(&mut self, r: &Copy<'_>, span: Span) -> anyhow::Result<()> {
         if !self.job.args.perfetto.no_counters
             && span.first
             && let Some(agent) = r.dst_agent
@@ -449,7 +539,7 @@ impl<'a, W: Write> Part<'a, W> {
         name: impl FnOnce() -> String,
         span: Span,
     ) -> anyhow::Result<WriterTrack> {
-        let raw = self.job.args.perfetto.overlap == Overlap::Raw;
+        let raw = self.job.args.perfetto.overlap != Overlap::Lanes;
         let times = (span.start, span.end);
         self.places
             .lane(&mut self.writer, process, device, name, times, raw)
@@ -458,18 +548,36 @@ impl<'a, W: Write> Part<'a, W> {
 
 /// The part of a record that is written.
 #[derive(Debug, Clone, std::marker::Copy)]
-struct Span {
-    start: i64,
-    end: i64,
-    clipped: bool,
+pub(super) struct Span {
+    pub(super) start: i64,
+    pub(super) end: i64,
+    pub(super) clipped: bool,
     /// The record begins here.
-    first: bool,
+    pub(super) first: bool,
 }
 
 impl Span {
     fn duration(self) -> i64 {
         self.end.saturating_sub(self.start)
     }
+}
+
+/// Writes a slice. One that waited comes when others that began after it are written: its end comes with it.
+fn slice<W: Write>(
+    writer: &mut TraceWriter<W>,
+    waited: bool,
+    track: WriterTrack,
+    span: Span,
+    data: &EventData<'_>,
+) -> std::io::Result<()> {
+    if !waited {
+        return writer.complete(track, span.start, span.duration(), data);
+    }
+    if span.duration() == 0 {
+        return writer.instant(track, span.start, data);
+    }
+    writer.begin(track, span.start, data)?;
+    writer.end(track, span.end)
 }
 
 fn kind(agent: Option<&Agent>) -> &str {

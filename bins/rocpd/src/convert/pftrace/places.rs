@@ -26,7 +26,7 @@ impl Key {
 }
 
 /// What has a device track.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Device {
     /// A stream of a process.
     Stream(i64),

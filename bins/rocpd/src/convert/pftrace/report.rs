@@ -6,7 +6,10 @@ use serde_json::json;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Report {
     pub(super) events: u64,
+    /// Of the trace, before it is packed.
     pub(super) bytes: u64,
+    /// Of the file.
+    pub(super) file_bytes: u64,
     pub(super) first_ns: Option<i64>,
     pub(super) last_ns: Option<i64>,
     pub(super) clipped: u64,
@@ -28,7 +31,8 @@ impl Report {
         json!({
             "file": file,
             "events": self.events,
-            "bytes": self.bytes,
+            "bytes": self.file_bytes,
+            "trace_bytes": self.bytes,
             "start_ns": self.first_ns,
             "end_ns": self.last_ns,
             "clipped": self.clipped,
