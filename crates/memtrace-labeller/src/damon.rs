@@ -1,10 +1,10 @@
 //! Records of DAMON, as `damo report raw` prints them: for each stretch of time, regions and how often they were found accessed.
 
-use byte_source::{Reader, Source};
+use byte_source::Source;
 
 use crate::access::Access;
-use crate::error::{Error, Result};
-use crate::lines::{Line, read_line};
+use crate::error::Result;
+use crate::lines::{Line, Lines};
 use crate::names::Names;
 use crate::perf_text::Skip;
 use crate::report::ReadReport;
@@ -16,8 +16,7 @@ const MAX_LINE: usize = 4096;
 /// many accesses as were found.
 #[derive(Debug)]
 pub(crate) struct DamonRows {
-    name: String,
-    reader: Reader,
+    lines: Lines,
     base_ns: u64,
     time_ns: u64,
     report: ReadReport,
@@ -26,8 +25,7 @@ pub(crate) struct DamonRows {
 impl DamonRows {
     pub(crate) fn new(source: Source) -> Result<Self> {
         Ok(Self {
-            name: source.name().to_owned(),
-            reader: source.into_read()?,
+            lines: Lines::new(source, MAX_LINE)?,
             base_ns: 0,
             time_ns: 0,
             report: ReadReport::new("damon", "damon"),
@@ -41,12 +39,7 @@ impl DamonRows {
     ) -> Result<bool> {
         let mut line = Vec::new();
         for _ in 0..16_384 {
-            let found = read_line(&mut self.reader, &mut line, MAX_LINE);
-            let found = found.map_err(|source| Error::Io {
-                name: self.name.clone(),
-                source,
-            })?;
-            let record = match found {
+            let record = match self.lines.read(&mut line)? {
                 Line::End => return Ok(false),
                 Line::Overlong => Err(Skip::Truncated),
                 Line::Whole => self.record(&String::from_utf8_lossy(&line)),
@@ -102,7 +95,7 @@ impl DamonRows {
 
     pub(crate) fn report(&self) -> ReadReport {
         let mut report = self.report.clone();
-        report.damage = crate::rows_json::damage(&self.reader.damage());
+        report.damage = self.lines.damage();
         report
     }
 }

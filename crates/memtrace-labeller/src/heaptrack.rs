@@ -14,12 +14,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use byte_source::{Reader, Source};
+use byte_source::Source;
 use rustc_hash::FxHashMap;
 
 use crate::access::Access;
 use crate::error::{Error, Result};
-use crate::lines::{Line, read_line};
+use crate::lines::{Line, Lines};
 use crate::names::{Name, Names};
 use crate::perf_text::Skip;
 use crate::report::ReadReport;
@@ -82,8 +82,7 @@ struct Place {
 /// of their lives.
 #[derive(Debug)]
 pub(crate) struct HeaptrackRows {
-    name: String,
-    reader: Reader,
+    lines: Lines,
     line: Vec<u8>,
     report: ReadReport,
     symbols: Option<Arc<SymbolTable>>,
@@ -107,8 +106,7 @@ pub(crate) struct HeaptrackRows {
 impl HeaptrackRows {
     pub(crate) fn new(source: Source, symbols: Option<Arc<SymbolTable>>) -> Result<Self> {
         Ok(Self {
-            name: source.name().to_owned(),
-            reader: source.into_read()?,
+            lines: Lines::new(source, MAX_LINE)?,
             line: Vec::new(),
             report: ReadReport::new("heaptrack", "since the start, 10 ms"),
             symbols,
@@ -129,11 +127,7 @@ impl HeaptrackRows {
     pub(crate) fn next_batch(&mut self, names: &mut Names, rows: &mut Vec<Access>) -> Result<bool> {
         for _ in 0..BATCH_LINES {
             let mut line = std::mem::take(&mut self.line);
-            let found = read_line(&mut self.reader, &mut line, MAX_LINE);
-            let found = found.map_err(|source| Error::Io {
-                name: self.name.clone(),
-                source,
-            })?;
+            let found = self.lines.read(&mut line)?;
             if found == Line::End {
                 return Ok(false);
             }
@@ -169,7 +163,7 @@ impl HeaptrackRows {
                 let (_, format) = (next(), next().unwrap_or(0));
                 if format > NEWEST {
                     return Err(Error::Version {
-                        name: self.name.clone(),
+                        name: self.lines.name().to_owned(),
                         format: "heaptrack",
                         found: i64::try_from(format).unwrap_or(i64::MAX),
                         supported: "0 to 3",
@@ -383,7 +377,7 @@ impl HeaptrackRows {
 
     pub(crate) fn report(&self) -> ReadReport {
         let mut report = self.report.clone();
-        report.damage = crate::rows_json::damage(&self.reader.damage());
+        report.damage = self.lines.damage();
         report
     }
 }

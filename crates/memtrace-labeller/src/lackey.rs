@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use byte_source::{Reader, Source};
+use byte_source::Source;
 
 use crate::access::{Access, PAGE_BITS};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::input::InputOptions;
-use crate::lines::{Line, read_line};
+use crate::lines::{Line, Lines};
 use crate::names::{Name, Names};
 use crate::perf_text::Skip;
 use crate::report::ReadReport;
@@ -23,8 +23,7 @@ const MAX_SIZE: u32 = 1 << 16;
 /// Reads ` L ADDR,SIZE`, ` S ...`, ` M ...` (a load, then a store) and `I  ...`, which moves the clock.
 #[derive(Debug)]
 pub(crate) struct LackeyRows {
-    name: String,
-    reader: Reader,
+    lines: Lines,
     line: Vec<u8>,
     ns_per_instruction: u64,
     split_bytes: u64,
@@ -57,8 +56,7 @@ impl Functions {
 impl LackeyRows {
     pub(crate) fn new(source: Source, options: &InputOptions) -> Result<Self> {
         Ok(Self {
-            name: source.name().to_owned(),
-            reader: source.into_read()?,
+            lines: Lines::new(source, MAX_LINE)?,
             line: Vec::new(),
             ns_per_instruction: options.ns_per_instruction,
             split_bytes: options.split_bytes,
@@ -75,12 +73,7 @@ impl LackeyRows {
     pub(crate) fn next_batch(&mut self, names: &mut Names, rows: &mut Vec<Access>) -> Result<bool> {
         let before = rows.len();
         while rows.len() - before < BATCH_ROWS {
-            let found = read_line(&mut self.reader, &mut self.line, MAX_LINE);
-            let found = found.map_err(|source| Error::Io {
-                name: self.name.clone(),
-                source,
-            })?;
-            let record = match found {
+            let record = match self.lines.read(&mut self.line)? {
                 Line::End => return Ok(rows.len() > before),
                 Line::Overlong => Err(Skip::Truncated),
                 Line::Whole => self.record(names, rows),
@@ -153,7 +146,7 @@ impl LackeyRows {
 
     pub(crate) fn report(&self) -> ReadReport {
         let mut report = self.report.clone();
-        report.damage = crate::rows_json::damage(&self.reader.damage());
+        report.damage = self.lines.damage();
         report
     }
 }

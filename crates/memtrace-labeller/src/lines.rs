@@ -2,7 +2,11 @@
 
 use std::io::{self, BufRead};
 
-/// What a call of [`read_line`] found.
+use byte_source::{DamageLog, Reader, Source};
+
+use crate::error::{Error, Result};
+
+/// What was found where a line was looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Line {
     /// A line, without its end.
@@ -13,12 +17,54 @@ pub(crate) enum Line {
     End,
 }
 
-/// Reads a line into `line`; memory is bounded by `limit`, whatever the input is.
-pub(crate) fn read_line(
-    reader: &mut impl BufRead,
-    line: &mut Vec<u8>,
+/// The lines of an input, one after the other.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    name: String,
+    reader: Reader,
     limit: usize,
-) -> io::Result<Line> {
+}
+
+impl Lines {
+    /// Lines of at most `limit` bytes.
+    pub(crate) fn new(source: Source, limit: usize) -> Result<Self> {
+        Ok(Self {
+            name: source.name().to_owned(),
+            reader: source.into_read()?,
+            limit,
+        })
+    }
+
+    /// The input's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads the next line; a carriage return before its end belongs to it.
+    pub(crate) fn read(&mut self, line: &mut Vec<u8>) -> Result<Line> {
+        read_line(&mut self.reader, line, self.limit).map_err(|source| Error::Io {
+            name: self.name.clone(),
+            source,
+        })
+    }
+
+    /// What is broken in the container, as far as it was read.
+    pub(crate) fn damage(&self) -> Vec<String> {
+        damage(&self.reader.damage())
+    }
+}
+
+/// Damage as text; what does no harm is left out.
+pub(crate) fn damage(log: &DamageLog) -> Vec<String> {
+    log.records()
+        .iter()
+        .filter(|damage| !damage.kind.is_harmless())
+        .map(ToString::to_string)
+        .collect()
+}
+
+/// Reads a line into `line`; memory is bounded by `limit`, whatever the input is.
+fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>, limit: usize) -> io::Result<Line> {
     line.clear();
     let (mut any, mut overlong) = (false, false);
     loop {

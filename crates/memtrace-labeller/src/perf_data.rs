@@ -446,7 +446,7 @@ impl PerfDataRows {
         let mut report = self.report.clone();
         report
             .damage
-            .extend(crate::rows_json::damage(&self.reader.damage()));
+            .extend(crate::lines::damage(&self.reader.damage()));
         report
     }
 }

@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
-use byte_source::{Reader, Source};
+use byte_source::Source;
 
 use crate::access::Access;
 use crate::columns::{self, Cell};
 use crate::error::{Error, Result};
-use crate::lines::{Line, read_line};
+use crate::lines::{Line, Lines};
 use crate::names::Names;
 use crate::perf_text::Skip;
 use crate::report::ReadReport;
-use crate::rows_json::{Row, damage};
+use crate::rows_json::Row;
 
 const BATCH_ROWS: usize = 16_384;
 /// Longer lines are no rows.
@@ -68,8 +68,7 @@ fn cells(line: &str) -> Option<Vec<Cow<'_, str>>> {
 /// Reads canonical rows from CSV; what holds for columns is what holds for rows as JSON, and an empty cell is a null.
 #[derive(Debug)]
 pub(crate) struct CsvRows {
-    name: String,
-    reader: Reader,
+    lines: Lines,
     line: Vec<u8>,
     /// Place of each column of the file among those of a row; `None` for one that is not known.
     columns: Vec<Option<usize>>,
@@ -79,8 +78,7 @@ pub(crate) struct CsvRows {
 impl CsvRows {
     pub(crate) fn new(source: Source) -> Result<Self> {
         let mut rows = Self {
-            name: source.name().to_owned(),
-            reader: source.into_read()?,
+            lines: Lines::new(source, MAX_LINE)?,
             line: Vec::new(),
             columns: Vec::new(),
             report: ReadReport::new("rows-csv", "unknown"),
@@ -93,7 +91,7 @@ impl CsvRows {
 
     fn bad(&self, what: impl Into<String>) -> Error {
         Error::Row {
-            name: self.name.clone(),
+            name: self.lines.name().to_owned(),
             line: self.report.lines,
             what: what.into(),
         }
@@ -101,11 +99,7 @@ impl CsvRows {
 
     /// Reads a line; says whether there was one.
     fn read(&mut self) -> Result<bool> {
-        let found = read_line(&mut self.reader, &mut self.line, MAX_LINE);
-        let found = found.map_err(|source| Error::Io {
-            name: self.name.clone(),
-            source,
-        })?;
+        let found = self.lines.read(&mut self.line)?;
         if found == Line::End {
             return Ok(false);
         }
@@ -133,7 +127,7 @@ impl CsvRows {
             let mut present: Vec<&str> = names.iter().map(|name| &**name).collect();
             present.sort_unstable();
             return Err(Error::MissingColumns {
-                name: self.name.clone(),
+                name: self.lines.name().to_owned(),
                 line: self.report.lines,
                 missing: missing.join(", "),
                 present: present.join(", "),
@@ -176,7 +170,7 @@ impl CsvRows {
 
     pub(crate) fn report(&self) -> ReadReport {
         let mut report = self.report.clone();
-        report.damage = damage(&self.reader.damage());
+        report.damage = self.lines.damage();
         report
     }
 }

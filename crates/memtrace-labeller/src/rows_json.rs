@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
-use byte_source::{Reader, Source};
+use byte_source::Source;
 use serde::{Deserialize, Deserializer};
 
 use crate::access::{Access, PAGE_BITS};
 use crate::columns::{self, Cell};
 use crate::error::{Error, Result};
-use crate::lines::{Line, read_line};
+use crate::lines::{Line, Lines};
 use crate::names::{Name, Names};
 use crate::perf_text::Skip;
 use crate::report::ReadReport;
@@ -186,8 +186,7 @@ impl<'a> Row<'a> {
 /// error: rows are written by programs.
 #[derive(Debug)]
 pub(crate) struct JsonRows {
-    name: String,
-    reader: Reader,
+    lines: Lines,
     line: Vec<u8>,
     report: ReadReport,
 }
@@ -195,8 +194,7 @@ pub(crate) struct JsonRows {
 impl JsonRows {
     pub(crate) fn new(source: Source) -> Result<Self> {
         Ok(Self {
-            name: source.name().to_owned(),
-            reader: source.into_read()?,
+            lines: Lines::new(source, MAX_LINE)?,
             line: Vec::new(),
             report: ReadReport::new("rows-jsonl", "unknown"),
         })
@@ -204,7 +202,7 @@ impl JsonRows {
 
     fn row(&self, number: u64, names: &mut Names) -> Result<Access> {
         let bad = |what: String| Error::Row {
-            name: self.name.clone(),
+            name: self.lines.name().to_owned(),
             line: number,
             what,
         };
@@ -219,7 +217,7 @@ impl JsonRows {
         let mut present: Vec<String> = present.into_iter().map(|(key, _)| key).collect();
         present.sort_unstable();
         Err(Error::MissingColumns {
-            name: self.name.clone(),
+            name: self.lines.name().to_owned(),
             line: number,
             missing: missing.join(", "),
             present: present.join(", "),
@@ -229,11 +227,7 @@ impl JsonRows {
     pub(crate) fn next_batch(&mut self, names: &mut Names, rows: &mut Vec<Access>) -> Result<bool> {
         let before = rows.len();
         for _ in 0..BATCH_ROWS {
-            let found = read_line(&mut self.reader, &mut self.line, MAX_LINE);
-            let found = found.map_err(|source| Error::Io {
-                name: self.name.clone(),
-                source,
-            })?;
+            let found = self.lines.read(&mut self.line)?;
             self.report.lines += 1;
             match found {
                 Line::Whole => {}
@@ -243,7 +237,7 @@ impl JsonRows {
                 }
                 Line::Overlong => {
                     return Err(Error::Row {
-                        name: self.name.clone(),
+                        name: self.lines.name().to_owned(),
                         line: self.report.lines,
                         what: "a line of more than 16 MiB".to_owned(),
                     });
@@ -261,18 +255,9 @@ impl JsonRows {
 
     pub(crate) fn report(&self) -> ReadReport {
         let mut report = self.report.clone();
-        report.damage = damage(&self.reader.damage());
+        report.damage = self.lines.damage();
         report
     }
-}
-
-/// Damage as text.
-pub(crate) fn damage(log: &byte_source::DamageLog) -> Vec<String> {
-    log.records()
-        .iter()
-        .filter(|damage| !damage.kind.is_harmless())
-        .map(ToString::to_string)
-        .collect()
 }
 
 /// Appends a row as a line of JSON, the columns in their order; those that only our traces have, where something is known.

@@ -106,7 +106,7 @@ impl LineRows {
 
     pub(crate) fn report(&self) -> ReadReport {
         let mut report = self.report.clone();
-        report.damage = crate::rows_json::damage(&self.damage);
+        report.damage = crate::lines::damage(&self.damage);
         report
     }
 }
