@@ -95,6 +95,10 @@ pub(crate) struct StatsArgs {
     /// Wall clock minus trace clock in seconds, when known
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) clock_offset: Option<f64>,
+    /// Readings of boot time and wall time (clock.json, manifest.json) of a
+    /// trace in boot time that has none itself
+    #[arg(long, value_name = "JSON", conflicts_with = "clock_offset")]
+    pub(crate) clock: Option<PathBuf>,
     /// Time zone of the GPU's and the engine's wall times (+01:00, UTC), where
     /// the trace has clock anchors [default: UTC]
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true, value_parser = zone)]
@@ -102,6 +106,9 @@ pub(crate) struct StatsArgs {
     /// Width of the bins of the additional series
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = nanoseconds)]
     pub(crate) bin: u64,
+    /// Where these bins begin
+    #[arg(long, value_enum, default_value_t = Anchor::First)]
+    pub(crate) anchor: Anchor,
     /// A phase in time since the first request, as NAME=START..END
     /// (prefill=0s..21900ms); may be given several times
     #[arg(long = "phase", value_name = "PHASE", value_parser = phase)]
@@ -152,6 +159,15 @@ pub(crate) struct StatsArgs {
     pub(crate) input: InputArgs,
     #[command(flatten)]
     pub(crate) verbosity: VerbosityArgs,
+}
+
+/// Where bins of time begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Anchor {
+    /// At the first request
+    First,
+    /// At multiples of their width of the trace's clock
+    Epoch,
 }
 
 #[derive(Debug, Args)]
@@ -209,6 +225,10 @@ pub(crate) struct StacksArgs {
     /// Output of the stack-counting script
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// Classes of your own, before the built-in ones: on each line a class, then
+    /// beginnings of function names that mean it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rules: Option<PathBuf>,
     /// Folded stacks for flame graph tools
     #[arg(long)]
     pub(crate) folded: bool,
@@ -304,6 +324,26 @@ pub(crate) struct CollectArgs {
     pub(crate) command: Vec<String>,
     #[command(flatten)]
     pub(crate) verbosity: VerbosityArgs,
+    // Last, because its heading would be that of what follows.
+    #[command(flatten)]
+    pub(crate) script: ScriptArgs,
+}
+
+/// What the bpftrace script writes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "bpftrace")]
+pub(crate) struct ScriptArgs {
+    /// Lines at issue and at completion, which loses completions under load: to
+    /// compare
+    #[arg(long, conflicts_with_all = ["with_submitter", "comm"])]
+    pub(crate) events: bool,
+    /// Name the process that queued a request, not the worker that issued it
+    #[arg(long)]
+    pub(crate) with_submitter: bool,
+    /// Only requests that processes of this name issued (queued, with
+    /// --with-submitter)
+    #[arg(long, value_name = "NAME", value_parser = comm)]
+    pub(crate) comm: Option<String>,
 }
 
 /// Ways to record.
@@ -323,6 +363,16 @@ fn trace_format(text: &str) -> Result<TraceFormat, String> {
             .collect();
         format!("one of {}", names.join(", "))
     })
+}
+
+/// A process name that can stand in a script.
+fn comm(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || " _-.:/#+@()".contains(c);
+    if (1..16).contains(&text.len()) && text.chars().all(is_plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("up to 15 letters, digits, blanks or any of _-.:/#+@()".to_owned())
+    }
 }
 
 fn device(text: &str) -> Result<u32, String> {

@@ -203,7 +203,7 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 
 /// Each figure as SVG, PNG, PDF and CSV.
 fn save(dir: &Path, stem: &str, figures: &[Figure], compat: bool) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir)?;
+    crate::tables::make_folder(dir)?;
     for figure in figures {
         let name = format!("{stem}-{}", figure.suffix);
         let svg = draw(figure, stem, compat);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
 use blkio_parser::collect::{
-    DiskStat, recursion_misses, script, tracefs_settings, unfinished_line,
+    DiskStat, ScriptOptions, recursion_misses, script, tracefs_settings, unfinished_line,
 };
 use blkio_parser::{Direction, EventKind, Stats, StatsOptions, pipeline};
 use serde_json::{Value, json};
@@ -26,6 +26,9 @@ use crate::args::{CollectArgs, Method};
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// How long the tracer may take to attach.
 const ATTACH: Duration = Duration::from_secs(60);
+
+/// Longest time without a change of the time since boot.
+const TICK: Duration = Duration::from_millis(50);
 
 /// A whole disk.
 struct Disk {
@@ -72,18 +75,39 @@ impl Disk {
     }
 }
 
-/// Readings of both clocks, one right after the other.
+/// Readings of both clocks at one instant.
+///
+/// The kernel tells the time since boot in hundredths of a second. So it is read until it changes: then it is known as well
+/// as one reading follows another.
 fn clocks() -> Value {
-    let uptime = fs::read_to_string("/proc/uptime").unwrap_or_default();
-    let seconds = uptime.split(' ').next().and_then(|s| s.parse::<f64>().ok());
-    let wall = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    json!({
-        "boottime_s": seconds,
-        "boottime_resolution_ns": 10_000_000,
-        "realtime_ns": u64::try_from(wall.as_nanos()).ok(),
-    })
+    let boottime_ns = || -> Option<u64> {
+        let text = fs::read_to_string("/proc/uptime").ok()?;
+        let (seconds, hundredths) = text.split(' ').next()?.split_once('.')?;
+        let seconds: u64 = seconds.parse().ok()?;
+        let hundredths: u64 = hundredths.parse().ok()?;
+        seconds
+            .checked_mul(1_000_000_000)?
+            .checked_add(hundredths * 10_000_000)
+    };
+    let began = Instant::now();
+    let first = boottime_ns();
+    let mut before = Instant::now();
+    loop {
+        let boot = boottime_ns();
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let changed = boot != first;
+        if changed || began.elapsed() > TICK {
+            let uncertainty = if changed { before.elapsed() } else { TICK };
+            return json!({
+                "boottime_ns": boot,
+                "realtime_ns": u64::try_from(wall.as_nanos()).ok(),
+                "uncertainty_ns": u64::try_from(uncertainty.as_nanos()).ok(),
+            });
+        }
+        before = Instant::now();
+    }
 }
 
 /// Whether a folder lies on a disk: its own writes would be in the trace.
@@ -116,7 +140,8 @@ pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
     let disk = Disk::of(&args.device).or_exit(NO_INPUT)?;
     if args.print_script {
         let mut out = shell::Output::stdout();
-        out.write_all(script(disk.major, disk.minor, false).as_bytes())?;
+        let text = script(disk.major, disk.minor, &script_options(args));
+        out.write_all(text.as_bytes())?;
         out.finish()?;
         return Ok(Outcome::Fine);
     }
@@ -142,7 +167,18 @@ pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
     }
     let log = args.out.join("events.txt");
     let gpu = gpu_sampler(&args.out);
-    let (tracer, method) = start(args, &disk, &log)?;
+    let (tracer, method) = match start(args, &disk, &log) {
+        Ok(started) => started,
+        Err(error) => {
+            // What was begun would be in the way of the next try.
+            if let Some(mut gpu) = gpu {
+                gpu.kill()?;
+                gpu.wait()?;
+            }
+            let _ = fs::remove_dir_all(&args.out);
+            return Err(error).or_exit(NO_INPUT);
+        }
+    };
     let before = (disk.stat()?, clocks());
     let status = workload(args, &interrupt);
     let after = (disk.stat()?, clocks());
@@ -191,6 +227,7 @@ pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
         },
         "recursion_misses": misses,
         "empty_writes": empty,
+        "only_comm": args.script.comm,
         "completed_on_device_minus_recorded": i64::try_from(i128::from(on_device) - i128::from(recorded)).ok(),
     });
     let mut out = shell::Output::file(args.out.join("manifest.json"))?;
@@ -210,21 +247,56 @@ pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
 }
 
 fn start(args: &CollectArgs, disk: &Disk, log: &Path) -> anyhow::Result<(Tracer, &'static str)> {
+    let bpftrace_only =
+        args.script.events || args.script.with_submitter || args.script.comm.is_some();
+    if bpftrace_only && args.method == Some(Method::Tracefs) {
+        return Err(shell::usage(
+            "--events, --with-submitter and --comm are of the bpftrace script: leave --method tracefs out",
+        ));
+    }
+    // bpftrace finds tracepoints there, too.
+    let tracefs = tracefs()?;
     if args.method != Some(Method::Tracefs) {
-        match start_bpftrace(disk, log, &args.out) {
+        match start_bpftrace(disk, log, args) {
             Ok(tracer) => return Ok((tracer, "bpftrace")),
-            Err(error) if args.method == Some(Method::Bpftrace) => return Err(error),
+            Err(error) if bpftrace_only || args.method == Some(Method::Bpftrace) => {
+                return Err(error);
+            }
             Err(error) => args
                 .verbosity
                 .note(format!("blkio: no bpftrace ({error:#}): using tracefs")),
         }
     }
-    Ok((start_tracefs(disk, log)?, "tracefs"))
+    Ok((start_tracefs(disk, log, tracefs)?, "tracefs"))
 }
 
-fn start_bpftrace(disk: &Disk, log: &Path, out: &Path) -> anyhow::Result<Tracer> {
-    let program = out.join("blkio-collect.bt");
-    fs::write(&program, script(disk.major, disk.minor, false))?;
+/// Where tracefs is.
+fn tracefs() -> anyhow::Result<&'static Path> {
+    let mut roots = TRACEFS.iter().map(Path::new);
+    let root = roots.find(|root| root.join("instances").is_dir());
+    let root =
+        root.context("no tracefs: mount it with `mount -t tracefs tracefs /sys/kernel/tracing`")?;
+    anyhow::ensure!(
+        root.join("events/block/block_rq_issue").is_dir(),
+        "this kernel has no block tracepoints (CONFIG_BLK_DEV_IO_TRACE): nothing can be recorded"
+    );
+    Ok(root)
+}
+
+fn script_options(args: &CollectArgs) -> ScriptOptions {
+    ScriptOptions {
+        events: args.script.events,
+        with_submitter: args.script.with_submitter,
+        comm: args.script.comm.clone(),
+    }
+}
+
+fn start_bpftrace(disk: &Disk, log: &Path, args: &CollectArgs) -> anyhow::Result<Tracer> {
+    let program = args.out.join("blkio-collect.bt");
+    fs::write(
+        &program,
+        script(disk.major, disk.minor, &script_options(args)),
+    )?;
     let file = File::create(log)?;
     let errors = file.try_clone()?;
     let mut child = Command::new("bpftrace")
@@ -237,7 +309,7 @@ fn start_bpftrace(disk: &Disk, log: &Path, out: &Path) -> anyhow::Result<Tracer>
         // An interrupt from the terminal is for us: the kernel's counts are read before the tracer ends.
         .process_group(0)
         .spawn()
-        .context("cannot start bpftrace")?;
+        .context("cannot start bpftrace: install it, or record with --method tracefs")?;
     let started = Instant::now();
     loop {
         let text = fs::read(log)?;
@@ -247,11 +319,11 @@ fn start_bpftrace(disk: &Disk, log: &Path, out: &Path) -> anyhow::Result<Tracer>
         }
         if let Some(status) = child.try_wait()? {
             let text = String::from_utf8_lossy(&text);
-            let last = text
-                .lines()
-                .rfind(|l| !l.trim().is_empty())
-                .unwrap_or_default();
-            bail!("bpftrace ended with {status}: {last}");
+            let mut lines = text.lines();
+            let last = lines.clone().rfind(|l| !l.trim().is_empty());
+            // What follows an error is the place in the program.
+            let told = lines.rfind(|l| l.contains("ERROR:")).or(last);
+            bail!("bpftrace ended with {status}: {}", told.unwrap_or_default());
         }
         if started.elapsed() > ATTACH {
             child.kill()?;
@@ -262,12 +334,7 @@ fn start_bpftrace(disk: &Disk, log: &Path, out: &Path) -> anyhow::Result<Tracer>
     }
 }
 
-fn start_tracefs(disk: &Disk, log: &Path) -> anyhow::Result<Tracer> {
-    let root = TRACEFS
-        .iter()
-        .map(Path::new)
-        .find(|root| root.join("instances").is_dir())
-        .context("no tracefs: mount it with `mount -t tracefs tracefs /sys/kernel/tracing`")?;
+fn start_tracefs(disk: &Disk, log: &Path, root: &Path) -> anyhow::Result<Tracer> {
     let instance = root
         .join("instances")
         .join(format!("blkio-{}", std::process::id()));

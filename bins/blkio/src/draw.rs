@@ -92,13 +92,16 @@ pub(crate) fn draw(figure: &Figure, run: &str, compat: bool) -> Svg {
             let x = name.and_then(|(_, n)| n.parse::<f64>().ok()).unwrap_or(*x);
             (x * factor, *y)
         });
-        let start = jumps.then_some((0.0, 0.0));
+        // The last jump is seen from both sides.
+        let last = curve.points.last().filter(|_| jumps);
+        let start = last.map(|_| (0.0, 0.0));
+        let end = last.map(|(x, y)| ((x + 1.0) * factor, *y));
         let label = if curve.label == "placeholder" {
             String::new()
         } else {
             curve.label.clone()
         };
-        let points = start.into_iter().chain(points).collect();
+        let points = start.into_iter().chain(points).chain(end).collect();
         plot.series.push(Series::new(label, mark, points));
     }
     plot.draw()

@@ -134,6 +134,15 @@ fn other(path: &Path, kind: Kind) -> anyhow::Result<Value> {
                 })
                 .collect()
         }
+        Kind::Clock => {
+            let anchors = blkio_parser::clock::anchors_of_json(&content);
+            let found = blkio_parser::clock::from_anchors(&anchors);
+            json!({
+                "readings": anchors.len(),
+                "wall_minus_boottime_ns": found.as_ref().and_then(|of| i64::try_from(of.offset_ns).ok()),
+                "drift_ppm": found.and_then(|of| of.drift_ppm),
+            })
+        }
         Kind::FioJson => {
             let fio = blkio_parser::fio::FioResult::parse(&name, &content)?;
             json!({"version": fio.version, "jobs": fio.jobs.len()})

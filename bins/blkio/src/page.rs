@@ -1,7 +1,7 @@
 //! The page with plots.
 
-use blkio_parser::Stats;
 use blkio_parser::analyse::traffic::DATA;
+use blkio_parser::{Direction, Stats};
 use charts::html::{Page, Section};
 use charts::plot::{Axis, HeatMap, Histogram, LinePlot, Mark, Series};
 use report::{Cell, Column, Table, Unit};
@@ -32,7 +32,7 @@ pub(crate) fn build(stats: &mut Stats, document: &Value) -> Page {
     page = phases(document).into_iter().fold(page, Page::section);
     page = page.section(sizes(stats));
     let sections = [
-        latency(document),
+        latency(stats, document),
         depth(document),
         heat(stats),
         seeks(document),
@@ -163,7 +163,7 @@ fn sizes(stats: &Stats) -> Section {
     section
 }
 
-fn latency(document: &Value) -> Option<Section> {
+fn latency(stats: &Stats, document: &Value) -> Option<Section> {
     let latencies = document["metrics"]["pairing_newest"]["latency_ns"].as_object()?;
     let mut section = Section::new("Latency");
     for (direction, values) in latencies {
@@ -172,24 +172,19 @@ fn latency(document: &Value) -> Option<Section> {
             "issue to completion",
             Unit::Nanos,
         );
-        for (bits, count) in values["log2_us_histogram"]
-            .as_object()
-            .into_iter()
-            .flatten()
-        {
-            let bits: u32 = bits.parse().unwrap_or(0);
-            let low = if bits == 0 {
-                0
-            } else {
-                1000_u64 << (bits - 1).min(40)
-            };
-            histogram.add_many(low, count.as_u64().unwrap_or(0));
+        let pairing = stats.newest.as_ref();
+        let of = Direction::ALL.iter().position(|d| d.name() == direction);
+        let of = pairing.zip(of).and_then(|(p, slot)| p.latency.get(slot));
+        for (bits, count) in of.map(|of| of.all.log2_counts(1)).unwrap_or_default() {
+            // Of a bin of the drawing all values are alike.
+            let low = bits.checked_sub(1).map_or(0, |bit| 1_u64 << bit);
+            histogram.add_many(low, count);
         }
         let p = |key: &str| values[key].as_f64().unwrap_or(0.0) / 1000.0;
         section = section.figure(
             &histogram.draw(),
             &format!(
-                "p50 {:.1} us, p99 {:.1} us; bins are powers of two of microseconds",
+                "p50 {:.1} us, p99 {:.1} us; bins are powers of two of nanoseconds",
                 p("p50"),
                 p("p99")
             ),

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use blkio_parser::engine::EngineLog;
 use blkio_parser::fio::{FioResult, Totals};
 use blkio_parser::gpu::GpuLog;
-use blkio_parser::stacks::Stacks;
+use blkio_parser::stacks::{OwnRules, Stacks};
 use blkio_parser::{Stats, StatsOptions, Wanted};
 use byte_source::{OpenOptions, Source};
 use charts::flame::{FlameGraph, FlameOptions};
@@ -77,8 +77,24 @@ pub(crate) fn engine_value(log: &EngineLog) -> Value {
     })
 }
 
+fn own_rules(path: &Path) -> anyhow::Result<OwnRules> {
+    let text = whole(path)?;
+    OwnRules::parse(&String::from_utf8_lossy(&text))
+        .map_err(|line| {
+            anyhow::anyhow!(
+                "{}: line {line}: a class without beginnings of function names",
+                path.display()
+            )
+        })
+        .or_exit(NO_INPUT)
+}
+
 pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
-    let found = Stacks::parse(&whole(&args.file)?);
+    let own = match &args.rules {
+        None => OwnRules::default(),
+        Some(path) => own_rules(path)?,
+    };
+    let found = Stacks::parse_with(&whole(&args.file)?, &own);
     if found.stacks.is_empty() {
         return Err(anyhow::anyhow!(
             "{}: no stacks: expected what bpftrace prints of a map of stacks",
@@ -121,9 +137,14 @@ pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
                             json!({"class": class, "requests": count, "share": share})
                         })
                         .collect();
+                    let submissions = found.submissions(map);
+                    let submissions: Vec<Value> = submissions
+                        .iter()
+                        .map(|(name, count)| json!({"submission": name, "requests": count}))
+                        .collect();
                     (
                         (*map).to_owned(),
-                        json!({"requests": total, "classes": classes}),
+                        json!({"requests": total, "classes": classes, "submissions": submissions}),
                     )
                 })
                 .collect();
@@ -144,6 +165,9 @@ pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
                 for (class, count) in classes {
                     let share = *count as f64 / total.max(1) as f64 * 100.0;
                     writeln!(out, "  {class:<16} {count:>10}  {share:5.1} %")?;
+                }
+                for (name, count) in found.submissions(map) {
+                    writeln!(out, "  submitted by {name}: {count}")?;
                 }
             }
         }

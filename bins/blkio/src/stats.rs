@@ -1,18 +1,21 @@
 //! `blkio stats`.
 
 use std::io::Write as _;
+use std::path::Path;
 
+use blkio_parser::clock::anchors_of_json;
 use blkio_parser::document::{self, DocumentOptions};
 use blkio_parser::engine::EngineLog;
 use blkio_parser::gpu::GpuLog;
 use blkio_parser::overlay::{self, ClockHint};
 use blkio_parser::pipeline::ReadOptions;
+use blkio_parser::quality::Anchor;
 use blkio_parser::{Stats, StatsOptions, Wanted};
 use report::human;
 use serde_json::Value;
 use shell::{OrExit as _, Outcome, Output, ProgressLine, Stage, VerbosityArgs};
 
-use crate::args::{StatsArgs, TraceArgs};
+use crate::args::{Anchor as BinAnchor, StatsArgs, TraceArgs};
 use crate::side::{engine_value, gpu_value, whole};
 use crate::{GATE, NO_INPUT, follow, page, tables};
 
@@ -40,6 +43,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
         options.read.follow = Some(follow::options(args, interval_ns)?);
     }
     options.bin_ns = args.bin.max(1_000_000);
+    options.bins_by_clock = args.anchor == BinAnchor::Epoch;
     options.stale_ns = args.stale;
     options.phases.clone_from(&args.phases);
     options.wanted = Wanted {
@@ -79,7 +83,10 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     };
     let hint = ClockHint {
         offset_s: args.clock_offset,
-        anchors: stats.outcome.counts().anchors,
+        anchors: match &args.clock {
+            None => stats.outcome.counts().anchors,
+            Some(path) => anchors(path)?,
+        },
         zone_ns: args.tz.unwrap_or(0),
     };
     if let Some(gpu) = &gpu {
@@ -120,16 +127,39 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     warn(&document, args.verbosity);
     if stats.traffic.issues + stats.traffic.completions == 0 {
         return Err(anyhow::anyhow!(
-            "no events in {} (the counts of its lines were written)",
+            "no events in {}{}",
             args.files
                 .iter()
                 .map(|path| path.display().to_string())
                 .collect::<Vec<_>>()
-                .join(", ")
+                .join(", "),
+            device_hint(args)
         ))
         .or_exit(NO_INPUT);
     }
     Ok(gates(args, &document))
+}
+
+/// The readings of a file of both clocks.
+fn anchors(path: &Path) -> anyhow::Result<Vec<Anchor>> {
+    let found = anchors_of_json(&whole(path)?);
+    if found.is_empty() {
+        return Err(anyhow::anyhow!(
+            "{}: no pair of boottime_ns and realtime_ns: expected what `blkio collect` writes as clock.json",
+            path.display()
+        ))
+        .or_exit(NO_INPUT);
+    }
+    Ok(found)
+}
+
+/// What to look at when a device was asked for and nothing of it was found.
+fn device_hint(args: &StatsArgs) -> &'static str {
+    if args.trace.device.is_some() {
+        ": none of the device asked for; requests name the whole disk, not a partition"
+    } else {
+        " (the counts of its lines were written)"
+    }
 }
 
 fn put(document: &mut Value, key: &str, value: Value) {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use anyhow::Context as _;
 use blkio_parser::Stats;
 use blkio_parser::analyse::heat::HeatMap;
 use blkio_parser::series::Series;
@@ -86,6 +87,12 @@ fn number(key: &str) -> Value {
     key.parse::<u64>().map_or(Value::Null, Value::from)
 }
 
+/// Makes an output folder if there is none.
+pub(crate) fn make_folder(dir: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir)
+        .with_context(|| format!("{}: cannot create the folder", dir.display()))
+}
+
 /// Writes all tables into a folder, which is made if need be.
 pub(crate) fn write(
     dir: &Path,
@@ -93,7 +100,7 @@ pub(crate) fn write(
     stats: &mut Stats,
     document: &Value,
 ) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir)?;
+    make_folder(dir)?;
     let folder = Folder { dir, parquet };
     requests(&folder, document)?;
     places(&folder, stats, document)?;

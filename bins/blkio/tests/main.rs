@@ -95,6 +95,92 @@ fn a_made_up_run_through_all_commands() {
 }
 
 #[test]
+fn the_page_shows_latencies_where_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    // All of 300 us: between 2^18 and 2^19 ns.
+    let log: String = (0..50_u64)
+        .map(|n| {
+            let (issue_ns, sector) = (n * 1_000_000, n * 8);
+            let done_ns = issue_ns + 300_000;
+            format!(
+                "R, {}, {done_ns}, 0, 7, 0, R, 4096, {sector}, 8, 0, 1, a\n",
+                issue_ns + 1
+            )
+        })
+        .collect();
+    std::fs::write(dir.join("a"), log).unwrap();
+    assert!(
+        blkio(dir, &["stats", "a", "--html", "a.html"])
+            .status
+            .success()
+    );
+    let page = std::fs::read_to_string(dir.join("a.html")).unwrap();
+    let from = page.find("Latency of read requests").unwrap();
+    let figure = &page[from..from + page[from..].find("</figure>").unwrap()];
+    assert!(
+        figure.contains("262.1 µs") && figure.contains("524.3 µs"),
+        "{figure}"
+    );
+    assert!(!figure.contains("131.1 µs"), "{figure}");
+    assert!(page.contains("Queue depth") && page.contains("Address against time: reads"));
+    // There are none.
+    assert!(!page.contains("Address against time: writes"));
+}
+
+#[test]
+fn clocks_and_devices_are_what_the_user_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let log: String = (0..100_u64)
+        .map(|n| {
+            format!(
+                "{}, R, 4096, {}, 8\n",
+                5_000_000_000 + n * 50_000_000,
+                n * 8
+            )
+        })
+        .collect();
+    std::fs::write(dir.join("a"), log).unwrap();
+    // 2025-01-21 01:31:52 is second 5 of the trace's clock.
+    let wall_ns = 1_737_423_112_000_000_000_u64;
+    let clock =
+        format!("{{\"before\": {{\"boottime_ns\": 5000000000, \"realtime_ns\": {wall_ns}}}}}");
+    std::fs::write(dir.join("clock.json"), clock).unwrap();
+    let mut gpu = "timestamp, utilization.gpu [%]\n".to_owned();
+    for second in 50..60 {
+        gpu += &format!("2025/01/21 01:31:{second}.000, 50 %\n");
+    }
+    std::fs::write(dir.join("gpu.csv"), gpu).unwrap();
+    let words = [
+        "stats",
+        "a",
+        "--gpu",
+        "gpu.csv",
+        "--clock",
+        "clock.json",
+        "--json",
+    ];
+    let document = json(&blkio(dir, &words));
+    let found = &document["gpu_against_io"]["alignment"];
+    assert_eq!(found["method"], "anchors");
+    assert_eq!(found["wall_minus_trace_ns"], wall_ns - 5_000_000_000);
+    let info = json(&blkio(dir, &["info", "clock.json", "--json"]));
+    assert_eq!(info["files"][0]["kind"], "clock-json");
+    assert_eq!(info["files"][0]["detail"]["readings"], 1);
+    std::fs::write(dir.join("no.json"), "{}").unwrap();
+    let output = blkio(dir, &["stats", "a", "--clock", "no.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    // Of a device that is not in the trace.
+    let line = "I, 1, 0, 7, 0, R, 4096, 8, 8, 0, 1, a\n";
+    std::fs::write(dir.join("b"), line).unwrap();
+    let output = blkio(dir, &["stats", "b", "--device", "7:1"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("whole disk"), "{said}");
+}
+
+#[test]
 fn a_slower_disk_is_told_from_another_seed() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();

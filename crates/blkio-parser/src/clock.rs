@@ -1,5 +1,7 @@
 //! Wall times, and how the clock of one stream lies to another's.
 
+use serde_json::Value;
+
 use crate::quality::Anchor;
 use crate::scan::Cursor;
 
@@ -83,6 +85,30 @@ pub struct Alignment {
     pub correlation: Option<(f64, f64)>,
 }
 
+/// Readings of `clock.json` and of a recording's `manifest.json`: every object in it that has both `boottime_ns` and
+/// `realtime_ns`, in order of time. Empty where there is none.
+#[must_use]
+pub fn anchors_of_json(text: &[u8]) -> Vec<Anchor> {
+    let mut anchors = Vec::new();
+    if let Ok(value) = serde_json::from_slice::<Value>(text) {
+        collect_anchors(&value, &mut anchors);
+    }
+    anchors.sort_unstable_by_key(|anchor| (anchor.trace_ns, anchor.wall_ns));
+    anchors
+}
+
+fn collect_anchors(value: &Value, anchors: &mut Vec<Anchor>) {
+    let reading = |key: &str| value.get(key).and_then(Value::as_u64);
+    if let (Some(trace_ns), Some(wall_ns)) = (reading("boottime_ns"), reading("realtime_ns")) {
+        anchors.push(Anchor { trace_ns, wall_ns });
+    }
+    match value {
+        Value::Object(members) => members.values().for_each(|v| collect_anchors(v, anchors)),
+        Value::Array(items) => items.iter().for_each(|v| collect_anchors(v, anchors)),
+        _ => {}
+    }
+}
+
 /// From pairs of readings: the median offset, and half their spread (at least a millisecond, the width of a printed reading)
 /// as uncertainty.
 #[must_use]
@@ -114,6 +140,27 @@ pub fn from_anchors(anchors: &[Anchor]) -> Option<Alignment> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn readings_of_all_shapes_of_json() {
+        let one = br#"{"boottime_ns":7,"realtime_ns":1000}"#;
+        assert_eq!(anchors_of_json(one).len(), 1);
+        let manifest = br#"{"clocks": {"after": {"boottime_ns": 90, "realtime_ns": 1090},
+            "before": {"boottime_ns": 10, "realtime_ns": 1008}}, "device": [{"name": "x"}]}"#;
+        let found = anchors_of_json(manifest);
+        assert_eq!(
+            found.iter().map(|a| a.trace_ns).collect::<Vec<_>>(),
+            [10, 90]
+        );
+        assert_eq!(from_anchors(&found).unwrap().offset_ns, 1000);
+        for nothing in [
+            &b"{"[..],
+            b"[1]",
+            br#"{"boottime_ns": -1, "realtime_ns": 5}"#,
+        ] {
+            assert_eq!(anchors_of_json(nothing), []);
+        }
+    }
 
     #[test]
     fn wall_times_of_all_printed_kinds() {

@@ -8,10 +8,76 @@ const SCRIPT: &str = include_str!("blkio-collect.bt");
 /// The two-line program of the samples, which loses completions; for comparison.
 const EVENTS_SCRIPT: &str = include_str!("blkio-events.bt");
 
+/// What the bpftrace program writes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScriptOptions {
+    /// Two lines a request, which loses completions under load.
+    pub events: bool,
+    /// The process that queued a request in place of the one that issued it, which may be a worker of the kernel.
+    pub with_submitter: bool,
+    /// Only requests of processes of this name, which stands in the program as it is.
+    pub comm: Option<String>,
+}
+
+/// Keeps who queued a bio where.
+const QUEUE: &str = r"
+tracepoint:block:block_bio_queue
+/args->dev == (($1 << 20) | $2)/
+{
+	@submitter[args->dev, args->sector] = (pid, comm);
+}
+";
+/// Keeps a request with the process that issues it.
+const STORE: &str =
+    "@open[args->dev, $place, args->nr_sector] = (nsecs, pid, args->bytes, args->rwbs, comm);";
+/// The same with the process that queued its first bio, where that was seen.
+const STORE_SUBMITTER: &str = r"$by = @submitter[args->dev, args->sector];
+	if ($by.0 != 0) {
+		if ($ONLY_BY) {
+			@open[args->dev, $place, args->nr_sector] = (nsecs, $by.0, args->bytes, args->rwbs, $by.1);
+		}
+		delete(@submitter[args->dev, args->sector]);
+	} else {
+		if ($ONLY_ELSE) {
+			@open[args->dev, $place, args->nr_sector] = (nsecs, pid, args->bytes, args->rwbs, comm);
+		}
+	}";
+
 /// The bpftrace program for a device.
 #[must_use]
-pub fn script(major: u32, minor: u32, events: bool) -> String {
-    let text = if events { EVENTS_SCRIPT } else { SCRIPT };
+pub fn script(major: u32, minor: u32, options: &ScriptOptions) -> String {
+    let text = if options.events {
+        EVENTS_SCRIPT.to_owned()
+    } else {
+        // A condition on a name; true where any name will do.
+        let only = |what: &str| match &options.comm {
+            Some(name) => format!("{what} == \"{name}\""),
+            None => "1".to_owned(),
+        };
+        let (queue, store, clear, only_issue) = if options.with_submitter {
+            // The name to look at is known inside only.
+            (
+                QUEUE,
+                STORE_SUBMITTER,
+                "\tclear(@submitter);\n",
+                String::new(),
+            )
+        } else {
+            ("", STORE, "", format!(" && {}", only("comm")))
+        };
+        let only_complete = match options.comm {
+            Some(_) => "if ($request.0 != 0)",
+            None => "if (1)",
+        };
+        SCRIPT
+            .replace("$QUEUE\n", queue)
+            .replace("$STORE", store)
+            .replace("$CLEAR", clear)
+            .replace("$ONLY_ISSUE", &only_issue)
+            .replace("$ONLY_BY", &only("$by.1"))
+            .replace("$ONLY_ELSE", &only("comm"))
+            .replace("$ONLY_COMPLETE", only_complete)
+    };
     text.replace("$1", &major.to_string())
         .replace("$2", &minor.to_string())
 }
@@ -157,9 +223,31 @@ mod tests {
 
     #[test]
     fn scripts_name_the_device() {
-        let text = script(259, 4, false);
-        assert!(text.contains("(259 << 20) | 4") && !text.contains("$1"));
-        assert!(script(7, 0, true).contains("(7 << 20) | 0"));
+        let events = ScriptOptions {
+            events: true,
+            ..ScriptOptions::default()
+        };
+        assert!(script(7, 0, &events).contains("(7 << 20) | 0"));
+        let submitter = ScriptOptions {
+            with_submitter: true,
+            comm: Some("my job".to_owned()),
+            events: false,
+        };
+        for options in [ScriptOptions::default(), events, submitter.clone()] {
+            let text = script(259, 4, &options);
+            assert!(text.contains("(259 << 20) | 4") && text.contains("# device: 259:4"));
+            // No place is left unfilled: what bpftrace knows with a dollar is in small letters.
+            let mut places = text.split('$').skip(1);
+            assert!(
+                places.all(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase())),
+                "{text}"
+            );
+            let count = |c: char| text.matches(c).count();
+            assert_eq!(count('{'), count('}'));
+        }
+        let text = script(259, 4, &submitter);
+        assert!(text.contains("block_bio_queue") && text.contains("if ($by.1 == \"my job\") {"));
+        assert!(text.contains("clear(@submitter)"));
         let settings = tracefs_settings(7, 1);
         assert!(settings.iter().any(|(_, text)| text == "dev == 7340033"));
     }

@@ -5,7 +5,8 @@
 //! length fits into memory. Everything that is not an event is counted and reported ([`quality`]).
 //!
 //! * [`Stats`]: all analyses of one or several files, in [`analyse`]; latencies go by phase, process, size and second, and by
-//!   stage of the block layer where the trace has the events;
+//!   stage of the block layer where the trace has the events; queue depth goes by direction and bin of time, sequentiality by
+//!   direction and process, and what was issued by phase;
 //! * [`pipeline`]: the events themselves, in order;
 //! * [`document`]: the results as JSON;
 //! * [`gpu`], [`engine`], [`deepnvme`], [`stacks`], [`histogram`], [`fio`]: what lies beside a trace;

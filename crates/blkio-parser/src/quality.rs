@@ -23,6 +23,32 @@ pub struct Anchor {
     pub wall_ns: u64,
 }
 
+/// What the summary behind the events of a `blkparse` output says of all devices and processors together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PrintedTotals {
+    /// Events printed.
+    pub entries: Option<u64>,
+    /// Requests dispatched to the driver: reads, writes.
+    pub dispatched: [Option<u64>; 2],
+    /// Requests completed: reads, writes.
+    pub completed: [Option<u64>; 2],
+}
+
+impl PrintedTotals {
+    /// Takes over what a later line said.
+    fn append(&mut self, later: Self) {
+        self.entries = later.entries.or(self.entries);
+        for (mine, later) in [
+            (&mut self.dispatched, later.dispatched),
+            (&mut self.completed, later.completed),
+        ] {
+            for (mine, later) in mine.iter_mut().zip(later) {
+                *mine = later.or(*mine);
+            }
+        }
+    }
+}
+
 /// Counts of everything that was read from one input.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LineCounts {
@@ -62,6 +88,8 @@ pub struct LineCounts {
     pub outstanding_at_end: Option<u64>,
     /// Pairs of clock readings in the input.
     pub anchors: Vec<Anchor>,
+    /// Totals that the tool which wrote the input printed itself.
+    pub printed: PrintedTotals,
 }
 
 impl LineCounts {
@@ -111,5 +139,6 @@ impl LineCounts {
         self.unterminated_last_line |= later.unterminated_last_line;
         self.outstanding_at_end = later.outstanding_at_end.or(self.outstanding_at_end);
         self.anchors.extend(later.anchors);
+        self.printed.append(later.printed);
     }
 }

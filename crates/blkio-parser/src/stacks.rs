@@ -14,7 +14,7 @@ pub struct Stack {
     /// Requests.
     pub count: u64,
     /// What kind of I/O it is.
-    pub class: &'static str,
+    pub class: String,
     /// How it was submitted (`aio`, `io_uring`), where that shows.
     pub submission: Option<&'static str>,
 }
@@ -81,6 +81,45 @@ const RULES: [Rule; 11] = [
     ("requeue_worker", &["blk_mq_requeue_work", "kblockd"]),
 ];
 
+/// Classes of the user's own, which go before the built-in ones.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OwnRules {
+    rules: Vec<(String, Vec<String>)>,
+}
+
+impl OwnRules {
+    /// Reads rules, one a line: a class, then the beginnings of function names that mean it, with blanks between. Earlier
+    /// rules win. Empty lines and those that begin with `#` are passed over.
+    ///
+    /// # Errors
+    ///
+    /// The number of a line that has a class alone.
+    pub fn parse(text: &str) -> Result<Self, usize> {
+        let mut rules = Vec::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let mut words = line.split_whitespace().map(str::to_owned);
+            let Some(class) = words.next().filter(|class| !class.starts_with('#')) else {
+                continue;
+            };
+            let starts: Vec<String> = words.collect();
+            if starts.is_empty() {
+                return Err(number);
+            }
+            rules.push((class, starts));
+        }
+        Ok(Self { rules })
+    }
+
+    fn class(&self, frames: &[String]) -> Option<&str> {
+        let fits = |starts: &[String]| {
+            let mut names = frames.iter().map(|frame| function(frame));
+            names.any(|name| starts.iter().any(|start| name.starts_with(start)))
+        };
+        let rule = self.rules.iter().find(|(_, starts)| fits(starts));
+        rule.map(|(class, _)| class.as_str())
+    }
+}
+
 /// Stacks of a log.
 #[derive(Debug, Clone, Default)]
 pub struct Stacks {
@@ -96,6 +135,12 @@ impl Stacks {
     /// Reads a log. A map that was printed twice counts once; of different counts the last is kept.
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
+        Self::parse_with(text, &OwnRules::default())
+    }
+
+    /// As [`Stacks::parse`], with classes of the user's own.
+    #[must_use]
+    pub fn parse_with(text: &[u8], own: &OwnRules) -> Self {
         let mut found = Self::default();
         let mut places: BTreeMap<(String, Vec<String>), usize> = BTreeMap::new();
         let mut open: Option<(String, Vec<String>)> = None;
@@ -124,6 +169,11 @@ impl Stacks {
             }
         }
         found.malformed += u64::from(open.is_some());
+        for stack in &mut found.stacks {
+            if let Some(class) = own.class(&stack.frames) {
+                class.clone_into(&mut stack.class);
+            }
+        }
         found
     }
 
@@ -145,7 +195,7 @@ impl Stacks {
             map: key.0.clone(),
             frames: key.1.clone(),
             count,
-            class,
+            class: class.to_owned(),
             submission,
         });
         places.insert(key, self.stacks.len() - 1);
@@ -153,13 +203,30 @@ impl Stacks {
 
     /// Requests by class of the stacks of one map, largest first.
     #[must_use]
-    pub fn classes(&self, map: &str) -> Vec<(&'static str, u64)> {
-        let mut sums: BTreeMap<&'static str, u64> = BTreeMap::new();
+    pub fn classes(&self, map: &str) -> Vec<(&str, u64)> {
+        self.sums(map, |stack| Some(stack.class.as_str()))
+    }
+
+    /// Requests by way of submission of the stacks of one map, largest first; those that do not show it are left out.
+    #[must_use]
+    pub fn submissions(&self, map: &str) -> Vec<(&str, u64)> {
+        self.sums(map, |stack| stack.submission)
+    }
+
+    fn sums<'a>(
+        &'a self,
+        map: &str,
+        of: impl Fn(&'a Stack) -> Option<&'a str>,
+    ) -> Vec<(&'a str, u64)> {
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
         for stack in self.stacks.iter().filter(|stack| stack.map == map) {
-            *sums.entry(stack.class).or_default() += stack.count;
+            if let Some(name) = of(stack) {
+                let sum = sums.entry(name).or_default();
+                *sum = sum.saturating_add(stack.count);
+            }
         }
         let mut sums: Vec<_> = sums.into_iter().collect();
-        sums.sort_by_key(|(class, count)| (std::cmp::Reverse(*count), *class));
+        sums.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
         sums
     }
 
@@ -249,6 +316,15 @@ mod tests {
             [("direct_write", 7), ("readahead", 3), ("journal", 2)]
         );
         assert_eq!(found.stacks[1].submission, Some("aio"));
+        assert_eq!(found.submissions("k"), [("aio", 7)]);
+        let own =
+            OwnRules::parse("# mine\n\ncheckpoint ext4_file_write xfs_file_write\nall blk_\n");
+        let own = Stacks::parse_with(LOG, &own.unwrap());
+        assert_eq!(
+            own.classes("k"),
+            [("checkpoint", 7), ("all", 3), ("journal", 2)]
+        );
+        assert_eq!(OwnRules::parse("a b\nalone\n"), Err(2));
         assert_eq!(found.maps(), ["k", "u"]);
         assert!(
             found

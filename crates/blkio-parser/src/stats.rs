@@ -10,6 +10,7 @@ use crate::analyse::access::SectorAccess;
 use crate::analyse::bursts::Arrivals;
 use crate::analyse::by_pid::ByPid;
 use crate::analyse::composition::Composition;
+use crate::analyse::duplicates::Duplicates;
 use crate::analyse::given::{GivenPhases, Named};
 use crate::analyse::heat::HeatMap;
 use crate::analyse::intervals::Intervals;
@@ -78,6 +79,8 @@ pub struct StatsOptions {
     pub read: ReadOptions,
     /// Width of the bins of the series in nanoseconds.
     pub bin_ns: u64,
+    /// Whether these bins begin at multiples of their width of the trace's clock, rather than at the first issue.
+    pub bins_by_clock: bool,
     /// Gap that ends a burst.
     pub burst_gap_ns: u64,
     /// Age at which an outstanding request is given up.
@@ -95,6 +98,7 @@ impl Default for StatsOptions {
         Self {
             read: ReadOptions::default(),
             bin_ns: SECOND,
+            bins_by_clock: false,
             burst_gap_ns: 100_000_000,
             stale_ns: 5 * SECOND,
             reuse_block_sectors: 256,
@@ -113,6 +117,8 @@ pub struct Stats {
     pub traffic: Traffic,
     /// Bursts and times between issues.
     pub arrivals: Arrivals,
+    /// Events that are there twice.
+    pub duplicates: Duplicates,
     /// Address against time.
     pub heat: Option<HeatMap>,
     /// Sequentiality.
@@ -146,7 +152,7 @@ type Placed = (Sequentiality, Composition);
 
 /// Analyses that share a thread.
 enum Group {
-    Flow(Box<(Traffic, Arrivals, Option<HeatMap>)>),
+    Flow(Box<(Traffic, Arrivals, Option<HeatMap>, Duplicates)>),
     Steps(Box<(Option<Stages>, GivenPhases, Option<ByPid>)>),
     Places(Box<(Option<Placed>, Option<SectorAccess>)>),
     Blocks(Box<(Option<Reuse>, Option<WindowedSet>)>),
@@ -197,9 +203,14 @@ impl Group {
         let wanted = options.wanted;
         vec![
             Self::Flow(Box::new((
-                Traffic::new(options.bin_ns),
+                if options.bins_by_clock {
+                    Traffic::by_clock(options.bin_ns)
+                } else {
+                    Traffic::new(options.bin_ns)
+                },
                 Arrivals::new(options.burst_gap_ns),
                 wanted.heat.then(HeatMap::default),
+                Duplicates::default(),
             ))),
             Self::Places(Box::new((
                 wanted.sequentiality.then(Default::default),
@@ -270,6 +281,7 @@ impl Group {
                 group.0.observe_batch(batch);
                 group.1.observe_batch(batch);
                 feed(&mut group.2, batch);
+                group.3.observe_batch(batch);
             }
             Self::Steps(group) => {
                 feed(&mut group.0, batch);
@@ -370,6 +382,7 @@ impl Stats {
             outcome,
             traffic: Traffic::new(SECOND),
             arrivals: Arrivals::new(0),
+            duplicates: Duplicates::default(),
             heat: None,
             sequentiality: None,
             by_pid: None,
@@ -386,7 +399,9 @@ impl Stats {
         };
         for group in groups {
             match group {
-                Group::Flow(group) => (stats.traffic, stats.arrivals, stats.heat) = *group,
+                Group::Flow(group) => {
+                    (stats.traffic, stats.arrivals, stats.heat, stats.duplicates) = *group;
+                }
                 Group::Times(intervals) => stats.intervals = *intervals,
                 Group::Steps(group) => (stats.stages, stats.given, stats.by_pid) = *group,
                 Group::Places(group) => {

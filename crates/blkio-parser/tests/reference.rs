@@ -30,6 +30,19 @@ fn data() -> Option<PathBuf> {
     None
 }
 
+/// The text of a file, decompressed.
+fn content(path: &Path) -> String {
+    let source = byte_source::Source::open(path, &byte_source::OpenOptions::default()).unwrap();
+    let mut chunks = source
+        .into_chunks(byte_source::ChunkOptions::default())
+        .unwrap();
+    let mut text = Vec::new();
+    while let Some(chunk) = chunks.next().unwrap() {
+        text.extend_from_slice(chunk.data());
+    }
+    String::from_utf8(text).unwrap()
+}
+
 fn json(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
@@ -650,15 +663,7 @@ fn processes_are_as_sequential_as_alone() {
     let Some(data) = data() else { return };
     let path = data.join("real/disk-ext4-c/events.txt.gz");
     let together = document(std::slice::from_ref(&path), 2, false);
-    let source = byte_source::Source::open(&path, &byte_source::OpenOptions::default()).unwrap();
-    let mut chunks = source
-        .into_chunks(byte_source::ChunkOptions::default())
-        .unwrap();
-    let mut text = Vec::new();
-    while let Some(chunk) = chunks.next().unwrap() {
-        text.extend_from_slice(chunk.data());
-    }
-    let text = String::from_utf8(text).unwrap();
+    let text = content(&path);
     let pids = together["extra"]["sequentiality_by_pid"]["pids"]
         .as_array()
         .unwrap();
@@ -697,6 +702,28 @@ fn processes_are_as_sequential_as_alone() {
                 );
             }
         }
+    }
+}
+
+/// blkparse's summary, which follows its events on the same output, agrees with what was read; with an event less it does not.
+#[test]
+fn totals_that_blkparse_printed_are_ours() {
+    let Some(data) = data() else { return };
+    let run = data.join("real/multi-e");
+    let events = content(&run.join("blkparse.txt.gz"));
+    let summary = content(&run.join("blkparse-summary.txt"));
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("all.txt");
+    let first_line = events.find('\n').unwrap() + 1;
+    for (from, agree) in [(0, true), (first_line, false)] {
+        std::fs::write(&path, format!("{}{summary}", &events[from..])).unwrap();
+        let document = document(std::slice::from_ref(&path), 2, false);
+        let printed = &document["quality"]["printed_totals"];
+        assert_eq!(printed["entries"]["printed"], 11_209);
+        assert_eq!(printed["dispatched"]["counted"], 1877);
+        assert_eq!(printed["agree"], agree);
+        let warnings = document["quality"]["warnings"].as_array().unwrap();
+        assert_eq!(warnings.len(), usize::from(!agree), "{warnings:?}");
     }
 }
 

@@ -6,6 +6,7 @@ pub mod by_pid;
 pub mod composition;
 mod depth;
 pub mod distribution;
+pub mod duplicates;
 pub mod given;
 pub mod heat;
 pub mod intervals;

@@ -44,6 +44,8 @@ pub struct Stages {
     pub m2d: Distribution,
     /// Queued until its request is issued.
     pub q2d: Distribution,
+    /// Bios that were cut in two, because they were larger than the device takes.
+    pub splits: u64,
     /// Bios that were given up, because too many were waiting.
     pub given_up: u64,
 }
@@ -103,6 +105,7 @@ impl Analyser for Stages {
     }
 
     fn observe(&mut self, event: &Event) {
+        self.splits += u64::from(event.kind == EventKind::Split);
         if !event.direction.is_data() || event.nr_sector == 0 {
             return;
         }

@@ -159,6 +159,14 @@ impl Stretch {
         t_ns >= self.from_ns && t_ns < self.until_ns
     }
 
+    /// The same so much earlier, as far as there is time.
+    fn earlier(self, by_ns: u64) -> Self {
+        Self {
+            from_ns: self.from_ns.saturating_sub(by_ns),
+            until_ns: self.until_ns.saturating_sub(by_ns),
+        }
+    }
+
     /// What two stretches have in common.
     fn and(self, other: Self) -> Self {
         Self {
@@ -172,6 +180,9 @@ impl Stretch {
 #[derive(Debug, Clone)]
 pub struct Traffic {
     bin_ns: u64,
+    by_clock: bool,
+    /// From the beginning of the first chosen bin to the first issue.
+    lead_ns: u64,
     /// Issued requests.
     pub issues: u64,
     /// Completions.
@@ -219,6 +230,8 @@ impl Traffic {
     pub fn new(bin_ns: u64) -> Self {
         Self {
             bin_ns: bin_ns.max(1),
+            by_clock: false,
+            lead_ns: 0,
             issues: 0,
             completions: 0,
             errors: 0,
@@ -243,19 +256,39 @@ impl Traffic {
         }
     }
 
+    /// With chosen bins that begin at multiples of their width of the trace's clock.
+    #[must_use]
+    pub fn by_clock(bin_ns: u64) -> Self {
+        Self {
+            by_clock: true,
+            ..Self::new(bin_ns)
+        }
+    }
+
+    /// Begin of the first chosen bin; `None` without issues.
+    #[must_use]
+    pub fn bins_begin_ns(&self) -> Option<u64> {
+        self.first_issue_ns.map(|first| first - self.lead_ns)
+    }
+
+    /// Whether the chosen bins are not those of whole seconds since the first issue.
+    pub(crate) fn are_own_bins(&self) -> bool {
+        self.bin_ns != SECOND || self.by_clock
+    }
+
     /// Width of the chosen bins.
     #[must_use]
     pub fn bin_ns(&self) -> u64 {
         self.bin_ns
     }
 
-    /// Reads and writes by the chosen bin since the first issue.
+    /// Reads and writes by the chosen bin, the first of which holds the first issue.
     #[must_use]
     pub fn bins(&self) -> &[Bins; 2] {
-        if self.bin_ns == SECOND {
-            &self.seconds
-        } else {
+        if self.are_own_bins() {
             &self.bins
+        } else {
+            &self.seconds
         }
     }
 
@@ -270,10 +303,19 @@ impl Traffic {
         })
     }
 
+    fn begin(&mut self, first_ns: u64) {
+        self.first_issue_ns = Some(first_ns);
+        if self.by_clock {
+            self.lead_ns = first_ns % self.bin_ns;
+        }
+    }
+
     fn issue(&mut self, run: &Run) {
         let count = u64::from(run.count);
         self.issues += count;
-        self.first_issue_ns.get_or_insert(run.t_ns);
+        if self.first_issue_ns.is_none() {
+            self.begin(run.t_ns);
+        }
         self.last_issue_ns = self.last_issue_ns.max(run.last_ns);
         let number = usize::from(run.rwbs);
         if number >= self.operations.len() {
@@ -290,7 +332,9 @@ impl Traffic {
             if !self.open.0.contains(run.since_ns) {
                 self.settle_bins();
                 let finest = Stretch::of_bin(run.since_ns, FINE_NS);
-                self.open.0 = finest.and(Stretch::of_bin(run.since_ns, self.bin_ns));
+                let chosen = run.since_ns.saturating_add(self.lead_ns);
+                let chosen = Stretch::of_bin(chosen, self.bin_ns);
+                self.open.0 = finest.and(chosen.earlier(self.lead_ns));
             }
             if let Some(sum) = self.open.1.get_mut(run.direction.slot()) {
                 sum.add(amount);
@@ -355,10 +399,10 @@ impl Traffic {
             if let Some(tenths) = self.tenths.get_mut(slot) {
                 tenths.add(fine / 10, amount);
             }
-            if self.bin_ns != SECOND
+            if self.are_own_bins()
                 && let Some(bins) = self.bins.get_mut(slot)
             {
-                bins.add(since / self.bin_ns, amount);
+                bins.add(since.saturating_add(self.lead_ns) / self.bin_ns, amount);
             }
             if let Some([second, tenth, hundredth]) = self.peaks.get_mut(slot) {
                 hundredth.add(fine, amount);
@@ -400,13 +444,42 @@ impl Analyser for Traffic {
     fn observe_batch(&mut self, batch: &Batch) {
         // A run lies within a bin of the series when those are made of whole 10 ms, and has no event of another kind in it.
         let has_only_issues = batch.shape.completions == 0 && !batch.has_others();
-        if has_only_issues && self.bin_ns.is_multiple_of(FINE_NS) {
+        if has_only_issues && self.bin_ns.is_multiple_of(FINE_NS) && !self.by_clock {
             for run in &batch.shape.runs {
                 self.extend_span(run.t_ns, run.last_ns);
                 self.issue(run);
             }
         } else {
             self.observe_all(&batch.events);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bins_by_the_clock_are_those_of_dividing_its_time(
+            gaps in prop::collection::vec(0_u64..40_000_000, 1..100),
+            first in 0_u64..5_000_000_000,
+            bin_ns in prop::sample::select(vec![1_000_000_u64, 7_000_000, 25_000_000, SECOND]),
+        ) {
+            let mut traffic = Traffic::by_clock(bin_ns);
+            let mut twin: BTreeMap<u64, Amount> = BTreeMap::new();
+            let mut t_ns = first;
+            for gap in &gaps {
+                traffic.observe(&Event { t_ns, nr_sector: 8, bytes: 4096, ..Event::BLANK });
+                let bin = t_ns / bin_ns - first / bin_ns;
+                twin.entry(bin).or_default().add(Amount { ios: 1, bytes: 4096 });
+                t_ns += gap;
+            }
+            traffic.finish();
+            let [reads, _] = traffic.bins();
+            prop_assert_eq!(reads.finish(), twin);
+            prop_assert_eq!(traffic.bins_begin_ns(), Some(first / bin_ns * bin_ns));
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::depth::queue_depth;
-use super::{dense, distribution, keyed, places, text, time_base, totals};
+use super::{dense, distribution, keyed, places, sizes, text, time_base, totals};
 use crate::analyse::access::hottest;
 use crate::analyse::pairing::{Pairing, SIZE_CLASSES_KIB};
 use crate::analyse::traffic::{Amount, DATA, SECOND};
@@ -51,17 +51,24 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
     );
     let bin_ns = stats.traffic.bin_ns();
     let bins = DATA.iter().zip(stats.traffic.bins());
-    let length = stats.traffic.first_issue_ns.map_or(0, |first| {
-        (stats.traffic.last_issue_ns - first) / bin_ns + 1
-    });
+    let begin = stats.traffic.bins_begin_ns();
+    let span = begin.map(|begin| stats.traffic.last_issue_ns - begin);
+    let length = span.map_or(0, |span| span / bin_ns + 1);
     let mut issued = Map::new();
     issued.insert("bin_ns".into(), bin_ns.into());
+    issued.insert("first_bin_starts_ns".into(), begin.into());
+    // What the rate of the last bin is to be divided by.
+    issued.insert(
+        "last_bin_lasts_ns".into(),
+        span.map(|span| span % bin_ns).into(),
+    );
     for (direction, bins) in bins {
         issued.insert(direction.name().into(), dense(bins, length));
     }
-    if bin_ns != SECOND {
+    if stats.traffic.are_own_bins() {
         map.insert("issued_per_bin".into(), issued.into());
     }
+    map.insert("sizes".into(), sizes::summary(&totals));
     if let (Some(first), Some(last)) =
         (stats.traffic.first_issue_ns, stats.traffic.last_complete_ns)
     {
@@ -165,6 +172,7 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
         map.insert("intervals_are_exact".into(), is_exact.into());
     }
     if let Some(stages) = &mut stats.stages {
+        map.insert("splits".into(), stages.splits.into());
         let found: Map<String, Value> = stages
             .by_name()
             .map(|(name, times)| (name.to_owned(), distribution(times, true)))

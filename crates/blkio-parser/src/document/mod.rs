@@ -5,6 +5,7 @@ mod extra;
 pub(crate) mod phases;
 mod places;
 mod quality;
+mod sizes;
 
 use std::collections::BTreeMap;
 

@@ -83,12 +83,18 @@ pub fn quality(stats: &Stats) -> Value {
     let mut processes: Vec<(u32, Amount)> =
         traffic.processes.iter().map(|(c, a)| (*c, *a)).collect();
     processes.sort_unstable_by_key(|(comm, a)| (std::cmp::Reverse(a.ios), *comm));
+    let printed = printed_totals(stats, &counts);
     let tracers = ["bpftrace", "blktrace", "perf", "trace-cmd"];
     let tracer_ios: u64 = processes
         .iter()
         .filter(|(comm, _)| tracers.contains(&text(outcome.symbols.comm_of(*comm)).as_str()))
         .map(|(_, amount)| amount.ios)
         .sum();
+    // The one that moves most is taken for the engine.
+    let main = processes
+        .iter()
+        .max_by_key(|(comm, amount)| (amount.bytes, std::cmp::Reverse(*comm)));
+    let named: u64 = processes.iter().map(|(_, amount)| amount.ios).sum();
     let mut warnings: Vec<String> = Vec::new();
     if counts.lost_events > 0 {
         warnings.push(format!(
@@ -117,10 +123,22 @@ pub fn quality(stats: &Stats) -> Value {
             outcome.late_events
         ));
     }
+    if stats.duplicates.count > 0 {
+        warnings.push(format!(
+            "{} events are there twice: do the inputs overlap?",
+            stats.duplicates.count
+        ));
+    }
     if tracer_ios > 0 {
         warnings.push(format!(
             "{tracer_ios} requests are of the tracer itself: it writes to the traced device"
         ));
+    }
+    if printed["agree"] == Value::Bool(false) {
+        warnings.push(
+            "the totals that blkparse printed behind its events are not those of the events"
+                .to_owned(),
+        );
     }
     let clocks: std::collections::BTreeSet<&str> = outcome
         .inputs
@@ -154,11 +172,13 @@ pub fn quality(stats: &Stats) -> Value {
         "inputs": checksums.collect::<Vec<_>>(),
         "tool_version": env!("CARGO_PKG_VERSION"),
         "lines": counts_value(&counts),
+        "printed_totals": printed,
         "lost_events": counts.lost_events,
         "malformed": counts.malformed,
         "largest_backward_step_ns": outcome.largest_backward_step_ns,
         "backward_steps": outcome.backward_steps,
         "late_events": outcome.late_events,
+        "duplicates": stats.duplicates.count,
         "unmatched_issues": has_pairs.then_some(matching.unmatched_issues),
         "unmatched_completions": has_pairs.then_some(matching.unmatched_completions),
         "superseded_issues": has_pairs.then_some(matching.superseded_issues),
@@ -173,9 +193,46 @@ pub fn quality(stats: &Stats) -> Value {
         "clocks": clocks,
         "clock_alignment": alignment(&counts),
         "devices": keyed(devices.iter().map(|(dev, a)| (device_of(*dev, outcome), json!({"ios": a.ios, "bytes": a.bytes})))),
+        "main_process": main.map(|(comm, _)| text(outcome.symbols.comm_of(*comm))),
+        "foreign_processes_share": main.and_then(|(_, main)| ratio(named - main.ios, named)),
         "processes": keyed(processes.iter().take(20).map(|(comm, a)| (text(outcome.symbols.comm_of(*comm)), json!({"ios": a.ios, "bytes": a.bytes})))),
         "warnings": warnings,
     })
+}
+
+/// The totals that blkparse printed beside ours, and whether they agree; null where it printed none. It counts flushes as
+/// reads, so directions are taken together. They are of one device, and of one input.
+fn printed_totals(stats: &Stats, counts: &LineCounts) -> Value {
+    let both = |[a, b]: [Option<u64>; 2]| Some(a?.saturating_add(b?));
+    let rows = [
+        ("entries", counts.printed.entries, counts.event_lines),
+        (
+            "dispatched",
+            both(counts.printed.dispatched),
+            stats.traffic.issues,
+        ),
+        (
+            "completed",
+            both(counts.printed.completed),
+            stats.traffic.completions,
+        ),
+    ];
+    let printed = rows
+        .iter()
+        .filter_map(|(name, printed, ours)| Some((*name, (*printed)?, *ours)));
+    let printed: Vec<(&str, u64, u64)> = printed.collect();
+    if printed.is_empty() {
+        return Value::Null;
+    }
+    let is_comparable = stats.outcome.inputs.len() == 1 && stats.traffic.devices.len() <= 1;
+    let agree = printed.iter().all(|(_, printed, ours)| printed == ours);
+    let mut value = keyed(
+        printed
+            .into_iter()
+            .map(|(name, printed, ours)| (name, json!({"printed": printed, "counted": ours}))),
+    );
+    value["agree"] = is_comparable.then_some(agree).into();
+    value
 }
 
 /// Name of a device; that of events without one is the one asked for.

@@ -26,7 +26,32 @@ pub(super) fn count(line: &[u8], counts: &mut LineCounts) {
             counts.warning += 1;
         }
         Some(_) if contains(text, b"ERROR:") || text.starts_with(b"ERROR") => counts.error += 1,
-        Some(_) => counts.other += 1,
+        Some(_) => {
+            counts.other += 1;
+            summary(text, counts);
+        }
+    }
+}
+
+/// The lines of blkparse's summary that can be checked: `Read Dispatches: N, .. Write Dispatches: N, ..`, the same of
+/// `Reads Completed`, and `Events (NAME): N entries`. Those of all processors come last.
+fn summary(text: &[u8], counts: &mut LineCounts) {
+    let after = |label: &[u8]| -> Option<u64> {
+        let at = memchr::memmem::find(text, label)? + label.len();
+        let mut cursor = Cursor::new(text.get(at..)?);
+        cursor.blanks();
+        let number = cursor.uint()?;
+        // A number with a unit is rounded.
+        let is_whole = cursor.peek().is_none_or(|b| !b.is_ascii_alphabetic());
+        is_whole.then_some(number)
+    };
+    let printed = &mut counts.printed;
+    if text.starts_with(b"Read Dispatches:") {
+        printed.dispatched = [after(b"Read Dispatches:"), after(b"Write Dispatches:")];
+    } else if text.starts_with(b"Reads Completed:") {
+        printed.completed = [after(b"Reads Completed:"), after(b"Writes Completed:")];
+    } else if text.starts_with(b"Events (") && text.ends_with(b" entries") {
+        printed.entries = after(b"): ");
     }
 }
 
@@ -97,4 +122,27 @@ fn anchor(text: &[u8]) -> Option<Anchor> {
         trace_ns: trace_ns?,
         wall_ns: wall_ns?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_that_blkparse_printed() {
+        let mut counts = LineCounts::default();
+        for line in [
+            &b" Read Dispatches:      740,    59864KiB\t Write Dispatches:      337,    21064KiB"[..],
+            b" Read Dispatches:      855,    88252KiB\t Write Dispatches:     1022,   136076KiB",
+            b" Reads Completed:       1K,    88252KiB\t Writes Completed:     1031,   136076KiB",
+            b" Reads Requeued:         0\t\t Writes Requeued:         0",
+            b"Events (blk): 11209 entries",
+        ] {
+            count(line, &mut counts);
+        }
+        assert_eq!(counts.other, 5);
+        assert_eq!(counts.printed.entries, Some(11_209));
+        assert_eq!(counts.printed.dispatched, [Some(855), Some(1022)]);
+        assert_eq!(counts.printed.completed, [None, Some(1031)]);
+    }
 }

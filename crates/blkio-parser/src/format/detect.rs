@@ -22,6 +22,8 @@ pub enum Kind {
     Histograms,
     /// fio's result.
     FioJson,
+    /// Readings of the boot-time clock and of wall time, as the collector writes them.
+    Clock,
     /// A log of fio: time, value, direction, block size.
     FioLog,
     /// A Git LFS pointer in place of a file.
@@ -44,6 +46,7 @@ impl Kind {
             Self::Stacks => "stacks",
             Self::Histograms => "histograms",
             Self::FioJson => "fio-json",
+            Self::Clock => "clock-json",
             Self::FioLog => "fio-log",
             Self::LfsPointer => "git-lfs-pointer",
             Self::NoEvents => "no-events",
@@ -146,6 +149,9 @@ fn secondary(head: &[u8]) -> Option<Kind> {
     if has_line(&|line| line == b"{") && contains(head, b"\"fio version\"") {
         return Some(Kind::FioJson);
     }
+    if first.starts_with(b"{") && contains(head, b"\"realtime_ns\"") {
+        return Some(Kind::Clock);
+    }
     if has_line(&|line| contains(line, b" GB/sec") && contains(line, b" secs,")) {
         return Some(Kind::DeepNvme);
     }
@@ -166,6 +172,21 @@ fn secondary(head: &[u8]) -> Option<Kind> {
     None
 }
 
+/// Whether a line begins as one of the pipeline's log does: a time, then operation letters.
+fn begins_as_event(line: &[u8]) -> bool {
+    let mut cursor = crate::scan::Cursor::new(line);
+    if cursor.uint().is_none() {
+        return false;
+    }
+    let is_separator = |b: &u8| *b == b',' || b.is_ascii_whitespace();
+    let blank = cursor.rest.iter().take_while(|b| is_separator(b)).count();
+    cursor.skip(blank);
+    let letters = cursor.rest.iter().take_while(|b| b.is_ascii_uppercase());
+    let letters = letters.count();
+    let ends = cursor.rest.get(letters).is_none_or(is_separator);
+    blank > 0 && (1..=15).contains(&letters) && ends
+}
+
 /// A tracer that saw nothing, or something foreign.
 fn nothing(head: &[u8]) -> Kind {
     let mut sink = Sink::default();
@@ -177,8 +198,8 @@ fn nothing(head: &[u8]) -> Kind {
         || head.starts_with(b"TIME(")
     {
         Kind::NoEvents
-    } else if counts.malformed > 0 && contains(head, b", ") {
-        // Digits and commas: the log of the pipeline, in a bad state.
+    } else if lines(head).any(begins_as_event) {
+        // The log of the pipeline, in a bad state.
         Kind::Events(Format::FiveColumn)
     } else {
         Kind::Unknown
