@@ -113,6 +113,9 @@ pub(crate) struct StatsArgs {
     /// (prefill=0s..21900ms); may be given several times
     #[arg(long = "phase", value_name = "PHASE", value_parser = phase)]
     pub(crate) phases: Vec<Named>,
+    /// Phases from a file, one NAME=START..END a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) phase_file: Option<PathBuf>,
     /// Age at which an issued request without completion is given up
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = nanoseconds)]
     pub(crate) stale: u64,
@@ -269,6 +272,10 @@ pub(crate) struct CompareArgs {
     /// The trace to judge
     #[arg(value_name = "B")]
     pub(crate) other: PathBuf,
+    /// Of two recordings of one run: also how their clocks lie to each other, by
+    /// the requests that both have
+    #[arg(long)]
+    pub(crate) clocks: bool,
     #[command(flatten)]
     pub(crate) format: FormatArgs,
     #[command(flatten)]
@@ -410,7 +417,7 @@ fn zone(text: &str) -> Result<i64, String> {
 }
 
 /// `NAME=START..END`, the ends as times.
-fn phase(text: &str) -> Result<Named, String> {
+pub(crate) fn phase(text: &str) -> Result<Named, String> {
     let expected = || "expected NAME=START..END, for example prefill=0s..21900ms".to_owned();
     let (name, ends) = text.rsplit_once('=').ok_or_else(expected)?;
     let (start, end) = ends.split_once("..").ok_or_else(expected)?;

@@ -8,6 +8,8 @@ use std::path::Path;
 
 use blkio_parser::analyse::traffic::{Amount, DATA, FINE_BINS};
 use blkio_parser::document::{self, DocumentOptions};
+use blkio_parser::matching::{self, ClockMatch};
+use blkio_parser::pipeline::ReadOptions;
 use blkio_parser::{Stats, StatsOptions};
 use perf_compare::{Options, Report, Side, compare};
 use report::human;
@@ -228,6 +230,52 @@ fn rows(a: &Value, b: &Value) -> Vec<Row> {
     ROWS.iter().map(row).collect()
 }
 
+/// How the clocks of two recordings of one run lie to each other, where that was asked for.
+fn clocks(args: &CompareArgs) -> anyhow::Result<Option<ClockMatch>> {
+    if !args.clocks {
+        return Ok(None);
+    }
+    let mut options = ReadOptions::default();
+    options.threads = args.input.threads().get();
+    options.strict = args.input.strict;
+    options.open = args.input.open_options(None);
+    let side = |path: &Path| [path.to_owned()];
+    let found = matching::clocks(&side(&args.base), &side(&args.other), &options);
+    let found = found.or_exit(NO_INPUT)?;
+    if found.is_none() {
+        args.verbosity.note(
+            "blkio: too few requests in common to compare clocks: are these recordings of one run?",
+        );
+    }
+    Ok(found)
+}
+
+fn clocks_value(found: &ClockMatch) -> Value {
+    json!({
+        "method": "requests in common",
+        "requests": found.requests,
+        "b_minus_a_ns": i64::try_from(found.offset_ns).ok(),
+        "spread_ns": found.spread_ns,
+        "drift_ppm": found.drift_ppm,
+    })
+}
+
+/// In a sentence.
+fn clocks_text(found: &ClockMatch) -> String {
+    let time = |ns: f64| human::quantity(ns, report::Unit::Nanos);
+    let side = if found.offset_ns < 0 {
+        "behind"
+    } else {
+        "ahead of"
+    };
+    format!(
+        "The clock of B is {} {side} that of A, give or take {}, by {} requests in common.",
+        time(found.offset_ns.unsigned_abs() as f64),
+        time(found.spread_ns as f64),
+        found.requests
+    )
+}
+
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
     let a = Run::read(&args.base, args)?;
     let b = Run::read(&args.other, args)?;
@@ -235,6 +283,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
     let report = judge(&a, &b, bins, args)?;
     let bin_ns = bins.ns();
     let rows = rows(&a.document, &b.document);
+    let clocks = clocks(args)?;
     let mut out = args.output.open()?;
     match args.format.format() {
         shell::Format::Json => {
@@ -248,6 +297,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
                 "a": args.base.display().to_string(),
                 "b": args.other.display().to_string(),
                 "rows": rows,
+                "clocks": clocks.as_ref().map(clocks_value),
                 "samples": {"bin_ns": bin_ns, "comparison": report},
                 "quality": {"a": a.document["quality"], "b": b.document["quality"]},
             });
@@ -272,6 +322,9 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
                     cell(a),
                     cell(b)
                 )?;
+            }
+            if let Some(found) = &clocks {
+                writeln!(out, "\n{}", clocks_text(found))?;
             }
             let width = human::quantity(bin_ns as f64, report::Unit::Nanos);
             writeln!(out, "\nSamples: what each {width} of the runs was like.")?;

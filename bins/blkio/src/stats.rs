@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use blkio_parser::analyse::given::Named;
 use blkio_parser::clock::anchors_of_json;
 use blkio_parser::document::{self, DocumentOptions};
 use blkio_parser::engine::EngineLog;
@@ -15,7 +16,7 @@ use report::human;
 use serde_json::Value;
 use shell::{OrExit as _, Outcome, Output, ProgressLine, Stage, VerbosityArgs};
 
-use crate::args::{Anchor as BinAnchor, StatsArgs, TraceArgs};
+use crate::args::{Anchor as BinAnchor, StatsArgs, TraceArgs, phase};
 use crate::side::{engine_value, gpu_value, whole};
 use crate::{GATE, NO_INPUT, follow, page, tables};
 
@@ -46,6 +47,9 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     options.bins_by_clock = args.anchor == BinAnchor::Epoch;
     options.stale_ns = args.stale;
     options.phases.clone_from(&args.phases);
+    if let Some(path) = &args.phase_file {
+        options.phases.extend(phases_of(path)?);
+    }
     options.wanted = Wanted {
         latency: !args.no_latency && !args.traffic_only,
         ..if args.traffic_only {
@@ -151,6 +155,21 @@ fn anchors(path: &Path) -> anyhow::Result<Vec<Anchor>> {
         .or_exit(NO_INPUT);
     }
     Ok(found)
+}
+
+/// The phases of a file: as after --phase, one a line; empty lines and those that begin with `#` are passed over.
+fn phases_of(path: &Path) -> anyhow::Result<Vec<Named>> {
+    let text = whole(path)?;
+    let text = String::from_utf8_lossy(&text);
+    let lines = (1..).zip(text.lines().map(str::trim));
+    lines
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+        .map(|(number, line)| {
+            phase(line)
+                .map_err(|reason| anyhow::anyhow!("{}: line {number}: {reason}", path.display()))
+        })
+        .collect::<anyhow::Result<Vec<Named>>>()
+        .or_exit(NO_INPUT)
 }
 
 /// What to look at when a device was asked for and nothing of it was found.

@@ -293,6 +293,39 @@ fn given_phases_are_cut_where_they_are_given() {
 }
 
 #[test]
+fn phases_and_clocks_from_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let log = |offset: u64| -> String {
+        let line = |n: u64| format!("{}, R, 4096, {}, 8\n", offset + n * 1000, n * 8);
+        (0..50).map(line).collect()
+    };
+    std::fs::write(dir.join("a"), log(5_000)).unwrap();
+    std::fs::write(dir.join("b"), log(905_000)).unwrap();
+    std::fs::write(dir.join("phases"), "# by hand\n\nearly=0s..10us\n").unwrap();
+    let words = ["stats", "a", "--phase-file", "phases", "--json"];
+    let document = json(&blkio(dir, &words));
+    assert_eq!(document["given_phases"][0]["name"], "early");
+    assert_eq!(document["given_phases"][0]["read"]["ios"], 10);
+    std::fs::write(dir.join("phases"), "early=0s..10us\nlate\n").unwrap();
+    let output = blkio(dir, &["stats", "a", "--phase-file", "phases"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.code() == Some(2) && said.contains("line 2"),
+        "{said}"
+    );
+    let document = json(&blkio(dir, &["compare", "a", "b", "--clocks", "--json"]));
+    let found = &document["clocks"];
+    assert_eq!(
+        (&found["requests"], &found["b_minus_a_ns"]),
+        (&Value::from(50), &Value::from(900_000))
+    );
+    let text = blkio(dir, &["compare", "a", "b", "--clocks"]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("clock of B is 900.0 µs ahead"), "{text}");
+}
+
+#[test]
 fn disks_keep_their_names_across_files() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();

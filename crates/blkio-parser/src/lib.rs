@@ -11,7 +11,7 @@
 //! * [`document`]: the results as JSON;
 //! * [`gpu`], [`engine`], [`deepnvme`], [`stacks`], [`histogram`], [`fio`]: what lies beside a trace;
 //! * [`cheops`]: the figures of the published study as data;
-//! * [`clock`]: how the clocks of two streams lie to each other.
+//! * [`clock`]: how the clocks of two streams lie to each other; [`matching`]: how those of two recordings of one run do.
 //!
 //! What it does not do: collecting (the tool `blkio` does), drawing, tables.
 //!
@@ -40,6 +40,7 @@ pub mod fio;
 mod format;
 pub mod gpu;
 pub mod histogram;
+pub mod matching;
 mod merge;
 mod num;
 mod order;

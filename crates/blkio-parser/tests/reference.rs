@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use blkio_parser::analyse::given::Named;
 use blkio_parser::document::{self, DocumentOptions};
-use blkio_parser::{Direction, EventKind, Stats, StatsOptions, pipeline};
+use blkio_parser::{Direction, EventKind, Stats, StatsOptions, matching, pipeline};
 use serde_json::Value;
 
 /// The data set, or `None` with a loud remark.
@@ -725,6 +725,31 @@ fn totals_that_blkparse_printed_are_ours() {
         let warnings = document["quality"]["warnings"].as_array().unwrap();
         assert_eq!(warnings.len(), usize::from(!agree), "{warnings:?}");
     }
+}
+
+/// One run, recorded with three clocks: a journal write was noted at 1168.999452 s, 1169.024196 s and about 1168.9970 s.
+#[test]
+fn clocks_of_two_recordings_of_one_run() {
+    let Some(data) = data() else { return };
+    let run = data.join("real/multi-e");
+    let options = pipeline::ReadOptions::default();
+    let against = |name: &str| {
+        let (a, b) = (run.join("issue.txt.gz"), run.join(name));
+        matching::clocks(&[a], &[b], &options).unwrap().unwrap()
+    };
+    for (name, apart_ns) in [
+        ("tracefs-raw.txt.gz", 24_744_000),
+        ("perf-script.txt.gz", -2_450_000),
+    ] {
+        let found = against(name);
+        assert!(found.requests > 500, "{name} {found:?}");
+        assert!(
+            (found.offset_ns - apart_ns).abs() < 100_000,
+            "{name} {found:?}"
+        );
+        assert!(found.spread_ns < 100_000, "{name} {found:?}");
+    }
+    assert_eq!(against("issue.txt.gz").offset_ns, 0);
 }
 
 #[test]
