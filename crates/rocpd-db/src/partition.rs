@@ -50,24 +50,10 @@ const REQUIRED: [&str; 4] = [
     "rocpd_info_thread",
 ];
 
-/// What every recording of generation 3 has besides, be it without rows.
-const EXPECTED: [&str; 15] = [
-    "rocpd_info_agent",
-    "rocpd_info_queue",
-    "rocpd_info_stream",
-    "rocpd_info_pmc",
-    "rocpd_info_code_object",
-    "rocpd_info_kernel_symbol",
-    "rocpd_track",
-    "rocpd_event",
-    "rocpd_arg",
-    "rocpd_pmc_event",
-    "rocpd_region",
-    "rocpd_sample",
-    "rocpd_kernel_dispatch",
-    "rocpd_memory_copy",
-    "rocpd_memory_allocate",
-];
+/// The first of the tables that came with later versions.
+const FIRST_LATER: &str = "rocpd_graph_launch";
+/// Tables of the list before it that recordings of generation 3 may lack: what the metadata say is found otherwise too.
+const MAY_LACK: [&str; 2] = ["rocpd_metadata", "rocpd_info_category"];
 
 /// A table of the file and, once it was needed, where its rows are.
 #[derive(Debug)]
@@ -190,9 +176,10 @@ impl Partition {
         if self.schema.starts_with('4') {
             return Vec::new();
         }
-        let lacks = EXPECTED
+        let lacks = TABLES
             .into_iter()
-            .filter(|base| !self.tables.contains_key(base));
+            .take_while(|base| *base != FIRST_LATER)
+            .filter(|base| !MAY_LACK.contains(base) && !self.tables.contains_key(base));
         lacks.map(|base| format!("{base}{}", self.suffix)).collect()
     }
 

@@ -136,8 +136,9 @@ impl Held {
         }
         let line = |cells: &[String]| {
             let mut line = String::new();
-            for ((cell, width), right) in cells.iter().zip(&widths).zip(&numeric) {
-                if !line.is_empty() {
+            for (at, ((cell, width), right)) in cells.iter().zip(&widths).zip(&numeric).enumerate()
+            {
+                if at > 0 {
                     line.push_str("  ");
                 }
                 let pad = " ".repeat(width - cell.chars().count().min(*width));

@@ -423,6 +423,9 @@ fn what_is_missing_is_named_as_the_reference_names_it() {
     assert_eq!(lines, ["   n    x", "None  1.5", "   a  NaN"]);
     let shown = ok(&run.call(&["query", "--query", query]));
     assert_eq!(shown, "n    x\n   1.5\na\n");
+    // A column without name and values is a column all the same.
+    let shown = ok(&run.call(&["query", "--query", "SELECT NULL AS \"\", 15 AS n"]));
+    assert_eq!(shown, "   n\n  15\n");
 }
 
 #[test]
