@@ -282,7 +282,7 @@ impl RowScan<'_> {
                     SqlValue::Int(r.id),
                     int(r.event_id),
                     text(r.pmc.map(|pmc| pmc.name.as_str())),
-                    SqlValue::Real(r.value),
+                    r.value.map_or(SqlValue::Null, SqlValue::Real),
                 ])
             }),
             Source::Args(scan) => each(scan, |r| {

@@ -1,7 +1,7 @@
 //! Rows with gaps, against SQL over the tables as they are.
 
 use rocpd_db::{
-    Error, Filter, KernelNames, Order, Region, Stat, Summary, SummaryOptions, ViewScan,
+    Dispatch, Error, Filter, KernelNames, Order, Region, Stat, Summary, SummaryOptions, ViewScan,
 };
 use rocpd_synth::{Shape, generate};
 
@@ -272,4 +272,32 @@ fn properties_that_are_no_json_take_no_view_away() {
         );
         assert!(found > 0 || view == "stream_args", "{view}");
     }
+}
+
+/// The view of dispatches shows the process of the queue, and so do scans.
+#[test]
+fn dispatches_on_a_queue_of_another_process_are_of_that_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = generate(folder.path(), &Shape::small()).unwrap();
+    let plain = rusqlite::Connection::open(&made[0].path).unwrap();
+    let suffix = made[0].truth.guid.replace('-', "_");
+    plain
+        .execute_batch(&format!(
+            "INSERT INTO \"rocpd_info_process_{suffix}\" (id, nid, pid) SELECT 98765, nid, 98765 FROM \"rocpd_info_process_{suffix}\"; \
+             UPDATE \"rocpd_info_queue_{suffix}\" SET pid = 98765 WHERE id = (SELECT MAX(queue_id) FROM \"rocpd_kernel_dispatch_{suffix}\")"
+        ))
+        .unwrap();
+    let set = open(&paths(&made));
+    let other = count(&set, "SELECT COUNT(*) FROM kernels WHERE pid = 98765");
+    assert!(other > 0);
+    let filter = Filter {
+        pids: Some(vec![98765]),
+        ..Filter::default()
+    };
+    let dispatches = set
+        .scan::<Dispatch<'_>>(&filter, Order::Stored)
+        .unwrap()
+        .filter(|dispatch| dispatch.as_ref().unwrap().in_view())
+        .count();
+    assert_eq!(i64::try_from(dispatches).unwrap(), other);
 }

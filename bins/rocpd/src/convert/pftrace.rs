@@ -65,6 +65,12 @@ pub(super) fn write(
             &mut parts,
         )?;
     }
+    let sampled = job.sums.sampled;
+    if sampled > 0 {
+        args.shared.verbosity.note(format!(
+            "note: {sampled} values of counters sampled while kernels ran have no track: convert them to CSV"
+        ));
+    }
     let (mut warned, mut before_zero) = (0, 0);
     for (_, report) in &parts {
         warned += report.unmatched_frees;

@@ -155,7 +155,7 @@ fn perfetto_slices_and_counters_are_the_records_one_by_one() {
         let event = event.unwrap();
         let start = starts[&(event.partition, event.event_id.unwrap())];
         let name = format!("PMC {}", event.pmc.unwrap().name);
-        *values.entry((name, start)).or_default() += whole(event.value);
+        *values.entry((name, start)).or_default() += whole(event.value.unwrap());
     }
     assert!(!values.is_empty());
     for ((name, start), value) in values {
@@ -546,4 +546,54 @@ fn arguments_of_calls_and_counters_are_shown_as_asked() {
     );
     assert!(!args_in(&only, "hip_api").is_empty());
     assert!(only["kfd_events"].is_empty());
+}
+
+/// A counter without value adds nothing; one sampled while kernels run belongs to no dispatch.
+#[test]
+fn counters_without_value_and_sampled_ones_are_not_of_dispatches() {
+    let mut shape = two();
+    shape.generation = 3;
+    let run = Run::new(&shape);
+    let mut whole_before = Vec::new();
+    for made in &run.made {
+        let plain = rusqlite::Connection::open(&made.path).unwrap();
+        let suffix = made.truth.guid.replace('-', "_");
+        let table = format!("\"rocpd_pmc_event_{suffix}\"");
+        let sum: f64 = plain
+            .query_row(
+                &format!("SELECT SUM(value) FROM {table} WHERE id % 3 = 0"),
+                [],
+                |row| row.get(0),
+            )
+            .unwrap();
+        whole_before.push(sum);
+        plain
+            .execute_batch(&format!(
+                "UPDATE {table} SET value = NULL WHERE id % 3 = 1; UPDATE {table} SET sample_id = 1 WHERE id % 3 = 2"
+            ))
+            .unwrap();
+    }
+    let output = run.call(&["convert", "-f", "pftrace", "json", "-d", "out", "-o", "p"]);
+    ok(&output);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        errors.contains("values of counters sampled while kernels ran"),
+        "{errors}"
+    );
+    // What slices carry is what is left.
+    let trace = trace(&run.path("out/p_results.pftrace"));
+    let mut found = 0.0;
+    let mut ends = 0;
+    for sample in trace.counters().iter() {
+        let track = trace.track(sample.track).name;
+        let track = track.map(|id| trace.strings().get(id)).unwrap_or_default();
+        if track.contains("PMC") {
+            found += sample.value;
+            ends += usize::from(whole(sample.value) == 0);
+        }
+    }
+    assert!(ends > 0);
+    assert_eq!(whole(found), whole(whole_before.iter().sum::<f64>()));
+    let text = std::fs::read_to_string(run.path("out/p_pmc.jsonl")).unwrap();
+    assert!(text.contains("\"value\":null"));
 }

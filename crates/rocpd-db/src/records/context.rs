@@ -175,17 +175,17 @@ impl<'a> Context<'a> {
         self.owner_or(row, track, None)
     }
 
-    /// As [`Self::owner`]; what names no known process belongs to another one, if that is known.
+    /// As [`Self::owner`], but of the process `first`, if that is known.
     #[inline]
     pub(super) fn owner_or(
         &self,
         row: Fields<'_, '_>,
         track: usize,
-        other: Option<i64>,
+        first: Option<i64>,
     ) -> std::result::Result<Option<Owner<'a>>, BadSlot> {
         let track = self.track(row.int(track)?);
         let id = row.int(1)?.or(track.and_then(|t| t.process_id));
-        let Some(process) = self.process(id).or_else(|| self.process(other)) else {
+        let Some(process) = self.process(first).or_else(|| self.process(id)) else {
             return Ok(None);
         };
         if !self.filter.accepts_process(process) {

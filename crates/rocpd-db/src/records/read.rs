@@ -558,7 +558,7 @@ impl<'a> sealed::Read<'a> for PmcEvent<'a> {
             event_id: good!(row.int(0)),
             pmc: context.names.pmcs.get(pmc_id),
             pmc_id,
-            value: good!(row.real(2)).unwrap_or(0.0),
+            value: good!(row.real(2)),
             sample_id: good!(row.int(3)),
         })))
     }

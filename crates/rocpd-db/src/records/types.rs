@@ -299,8 +299,8 @@ pub struct PmcEvent<'a> {
     pub pmc: Option<&'a Pmc>,
     /// Id of the counter.
     pub pmc_id: i64,
-    /// The value of one instance.
-    pub value: f64,
+    /// The value of one instance; none where it is NULL, which adds nothing.
+    pub value: Option<f64>,
     /// The sample it belongs to, since schema 3.0.3.
     pub sample_id: Option<i64>,
 }

@@ -52,6 +52,8 @@ impl OfEvent for Value {
 pub(super) struct CounterSums {
     sums: ByEvent<Value>,
     names: Vec<String>,
+    /// Values sampled while kernels ran (since schema 3.0.3): they are of moments, not of dispatches, and not added here.
+    pub(super) sampled: u64,
 }
 
 impl CounterSums {
@@ -64,9 +66,14 @@ impl CounterSums {
         let mut sorter = sorter::<Value>(folder);
         let filter = Filter::default();
         let mut numbers: FxHashMap<(usize, i64), u32> = FxHashMap::default();
+        let mut sampled = 0;
         for row in set.scan::<PmcEvent<'_>>(&filter, ScanOrder::Stored)? {
             let row = row?;
-            let (Some(event), Some(pmc)) = (row.event_id, row.pmc) else {
+            if row.sample_id.is_some() {
+                sampled += 1;
+                continue;
+            }
+            let (Some(event), Some(pmc), Some(value)) = (row.event_id, row.pmc, row.value) else {
                 continue;
             };
             let counter = *numbers
@@ -82,7 +89,7 @@ impl CounterSums {
             sorter.push(Value {
                 key: (small(row.partition), event),
                 counter,
-                value: row.value,
+                value,
             })?;
         }
         let mut sorted = sorter.finish()?;
@@ -90,7 +97,9 @@ impl CounterSums {
         while let Some(value) = sorted.next_item()? {
             adder.add(value)?;
         }
-        adder.finish(names)
+        let mut sums = adder.finish(names)?;
+        sums.sampled = sampled;
+        Ok(sums)
     }
 
     /// Puts counter and sum of an event into `found`, in the order in which the counters were stored.
@@ -167,6 +176,7 @@ impl<'p> Adder<'p> {
         Ok(CounterSums {
             sums: self.builder.finish()?,
             names,
+            sampled: 0,
         })
     }
 }
