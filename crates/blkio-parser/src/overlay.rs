@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::analyse::traffic::Amount;
+use crate::analyse::{DepthBin, GRID_NS};
 use crate::clock::{Alignment, from_anchors};
 use crate::document::phases;
 use crate::engine::EngineLog;
@@ -12,14 +13,16 @@ use crate::gpu::GpuLog;
 use crate::quality::Anchor;
 use crate::stats::Stats;
 
-/// Width of the common grid, the interval of the GPU's samples.
-const GRID_NS: u64 = 200_000_000;
 /// How far clocks are searched, in bins of the grid: 30 s.
 const REACH: i64 = 150;
 /// A correlation must be this much better than elsewhere to be believed.
 const RATIO: f64 = 1.2;
 /// Utilisation below which the GPU is idle, percent.
 const IDLE_PERCENT: f64 = 5.0;
+/// Utilisation of the device above which I/O is busy, percent: the share of the time with a request in flight.
+const BUSY_PERCENT: u64 = 50;
+/// The same by bytes: above this share of the 95th percentile of all bins.
+const BUSY_SHARE: f64 = 0.1;
 
 /// What is known of the clocks.
 #[derive(Debug, Clone, Default)]
@@ -57,6 +60,33 @@ fn io_bins(stats: &Stats) -> Vec<u64> {
     (0..length)
         .map(|bin| bins.get(&bin).copied().unwrap_or(0))
         .collect()
+}
+
+/// Which bins of the grid are busy with I/O: by their bytes, or, where the trace has completions, by the device's utilisation.
+fn busy_bins(stats: &Stats, io: &[u64]) -> Vec<bool> {
+    let mut sorted = io.to_vec();
+    sorted.sort_unstable();
+    let rank = crate::num::nearest_rank(95.0, sorted.len() as u64);
+    let p95 = sorted.get(crate::num::index(rank.saturating_sub(1)));
+    let limit = p95.map_or(0.0, |p95| *p95 as f64 * BUSY_SHARE);
+    let mut busy: Vec<bool> = io
+        .iter()
+        .map(|bytes| *bytes > 0 && *bytes as f64 > limit)
+        .collect();
+    for (bin, depth) in utilised(stats).into_iter().flatten() {
+        if depth.busy_ns * 100 > GRID_NS * BUSY_PERCENT
+            && let Some(busy) = busy.get_mut(crate::num::index(*bin))
+        {
+            *busy = true;
+        }
+    }
+    busy
+}
+
+/// The device by bin of the grid, where that is known: not without completions, nor when the run is too long for the grid.
+fn utilised(stats: &Stats) -> Option<&[(u64, DepthBin)]> {
+    let grid = stats.newest.as_ref()?.depth.grid.as_ref()?;
+    (grid.width_ns == GRID_NS && !grid.bins().is_empty()).then(|| grid.bins())
 }
 
 /// The GPU's value in each bin of the grid from `start_ns` of its clock; a value holds from the sample before.
@@ -201,14 +231,14 @@ fn in_64_bits(time_ns: i128) -> Option<u64> {
 }
 
 /// Of some bins: time by what GPU and device did, the share in which the GPU waited for the device, the GPU's mean.
-fn table(bins: &[(u64, Option<f64>)], p95: u64) -> (Value, Option<f64>, Option<f64>) {
+fn table(bins: &[(bool, Option<f64>)]) -> (Value, Option<f64>, Option<f64>) {
     let mut table = [[0_u64; 2]; 2];
     let mut sum = 0.0;
-    for (bytes, value) in bins {
+    for (busy, value) in bins {
         let Some(value) = value else { continue };
         sum += value;
         let idle = usize::from(*value < IDLE_PERCENT);
-        let busy = usize::from(*bytes > 0 && *bytes as f64 > p95 as f64 * 0.1);
+        let busy = usize::from(*busy);
         if let Some(cell) = table.get_mut(idle).and_then(|row| row.get_mut(busy)) {
             *cell += GRID_NS;
         }
@@ -236,15 +266,9 @@ pub fn gpu(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Value {
     let first = i128::from(stats.traffic.first_issue_ns.unwrap_or(0));
     let io = io_bins(stats);
     let values = gpu_bins(gpu, first + alignment.offset_ns, io.len());
-    let mut sorted = io.clone();
-    sorted.sort_unstable();
-    let rank = crate::num::nearest_rank(95.0, sorted.len() as u64);
-    let p95 = sorted
-        .get(crate::num::index(rank.saturating_sub(1)))
-        .copied()
-        .unwrap_or(0);
-    let together: Vec<(u64, Option<f64>)> = io.iter().copied().zip(values.clone()).collect();
-    let (time_ns, stalled, _) = table(&together, p95);
+    let busy = busy_bins(stats, &io).into_iter();
+    let together: Vec<(bool, Option<f64>)> = busy.zip(values.clone()).collect();
+    let (time_ns, stalled, _) = table(&together);
     let named = stats.given.phases.iter().map(|p| &p.named);
     let named = named.map(|p| (p.name.clone(), p.start_ns, p.end_ns));
     let found = crate::analyse::phases::of(&stats.traffic)
@@ -258,7 +282,7 @@ pub fn gpu(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Value {
             let bin = |t: u64| crate::num::index(t.saturating_add(GRID_NS / 2) / GRID_NS);
             let last = bin(end_ns).min(together.len());
             let bins = together.get(bin(start_ns).min(last)..last);
-            let (time_ns, stalled, mean) = table(bins.unwrap_or_default(), p95);
+            let (time_ns, stalled, mean) = table(bins.unwrap_or_default());
             json!({
                 "phase": name,
                 "start_ns": in_64_bits(first + i128::from(start_ns)),
@@ -279,7 +303,8 @@ pub fn gpu(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Value {
         "alignment": alignment_value(&alignment),
         "grid_ns": GRID_NS,
         "gpu_idle_below_percent": IDLE_PERCENT,
-        "io_busy_above_share_of_p95": 0.1,
+        "io_busy_above_share_of_p95": BUSY_SHARE,
+        "io_busy_above_device_percent": utilised(stats).map(|_| BUSY_PERCENT),
         "time_ns": time_ns,
         "stalled_on_storage_share": stalled,
         "by_phase": by_phase,
@@ -425,6 +450,31 @@ fn end_of_run(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slow_small_request_keeps_the_device_busy() {
+        let mut text = String::new();
+        let mut request = |start_ms: u64, lasts_ms: u64, sectors: u64| {
+            for (kind, ms) in [('I', start_ms), ('C', start_ms + lasts_ms)] {
+                let t_ns = 5_000_000_000 + ms * 1_000_000;
+                let (sector, bytes) = (start_ms * 4096, sectors * 512);
+                text += &format!(
+                    "{kind}, {t_ns}, 1, 7, 0, R, {bytes}, {sector}, {sectors}, 0, 42, job\n"
+                );
+            }
+        };
+        (0..10).for_each(|bin| request(bin * 200, 1, 2048));
+        // A few bytes for most of a bin, and the same for little of one.
+        request(2405, 150, 8);
+        request(2805, 10, 8);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("io.txt");
+        std::fs::write(&path, text).unwrap();
+        let stats = Stats::of_files(&[path], &crate::StatsOptions::default()).unwrap();
+        let busy = busy_bins(&stats, &io_bins(&stats));
+        let found: Vec<usize> = (0..busy.len()).filter(|bin| busy[*bin]).collect();
+        assert_eq!(found, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12]);
+    }
 
     #[test]
     fn correlations_and_ranks() {

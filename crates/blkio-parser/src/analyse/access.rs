@@ -100,6 +100,9 @@ impl Borders {
 #[derive(Debug, Clone, Default)]
 pub struct Accesses {
     changes: Borders,
+    /// What the counts of blocks of 4 KiB change at more, by block: a request counts for all of a block that it begins or
+    /// ends in the middle of.
+    cut: FxHashMap<u64, i64>,
     runs: [(u64, u64); RUNS],
     oldest: usize,
 }
@@ -128,6 +131,26 @@ impl Accesses {
             self.changes.add(start, 1);
             self.changes.add(end, -1);
         }
+    }
+
+    /// A request that does not begin and end with a block of 4 KiB.
+    fn cut(&mut self, start: u64, end: u64) {
+        if !start.is_multiple_of(GRID) {
+            *self.cut.entry(start / GRID).or_default() += 1;
+        }
+        if !end.is_multiple_of(GRID) {
+            *self.cut.entry(end / GRID + 1).or_default() -= 1;
+        }
+    }
+
+    /// Changes of the access count of blocks of 4 KiB; a block may come twice.
+    fn of_blocks(&self) -> impl Iterator<Item = (u64, i64)> {
+        let on_grid = self
+            .changes
+            .in_order()
+            .filter(|(sector, _)| sector.is_multiple_of(GRID));
+        let on_grid = on_grid.map(|(sector, change)| (sector / GRID, change));
+        on_grid.chain(self.cut.iter().map(|(block, change)| (*block, *change)))
     }
 
     /// Access count to number of distinct sectors with that count.
@@ -203,6 +226,11 @@ impl SectorAccess {
             && let Some(operation) = self.operations.get_mut(number)
         {
             operation.add(run.sector, last.saturating_add(sectors));
+            if !(run.sector | sectors).is_multiple_of(GRID) {
+                for start in (0..u64::from(run.count)).map(|i| run.sector + i * sectors) {
+                    operation.cut(start, start.saturating_add(sectors));
+                }
+            }
         }
     }
 }
@@ -211,14 +239,32 @@ impl SectorAccess {
     /// Access count to number of distinct sectors with that count, over some of the operations together.
     #[must_use]
     pub fn together(&mut self, is_wanted: impl Fn(usize) -> bool) -> BTreeMap<u64, u64> {
+        self.all_of(is_wanted, |operation, changes| {
+            changes.extend(operation.changes.in_order());
+        })
+    }
+
+    /// As [`SectorAccess::together`], of distinct blocks of 4 KiB: a request counts once for each block it touches.
+    #[must_use]
+    pub fn blocks_together(&mut self, is_wanted: impl Fn(usize) -> bool) -> BTreeMap<u64, u64> {
+        self.all_of(is_wanted, |operation, changes| {
+            changes.extend(operation.of_blocks())
+        })
+    }
+
+    fn all_of(
+        &mut self,
+        is_wanted: impl Fn(usize) -> bool,
+        extend: impl Fn(&Accesses, &mut Vec<(u64, i64)>),
+    ) -> BTreeMap<u64, u64> {
         let mut changes = Vec::new();
         for (number, operation) in self.operations.iter_mut().enumerate() {
             if is_wanted(number) {
                 operation.settle_runs();
-                changes.extend(operation.changes.in_order());
+                extend(operation, &mut changes);
             }
         }
-        // Each operation's are in order already, which this sort makes use of.
+        // Each operation's are mostly in order already, which this sort makes use of.
         changes.sort();
         sweep(changes)
     }
@@ -267,6 +313,30 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn blocks_are_counted_once_for_each_request_that_touches_them(
+            requests in prop::collection::vec((0_u64..2000, 1_u32..90, 1_u32..4), 0..100),
+            unit in prop::sample::select(vec![1_u32, 4, 8]),
+        ) {
+            let mut access = SectorAccess::default();
+            let mut array = [0_u64; 2600];
+            for (start, sectors, count) in requests {
+                let mut run = Run::of(&Event { sector: start * u64::from(unit), nr_sector: sectors * unit, ..Event::BLANK }, 0);
+                run.count = count;
+                access.add(&run);
+                let sectors = u64::from(run.nr_sector);
+                for request in 0..u64::from(count) {
+                    let first = run.sector + request * sectors;
+                    (first / 8..=(first + sectors - 1) / 8).for_each(|block| array[index(block)] += 1);
+                }
+            }
+            let mut twin = BTreeMap::new();
+            for count in array.into_iter().filter(|c| *c > 0) {
+                *twin.entry(count).or_insert(0_u64) += 1;
+            }
+            prop_assert_eq!(access.blocks_together(|_| true), twin);
+        }
+
         #[test]
         fn the_sweep_counts_as_an_array_does(
             requests in prop::collection::vec((0_u16..2000, 1_u16..300), 0..200),

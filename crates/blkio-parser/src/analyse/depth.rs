@@ -25,7 +25,12 @@ pub struct Depth {
     pub classes: Option<[Level; 2]>,
     /// Depth of all requests by bin of time, where bins were asked for.
     pub bins: Option<DepthBins>,
+    /// The same in bins of [`GRID_NS`], in which a GPU's utilisation is compared.
+    pub grid: Option<DepthBins>,
 }
+
+/// Width of the bins in which devices are compared with each other: the interval at which GPUs are commonly sampled.
+pub const GRID_NS: u64 = 200_000_000;
 
 /// Added to the class of an end that is an issue: completions are smaller.
 const ISSUE: u8 = 3;
@@ -114,12 +119,15 @@ pub struct DepthBin {
     pub max: u64,
     /// Sum of depth times nanoseconds.
     pub integral: u128,
+    /// Time with a request in flight.
+    pub busy_ns: u64,
 }
 
 impl DepthBin {
     fn add(&mut self, other: Self) {
         self.max = self.max.max(other.max);
         self.integral += other.integral;
+        self.busy_ns += other.busy_ns;
     }
 }
 
@@ -147,6 +155,7 @@ impl DepthBins {
                 bin.add(DepthBin {
                     max: depth,
                     integral: u128::from(depth) * u128::from(end - from),
+                    busy_ns: end - from,
                 });
             }
             // At the end of time a bin has no end behind it.
@@ -186,6 +195,7 @@ impl Depth {
             all: Level::default(),
             classes: None,
             bins: None,
+            grid: None,
         }
     }
 
@@ -198,6 +208,7 @@ impl Depth {
     /// Also keeps bins of this width since a time before every pair; call before the first.
     pub(crate) fn in_bins(&mut self, width_ns: u64, origin_ns: u64) {
         self.bins = Some(DepthBins::new(width_ns, origin_ns));
+        self.grid = Some(DepthBins::new(GRID_NS, origin_ns));
     }
 
     /// Takes a pair; completions come in order of time.
@@ -227,10 +238,10 @@ impl Depth {
         for (t_ns, end) in std::mem::replace(&mut self.ends, rest) {
             let is_issue = end >= ISSUE;
             let (depth, since_ns) = self.all.pass(t_ns);
-            if depth > 0
-                && let Some(bins) = &mut self.bins
-            {
-                bins.add(since_ns, t_ns, depth);
+            if depth > 0 {
+                for bins in self.bins.iter_mut().chain(&mut self.grid) {
+                    bins.add(since_ns, t_ns, depth);
+                }
             }
             self.all.change(is_issue);
             let class = usize::from(end % ISSUE).checked_sub(1);
@@ -304,7 +315,7 @@ mod tests {
                 let now = at(&pairs, t, |_| true);
                 if now > 0 {
                     let bin = twin.entry((t - origin) / bins.width_ns).or_default();
-                    bin.add(DepthBin { max: now, integral: now.into() });
+                    bin.add(DepthBin { max: now, integral: now.into(), busy_ns: 1 });
                 }
             }
             let twin: Vec<_> = twin.into_iter().collect();

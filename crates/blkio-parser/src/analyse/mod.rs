@@ -24,7 +24,7 @@ pub mod timeline;
 pub mod traffic;
 pub mod working_set;
 
-pub use depth::{Depth, DepthBin, DepthBins, Level};
+pub use depth::{Depth, DepthBin, DepthBins, GRID_NS, Level};
 use runs::Batch;
 
 use crate::event::Event;

@@ -306,7 +306,7 @@ mod tests {
                     let bins = traffic.bins().each_ref().map(Bins::finish);
                     let tenths = traffic.tenths.each_ref().map(Bins::finish);
                     ((traffic.issues, traffic.first_issue_ns, traffic.last_issue_ns, traffic.span_ns, traffic.gap_count),
-                        traffic.peaks(), operations, bins, tenths)
+                        traffic.peaks(), traffic.largest, operations, bins, tenths)
                 });
                 prop_assert_eq!(&series[0], &series[1]);
             }

@@ -137,6 +137,37 @@ impl PerOperation {
     }
 }
 
+/// Successive requests of the largest size, which a device or a kernel cuts long transfers into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Largest {
+    /// That size.
+    pub bytes: u32,
+    /// Maximal chains of such requests without a smaller one of the same direction between, single ones included.
+    pub runs: u64,
+    /// Requests of the longest chain.
+    pub longest_run: u64,
+    open: u64,
+}
+
+impl Largest {
+    #[inline]
+    fn add(&mut self, bytes: u32, requests: u64) {
+        if bytes > self.bytes {
+            *self = Self {
+                bytes,
+                ..Self::default()
+            };
+        }
+        if bytes < self.bytes || bytes == 0 {
+            self.open = 0;
+            return;
+        }
+        self.runs += u64::from(self.open == 0);
+        self.open += requests;
+        self.longest_run = self.longest_run.max(self.open);
+    }
+}
+
 /// A stretch of time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stretch {
@@ -213,6 +244,8 @@ pub struct Traffic {
     peaks: [[Peak; 3]; 2],
     /// Time since the first issue in which all bins stay the same, and reads and writes in it.
     open: (Stretch, [Amount; 2]),
+    /// Chains of the largest requests, of reads and writes.
+    pub largest: [Largest; 2],
     /// Requests by device.
     pub devices: FxHashMap<u32, Amount>,
     last_device: (u32, Amount),
@@ -248,6 +281,7 @@ impl Traffic {
             hundredths: Default::default(),
             peaks: Default::default(),
             open: Default::default(),
+            largest: Default::default(),
             devices: FxHashMap::default(),
             last_device: (0, Amount::default()),
             processes: FxHashMap::default(),
@@ -338,6 +372,9 @@ impl Traffic {
             }
             if let Some(sum) = self.open.1.get_mut(run.direction.slot()) {
                 sum.add(amount);
+            }
+            if let Some(largest) = self.largest.get_mut(run.direction.slot()) {
+                largest.add(run.bytes, count);
             }
         }
         if self.last_device.0 != run.dev {
@@ -481,5 +518,18 @@ mod tests {
             prop_assert_eq!(reads.finish(), twin);
             prop_assert_eq!(traffic.bins_begin_ns(), Some(first / bin_ns * bin_ns));
         }
+    }
+
+    #[test]
+    fn the_largest_requests_are_chained_until_a_smaller_one_comes() {
+        let mut largest = Largest::default();
+        for (bytes, requests) in [(0, 1), (8, 2), (16, 3), (16, 1), (8, 1), (16, 1), (0, 1)] {
+            largest.add(bytes, requests);
+        }
+        let found = (largest.bytes, largest.runs, largest.longest_run);
+        assert_eq!(found, (16, 2, 4));
+        largest.add(32, 1);
+        let found = (largest.bytes, largest.runs, largest.longest_run);
+        assert_eq!(found, (32, 1, 1));
     }
 }

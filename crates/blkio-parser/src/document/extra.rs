@@ -1,10 +1,12 @@
 //! Measures beyond the reference.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::depth::queue_depth;
 use super::{dense, distribution, keyed, places, sizes, text, time_base, totals};
-use crate::analyse::access::hottest;
+use crate::analyse::access::{cumulative, hottest};
 use crate::analyse::pairing::{Pairing, SIZE_CLASSES_KIB};
 use crate::analyse::traffic::{Amount, DATA, SECOND};
 use crate::rwbs::Direction;
@@ -69,6 +71,15 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
         map.insert("issued_per_bin".into(), issued.into());
     }
     map.insert("sizes".into(), sizes::summary(&totals));
+    let largest = DATA.iter().zip(&stats.traffic.largest);
+    map.insert(
+        "runs_of_largest_requests".into(),
+        keyed(largest.map(|(direction, found)| {
+            let value =
+                json!({"bytes": found.bytes, "runs": found.runs, "longest_run": found.longest_run});
+            (direction.name(), value)
+        })),
+    );
     if let (Some(first), Some(last)) =
         (stats.traffic.first_issue_ns, stats.traffic.last_complete_ns)
     {
@@ -183,17 +194,40 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
     }
     let symbols = &stats.outcome.symbols;
     if let Some(access) = &mut stats.access {
-        let histogram = access.together(|number| {
+        let moves = |number: usize, wanted: &[Direction]| {
             let rwbs = symbols.rwbs_all().get(number);
-            rwbs.is_some_and(|rwbs| rwbs.decode().direction.is_data())
-        });
-        let shares = hottest(&histogram, &[1, 5, 10, 20]);
-        let shares = shares
-            .iter()
-            .map(|(percent, share)| (percent.to_string(), *share));
+            rwbs.is_some_and(|rwbs| wanted.contains(&rwbs.decode().direction))
+        };
+        let percents = |histogram: &BTreeMap<u64, u64>| {
+            let shares = hottest(histogram, &[1, 5, 10, 20]);
+            keyed(shares.iter().map(|(percent, share)| (*percent, *share)))
+        };
+        let histogram = access.together(|number| moves(number, &DATA));
         map.insert(
             "share_of_accesses_to_hottest_percent_of_sectors".into(),
-            keyed(shares),
+            percents(&histogram),
+        );
+        let [read, write] =
+            DATA.map(|direction| access.blocks_together(|n| moves(n, &[direction])));
+        let both = access.blocks_together(|number| moves(number, &DATA));
+        let of_blocks = |histogram: BTreeMap<u64, u64>| {
+            let cdf: Vec<Value> = cumulative(&histogram)
+                .iter()
+                .map(|(count, share)| json!([count, share]))
+                .collect();
+            keyed([
+                ("share_of_accesses_to_hottest_percent", percents(&histogram)),
+                ("cdf", cdf.into()),
+                ("blocks_by_access_count", keyed(histogram)),
+            ])
+        };
+        map.insert(
+            "access_of_4k_blocks".into(),
+            keyed([
+                ("read", of_blocks(read)),
+                ("write", of_blocks(write)),
+                ("all", of_blocks(both)),
+            ]),
         );
     }
     Value::Object(map)
