@@ -1,6 +1,7 @@
 //! Events that are there twice, as when files that overlap are read as one.
 
 use super::Analyser;
+use super::runs::Batch;
 use crate::event::Event;
 
 /// Events of one time that are looked through.
@@ -28,6 +29,22 @@ impl Analyser for Duplicates {
         self.observe_all(std::slice::from_ref(event));
     }
 
+    fn observe_batch(&mut self, batch: &Batch) {
+        let times = &batch.shape.times;
+        let is_all = times.len() == batch.events.len();
+        let before_ns = self.last.last().map(|event| event.t_ns);
+        // Times lie closer together than events, and nearly all of them differ.
+        if is_all
+            && before_ns != times.first().copied()
+            && times.windows(2).all(|pair| pair.first() != pair.last())
+        {
+            self.last.clear();
+            self.last.extend(batch.events.last());
+        } else {
+            self.observe_all(&batch.events);
+        }
+    }
+
     fn observe_all(&mut self, events: &[Event]) {
         let mut before_ns = self.last.last().map(|event| event.t_ns);
         for (at, event) in events.iter().enumerate() {
@@ -53,6 +70,9 @@ impl Analyser for Duplicates {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analyse::runs::{Runs, Shape};
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     proptest! {
@@ -70,6 +90,11 @@ mod tests {
             all.chunks(part).for_each(|part| duplicates.observe_all(part));
             let twin = (0..all.len()).filter(|at| all[..*at].contains(&all[*at])).count();
             // More than are looked through are not made here.
+            prop_assert_eq!(duplicates.count, twin as u64);
+            let (mut duplicates, mut runs) = (Duplicates::default(), Runs::default());
+            all.chunks(part).for_each(|part| {
+                duplicates.observe_batch(&runs.batch(Arc::new(part.to_vec()), Shape::default()));
+            });
             prop_assert_eq!(duplicates.count, twin as u64);
         }
     }
