@@ -34,6 +34,8 @@ pub const GRID_NS: u64 = 200_000_000;
 
 /// Added to the class of an end that is an issue: completions are smaller.
 const ISSUE: u8 = 3;
+/// Added to the class of a request that took no time the clock could tell: its issue and its completion in one.
+const BOTH: u8 = 2 * ISSUE;
 
 /// Requests in flight of one class.
 #[derive(Debug, Clone, Default)]
@@ -53,7 +55,6 @@ impl Level {
     fn pass(&mut self, t_ns: u64) -> (u64, u64) {
         let since_ns = std::mem::replace(&mut self.last_ns, t_ns);
         let lasted = t_ns.saturating_sub(since_ns);
-        // A request that took no time ends before it begins: the depth is short of one in between.
         let depth = u64::try_from(self.now).unwrap_or(0);
         if depth > 0 && lasted > 0 {
             self.busy_ns += lasted;
@@ -65,13 +66,16 @@ impl Level {
         (depth, since_ns)
     }
 
-    fn change(&mut self, is_issue: bool) {
-        if !is_issue {
+    fn change(&mut self, end: u8) {
+        if end < ISSUE {
             self.now -= 1;
             return;
         }
-        self.now += 1;
-        let depth = index(u64::try_from(self.now).unwrap_or(0));
+        let found = self.now + 1;
+        if end < BOTH {
+            self.now = found;
+        }
+        let depth = index(u64::try_from(found).unwrap_or(0));
         if depth >= self.by_depth.len() {
             self.by_depth.resize(depth + 1, (0, 0));
         }
@@ -218,8 +222,12 @@ impl Depth {
             Direction::Write => 2,
             _ => 0,
         };
-        self.ends.push((issue_ns, ISSUE + class));
-        self.ends.push((complete_ns, class));
+        if issue_ns == complete_ns {
+            self.ends.push((issue_ns, BOTH + class));
+        } else {
+            self.ends.push((issue_ns, ISSUE + class));
+            self.ends.push((complete_ns, class));
+        }
         if self.ends.len() >= self.hold {
             self.settle(complete_ns.saturating_sub(self.stale_ns));
             // Nearly everything may lie within the limit: sorting again soon would be of no use.
@@ -236,20 +244,19 @@ impl Depth {
         let count = self.ends.partition_point(|(t, _)| *t < until_ns);
         let rest = self.ends.split_off(count);
         for (t_ns, end) in std::mem::replace(&mut self.ends, rest) {
-            let is_issue = end >= ISSUE;
             let (depth, since_ns) = self.all.pass(t_ns);
             if depth > 0 {
                 for bins in self.bins.iter_mut().chain(&mut self.grid) {
                     bins.add(since_ns, t_ns, depth);
                 }
             }
-            self.all.change(is_issue);
+            self.all.change(end);
             let class = usize::from(end % ISSUE).checked_sub(1);
             if let (Some(levels), Some(class)) = (&mut self.classes, class)
                 && let Some(level) = levels.get_mut(class)
             {
                 level.pass(t_ns);
-                level.change(is_issue);
+                level.change(end);
             }
         }
     }
@@ -285,10 +292,21 @@ mod tests {
         assert_eq!(all.time_at().collect::<Vec<_>>(), [(1, 24), (2, 6)]);
     }
 
+    #[test]
+    fn a_request_that_took_no_time_finds_itself() {
+        let mut depth = Depth::new(100);
+        for (issue_ns, complete_ns) in [(5, 5), (5, 20), (7, 7)] {
+            depth.add(issue_ns, complete_ns, Direction::Write);
+        }
+        depth.finish();
+        assert_eq!(depth.all.at_issue().collect::<Vec<_>>(), [(1, 1), (2, 2)]);
+        assert_eq!((depth.all.max(), depth.all.busy_ns), (2, 15));
+    }
+
     proptest! {
         #[test]
         fn classes_and_bins_are_those_of_looking_at_every_instant(
-            pairs in prop::collection::vec((0_u64..400, 1_u64..90, 0_usize..3), 1..60),
+            pairs in prop::collection::vec((0_u64..400, 0_u64..90, 0_usize..3), 1..60),
             width in 1_u64..70,
             most in 1_usize..12,
         ) {

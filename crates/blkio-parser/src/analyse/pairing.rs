@@ -52,6 +52,7 @@ pub struct Matching {
 /// A request at the driver.
 #[derive(Debug, Clone)]
 struct Outstanding {
+    direction: Direction,
     nr_sector: u32,
     bytes: u32,
     comm: u32,
@@ -240,6 +241,7 @@ impl Pairing {
         let (key, nr_sector) = place(event);
         let queued_ns = self.take_queued(event);
         let request = Outstanding {
+            direction: event.direction,
             nr_sector,
             bytes: event.bytes,
             comm: event.comm,
@@ -285,13 +287,15 @@ impl Pairing {
         };
         let before = list.len();
         let stale_ns = self.stale_ns;
-        list.retain(|out| {
-            out.nr_sector != nr_sector || event.t_ns.saturating_sub(out.issue_ns) <= stale_ns
-        });
+        let is_fresh = |out: &Outstanding| event.t_ns.saturating_sub(out.issue_ns) <= stale_ns;
+        list.retain(|out| out.nr_sector != nr_sector || is_fresh(out));
+        let mut at = list.iter().position(|out| out.nr_sector == nr_sector);
+        if at.is_none() {
+            list.retain(|out| out.nr_sector < nr_sector || is_fresh(out));
+            at = list.iter().position(|out| out.nr_sector > nr_sector);
+        }
         self.matching.stale_dropped += (before - list.len()) as u64;
-        let exact = list.iter().position(|out| out.nr_sector == nr_sector);
-        let larger = || list.iter().position(|out| out.nr_sector > nr_sector);
-        let found = exact.or_else(larger).map(|at| list.remove(at));
+        let found = at.map(|at| list.remove(at));
         if list.is_empty() {
             self.outstanding.remove(&key);
         }
@@ -312,22 +316,24 @@ impl Pairing {
     fn pair(&mut self, event: &Event, request: &Outstanding) {
         self.matching.pairs += 1;
         let latency_ns = event.t_ns.saturating_sub(request.issue_ns);
-        let slot = event.direction.slot();
+        // A lost completion may leave a request of another direction at the place; what is counted is the one issued.
+        let direction = request.direction;
+        let slot = direction.slot();
         if let Some(latency) = self.latency.get_mut(slot) {
             latency.all.add(latency_ns);
             let kib = u64::from(request.bytes).div_ceil(1024);
             let class = SIZE_CLASSES_KIB.partition_point(|top| *top < kib);
             if let Some(class) = latency.by_size.get_mut(class)
-                && event.direction.is_data()
+                && direction.is_data()
             {
                 class.add(latency_ns);
             }
         }
-        if event.direction.is_data() {
+        if direction.is_data() {
             self.by_second.add(event.t_ns, latency_ns);
             if self.policy == Policy::Newest {
                 let issue_ns = request.issue_ns;
-                self.timeline.add(issue_ns, latency_ns, event.direction);
+                self.timeline.add(issue_ns, latency_ns, direction);
                 if let Some(seconds) = self.spread.get_mut(slot) {
                     spread(seconds, issue_ns..event.t_ns, request.bytes.into());
                 }
@@ -344,7 +350,7 @@ impl Pairing {
             }
         }
         self.depth
-            .add(request.issue_ns, event.t_ns, event.direction);
+            .add(request.issue_ns, event.t_ns, direction);
         let (first, last) = self.span.get_or_insert((request.issue_ns, event.t_ns));
         *first = request.issue_ns.min(*first);
         *last = event.t_ns.max(*last);
@@ -441,6 +447,41 @@ mod tests {
         assert_eq!(pairing.matching.partial_completions, 1);
         assert_eq!(pairing.matching.unmatched_completions, 1);
         assert_eq!(pairing.matching.unmatched_issues, 0);
+    }
+
+    #[test]
+    fn no_part_of_a_request_given_up_completes() {
+        let stale = 5_000_000_000;
+        let pairing = run(
+            Policy::Newest,
+            &[
+                event(EventKind::Issue, 0, 8, 16),
+                event(EventKind::Complete, stale + 1, 8, 8),
+                event(EventKind::Complete, stale + 2, 16, 8),
+            ],
+        );
+        assert_eq!(pairing.matching.stale_dropped, 1);
+        assert_eq!(pairing.matching.partial_completions, 0);
+        assert_eq!(pairing.matching.unmatched_completions, 2);
+    }
+
+    #[test]
+    fn a_latency_is_of_the_request_that_was_issued() {
+        let write = |kind, t_ns| Event {
+            direction: Direction::Write,
+            ..event(kind, t_ns, 8, 8)
+        };
+        let fifo = run(
+            Policy::Fifo,
+            &[
+                write(EventKind::Issue, 0),
+                event(EventKind::Issue, 10, 8, 8),
+                // The write's completion is lost.
+                event(EventKind::Complete, 30, 8, 8),
+            ],
+        );
+        assert_eq!(fifo.latency[Direction::Read.slot()].all.count, 0);
+        assert_eq!(fifo.latency[Direction::Write.slot()].all.max, 30);
     }
 
     #[test]
