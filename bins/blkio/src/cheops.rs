@@ -1,11 +1,10 @@
-//! `blkio cheops25` and `blkio deepnvme`.
+//! `blkio cheops25`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use blkio_parser::cheops::{self, Figure};
-use blkio_parser::deepnvme::{Results, parse, run_of};
 use blkio_parser::gpu::GpuLog;
 use blkio_parser::series::Series;
 use blkio_parser::{Stats, StatsOptions, Wanted, document};
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 use shell::{OrExit as _, Outcome, Output, ProgressLine};
 
 use crate::NO_INPUT;
-use crate::args::{CheopsArgs, DeepnvmeArgs};
+use crate::args::CheopsArgs;
 use crate::draw::draw;
 use crate::side::{engine_value, gpu_value, whole};
 
@@ -36,7 +35,7 @@ fn ends(path: &Path, suffix: &str) -> bool {
     plain.ends_with(suffix)
 }
 
-fn files_in(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn files_in(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(dir)
         .with_context(|| format!("{}: cannot list the folder", dir.display()))
         .or_exit(NO_INPUT)?;
@@ -98,7 +97,7 @@ fn run_suffix(path: &Path) -> String {
 
 pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
     if args.figure == 2 {
-        return figure_2(args);
+        return crate::deepnvme::figure_2(args);
     }
     let found = find(&args.dir, args.figure)?;
     let Some(named) = found.block.as_ref().or(found.gpu.as_ref()) else {
@@ -179,7 +178,8 @@ pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
             access.as_bytes(),
         )?;
     }
-    finish(args, &document, &figures, &stem)
+    let figures: Vec<_> = figures.into_iter().map(|f| (stem.clone(), f)).collect();
+    finish(args, &document, &figures)
 }
 
 fn map<'a>(items: impl Iterator<Item = (&'a String, Value)>) -> Value {
@@ -202,7 +202,7 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 /// Each figure as SVG, PNG, PDF and CSV.
-fn save(dir: &Path, stem: &str, figures: &[Figure], compat: bool) -> anyhow::Result<()> {
+pub(crate) fn save(dir: &Path, stem: &str, figures: &[Figure], compat: bool) -> anyhow::Result<()> {
     crate::tables::make_folder(dir)?;
     for figure in figures {
         let name = format!("{stem}-{}", figure.suffix);
@@ -216,11 +216,11 @@ fn save(dir: &Path, stem: &str, figures: &[Figure], compat: bool) -> anyhow::Res
     Ok(())
 }
 
-fn finish(
+/// Prints the document, or how much each of the figures shows; each comes with the stem of its name.
+pub(crate) fn finish(
     args: &CheopsArgs,
     document: &Value,
-    figures: &[Figure],
-    stem: &str,
+    figures: &[(String, Figure)],
 ) -> anyhow::Result<Outcome> {
     let mut out = args.output.open()?;
     match args.format.format() {
@@ -229,7 +229,7 @@ fn finish(
             writeln!(out)?;
         }
         _ => {
-            for figure in figures {
+            for (stem, figure) in figures {
                 let points: usize = figure.curves.iter().map(|c| c.points.len()).sum();
                 let rows = figure.table.as_ref().map_or(points, Vec::len);
                 writeln!(out, "{stem}-{}: {rows} values", figure.suffix)?;
@@ -243,140 +243,6 @@ fn finish(
     for what in document["missing"].as_array().into_iter().flatten() {
         args.verbosity
             .note(format!("blkio: missing: {}", what.as_str().unwrap_or("")));
-    }
-    Ok(Outcome::Fine)
-}
-
-/// All results below a folder.
-fn results(
-    dir: &Path,
-    file_systems: &mut Vec<String>,
-    failed: &mut Vec<String>,
-) -> anyhow::Result<Results> {
-    let mut results = Results::new();
-    let mut folders = vec![dir.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for path in files_in(&folder)? {
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
-            let Some((series, file_system, size)) = run_of(name) else {
-                continue;
-            };
-            if !file_systems.contains(&file_system) {
-                file_systems.push(file_system);
-            }
-            match parse(&whole(&path)?) {
-                Some(found) => {
-                    if !found.is_consistent() {
-                        failed.push(format!(
-                            "{name}: printed {} GB/s, but {} follows from size and time",
-                            found.printed, found.exact
-                        ));
-                    }
-                    results.entry(series).or_default().insert(size, found);
-                }
-                None => failed.push(format!("{name}: no result line")),
-            }
-        }
-    }
-    if results.is_empty() {
-        return Err(anyhow::anyhow!(
-            "{}: no deepnvme logs (deepnvme-ENGINE-FS-EXPERIMENT-SIZE-mb.txt)",
-            dir.display()
-        ))
-        .or_exit(NO_INPUT);
-    }
-    file_systems.sort();
-    Ok(results)
-}
-
-fn results_value(results: &Results, exact: bool) -> Value {
-    Value::Object(
-        results
-            .iter()
-            .map(|(series, sizes)| {
-                let sizes: serde_json::Map<String, Value> = sizes
-                    .iter()
-                    .map(|(size, found)| {
-                        (
-                            size.to_string(),
-                            json!(if exact { found.exact } else { found.printed }),
-                        )
-                    })
-                    .collect();
-                ((*series).to_owned(), Value::Object(sizes))
-            })
-            .collect(),
-    )
-}
-
-fn figure_2(args: &CheopsArgs) -> anyhow::Result<Outcome> {
-    let mut file_systems = Vec::new();
-    let mut problems = Vec::new();
-    let results = results(&args.dir, &mut file_systems, &mut problems)?;
-    let (figures, mut missing) = cheops::deepnvme_figures(&results, args.compat);
-    missing.extend(problems);
-    let stem = file_systems.join("-");
-    let document = json!({
-        "schema_version": 1,
-        "figure": 2,
-        "compat": args.compat,
-        "missing": missing,
-        "deepnvme_gb_per_s": results_value(&results, false),
-        "deepnvme_gib_per_s_exact": results_value(&results, true),
-        "figures": figures.iter().map(|f| f.to_json(&stem)).collect::<Vec<_>>(),
-    });
-    if let Some(dir) = &args.out {
-        save(dir, &stem, &figures, args.compat)?;
-    }
-    finish(args, &document, &figures, &stem)
-}
-
-pub(crate) fn deepnvme(args: &DeepnvmeArgs) -> anyhow::Result<Outcome> {
-    let mut file_systems = Vec::new();
-    let mut problems = Vec::new();
-    let results = results(&args.dir, &mut file_systems, &mut problems)?;
-    let mut out = args.output.open()?;
-    match args.format.format() {
-        shell::Format::Json => {
-            let document = json!({
-                "schema_version": 1,
-                "file_systems": file_systems,
-                "problems": problems,
-                "deepnvme_gb_per_s": results_value(&results, false),
-                "deepnvme_gib_per_s_exact": results_value(&results, true),
-            });
-            serde_json::to_writer_pretty(&mut out, &document)?;
-            writeln!(out)?;
-        }
-        format => {
-            let separator = if format == shell::Format::Csv {
-                ","
-            } else {
-                "  "
-            };
-            writeln!(
-                out,
-                "{}",
-                ["series", "size_mib", "gib_per_s", "seconds"].join(separator)
-            )?;
-            for (series, sizes) in &results {
-                for (size, found) in sizes {
-                    writeln!(
-                        out,
-                        "{series}{separator}{size}{separator}{}{separator}{}",
-                        found.exact, found.seconds
-                    )?;
-                }
-            }
-        }
-    }
-    out.finish()?;
-    for problem in &problems {
-        args.verbosity.note(format!("blkio: {problem}"));
     }
     Ok(Outcome::Fine)
 }

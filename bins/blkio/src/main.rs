@@ -5,6 +5,7 @@ mod cheops;
 mod collect;
 mod compare;
 mod convert;
+mod deepnvme;
 mod draw;
 mod follow;
 mod info;
@@ -35,7 +36,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Stats(args) => stats::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Cheops25(args) => cheops::run(&args),
-        Command::Deepnvme(args) => cheops::deepnvme(&args),
+        Command::Deepnvme(args) => deepnvme::deepnvme(&args),
         Command::Stacks(args) => side::stacks(&args),
         Command::Fio(args) => side::fio(&args),
         Command::Compare(args) => compare::run(&args),

@@ -725,3 +725,36 @@ fn the_offloading_run_in_five_formats() {
         }
     }
 }
+
+#[test]
+fn file_systems_are_kept_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    for (file_system, seconds) in [("ext4", "1.0"), ("xfs", "2.0")] {
+        let folder = dir
+            .path()
+            .join(format!("deepnvme-results-{file_system}/aio-load-cpu"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let gb = 4.0 / seconds.parse::<f64>().unwrap();
+        let line = format!("aio load_cpu: 4.0 GB, {seconds} secs,  {gb:.2} GB/sec\n");
+        let name = format!("deepnvme-aio-{file_system}-load-cpu-4096-mb.txt");
+        std::fs::write(folder.join(name), line).unwrap();
+    }
+    let found = json(&blkio(dir.path(), &["deepnvme", ".", "--json"]));
+    let shown = &found["deepnvme_gb_per_s"];
+    assert_eq!(shown["ext4"]["aio-load-cpu"]["4096"], 4.0);
+    assert_eq!(shown["xfs"]["aio-load-cpu"]["4096"], 2.0);
+    assert_eq!(found["missing"].as_array().unwrap().len(), 2 * (8 * 13 - 1));
+    let words = ["cheops25", ".", "--figure", "2", "--json"];
+    let drawn = json(&blkio(dir.path(), &words));
+    let files: Vec<_> = drawn["figures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|figure| figure["file"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(files.len(), 4);
+    assert!(files[0].starts_with("ext4-") && files[3].starts_with("xfs-"));
+    let words = ["deepnvme", "deepnvme-results-xfs", "--json"];
+    let one = json(&blkio(dir.path(), &words));
+    assert_eq!(one["deepnvme_gb_per_s"]["aio-load-cpu"]["4096"], 2.0);
+}

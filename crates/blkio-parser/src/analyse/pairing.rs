@@ -349,8 +349,7 @@ impl Pairing {
                 times.add(event.t_ns.saturating_sub(*t_ns));
             }
         }
-        self.depth
-            .add(request.issue_ns, event.t_ns, direction);
+        self.depth.add(request.issue_ns, event.t_ns, direction);
         let (first, last) = self.span.get_or_insert((request.issue_ns, event.t_ns));
         *first = request.issue_ns.min(*first);
         *last = event.t_ns.max(*last);
