@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use memtrace_analyser::{Analysis, AnalysisTable, Semantics};
-use memtrace_labeller::{InputFormat, Names, Phases};
+use memtrace_labeller::{Names, Phases};
 use memtrace_run::{
     Follow, PROMPTS_FILE, Processed, RunExporter, append_dataset_row, compare_analyses, copy_whole,
     dataset_columns, facts, follow, phases_json, process, report_json, run_metadata,
@@ -36,7 +36,7 @@ fn processed(
 ) -> anyhow::Result<Done> {
     let mut names = Names::new();
     let opened = read_args.open(path, &mut names)?;
-    let mut steps = label.steps(read_args, opened.stream.format())?;
+    let mut steps = label.steps(read_args, opened.stream.is_labelled())?;
     steps.analyse = Some(compute.options(read_args.compat)?);
     let done = coded(process(opened.stream, names, steps, None))?;
     let (processed, analysis) = analysed(path, read_args, done)?;
@@ -85,7 +85,7 @@ fn followed(path: &Path, args: &AnalyseArgs, seconds: u64) -> anyhow::Result<Don
     let input = args.read.options(path)?;
     let boundaries = args.read.boundaries()?;
     let phases = coded(Phases::new(&boundaries, &mut names))?;
-    let mut steps = args.label.steps(&args.read, InputFormat::PerfScript)?;
+    let mut steps = args.label.steps(&args.read, false)?;
     steps.analyse = Some(args.compute.options(args.read.compat)?);
     let interrupt = Interrupt::listen();
     let mut growing = Follow::new(move || interrupt.has_come());
@@ -327,7 +327,7 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     let mut names = Names::new();
     let opened = args.read.open(input, &mut names)?;
     let stream = opened.stream;
-    let mut steps = args.label.steps(&args.read, stream.format())?;
+    let mut steps = args.label.steps(&args.read, stream.is_labelled())?;
     steps.analyse = Some(args.compute.options(args.read.compat)?);
     let run_id = args.read.run_id.clone().unwrap_or_else(|| name_of(input));
     let folder = match args.layout {

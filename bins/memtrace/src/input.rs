@@ -175,7 +175,12 @@ impl ReadArgs {
             return Ok(Vec::new());
         };
         let text = read(file)?;
-        coded(boundaries_from_json(&file.display().to_string(), &text))
+        let mut list = coded(boundaries_from_json(&file.display().to_string(), &text))?;
+        if self.compat.is_some() {
+            // The reference takes what ends before it begins, and finds nothing within.
+            list.retain(|phase| phase.start_ns <= phase.end_ns);
+        }
+        Ok(list)
     }
 
     /// Name of the semantics.
@@ -246,10 +251,10 @@ pub(crate) fn name_of(path: &Path) -> String {
 
 impl LabelArgs {
     /// Labelling, unless the rows are labelled already.
-    pub(crate) fn steps(&self, read_args: &ReadArgs, format: InputFormat) -> anyhow::Result<Steps> {
+    pub(crate) fn steps(&self, read_args: &ReadArgs, is_labelled: bool) -> anyhow::Result<Steps> {
         let mut steps = Steps::default();
         steps.store_symbols.clone_from(&read_args.store_symbols);
-        if format == InputFormat::Parquet && !self.relabel {
+        if is_labelled && !self.relabel {
             return Ok(steps);
         }
         let mut options = if read_args.compat.is_some() {

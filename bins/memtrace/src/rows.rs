@@ -23,7 +23,7 @@ pub(crate) fn parse(args: &RowsArgs) -> anyhow::Result<Outcome> {
 pub(crate) fn label(args: &RowsArgs) -> anyhow::Result<Outcome> {
     let mut names = Names::new();
     let stream = args.read.open(&args.input, &mut names)?.stream;
-    let steps = args.label.steps(&args.read, stream.format())?;
+    let steps = args.label.steps(&args.read, stream.is_labelled())?;
     write(args, stream, names, steps)
 }
 

@@ -205,6 +205,41 @@ fn rows_go_there_and_back() {
 }
 
 #[test]
+fn rows_without_regions_are_labelled_whatever_they_are_kept_in() {
+    let folder = folder();
+    let dir = folder.path();
+    let tables = |input: &str| {
+        let mut found = json(&call(dir, &["analyse", input, "--json"]));
+        // What was read differs.
+        found.as_object_mut().unwrap().remove("input");
+        found
+    };
+    let wanted = tables("perf.txt");
+    ok(&call(dir, &["parse", "perf.txt", "-o", "rows.parquet"]));
+    assert_eq!(tables("rows.parquet"), wanted);
+    // Rules have no say over rows that have their regions.
+    std::fs::write(dir.join("none.yaml"), "rules: []\n").unwrap();
+    ok(&call(dir, &["label", "rows.parquet", "-o", "all.parquet"]));
+    let words = ["analyse", "all.parquet", "--json", "--rules", "none.yaml"];
+    let found = json(&call(dir, &words));
+    assert_eq!(cell(&found, "read_freq", "weight", "total_reads"), 5);
+}
+
+#[test]
+fn a_phase_that_ends_before_it_begins_holds_nothing_in_the_reference() {
+    let folder = folder();
+    let dir = folder.path();
+    let text = r#"[{"phase": "generation", "start_ns": 9e9, "end_ns": 8e9},
+        {"phase": "teardown", "start_ns": 40000000000.0, "end_ns": 18446744073709551615}]"#;
+    std::fs::write(dir.join("phases.json"), text).unwrap();
+    let words = ["parse", "perf.txt", "--phases", "phases.json"];
+    assert!(fails(dir, &words, 3).contains("ends at 8000000000 before it starts"));
+    let rows = ok(&call(dir, &[&words[..], &["--compat", "mrm-0.1"]].concat()));
+    assert_eq!(rows.matches("\"phase\":\"teardown\"").count(), 2);
+    assert_eq!(rows.matches("\"phase\":null").count(), 8);
+}
+
+#[test]
 fn an_exported_run_is_whole_and_checked() {
     let folder = folder();
     let dir = folder.path();

@@ -367,6 +367,12 @@ impl RowStream {
         self.format
     }
 
+    /// Whether the rows come with regions. A Parquet file does unless its own statistics say that no row has one.
+    #[must_use]
+    pub fn is_labelled(&self) -> bool {
+        matches!(&self.reader, Reader::Parquet(rows) if rows.has_regions())
+    }
+
     /// Appends the next rows, some thousands at most; `false` when there are no more. A batch may be empty.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::error::{Error, Result};
 use crate::names::{Name, Names};
@@ -14,9 +14,23 @@ pub struct PhaseBoundary {
     /// `weight_load`, `generation`, `teardown` or a name of one's own.
     pub phase: String,
     /// First nanosecond.
+    #[serde(deserialize_with = "nanoseconds")]
     pub start_ns: i64,
     /// First nanosecond after it.
+    #[serde(deserialize_with = "nanoseconds")]
     pub end_ns: i64,
+}
+
+/// The first whole nanosecond that is not before the number: clocks are often converted in floating point, and an end may
+/// be a number that stands for never.
+fn nanoseconds<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    let number = serde_json::Number::deserialize(from)?;
+    Ok(match (number.as_i64(), number.as_f64()) {
+        (Some(whole), _) => whole,
+        #[expect(clippy::cast_possible_truncation, reason = "saturates")]
+        (None, Some(real)) => real.ceil() as i64,
+        (None, None) => i64::MAX,
+    })
 }
 
 impl PhaseBoundary {
@@ -120,21 +134,19 @@ impl Phases {
 /// [`Error::Json`].
 pub fn boundaries_from_json(name: &str, text: &[u8]) -> Result<Vec<PhaseBoundary>> {
     #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum File {
-        List(Vec<PhaseBoundary>),
-        Object {
-            #[serde(default)]
-            phase_boundaries: Option<Vec<PhaseBoundary>>,
-        },
+    struct File {
+        #[serde(default)]
+        phase_boundaries: Option<Vec<PhaseBoundary>>,
     }
-    let file: File = serde_json::from_slice(text).map_err(|source| Error::Json {
+    let is_list = text.trim_ascii_start().starts_with(b"[");
+    let list = if is_list {
+        serde_json::from_slice(text)
+    } else {
+        serde_json::from_slice(text).map(|file: File| file.phase_boundaries.unwrap_or_default())
+    };
+    list.map_err(|source| Error::Json {
         name: name.to_owned(),
         source,
-    })?;
-    Ok(match file {
-        File::List(list) => list,
-        File::Object { phase_boundaries } => phase_boundaries.unwrap_or_default(),
     })
 }
 
@@ -143,6 +155,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn numbers_of_any_kind_are_times() {
+        let text = br#"[{"phase": "a", "start_ns": 1.5e1, "end_ns": 19.25},
+            {"phase": "b", "start_ns": -3, "end_ns": 18446744073709551615}]"#;
+        let list = boundaries_from_json("phases", text).unwrap();
+        assert_eq!(list[0], PhaseBoundary::new("a", 15, 20));
+        assert_eq!(list[1], PhaseBoundary::new("b", -3, i64::MAX));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let said = |text: &str| {
+            let error = boundaries_from_json("p.json", text.as_bytes()).unwrap_err();
+            std::error::Error::source(&error).map_or_else(String::new, ToString::to_string)
+        };
+        assert!(said(r#"[{"phase": "a", "start_ns": 1}]"#).contains("missing field `end_ns`"));
+        let text = r#"{"phase_boundaries": [{"phase": null, "start_ns": 1, "end_ns": 2}]}"#;
+        assert!(said(text).contains("expected a string"));
+    }
 
     proptest! {
         #[test]

@@ -1,9 +1,12 @@
 //! Canonical rows as JSON, one object a line.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
 use byte_source::Source;
+use serde::de::{self, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::access::{Access, PAGE_BITS};
@@ -29,19 +32,60 @@ fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
+/// A whole number, also as `3.0`: data frames turn columns with gaps into floating point.
+#[derive(Debug, Clone, Copy)]
+struct Whole<T>(T);
+
+impl<'de, T: TryFrom<u64>> Deserialize<'de> for Whole<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Numbers<T>(PhantomData<T>);
+        impl<T: TryFrom<u64>> Visitor<'_> for Numbers<T> {
+            type Value = Whole<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "a whole number of {} bits", 8 * size_of::<T>())
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Whole<T>, E> {
+                let wrong = |_| E::invalid_value(Unexpected::Unsigned(number), &self);
+                T::try_from(number).map(Whole).map_err(wrong)
+            }
+
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Whole<T>, E> {
+                whole(number)
+                    .and_then(|number| T::try_from(number).ok())
+                    .map(Whole)
+                    .ok_or_else(|| E::invalid_value(Unexpected::Float(number), &self))
+            }
+        }
+        from.deserialize_u64(Numbers(PhantomData))
+    }
+}
+
+/// The whole number that a real one is.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "whole and in range"
+)]
+fn whole(number: f64) -> Option<u64> {
+    let fits = number.fract() == 0.0 && (0.0..18_446_744_073_709_551_616.0).contains(&number);
+    fits.then_some(number as u64)
+}
+
 /// A row as a text gives it: each column perhaps absent, and perhaps null.
 #[derive(Deserialize, Default)]
 pub(crate) struct Row<'a> {
     #[serde(borrow, default, deserialize_with = "there")]
     run_id: Option<Option<Text<'a>>>,
     #[serde(default, deserialize_with = "there")]
-    sample_id: Option<Option<u64>>,
+    sample_id: Option<Option<Whole<u64>>>,
     #[serde(default, deserialize_with = "there")]
-    timestamp_ns: Option<Option<u64>>,
+    timestamp_ns: Option<Option<Whole<u64>>>,
     #[serde(default, deserialize_with = "there")]
-    address: Option<Option<u64>>,
+    address: Option<Option<Whole<u64>>>,
     #[serde(default, deserialize_with = "there")]
-    address_page: Option<Option<u64>>,
+    address_page: Option<Option<Whole<u64>>>,
     #[serde(borrow, default, deserialize_with = "there")]
     op_type: Option<Option<Text<'a>>>,
     #[serde(borrow, default)]
@@ -53,31 +97,31 @@ pub(crate) struct Row<'a> {
     #[serde(borrow, default)]
     region_type: Option<Text<'a>>,
     #[serde(default)]
-    region_id: Option<u64>,
+    region_id: Option<Whole<u64>>,
     #[serde(default)]
-    access_latency_ns: Option<u32>,
+    access_latency_ns: Option<Whole<u32>>,
     #[serde(borrow, default)]
     cache_level: Option<Text<'a>>,
     #[serde(default)]
-    numa_node: Option<u8>,
+    numa_node: Option<Whole<u8>>,
     #[serde(default)]
-    cpu_id: Option<u16>,
+    cpu_id: Option<Whole<u16>>,
     #[serde(default)]
-    thread_id: Option<u32>,
+    thread_id: Option<Whole<u32>>,
     #[serde(default)]
-    token_index: Option<u32>,
+    token_index: Option<Whole<u32>>,
     #[serde(default)]
-    context_tokens: Option<u32>,
+    context_tokens: Option<Whole<u32>>,
     #[serde(default)]
-    latency_cycles: Option<u32>,
+    latency_cycles: Option<Whole<u32>>,
     #[serde(default)]
-    remote: Option<u8>,
+    remote: Option<Whole<u8>>,
     #[serde(default)]
-    hops: Option<u8>,
+    hops: Option<Whole<u8>>,
     #[serde(default)]
-    size_bytes: Option<u32>,
+    size_bytes: Option<Whole<u32>>,
     #[serde(default)]
-    period: Option<u64>,
+    period: Option<Whole<u64>>,
 }
 
 impl<'a> Row<'a> {
@@ -87,13 +131,18 @@ impl<'a> Row<'a> {
     ///
     /// What is wrong, when it should be a number and is none.
     pub(crate) fn set(&mut self, column: usize, cell: Cow<'a, str>) -> Result<(), String> {
-        fn number<T: FromStr>(column: usize, cell: &str) -> Result<Option<T>, String> {
+        fn number<T: FromStr + TryFrom<u64>>(
+            column: usize,
+            cell: &str,
+        ) -> Result<Option<Whole<T>>, String> {
             if cell.is_empty() {
                 return Ok(None);
             }
             let name = columns::all().nth(column).unwrap_or_default();
-            let wrong = |_| format!("{name}: '{cell}' is no number that fits");
-            cell.parse().map(Some).map_err(wrong)
+            let real = || T::try_from(whole(cell.parse().ok()?)?).ok();
+            let number = cell.parse().ok().or_else(real).map(Whole);
+            let wrong = || format!("{name}: '{cell}' is no number that fits");
+            number.map(Some).ok_or_else(wrong)
         }
         let text = |cell: Cow<'a, str>| (!cell.is_empty()).then_some(Text(cell));
         match column {
@@ -149,9 +198,10 @@ impl<'a> Row<'a> {
         let mut name = |text: Option<&Text<'_>>, absent: Name| {
             text.map_or(absent, |text| names.intern(&text.0))
         };
-        let address = self.address.flatten().unwrap_or_default();
-        let page = self.address_page.flatten().unwrap_or_default();
-        let mut row = Access::new(self.timestamp_ns.flatten().unwrap_or_default(), address);
+        let required = |number: Option<Option<Whole<u64>>>| number.flatten().map_or(0, |n| n.0);
+        let address = required(self.address);
+        let page = required(self.address_page);
+        let mut row = Access::new(required(self.timestamp_ns), address);
         if page != 0 {
             row.address_page = page;
         } else {
@@ -164,18 +214,18 @@ impl<'a> Row<'a> {
         row.dso = name(self.dso.as_ref(), Name::EMPTY);
         row.region_type = name(self.region_type.as_ref(), Name::UNKNOWN);
         row.cache_level = name(self.cache_level.as_ref(), Name::NULL);
-        row.sample_id = self.sample_id.flatten().unwrap_or_default();
-        row.region_id = self.region_id.unwrap_or_default();
-        row.access_latency_ns = self.access_latency_ns;
-        row.latency_cycles = self.latency_cycles;
-        row.numa_node = self.numa_node.or(self.remote);
-        row.hops = self.hops;
-        row.size_bytes = self.size_bytes.unwrap_or(0);
-        row.period = self.period.unwrap_or(1).max(1);
-        row.cpu_id = self.cpu_id;
-        row.thread_id = self.thread_id;
-        row.token_index = self.token_index;
-        row.context_tokens = self.context_tokens;
+        row.sample_id = required(self.sample_id);
+        row.region_id = self.region_id.map_or(0, |number| number.0);
+        row.access_latency_ns = self.access_latency_ns.map(|number| number.0);
+        row.latency_cycles = self.latency_cycles.map(|number| number.0);
+        row.numa_node = self.numa_node.or(self.remote).map(|number| number.0);
+        row.hops = self.hops.map(|number| number.0);
+        row.size_bytes = self.size_bytes.map_or(0, |number| number.0);
+        row.period = self.period.map_or(1, |number| number.0).max(1);
+        row.cpu_id = self.cpu_id.map(|number| number.0);
+        row.thread_id = self.thread_id.map(|number| number.0);
+        row.token_index = self.token_index.map(|number| number.0);
+        row.context_tokens = self.context_tokens.map(|number| number.0);
         row
     }
 }
@@ -286,4 +336,35 @@ pub fn push_json_row(row: &Access, names: &Names, out: &mut Vec<u8>) {
         }
     }
     out.extend_from_slice(b"}\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_may_have_a_point() {
+        fn row(text: &str) -> Result<Row<'_>, String> {
+            serde_json::from_str(text).map_err(|error| error.to_string())
+        }
+        let mut names = Names::new();
+        let read =
+            row(r#"{"cpu_id": 3.0, "timestamp_ns": 1.5e9, "address": 18446744073709551615}"#)
+                .unwrap()
+                .access(&mut names);
+        assert_eq!((read.cpu_id, read.timestamp_ns), (Some(3), 1_500_000_000));
+        assert_eq!(read.address, u64::MAX);
+        for wrong in [
+            r#"{"cpu_id": 3.5}"#,
+            r#"{"cpu_id": 65536}"#,
+            r#"{"cpu_id": -1}"#,
+            r#"{"address": 18446744073709551616}"#,
+        ] {
+            assert!(row(wrong).is_err(), "{wrong}");
+        }
+        let mut cells = Row::default();
+        cells.set(11, Cow::Borrowed("300.0")).unwrap();
+        assert_eq!(cells.access(&mut names).access_latency_ns, Some(300));
+        assert!(cells.set(11, Cow::Borrowed("300.5")).is_err());
+    }
 }

@@ -237,11 +237,6 @@ impl Experiment {
             "figures are svg, png or pdf",
         );
         say(
-            output.compression == "gzip",
-            "output.compression: gzip",
-            "zstd is taken",
-        );
-        say(
             output.hf_dataset_push || output.hf_repo.is_some(),
             "output.hf_dataset_push and hf_repo",
             "nothing is uploaded, see 'memtrace export --format hf'",

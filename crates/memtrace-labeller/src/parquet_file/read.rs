@@ -10,6 +10,7 @@ use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::statistics::Statistics;
 
 use crate::access::{Access, PAGE_BITS};
 use crate::error::{Error, Result};
@@ -175,10 +176,41 @@ fn info(builder: &ParquetRecordBatchReaderBuilder<Whole>) -> ParquetInfo {
     }
 }
 
+/// Whether some row may have a region, as far as statistics say: an id, which is more than 0, or a type.
+fn has_regions(builder: &ParquetRecordBatchReaderBuilder<Whole>) -> bool {
+    let columns = builder.parquet_schema().columns();
+    let groups = builder.metadata().row_groups();
+    let is_silent = |name: &str, says_nothing: fn(&Statistics) -> bool| {
+        let at = columns.iter().position(|column| column.name() == name);
+        at.is_none_or(|at| {
+            groups.iter().all(|group| {
+                let column = group.columns().get(at);
+                column.is_some_and(|column| {
+                    column.statistics().is_some_and(|found| {
+                        let nulls = found.null_count_opt();
+                        nulls == u64::try_from(column.num_values()).ok() || says_nothing(found)
+                    })
+                })
+            })
+        })
+    };
+    let no_id = is_silent("region_id", |ids| match ids {
+        Statistics::Int32(ids) => (ids.min_opt(), ids.max_opt()) == (Some(&0), Some(&0)),
+        Statistics::Int64(ids) => (ids.min_opt(), ids.max_opt()) == (Some(&0), Some(&0)),
+        _ => false,
+    });
+    let no_type = is_silent("region_type", |types| {
+        let unknown = Some(&b"unknown"[..]);
+        (types.min_bytes_opt(), types.max_bytes_opt()) == (unknown, unknown)
+    });
+    !(no_id && no_type)
+}
+
 /// Reads the rows of a trace, batch by batch; types are converted where they differ.
 pub(crate) struct ParquetRows {
     name: String,
     reader: ParquetRecordBatchReader,
+    has_regions: bool,
     report: ReadReport,
 }
 
@@ -200,6 +232,7 @@ impl ParquetRows {
         if info.rows > 0 {
             require(&name, &info, &["address", "op_type", "timestamp_ns"])?;
         }
+        let has_regions = has_regions(&builder);
         let reader = builder
             .with_batch_size(BATCH_ROWS)
             .build()
@@ -210,8 +243,14 @@ impl ParquetRows {
         Ok(Self {
             name,
             reader,
+            has_regions,
             report: ReadReport::new("parquet", "unknown"),
         })
+    }
+
+    /// Whether a row may have a region: `false` when the file's statistics say that none has.
+    pub(crate) fn has_regions(&self) -> bool {
+        self.has_regions
     }
 
     pub(crate) fn next_batch(&mut self, names: &mut Names, rows: &mut Vec<Access>) -> Result<bool> {

@@ -8,7 +8,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef};
 use parquet::arrow::ArrowWriter;
-use parquet::basic::ZstdLevel;
+use parquet::basic::{GzipLevel, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
@@ -37,6 +37,8 @@ pub enum Compression {
     Zstd,
     /// Snappy.
     Snappy,
+    /// Deflate, at its usual level.
+    Gzip,
     /// None.
     None,
 }
@@ -46,6 +48,7 @@ fn properties(semantics: &str, compression: Compression, version: &str) -> Write
     let codec = match compression {
         Compression::Zstd => parquet::basic::Compression::ZSTD(ZstdLevel::default()),
         Compression::Snappy => parquet::basic::Compression::SNAPPY,
+        Compression::Gzip => parquet::basic::Compression::GZIP(GzipLevel::default()),
         Compression::None => parquet::basic::Compression::UNCOMPRESSED,
     };
     let mut builder = WriterProperties::builder()

@@ -106,6 +106,7 @@ impl RunOptions {
         self.min_samples = config.labeller.min_sample_count;
         self.compression = match &*config.output.compression {
             "snappy" => Compression::Snappy,
+            "gzip" => Compression::Gzip,
             "none" => Compression::None,
             _ => Compression::Zstd,
         };
