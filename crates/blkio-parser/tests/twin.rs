@@ -268,8 +268,8 @@ fn place(event: &Event) -> (u64, &'static str, u64) {
 }
 
 fn pairing(events: &[Event], newest: bool) -> Value {
-    // Place, sectors left, time of issue; in the order of issue.
-    let mut open: Vec<((u64, &str, u64), u64, u64)> = Vec::new();
+    // Place, sectors left, time of issue and direction; in the order of issue.
+    let mut open: Vec<((u64, &str, u64), u64, u64, &str)> = Vec::new();
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut pairs: Vec<(u64, u64, &str)> = Vec::new();
     for event in events {
@@ -284,33 +284,38 @@ fn pairing(events: &[Event], newest: bool) -> Value {
                     open.remove(same);
                 }
             }
-            open.push((at, event.nr, event.t));
+            open.push((at, event.nr, event.t, event.direction()));
             continue;
         }
         if event.nr == 0 && at.1.is_empty() {
             count("sequence_end_completions");
             continue;
         }
-        open.retain(|o| {
-            let is_stale = o.0 == at && o.1 == event.nr && event.t - o.2 > STALE;
-            if is_stale {
-                *counts.entry("stale_dropped").or_default() += 1;
-            }
-            !is_stale
-        });
+        // What is too old to complete at all, then what is too old to complete in part.
+        for in_part in [false, true] {
+            let has_exact = open.iter().any(|o| o.0 == at && o.1 == event.nr);
+            open.retain(|o| {
+                let is_meant = o.1 == event.nr || in_part && !has_exact && o.1 > event.nr;
+                let is_stale = o.0 == at && is_meant && event.t - o.2 > STALE;
+                if is_stale {
+                    *counts.entry("stale_dropped").or_default() += 1;
+                }
+                !is_stale
+            });
+        }
         let mut count = |key| *counts.entry(key).or_default() += 1;
         let exact = open.iter().position(|o| o.0 == at && o.1 == event.nr);
         let larger = open.iter().position(|o| o.0 == at && o.1 > event.nr);
         match (exact, larger) {
             (Some(exact), _) => {
-                let issued = open.remove(exact).2;
-                pairs.push((issued, event.t, event.direction()));
+                let (_, _, issued, direction) = open.remove(exact);
+                pairs.push((issued, event.t, direction));
             }
             (None, Some(larger)) => {
                 count("partial_completions");
-                let (_, nr, issued) = open.remove(larger);
+                let (_, nr, issued, direction) = open.remove(larger);
                 let rest = (event.minor, "", event.sector + event.nr);
-                open.push((rest, nr - event.nr, issued));
+                open.push((rest, nr - event.nr, issued, direction));
             }
             (None, None) => count("unmatched_completions"),
         }
