@@ -267,9 +267,12 @@ fn place(event: &Event) -> (u64, &'static str, u64) {
     }
 }
 
+/// Place, sectors left, time of issue and direction of a request at the driver.
+type Open<'e> = ((u64, &'e str, u64), u64, u64, &'static str);
+
 fn pairing(events: &[Event], newest: bool) -> Value {
-    // Place, sectors left, time of issue and direction; in the order of issue.
-    let mut open: Vec<((u64, &str, u64), u64, u64, &str)> = Vec::new();
+    // In the order of issue.
+    let mut open: Vec<Open<'_>> = Vec::new();
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut pairs: Vec<(u64, u64, &str)> = Vec::new();
     for event in events {
