@@ -35,7 +35,8 @@ pub enum AnalysisTable {
     Types,
     /// What stores leave until the next store, and how old it is when it is read.
     Values,
-    /// Retention that a share of the loads needs, and what refreshing costs.
+    /// Retention that a share of the loads needs, and what refreshing costs: how often a value is refreshed on average in
+    /// memory that keeps data for so long, which is also the energy of refreshing in units of that of writing it once.
     RefreshNeed,
     /// Estimates of what sampling hides.
     Sampling,
