@@ -315,7 +315,7 @@ impl Stats {
     ///
     /// # Errors
     ///
-    /// As [`read`].
+    /// As [`read`](crate::pipeline::read).
     pub fn of_files(paths: &[PathBuf], options: &StatsOptions) -> Result<Self> {
         if options.read.threads <= 1 {
             let start = || Group::all(options);
