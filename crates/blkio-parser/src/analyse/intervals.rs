@@ -1,6 +1,6 @@
 //! How long data rests: from touch to touch, from a write to its first read, from write to write.
 //!
-//! Blocks are of 128 KiB. The requests of a sequential run within one second count with the time of the first of them, so
+//! Blocks are of 128 KiB. The requests of a sequential run within 10 ms count with the time of the first of them, so
 //! times are exact but for the length of such a run. After a million runs one block in eight is watched, chosen by a hash of its
 //! address, and counts eight times.
 

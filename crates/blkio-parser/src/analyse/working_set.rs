@@ -49,7 +49,7 @@ pub struct WindowedSet {
 const MAX_WINDOWS: usize = 1 << 16;
 
 impl WindowedSet {
-    /// For windows of this width, from the first issue on. Runs are within whole seconds, and so are widths then.
+    /// For windows of this width, from the first issue on. Of runs, which lie within 10 ms, the width is a multiple of that.
     #[must_use]
     pub fn new(width_ns: u64) -> Self {
         Self {
