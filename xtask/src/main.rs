@@ -48,7 +48,7 @@ const CHORES: &[Chore] = &[
     (
         "bench",
         bench::run,
-        "[--save] [--runs N] [--peers] [--data FILE --kernel NAME]: measure the tools on large traces",
+        "[--save] [--runs N] [--peers] [--data FILE --kernel NAME]: measure the tools on large traces; with --tools those for block I/O, rocPD and memory accesses",
     ),
     (
         "trace-processor",

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 /// A file and what is asked of it.
 pub(super) struct Input {
-    pub(super) name: String,
     pub(super) path: PathBuf,
     /// The kernel whose stacks are wanted.
     pub(super) kernel: String,
@@ -43,7 +42,6 @@ impl Input {
             .into_owned();
         let (gzip, json) = (name.ends_with(".gz"), name.contains(".json"));
         Self {
-            name,
             path,
             kernel: kernel.to_owned(),
             goal,
@@ -51,14 +49,6 @@ impl Input {
             gzip,
             json,
         }
-    }
-
-    /// Size of the file as it lies on disk, in millions of bytes.
-    pub(super) fn megabytes(&self) -> f64 {
-        let bytes = std::fs::metadata(&self.path).map_or(0, |meta| meta.len());
-        #[expect(clippy::cast_precision_loss, reason = "file sizes are far below 2^53")]
-        let megabytes = bytes as f64 / 1e6;
-        megabytes
     }
 }
 

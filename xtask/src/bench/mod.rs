@@ -2,6 +2,7 @@
 
 mod inputs;
 mod measure;
+mod tools;
 
 use crate::options::Options;
 use crate::workspace::{capture, cargo, root, run as run_command};
@@ -9,52 +10,121 @@ use anyhow::{Context as _, Result};
 use inputs::Input;
 use measure::{Sample, measure};
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const BEGIN: &str = "<!-- measured:begin -->";
-const END: &str = "<!-- measured:end -->";
+/// Packages with the tools for traces.
+const PACKAGES: [&str; 2] = ["nccl-stacks", "trace-info"];
 
-/// `cargo xtask bench [--save] [--runs N] [--peers] [--data FILE --kernel NAME]`.
+/// A command on a file.
+struct Case {
+    /// Name of the file, and its size as it lies on disk in millions of bytes.
+    input: String,
+    megabytes: f64,
+    /// What is done with it.
+    name: &'static str,
+    command: Command,
+    goal: &'static str,
+}
+
+impl Case {
+    fn new(path: &Path, name: &'static str, command: Command, goal: &'static str) -> Result<Self> {
+        let bytes = std::fs::metadata(path)
+            .with_context(|| format!("no file {}", path.display()))?
+            .len();
+        #[expect(clippy::cast_precision_loss, reason = "file sizes are far below 2^53")]
+        let megabytes = bytes as f64 / 1e6;
+        Ok(Self {
+            input: path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+            megabytes,
+            name,
+            command,
+            goal,
+        })
+    }
+}
+
+/// `cargo xtask bench [--tools] [--save] [--runs N] [--peers] [--data FILE --kernel NAME]`.
 pub(crate) fn run(args: &[String]) -> Result<()> {
-    let options = Options::parse(args, &["save", "peers"], &["data", "kernel", "runs"])?;
+    let options = Options::parse(
+        args,
+        &["save", "peers", "tools"],
+        &["data", "kernel", "runs"],
+    )?;
     let runs = options.number("runs")?.unwrap_or(5);
-    run_command(&mut cargo(&[
-        "build",
-        "--release",
-        "--package",
-        "nccl-stacks",
-        "--package",
-        "trace-info",
-    ]))?;
-    let inputs = match options.all("data").collect::<Vec<_>>() {
-        given if !given.is_empty() => inputs::given(&given, options.value("kernel"))?,
-        _ => inputs::standard()?,
+    let of_tools = options.flag("tools");
+    let packages: &[&str] = if of_tools {
+        &tools::PACKAGES
+    } else {
+        &PACKAGES
+    };
+    let mut build = cargo(&["build", "--release"]);
+    for package in packages {
+        build.args(["--package", package]);
+    }
+    run_command(&mut build)?;
+    let release = release();
+    let cases = if of_tools {
+        tools::cases(&release)?
+    } else {
+        of_traces(&options, &release)?
     };
     let mut table = String::from(
         "| input | command | wall s | CPU s | peak MB | MB/s | goal |\n|---|---|---|---|---|---|---|\n",
     );
-    for input in &inputs {
-        for (name, mut command, goal) in commands(input, options.flag("peers")) {
-            match measure(&mut command, runs) {
-                Ok(sample) => row(&mut table, input, name, &sample, goal),
-                Err(error) => println!("{name} on {}: {error:#}", input.name),
-            }
+    for mut case in cases {
+        match measure(&mut case.command, runs) {
+            Ok(sample) => row(&mut table, &case, &sample),
+            Err(error) => println!("{} on {}: {error:#}", case.name, case.input),
         }
     }
     let machine = machine(runs)?;
     println!("\n{machine}\n\n{table}");
     if options.flag("save") {
-        save(&format!("{machine}\n\n{table}"))?;
+        let mark = if of_tools {
+            "measured-tools"
+        } else {
+            "measured"
+        };
+        save(mark, &format!("{machine}\n\n{table}"))?;
     }
     Ok(())
 }
 
-/// What runs on an input: name, command, goal.
-fn commands(input: &Input, peers: bool) -> Vec<(&'static str, Command, &'static str)> {
-    let folder: std::path::PathBuf =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
+/// Where the tools are built.
+fn release() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), PathBuf::from)
+        .join("release")
+}
+
+/// What is measured on traces.
+fn of_traces(options: &Options, release: &Path) -> Result<Vec<Case>> {
+    let inputs = match options.all("data").collect::<Vec<_>>() {
+        given if !given.is_empty() => inputs::given(&given, options.value("kernel"))?,
+        _ => inputs::standard()?,
+    };
+    let mut cases = Vec::new();
+    for input in &inputs {
+        for (name, command, goal) in commands(input, release, options.flag("peers")) {
+            cases.push(Case::new(&input.path, name, command, goal)?);
+        }
+    }
+    Ok(cases)
+}
+
+/// What runs on a trace: name, command, goal.
+fn commands(
+    input: &Input,
+    release: &Path,
+    peers: bool,
+) -> Vec<(&'static str, Command, &'static str)> {
     let tool = |pinned: bool| {
-        let program = folder.join("release/nccl-stacks");
+        let program = release.join("nccl-stacks");
         let mut command = Command::new(if pinned {
             "taskset".as_ref()
         } else {
@@ -75,7 +145,7 @@ fn commands(input: &Input, peers: bool) -> Vec<(&'static str, Command, &'static 
         command
     };
     let analysis = |name: &str| {
-        let mut command = Command::new(folder.join("release/trace-info"));
+        let mut command = Command::new(release.join("trace-info"));
         command.arg(name).arg(&input.path).args(["--format", "csv"]);
         command
     };
@@ -106,14 +176,16 @@ fn commands(input: &Input, peers: bool) -> Vec<(&'static str, Command, &'static 
     all
 }
 
-fn row(table: &mut String, input: &Input, name: &str, sample: &Sample, goal: &str) {
+fn row(table: &mut String, case: &Case, sample: &Sample) {
     let line = format!(
-        "| {} | {name} | {:.2} | {:.2} | {} | {:.0} | {goal} |",
-        input.name,
+        "| {} | {} | {:.2} | {:.2} | {} | {:.0} | {} |",
+        case.input,
+        case.name,
         sample.wall_s,
         sample.cpu_s,
         sample.peak_kb / 1000,
-        input.megabytes() / sample.wall_s,
+        case.megabytes / sample.wall_s,
+        case.goal,
     );
     println!("{line}");
     let _ = writeln!(table, "{line}");
@@ -146,17 +218,21 @@ fn machine(runs: u64) -> Result<String> {
     ))
 }
 
-/// Replaces the measured block of `docs/benchmarks.md`.
-fn save(block: &str) -> Result<()> {
+/// Replaces a measured block of `docs/benchmarks.md`.
+fn save(mark: &str, block: &str) -> Result<()> {
     let path = root().join("docs/benchmarks.md");
+    let (begin, end) = (
+        format!("<!-- {mark}:begin -->"),
+        format!("<!-- {mark}:end -->"),
+    );
     let text = std::fs::read_to_string(&path).context("reading docs/benchmarks.md")?;
     let (head, rest) = text
-        .split_once(BEGIN)
-        .context("docs/benchmarks.md has no mark where the measurement begins")?;
+        .split_once(&begin)
+        .with_context(|| format!("docs/benchmarks.md has no {begin}"))?;
     let (_, tail) = rest
-        .split_once(END)
-        .context("docs/benchmarks.md has no mark where the measurement ends")?;
-    std::fs::write(path, format!("{head}{BEGIN}\n\n{block}\n{END}{tail}"))?;
+        .split_once(&end)
+        .with_context(|| format!("docs/benchmarks.md has no {end}"))?;
+    std::fs::write(path, format!("{head}{begin}\n\n{block}\n{end}{tail}"))?;
     println!("docs/benchmarks.md written");
     Ok(())
 }
