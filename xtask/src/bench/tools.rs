@@ -4,7 +4,7 @@ use super::Case;
 use crate::dataset;
 use crate::workspace::{root, run as run_command};
 use anyhow::{Context as _, Result};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Packages with the tools.
@@ -143,7 +143,7 @@ fn memory(release: &Path, folder: &Path) -> Result<Vec<Case>> {
 }
 
 /// Makes a data set by the command of this program.
-fn made(words: &[&str], output: &PathBuf) -> Result<()> {
+fn made(words: &[&str], output: &Path) -> Result<()> {
     println!("making {}", output.display());
     let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     words.push(output.display().to_string());
