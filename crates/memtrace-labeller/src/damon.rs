@@ -45,15 +45,7 @@ impl DamonRows {
                 Line::Whole => self.record(&String::from_utf8_lossy(&line)),
             };
             self.report.lines += 1;
-            match record {
-                Ok(Some(mut row)) => {
-                    row.sample_id = self.report.rows;
-                    self.report.rows += 1;
-                    rows.push(row);
-                }
-                Ok(None) => {}
-                Err(reason) => self.report.skip(reason, self.report.lines),
-            }
+            self.report.take_line(record, rows);
         }
         Ok(true)
     }

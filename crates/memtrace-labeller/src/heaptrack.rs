@@ -137,15 +137,7 @@ impl HeaptrackRows {
                 _ => self.record(&line, names)?,
             };
             self.line = line;
-            match record {
-                Ok(Some(mut row)) => {
-                    row.sample_id = self.report.rows;
-                    self.report.rows += 1;
-                    rows.push(row);
-                }
-                Ok(None) => {}
-                Err(reason) => self.report.skip(reason, self.report.lines),
-            }
+            self.report.take_line(record, rows);
         }
         Ok(true)
     }

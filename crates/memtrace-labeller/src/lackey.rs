@@ -137,9 +137,7 @@ impl LackeyRows {
                 row.symbol = functions.name;
             }
             row.size_bytes = u32::try_from(next - at).unwrap_or(size);
-            row.sample_id = self.report.rows;
-            self.report.rows += 1;
-            rows.push(row);
+            self.report.take(row, rows);
             at = next;
         }
     }

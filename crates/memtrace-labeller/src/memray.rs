@@ -406,9 +406,7 @@ impl MemrayRows {
             row.dso = event.file;
             row.thread_id = u32::try_from(event.thread_id).ok();
             row.size_bytes = u32::try_from(event.size_bytes).unwrap_or(u32::MAX);
-            row.sample_id = self.report.rows;
-            self.report.rows += 1;
-            rows.push(row);
+            self.report.take(row, rows);
         }
         Ok(true)
     }

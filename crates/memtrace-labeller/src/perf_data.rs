@@ -363,10 +363,8 @@ impl PerfDataRows {
             let skipped = self.report.skipped.entry(Skip::OtherRecord).or_default();
             skipped.count += pairs as u64;
         }
-        for Held { mut row, .. } in ready {
-            row.sample_id = self.report.rows;
-            self.report.rows += 1;
-            rows.push(row);
+        for Held { row, .. } in ready {
+            self.report.take(row, rows);
         }
     }
 

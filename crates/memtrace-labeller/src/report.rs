@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::access::Access;
 use crate::perf_text::Skip;
 
 /// How many positions of each reason are kept.
@@ -45,6 +46,26 @@ impl ReadReport {
             format,
             clock,
             ..Self::default()
+        }
+    }
+
+    /// Numbers a row and hands it on.
+    pub(crate) fn take(&mut self, mut row: Access, rows: &mut Vec<Access>) {
+        row.sample_id = self.rows;
+        self.rows += 1;
+        rows.push(row);
+    }
+
+    /// Takes what the line read last turned out to be: a row, nothing of interest, or why it cannot be used.
+    pub(crate) fn take_line(
+        &mut self,
+        found: Result<Option<Access>, Skip>,
+        rows: &mut Vec<Access>,
+    ) {
+        match found {
+            Ok(Some(row)) => self.take(row, rows),
+            Ok(None) => {}
+            Err(reason) => self.skip(reason, self.lines),
         }
     }
 
