@@ -119,6 +119,9 @@ pub(crate) struct StatsArgs {
     /// Age at which an issued request without completion is given up
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = nanoseconds)]
     pub(crate) stale: u64,
+    /// Watch every block for reuse distances, instead of one in eight where there are very many
+    #[arg(long)]
+    pub(crate) exact_reuse: bool,
     /// Totals, sizes and series only: no latency, places, blocks
     #[arg(long)]
     pub(crate) traffic_only: bool,

@@ -299,7 +299,7 @@ fn working_set(document: &Value) -> Option<Section> {
 
 /// Where was read and where written, over time.
 fn heat(stats: &mut Stats) -> Option<Section> {
-    let scaled = stats.heat.as_mut()?.scaled(MAP, MAP);
+    let scaled = stats.heat.as_ref()?.scaled(MAP, MAP);
     if scaled.rows.is_empty() {
         return None;
     }

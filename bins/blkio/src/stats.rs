@@ -46,6 +46,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     options.bin_ns = args.bin.max(1_000_000);
     options.bins_by_clock = args.anchor == BinAnchor::Epoch;
     options.stale_ns = args.stale;
+    options.exact_reuse = args.exact_reuse;
     options.phases.clone_from(&args.phases);
     if let Some(path) = &args.phase_file {
         options.phases.extend(phases_of(path)?);

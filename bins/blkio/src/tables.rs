@@ -181,15 +181,14 @@ fn requests(folder: &Folder<'_>, document: &Value) -> anyhow::Result<()> {
 /// Where, and how often again.
 fn places(folder: &Folder<'_>, stats: &mut Stats, document: &Value) -> anyhow::Result<()> {
     let extra = &document["extra"];
-    let rows = stats.heat.as_mut().map(HeatMap::rows_by_direction);
-    let rows = rows
-        .into_iter()
-        .flatten()
-        .map(|(address, second, [read, write])| {
-            [address, second, read + write, read, write]
-                .map(Value::from)
-                .to_vec()
-        });
+    let heat = stats.heat.as_ref();
+    let (bins, seconds) = heat.map_or((1, 1), HeatMap::cell);
+    let rows = heat.into_iter().flat_map(HeatMap::rows);
+    let rows = rows.map(|(address, time, [read, write])| {
+        [address * bins, time * seconds, read + write, *read, *write]
+            .map(Value::from)
+            .to_vec()
+    });
     let columns = [
         "address_64mib",
         "second",

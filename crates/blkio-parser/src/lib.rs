@@ -47,6 +47,7 @@ mod order;
 pub mod overlay;
 pub mod pipeline;
 pub mod quality;
+mod radix;
 mod rwbs;
 mod scan;
 pub mod series;

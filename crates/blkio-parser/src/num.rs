@@ -21,6 +21,16 @@ pub(crate) fn low32(value: u64) -> u32 {
     value as u32
 }
 
+/// The low 16 bits.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "keeping the low bits is the purpose"
+)]
+#[inline]
+pub(crate) fn low16(value: u64) -> u16 {
+    value as u16
+}
+
 /// The number of significant bits: 0 for 0, 1 for 1, 2 for 2 and 3, 3 for 4 to 7.
 pub(crate) fn bit_length(value: u64) -> u32 {
     u64::BITS - value.leading_zeros()

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use crate::analyse::runs::Shape;
 use crate::event::Event;
 use crate::num::{bit_length, index};
+use crate::radix::by_digits;
 
 /// Events that are held before the window matters, when the input cannot be read again.
 const HOLD: usize = 1 << 20;
@@ -284,7 +285,7 @@ fn sort(events: &mut Vec<Event>, steps: u64, scratch: &mut Scratch) {
         let (t_ns, is_completion) = event.key();
         ((t_ns - first) << 1 | u64::from(is_completion)) << place_bits | place
     }));
-    by_digits(keys, &mut scratch.sorted, place_bits, key_bits);
+    by_digits(keys, &mut scratch.sorted, |key| key >> place_bits);
     let place = (1_u64 << place_bits) - 1;
     if let Some(any) = events.first().copied() {
         let at = |key: &u64| events.get(index(key & place)).copied();
@@ -297,37 +298,6 @@ fn sort(events: &mut Vec<Event>, steps: u64, scratch: &mut Scratch) {
 
 /// Steps back are few when there is one to this many events.
 const FEW: u64 = 8;
-/// Bits of a digit: counts of all its values stay in the nearest cache.
-const DIGIT: u32 = 11;
-
-/// Sorts keys by their bits from `from` on, `bits` of them, keeping the order of equal ones.
-fn by_digits(keys: &mut Vec<u64>, other: &mut Vec<u64>, from: u32, bits: u32) {
-    other.clear();
-    other.resize(keys.len(), 0);
-    for shift in (from..from + bits).step_by(DIGIT as usize) {
-        let digit = |key: u64| index(key >> shift & ((1 << DIGIT) - 1));
-        let mut starts = [0_usize; 1 << DIGIT];
-        for key in &*keys {
-            if let Some(count) = starts.get_mut(digit(*key)) {
-                *count += 1;
-            }
-        }
-        let mut start = 0;
-        for place in &mut starts {
-            start += std::mem::replace(place, start);
-        }
-        for key in &*keys {
-            if let Some(place) = starts.get_mut(digit(*key)) {
-                if let Some(free) = other.get_mut(*place) {
-                    *free = *key;
-                }
-                *place += 1;
-            }
-        }
-        std::mem::swap(keys, other);
-    }
-}
-
 /// Sorts events that are mostly in order, by putting each that is too late where it belongs; `false` when that is not
 /// finished because it is too far for many of them. Equal ones keep their order either way.
 fn insert(events: &mut [Event]) -> bool {

@@ -134,21 +134,21 @@ impl Series {
             groups: all,
             ..Self::default()
         };
-        if let Some(access) = &mut stats.access {
+        if let Some(access) = &stats.access {
             series.take_access(access, symbols);
         }
         series
     }
 
-    fn take_access(&mut self, access: &mut SectorAccess, symbols: &Symbols) {
+    fn take_access(&mut self, access: &SectorAccess, symbols: &Symbols) {
         let used: Vec<&str> = self.groups.iter().map(|(name, _)| name.as_str()).collect();
         let mut counts = Vec::new();
-        for (number, operation) in access.operations.iter_mut().enumerate() {
+        for (number, histogram) in access.operations.iter().enumerate() {
             let rwbs = u16::try_from(number).ok().and_then(|n| symbols.rwbs_of(n));
             let Some(rwbs) = rwbs.filter(|rwbs| used.contains(&rwbs.as_str())) else {
                 continue;
             };
-            counts.push((rwbs.to_string(), operation.histogram()));
+            counts.push((rwbs.to_string(), histogram.clone()));
         }
         self.access = counts;
         self.sectors = access

@@ -21,7 +21,7 @@ use crate::analyse::runs::Batch;
 use crate::analyse::sequential::Sequentiality;
 use crate::analyse::stages::Stages;
 use crate::analyse::traffic::{SECOND, Traffic};
-use crate::analyse::working_set::{WindowedSet, WorkingSet};
+use crate::analyse::working_set::WindowedSet;
 use crate::error::{Error, Result};
 use crate::pipeline::{Outcome, ReadOptions, read_shapes};
 
@@ -37,11 +37,11 @@ const WORKING_SET_WINDOW: u64 = 10 * SECOND;
 pub struct Wanted {
     /// Sequentiality, seeks and strides.
     pub sequentiality: bool,
-    /// Access counts of sectors.
+    /// Access counts of sectors and blocks, and the distinct blocks of all time.
     pub access: bool,
     /// Heat map.
     pub heat: bool,
-    /// Working set.
+    /// Distinct blocks of windows of time.
     pub working_set: bool,
     /// Reuse distances.
     pub reuse: bool,
@@ -87,6 +87,8 @@ pub struct StatsOptions {
     pub stale_ns: u64,
     /// Sectors of the blocks of reuse distances.
     pub reuse_block_sectors: u64,
+    /// Whether reuse distances are those of every block however many there are, instead of a sample of very many.
+    pub exact_reuse: bool,
     /// Phases the user knows.
     pub phases: Vec<Named>,
     /// Which analyses to make.
@@ -102,6 +104,7 @@ impl Default for StatsOptions {
             burst_gap_ns: 100_000_000,
             stale_ns: 5 * SECOND,
             reuse_block_sectors: 256,
+            exact_reuse: false,
             phases: Vec::new(),
             wanted: Wanted::ALL,
         }
@@ -129,9 +132,7 @@ pub struct Stats {
     pub composition: Option<Composition>,
     /// Access counts by sector.
     pub access: Option<SectorAccess>,
-    /// Distinct blocks.
-    pub working_set: Option<WorkingSet>,
-    /// Distinct blocks of windows of ten seconds.
+    /// Distinct blocks, of all time and of windows of ten seconds.
     pub windowed_set: Option<WindowedSet>,
     /// Reuse distances.
     pub reuse: Option<Reuse>,
@@ -154,7 +155,8 @@ type Placed = (Sequentiality, Composition);
 enum Group {
     Flow(Box<(Traffic, Arrivals, Option<HeatMap>, Duplicates)>),
     Steps(Box<(Option<Stages>, GivenPhases, Option<ByPid>)>),
-    Places(Box<(Option<Placed>, Option<SectorAccess>)>),
+    Places(Box<Option<Placed>>),
+    Access(Box<Option<SectorAccess>>),
     Blocks(Box<(Option<Reuse>, Option<WindowedSet>)>),
     Times(Box<Option<Intervals>>),
     Pairs(Box<Option<Pairs>>),
@@ -212,14 +214,19 @@ impl Group {
                 wanted.heat.then(HeatMap::default),
                 Duplicates::default(),
             ))),
-            Self::Places(Box::new((
-                wanted.sequentiality.then(Default::default),
-                wanted.access.then(SectorAccess::default),
-            ))),
+            Self::Places(Box::new(wanted.sequentiality.then(Default::default))),
+            Self::Access(Box::new(wanted.access.then(SectorAccess::default))),
             Self::Blocks(Box::new((
                 wanted
                     .reuse
-                    .then(|| Reuse::new(options.reuse_block_sectors)),
+                    .then(|| Reuse::new(options.reuse_block_sectors))
+                    .map(|reuse| {
+                        if options.exact_reuse {
+                            reuse.exactly()
+                        } else {
+                            reuse
+                        }
+                    }),
                 wanted
                     .working_set
                     .then(|| WindowedSet::new(WORKING_SET_WINDOW)),
@@ -244,7 +251,8 @@ impl Group {
             Self::Steps(group) => {
                 group.0.is_none() && group.1.phases.is_empty() && group.2.is_none()
             }
-            Self::Places(group) => group.0.is_none() && group.1.is_none(),
+            Self::Places(places) => places.is_none(),
+            Self::Access(access) => access.is_none(),
             Self::Blocks(group) => group.0.is_none() && group.1.is_none(),
             Self::Times(intervals) => intervals.is_none(),
             Self::Pairs(pairs) => pairs.is_none(),
@@ -257,14 +265,19 @@ impl Group {
             Self::Flow(group) => {
                 group.0.finish();
                 group.1.finish();
+                group.2.iter_mut().for_each(HeatMap::finish);
             }
-            Self::Places(group) => {
-                if let Some((sequentiality, composition)) = &mut group.0 {
+            Self::Places(places) => {
+                if let Some((sequentiality, composition)) = places.as_mut() {
                     sequentiality.finish();
                     composition.finish();
                 }
             }
-            Self::Blocks(group) => group.0.iter_mut().for_each(Reuse::finish),
+            Self::Access(access) => access.iter_mut().for_each(SectorAccess::finish),
+            Self::Blocks(group) => {
+                group.0.iter_mut().for_each(Reuse::finish);
+                group.1.iter_mut().for_each(WindowedSet::finish);
+            }
             Self::Steps(group) => {
                 group.1.finish();
                 group.2.iter_mut().for_each(ByPid::finish);
@@ -288,12 +301,12 @@ impl Group {
                 group.1.observe_batch(batch);
                 feed(&mut group.2, batch);
             }
-            Self::Places(group) => {
-                if let Some((sequentiality, composition)) = &mut group.0 {
+            Self::Places(places) => {
+                if let Some((sequentiality, composition)) = places.as_mut() {
                     composition.take(batch, sequentiality);
                 }
-                feed(&mut group.1, batch);
             }
+            Self::Access(access) => feed(access, batch),
             Self::Blocks(group) => {
                 feed(&mut group.0, batch);
                 feed(&mut group.1, batch);
@@ -388,7 +401,6 @@ impl Stats {
             by_pid: None,
             composition: None,
             access: None,
-            working_set: None,
             windowed_set: None,
             reuse: None,
             intervals: None,
@@ -404,14 +416,12 @@ impl Stats {
                 }
                 Group::Times(intervals) => stats.intervals = *intervals,
                 Group::Steps(group) => (stats.stages, stats.given, stats.by_pid) = *group,
-                Group::Places(group) => {
-                    let (places, access) = *group;
+                Group::Places(places) => {
                     (stats.sequentiality, stats.composition) = places.unzip();
-                    stats.access = access;
                 }
+                Group::Access(access) => stats.access = *access,
                 Group::Blocks(group) => {
                     (stats.reuse, stats.windowed_set) = *group;
-                    stats.working_set = stats.windowed_set.as_ref().map(WindowedSet::of_all_time);
                 }
                 Group::Pairs(pairs) => {
                     (stats.newest, stats.fifo) = pairs.map(Pairs::finish).unzip();

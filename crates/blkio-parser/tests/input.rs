@@ -93,7 +93,7 @@ fn every_bad_state_is_counted() {
     assert_eq!(wrapped.traffic.issues, 2);
     assert_eq!(wrapped.outcome.counts().malformed, 0);
     let far = counts(b"1, RA, 131072, 5000000000, 256\n2, RA, 131072, 18446744073709551500, 256\n");
-    assert_eq!(far.working_set.unwrap().blocks().read, 32 + 15);
+    assert_eq!(far.access.unwrap().distinct_blocks().read, 32 + 15);
     let long = [
         b"1, R, 4096, 8, 8\n".as_slice(),
         &[b'7'; 3_000_000],

@@ -1,201 +1,128 @@
-//! How often each sector is accessed, by operation letters.
+//! How often each sector is accessed, by operation letters, and each block of 4 KiB, by direction.
 //!
-//! The count of a sector changes only where requests begin and end. Those places are kept with the change at each, and
-//! requests that follow each other without a gap cancel at once, so memory follows the number of distinct borders: neither
-//! the number of requests nor the address range matters. Borders on the grid of 4 KiB lie in small pages, 64 KiB of the
-//! device each, so a device that is used densely costs little more than four bytes per border.
+//! Counts change only where requests begin and end; requests that follow each other without a gap cancel at once, the other
+//! places are kept by [`Borders`], and one walk over the device in the end gives all counts.
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
-
 use super::Analyser;
-use super::numbers::Numbers;
+use super::borders::{Borders, Change};
 use super::runs::{Batch, Run};
+use super::working_set::Blocks;
 use crate::event::{Event, EventKind};
 use crate::num::index;
+use crate::rwbs::Direction;
 
 /// Sequential runs of one operation that are followed at once.
 const RUNS: usize = 4;
 
-/// Sectors between the places that are counted side by side: those of 4 KiB, at which nearly all requests begin and end.
-const GRID: u64 = 8;
-/// Places of a page: one line of a processor's cache.
-const PLACES: u64 = 16;
+/// Sectors of a block of 4 KiB.
+const BLOCK: u64 = 8;
 
-/// Pages of a region, 1 MiB of the device.
-const PAGES: u64 = 16;
-
-/// How much the access count changes, by sector.
-#[derive(Debug, Clone, Default)]
-struct Borders {
-    /// Where the regions are, by number.
-    numbers: Numbers,
-    /// Where the pages of each region are, plus 1.
-    regions: Vec<[u32; 16]>,
-    pages: Vec<[i32; 16]>,
-    /// Changes off the grid.
-    others: FxHashMap<u64, i64>,
-}
-
-impl Borders {
-    fn add(&mut self, sector: u64, change: i32) {
-        if sector.is_multiple_of(GRID)
-            && let Some(count) = self.count(sector / GRID)
-            && let Some(sum) = count.checked_add(change)
-        {
-            *count = sum;
-        } else {
-            *self.others.entry(sector).or_default() += i64::from(change);
-        }
-    }
-
-    /// The count of a place on the grid.
-    #[inline]
-    fn count(&mut self, place: u64) -> Option<&mut i32> {
-        let number = place / PLACES / PAGES;
-        let (region, is_new) = self.numbers.place(number, self.regions.len());
-        if is_new {
-            self.regions.push([0; 16]);
-        }
-        let page = self
-            .regions
-            .get_mut(region)
-            .and_then(|pages| pages.get_mut(index(place / PLACES % PAGES)))?;
-        if *page == 0 {
-            self.pages.push([0; 16]);
-            *page = u32::try_from(self.pages.len()).unwrap_or(0);
-        }
-        let counts = self.pages.get_mut(index((*page).into()).checked_sub(1)?)?;
-        counts.get_mut(index(place % PLACES))
-    }
-
-    /// Sectors and changes, in order; a sector may come twice.
-    fn in_order(&self) -> impl Iterator<Item = (u64, i64)> {
-        let regions = self.numbers.in_order();
-        let mut others: Vec<(u64, i64)> = self.others.iter().map(|(s, c)| (*s, *c)).collect();
-        others.sort_unstable();
-        let pages = regions.into_iter().flat_map(|(number, region)| {
-            let pages = self.regions.get(region).copied().unwrap_or_default();
-            pages.into_iter().zip(number * PAGES..)
-        });
-        let on_grid = pages.flat_map(|(page, number)| {
-            let page = index(page.into()).checked_sub(1);
-            let counts = page.and_then(|page| self.pages.get(page));
-            let places = counts.into_iter().flatten().zip(number * PLACES..);
-            let changes = places.filter(|(change, _)| **change != 0);
-            changes.map(|(change, place)| (place * GRID, i64::from(*change)))
-        });
-        let mut on_grid = on_grid.peekable();
-        let mut others = others.into_iter().peekable();
-        std::iter::from_fn(move || match (on_grid.peek(), others.peek()) {
-            (Some(a), Some(b)) if b.0 < a.0 => others.next(),
-            (None, _) => others.next(),
-            _ => on_grid.next(),
-        })
-    }
-}
-
-/// Access counts of one text of operation letters.
-#[derive(Debug, Clone, Default)]
-pub struct Accesses {
-    changes: Borders,
-    /// What the counts of blocks of 4 KiB change at more, by block: a request counts for all of a block that it begins or
-    /// ends in the middle of.
-    cut: FxHashMap<u64, i64>,
+/// The runs of one operation that may go on, as first sector and what is behind the last one.
+#[derive(Debug, Clone, Copy, Default)]
+struct Open {
+    direction: Option<Direction>,
     runs: [(u64, u64); RUNS],
     oldest: usize,
 }
 
-impl Accesses {
+impl Open {
+    /// Takes a request; gives the run that is not followed any more.
     #[inline]
-    fn add(&mut self, start: u64, end: u64) {
+    fn add(&mut self, start: u64, end: u64) -> Option<(u64, u64)> {
         for run in &mut self.runs {
             if run.1 == start && run.0 < run.1 {
                 run.1 = end;
-                return;
+                return None;
             }
         }
-        let run = self
-            .runs
-            .get_mut(self.oldest)
-            .map(|run| std::mem::replace(run, (start, end)));
+        let run = self.runs.get_mut(self.oldest)?;
+        let left = std::mem::replace(run, (start, end));
         self.oldest = (self.oldest + 1) % RUNS;
-        if let Some((start, end)) = run {
-            self.settle(start, end);
-        }
-    }
-
-    fn settle(&mut self, start: u64, end: u64) {
-        if start < end {
-            self.changes.add(start, 1);
-            self.changes.add(end, -1);
-        }
-    }
-
-    /// A request that does not begin and end with a block of 4 KiB.
-    fn cut(&mut self, start: u64, end: u64) {
-        if !start.is_multiple_of(GRID) {
-            *self.cut.entry(start / GRID).or_default() += 1;
-        }
-        if !end.is_multiple_of(GRID) {
-            *self.cut.entry(end / GRID + 1).or_default() -= 1;
-        }
-    }
-
-    /// Changes of the access count of blocks of 4 KiB; a block may come twice.
-    fn of_blocks(&self) -> impl Iterator<Item = (u64, i64)> {
-        let on_grid = self
-            .changes
-            .in_order()
-            .filter(|(sector, _)| sector.is_multiple_of(GRID));
-        let on_grid = on_grid.map(|(sector, change)| (sector / GRID, change));
-        on_grid.chain(self.cut.iter().map(|(block, change)| (*block, *change)))
-    }
-
-    /// Access count to number of distinct sectors with that count.
-    #[must_use]
-    pub fn histogram(&mut self) -> BTreeMap<u64, u64> {
-        self.settle_runs();
-        sweep(self.changes.in_order())
-    }
-
-    fn settle_runs(&mut self) {
-        for (start, end) in std::mem::take(&mut self.runs) {
-            self.settle(start, end);
-        }
+        Some(left)
     }
 }
 
-/// From changes of the access count, in order of the sector, to the number of sectors by count.
-fn sweep(changes: impl IntoIterator<Item = (u64, i64)>) -> BTreeMap<u64, u64> {
-    let mut histogram = BTreeMap::new();
-    let mut depth = 0_i64;
-    let mut from = 0;
-    for (place, change) in changes {
-        if let Ok(depth) = u64::try_from(depth)
-            && depth > 0
-            && place > from
-        {
-            *histogram.entry(depth).or_default() += place - from;
-        }
-        depth += change;
-        from = place;
-    }
-    histogram
+/// Access count to number of places with that count.
+#[derive(Debug, Clone, Default)]
+struct Counts {
+    /// Of counts below [`FEW`].
+    few: Vec<u64>,
+    many: BTreeMap<u64, u64>,
+    /// Where the count changed last, and the count from there on.
+    from: u64,
+    count: i64,
 }
 
-/// Access counts by operation letters.
+/// Counts that are counted side by side.
+const FEW: usize = 1 << 10;
+
+impl Counts {
+    /// The count changes at a place, which is not before those of earlier calls.
+    #[inline]
+    fn change(&mut self, place: u64, by: i64) {
+        let places = place - self.from;
+        let count = usize::try_from(self.count).unwrap_or(usize::MAX);
+        match self.few.get_mut(count) {
+            // Of a count of 0, too, which is left out at the end: to ask would take longer.
+            Some(sum) => *sum += places,
+            None => self.add(places),
+        }
+        self.from = place;
+        self.count += by;
+    }
+
+    #[cold]
+    fn add(&mut self, places: u64) {
+        if self.few.is_empty() {
+            self.few.resize(FEW, 0);
+        }
+        // A count below 0 is of changes of the same place that are still to come.
+        if places == 0 || self.count <= 0 {
+            return;
+        }
+        let count = self.count.cast_unsigned();
+        match self.few.get_mut(index(count)) {
+            Some(sum) => *sum += places,
+            None => *self.many.entry(count).or_default() += places,
+        }
+    }
+
+    fn histogram(self) -> BTreeMap<u64, u64> {
+        let mut histogram = self.many;
+        histogram.extend(
+            (0..)
+                .zip(self.few)
+                .skip(1)
+                .filter(|(_, places)| *places > 0),
+        );
+        histogram
+    }
+}
+
+/// Access counts. Memory follows the number of distinct places where requests begin or end.
 #[derive(Debug, Clone, Default)]
 pub struct SectorAccess {
-    /// By number of operation letters.
-    pub operations: Vec<Accesses>,
+    open: Vec<Open>,
+    /// Of twice the number of the operation letters; one more for what the counts of blocks of 4 KiB change at more: a
+    /// request counts for all of a block that it begins or ends in the middle of.
+    borders: Borders,
     /// Smallest first sector.
     pub min_sector: Option<u64>,
     /// Largest first sector.
     pub max_sector: Option<u64>,
     /// Most sectors of a request.
     pub max_sectors: u32,
+    /// Access count to number of distinct sectors with that count, by number of operation letters. This and what follows is
+    /// known once [`SectorAccess::finish`] was called.
+    pub operations: Vec<BTreeMap<u64, u64>>,
+    /// The same of reads and writes together.
+    pub sectors: BTreeMap<u64, u64>,
+    /// The same of distinct blocks of 4 KiB by direction, reads first: a request counts once for each block it touches.
+    pub blocks: [BTreeMap<u64, u64>; 2],
+    /// The same of reads and writes together.
+    pub all_blocks: BTreeMap<u64, u64>,
 }
 
 impl Analyser for SectorAccess {
@@ -207,7 +134,9 @@ impl Analyser for SectorAccess {
     }
 
     fn observe_batch(&mut self, batch: &Batch) {
-        batch.shape.runs.iter().for_each(|run| self.add(run));
+        for run in &batch.shape.runs {
+            self.add(run);
+        }
     }
 }
 
@@ -219,54 +148,96 @@ impl SectorAccess {
         self.max_sector = Some(self.max_sector.unwrap_or(0).max(last));
         self.max_sectors = self.max_sectors.max(run.nr_sector);
         let number = usize::from(run.rwbs);
-        if number >= self.operations.len() {
-            self.operations.resize_with(number + 1, Default::default);
+        if number >= self.open.len() {
+            self.open.resize_with(number + 1, Default::default);
         }
-        if sectors > 0
-            && let Some(operation) = self.operations.get_mut(number)
-        {
-            operation.add(run.sector, last.saturating_add(sectors));
-            if !(run.sector | sectors).is_multiple_of(GRID) {
-                for start in (0..u64::from(run.count)).map(|i| run.sector + i * sectors) {
-                    operation.cut(start, start.saturating_add(sectors));
+        let Some(open) = self.open.get_mut(number).filter(|_| sectors > 0) else {
+            return;
+        };
+        open.direction = Some(run.direction);
+        let of = u32::from(run.rwbs) << 1;
+        if let Some((start, end)) = open.add(run.sector, last.saturating_add(sectors)) {
+            self.settle(of, start, end);
+        }
+        if !(run.sector | sectors).is_multiple_of(BLOCK) {
+            for start in (0..u64::from(run.count)).map(|i| run.sector + i * sectors) {
+                self.cut(of | 1, start, start.saturating_add(sectors));
+            }
+        }
+    }
+
+    #[inline]
+    fn settle(&mut self, of: u32, start: u64, end: u64) {
+        if start < end {
+            self.borders.add(start, of, false);
+            self.borders.add(end, of, true);
+        }
+    }
+
+    /// A request that does not begin and end with a block of 4 KiB.
+    fn cut(&mut self, of: u32, start: u64, end: u64) {
+        if !start.is_multiple_of(BLOCK) {
+            self.borders.add(start / BLOCK * BLOCK, of, false);
+        }
+        if !end.is_multiple_of(BLOCK) {
+            let behind = (end / BLOCK + 1).saturating_mul(BLOCK);
+            self.borders.add(behind, of, true);
+        }
+    }
+
+    /// How many distinct blocks of 4 KiB were accessed, once [`SectorAccess::finish`] was called.
+    #[must_use]
+    pub fn distinct_blocks(&self) -> Blocks {
+        let blocks = |histogram: &BTreeMap<u64, u64>| histogram.values().sum::<u64>();
+        let [read, write] = self.blocks.each_ref().map(blocks);
+        let union = blocks(&self.all_blocks);
+        Blocks {
+            read,
+            write,
+            both: read + write - union,
+            union,
+        }
+    }
+
+    /// Counts; call once after the last event. Takes about the time of sorting all places.
+    pub fn finish(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        for (of, open) in (0_u32..).step_by(2).zip(&open) {
+            for (start, end) in open.runs {
+                self.settle(of, start, end);
+            }
+        }
+        let mut operations = vec![Counts::default(); open.len()];
+        let (mut sectors, mut all_blocks) = <(Counts, Counts)>::default();
+        let mut blocks = <[Counts; 2]>::default();
+        std::mem::take(&mut self.borders).for_each_in_order(|Change { sector, of, by }| {
+            let number = index(u64::from(of >> 1));
+            let direction = open.get(number).and_then(|open| open.direction);
+            let direction = direction.filter(|direction| direction.is_data());
+            let is_cut = of & 1 != 0;
+            if !is_cut {
+                if let Some(counts) = operations.get_mut(number) {
+                    counts.change(sector, by);
+                }
+                if direction.is_some() {
+                    sectors.change(sector, by);
                 }
             }
-        }
-    }
-}
-
-impl SectorAccess {
-    /// Access count to number of distinct sectors with that count, over some of the operations together.
-    #[must_use]
-    pub fn together(&mut self, is_wanted: impl Fn(usize) -> bool) -> BTreeMap<u64, u64> {
-        self.all_of(is_wanted, |operation, changes| {
-            changes.extend(operation.changes.in_order());
-        })
-    }
-
-    /// As [`SectorAccess::together`], of distinct blocks of 4 KiB: a request counts once for each block it touches.
-    #[must_use]
-    pub fn blocks_together(&mut self, is_wanted: impl Fn(usize) -> bool) -> BTreeMap<u64, u64> {
-        self.all_of(is_wanted, |operation, changes| {
-            changes.extend(operation.of_blocks())
-        })
-    }
-
-    fn all_of(
-        &mut self,
-        is_wanted: impl Fn(usize) -> bool,
-        extend: impl Fn(&Accesses, &mut Vec<(u64, i64)>),
-    ) -> BTreeMap<u64, u64> {
-        let mut changes = Vec::new();
-        for (number, operation) in self.operations.iter_mut().enumerate() {
-            if is_wanted(number) {
-                operation.settle_runs();
-                extend(operation, &mut changes);
+            if let Some(direction) = direction
+                && (is_cut || sector.is_multiple_of(BLOCK))
+            {
+                // Rounded up, because what ends behind the last of all sectors has no multiple to end at.
+                let block = sector.div_ceil(BLOCK);
+                if let Some(counts) = blocks.get_mut(direction.slot()) {
+                    counts.change(block, by);
+                }
+                all_blocks.change(block, by);
             }
-        }
-        // Each operation's are mostly in order already, which this sort makes use of.
-        changes.sort();
-        sweep(changes)
+        });
+        self.operations = operations.into_iter().map(Counts::histogram).collect();
+        self.sectors = sectors.histogram();
+        self.blocks = blocks.map(Counts::histogram);
+        self.all_blocks = all_blocks.histogram();
     }
 }
 
@@ -334,27 +305,30 @@ mod tests {
             for count in array.into_iter().filter(|c| *c > 0) {
                 *twin.entry(count).or_insert(0_u64) += 1;
             }
-            prop_assert_eq!(access.blocks_together(|_| true), twin);
+            access.finish();
+            prop_assert_eq!(access.all_blocks, twin);
         }
 
         #[test]
         fn the_sweep_counts_as_an_array_does(
             requests in prop::collection::vec((0_u16..2000, 1_u16..300), 0..200),
-            unit in prop::sample::select(vec![1_u64, 8]),
+            unit in prop::sample::select(vec![1_u32, 8]),
         ) {
-            let mut accesses = Accesses::default();
+            let mut access = SectorAccess::default();
             let mut array = [0_u64; 2300];
             for (start, sectors) in requests {
-                let end = u64::from(start) + u64::from(sectors);
-                accesses.add(u64::from(start) * unit, end * unit);
+                let nr_sector = u32::from(sectors) * unit;
+                access.observe(&Event { sector: u64::from(start) * u64::from(unit), nr_sector, ..Event::BLANK });
                 let range = usize::from(start)..usize::from(start) + usize::from(sectors);
                 array[range].iter_mut().for_each(|c| *c += 1);
             }
             let mut twin = BTreeMap::new();
             for count in array.into_iter().filter(|c| *c > 0) {
-                *twin.entry(count).or_insert(0_u64) += unit;
+                *twin.entry(count).or_insert(0_u64) += u64::from(unit);
             }
-            prop_assert_eq!(accesses.histogram(), twin);
+            access.finish();
+            prop_assert_eq!(&access.operations, &vec![twin.clone(); access.operations.len()]);
+            prop_assert_eq!(access.sectors, twin);
         }
     }
 }

@@ -16,18 +16,22 @@ use crate::rwbs::Direction;
 const SECTORS: u64 = 256;
 /// Blocks that are kept together.
 const PAGE: u64 = 64;
-/// Runs of which every block counts.
-const EXACT: u64 = 1 << 20;
+/// Runs of which every block counts, and blocks up to which it does.
+const EXACT_RUNS: u64 = 1 << 20;
+const EXACT_BLOCKS: usize = 1 << 20;
 /// One page in so many is watched after that.
 const ONE_IN: u64 = 8;
+
+/// Runs of which the places are fetched at a time, and blocks from which on that pays.
+const AHEAD: usize = 64;
+const FAR: usize = 1 << 16;
 
 /// Times since the first issue, plus 1 nanosecond; 0 for never.
 #[derive(Debug, Clone, Copy, Default)]
 struct Block {
     touched: u64,
+    /// Twice the time, and 1 when the data was read since.
     written: u64,
-    /// The data was read since.
-    is_read: bool,
 }
 
 /// Equal intervals of neighbours, counted before they go to a distribution.
@@ -61,6 +65,7 @@ impl Alike {
 pub struct Intervals {
     first_ns: Option<u64>,
     runs: u64,
+    is_sampled: bool,
     pages: Numbers,
     blocks: Vec<Block>,
     /// From one touch to the next, in nanoseconds.
@@ -80,7 +85,20 @@ impl Intervals {
     /// Whether every block was watched all the time.
     #[must_use]
     pub fn is_exact(&self) -> bool {
-        self.runs <= EXACT
+        !self.is_sampled
+    }
+
+    /// Forgets all blocks but some, which stand for the others from now on.
+    fn sample(&mut self) {
+        self.is_sampled = true;
+        let blocks = std::mem::take(&mut self.blocks);
+        for (page, place) in std::mem::take(&mut self.pages).in_order() {
+            if is_watched(page) {
+                self.pages.place(page, self.blocks.len());
+                let known = blocks.get(place..place + index(PAGE));
+                self.blocks.extend_from_slice(known.unwrap_or_default());
+            }
+        }
     }
 
     /// Sorts what percentiles need; call once after the last event.
@@ -90,13 +108,34 @@ impl Intervals {
         self.write_to_write.settle();
     }
 
+    /// Looks at the first places that these runs need: one after the other each is waited for, here all are on their way at
+    /// once.
+    fn fetch(&self, runs: &[Run]) {
+        let mut seen = 0;
+        for run in runs {
+            let block = run.sector / SECTORS;
+            if run.is_data()
+                && (!self.is_sampled || is_watched(block / PAGE))
+                && let Some(page) = self.pages.known(block / PAGE)
+                && let Some(known) = self.blocks.get(page + index(block % PAGE))
+            {
+                seen ^= known.touched;
+            }
+        }
+        std::hint::black_box(seen);
+    }
+
     fn add(&mut self, run: &Run) {
         if !run.is_data() {
             return;
         }
         self.runs += 1;
-        let weight = if self.is_exact() { 1 } else { ONE_IN };
-        let now = run.since_ns.saturating_add(1);
+        if !self.is_sampled && (self.runs > EXACT_RUNS || self.blocks.len() > EXACT_BLOCKS) {
+            self.sample();
+        }
+        let weight = if self.is_sampled { ONE_IN } else { 1 };
+        // No trace lasts three hundred years.
+        let now = run.since_ns.min(u64::MAX >> 2) + 1;
         let write = run.direction == Direction::Write;
         let last = run.end().saturating_sub(1) / SECTORS;
         let mut block = run.sector / SECTORS;
@@ -117,13 +156,13 @@ impl Intervals {
             for known in blocks.into_iter().flatten() {
                 reuse.add(now, known.touched, weight, &mut self.reuse);
                 known.touched = now;
+                let then = known.written >> 1;
                 if write {
-                    written.add(now, known.written, weight, &mut self.write_to_write);
-                    known.written = now;
-                    known.is_read = false;
-                } else if !known.is_read {
-                    read.add(now, known.written, weight, &mut self.read_after_write);
-                    known.is_read = true;
+                    written.add(now, then, weight, &mut self.write_to_write);
+                    known.written = now << 1;
+                } else if known.written & 1 == 0 {
+                    read.add(now, then, weight, &mut self.read_after_write);
+                    known.written |= 1;
                 }
             }
             block = end + 1;
@@ -143,7 +182,14 @@ impl Analyser for Intervals {
     }
 
     fn observe_batch(&mut self, batch: &Batch) {
-        batch.shape.runs.iter().for_each(|run| self.add(run));
+        for runs in batch.shape.runs.chunks(AHEAD) {
+            if self.blocks.len() >= FAR {
+                self.fetch(runs);
+            }
+            for run in runs {
+                self.add(run);
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The analyses: each sees every event once, in order, and holds results rather than events.
 
 pub mod access;
+mod borders;
 pub mod bursts;
 pub mod by_pid;
 pub mod composition;
@@ -10,11 +11,13 @@ pub mod duplicates;
 pub mod given;
 pub mod heat;
 pub mod intervals;
+mod marks;
 mod numbers;
 pub mod pairing;
 pub mod pairs;
 pub mod phases;
 mod queued;
+mod ranges;
 pub mod reuse;
 pub mod runs;
 pub mod sequential;

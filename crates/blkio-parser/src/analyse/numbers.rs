@@ -34,6 +34,15 @@ impl Numbers {
         }
     }
 
+    /// The place of a number that has one.
+    #[inline]
+    pub(super) fn known(&self, number: u64) -> Option<usize> {
+        match self.recent.get(index(number) % RECENT) {
+            Some((known, place)) if *known == number && *place > 0 => Some(place - 1),
+            _ => self.all.get(&number).copied(),
+        }
+    }
+
     fn look_up(&mut self, number: u64, next: usize) -> (usize, bool) {
         let (place, is_new) = match self.all.get(&number) {
             Some(place) => (*place, false),

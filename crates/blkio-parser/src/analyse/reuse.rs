@@ -1,178 +1,43 @@
 //! Reuse distance: how many other blocks are touched before a block is touched again.
 //!
 //! Every block has one mark, at the position of its last touch; the distance of a touch is the number of marks behind the
-//! block's own. Marks are bits with counts per 64, 4,096 and 262,144, and positions are renumbered when they run out, so
-//! memory follows the number of distinct blocks and a touch costs a few cache lines. A touch that follows the one before as
-//! it did last time has the same distance, so of a sequential run only the first touch is counted, and its marks move as
-//! one.
+//! block's own. Positions are renumbered when they run out, so memory follows the number of distinct blocks and a touch costs
+//! a few cache lines. A touch that follows the one before as it did last time has the same distance, so of a sequential run
+//! only the first touch is counted, and its marks move as one.
+//!
+//! After five million touches of more than a quarter of a million blocks, one group of eight blocks in eight is watched,
+//! chosen by a hash of its address, and counts eight times, distances as well: spatially hashed sampling as in SHARDS
+//! (Waldspurger and others, FAST 2015).
 
 use super::Analyser;
 use super::distribution::Distribution;
+use super::marks::Marks;
 use super::numbers::Numbers;
 use super::runs::{Batch, Run as Requests};
 use crate::event::{Event, EventKind};
-use crate::num::{bit_length, index};
+use crate::num::{bit_length, index, spread};
 
 /// Positions at the beginning.
 const POSITIONS: usize = 1 << 16;
-/// Blocks whose last positions are kept together.
-const PAGE: u64 = 64;
+/// Binary digits of the number of blocks whose last positions are kept together.
+const PAGE_BITS: u32 = 6;
 
-/// Marks at positions, and their number behind one.
-#[derive(Debug, Clone)]
-struct Marks {
-    bits: Vec<u64>,
-    /// Marks per word, by group of 64 words.
-    words: Vec<[u8; 64]>,
-    /// Marks per group, by region of 64 groups.
-    groups: Vec<[u32; 64]>,
-    /// Marks per region.
-    regions: Vec<u32>,
+/// Touches and distinct blocks up to which every block is watched.
+const EXACT_TOUCHES: u64 = 5_000_000;
+const EXACT_BLOCKS: u64 = 1 << 18;
+/// Binary digits of the number of blocks that are watched together, and one group in how many is.
+const GROUP_BITS: u32 = 3;
+const ONE_IN: u64 = 8;
+
+/// Whether the blocks of a group are among those that are watched.
+fn is_watched(group: u64) -> bool {
+    spread(group, ONE_IN.ilog2()) == 0
 }
 
-impl Marks {
-    fn new(positions: usize) -> Self {
-        Self {
-            bits: vec![0; positions.div_ceil(64)],
-            words: vec![[0; 64]; positions.div_ceil(1 << 12)],
-            groups: vec![[0; 64]; positions.div_ceil(1 << 18)],
-            regions: vec![0; positions.div_ceil(1 << 18)],
-        }
-    }
-
-    fn positions(&self) -> usize {
-        self.bits.len() * 64
-    }
-
-    /// Marks `count` positions from `from` on, which are not marked.
-    fn set(&mut self, from: usize, count: usize) {
-        self.words_of(from, count, |marks, word, mask, many| {
-            if let Some(bits) = marks.bits.get_mut(word) {
-                *bits |= mask;
-            }
-            if let Some(count) = marks.of_word(word) {
-                *count += many;
-            }
-            if let Some(count) = marks.of_group(word >> 6) {
-                *count += u32::from(many);
-            }
-            if let Some(count) = marks.regions.get_mut(word >> 12) {
-                *count += u32::from(many);
-            }
-        });
-    }
-
-    /// Takes the marks of `count` positions from `from` on, which are all marked.
-    fn clear(&mut self, from: usize, count: usize) {
-        self.words_of(from, count, |marks, word, mask, many| {
-            if let Some(bits) = marks.bits.get_mut(word) {
-                *bits &= !mask;
-            }
-            if let Some(count) = marks.of_word(word) {
-                *count -= many;
-            }
-            if let Some(count) = marks.of_group(word >> 6) {
-                *count -= u32::from(many);
-            }
-            if let Some(count) = marks.regions.get_mut(word >> 12) {
-                *count -= u32::from(many);
-            }
-        });
-    }
-
-    fn of_word(&mut self, word: usize) -> Option<&mut u8> {
-        self.words.get_mut(word >> 6)?.get_mut(word & 63)
-    }
-
-    fn of_group(&mut self, group: usize) -> Option<&mut u32> {
-        self.groups.get_mut(group >> 6)?.get_mut(group & 63)
-    }
-
-    /// Calls `change` for each word of a range, with the bits in it and their number.
-    #[inline]
-    fn words_of(&mut self, from: usize, count: usize, change: impl Fn(&mut Self, usize, u64, u8)) {
-        let mut at = from;
-        let end = from + count;
-        while at < end {
-            let stop = end.min((at | 63) + 1);
-            let many = stop - at;
-            let mask = (u64::MAX >> (64 - many)) << (at & 63);
-            change(self, at >> 6, mask, u8::try_from(many).unwrap_or(64));
-            at = stop;
-        }
-    }
-
-    /// Marks behind a position.
-    #[inline(never)]
-    fn behind(&self, position: usize) -> u64 {
-        let (word, group, region) = (position >> 6, position >> 12, position >> 18);
-        let in_word = self.bits.get(word).map_or(0, |bits| {
-            // Two shifts, because one by 64 is none.
-            (bits >> (position & 63) >> 1).count_ones()
-        });
-        let words = self.words.get(group).unwrap_or(&[0; 64]);
-        let in_group = bytes_behind(words, word & 63);
-        let groups = self.groups.get(region).unwrap_or(&[0; 64]);
-        let in_region = counts_behind(groups, group & 63);
-        let in_rest: u32 = self
-            .regions
-            .get(region + 1..)
-            .unwrap_or_default()
-            .iter()
-            .sum();
-        u64::from(in_word) + in_group + in_region + u64::from(in_rest)
-    }
-}
-
-/// For each place of a line of bytes, the bytes behind it.
-static BEHIND: [[u64; 8]; 64] = {
-    let mut masks = [[0; 8]; 64];
-    let mut place = 0;
-    while place < 64 {
-        let mut at = place + 1;
-        while at < 64 {
-            masks[place][at / 8] |= 0xff << (8 * (at % 8));
-            at += 1;
-        }
-        place += 1;
-    }
-    masks
-};
-
-/// The sum of the counts behind a place, each at most 64: eight at a time, in pairs, of which no sum passes 16 bits.
-#[inline]
-fn bytes_behind(counts: &[u8; 64], place: usize) -> u64 {
-    const LOW: u64 = 0x00ff_00ff_00ff_00ff;
-    let (eights, _) = counts.as_chunks::<8>();
-    let mut sums = 0;
-    for (eight, behind) in eights.iter().zip(BEHIND.get(place).unwrap_or(&[0; 8])) {
-        let eight = u64::from_le_bytes(*eight) & behind;
-        sums += (eight & LOW) + (eight >> 8 & LOW);
-    }
-    sums.wrapping_mul(0x0001_0001_0001_0001) >> 48
-}
-
-/// The sum of the counts behind a place, four at a time.
-#[inline]
-fn counts_behind(counts: &[u32; 64], place: usize) -> u64 {
-    let (fours, _) = counts.as_chunks::<4>();
-    let (before, behind) = fours.split_at((place / 4 + 1).min(fours.len()));
-    let [mut a, mut b, mut c, mut d] = [0; 4];
-    for four in behind {
-        a += four[0];
-        b += four[1];
-        c += four[2];
-        d += four[3];
-    }
-    let own = before.last().copied().unwrap_or_default();
-    let rest = match place % 4 {
-        0 => own[1] + own[2] + own[3],
-        1 => own[2] + own[3],
-        2 => own[3],
-        _ => 0,
-    };
-    u64::from(a + b + c + d + rest)
-}
+/// Runs of which the places are fetched at a time, and blocks from which on that pays: their positions are not near the
+/// processor any more.
+const AHEAD: usize = 64;
+const FAR: usize = 1 << 17;
 
 /// The touches that are not yet in the marks: they have successive positions, and had successive positions before.
 #[derive(Debug, Clone, Copy, Default)]
@@ -192,13 +57,19 @@ pub struct Reuse {
     block_sectors: u64,
     /// Binary digits of the size, when it is a power of two.
     shift: Option<u32>,
-    /// Where the last positions of [`PAGE`] blocks are.
+    /// Where the last positions of the blocks of a page are.
     pages: Numbers,
+    /// [`PAGE_BITS`], or [`GROUP_BITS`] of what is watched.
+    page_bits: u32,
     /// The position of a block's last touch plus 1, or 0.
     last: Vec<u32>,
     marks: Marks,
     next: usize,
     run: Run,
+    /// Touches and blocks up to which all blocks are watched.
+    exact_until: (u64, u64),
+    /// How many blocks one that is watched stands for.
+    weight: u64,
     /// Touches.
     pub accesses: u64,
     /// First touches.
@@ -219,15 +90,31 @@ impl Reuse {
                 .is_power_of_two()
                 .then(|| block_sectors.trailing_zeros()),
             pages: Numbers::default(),
+            page_bits: PAGE_BITS,
             last: Vec::new(),
             marks: Marks::new(POSITIONS),
             next: 0,
             run: Run::default(),
+            exact_until: (EXACT_TOUCHES, EXACT_BLOCKS),
+            weight: 1,
             accesses: 0,
             cold: 0,
             distances: Distribution::default(),
             log2: [0; 65],
         }
+    }
+
+    /// The same, with every block watched however many there are.
+    #[must_use]
+    pub fn exactly(mut self) -> Self {
+        self.exact_until = (u64::MAX, u64::MAX);
+        self
+    }
+
+    /// How many blocks one that is watched stands for: 1 when all are.
+    #[must_use]
+    pub fn sampled_one_in(&self) -> u64 {
+        self.weight
     }
 
     /// Bytes of a block.
@@ -239,18 +126,51 @@ impl Reuse {
     /// Where the last position of a block is kept.
     #[inline]
     fn slot(&mut self, block: u64) -> usize {
-        let (place, is_new) = self.pages.place(block / PAGE, self.last.len());
+        let page = block >> self.page_bits;
+        let (place, is_new) = self.pages.place(page, self.last.len());
         if is_new {
-            self.last.resize(place + index(PAGE), 0);
+            self.last.resize(place + (1 << self.page_bits), 0);
         }
-        place + index(block % PAGE)
+        place + index(block & self.place_in_page())
+    }
+
+    /// The digits of a block's number that say where it is in its page.
+    #[inline]
+    fn place_in_page(&self) -> u64 {
+        (1 << self.page_bits) - 1
+    }
+
+    /// Looks at the places that these requests need. Of one request these lie behind each other and each is waited for; those
+    /// of many requests are on their way at once, and near the processor afterwards.
+    fn fetch(&self, runs: &[Requests]) {
+        let mut positions = [0; AHEAD];
+        for (run, position) in runs.iter().zip(&mut positions) {
+            let (mut block, _) = self.block_of(run.sector);
+            if self.weight > 1 {
+                let (last, _) = self.block_of(run.end().saturating_sub(1));
+                let groups = block >> GROUP_BITS..=last >> GROUP_BITS;
+                let Some(group) = groups.into_iter().find(|group| is_watched(*group)) else {
+                    continue;
+                };
+                block = block.max(group << GROUP_BITS);
+            }
+            let page = self.pages.known(block >> self.page_bits);
+            let place = index(block & self.place_in_page());
+            let last = page.and_then(|page| self.last.get(page + place));
+            *position = last.copied().unwrap_or(0);
+        }
+        let mut seen = 0;
+        for position in positions {
+            seen ^= self.marks.fetch(index(u64::from(position)));
+        }
+        std::hint::black_box(seen);
     }
 
     /// Touches successive blocks.
     fn touch(&mut self, first: u64, last: u64) {
         let mut block = first;
         loop {
-            let end = last.min(block | (PAGE - 1));
+            let end = last.min(block | self.place_in_page());
             let count = index(end - block) + 1;
             if self.next + count > self.marks.positions() {
                 self.settle();
@@ -317,20 +237,47 @@ impl Reuse {
     /// Moves the marks of the run and counts its distances.
     fn settle(&mut self) {
         let run = std::mem::take(&mut self.run);
-        let touches = run.touches as u64;
-        self.accesses += touches;
+        let touches = run.touches as u64 * self.weight;
         match run.before {
-            None => self.cold += touches,
+            None => {
+                self.accesses += touches;
+                self.cold += touches;
+            }
             Some(before) => {
                 self.marks.clear(before, run.touches);
-                self.distances.add_many(run.distance, touches);
-                let bits = index(bit_length(run.distance).into());
-                if let Some(count) = self.log2.get_mut(bits) {
-                    *count += touches;
-                }
+                self.count(run.distance * self.weight, touches);
             }
         }
         self.marks.set(run.now, run.touches);
+    }
+
+    /// Counts touches that are not the first of their block.
+    fn count(&mut self, distance: u64, touches: u64) {
+        self.accesses += touches;
+        self.distances.add_many(distance, touches);
+        let bits = index(bit_length(distance).into());
+        if let Some(count) = self.log2.get_mut(bits) {
+            *count += touches;
+        }
+    }
+
+    /// Forgets all blocks but some, which stand for the others from now on.
+    fn sample(&mut self) {
+        self.settle();
+        self.weight = ONE_IN;
+        self.page_bits = GROUP_BITS;
+        let last = std::mem::take(&mut self.last);
+        for (page, place) in std::mem::take(&mut self.pages).in_order() {
+            let blocks = last.get(place..place + (1 << PAGE_BITS));
+            let groups = blocks.unwrap_or_default().chunks(1 << GROUP_BITS);
+            for (blocks, group) in groups.zip(page << (PAGE_BITS - GROUP_BITS)..) {
+                if is_watched(group) && blocks.iter().any(|last| *last > 0) {
+                    self.pages.place(group, self.last.len());
+                    self.last.extend_from_slice(blocks);
+                }
+            }
+        }
+        self.renumber();
     }
 
     /// Counts what is open; call once after the last event.
@@ -408,8 +355,16 @@ impl Analyser for Reuse {
     }
 
     fn observe_batch(&mut self, batch: &Batch) {
-        let runs = batch.shape.runs.iter().filter(|run| run.is_data());
-        runs.for_each(|run| self.add(run));
+        for runs in batch.shape.runs.chunks(AHEAD) {
+            if self.last.len() >= FAR {
+                self.fetch(runs);
+            }
+            for run in runs {
+                if run.is_data() {
+                    self.add(run);
+                }
+            }
+        }
     }
 }
 
@@ -428,7 +383,20 @@ impl Reuse {
         let whole = sectors * u64::from(requests.count);
         let (first, place) = self.block_of(requests.sector);
         let (last, _) = self.block_of(requests.sector.saturating_add(whole - 1));
-        self.touch(first, last);
+        if self.weight == 1 {
+            self.touch(first, last);
+            let (touches, blocks) = self.exact_until;
+            if self.accesses > touches && self.cold > blocks {
+                self.sample();
+            }
+        } else {
+            for group in first >> GROUP_BITS..=last >> GROUP_BITS {
+                if is_watched(group) {
+                    let blocks = group << GROUP_BITS;
+                    self.touch(first.max(blocks), last.min(blocks | self.place_in_page()));
+                }
+            }
+        }
         if requests.count == 1 {
             return;
         }
@@ -437,17 +405,16 @@ impl Reuse {
         let (_, step) = self.block_of(sectors);
         let again = match (place, step) {
             (0, 0) => return,
-            (_, 0) => others,
+            (_, 0) if self.weight == 1 => others,
             _ => {
                 let starts = (1..=others).map(|i| self.block_of(requests.sector + i * sectors));
-                starts.filter(|(_, place)| *place != 0).count() as u64
+                let cut = starts.filter(|(block, place)| {
+                    *place != 0 && (self.weight == 1 || is_watched(block >> GROUP_BITS))
+                });
+                cut.count() as u64 * self.weight
             }
         };
-        self.accesses += again;
-        self.distances.add_many(0, again);
-        if let Some(count) = self.log2.first_mut() {
-            *count += again;
-        }
+        self.count(0, again);
     }
 }
 
@@ -487,37 +454,39 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_counted_across_all_levels() {
-        let mut marks = Marks::new(1 << 20);
-        let places: Vec<usize> = (0..1 << 20).step_by(37).collect();
-        places.iter().for_each(|place| marks.set(*place, 1));
-        for place in [0, 63, 64, 4095, 4096, (1 << 18) - 1, 1 << 18, (1 << 20) - 1] {
-            let twin = places.iter().filter(|p| **p > place).count();
-            assert_eq!(marks.behind(place), twin as u64, "{place}");
+    fn a_sample_of_blocks_stands_for_all() {
+        let (loops, blocks) = (5_u64, 1 << 16);
+        let touches = |reuse: &mut Reuse| {
+            for number in 0..loops * blocks {
+                // All blocks in an order that jumps about.
+                let sector = number * 7_919 % blocks * 8;
+                let event = Event {
+                    sector,
+                    nr_sector: 8,
+                    ..Event::BLANK
+                };
+                reuse.add(&Requests::of(&event, 0));
+            }
+            reuse.finish();
+        };
+        let mut exact = Reuse::new(8).exactly();
+        touches(&mut exact);
+        let found = (exact.accesses, exact.cold, exact.sampled_one_in());
+        assert_eq!(found, (loops * blocks, blocks, 1));
+        let mut sampled = Reuse::new(8);
+        sampled.exact_until = (blocks, blocks / 2);
+        touches(&mut sampled);
+        assert_eq!(sampled.sampled_one_in(), ONE_IN);
+        assert_eq!(sampled.accesses, sampled.cold + sampled.distances.count);
+        let near = |a: u64, b: u64| a.abs_diff(b) as f64 <= 0.03 * b as f64;
+        let median = |reuse: &mut Reuse| reuse.distances.percentiles(&[50.0])[0];
+        for (a, b) in [
+            (sampled.accesses, exact.accesses),
+            (sampled.cold, exact.cold),
+            (median(&mut sampled), median(&mut exact)),
+        ] {
+            assert!(near(a, b), "{a} and {b}");
         }
-    }
-
-    #[test]
-    fn marks_of_a_range_are_set_and_taken_as_one_by_one() {
-        let ranges = [
-            (0, 1),
-            (3, 61),
-            (64, 64),
-            (130, 700),
-            (4090, 10),
-            (1 << 18, 1),
-        ];
-        let (mut ranged, mut single) = (Marks::new(1 << 19), Marks::new(1 << 19));
-        for (from, count) in ranges {
-            ranged.set(from, count);
-            (from..from + count).for_each(|place| single.set(place, 1));
-        }
-        ranged.clear(200, 500);
-        (200..700).for_each(|place| single.clear(place, 1));
-        for place in [0, 2, 63, 127, 199, 300, 699, 4095, 4099, 1 << 18] {
-            assert_eq!(ranged.behind(place), single.behind(place), "{place}");
-        }
-        assert_eq!(ranged.bits, single.bits);
     }
 
     #[test]

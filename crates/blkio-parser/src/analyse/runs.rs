@@ -226,7 +226,7 @@ mod tests {
     use crate::analyse::reuse::Reuse;
     use crate::analyse::sequential::Sequentiality;
     use crate::analyse::traffic::{Bins, Traffic};
-    use crate::analyse::working_set::{WindowedSet, WorkingSet};
+    use crate::analyse::working_set::WindowedSet;
     use proptest::prelude::*;
 
     fn kind_of(number: u8) -> (EventKind, Direction) {
@@ -315,15 +315,14 @@ mod tests {
                 (arrivals.gaps.sum, arrivals.gaps.max, arrivals.bursts, arrivals.idle_ns, arrivals.fano().collect::<Vec<_>>(), arrivals.first)
             });
             prop_assert_eq!(&arrivals[0], &arrivals[1]);
-            let sets = both(&WorkingSet::default(), &events, &batch).map(|set| set.blocks());
-            prop_assert_eq!(sets[0], sets[1]);
-            let windows = both(&WindowedSet::new(SECOND), &events, &batch).map(|set| set.windows());
+            let windows = both(&WindowedSet::new(SECOND), &events, &batch).map(|mut set| { set.finish(); set.windows().to_vec() });
             prop_assert_eq!(&windows[0], &windows[1]);
-            let heats = both(&HeatMap::default(), &events, &batch).map(|mut map| map.rows());
+            let heats = both(&HeatMap::default(), &events, &batch).map(|mut map| { map.finish(); map.rows().to_vec() });
             prop_assert_eq!(&heats[0], &heats[1]);
             let accesses = both(&SectorAccess::default(), &events, &batch).map(|mut access| {
-                let counts: Vec<_> = access.operations.iter_mut().map(|of| of.histogram()).collect();
-                (counts, access.min_sector, access.max_sector, access.max_sectors)
+                access.finish();
+                let blocks = access.distinct_blocks();
+                (blocks, access.operations, access.min_sector, access.max_sector, access.max_sectors)
             });
             prop_assert_eq!(&accesses[0], &accesses[1]);
             for block_sectors in [256, 8, 7] {

@@ -106,8 +106,8 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
             "percentiles_are_exact": arrivals.gaps.is_exact(),
         }),
     );
-    if let Some(set) = &stats.working_set {
-        let blocks = set.blocks();
+    if let Some(access) = &stats.access {
+        let blocks = access.distinct_blocks();
         let reread = (blocks.read > 0).then(|| read.bytes as f64 / (blocks.read * 4096) as f64);
         map.insert(
             "reuse".into(),
@@ -137,6 +137,7 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
             .collect();
         let cache = reuse.cache_blocks_for(0.9);
         map.insert("lru_miss_ratio_by_cache_bytes".into(), curve.into());
+        map.insert("reuse_sampled_one_in".into(), reuse.sampled_one_in().into());
         map.insert(
             "lru_cache_bytes_for_90_percent_hits".into(),
             cache.map(|blocks| blocks * reuse.block_bytes()).into(),
@@ -149,7 +150,7 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
     if let Some(value) = by_pid.and_then(|found| places::by_pid(found, &stats.outcome.symbols)) {
         map.insert("sequentiality_by_pid".into(), value);
     }
-    if let Some(heat) = &mut stats.heat {
+    if let Some(heat) = &stats.heat {
         map.insert("heatmap".into(), places::heat(heat));
     }
     if let Some(pairing) = stats.newest.as_mut().filter(|p| p.matching.pairs > 0) {
@@ -192,33 +193,25 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
             map.insert("stages_ns".into(), found.into());
         }
     }
-    let symbols = &stats.outcome.symbols;
-    if let Some(access) = &mut stats.access {
-        let moves = |number: usize, wanted: &[Direction]| {
-            let rwbs = symbols.rwbs_all().get(number);
-            rwbs.is_some_and(|rwbs| wanted.contains(&rwbs.decode().direction))
-        };
+    if let Some(access) = &stats.access {
         let percents = |histogram: &BTreeMap<u64, u64>| {
             let shares = hottest(histogram, &[1, 5, 10, 20]);
             keyed(shares.iter().map(|(percent, share)| (*percent, *share)))
         };
-        let histogram = access.together(|number| moves(number, &DATA));
         map.insert(
             "share_of_accesses_to_hottest_percent_of_sectors".into(),
-            percents(&histogram),
+            percents(&access.sectors),
         );
-        let [read, write] =
-            DATA.map(|direction| access.blocks_together(|n| moves(n, &[direction])));
-        let both = access.blocks_together(|number| moves(number, &DATA));
-        let of_blocks = |histogram: BTreeMap<u64, u64>| {
-            let cdf: Vec<Value> = cumulative(&histogram)
+        let [read, write] = &access.blocks;
+        let of_blocks = |histogram: &BTreeMap<u64, u64>| {
+            let cdf: Vec<Value> = cumulative(histogram)
                 .iter()
                 .map(|(count, share)| json!([count, share]))
                 .collect();
             keyed([
-                ("share_of_accesses_to_hottest_percent", percents(&histogram)),
+                ("share_of_accesses_to_hottest_percent", percents(histogram)),
                 ("cdf", cdf.into()),
-                ("blocks_by_access_count", keyed(histogram)),
+                ("blocks_by_access_count", keyed(histogram.clone())),
             ])
         };
         map.insert(
@@ -226,7 +219,7 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
             keyed([
                 ("read", of_blocks(read)),
                 ("write", of_blocks(write)),
-                ("all", of_blocks(both)),
+                ("all", of_blocks(&access.all_blocks)),
             ]),
         );
     }

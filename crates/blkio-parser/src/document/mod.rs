@@ -35,6 +35,9 @@ pub struct DocumentOptions {
     pub tool_version: &'static str,
 }
 
+/// Most cells of the heat map that are listed at its full resolution.
+const MOST_CELLS: usize = 1 << 17;
+
 /// The document of a trace: `metrics`, `quality`, `inputs`, `series`, `phases`, `given_phases`, `extra`.
 ///
 /// Takes the analyses by `&mut` because percentiles sort their values.
@@ -189,8 +192,8 @@ fn metrics(stats: &mut Stats) -> Value {
         "bursts_gap_100ms",
         json!({"count": stats.arrivals.bursts, "first": bursts}),
     );
-    if let Some(set) = &stats.working_set {
-        let blocks = set.blocks();
+    if let Some(access) = &stats.access {
+        let blocks = access.distinct_blocks();
         put(
             "working_set_4k_blocks",
             json!({"read": blocks.read, "write": blocks.write, "both": blocks.both, "union": blocks.union}),
@@ -209,13 +212,18 @@ fn metrics(stats: &mut Stats) -> Value {
             }),
         );
     }
-    if let Some(heat) = &mut stats.heat {
-        let rows: Vec<Value> = heat
+    if let Some(heat) = &stats.heat {
+        // More are no use in a document; the map in wider bins has all bytes.
+        let is_listed = heat.cell() == (1, 1) && heat.rows().len() <= MOST_CELLS;
+        let rows = heat
             .rows()
-            .into_iter()
-            .map(|(address, time, bytes)| row([address, time, bytes]))
-            .collect();
-        put("heatmap_64mib_1s_bytes", rows.into());
+            .iter()
+            .map(|(address, time, [read, write])| row([*address, *time, read + write]));
+        let rows = is_listed.then(|| rows.collect::<Vec<Value>>());
+        put(
+            "heatmap_64mib_1s_bytes",
+            rows.map_or(Value::Null, Value::from),
+        );
     }
     if stats.traffic.completions > 0 {
         for (key, pairing) in [

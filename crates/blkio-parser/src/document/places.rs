@@ -70,7 +70,7 @@ pub(super) fn by_pid(found: &ByPid, symbols: &Symbols) -> Option<Value> {
 }
 
 /// Bytes read and written by address and time, in bins wide enough that there are at most 512 by 1024 of them.
-pub(super) fn heat(map: &mut HeatMap) -> Value {
+pub(super) fn heat(map: &HeatMap) -> Value {
     let scaled = map.scaled(HEAT_BINS.0, HEAT_BINS.1);
     let rows: Vec<Value> = scaled
         .rows
@@ -82,6 +82,5 @@ pub(super) fn heat(map: &mut HeatMap) -> Value {
         ("time_bin_ns", scaled.time_bin_ns.into()),
         ("first_address_bin", scaled.first_address_bin.into()),
         ("rows_address_time_read_write", rows.into()),
-        ("bytes_without_cell", map.bytes_without_cell.into()),
     ])
 }

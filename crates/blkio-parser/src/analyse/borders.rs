@@ -1,0 +1,381 @@
+//! Where the number of accesses changes.
+//!
+//! The access count of a sector changes only where requests begin and end. These changes are collected by piece of the device,
+//! sorted some thousand at a time, and kept as differences from one to the next, two or three bytes each. When they have grown
+//! to a multiple of what they were, those of one place and operation become one. So memory follows the number of distinct
+//! places: neither the number of requests nor the range of addresses matters, and no place has to be looked up.
+
+use std::collections::BTreeMap;
+
+use crate::num::{index, low16, low32};
+use crate::radix::by_digits;
+
+/// Changes of a piece that are sorted at a time: few enough to stay next to the processor.
+const TOGETHER: usize = 1 << 9;
+/// Most pieces of the device.
+const PIECES: u64 = 1 << 10;
+/// Binary digits of the sectors of a piece at the beginning: 64 MiB.
+const PIECE_BITS: u32 = 17;
+/// Words at which places are made one for the first time.
+const FIRST_LIMIT: usize = 2 << 20;
+/// By how much what is left then may grow until the next time: where it helped, and where less than half went.
+const GROWTH: usize = 3;
+const GROWTH_WITHOUT_USE: usize = 8;
+/// Binary digits of what a change is of.
+const OF_BITS: u32 = 17;
+/// Sectors of so many binary digits, and no more, are sorted.
+const SECTOR_BITS: u32 = u64::BITS - OF_BITS - 1;
+
+/// Binary digits of the number of sectors that nearly all places are multiples of.
+const GRID_BITS: u32 = 3;
+
+/// A change of an access count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Change {
+    /// From this sector on.
+    pub(super) sector: u64,
+    /// What is counted, below 2^17.
+    pub(super) of: u32,
+    /// By how much.
+    pub(super) by: i64,
+}
+
+/// Changes of access counts by place.
+#[derive(Debug, Clone)]
+pub(super) struct Borders {
+    pieces: Vec<Piece>,
+    piece_bits: u32,
+    scratch: Vec<u64>,
+    /// Words of all pieces, and at which places are made one.
+    words: usize,
+    limit: usize,
+    /// Changes at sectors that are too large to sort.
+    far: BTreeMap<(u64, u32), i64>,
+}
+
+impl Default for Borders {
+    fn default() -> Self {
+        Self {
+            pieces: Vec::new(),
+            piece_bits: PIECE_BITS,
+            scratch: Vec::new(),
+            words: 0,
+            limit: FIRST_LIMIT,
+            far: BTreeMap::new(),
+        }
+    }
+}
+
+impl Borders {
+    /// One access more from here on, or one less.
+    #[inline]
+    pub(super) fn add(&mut self, sector: u64, of: u32, is_less: bool) {
+        let place = sector << OF_BITS | u64::from(of);
+        match self.pieces.get_mut(index(sector >> self.piece_bits)) {
+            Some(piece) => {
+                piece.recent.push(place << 1 | u64::from(is_less));
+                if piece.recent.len() >= TOGETHER {
+                    self.words += piece.settle(&mut self.scratch);
+                    if self.words > self.limit {
+                        self.make_places_one();
+                    }
+                }
+            }
+            None => self.add_behind(sector, of, is_less),
+        }
+    }
+
+    /// As [`Borders::add`], where there is no piece yet.
+    #[cold]
+    fn add_behind(&mut self, sector: u64, of: u32, is_less: bool) {
+        if sector >> SECTOR_BITS != 0 {
+            let by = if is_less { -1 } else { 1 };
+            *self.far.entry((sector, of)).or_default() += by;
+            return;
+        }
+        while sector >> self.piece_bits >= PIECES {
+            self.widen();
+        }
+        let pieces = index(sector >> self.piece_bits) + 1;
+        if self.pieces.len() < pieces {
+            self.pieces.resize_with(pieces, Piece::default);
+        }
+        self.add(sector, of, is_less);
+    }
+
+    fn make_places_one(&mut self) {
+        let mut places = Vec::new();
+        let mut scratch = Vec::new();
+        for piece in &mut self.pieces {
+            piece.make_places_one(&mut places, &mut scratch);
+        }
+        let before = self.words;
+        self.words = self.pieces.iter().map(|piece| piece.words.len()).sum();
+        let growth = if self.words < before / 2 {
+            GROWTH
+        } else {
+            GROWTH_WITHOUT_USE
+        };
+        self.limit = FIRST_LIMIT.max(self.words * growth);
+    }
+
+    /// Makes pieces of twice the size.
+    fn widen(&mut self) {
+        self.piece_bits += 1;
+        let pieces = std::mem::take(&mut self.pieces);
+        let mut pieces = pieces.into_iter();
+        while let Some(mut piece) = pieces.next() {
+            if let Some(next) = pieces.next() {
+                piece.append(&next);
+            }
+            self.pieces.push(piece);
+        }
+    }
+
+    /// All changes, in order of the sector; a sector may come several times.
+    pub(super) fn for_each_in_order(&mut self, mut take: impl FnMut(Change)) {
+        let mut places = Vec::new();
+        let mut scratch = Vec::new();
+        for piece in &mut self.pieces {
+            piece.settle(&mut self.scratch);
+            piece.read(&mut places);
+            by_digits(&mut places, &mut scratch, |(place, _)| place >> OF_BITS);
+            for (place, by) in &places {
+                let of = low32(place & ((1 << OF_BITS) - 1));
+                let sector = place >> OF_BITS;
+                take(Change {
+                    sector,
+                    of,
+                    by: *by,
+                });
+            }
+        }
+        for ((sector, of), by) in &self.far {
+            let (sector, of, by) = (*sector, *of, *by);
+            take(Change { sector, of, by });
+        }
+    }
+}
+
+/// A place (sector and what is counted) and by how much the count changes there.
+type Placed = (u64, i64);
+
+/// The changes of a piece of the device, by their distance from the one before, as words of sixteen bits.
+///
+/// The last two bits of a word say how it goes on. One access more or less: six bits of what is counted and eight of the
+/// distance. The same from farther away: whether it is less, six bits of what is counted, seven of the distance, and sixteen
+/// more in the next word. Anything else, as the first change of the device's beginning: four words of the place and four of
+/// the change follow.
+#[derive(Debug, Clone)]
+struct Piece {
+    /// Changes by one on their way to the others: sector, what is counted, and whether it is less.
+    recent: Vec<u64>,
+    words: Vec<u16>,
+    /// Binary digits of the sectors between places that distances count in.
+    grid_bits: u32,
+    /// Sector of the last change.
+    last: u64,
+}
+
+impl Default for Piece {
+    fn default() -> Self {
+        Self {
+            recent: Vec::new(),
+            words: Vec::new(),
+            grid_bits: GRID_BITS,
+            last: 0,
+        }
+    }
+}
+
+const MORE: u64 = 0;
+const LESS: u64 = 1;
+const FAR: u64 = 2;
+const OTHER: u64 = 3;
+/// What is counted fits into so many bits but for [`OTHER`].
+const SHORT_OF_BITS: u32 = 6;
+/// Bits of a near distance, and of a far one.
+const NEAR_BITS: u32 = 8;
+const FAR_BITS: u32 = 23;
+
+/// So many bits of a word from one on.
+#[inline]
+fn bits(word: u64, from: u32, count: u32) -> u64 {
+    word >> from & ((1 << count) - 1)
+}
+
+impl Piece {
+    /// Puts the recent changes to the others; gives how many words these take more.
+    fn settle(&mut self, scratch: &mut Vec<u64>) -> usize {
+        let before = self.words.len();
+        let mut recent = std::mem::take(&mut self.recent);
+        by_digits(&mut recent, scratch, |key| *key);
+        for alike in recent.chunk_by(|a, b| a >> 1 == b >> 1) {
+            let place = alike.first().map_or(0, |key| key >> 1);
+            let less: u64 = alike.iter().map(|key| key & 1).sum();
+            let by = (alike.len() as u64).cast_signed() - 2 * less.cast_signed();
+            if by != 0 {
+                self.push(place, by);
+            }
+        }
+        recent.clear();
+        self.recent = recent;
+        self.words.len().saturating_sub(before)
+    }
+
+    #[inline]
+    fn push(&mut self, place: u64, by: i64) {
+        // Most that a change can take are nine words.
+        if self.words.capacity() - self.words.len() < 9 {
+            // By little: all pieces together are what memory is needed for.
+            self.words.reserve_exact(self.words.len() / 8 + 32);
+        }
+        let (sector, of) = (place >> OF_BITS, bits(place, 0, OF_BITS));
+        let further = sector.wrapping_sub(self.last).rotate_right(self.grid_bits);
+        self.last = sector;
+        let is_less = u64::from(by < 0);
+        let is_short = of >> SHORT_OF_BITS == 0 && (by == 1 || by == -1);
+        if is_short && further >> NEAR_BITS == 0 {
+            self.words.push(low16(further << 8 | of << 2 | is_less));
+        } else if is_short && further >> FAR_BITS == 0 {
+            let high = further >> 16;
+            self.words
+                .push(low16(high << 9 | of << 3 | is_less << 2 | FAR));
+            self.words.push(low16(further));
+        } else {
+            self.push_other(place, by);
+        }
+    }
+
+    #[cold]
+    fn push_other(&mut self, place: u64, by: i64) {
+        if self.grid_bits > 0 && !(place >> OF_BITS).is_multiple_of(1 << GRID_BITS) {
+            let mut places = Vec::new();
+            self.read(&mut places);
+            self.words.clear();
+            self.grid_bits = 0;
+            self.last = 0;
+            for (place, by) in places {
+                self.push(place, by);
+            }
+            self.push(place, by);
+            return;
+        }
+        self.words.push(low16(OTHER));
+        for number in [place, by.cast_unsigned()] {
+            let words = (0..4).map(|word| low16(number >> (16 * word)));
+            self.words.extend(words);
+        }
+    }
+
+    /// Takes the changes of the piece behind.
+    fn append(&mut self, next: &Self) {
+        self.recent.extend_from_slice(&next.recent);
+        let mut places = Vec::new();
+        next.read(&mut places);
+        for (place, by) in places {
+            self.push(place, by);
+        }
+    }
+
+    /// The changes as they were pushed.
+    fn read(&self, places: &mut Vec<Placed>) {
+        places.clear();
+        let mut words = self.words.iter().copied().map(u64::from);
+        let mut sector = 0_u64;
+        while let Some(word) = words.next() {
+            let (further, of, by) = match word & 3 {
+                MORE => (bits(word, 8, 8), bits(word, 2, 6), 1),
+                LESS => (bits(word, 8, 8), bits(word, 2, 6), -1),
+                FAR => {
+                    let further = bits(word, 9, 7) << 16 | words.next().unwrap_or(0);
+                    let by = if word & 4 == 0 { 1 } else { -1 };
+                    (further, bits(word, 3, 6), by)
+                }
+                _ => {
+                    let mut number = || {
+                        let words = words.by_ref().take(4).zip(0..);
+                        words.fold(0, |number, (word, at)| number | word << (16 * at))
+                    };
+                    let place = number();
+                    sector = place >> OF_BITS;
+                    (0, bits(place, 0, OF_BITS), number().cast_signed())
+                }
+            };
+            sector += further << self.grid_bits;
+            places.push((sector << OF_BITS | of, by));
+        }
+    }
+
+    /// Changes of the same place and operation become one.
+    fn make_places_one(&mut self, places: &mut Vec<Placed>, scratch: &mut Vec<Placed>) {
+        self.read(places);
+        by_digits(places, scratch, |(place, _)| *place);
+        self.words.clear();
+        self.last = 0;
+        for alike in places.chunk_by(|a, b| a.0 == b.0) {
+            let place = alike.first().map_or(0, |(place, _)| *place);
+            let by: i64 = alike.iter().map(|(_, by)| by).sum();
+            if by != 0 {
+                self.push(place, by);
+            }
+        }
+        self.words.shrink_to_fit();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn changes_come_back_in_order_and_add_up(
+            changes in prop::collection::vec(
+                (prop_oneof![0_u64..100, 0_u64..1 << 20, any::<u64>(), (0_u64..1 << 16).prop_map(|s| s * 8)], 0_u32..1 << 17, any::<bool>(), 1_usize..5),
+                0..200,
+            ),
+            limit in 0_usize..200,
+            settle in 1_usize..50,
+        ) {
+            let mut borders = Borders::default();
+            let mut twin: BTreeMap<(u64, u32), i64> = BTreeMap::new();
+            for (at, (sector, of, is_less, times)) in changes.iter().enumerate() {
+                for _ in 0..*times {
+                    borders.add(*sector, *of, *is_less);
+                    *twin.entry((*sector, *of)).or_default() += if *is_less { -1 } else { 1 };
+                }
+                if at % settle == 0 {
+                    for piece in &mut borders.pieces {
+                        borders.words += piece.settle(&mut borders.scratch);
+                    }
+                    if borders.words > limit {
+                        borders.make_places_one();
+                    }
+                }
+            }
+            let mut found: BTreeMap<(u64, u32), i64> = BTreeMap::new();
+            let mut last = 0;
+            borders.for_each_in_order(|change| {
+                assert!(last <= change.sector);
+                last = change.sector;
+                *found.entry((change.sector, change.of)).or_default() += change.by;
+            });
+            twin.retain(|_, by| *by != 0);
+            found.retain(|_, by| *by != 0);
+            prop_assert_eq!(found, twin);
+        }
+    }
+
+    #[test]
+    fn memory_follows_the_places() {
+        let mut borders = Borders::default();
+        for number in 0..1 << 20_u64 {
+            borders.add(number * 7919 % 1000 * 8, 1, number % 3 == 0);
+        }
+        assert!(borders.words < 2 * FIRST_LIMIT, "{}", borders.words);
+        borders.make_places_one();
+        assert!(borders.words < 10_000, "{}", borders.words);
+    }
+}
