@@ -5,6 +5,7 @@
 //! again, up to a million events are held whatever the window, so that the order of small ones is exact.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::analyse::runs::Shape;
 use crate::event::Event;
@@ -23,6 +24,17 @@ const BLOCK: usize = 1 << 15;
 pub(crate) struct Held {
     pub(crate) events: Vec<Event>,
     pub(crate) shape: Option<Shape>,
+}
+
+impl Held {
+    /// After these events were replaced.
+    fn mend_shape(&mut self, changed: Range<usize>) {
+        if let Some(shape) = &mut self.shape
+            && !shape.mend(&self.events, changed)
+        {
+            self.shape = None;
+        }
+    }
 }
 
 /// The events of one piece of input in order of time, and what the piece looked like before.
@@ -188,7 +200,10 @@ impl Order {
             };
             match join(&mut before.events, &mut after.events, at == 1) {
                 Joined::Apart => {}
-                Joined::Moved => (before.shape, after.shape) = (None, None),
+                Joined::Moved { tail, head } => {
+                    before.mend_shape(tail..before.events.len());
+                    after.mend_shape(0..head);
+                }
                 Joined::Across => {
                     self.sort_all();
                     return;
@@ -217,8 +232,9 @@ impl Order {
 enum Joined {
     /// One behind the other.
     Apart,
-    /// They overlapped, and do no longer.
-    Moved,
+    /// They overlapped, and do no longer: events moved between the end of the first, from a place on, and the beginning of the
+    /// second, up to a place.
+    Moved { tail: usize, head: usize },
     /// They overlap so much that others may be concerned.
     Across,
 }
@@ -250,7 +266,7 @@ fn join(before: &mut [Event], after: &mut [Event], is_first: bool) -> Joined {
         tail.copy_from_slice(early);
         head.copy_from_slice(late);
     }
-    Joined::Moved
+    Joined::Moved { tail, head }
 }
 
 /// Memory for sorting, used again from piece to piece.

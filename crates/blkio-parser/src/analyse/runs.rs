@@ -4,11 +4,13 @@
 //! heat map, sequentiality, access counts) and how many there are (totals, series) sees such a run as one, with the same
 //! result as one by one.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::traffic::{FINE_NS, SECOND};
 use super::working_set::MAX_SECTORS;
 use crate::event::{Event, EventKind};
+use crate::num::index;
 use crate::rwbs::Direction;
 
 /// Successive issues of one operation, size, device and process, each starting where the one before ended, within the same
@@ -91,6 +93,8 @@ pub struct Shape {
     pub runs: Vec<Run>,
     /// The times of the issues.
     pub times: Vec<u64>,
+    /// The first issue of the trace, where there are runs.
+    first_issue_ns: u64,
 }
 
 impl Shape {
@@ -138,7 +142,44 @@ impl Shape {
             has_processes: processes != 0,
             runs,
             times,
+            first_issue_ns: first_issue_ns.unwrap_or(0),
         }
+    }
+
+    /// After some of the events, which are issues only, were replaced by other issues: the same as a shape found anew.
+    /// `false` when it has to be found anew, because not all are issues.
+    pub(crate) fn mend(&mut self, events: &[Event], changed: Range<usize>) -> bool {
+        let Some(times) = self
+            .times
+            .get_mut(changed.clone())
+            .filter(|_| self.issues == events.len() as u64)
+        else {
+            return false;
+        };
+        let replaced = events.get(changed.clone()).unwrap_or_default();
+        for (time, event) in times.iter_mut().zip(replaced) {
+            *time = event.t_ns;
+            self.has_processes |= event.pid | event.comm != 0;
+        }
+        // From the run of the event in front of these to the first that neither begins with nor follows one of them: where
+        // one ends and the next begins depends on two successive events alone.
+        let (mut from, mut start) = (0, 0);
+        let (mut until, mut end) = (self.runs.len(), events.len());
+        let mut place = 0;
+        for (number, run) in self.runs.iter().enumerate() {
+            if place < changed.start {
+                (from, start) = (number, place);
+            } else if place > changed.end {
+                (until, end) = (number, place);
+                break;
+            }
+            place += index(u64::from(run.count));
+        }
+        let between = events.get(start..end).unwrap_or_default();
+        let mut first_issue_ns = Some(self.first_issue_ns);
+        let found = Self::of(between, &mut first_issue_ns, Self::default());
+        self.runs.splice(from..until, found.runs);
+        true
     }
 }
 
@@ -278,6 +319,52 @@ mod tests {
         events.iter().for_each(|event| single.observe(event));
         whole.observe_batch(batch);
         [single, whole]
+    }
+
+    /// Requests of a few streams, from a few numbers.
+    fn requests(numbers: &[(u64, u64, u32)]) -> Vec<Event> {
+        let mut ends = [0_u64; 3];
+        let mut t_ns = 5;
+        let event = |(gap, stream, kind): &(u64, u64, u32)| {
+            t_ns += gap;
+            let nr_sector = 8 << (kind % 2);
+            let end = ends.get_mut(index(stream % 3))?;
+            let sector = *end;
+            *end += u64::from(nr_sector);
+            Some(Event {
+                t_ns,
+                sector,
+                nr_sector,
+                bytes: nr_sector * 512,
+                rwbs: u16::from(kind % 5 == 0),
+                ..Event::BLANK
+            })
+        };
+        numbers.iter().filter_map(event).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_mended_shape_is_that_of_the_new_events(
+            numbers in prop::collection::vec((0_u64..2_000_000, prop_oneof![4 => Just(0_u64), 1 => 1_u64..3], prop_oneof![5 => Just(2_u32), 1 => 0_u32..10]), 1..80),
+            others in prop::collection::vec((0_u64..2_000_000, 0_u64..2, Just(2_u32)), 1..80),
+            ends in any::<(prop::sample::Index, prop::sample::Index)>(),
+        ) {
+            let mut events = requests(&numbers);
+            let mut shape = Shape::of(&events, &mut Some(3), Shape::default());
+            let (a, b) = (ends.0.index(events.len() + 1), ends.1.index(events.len() + 1));
+            let changed = a.min(b)..a.max(b);
+            for (event, other) in events[changed.clone()].iter_mut().zip(requests(&others)) {
+                *event = other;
+            }
+            prop_assert!(shape.mend(&events, changed));
+            let twin = Shape::of(&events, &mut Some(3), Shape::default());
+            prop_assert_eq!(shape.runs, twin.runs);
+            prop_assert_eq!(shape.times, twin.times);
+            events.push(Event { kind: EventKind::Complete, ..Event::BLANK });
+            let mut shape = Shape::of(&events, &mut Some(3), Shape::default());
+            prop_assert!(!shape.mend(&events, 0..1));
+        }
     }
 
     proptest! {
