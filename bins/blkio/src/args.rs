@@ -291,7 +291,13 @@ pub(crate) struct CompareArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SynthArgs {
-    /// What to make, as JSON; see the README. Without it a small KV-offloading run
+    /// What to make, as a JSON object (fields: see --help). Without it a small KV-offloading run
+    ///
+    /// Fields, all of which may be left out: requests, prefill_share (0 to 1), silence_ns (between prefill and decode),
+    /// mean_gap_ns, arrivals (poisson, constant, bursts), mean_latency_ns, latency_law (exponential, constant, uniform,
+    /// pareto), cache_bytes, first_sector, pattern (loop, sequential, strided, zipf, random), streams, stride_bytes,
+    /// zipf_exponent, sizes (an object of bytes and weights, {"4096": 3, "131072": 1}), noise_share (0 to 1),
+    /// lost_completions (0 to 1), reorder_ns, start_ns.
     #[arg(long, value_name = "FILE")]
     pub(crate) spec: Option<PathBuf>,
     /// Seed of the random numbers

@@ -4,7 +4,7 @@
 use crate::num::index;
 
 /// Items from which on digits of eleven bits are worth their counts, which stay in the nearest cache; fewer have digits of
-/// eight.
+/// nine.
 const MANY: usize = 1 << 13;
 
 /// Sorts by numbers, keeping the order of equal ones; `other` is memory for it. Digits in which no number differs are free.
@@ -31,7 +31,7 @@ pub(crate) fn by_digits<T: Copy>(
     other.clear();
     other.resize(items.len(), first);
     if items.len() < MANY {
-        by_differing::<T, 8, 256>(items, other, differing, number);
+        by_differing::<T, 9, 512>(items, other, differing, number);
     } else {
         by_differing::<T, 11, 2048>(items, other, differing, number);
     }

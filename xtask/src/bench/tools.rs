@@ -11,7 +11,7 @@ use std::process::Command;
 pub(super) const PACKAGES: [&str; 3] = ["blkio", "rocpd", "memtrace"];
 
 /// Logs of 25 million requests, a gigabyte each: name, what it is made from, goals of everything and of totals.
-const LOGS: [(&str, &str, [&str; 2]); 3] = [
+const LOGS: [(&str, &str, [&str; 2]); 5] = [
     (
         "in-order.txt",
         r#"{"requests": 25000000, "mean_gap_ns": 60000, "cache_bytes": 34359738368, "reorder_ns": 0}"#,
@@ -20,11 +20,21 @@ const LOGS: [(&str, &str, [&str; 2]); 3] = [
     (
         "shuffled.txt",
         r#"{"requests": 25000000, "mean_gap_ns": 60000, "cache_bytes": 34359738368}"#,
-        ["5 s, 300 MiB", ""],
+        ["5 s, 300 MiB, 500 MB/s", "1000 MB/s"],
     ),
     (
         "short-runs.txt",
         r#"{"requests": 25000000, "mean_gap_ns": 60000, "cache_bytes": 34359738368, "noise_share": 0.4}"#,
+        ["5 s, 300 MiB", ""],
+    ),
+    (
+        "streams.txt",
+        r#"{"requests": 25000000, "mean_gap_ns": 60000, "cache_bytes": 1099511627776, "streams": 16, "sizes": {"4096": 1, "16384": 1, "131072": 2, "262144": 1}}"#,
+        ["5 s, 300 MiB", ""],
+    ),
+    (
+        "random.txt",
+        r#"{"requests": 25000000, "mean_gap_ns": 60000, "cache_bytes": 68719476736, "pattern": "random", "sizes": {"4096": 1, "16384": 1, "131072": 2, "262144": 1}}"#,
         ["5 s, 300 MiB", ""],
     ),
 ];

@@ -209,7 +209,8 @@ impl Piece {
     fn settle(&mut self, scratch: &mut Vec<u64>) -> usize {
         let before = self.words.len();
         let mut recent = std::mem::take(&mut self.recent);
-        by_digits(&mut recent, scratch, |key| *key);
+        // Only by sector: what else can be made one is when all places are.
+        by_digits(&mut recent, scratch, |key| key >> (OF_BITS + 1));
         for alike in recent.chunk_by(|a, b| a >> 1 == b >> 1) {
             let place = alike.first().map_or(0, |key| key >> 1);
             let less: u64 = alike.iter().map(|key| key & 1).sum();

@@ -1,128 +1,23 @@
 //! Made-up traces of a run that offloads its KV cache, with the truth about them.
 //!
-//! Prefill writes, there is silence, and decode reads what was written back in a loop, token by token, among metadata,
-//! flushes and readahead. The same seed gives the same bytes on every machine.
+//! Prefill writes, there is silence, and decode reads, token by token, among metadata, flushes and readahead: unless stated
+//! otherwise what was written, back in a loop. How requests arrive, how long they take, how large they are and where they go
+//! is for a [`Spec`] to say. The same seed gives the same bytes on every machine.
 
-use std::collections::BTreeMap;
+mod places;
+mod random;
+mod spec;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
+use self::places::{Places, sectors};
+use self::random::Random;
+pub use self::spec::{Arrivals, LatencyLaw, Pattern, Size, Spec};
 use crate::num::whole;
-
-/// What to make.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub struct Spec {
-    /// Requests in all.
-    pub requests: u64,
-    /// Share of the requests in prefill.
-    pub prefill_share: f64,
-    /// Silence between prefill and decode in nanoseconds.
-    pub silence_ns: u64,
-    /// Mean time between requests; arrivals are a Poisson process.
-    pub mean_gap_ns: u64,
-    /// Mean latency; exponential above a fifth of it.
-    pub mean_latency_ns: u64,
-    /// Size of the cache on the device, in bytes.
-    pub cache_bytes: u64,
-    /// First sector of the cache.
-    pub first_sector: u64,
-    /// Share of requests somewhere else: metadata, flushes, discards.
-    pub noise_share: f64,
-    /// Share of completions that are lost.
-    pub lost_completions: f64,
-    /// How far lines are out of order, in nanoseconds.
-    pub reorder_ns: u64,
-    /// Time of the beginning.
-    pub start_ns: u64,
-}
-
-impl Default for Spec {
-    fn default() -> Self {
-        Self {
-            requests: 2000,
-            prefill_share: 0.3,
-            silence_ns: 3_000_000_000,
-            mean_gap_ns: 500_000,
-            mean_latency_ns: 120_000,
-            cache_bytes: 64 << 20,
-            first_sector: 4096,
-            noise_share: 0.1,
-            lost_completions: 0.0,
-            reorder_ns: 2_000_000,
-            start_ns: 36_153_665_514_728,
-        }
-    }
-}
-
-impl Spec {
-    /// From JSON with any of the fields; the others keep their defaults.
-    ///
-    /// # Errors
-    ///
-    /// Text that is no JSON object, fields that do not exist or have the wrong kind of value.
-    pub fn from_json(text: &[u8]) -> Result<Self, String> {
-        let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        let map = value.as_object().ok_or("expected a JSON object")?;
-        let mut spec = Self::default();
-        for (key, value) in map {
-            let whole = || {
-                value
-                    .as_u64()
-                    .ok_or(format!("{key}: expected a whole number"))
-            };
-            let share = || {
-                value
-                    .as_f64()
-                    .filter(|v| (0.0..=1.0).contains(v))
-                    .ok_or(format!("{key}: expected a number from 0 to 1"))
-            };
-            match key.as_str() {
-                "requests" => spec.requests = whole()?,
-                "prefill_share" => spec.prefill_share = share()?,
-                "silence_ns" => spec.silence_ns = whole()?,
-                "mean_gap_ns" => spec.mean_gap_ns = whole()?,
-                "mean_latency_ns" => spec.mean_latency_ns = whole()?,
-                "cache_bytes" => spec.cache_bytes = whole()?,
-                "first_sector" => spec.first_sector = whole()?,
-                "noise_share" => spec.noise_share = share()?,
-                "lost_completions" => spec.lost_completions = share()?,
-                "reorder_ns" => spec.reorder_ns = whole()?,
-                "start_ns" => spec.start_ns = whole()?,
-                other => return Err(format!("{other}: no such field")),
-            }
-        }
-        Ok(spec)
-    }
-}
-
-/// Random numbers by splitmix64: small, quick, the same everywhere.
-#[derive(Debug, Clone)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// From 0 to below 1.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
-
-    fn exponential(&mut self, mean: f64) -> u64 {
-        whole(-(1.0 - self.unit()).ln() * mean)
-    }
-}
 
 /// Which lines to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,6 +58,31 @@ impl<W: Write> Shuffled<'_, W> {
     }
 }
 
+/// Requests of a burst.
+const BURST: u64 = 64;
+
+/// Time from the request before to this one.
+fn gap(spec: &Spec, number: u64, random: &mut Random) -> u64 {
+    let mean = spec.mean_gap_ns;
+    match spec.arrivals {
+        Arrivals::Poisson => random.exponential(mean as f64),
+        Arrivals::Constant => mean,
+        Arrivals::Bursts if !number.is_multiple_of(BURST) => mean / 10,
+        Arrivals::Bursts => (mean * BURST).saturating_sub(mean / 10 * (BURST - 1)),
+    }
+}
+
+/// Time at the device.
+fn latency(spec: &Spec, random: &mut Random) -> u64 {
+    let mean = spec.mean_latency_ns;
+    match spec.latency_law {
+        LatencyLaw::Exponential => mean / 5 + random.exponential((mean - mean / 5) as f64),
+        LatencyLaw::Constant => mean,
+        LatencyLaw::Uniform => random.below(2 * mean + 1),
+        LatencyLaw::Pareto => random.pareto(mean as f64),
+    }
+}
+
 /// Writes a trace and gives the truth about it: counts and bytes by operation, the silence, pairs.
 ///
 /// # Errors
@@ -179,12 +99,14 @@ pub fn write<W: Write>(spec: &Spec, seed: u64, lines: Lines, out: &mut W) -> io:
     }
     let mut counts: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
     let prefill = whole(spec.requests as f64 * spec.prefill_share);
+    let mut sizes: BTreeMap<&'static str, BTreeMap<u64, u64>> = BTreeMap::new();
     let cache_sectors = (spec.cache_bytes / 512).max(2560);
     let mut now = spec.start_ns;
-    let (mut write_at, mut read_at) = (0_u64, 0_u64);
+    let (mut writes, mut reads) = (Places::new(spec), Places::new(spec));
     let mut boundary = (0, 0);
     let (mut first, mut last) = (None, 0);
     let (mut pairs, mut lost, mut latency_sum) = (0_u64, 0_u64, 0_u64);
+    let (mut outstanding, mut max_depth) = (BinaryHeap::new(), 0);
     let mut free_at: BTreeMap<u64, u64> = BTreeMap::new();
     let mut shuffled = Shuffled {
         out,
@@ -197,7 +119,7 @@ pub fn write<W: Write>(spec: &Spec, seed: u64, lines: Lines, out: &mut W) -> io:
             boundary.0 = last;
             now += spec.silence_ns;
         }
-        now += random.exponential(spec.mean_gap_ns as f64).max(1);
+        now += gap(spec, number, &mut random).max(1);
         let is_noise = random.unit() < spec.noise_share;
         let (rwbs, sector, sectors): (&'static str, u64, u64) = if is_noise {
             let far = spec.first_sector + cache_sectors * 2 + random.below(1 << 16) * 8;
@@ -209,20 +131,11 @@ pub fn write<W: Write>(spec: &Spec, seed: u64, lines: Lines, out: &mut W) -> io:
                 _ => ("RS", far, 8 << random.below(4)),
             }
         } else if number < prefill {
-            let sectors = [256, 512, 1024, 2560][crate::num::index(random.below(4))];
-            if write_at + sectors > cache_sectors {
-                write_at = 0;
-            }
-            let at = write_at;
-            write_at += sectors;
-            ("W", spec.first_sector + at, sectors)
+            let sectors = sectors(spec, true, &mut random);
+            ("W", writes.next(sectors, &mut random), sectors)
         } else {
-            if read_at + 256 > cache_sectors {
-                read_at = 0;
-            }
-            let at = read_at;
-            read_at += 256;
-            ("RA", spec.first_sector + at, 256)
+            let sectors = sectors(spec, false, &mut random);
+            ("RA", reads.next(sectors, &mut random), sectors)
         };
         let bytes = sectors * 512;
         // No two requests of one place are at the device at once.
@@ -237,6 +150,7 @@ pub fn write<W: Write>(spec: &Spec, seed: u64, lines: Lines, out: &mut W) -> io:
         let entry = counts.entry(rwbs).or_default();
         entry.0 += 1;
         entry.1 += bytes;
+        *sizes.entry(rwbs).or_default().entry(bytes).or_default() += 1;
         let delay = random.below(spec.reorder_ns.max(1));
         if lines == Lines::Issue {
             let line = format!("{now}, {rwbs}, {bytes}, {sector}, {sectors}\n");
@@ -246,8 +160,7 @@ pub fn write<W: Write>(spec: &Spec, seed: u64, lines: Lines, out: &mut W) -> io:
         let line =
             format!("I, {now}, 0, 7, 0, {rwbs}, {bytes}, {sector}, {sectors}, 0, 100, synth\n");
         shuffled.push(now, delay, now, line)?;
-        let least = spec.mean_latency_ns / 5;
-        let latency = least + random.exponential((spec.mean_latency_ns - least) as f64);
+        let latency = latency(spec, &mut random);
         free_at.insert(sector, now + latency);
         if free_at.len() > 4096 {
             free_at.retain(|_, free| *free > now);
@@ -258,6 +171,11 @@ pub fn write<W: Write>(spec: &Spec, seed: u64, lines: Lines, out: &mut W) -> io:
         }
         pairs += 1;
         latency_sum += latency;
+        while outstanding.peek().is_some_and(|Reverse(done)| *done <= now) {
+            outstanding.pop();
+        }
+        outstanding.push(Reverse(now + latency));
+        max_depth = max_depth.max(outstanding.len());
         let place = if rwbs == "FF" { u64::MAX } else { sector };
         let done = now + latency;
         let line =
@@ -279,11 +197,13 @@ pub fn write<W: Write>(spec: &Spec, seed: u64, lines: Lines, out: &mut W) -> io:
         "last_issue_ns": last,
         "count_by_op": of(|c| c.0),
         "bytes_by_op": of(|c| c.1),
+        "sizes_by_op": sizes,
         "phase_boundary_ns": (prefill > 0 && prefill < spec.requests).then_some([boundary.0, boundary.1]),
         "events": (lines == Lines::Events).then(|| json!({
             "pairs": pairs,
             "lost_completions": lost,
             "latency_sum_ns": latency_sum,
+            "max_depth": max_depth,
         })),
     }))
 }
@@ -356,9 +276,99 @@ mod tests {
         assert!((lossy / whole - 1.0).abs() < 0.03, "{whole} {lossy}");
     }
 
+    /// Reads only, of 64 KiB, with what else is asked for.
+    fn reads(more: &str) -> (Stats, Value) {
+        let text = format!(
+            "{{\"requests\": 4000, \"prefill_share\": 0, \"noise_share\": 0, \"sizes\": {{\"65536\": 1}}, {more}}}"
+        );
+        analyse(&Spec::from_json(text.as_bytes()).unwrap(), 7)
+    }
+
+    #[test]
+    fn patterns_are_found_by_the_analyses() {
+        let class = |more: &str| {
+            let (mut stats, _) = reads(more);
+            let access = stats.access.take().unwrap();
+            let hot = crate::analyse::access::hottest(&access.sectors, &[5])[0].1;
+            let [reads, ..] = stats.sequentiality.take().unwrap().classes;
+            (reads, hot, access.distinct_blocks().read)
+        };
+        let (onward, _, blocks) = class("\"pattern\": \"sequential\"");
+        assert_eq!((onward.sequential, blocks), (3999, 4000 * 16));
+        let (looped, _, blocks) = class("\"pattern\": \"loop\"");
+        assert_eq!((looped.backward, blocks), (3, 1024 * 16));
+        let (strided, ..) = class("\"pattern\": \"strided\", \"stride_bytes\": 524288");
+        assert_eq!(strided.top_strides(1)[0].0, 1024);
+        assert!(strided.top_strides(1)[0].1 > 3900);
+        let (streams, ..) = class("\"pattern\": \"sequential\", \"streams\": 8");
+        assert!(streams.sequential < 1000 && streams.multi_stream > 3800);
+        let (random, even, _) = class("\"pattern\": \"random\"");
+        let (_, uneven, _) = class("\"pattern\": \"zipf\", \"zipf_exponent\": 1.2");
+        assert!(
+            random.sequential < 20 && even < 0.3 && uneven > 0.5,
+            "{even} {uneven}"
+        );
+    }
+
+    #[test]
+    fn arrivals_latencies_and_sizes_are_as_asked() {
+        let (stats, truth) = reads("\"arrivals\": \"constant\", \"latency_law\": \"constant\"");
+        assert_eq!(
+            (stats.arrivals.gaps.min, stats.arrivals.gaps.max),
+            (500_000, 500_000)
+        );
+        let newest = stats.newest.unwrap();
+        assert_eq!(
+            (newest.latency[0].all.min, newest.latency[0].all.max),
+            (120_000, 120_000)
+        );
+        assert_eq!(truth["events"]["max_depth"], 1);
+        let (stats, _) = reads("\"arrivals\": \"bursts\", \"mean_gap_ns\": 4000000");
+        assert_eq!(stats.arrivals.bursts, 4000_u64.div_ceil(64));
+        for law in ["uniform", "pareto", "exponential"] {
+            let (stats, truth) = reads(&format!("\"latency_law\": \"{law}\""));
+            let newest = stats.newest.unwrap();
+            let all = &newest.latency[0].all;
+            assert_eq!(
+                u64::try_from(all.sum).unwrap(),
+                truth["events"]["latency_sum_ns"]
+            );
+            assert!(
+                (all.sum as f64 / 4000.0 / 120_000.0 - 1.0).abs() < 0.1,
+                "{law}"
+            );
+            assert_eq!(newest.depth.all.max(), truth["events"]["max_depth"]);
+        }
+        let spec = Spec::from_json(br#"{"sizes": {"4096": 3, "131072": 1}}"#).unwrap();
+        let (stats, truth) = analyse(&spec, 2);
+        for (number, operation) in stats.traffic.operations.iter().enumerate() {
+            let name = stats.outcome.symbols.rwbs_all()[number].as_str();
+            let sizes: BTreeMap<String, u64> = operation
+                .sizes
+                .iter()
+                .map(|(size, n)| (size.to_string(), *n))
+                .collect();
+            assert_eq!(json!(sizes), truth["sizes_by_op"][name], "{name}");
+        }
+        let small = truth["sizes_by_op"]["RA"]["4096"].as_f64().unwrap();
+        let large = truth["sizes_by_op"]["RA"]["131072"].as_f64().unwrap();
+        assert!((small / large / 3.0 - 1.0).abs() < 0.2);
+    }
+
     #[test]
     fn specifications_are_checked() {
         assert_eq!(Spec::from_json(b"{\"requests\": 5}").unwrap().requests, 5);
+        for wrong in [
+            r#"{"pattern": "Zipf"}"#,
+            r#"{"arrivals": 1}"#,
+            r#"{"sizes": {}}"#,
+            r#"{"sizes": {"100": 1}}"#,
+            r#"{"sizes": {"512": 0}}"#,
+            r#"{"streams": 0}"#,
+            r#"{"zipf_exponent": -1}"#,
+        ] {
+            assert!(Spec::from_json(wrong.as_bytes()).is_err(), "{wrong}");
+        }
         assert!(Spec::from_json(b"{\"request\": 5}").is_err());
         assert!(Spec::from_json(b"{\"noise_share\": 2}").is_err());
         assert!(Spec::from_json(b"[]").is_err());
