@@ -52,6 +52,7 @@ mod result;
 mod reuse;
 mod sketch;
 mod summary;
+mod table_rows;
 mod tables;
 mod tokens;
 mod walk;

@@ -122,6 +122,14 @@ impl OrderStats {
         mean(self.sum, self.count)
     }
 
+    /// The mean of these and `more` times the lowest integer of 64 bits, added up exactly.
+    #[expect(clippy::cast_precision_loss, reason = "statistics are reals")]
+    pub(crate) fn mean_with_lowest(&self, more: u64) -> f64 {
+        let lowest = i128::from(i64::MIN) * i128::from(more);
+        let sum = i128::try_from(self.sum).unwrap_or(i128::MAX);
+        sum.saturating_add(lowest) as f64 / real(self.count + more)
+    }
+
     /// The quantiles, in the order asked for, and forgets everything. Zeros when there are no values.
     pub(crate) fn take_quantiles(&mut self, wanted: &[f64]) -> Result<Vec<f64>> {
         self.sum = 0;

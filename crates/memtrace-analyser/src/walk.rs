@@ -2,7 +2,7 @@
 
 use crate::engine::{Extent, RegionState, spill};
 use crate::error::Result;
-use crate::options::AnalysisOptions;
+use crate::options::{AnalysisOptions, Semantics};
 use crate::quantile::{OrderStats, real};
 use crate::record::{ByRegion, ByTime, Record};
 use spill_sort::Sorter;
@@ -33,6 +33,8 @@ pub(crate) fn scan_walks(
     let mut regions = vec![RegionWalk::default(); states.len()];
     let mut strides = OrderStats::new(spill(options, 8), options.approximate);
     let mut same_page = 0_u64;
+    let is_reference = options.semantics == Semantics::Mrm;
+    let mut lowest = 0_u64;
     let mut before: Option<Record> = None;
     let mut records = sorter.finish()?;
     loop {
@@ -41,9 +43,10 @@ pub(crate) fn scan_walks(
             before.is_some_and(|before| record.is_none_or(|now| now.region != before.region));
         if ends && let Some(done) = before {
             if let Some(region) = regions.get_mut(done.region as usize) {
-                *region = walk(&mut strides, same_page)?;
+                *region = walk(&mut strides, lowest, same_page)?;
             }
             same_page = 0;
+            lowest = 0;
             before = None;
         }
         let Some(record) = record else { break };
@@ -53,7 +56,11 @@ pub(crate) fn scan_walks(
         if let Some(before) = before {
             // As the reference: differences of two's complement, then their size.
             let difference = record.address.wrapping_sub(before.address).cast_signed();
-            strides.push(difference.unsigned_abs())?;
+            if is_reference && difference == i64::MIN {
+                lowest += 1;
+            } else {
+                strides.push(difference.unsigned_abs())?;
+            }
             same_page += u64::from(record.page == before.page);
         }
         before = Some(record);
@@ -61,17 +68,42 @@ pub(crate) fn scan_walks(
     Ok((WalkScan { regions }, by_time))
 }
 
-fn walk(strides: &mut OrderStats, same_page: u64) -> Result<RegionWalk> {
-    let count = strides.count();
+/// Locality from strides, and how often the difference was the lowest integer: of that the reference has no size, since two's
+/// complement has none, and leaves it negative.
+fn walk(strides: &mut OrderStats, lowest: u64, same_page: u64) -> Result<RegionWalk> {
+    const LOWEST: f64 = -9_223_372_036_854_775_808.0;
+    let sized = strides.count();
+    let count = sized + lowest;
     if count == 0 {
         return Ok(RegionWalk::default());
     }
-    let mean_stride_bytes = strides.mean();
+    let mean_stride_bytes = match lowest {
+        0 => strides.mean(),
+        _ => strides.mean_with_lowest(lowest),
+    };
     // The median of an even number is the mean of the middle two, which interpolation in the middle is too.
-    let median = strides.take_quantiles(&[0.5])?;
+    let quantiles = if lowest == 0 {
+        strides.take_quantiles(&[0.5])?
+    } else {
+        // The lowest come first, and the middle two are looked for among the others.
+        let last = sized.saturating_sub(1);
+        let of = |place: u64| match place.checked_sub(lowest) {
+            Some(place) if last > 0 => Some(real(place) / real(last)),
+            Some(_) => Some(0.0),
+            None => None,
+        };
+        let middle = [(count - 1) / 2, count / 2].map(of);
+        let wanted: Vec<f64> = middle.into_iter().flatten().collect();
+        let mut found = strides.take_quantiles(&wanted)?.into_iter();
+        let [low, high] = middle.map(|place| match place {
+            Some(_) => found.next().unwrap_or(0.0),
+            None => LOWEST,
+        });
+        vec![f64::midpoint(low, high)]
+    };
     Ok(RegionWalk {
         mean_stride_bytes,
-        median_stride_bytes: median.first().copied().unwrap_or(0.0),
+        median_stride_bytes: quantiles.first().copied().unwrap_or(0.0),
         same_page_fraction: real(same_page) / real(count),
     })
 }

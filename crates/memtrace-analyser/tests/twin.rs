@@ -119,10 +119,12 @@ fn tables(rows: &[Access], names: &Names) -> BTreeMap<&'static str, Vec<Value>> 
         walk.sort_by_key(|row| row.timestamp_ns);
         let pairs: Vec<(&Access, &Access)> =
             walk.windows(2).map(|pair| (pair[0], pair[1])).collect();
-        let strides: Vec<f64> = pairs
+        let strides: Vec<i64> = pairs
             .iter()
-            .map(|(a, b)| (b.address.wrapping_sub(a.address) as i64).unsigned_abs() as f64)
+            .map(|(a, b)| (b.address.wrapping_sub(a.address) as i64).wrapping_abs())
             .collect();
+        // The lowest integer stays negative, so floating point would cancel.
+        let sum: i128 = strides.iter().map(|stride| i128::from(*stride)).sum();
         let same = pairs
             .iter()
             .filter(|(a, b)| a.address_page == b.address_page)
@@ -130,14 +132,18 @@ fn tables(rows: &[Access], names: &Names) -> BTreeMap<&'static str, Vec<Value>> 
         let (mean, median, same) = if strides.is_empty() {
             (0.0, 0.0, 0.0)
         } else {
-            let ordered = sorted(strides.clone());
+            let ordered = sorted(strides.iter().map(|stride| *stride as f64).collect());
             let half = ordered.len() / 2;
             let median = if ordered.len() % 2 == 1 {
                 ordered[half]
             } else {
                 f64::midpoint(ordered[half - 1], ordered[half])
             };
-            (mean(&strides), median, same as f64 / pairs.len() as f64)
+            (
+                sum as f64 / pairs.len() as f64,
+                median,
+                same as f64 / pairs.len() as f64,
+            )
         };
         walks.insert(*id, [mean, median, same]);
         tables

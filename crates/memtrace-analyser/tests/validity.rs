@@ -47,6 +47,36 @@ fn close(a: f64, b: f64) {
     assert!((a - b).abs() <= 1e-9 * b.abs(), "{a} is not {b}");
 }
 
+/// As numpy: two's complement has no size of its lowest number, so that of the reference is negative; ours is its size.
+#[test]
+fn a_stride_of_half_of_all_addresses() {
+    let half = 1_u64 << 63;
+    let strides = |addresses: &[u64]| {
+        let rows: Vec<Access> = (1..)
+            .zip(addresses)
+            .map(|(time, address)| row(time, *address, Name::STORE, Name::WEIGHT))
+            .collect();
+        [mrm(&rows), native(&rows)].map(|analysis| {
+            let region = &analysis.regions[0];
+            [region.mean_stride_bytes, region.median_stride_bytes]
+        })
+    };
+    let power = 9_223_372_036_854_775_808.0;
+    assert_eq!(strides(&[0, half])[0], [-power, -power]);
+    assert_eq!(
+        strides(&[0, half, 0, 100])[0],
+        [(-2.0 * power + 100.0) / 3.0, -power]
+    );
+    // The middle two of four: the lowest, and 100.
+    assert_eq!(
+        strides(&[0, half, 0, 100, 300])[0],
+        [(-2.0 * power + 300.0) / 4.0, (-power + 100.0) / 2.0]
+    );
+    assert_eq!(strides(&[0, 100, 300, 700, 700 + half])[0][1], 150.0);
+    // Regions of ours are not of all addresses.
+    assert!(strides(&[0, half])[1].iter().all(|stride| *stride >= 0.0));
+}
+
 /// A small deterministic source of numbers.
 fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed.wrapping_mul(2).wrapping_add(1);

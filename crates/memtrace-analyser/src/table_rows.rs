@@ -1,0 +1,337 @@
+//! What the tables of an analysis hold.
+
+use std::io::Write;
+
+use report::{Cell, RowSink, Table};
+
+use crate::error::{Error, Result};
+use crate::result::Analysis;
+use crate::tables::AnalysisTable;
+
+type Rows<'a> = dyn FnMut(&[Cell<'_>]) -> Result<()> + 'a;
+
+impl Analysis {
+    /// Writes one table to a sink, from `begin` to `finish`.
+    ///
+    /// # Errors
+    ///
+    /// When the sink refuses.
+    pub fn write_table(&self, table: AnalysisTable, sink: &mut dyn RowSink) -> Result<()> {
+        sink.begin(&table.columns())?;
+        self.rows_of(table, &mut |cells| Ok(sink.row(cells)?))?;
+        Ok(sink.finish()?)
+    }
+
+    /// One table, held in memory.
+    ///
+    /// # Errors
+    ///
+    /// None in practice; the signature is that of [`report::Table`].
+    pub fn table(&self, table: AnalysisTable) -> Result<Table> {
+        let mut held = Table::new(table.name(), table.columns())?;
+        self.rows_of(table, &mut |cells| Ok(held.push(cells)?))?;
+        Ok(held)
+    }
+
+    fn type_name(&self, at: usize) -> &str {
+        self.types.get(at).map_or("", |kind| &*kind.region_type)
+    }
+
+    fn rows_of(&self, table: AnalysisTable, row: &mut Rows<'_>) -> Result<()> {
+        match table {
+            AnalysisTable::RetentionPerRegion
+            | AnalysisTable::WriteOnce
+            | AnalysisTable::ReadFreq
+            | AnalysisTable::WorkingSetPerRegion
+            | AnalysisTable::LocalityPerRegion => self.region_rows(table, row),
+            AnalysisTable::RetentionSummary
+            | AnalysisTable::WorkingSetSummary
+            | AnalysisTable::LocalitySummary
+            | AnalysisTable::Iai
+            | AnalysisTable::Suitability => self.type_rows(table, row),
+            _ => self.native_rows(table, row),
+        }
+    }
+
+    fn region_rows(&self, table: AnalysisTable, row: &mut Rows<'_>) -> Result<()> {
+        for region in &self.regions {
+            let id = Cell::UInt(region.region_id);
+            let kind = Cell::Text(self.type_name(region.type_index));
+            match table {
+                AnalysisTable::RetentionPerRegion => row(&[
+                    id,
+                    kind,
+                    region.first_write_ns.into(),
+                    region.last_read_ns.into(),
+                    region.retention_ns.into(),
+                    region.retention_s().into(),
+                ])?,
+                AnalysisTable::WriteOnce => {
+                    if let Some(ratio) = region.write_once_ratio() {
+                        row(&[
+                            id,
+                            kind,
+                            region.n_written_addresses.into(),
+                            region.n_write_once_addresses.into(),
+                            ratio.into(),
+                        ])?;
+                    }
+                }
+                AnalysisTable::ReadFreq => row(&[
+                    id,
+                    kind,
+                    region.total_reads.into(),
+                    region.total_writes.into(),
+                    (region.total_reads + region.total_writes).into(),
+                    region.read_fraction().into(),
+                    region.reads_per_write().into(),
+                ])?,
+                AnalysisTable::WorkingSetPerRegion => row(&[
+                    id,
+                    region.unique_pages.into(),
+                    kind,
+                    (region.unique_pages * 4096).into(),
+                ])?,
+                _ => row(&[
+                    id,
+                    kind,
+                    region.n_accesses.into(),
+                    region.mean_stride_bytes.into(),
+                    region.median_stride_bytes.into(),
+                    region.same_page_fraction.into(),
+                ])?,
+            }
+        }
+        Ok(())
+    }
+
+    fn type_rows(&self, table: AnalysisTable, row: &mut Rows<'_>) -> Result<()> {
+        for kind in &self.types {
+            let name = Cell::Text(&kind.region_type);
+            let [p50, p90, p99, mean] = kind.retention_s;
+            if table == AnalysisTable::Iai {
+                if let Some(iai) = kind.intervals {
+                    row(&[
+                        name,
+                        iai.n_intervals.into(),
+                        iai.p50_ns.into(),
+                        iai.p90_ns.into(),
+                        iai.p99_ns.into(),
+                        iai.mean_ns.into(),
+                    ])?;
+                }
+                continue;
+            }
+            if kind.n_regions == 0 {
+                continue;
+            }
+            match table {
+                AnalysisTable::RetentionSummary => row(&[
+                    name,
+                    kind.n_regions.into(),
+                    p50.into(),
+                    p90.into(),
+                    p99.into(),
+                    mean.into(),
+                ])?,
+                AnalysisTable::WorkingSetSummary => row(&[
+                    name,
+                    kind.n_regions.into(),
+                    kind.total_pages.into(),
+                    (kind.total_pages * 4096).into(),
+                    crate::quantile::mean(u128::from(kind.total_pages), kind.n_regions).into(),
+                    kind.max_pages_per_region.into(),
+                ])?,
+                AnalysisTable::LocalitySummary => row(&[
+                    name,
+                    kind.mean_stride_bytes.into(),
+                    kind.median_stride_bytes.into(),
+                    kind.same_page_fraction.into(),
+                ])?,
+                _ => row(&[
+                    name,
+                    kind.write_once_ratio_mean.unwrap_or(0.0).into(),
+                    p99.into(),
+                    p50.into(),
+                    kind.suitability.into(),
+                ])?,
+            }
+        }
+        Ok(())
+    }
+
+    fn native_rows(&self, table: AnalysisTable, row: &mut Rows<'_>) -> Result<()> {
+        match table {
+            AnalysisTable::ReuseDistance => {
+                for (distance, count) in self.reuse.iter().flat_map(|reuse| &reuse.histogram) {
+                    row(&[(*distance).into(), (*count).into()])?;
+                }
+                return Ok(());
+            }
+            AnalysisTable::MissRatio => {
+                for (pages, ratio) in self.reuse.iter().flat_map(|reuse| &reuse.miss_ratios) {
+                    row(&[(*pages).into(), (*ratio).into()])?;
+                }
+                return Ok(());
+            }
+            AnalysisTable::Tokens => {
+                for token in &self.tokens {
+                    row(&[
+                        token.token_index.into(),
+                        self.type_name(token.type_index).into(),
+                        token.loads.into(),
+                        token.stores.into(),
+                    ])?;
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
+        for kind in &self.types {
+            let name = Cell::Text(&kind.region_type);
+            match (table, kind.values, kind.sampling) {
+                (AnalysisTable::Types, _, _) => row(&[
+                    name,
+                    kind.samples.into(),
+                    crate::quantile::mean(u128::from(kind.samples), self.rows).into(),
+                    kind.retention_mean_by_accesses_s.into(),
+                    kind.retention_mean_by_bytes_s.into(),
+                    kind.write_once_ratio_by_addresses
+                        .map_or(Cell::Null, Cell::Real),
+                    kind.distinct_pages.into(),
+                    (kind.distinct_pages * 4096).into(),
+                    kind.distinct_lines.into(),
+                    kind.shared_pages.into(),
+                ])?,
+                (AnalysisTable::Values, Some(values), _) => {
+                    let [r50, r90, r99, rmean] = values.retention_ns.map(Cell::Real);
+                    let [a50, a90, a99, amean] = values.read_age_ns.map(Cell::Real);
+                    row(&[
+                        name,
+                        values.n_values.into(),
+                        values.n_read.into(),
+                        r50,
+                        r90,
+                        r99,
+                        rmean,
+                        values.n_reads.into(),
+                        values.n_reads_before_store.into(),
+                        a50,
+                        a90,
+                        a99,
+                        amean,
+                        values.n_below_resolution.into(),
+                    ])?;
+                }
+                (AnalysisTable::RefreshNeed, Some(values), _) => {
+                    // A value that lives for t in memory that keeps data for T is refreshed t/T times on average.
+                    let [_, _, _, mean] = values.retention_ns;
+                    let [_, _, p99, _] = values.read_age_ns;
+                    row(&[name, p99.into(), (mean / 1e9).into(), (mean / 60e9).into()])?;
+                }
+                (AnalysisTable::Sampling, _, Some(sampling)) => {
+                    let three = |e: crate::result::Estimate| [e.value, e.low, e.high];
+                    let [a, al, ah] = three(sampling.accesses).map(Cell::Real);
+                    let [r, rl, rh] = three(sampling.read_fraction).map(Cell::Real);
+                    let [d, dl, dh] = three(sampling.addresses).map(Cell::Real);
+                    row(&[
+                        name,
+                        a,
+                        al,
+                        ah,
+                        r,
+                        rl,
+                        rh,
+                        d,
+                        dl,
+                        dh,
+                        sampling.coverage.into(),
+                    ])?;
+                }
+                (AnalysisTable::Windows, _, _) => {
+                    let windows = kind.window_pages.iter().zip(&kind.window_loads);
+                    for (at, ((pages, loads), stores)) in
+                        (0_u64..).zip(windows.zip(&kind.window_stores))
+                    {
+                        row(&[
+                            name,
+                            (self.first_ns + at * self.window_ns).into(),
+                            (*pages).into(),
+                            (*loads).into(),
+                            (*stores).into(),
+                        ])?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all tables, see [`Analysis::write_json_of`].
+    ///
+    /// # Errors
+    ///
+    /// When `out` refuses.
+    pub fn write_json_tables(&self, out: &mut dyn Write) -> Result<()> {
+        self.write_json_of(&AnalysisTable::of(self), out)
+    }
+
+    /// Writes tables as one JSON object keyed by table name, each with `columns` and `rows`: the reference's results as they are
+    /// recorded for comparison. Without tables the object is empty.
+    ///
+    /// # Errors
+    ///
+    /// When `out` refuses.
+    pub fn write_json_of(&self, tables: &[AnalysisTable], out: &mut dyn Write) -> Result<()> {
+        let failed = |source: std::io::Error| Error::Write {
+            name: "analysis".to_owned(),
+            source,
+        };
+        let mut text = String::from("{");
+        for (at, table) in tables.iter().copied().enumerate() {
+            let columns: Vec<String> = table
+                .columns()
+                .iter()
+                .map(|column| column.name().to_owned())
+                .collect();
+            let columns = serde_json::Value::from(columns);
+            let comma = if at == 0 { "" } else { "," };
+            text.push_str(&format!(
+                "{comma}\n\"{}\":{{\"columns\":{columns},\n\"rows\":[",
+                table.name()
+            ));
+            let mut first = true;
+            self.rows_of(table, &mut |cells| {
+                text.push_str(if first { "\n[" } else { ",\n[" });
+                first = false;
+                for (at, cell) in cells.iter().enumerate() {
+                    if at > 0 {
+                        text.push(',');
+                    }
+                    text.push_str(&json(*cell).to_string());
+                }
+                text.push(']');
+                if text.len() > 1 << 16 {
+                    out.write_all(text.as_bytes()).map_err(failed)?;
+                    text.clear();
+                }
+                Ok(())
+            })?;
+            text.push_str("]}");
+        }
+        text.push_str("}\n");
+        out.write_all(text.as_bytes()).map_err(failed)
+    }
+}
+
+fn json(cell: Cell<'_>) -> serde_json::Value {
+    match cell {
+        Cell::Int(value) => value.into(),
+        Cell::UInt(value) => value.into(),
+        Cell::Real(value) => value.into(),
+        Cell::Text(value) => value.into(),
+        Cell::Bool(value) => value.into(),
+        _ => serde_json::Value::Null,
+    }
+}
