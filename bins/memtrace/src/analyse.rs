@@ -9,7 +9,7 @@ use memtrace_analyser::{Analysis, AnalysisTable, Semantics};
 use memtrace_labeller::{Names, Phases};
 use memtrace_run::{
     Follow, PROMPTS_FILE, Processed, RunExporter, append_dataset_row, compare_analyses, copy_whole,
-    dataset_columns, facts, follow, phases_json, process, report_json, run_metadata,
+    dataset_columns, facts, follow, phases_json, process, report_json, run_metadata, slug,
     write_dataset_card, write_report,
 };
 use report::{
@@ -326,13 +326,25 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     let input = args.input.get()?;
     let mut names = Names::new();
     let opened = args.read.open(input, &mut names)?;
-    let stream = opened.stream;
+    let mut stream = opened.stream;
     let mut steps = args.label.steps(&args.read, stream.is_labelled())?;
     steps.analyse = Some(args.compute.options(args.read.compat)?);
-    let run_id = args.read.run_id.clone().unwrap_or_else(|| name_of(input));
+    let metadata = match &args.metadata {
+        Some(file) => serde_json::from_slice(&read(file)?)
+            .with_context(|| file.display().to_string())
+            .or_exit(BAD_DATA)?,
+        None if input.is_dir() => coded(run_metadata(input))?,
+        None => serde_json::Map::new(),
+    };
+    let run_id = match (&args.read.run_id, args.layout) {
+        (Some(run_id), _) => run_id.clone(),
+        (None, Layout::Run) => name_of(input),
+        // The folder is called by it, so the first row is needed now; a pipe may be silent for long.
+        (None, Layout::Hf | Layout::Zenodo) => coded(stream.run_of_rows(&mut names))?,
+    };
     let folder = match args.layout {
         Layout::Run => args.output.clone(),
-        Layout::Hf | Layout::Zenodo => args.output.join("runs").join(&run_id),
+        Layout::Hf | Layout::Zenodo => args.output.join("runs").join(folder_of(&run_id)),
     };
     let mut exporter = RunExporter::new(&folder, &run_id, args.read.semantics());
     exporter.figures = if args.no_figures {
@@ -340,13 +352,8 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     } else {
         args.figures.formats()
     };
-    if let Some(file) = &args.metadata {
-        exporter.metadata = serde_json::from_slice(&read(file)?)
-            .with_context(|| file.display().to_string())
-            .or_exit(BAD_DATA)?;
-    } else if input.is_dir() {
-        exporter.metadata = coded(run_metadata(input))?;
-    }
+    exporter.metadata = metadata;
+    exporter.run_of_rows = args.read.run_id.is_none();
     let source = trace_of(input);
     exporter.input = source.is_file().then_some(source);
     exporter.needs_rows = args.read.compat.is_none();
@@ -387,6 +394,15 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
         ));
     }
     Ok(outcome(&done.report, args.read.input.strict))
+}
+
+/// A run's folder: its name, unless that is a path. Rows may say anything.
+fn folder_of(run_id: &str) -> String {
+    let mut parts = Path::new(run_id).components();
+    match (parts.next(), parts.next()) {
+        (Some(std::path::Component::Normal(_)), None) => run_id.to_owned(),
+        _ => slug(run_id),
+    }
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Outcome> {

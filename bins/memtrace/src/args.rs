@@ -122,7 +122,7 @@ pub(crate) struct ReadArgs {
     /// Fields of a perf script text, as given to perf script -F [default: found out line by line]
     #[arg(long, value_name = "LIST", conflicts_with_all = ["compat", "input_format"])]
     pub(crate) fields: Option<String>,
-    /// Name of the run, for inputs without one [default: the file's name]
+    /// Name of the run, for inputs without one [default: the file's name, or with export what the rows say]
     #[arg(long, value_name = "NAME")]
     pub(crate) run_id: Option<String>,
     /// Keep accesses to the kernel's addresses

@@ -98,7 +98,8 @@ fn write(
             &mut out,
             args.read.semantics(),
             Compression::Zstd,
-        );
+        )
+        .clock_step(stream.resolution_ns());
         let processed = coded(process(stream, names, steps, Some(&mut writer)))?;
         coded(writer.finish())?;
         processed

@@ -159,6 +159,18 @@ fn allocations_of_heaptrack_are_read() {
     );
     assert_eq!(found["analysis"]["resolution_ns"], 10_000_000);
     assert!(ok(&call(dir, &["analyse", "short.txt"])).contains("known as < 10 ms"));
+    // The trace of a run remembers the step, and so do rows that are only parsed.
+    ok(&call(
+        dir,
+        &["export", "short.txt", "--no-figures", "-o", "run"],
+    ));
+    ok(&call(dir, &["parse", "short.txt", "-o", "short.parquet"]));
+    for kept in ["run", "short.parquet"] {
+        let again = json(&call(dir, &["analyse", kept, "--json"]));
+        assert_eq!(again["analysis"]["resolution_ns"], 10_000_000, "{kept}");
+        let below = cell(&again, "values", "kv_cache", "n_values_below_resolution");
+        assert_eq!(*below, 1, "{kept}");
+    }
     std::fs::write(dir.join("new.txt"), "v 20000 9\nX ./a\n").unwrap();
     fails(dir, &["parse", "new.txt"], 3);
 }

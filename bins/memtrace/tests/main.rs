@@ -357,7 +357,15 @@ fn a_dataset_gets_a_card_and_a_row_for_each_run() {
     // The folder of a run brings what is known of the run.
     ok(&call(
         dir,
-        &["export", "perf.txt", "-o", "one", "--no-figures"],
+        &[
+            "export",
+            "perf.txt",
+            "-o",
+            "one",
+            "--no-figures",
+            "--run-id",
+            "one",
+        ],
     ));
     let file = dir.join("one/metadata.json");
     let mut metadata: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
@@ -398,6 +406,87 @@ fn a_dataset_gets_a_card_and_a_row_for_each_run() {
     assert!(dir.join("set/README.md").is_file());
     assert!(dir.join("set/runs/b/trace.parquet").is_file());
     assert!(!dir.join("set/runs/b/write_once.svg").exists());
+}
+
+/// Rows that say whose they are keep the name, whatever their file is called.
+#[test]
+fn a_run_is_called_as_its_rows_say() {
+    let folder = folder();
+    let dir = folder.path();
+    let words = ["parse", "perf.txt", "--run-id", "m1_rep1", "-o"];
+    for file in ["rows.jsonl", "rows.csv", "rows.parquet"] {
+        ok(&call(dir, &[&words[..], &[file]].concat()));
+        let name = |out: &str, more: &[&str]| -> (String, String) {
+            let words = ["export", file, "--no-figures", "-o", out];
+            ok(&call(dir, &[&words[..], more].concat()));
+            let read = |name: &str| -> Value {
+                let bytes = std::fs::read(dir.join(out).join(name)).unwrap();
+                serde_json::from_slice(&bytes).unwrap()
+            };
+            let name = |value: Value| value["run_id"].as_str().unwrap().to_owned();
+            (name(read("metadata.json")), name(read("manifest.json")))
+        };
+        let own = ("m1_rep1".to_owned(), "m1_rep1".to_owned());
+        assert_eq!(name("run", &[]), own, "{file}");
+        let given = ("other".to_owned(), "other".to_owned());
+        assert_eq!(name("run", &["--run-id", "other"]), given, "{file}");
+        let set = format!("set-{file}");
+        let words = ["export", file, "--format", "hf", "--no-figures", "-o", &set];
+        ok(&call(dir, &words));
+        let whole = dir.join(&set).join("runs/m1_rep1/trace.parquet");
+        let rows = |path: &Path| {
+            let found = call(dir, &["analyse", path.to_str().unwrap(), "--json"]);
+            json(&found)["analysis"]["rows"].clone()
+        };
+        assert_eq!(rows(&whole), rows(&dir.join(file)), "{file}");
+    }
+    // A name that is a path names one folder, and perf's lines name no run.
+    ok(&call(
+        dir,
+        &[
+            "parse",
+            "perf.txt",
+            "--run-id",
+            "../../m 1",
+            "-o",
+            "odd.csv",
+        ],
+    ));
+    let words = ["--format", "hf", "--no-figures", "-o", "odd"];
+    ok(&call(dir, &[&["export", "odd.csv"], &words[..]].concat()));
+    ok(&call(dir, &[&["export", "perf.txt"], &words[..]].concat()));
+    let mut runs: Vec<String> = std::fs::read_dir(dir.join("odd/runs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    runs.sort();
+    assert_eq!(runs, ["..-..-m-1", "perf"]);
+}
+
+/// Rows through a pipe whose other end keeps still: the output is opened before more than the first bytes are there.
+#[cfg(unix)]
+#[test]
+fn a_silent_pipe_is_not_waited_for_too_early() {
+    let folder = folder();
+    let dir = folder.path();
+    let rows = ok(&call(dir, &["parse", "perf.txt"]));
+    let mut child = command(dir, &["export", "-", "--no-figures", "-o", "run"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    // More than the bytes by which the format is recognised, and fewer rows than are handed on together.
+    pipe.write_all(rows.repeat(1 + 5000 / rows.len()).as_bytes())
+        .unwrap();
+    let start = std::time::Instant::now();
+    while !dir.join("run").is_dir() {
+        assert!(start.elapsed().as_secs() < 60, "no output was opened");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    drop(pipe);
+    assert!(child.wait().unwrap().success());
+    assert!(dir.join("run/manifest.json").is_file());
 }
 
 #[test]

@@ -193,6 +193,16 @@ pub enum Error {
         /// What it said.
         source: parquet::errors::ParquetError,
     },
+    /// A Parquet file is compressed in a way that is not read.
+    #[error(
+        "{name}: compressed with {codec}, which is not read: write it anew with zstd, snappy, gzip, lz4 or brotli"
+    )]
+    Codec {
+        /// The file.
+        name: String,
+        /// The way.
+        codec: &'static str,
+    },
     /// JSON of a side file (phases, ranges) that cannot be read.
     #[error("{name}: {source}")]
     Json {

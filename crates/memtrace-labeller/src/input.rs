@@ -240,6 +240,10 @@ pub struct RowStream {
     run_name: Option<Name>,
     phases: Phases,
     latency: Latency,
+    /// The run that the first row names, once there was one.
+    first_run: Option<Name>,
+    /// Rows that were read to know their run.
+    held: Option<Vec<Access>>,
 }
 
 /// What becomes of the latencies that a reader found.
@@ -324,6 +328,8 @@ impl RowStream {
             run_name: None,
             phases: Phases::default(),
             latency: Latency::new(format, options),
+            first_run: None,
+            held: None,
         })
     }
 
@@ -349,6 +355,8 @@ impl RowStream {
                 run_name: None,
                 phases: Phases::default(),
                 latency: Latency::default(),
+                first_run: None,
+                held: None,
             }),
             Err(error) => Err(error.into()),
         }
@@ -373,12 +381,58 @@ impl RowStream {
         matches!(&self.reader, Reader::Parquet(rows) if rows.has_regions())
     }
 
+    /// Step of the clock of the rows: that of the capture, which a trace of ours remembers; 0 where times are as exact as they
+    /// are written.
+    #[must_use]
+    pub fn resolution_ns(&self) -> u64 {
+        match &self.reader {
+            Reader::Parquet(rows) => rows.clock_step_ns(),
+            _ => self.format.resolution_ns(),
+        }
+    }
+
+    /// The run that the first row names, where rows name one; else that of the options.
+    ///
+    /// Reads as far as the first row, where rows can name a run at all; [`RowStream::next_batch`] gives it then.
+    ///
+    /// # Errors
+    ///
+    /// As [`RowStream::next_batch`].
+    pub fn run_of_rows(&mut self, names: &mut Names) -> Result<String> {
+        if matches!(
+            self.reader,
+            Reader::Json(_) | Reader::Csv(_) | Reader::Parquet(_)
+        ) && self.held.is_none()
+        {
+            let mut rows = Vec::new();
+            let mut more = true;
+            while more && rows.is_empty() {
+                more = self.read_batch(names, &mut rows)?;
+            }
+            self.held = Some(rows);
+        }
+        let own = self.first_run.filter(|run| *run != Name::EMPTY);
+        Ok(own
+            .map_or(self.run_id.as_str(), |run| names.text(run))
+            .to_owned())
+    }
+
     /// Appends the next rows, some thousands at most; `false` when there are no more. A batch may be empty.
     ///
     /// # Errors
     ///
     /// When the input cannot be read, or is not what it should be.
     pub fn next_batch(&mut self, names: &mut Names, rows: &mut Vec<Access>) -> Result<bool> {
+        match self.held.take() {
+            Some(mut held) if !held.is_empty() => {
+                rows.append(&mut held);
+                Ok(true)
+            }
+            _ => self.read_batch(names, rows),
+        }
+    }
+
+    fn read_batch(&mut self, names: &mut Names, rows: &mut Vec<Access>) -> Result<bool> {
         let before = rows.len();
         let more = match &mut self.reader {
             Reader::Empty => false,
@@ -392,6 +446,9 @@ impl RowStream {
             Reader::Damon(damon) => damon.next_batch(names, rows)?,
             Reader::Heaptrack(heaptrack) => heaptrack.next_batch(names, rows)?,
         };
+        if let (None, Some(first)) = (self.first_run, rows.get(before)) {
+            self.first_run = Some(first.run_id);
+        }
         let run_id = &self.run_id;
         let run = *self.run_name.get_or_insert_with(|| names.intern(run_id));
         for row in rows.iter_mut().skip(before) {
@@ -409,7 +466,7 @@ impl RowStream {
     /// What was found so far beside the rows.
     #[must_use]
     pub fn report(&self) -> ReadReport {
-        match &self.reader {
+        let mut report = match &self.reader {
             Reader::Empty => ReadReport::new(self.format.name(), "unknown"),
             Reader::Lines(lines) => lines.report(),
             Reader::Json(json) => json.report(),
@@ -420,6 +477,8 @@ impl RowStream {
             Reader::PerfData(perf) => perf.report(),
             Reader::Damon(damon) => damon.report(),
             Reader::Heaptrack(heaptrack) => heaptrack.report(),
-        }
+        };
+        report.run = self.first_run.filter(|run| *run != Name::EMPTY);
+        report
     }
 }

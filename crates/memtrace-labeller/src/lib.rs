@@ -57,6 +57,7 @@ mod phases;
 mod ranges;
 mod region;
 mod report;
+mod row_lines;
 mod rows_csv;
 mod rows_json;
 mod rules;
@@ -88,8 +89,9 @@ pub use rows_csv::{csv_header, push_csv_row};
 pub use rows_json::push_json_row;
 pub use rules::{LabelRule, RuleSet};
 pub use schema::{
-    KV_COLUMNS, NATIVE_COLUMNS, PRODUCER_KEY, REGION_MAP_COLUMNS, REQUIRED_ROW_COLUMNS,
-    SCHEMA_VERSION, SEMANTICS_KEY, Schema, TRACE_COLUMNS, VERSION_KEY, is_compatible,
+    CLOCK_STEP_KEY, KV_COLUMNS, NATIVE_COLUMNS, PRODUCER_KEY, REGION_MAP_COLUMNS,
+    REQUIRED_ROW_COLUMNS, SCHEMA_VERSION, SEMANTICS_KEY, Schema, TRACE_COLUMNS, VERSION_KEY,
+    is_compatible,
 };
 pub use symbols::SymbolTable;
 pub use tensors::{Tensor, TensorTable};

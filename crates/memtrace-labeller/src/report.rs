@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::access::Access;
+use crate::names::Name;
 use crate::perf_text::Skip;
 
 /// How many positions of each reason are kept.
@@ -22,6 +23,8 @@ pub struct Skipped {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadReport {
+    /// The run that the first row names, where rows name one.
+    pub run: Option<Name>,
     /// Format of the input.
     pub format: &'static str,
     /// What the times count: `perf`, `instructions`, `epoch`, `unknown`.
@@ -43,6 +46,7 @@ pub struct ReadReport {
 impl ReadReport {
     pub(crate) fn new(format: &'static str, clock: &'static str) -> Self {
         Self {
+            run: None,
             format,
             clock,
             ..Self::default()

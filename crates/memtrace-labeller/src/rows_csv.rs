@@ -6,16 +6,15 @@ use byte_source::Source;
 
 use crate::access::Access;
 use crate::columns::{self, Cell};
-use crate::error::{Error, Result};
-use crate::lines::{Line, Lines};
+use crate::error::Result;
 use crate::names::Names;
-use crate::perf_text::Skip;
 use crate::report::ReadReport;
+use crate::row_lines::RowLines;
 use crate::rows_json::Row;
 
-const BATCH_ROWS: usize = 16_384;
 /// Longer lines are no rows.
-const MAX_LINE: usize = 1 << 20;
+const MAX_LINE_MIB: usize = 1;
+const OPEN_QUOTE: &str = "a quote that does not end";
 
 /// Whether a text begins with a header that has the columns of rows.
 pub(crate) fn is_header(head: &[u8]) -> bool {
@@ -68,111 +67,63 @@ fn cells(line: &str) -> Option<Vec<Cow<'_, str>>> {
 /// Reads canonical rows from CSV; what holds for columns is what holds for rows as JSON, and an empty cell is a null.
 #[derive(Debug)]
 pub(crate) struct CsvRows {
-    lines: Lines,
-    line: Vec<u8>,
+    lines: RowLines,
     /// Place of each column of the file among those of a row; `None` for one that is not known.
     columns: Vec<Option<usize>>,
-    report: ReadReport,
 }
 
 impl CsvRows {
     pub(crate) fn new(source: Source) -> Result<Self> {
-        let mut rows = Self {
-            lines: Lines::new(source, MAX_LINE)?,
-            line: Vec::new(),
-            columns: Vec::new(),
-            report: ReadReport::new("rows-csv", "unknown"),
+        let mut lines = RowLines::new(source, "rows-csv", MAX_LINE_MIB)?;
+        let columns = match lines.read()? {
+            true => header(&lines)?,
+            false => Vec::new(),
         };
-        if rows.read()? {
-            rows.header()?;
-        }
-        Ok(rows)
-    }
-
-    fn bad(&self, what: impl Into<String>) -> Error {
-        Error::Row {
-            name: self.lines.name().to_owned(),
-            line: self.report.lines,
-            what: what.into(),
-        }
-    }
-
-    /// Reads a line; says whether there was one.
-    fn read(&mut self) -> Result<bool> {
-        let found = self.lines.read(&mut self.line)?;
-        if found == Line::End {
-            return Ok(false);
-        }
-        self.report.lines += 1;
-        if found == Line::Overlong {
-            return Err(self.bad("a line of more than 1 MiB"));
-        }
-        if self.line.last() == Some(&b'\r') {
-            self.line.pop();
-        }
-        Ok(true)
-    }
-
-    fn header(&mut self) -> Result<()> {
-        let line = String::from_utf8_lossy(&self.line);
-        let names = cells(&line).ok_or_else(|| self.bad("a quote that does not end"))?;
-        let columns: Vec<Option<usize>> = names.iter().map(|name| columns::place(name)).collect();
-        let mut row = Row::default();
-        for column in columns.iter().flatten() {
-            row.set(*column, Cow::Borrowed(""))
-                .map_err(|what| self.bad(what))?;
-        }
-        let missing = row.missing();
-        if !missing.is_empty() {
-            let mut present: Vec<&str> = names.iter().map(|name| &**name).collect();
-            present.sort_unstable();
-            return Err(Error::MissingColumns {
-                name: self.lines.name().to_owned(),
-                line: self.report.lines,
-                missing: missing.join(", "),
-                present: present.join(", "),
-            });
-        }
-        self.columns = columns;
-        Ok(())
-    }
-
-    fn row(&self, names: &mut Names) -> Result<Access> {
-        let line = String::from_utf8_lossy(&self.line);
-        let cells = cells(&line).ok_or_else(|| self.bad("a quote that does not end"))?;
-        if cells.len() != self.columns.len() {
-            let (found, wanted) = (cells.len(), self.columns.len());
-            return Err(self.bad(format!("{found} cells where the header has {wanted}")));
-        }
-        let mut row = Row::default();
-        for (cell, column) in cells.into_iter().zip(&self.columns) {
-            if let Some(column) = column {
-                row.set(*column, cell).map_err(|what| self.bad(what))?;
-            }
-        }
-        Ok(row.access(names))
+        Ok(Self { lines, columns })
     }
 
     pub(crate) fn next_batch(&mut self, names: &mut Names, rows: &mut Vec<Access>) -> Result<bool> {
-        for _ in 0..BATCH_ROWS {
-            if !self.read()? {
-                return Ok(false);
-            }
-            if self.line.iter().all(u8::is_ascii_whitespace) {
-                self.report.skip(Skip::Blank, self.report.lines);
-                continue;
-            }
-            rows.push(self.row(names)?);
-            self.report.rows += 1;
-        }
-        Ok(true)
+        let columns = &self.columns;
+        self.lines
+            .next_batch(rows, |lines| row(lines, columns, names))
     }
 
     pub(crate) fn report(&self) -> ReadReport {
-        let mut report = self.report.clone();
-        report.damage = self.lines.damage();
-        report
+        self.lines.report()
     }
+}
+
+/// The place of each column that the header names.
+fn header(lines: &RowLines) -> Result<Vec<Option<usize>>> {
+    let line = String::from_utf8_lossy(lines.line());
+    let names = cells(&line).ok_or_else(|| lines.bad(OPEN_QUOTE))?;
+    let columns: Vec<Option<usize>> = names.iter().map(|name| columns::place(name)).collect();
+    let mut row = Row::default();
+    for column in columns.iter().flatten() {
+        row.set(*column, Cow::Borrowed(""))
+            .map_err(|what| lines.bad(what))?;
+    }
+    let missing = row.missing();
+    if !missing.is_empty() {
+        return Err(lines.missing(&missing, names.iter().map(|name| &**name).collect()));
+    }
+    Ok(columns)
+}
+
+fn row(lines: &RowLines, columns: &[Option<usize>], names: &mut Names) -> Result<Access> {
+    let line = String::from_utf8_lossy(lines.line());
+    let cells = cells(&line).ok_or_else(|| lines.bad(OPEN_QUOTE))?;
+    if cells.len() != columns.len() {
+        let (found, wanted) = (cells.len(), columns.len());
+        return Err(lines.bad(format!("{found} cells where the header has {wanted}")));
+    }
+    let mut row = Row::default();
+    for (cell, column) in cells.into_iter().zip(columns) {
+        if let Some(column) = column {
+            row.set(*column, cell).map_err(|what| lines.bad(what))?;
+        }
+    }
+    Ok(row.access(names))
 }
 
 /// The line of column names, with its end: those of every trace, and with `hardware` those of ours behind them.

@@ -11,16 +11,14 @@ use serde::{Deserialize, Deserializer};
 
 use crate::access::{Access, PAGE_BITS};
 use crate::columns::{self, Cell};
-use crate::error::{Error, Result};
-use crate::lines::{Line, Lines};
+use crate::error::Result;
 use crate::names::{Name, Names};
-use crate::perf_text::Skip;
 use crate::report::ReadReport;
+use crate::row_lines::RowLines;
 use crate::schema::{REQUIRED_ROW_COLUMNS, TRACE_COLUMNS};
 
-const BATCH_ROWS: usize = 16_384;
 /// Longer lines are no rows.
-const MAX_LINE: usize = 16 << 20;
+const MAX_LINE_MIB: usize = 16;
 
 /// A column that is there, null or not; absent is `None`.
 fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
@@ -232,82 +230,37 @@ impl<'a> Row<'a> {
 
 /// Reads canonical rows, one JSON object a line.
 ///
-/// Missing optional columns get their defaults, unknown ones are dropped, a page of 0 is computed. A line that is no row is an
-/// error: rows are written by programs.
+/// Missing optional columns get their defaults, unknown ones are dropped, a page of 0 is computed.
 #[derive(Debug)]
 pub(crate) struct JsonRows {
-    lines: Lines,
-    line: Vec<u8>,
-    report: ReadReport,
+    lines: RowLines,
 }
 
 impl JsonRows {
     pub(crate) fn new(source: Source) -> Result<Self> {
-        Ok(Self {
-            lines: Lines::new(source, MAX_LINE)?,
-            line: Vec::new(),
-            report: ReadReport::new("rows-jsonl", "unknown"),
-        })
-    }
-
-    fn row(&self, number: u64, names: &mut Names) -> Result<Access> {
-        let bad = |what: String| Error::Row {
-            name: self.lines.name().to_owned(),
-            line: number,
-            what,
-        };
-        let row: Row<'_> =
-            serde_json::from_slice(&self.line).map_err(|error| bad(error.to_string()))?;
-        let missing = row.missing();
-        if missing.is_empty() {
-            return Ok(row.access(names));
-        }
-        let present: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_slice(&self.line).map_err(|error| bad(error.to_string()))?;
-        let mut present: Vec<String> = present.into_iter().map(|(key, _)| key).collect();
-        present.sort_unstable();
-        Err(Error::MissingColumns {
-            name: self.lines.name().to_owned(),
-            line: number,
-            missing: missing.join(", "),
-            present: present.join(", "),
-        })
+        let lines = RowLines::new(source, "rows-jsonl", MAX_LINE_MIB)?;
+        Ok(Self { lines })
     }
 
     pub(crate) fn next_batch(&mut self, names: &mut Names, rows: &mut Vec<Access>) -> Result<bool> {
-        let before = rows.len();
-        for _ in 0..BATCH_ROWS {
-            let found = self.lines.read(&mut self.line)?;
-            self.report.lines += 1;
-            match found {
-                Line::Whole => {}
-                Line::End => {
-                    self.report.lines -= 1;
-                    return Ok(rows.len() > before);
-                }
-                Line::Overlong => {
-                    return Err(Error::Row {
-                        name: self.lines.name().to_owned(),
-                        line: self.report.lines,
-                        what: "a line of more than 16 MiB".to_owned(),
-                    });
-                }
-            }
-            if self.line.iter().all(u8::is_ascii_whitespace) {
-                self.report.skip(Skip::Blank, self.report.lines);
-                continue;
-            }
-            rows.push(self.row(self.report.lines, names)?);
-            self.report.rows += 1;
-        }
-        Ok(true)
+        self.lines.next_batch(rows, |lines| row(lines, names))
     }
 
     pub(crate) fn report(&self) -> ReadReport {
-        let mut report = self.report.clone();
-        report.damage = self.lines.damage();
-        report
+        self.lines.report()
     }
+}
+
+fn row(lines: &RowLines, names: &mut Names) -> Result<Access> {
+    let bad = |error: serde_json::Error| lines.bad(error.to_string());
+    let row: Row<'_> = serde_json::from_slice(lines.line()).map_err(bad)?;
+    let missing = row.missing();
+    if missing.is_empty() {
+        return Ok(row.access(names));
+    }
+    let present: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(lines.line()).map_err(bad)?;
+    Err(lines.missing(&missing, present.keys().map(String::as_str).collect()))
 }
 
 /// Appends a row as a line of JSON, the columns in their order; those that only our traces have, where something is known.

@@ -14,6 +14,8 @@ pub const VERSION_KEY: &str = "mrm_trace_schema_version";
 pub const PRODUCER_KEY: &str = "memtrace_producer";
 /// Key of the semantics (`mrm-0.1`, `native-1`) in a Parquet file's metadata.
 pub const SEMANTICS_KEY: &str = "memtrace_semantics";
+/// Key of the step of the capture's clock in a Parquet file's metadata, ns; absent where times are as exact as they are written.
+pub const CLOCK_STEP_KEY: &str = "memtrace_clock_step_ns";
 
 /// Columns of a trace, in order.
 pub const TRACE_COLUMNS: [&str; 18] = [

@@ -331,7 +331,12 @@ fn run_id(run: &PlannedRun, stamp: &str, naming: Naming) -> String {
 }
 
 /// A name that is one folder: anything but letters, digits, points, underscores and hyphens becomes a hyphen.
-pub(crate) fn slug(text: &str) -> String {
+///
+/// ```
+/// assert_eq!(memtrace_run::slug("org/model 7B"), "org-model-7B");
+/// ```
+#[must_use]
+pub fn slug(text: &str) -> String {
     let slug: String = text
         .chars()
         .map(|char| {

@@ -28,6 +28,8 @@ pub struct RunExporter {
     pub folder: PathBuf,
     /// The run.
     pub run_id: String,
+    /// What the first row calls its run goes before that, where rows say one.
+    pub run_of_rows: bool,
     /// Semantics of labels and metrics, for the metadata.
     pub semantics: &'static str,
     /// The file that is read, for the metadata to name it with its hash.
@@ -53,6 +55,7 @@ impl RunExporter {
         Self {
             folder: folder.into(),
             run_id: run_id.into(),
+            run_of_rows: false,
             semantics,
             input: None,
             needs_rows: false,
@@ -81,7 +84,8 @@ impl RunExporter {
             AtomicFile::create(self.folder.join("trace.parquet"))?,
             self.semantics,
             self.compression,
-        );
+        )
+        .clock_step(stream.resolution_ns());
         let (processed, source) = thread::scope(|scope| -> Result<_> {
             let hashing = self
                 .input
@@ -149,12 +153,18 @@ impl RunExporter {
             members.insert("figures_missing".to_owned(), reason.into());
         }
         write_json(&path("metadata.json"), &metadata)?;
-        write_manifest(&self.folder, &self.run_id)
+        write_manifest(&self.folder, self.run_of(processed))
+    }
+
+    /// The name of the run.
+    fn run_of<'a>(&'a self, processed: &'a Processed) -> &'a str {
+        let own = processed.report.run.filter(|_| self.run_of_rows);
+        own.map_or(&self.run_id, |run| processed.names.text(run))
     }
 
     fn metadata_of(&self, processed: &Processed, source: Option<Map<String, Value>>) -> Value {
         let mut metadata = Map::new();
-        metadata.insert("run_id".to_owned(), self.run_id.as_str().into());
+        metadata.insert("run_id".to_owned(), self.run_of(processed).into());
         metadata.insert("semantics".to_owned(), self.semantics.into());
         metadata.insert("clock".to_owned(), processed.report.clock.into());
         let mut input = report_json(&processed.report);

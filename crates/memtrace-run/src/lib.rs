@@ -89,7 +89,7 @@ pub use config::{
 pub use detector::{PhaseDetector, infer_phases, phases_json};
 pub use doctor::{Check, Diagnosis, Status, diagnose, has_memray, on_path, temperature_c};
 pub use error::{ConfigMistake, Error, Result};
-pub use experiment::{Experiment, Findings, Naming, PlannedRun, plan_text};
+pub use experiment::{Experiment, Findings, Naming, PlannedRun, plan_text, slug};
 pub use export::{RunExporter, append_dataset_row, facts, report_json, run_metadata};
 pub use figures::{Figure, FigureFormat, draw_figures, kv_age_pyramid};
 pub use follow::{Follow, Growth, follow};

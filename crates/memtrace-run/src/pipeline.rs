@@ -139,7 +139,7 @@ pub fn process(
         labeller.register_unmaps(&steps.unmaps);
     }
     let analyse = steps.analyse.map(|mut options| {
-        options.resolution_ns = options.resolution_ns.max(stream.format().resolution_ns());
+        options.resolution_ns = options.resolution_ns.max(stream.resolution_ns());
         options
     });
     let analysis = thread::scope(|scope| -> Result<Option<Analyser>> {

@@ -44,6 +44,56 @@ mod tests {
         }
     }
 
+    /// As other writers pack it.
+    #[test]
+    fn other_compressions_are_read_too() {
+        use parquet::arrow::ArrowWriter;
+        use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+        use parquet::basic::{BrotliLevel, Compression as Codec};
+        use parquet::file::properties::WriterProperties;
+
+        let rows: Vec<Access> = (0..3000).map(|at| Access::new(at, at << 9)).collect();
+        let mut writer = TraceWriter::new("t", Vec::new(), "native-1", Compression::None);
+        writer.write(&rows, &Names::new()).unwrap();
+        let plain = bytes::Bytes::from(writer.finish().unwrap());
+        for codec in [
+            Codec::LZ4,
+            Codec::LZ4_RAW,
+            Codec::BROTLI(BrotliLevel::default()),
+        ] {
+            let reader = ParquetRecordBatchReaderBuilder::try_new(plain.clone()).unwrap();
+            let properties = WriterProperties::builder().set_compression(codec).build();
+            let schema = std::sync::Arc::clone(reader.schema());
+            let mut packed = ArrowWriter::try_new(Vec::new(), schema, Some(properties)).unwrap();
+            for batch in reader.build().unwrap() {
+                packed.write(&batch.unwrap()).unwrap();
+            }
+            let packed = packed.into_inner().unwrap();
+            assert!(packed.len() < plain.len(), "{codec:?}");
+            let source = Source::from_bytes("t.parquet", packed).unwrap();
+            let mut reader = ParquetRows::new(source).unwrap();
+            let mut back = Vec::new();
+            while reader.next_batch(&mut Names::new(), &mut back).unwrap() {}
+            let of = |rows: &[Access]| -> Vec<(u64, u64)> {
+                rows.iter()
+                    .map(|row| (row.timestamp_ns, row.address))
+                    .collect()
+            };
+            assert_eq!(of(&back), of(&rows), "{codec:?}");
+        }
+    }
+
+    #[test]
+    fn the_step_of_the_clock_is_remembered() {
+        for step in [0, 10_000_000] {
+            let writer = TraceWriter::new("t", Vec::new(), "native-1", Compression::Zstd);
+            let mut writer = writer.clock_step(step);
+            writer.write(&[Access::new(1, 2)], &Names::new()).unwrap();
+            let source = Source::from_bytes("t.parquet", writer.finish().unwrap()).unwrap();
+            assert_eq!(ParquetRows::new(source).unwrap().clock_step_ns(), step);
+        }
+    }
+
     #[test]
     fn one_region_makes_a_trace_labelled() {
         let mut rows = vec![Access::new(1, 2); 3];

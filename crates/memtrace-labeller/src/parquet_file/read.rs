@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, Schema as ArrowSchema};
 use byte_source::{RandomAccess, Source};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::statistics::Statistics;
@@ -16,7 +17,9 @@ use crate::access::{Access, PAGE_BITS};
 use crate::error::{Error, Result};
 use crate::names::{Name, Names};
 use crate::report::ReadReport;
-use crate::schema::{PRODUCER_KEY, SEMANTICS_KEY, Schema, VERSION_KEY, check_version};
+use crate::schema::{
+    CLOCK_STEP_KEY, PRODUCER_KEY, SEMANTICS_KEY, Schema, VERSION_KEY, check_version,
+};
 
 const BATCH_ROWS: usize = 16_384;
 
@@ -98,6 +101,8 @@ pub struct ParquetInfo {
     pub producer: Option<String>,
     /// Semantics of the labels.
     pub semantics: Option<String>,
+    /// Step of the capture's clock, ns; 0 where times are as exact as they are written.
+    pub clock_step_ns: u64,
     /// Rows.
     pub rows: u64,
     /// Names of the columns, in order.
@@ -146,10 +151,21 @@ fn require(name: &str, info: &ParquetInfo, columns: &[&str]) -> Result<()> {
 }
 
 fn builder(name: &str, whole: Whole) -> Result<ParquetRecordBatchReaderBuilder<Whole>> {
-    ParquetRecordBatchReaderBuilder::try_new(whole).map_err(|source| Error::Parquet {
-        name: name.to_owned(),
-        source,
-    })
+    let builder =
+        ParquetRecordBatchReaderBuilder::try_new(whole).map_err(|source| Error::Parquet {
+            name: name.to_owned(),
+            source,
+        })?;
+    let groups = builder.metadata().row_groups().iter();
+    let mut columns = groups.flat_map(|group| group.columns());
+    // Nobody writes it any more, and there is no decoder for it in Rust.
+    match columns.find(|column| column.compression() == Compression::LZO) {
+        Some(_) => Err(Error::Codec {
+            name: name.to_owned(),
+            codec: "LZO",
+        }),
+        None => Ok(builder),
+    }
 }
 
 fn info(builder: &ParquetRecordBatchReaderBuilder<Whole>) -> ParquetInfo {
@@ -171,6 +187,7 @@ fn info(builder: &ParquetRecordBatchReaderBuilder<Whole>) -> ParquetInfo {
         schema_version: value(VERSION_KEY),
         producer: value(PRODUCER_KEY),
         semantics: value(SEMANTICS_KEY),
+        clock_step_ns: value(CLOCK_STEP_KEY).map_or(0, |step| step.parse().unwrap_or(0)),
         rows: u64::try_from(meta.num_rows()).unwrap_or(0),
         columns,
     }
@@ -211,6 +228,7 @@ pub(crate) struct ParquetRows {
     name: String,
     reader: ParquetRecordBatchReader,
     has_regions: bool,
+    clock_step_ns: u64,
     report: ReadReport,
 }
 
@@ -244,6 +262,7 @@ impl ParquetRows {
             name,
             reader,
             has_regions,
+            clock_step_ns: info.clock_step_ns,
             report: ReadReport::new("parquet", "unknown"),
         })
     }
@@ -251,6 +270,10 @@ impl ParquetRows {
     /// Whether a row may have a region: `false` when the file's statistics say that none has.
     pub(crate) fn has_regions(&self) -> bool {
         self.has_regions
+    }
+
+    pub(crate) fn clock_step_ns(&self) -> u64 {
+        self.clock_step_ns
     }
 
     pub(crate) fn next_batch(&mut self, names: &mut Names, rows: &mut Vec<Access>) -> Result<bool> {

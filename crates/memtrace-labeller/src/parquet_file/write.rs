@@ -19,8 +19,8 @@ use crate::error::{Error, Result};
 use crate::names::{Name, Names};
 use crate::region::{KvBlock, Region};
 use crate::schema::{
-    KV_COLUMNS, PRODUCER_KEY, REGION_MAP_COLUMNS, SCHEMA_VERSION, SEMANTICS_KEY, VERSION_KEY,
-    WIDE_SCHEMA_VERSION,
+    CLOCK_STEP_KEY, KV_COLUMNS, PRODUCER_KEY, REGION_MAP_COLUMNS, SCHEMA_VERSION, SEMANTICS_KEY,
+    VERSION_KEY, WIDE_SCHEMA_VERSION,
 };
 
 /// Rows of a row group.
@@ -43,7 +43,12 @@ pub enum Compression {
     None,
 }
 
-fn properties(semantics: &str, compression: Compression, version: &str) -> WriterProperties {
+fn properties(
+    semantics: &str,
+    compression: Compression,
+    version: &str,
+    clock_step_ns: u64,
+) -> WriterProperties {
     let key = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
     let codec = match compression {
         Compression::Zstd => parquet::basic::Compression::ZSTD(ZstdLevel::default()),
@@ -51,20 +56,24 @@ fn properties(semantics: &str, compression: Compression, version: &str) -> Write
         Compression::Gzip => parquet::basic::Compression::GZIP(GzipLevel::default()),
         Compression::None => parquet::basic::Compression::UNCOMPRESSED,
     };
+    let mut metadata = vec![
+        key(VERSION_KEY, version),
+        key(
+            PRODUCER_KEY,
+            concat!("memtrace ", env!("CARGO_PKG_VERSION")),
+        ),
+        key(SEMANTICS_KEY, semantics),
+    ];
+    if clock_step_ns > 0 {
+        metadata.push(key(CLOCK_STEP_KEY, &clock_step_ns.to_string()));
+    }
     let mut builder = WriterProperties::builder()
         .set_compression(codec)
         .set_max_row_group_row_count(Some(GROUP_ROWS))
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_created_by(concat!("memtrace ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_key_value_metadata(Some(vec![
-            key(VERSION_KEY, version),
-            key(
-                PRODUCER_KEY,
-                concat!("memtrace ", env!("CARGO_PKG_VERSION")),
-            ),
-            key(SEMANTICS_KEY, semantics),
-        ]));
+        .set_key_value_metadata(Some(metadata));
     // A window of time or of addresses is found by page.
     for column in ["timestamp_ns", "address_page", "region_id"] {
         builder = builder
@@ -119,6 +128,7 @@ pub struct TraceWriter<W: Write + Send> {
     name: String,
     semantics: String,
     compression: Compression,
+    clock_step_ns: u64,
     state: State<W>,
 }
 
@@ -139,8 +149,19 @@ impl<W: Write + Send> TraceWriter<W> {
             name: name.into(),
             semantics: semantics.to_owned(),
             compression,
+            clock_step_ns: 0,
             state: State::Waiting(out),
         }
+    }
+
+    /// Says in the metadata by which step the clock of the rows advances, ns ([`RowStream::resolution_ns`]); 0, which is the
+    /// default, says nothing.
+    ///
+    /// [`RowStream::resolution_ns`]: crate::RowStream::resolution_ns
+    #[must_use]
+    pub fn clock_step(mut self, step_ns: u64) -> Self {
+        self.clock_step_ns = step_ns;
+        self
     }
 
     /// Writes the beginning, whose schema must hold the regions of these rows.
@@ -159,7 +180,12 @@ impl<W: Write + Send> TraceWriter<W> {
             SCHEMA_VERSION
         };
         let schema = trace_schema(!self.semantics.starts_with("mrm"), is_wide);
-        let properties = properties(&self.semantics, self.compression, version);
+        let properties = properties(
+            &self.semantics,
+            self.compression,
+            version,
+            self.clock_step_ns,
+        );
         let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties))
             .map_err(|source| self.refused(source))?;
         self.state = State::Open(Box::new(writer), schema);
@@ -324,7 +350,7 @@ fn write_batch<W: Write + Send>(
     let mut writer = ArrowWriter::try_new(
         out,
         Arc::clone(&schema),
-        Some(properties(semantics, Compression::Zstd, SCHEMA_VERSION)),
+        Some(properties(semantics, Compression::Zstd, SCHEMA_VERSION, 0)),
     )
     .map_err(parquet)?;
     let arrays = columns
