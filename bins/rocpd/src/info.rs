@@ -25,15 +25,24 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
                    "first_rowid": issue.first_rowid, "found": issue.found})
         })
         .collect();
-    let healthy = issues.is_empty() && set.warnings().is_empty();
+    let orphans = set.orphans()?;
+    let healthy = issues.is_empty() && set.warnings().is_empty() && orphans.is_empty();
+    let orphans: Vec<Value> = orphans
+        .iter()
+        .map(|orphans| {
+            json!({"file": orphans.file, "guid": orphans.guid, "table": orphans.table, "column": orphans.column,
+                   "target": orphans.target, "rows": orphans.rows, "first_rowid": orphans.first_rowid, "says": orphans.to_string()})
+        })
+        .collect();
     let document = json!({
-        "schema_version": "1.0",
+        "schema_version": "1.1",
         "files": set.files().collect::<Vec<_>>(),
         "start_ns": bounds.map(|b| b.first_ns),
         "end_ns": bounds.map(|b| b.last_ns),
         "partitions": partitions,
         "warnings": set.warnings(),
         "issues": issues,
+        "orphans": orphans,
         "healthy": healthy,
     });
     let shown = match args.format.format() {
@@ -174,6 +183,9 @@ fn text(document: &Value) -> String {
             shown(&issue["found"]),
             shown(&issue["column"])
         );
+    }
+    for orphans in document["orphans"].as_array().into_iter().flatten() {
+        out += &format!("warning: {}\n", shown(&orphans["says"]));
     }
     out
 }

@@ -60,6 +60,7 @@ mod lookup;
 mod merge;
 mod merged;
 mod numbers;
+mod orphans;
 mod package;
 mod partition;
 mod records;
@@ -92,6 +93,7 @@ pub use crate::kernel_names::{KernelNames, demangle, truncate};
 pub use crate::load::{load, slice_category};
 pub use crate::lookup::Lookup;
 pub use crate::merge::{MergeOptions, Merged, merge};
+pub use crate::orphans::Orphans;
 pub use crate::package::{PackageOptions, package};
 pub use crate::partition::Partition;
 pub use crate::records::{

@@ -3,6 +3,7 @@
 mod damaged;
 mod newer;
 mod nulls;
+mod orphans;
 mod planted;
 mod reference;
 mod stored_views;
