@@ -1,0 +1,122 @@
+//! Other names of the tool: each stands for one of its commands, and shows that alone.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::{ArgMatches, Args as _, CommandFactory, FromArgMatches, Parser};
+
+use crate::args::{Command, ConvertArgs, SummaryArgs};
+
+/// Another name of the tool.
+pub(crate) struct Alias {
+    name: &'static str,
+    /// What it converts to; without it summarises.
+    format: Option<&'static str>,
+    about: &'static str,
+}
+
+const ALIASES: [Alias; 4] = [
+    Alias {
+        name: "rocpd2csv",
+        format: Some("csv"),
+        about: "Write the records of rocPD databases as CSV files",
+    },
+    Alias {
+        name: "rocpd2pftrace",
+        format: Some("pftrace"),
+        about: "Write the records of rocPD databases as a Perfetto trace",
+    },
+    Alias {
+        name: "rocpd2otf2",
+        format: Some("otf2"),
+        about: "Write the records of rocPD databases as an OTF2 archive",
+    },
+    Alias {
+        name: "rocpd2summary",
+        format: None,
+        about: "Say what took how long in rocPD databases",
+    },
+];
+
+impl Alias {
+    /// The name that this process was called by, if it is one of these.
+    pub(crate) fn called() -> Option<&'static Self> {
+        let called = std::env::args_os().next()?;
+        let called = Path::new(&called).file_stem()?;
+        ALIASES.iter().find(|alias| *alias.name == *called)
+    }
+
+    /// The words of a command line, the tool's name first, with what the name stands for.
+    pub(crate) fn words(&self, words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+        let mut words: Vec<OsString> = words.collect();
+        if let Some(format) = self.format {
+            let at = 1.min(words.len());
+            words.splice(at..at, ["-f", format].map(OsString::from));
+        }
+        words
+    }
+
+    fn command(&self) -> clap::Command {
+        let command = clap::Command::new(self.name);
+        let example = match self.format {
+            // The format is what the name says.
+            Some(format) => ConvertArgs::augment_args(command)
+                .mut_arg("output_format", |arg| arg.required(false).hide(true))
+                .after_help(format!(
+                    "The same as rocpd convert -f {format}\n\nExample:\n  {} -i *.db -d out",
+                    self.name
+                )),
+            None => SummaryArgs::augment_args(command).after_help(format!(
+                "The same as rocpd summary\n\nExample:\n  {} -i *.db --domain-summary",
+                self.name
+            )),
+        };
+        example
+            .about(self.about)
+            .version(env!("CARGO_PKG_VERSION"))
+            .max_term_width(80)
+    }
+}
+
+/// The command that the name stands for, with its arguments.
+#[derive(Debug)]
+pub(crate) struct Called(pub(crate) Command);
+
+impl CommandFactory for Called {
+    fn command() -> clap::Command {
+        let alias = Alias::called().or(ALIASES.first());
+        alias.map_or_else(clap::Command::default, Alias::command)
+    }
+
+    fn command_for_update() -> clap::Command {
+        <Self as CommandFactory>::command()
+    }
+}
+
+impl FromArgMatches for Called {
+    fn from_arg_matches(found: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self(match Alias::called().and_then(|alias| alias.format) {
+            Some(_) => Command::Convert(Box::new(ConvertArgs::from_arg_matches(found)?)),
+            None => Command::Summary(Box::new(SummaryArgs::from_arg_matches(found)?)),
+        }))
+    }
+
+    fn update_from_arg_matches(&mut self, found: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(found)?;
+        Ok(())
+    }
+}
+
+impl Parser for Called {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_lines_are_consistent() {
+        for alias in &ALIASES {
+            alias.command().debug_assert();
+        }
+    }
+}
