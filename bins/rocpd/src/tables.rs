@@ -61,16 +61,6 @@ pub(crate) fn open(
     })
 }
 
-/// An Arrow file with columns whose kinds are known, and keys and texts as its metadata.
-pub(crate) fn arrow(
-    columns: &[report::Column],
-    metadata: &[(&str, &str)],
-    path: &Path,
-) -> anyhow::Result<Box<dyn RowTaker>> {
-    let out = Output::file(path)?;
-    Ok(Box::new(columnar::Arrow::typed(columns, metadata, out)))
-}
-
 fn unreachable_clipboard() -> anyhow::Result<Box<dyn RowTaker>> {
     use shell::OrExit as _;
     Err(anyhow::anyhow!(

@@ -15,6 +15,9 @@ use crate::set::RocpdSet;
 use crate::sql::{Rows, SqlValue};
 use crate::tabular::{ColumnKind, RowScan, TableKind};
 
+/// Bytes of text after which a batch of records ends: its offsets have 32 bits, and it lies in memory.
+const BATCH_TEXT_BYTES: usize = 16 << 20;
+
 /// Records of one kind as Arrow record batches; see [`RocpdSet::scan_arrow`].
 #[derive(Debug)]
 pub struct ArrowScan<'a> {
@@ -28,8 +31,10 @@ pub struct ArrowScan<'a> {
 impl RocpdSet {
     /// Streams the records that a filter wants as Arrow record batches of at most `batch_rows` rows.
     ///
-    /// Columns are those of [`TableKind::columns`]: texts as dictionaries (`Int32` keys), times and other integers as
-    /// `Int64`, so that nanoseconds stay exact. Memory: one batch.
+    /// Columns are those of [`TableKind::columns`]: names as dictionaries (`Int32` keys), other texts as `Utf8`, times and
+    /// other integers as `Int64`, so that nanoseconds stay exact. A dictionary only grows from batch to batch: a key means
+    /// the same in all of them, and files of Arrow's IPC format take them with dictionaries as deltas. Memory: one batch,
+    /// which ends early where its texts are long, and the names.
     ///
     /// ```
     /// use rocpd_db::{Filter, KernelNames, OpenOptions, RocpdSet, TableKind};
@@ -63,7 +68,8 @@ impl RocpdSet {
         let mut columns = Vec::new();
         for (name, kind) in kind.columns() {
             let column = match kind {
-                ColumnKind::Text => Building::Names(StringDictionaryBuilder::new()),
+                ColumnKind::Name => Building::Names(StringDictionaryBuilder::new()),
+                ColumnKind::Text => Building::Texts(StringBuilder::new()),
                 ColumnKind::Real => Building::Reals(Float64Builder::new()),
                 ColumnKind::Int | ColumnKind::Nanos => Building::Ints(Int64Builder::new()),
             };
@@ -90,10 +96,14 @@ impl ArrowScan<'_> {
     fn fill(&mut self) -> Result<Option<RecordBatch>> {
         let columns = &mut self.columns;
         let mut count = 0;
-        while count < self.batch_rows {
+        let mut text_bytes = 0;
+        while count < self.batch_rows && text_bytes < BATCH_TEXT_BYTES {
             let row = self.rows.next_with(|values| {
                 for (column, value) in columns.iter_mut().zip(values) {
                     column.push(*value);
+                    if let (Building::Texts(_), SqlValue::Text(text)) = (column, value) {
+                        text_bytes += text.len();
+                    }
                 }
             })?;
             if row.is_none() {
@@ -183,7 +193,7 @@ enum Building {
     Reals(Float64Builder),
     Texts(StringBuilder),
     Bytes(BinaryBuilder),
-    /// Texts that come again and again.
+    /// Texts that come again and again; what was there stays from one batch to the next.
     Names(StringDictionaryBuilder<Int32Type>),
 }
 
@@ -285,7 +295,7 @@ impl Building {
             Self::Reals(column) => Arc::new(column.finish()),
             Self::Texts(column) => Arc::new(column.finish()),
             Self::Bytes(column) => Arc::new(column.finish()),
-            Self::Names(column) => Arc::new(column.finish()),
+            Self::Names(column) => Arc::new(column.finish_preserve_values()),
         }
     }
 }

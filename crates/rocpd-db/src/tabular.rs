@@ -13,7 +13,9 @@ use crate::sql::SqlValue;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ColumnKind {
-    /// A text.
+    /// A text that comes again and again: a name, a category, whose row it is.
+    Name,
+    /// A text that may be another in every row.
     Text,
     /// An integer.
     Int,
@@ -23,7 +25,7 @@ pub enum ColumnKind {
     Real,
 }
 
-use ColumnKind::{Int, Nanos, Real, Text};
+use ColumnKind::{Int, Name, Nanos, Real, Text};
 
 /// Name and kind of a column.
 pub type TableColumn = (&'static str, ColumnKind);
@@ -47,15 +49,39 @@ pub enum TableKind {
     Args,
 }
 
-const KERNELS: &[TableColumn] = &[
-    ("guid", Text),
-    ("hostname", Text),
-    ("pid", Int),
-    ("rank", Int),
-    ("id", Int),
-    ("tid", Int),
-    ("name", Text),
-    ("region", Text),
+/// Columns of records that a thread of a process made: whose they are, then what they say. [`record`] fills them.
+macro_rules! whose {
+    ($($column:expr),* $(,)?) => {
+        &[
+            ("guid", Name),
+            ("hostname", Name),
+            ("pid", Int),
+            ("rank", Int),
+            ("id", Int),
+            ("tid", Int),
+            $($column),*
+        ]
+    };
+}
+
+/// Gives a record's values for the columns of [`whose`] to `take`, and behind them those it is called with.
+macro_rules! record {
+    ($record:expr, $take:expr, [$($value:expr),* $(,)?]) => {
+        $take(&[
+            SqlValue::Text(&$record.process.guid),
+            SqlValue::Text(&$record.process.hostname),
+            SqlValue::Int($record.process.pid),
+            int($record.process.rank),
+            SqlValue::Int($record.id),
+            int($record.thread.map(|thread| thread.tid)),
+            $($value),*
+        ])
+    };
+}
+
+const KERNELS: &[TableColumn] = whose![
+    ("name", Name),
+    ("region", Name),
     ("agent_abs_index", Int),
     ("queue_id", Int),
     ("stream_id", Int),
@@ -79,14 +105,8 @@ const KERNELS: &[TableColumn] = &[
     ("corr_id", Int),
 ];
 
-const COPIES: &[TableColumn] = &[
-    ("guid", Text),
-    ("hostname", Text),
-    ("pid", Int),
-    ("rank", Int),
-    ("id", Int),
-    ("tid", Int),
-    ("name", Text),
+const COPIES: &[TableColumn] = whose![
+    ("name", Name),
     ("src_agent_abs_index", Int),
     ("dst_agent_abs_index", Int),
     ("stream_id", Int),
@@ -98,15 +118,9 @@ const COPIES: &[TableColumn] = &[
     ("corr_id", Int),
 ];
 
-const ALLOCATIONS: &[TableColumn] = &[
-    ("guid", Text),
-    ("hostname", Text),
-    ("pid", Int),
-    ("rank", Int),
-    ("id", Int),
-    ("tid", Int),
-    ("type", Text),
-    ("level", Text),
+const ALLOCATIONS: &[TableColumn] = whose![
+    ("type", Name),
+    ("level", Name),
     ("agent_abs_index", Int),
     ("address", Int),
     ("size_bytes", Int),
@@ -116,15 +130,9 @@ const ALLOCATIONS: &[TableColumn] = &[
     ("stack_id", Int),
 ];
 
-const REGIONS: &[TableColumn] = &[
-    ("guid", Text),
-    ("hostname", Text),
-    ("pid", Int),
-    ("rank", Int),
-    ("id", Int),
-    ("tid", Int),
-    ("category", Text),
-    ("name", Text),
+const REGIONS: &[TableColumn] = whose![
+    ("category", Name),
+    ("name", Name),
     ("message", Text),
     ("start_ns", Nanos),
     ("end_ns", Nanos),
@@ -135,15 +143,9 @@ const REGIONS: &[TableColumn] = &[
     ("corr_id", Int),
 ];
 
-const SAMPLES: &[TableColumn] = &[
-    ("guid", Text),
-    ("hostname", Text),
-    ("pid", Int),
-    ("rank", Int),
-    ("id", Int),
-    ("tid", Int),
-    ("category", Text),
-    ("name", Text),
+const SAMPLES: &[TableColumn] = whose![
+    ("category", Name),
+    ("name", Name),
     ("message", Text),
     ("timestamp_ns", Nanos),
     ("event_id", Int),
@@ -153,20 +155,20 @@ const SAMPLES: &[TableColumn] = &[
 ];
 
 const PMC: &[TableColumn] = &[
-    ("guid", Text),
+    ("guid", Name),
     ("id", Int),
     ("event_id", Int),
-    ("counter", Text),
+    ("counter", Name),
     ("value", Real),
 ];
 
 const ARGS: &[TableColumn] = &[
-    ("guid", Text),
+    ("guid", Name),
     ("id", Int),
     ("event_id", Int),
     ("position", Int),
-    ("type", Text),
-    ("name", Text),
+    ("type", Name),
+    ("name", Name),
     ("value", Text),
 ];
 
@@ -350,116 +352,106 @@ fn kernel<T>(r: &Dispatch<'_>, names: KernelNames, take: impl FnOnce(&[SqlValue<
         }
     };
     let symbol = |get: fn(&crate::Symbol) -> Option<i64>| int(r.symbol.and_then(get));
-    take(&[
-        SqlValue::Text(&r.process.guid),
-        SqlValue::Text(&r.process.hostname),
-        SqlValue::Int(r.process.pid),
-        int(r.process.rank),
-        SqlValue::Int(r.id),
-        int(r.thread.map(|thread| thread.tid)),
-        SqlValue::Text(name),
-        text(r.region),
-        int(r.agent.and_then(|agent| agent.absolute_index)),
-        int(r.queue_id),
-        int(r.stream_id),
-        int(r.dispatch_id),
-        SqlValue::Int(r.start_ns),
-        SqlValue::Int(r.end_ns),
-        SqlValue::Int(r.duration_ns()),
-        int(r.grid[0]),
-        int(r.grid[1]),
-        int(r.grid[2]),
-        int(r.workgroup[0]),
-        int(r.workgroup[1]),
-        int(r.workgroup[2]),
-        int(r.lds_bytes),
-        int(r.scratch_bytes),
-        symbol(|s| s.arch_vgpr_count),
-        symbol(|s| s.accum_vgpr_count),
-        symbol(|s| s.sgpr_count),
-        stack(r.event),
-        parent(r.event),
-        correlation(r.event),
-    ])
+    record!(
+        r,
+        take,
+        [
+            SqlValue::Text(name),
+            text(r.region),
+            int(r.agent.and_then(|agent| agent.absolute_index)),
+            int(r.queue_id),
+            int(r.stream_id),
+            int(r.dispatch_id),
+            SqlValue::Int(r.start_ns),
+            SqlValue::Int(r.end_ns),
+            SqlValue::Int(r.duration_ns()),
+            int(r.grid[0]),
+            int(r.grid[1]),
+            int(r.grid[2]),
+            int(r.workgroup[0]),
+            int(r.workgroup[1]),
+            int(r.workgroup[2]),
+            int(r.lds_bytes),
+            int(r.scratch_bytes),
+            symbol(|s| s.arch_vgpr_count),
+            symbol(|s| s.accum_vgpr_count),
+            symbol(|s| s.sgpr_count),
+            stack(r.event),
+            parent(r.event),
+            correlation(r.event),
+        ]
+    )
 }
 
 fn copy<T>(r: &Copy<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> T {
-    take(&[
-        SqlValue::Text(&r.process.guid),
-        SqlValue::Text(&r.process.hostname),
-        SqlValue::Int(r.process.pid),
-        int(r.process.rank),
-        SqlValue::Int(r.id),
-        int(r.thread.map(|thread| thread.tid)),
-        text(r.name),
-        int(r.src_agent.and_then(|agent| agent.absolute_index)),
-        int(r.dst_agent.and_then(|agent| agent.absolute_index)),
-        int(r.stream_id),
-        SqlValue::Int(r.size_bytes),
-        SqlValue::Int(r.start_ns),
-        SqlValue::Int(r.end_ns),
-        SqlValue::Int(r.duration_ns()),
-        stack(r.event),
-        correlation(r.event),
-    ])
+    record!(
+        r,
+        take,
+        [
+            text(r.name),
+            int(r.src_agent.and_then(|agent| agent.absolute_index)),
+            int(r.dst_agent.and_then(|agent| agent.absolute_index)),
+            int(r.stream_id),
+            SqlValue::Int(r.size_bytes),
+            SqlValue::Int(r.start_ns),
+            SqlValue::Int(r.end_ns),
+            SqlValue::Int(r.duration_ns()),
+            stack(r.event),
+            correlation(r.event),
+        ]
+    )
 }
 
 fn allocation<T>(r: &Allocation<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> T {
-    take(&[
-        SqlValue::Text(&r.process.guid),
-        SqlValue::Text(&r.process.hostname),
-        SqlValue::Int(r.process.pid),
-        int(r.process.rank),
-        SqlValue::Int(r.id),
-        int(r.thread.map(|thread| thread.tid)),
-        known(r.kind.text()),
-        known(r.level.text()),
-        int(r.agent.and_then(|agent| agent.absolute_index)),
-        int(r.address),
-        SqlValue::Int(r.size_bytes),
-        SqlValue::Int(r.start_ns),
-        SqlValue::Int(r.end_ns),
-        SqlValue::Int(r.duration_ns()),
-        stack(r.event),
-    ])
+    record!(
+        r,
+        take,
+        [
+            known(r.kind.text()),
+            known(r.level.text()),
+            int(r.agent.and_then(|agent| agent.absolute_index)),
+            int(r.address),
+            SqlValue::Int(r.size_bytes),
+            SqlValue::Int(r.start_ns),
+            SqlValue::Int(r.end_ns),
+            SqlValue::Int(r.duration_ns()),
+            stack(r.event),
+        ]
+    )
 }
 
 fn region<T>(r: &Region<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> T {
-    take(&[
-        SqlValue::Text(&r.process.guid),
-        SqlValue::Text(&r.process.hostname),
-        SqlValue::Int(r.process.pid),
-        int(r.process.rank),
-        SqlValue::Int(r.id),
-        int(r.thread.map(|thread| thread.tid)),
-        text(r.category()),
-        text(r.name),
-        text(r.message.as_deref()),
-        SqlValue::Int(r.start_ns),
-        SqlValue::Int(r.end_ns),
-        SqlValue::Int(r.duration_ns()),
-        int(r.event.map(|event| event.id)),
-        stack(r.event),
-        parent(r.event),
-        correlation(r.event),
-    ])
+    record!(
+        r,
+        take,
+        [
+            text(r.category()),
+            text(r.name),
+            text(r.message.as_deref()),
+            SqlValue::Int(r.start_ns),
+            SqlValue::Int(r.end_ns),
+            SqlValue::Int(r.duration_ns()),
+            int(r.event.map(|event| event.id)),
+            stack(r.event),
+            parent(r.event),
+            correlation(r.event),
+        ]
+    )
 }
 
 fn sample<T>(r: &Sample<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> T {
-    take(&[
-        SqlValue::Text(&r.process.guid),
-        SqlValue::Text(&r.process.hostname),
-        SqlValue::Int(r.process.pid),
-        int(r.process.rank),
-        SqlValue::Int(r.id),
-        int(r.thread.map(|thread| thread.tid)),
-        text(r.category()),
-        text(r.name),
-        text(r.message.as_deref()),
-        SqlValue::Int(r.timestamp_ns),
-        int(r.event.map(|event| event.id)),
-        stack(r.event),
-        parent(r.event),
-        correlation(r.event),
-    ])
+    record!(
+        r,
+        take,
+        [
+            text(r.category()),
+            text(r.name),
+            text(r.message.as_deref()),
+            SqlValue::Int(r.timestamp_ns),
+            int(r.event.map(|event| event.id)),
+            stack(r.event),
+            parent(r.event),
+            correlation(r.event),
+        ]
+    )
 }

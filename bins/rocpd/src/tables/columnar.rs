@@ -1,6 +1,5 @@
 //! Parquet and Arrow: columns have types, which the first rows tell, and rows are written in batches.
 
-use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::Arc;
 
@@ -169,7 +168,6 @@ pub(super) struct Arrow {
     /// Before the first batch, and from then on.
     out: Option<Output>,
     writer: Option<FileWriter<Output>>,
-    metadata: HashMap<String, String>,
 }
 
 impl Arrow {
@@ -178,20 +176,7 @@ impl Arrow {
             batch: Batch::new(columns),
             out: Some(out),
             writer: None,
-            metadata: HashMap::new(),
         }
-    }
-
-    /// With columns whose kinds are known beforehand, and metadata of the file.
-    pub(super) fn typed(columns: &[Column], metadata: &[(&str, &str)], out: Output) -> Self {
-        let mut file = Self::new(columns.iter().map(|c| c.name().to_owned()).collect(), out);
-        file.batch.kinds = columns.iter().map(Column::kind).collect();
-        file.batch.settled = true;
-        let metadata = metadata.iter();
-        file.metadata = metadata
-            .map(|(key, text)| ((*key).to_owned(), (*text).to_owned()))
-            .collect();
-        file
     }
 
     fn write(&mut self) -> anyhow::Result<()> {
@@ -221,9 +206,7 @@ impl Arrow {
         let rows = RecordBatch::try_from_iter_with_nullable(columns)?;
         batch.rows.clear();
         if let Some(out) = self.out.take() {
-            let schema = rows.schema().as_ref().clone();
-            let schema = schema.with_metadata(std::mem::take(&mut self.metadata));
-            self.writer = Some(FileWriter::try_new(out, &schema)?);
+            self.writer = Some(FileWriter::try_new(out, &rows.schema())?);
         }
         if let Some(writer) = &mut self.writer {
             writer.write(&rows)?;
