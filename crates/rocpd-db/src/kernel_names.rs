@@ -1,5 +1,7 @@
 //! How kernels are called.
 
+use std::borrow::Cow;
+
 use crate::records::Dispatch;
 
 /// How kernels are called; by default as the recording displays them.
@@ -16,7 +18,7 @@ pub struct KernelNames {
 }
 
 impl KernelNames {
-    /// The name where it is a text of the recording as it is.
+    /// The name where it is a text of the recording as it is; that in the object file where there is none for people.
     #[inline]
     #[must_use]
     pub fn plain<'a>(&self, dispatch: &Dispatch<'a>) -> Option<&'a str> {
@@ -37,7 +39,34 @@ impl KernelNames {
         }
     }
 
-    /// The name, made if need be.
+    /// The name as the view `kernels` has it: none where the recording has none of that kind.
+    #[inline]
+    #[must_use]
+    pub fn in_view<'a>(&self, dispatch: &Dispatch<'a>) -> Option<Cow<'a, str>> {
+        if self.by_region
+            && let Some(region) = dispatch.region
+            && !region.is_empty()
+        {
+            return Some(region.into());
+        }
+        let symbol = dispatch.symbol?;
+        let mangled = symbol.kernel_name.as_deref();
+        if self.mangled {
+            return mangled.map(Cow::Borrowed);
+        }
+        let demangled = mangled.filter(|_| self.demangle).and_then(demangle);
+        let name = match demangled {
+            Some(name) => Cow::Owned(name),
+            None => Cow::Borrowed(symbol.display_name.as_deref()?),
+        };
+        Some(match name {
+            name if !self.truncate => name,
+            Cow::Borrowed(name) => truncate(name).into(),
+            Cow::Owned(name) => truncate(&name).to_owned().into(),
+        })
+    }
+
+    /// The name, made if need be; that in the object file where there is none for people.
     #[must_use]
     pub fn of(&self, dispatch: &Dispatch<'_>) -> String {
         if let Some(plain) = self.plain(dispatch) {
@@ -52,7 +81,11 @@ impl KernelNames {
             let mangled = symbol.kernel_name.as_deref().unwrap_or_default();
             demangle(mangled).unwrap_or_else(|| symbol.display_name.clone().unwrap_or_default())
         } else {
-            symbol.display_name.clone().unwrap_or_default()
+            let shown = symbol.display_name.as_ref();
+            shown
+                .or(symbol.kernel_name.as_ref())
+                .cloned()
+                .unwrap_or_default()
         };
         if self.truncate && !self.mangled {
             return truncate(&name).to_owned();

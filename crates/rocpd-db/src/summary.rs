@@ -2,6 +2,8 @@
 
 mod newer;
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 
 use crate::error::{Error, Result};
@@ -216,11 +218,12 @@ impl<'a> Summary<'a> {
             lost: Lost::default(),
             processes,
         };
+        let firsts = first_of_guid(&summary.processes);
         let numbers: FxHashMap<(usize, i64), usize> = summary
             .processes
             .iter()
-            .enumerate()
-            .map(|(number, process)| ((process.partition, process.id), number))
+            .zip(firsts)
+            .map(|(process, first)| ((process.partition, process.id), first))
             .collect();
         let number = |process: &Process| {
             numbers
@@ -296,12 +299,10 @@ impl<'a> Summary<'a> {
                 continue;
             }
             let process = number(dispatch.process);
-            let row = match options.names.plain(&dispatch) {
-                Some(name) => rows.lasting(process, name),
-                None => match options.names.of(&dispatch) {
-                    name if name.is_empty() => rows.lasting(process, NO_NAME),
-                    name => rows.passing(process, &name),
-                },
+            let row = match options.names.in_view(&dispatch) {
+                Some(Cow::Borrowed(name)) => rows.lasting(process, name),
+                Some(Cow::Owned(name)) => rows.passing(process, &name),
+                None => rows.lasting(process, NO_NAME),
             };
             row.add(dispatch.duration_ns(), options.quantiles);
         }
@@ -424,6 +425,19 @@ impl SummaryView {
         });
         rows
     }
+}
+
+/// For each process the number of the first one with its guid: processes are told apart by guid, and a file that has two
+/// with one guid says that they are one.
+fn first_of_guid(processes: &[&Process]) -> Vec<usize> {
+    let mut first: FxHashMap<&str, usize> = FxHashMap::default();
+    let numbered = processes.iter().enumerate();
+    numbered
+        .map(|(number, process)| match process.guid.as_str() {
+            "" => number,
+            guid => *first.entry(guid).or_insert(number),
+        })
+        .collect()
 }
 
 fn by_total(a: &SummaryRow, b: &SummaryRow) -> std::cmp::Ordering {

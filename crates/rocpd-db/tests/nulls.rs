@@ -74,6 +74,19 @@ fn nulls_anywhere_count_as_plain_sql_counts_them() {
     let set = open(&paths(&made));
     let filter = Filter::default();
     let summary = Summary::collect(&set, &filter, &SummaryOptions::default()).unwrap();
+    // Kernels that the recording has no name for are called as other things without name.
+    let unnamed = number(&format!(
+        "SELECT COUNT(*) {kernels} WHERE S.display_name IS NULL"
+    ));
+    let view = summary.views.iter().find(|view| view.view == "kernels");
+    let rows = view.unwrap().overall();
+    let row = rows.iter().find(|row| row.name == "<none>").unwrap();
+    assert_eq!(i64::try_from(row.stat.calls).unwrap(), unnamed);
+    let mut mangled = SummaryOptions::default();
+    mangled.names.mangled = true;
+    let named = Summary::collect(&set, &filter, &mangled).unwrap();
+    let kernels_named = named.views[0].overall();
+    assert!(kernels_named.iter().all(|row| row.name != "<none>"));
     for (view, joined) in [
         ("kernels", kernels),
         ("regions", regions),
@@ -300,4 +313,15 @@ fn dispatches_on_a_queue_of_another_process_are_of_that_one() {
         .filter(|dispatch| dispatch.as_ref().unwrap().in_view())
         .count();
     assert_eq!(i64::try_from(dispatches).unwrap(), other);
+    // Both have one guid, which is what tells processes apart in summaries.
+    let filter = Filter::default();
+    let summary = Summary::collect(&set, &filter, &SummaryOptions::default()).unwrap();
+    assert_eq!(summary.processes.len(), 2);
+    for view in &summary.views {
+        let key = |row: &rocpd_db::SummaryRow| (row.name.clone(), row.stat.calls, row.process);
+        let by_rank: Vec<_> = view.by_rank(&summary.processes).iter().map(key).collect();
+        let overall: Vec<_> = view.overall().iter().map(key).collect();
+        assert_eq!(by_rank, overall, "{}", view.view);
+    }
+    assert_eq!(summary.domains_by_rank().len(), summary.domains().len());
 }

@@ -1,6 +1,7 @@
 //! CSV in the two layouts of the reference.
 
 mod agents;
+mod calls;
 mod classic;
 mod copies;
 mod counters;

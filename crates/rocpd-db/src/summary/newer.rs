@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use super::{NO_NAME, Rows, Summary};
 use crate::error::Result;
 use crate::filter::Filter;
+use crate::info::Process;
 use crate::kernel_names::KernelNames;
 use crate::set::RocpdSet;
 use crate::sql::SqlValue;
@@ -18,11 +19,12 @@ const NEWER: [(&str, &str, &str); 2] = [
 impl Summary<'_> {
     /// Adds the views that have rows. They are few, so SQL is fast enough.
     pub(super) fn newer(&mut self, set: &RocpdSet, filter: &Filter, quantiles: bool) -> Result<()> {
-        let numbers: FxHashMap<(&str, i64), usize> = self
+        let firsts = super::first_of_guid(&self.processes);
+        let numbers: FxHashMap<(&str, i64), (&Process, usize)> = self
             .processes
             .iter()
-            .enumerate()
-            .map(|(number, process)| ((process.guid.as_str(), process.pid), number))
+            .zip(firsts)
+            .map(|(process, first)| ((process.guid.as_str(), process.pid), (*process, first)))
             .collect();
         for (view, table, name) in NEWER {
             let mut rows = 0;
@@ -52,13 +54,10 @@ impl Summary<'_> {
                 else {
                     continue;
                 };
-                let Some(&number) = numbers.get(&(guid, pid)) else {
+                let Some(&(process, number)) = numbers.get(&(guid, pid)) else {
                     continue;
                 };
-                let wanted = self
-                    .processes
-                    .get(number)
-                    .is_some_and(|process| filter.accepts_process(process))
+                let wanted = filter.accepts_process(process)
                     && filter.accepts_category(text(2))
                     && filter.accepts_name(text(3))
                     && filter.accepts_place(int(6), None);

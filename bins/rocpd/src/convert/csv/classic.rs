@@ -2,14 +2,12 @@
 
 use rocpd_db::{AllocLevel, AllocType, Allocation, Region};
 
-use super::sheet::{Field, Sheet};
-use super::{Job, agents, copies, counters, kernels};
+use super::sheet::Field;
+use super::{Job, agents, calls, copies, counters, kernels};
 
 const ALLOCATIONS: &str = "Guid Kind Operation Agent_Id Allocation_Size Address Correlation_Id Start_Timestamp End_Timestamp";
 const SCRATCH: &str =
     "Kind Operation Agent_Id Queue_Id Thread_Id Alloc_Flags Start_Timestamp End_Timestamp";
-const CALLS: &str =
-    "Guid Domain Function Process_Id Thread_Id Correlation_Id Start_Timestamp End_Timestamp";
 /// File of a domain of calls.
 const APIS: [(&str, &str); 5] = [
     ("HIP_", "hip_api_trace.csv"),
@@ -24,7 +22,7 @@ pub(super) fn write(job: &Job<'_>) -> anyhow::Result<()> {
     kernels::write(job, kernels::More::default())?;
     copies::write(job, false)?;
     allocations(job)?;
-    calls(job)?;
+    apis(job)?;
     markers(job)?;
     counters::write(job, "counter_collection.csv", false)
 }
@@ -75,10 +73,10 @@ fn allocations(job: &Job<'_>) -> anyhow::Result<()> {
 }
 
 /// Regions of the APIs. Samples are in none of these files.
-fn calls(job: &Job<'_>) -> anyhow::Result<()> {
+fn apis(job: &Job<'_>) -> anyhow::Result<()> {
     let mut sheets = Vec::new();
     for (domain, file) in APIS {
-        sheets.push((domain, job.sheet(file, CALLS)?));
+        sheets.push((domain, job.sheet(file, calls::COLUMNS)?));
     }
     job.each(|r: Region<'_>| {
         let category = r.category().unwrap_or_default();
@@ -86,7 +84,7 @@ fn calls(job: &Job<'_>) -> anyhow::Result<()> {
             .iter_mut()
             .find(|(domain, _)| category.starts_with(domain));
         match own {
-            Some((_, sheet)) if r.in_view() => call(sheet, &r, r.name),
+            Some((_, sheet)) if r.in_view() => calls::row(sheet, &r, r.name),
             _ => Ok(()),
         }
     })?;
@@ -98,28 +96,15 @@ fn calls(job: &Job<'_>) -> anyhow::Result<()> {
 
 /// Ranges and marks, called by their messages.
 fn markers(job: &Job<'_>) -> anyhow::Result<()> {
-    let mut sheet = job.sheet("marker_api_trace.csv", CALLS)?;
+    let mut sheet = job.sheet("marker_api_trace.csv", calls::COLUMNS)?;
     for &partition in &job.order {
         for record in job.set.regions_and_samples(partition, job.filter)? {
             let r = record?;
             let is_marker = r.category().is_some_and(|c| c.starts_with("MARKER_"));
             if is_marker && r.in_view() {
-                call(&mut sheet, &r, r.shown_name())?;
+                calls::row(&mut sheet, &r, r.shown_name())?;
             }
         }
     }
     sheet.finish()
-}
-
-fn call(sheet: &mut Sheet, r: &Region<'_>, name: Option<&str>) -> anyhow::Result<()> {
-    sheet.row(&[
-        Field::Text(&r.process.guid),
-        Field::Text(r.category().unwrap_or_default()),
-        Field::Text(name.unwrap_or_default()),
-        Field::Int(r.process.pid),
-        Field::Maybe(r.thread.map(|t| t.tid)),
-        Field::Maybe(r.event.and_then(|e| e.stack_id)),
-        Field::Int(r.start_ns),
-        Field::Int(r.end_ns),
-    ])
 }

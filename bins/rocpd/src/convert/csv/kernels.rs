@@ -42,14 +42,7 @@ pub(super) fn write(job: &Job<'_>, more: More) -> anyhow::Result<()> {
             return Ok(());
         }
         let agent = job.agent(r.agent);
-        let made;
-        let name = match names.plain(&r) {
-            Some(name) => name,
-            None => {
-                made = names.of(&r);
-                &made
-            }
-        };
+        let name = names.in_view(&r).unwrap_or_default();
         let symbol = r.symbol;
         let mut fields = Vec::with_capacity(32);
         fields.extend([
@@ -66,7 +59,7 @@ pub(super) fn write(job: &Job<'_>, more: More) -> anyhow::Result<()> {
             Field::Maybe(r.thread.map(|t| t.tid)),
             Field::Maybe(r.dispatch_id),
             Field::Maybe(r.kernel_id),
-            Field::Text(name),
+            Field::Text(&name),
             Field::Maybe(r.event.and_then(|e| e.stack_id)),
             Field::Int(r.start_ns),
             Field::Int(r.end_ns),

@@ -1,15 +1,13 @@
 //! The newer layout: all calls in one file, quotes where needed.
 
-use rocpd_db::{AllocLevel, AllocType, Allocation};
+use rocpd_db::{AllocLevel, AllocType, Allocation, Region, Sample};
 
 use super::sheet::Field;
-use super::{Job, agents, copies, counters, kernels};
+use super::{Job, agents, calls, copies, counters, kernels};
 
 const ALLOCATIONS: &str = "Guid Kind Operation Agent_Id Allocation_Size Address Correlation_Id Start_Timestamp End_Timestamp";
 const SCRATCH: &str =
     "Guid Kind Operation Agent_Id Queue_Id Thread_Id Alloc_Flags Start_Timestamp End_Timestamp";
-const REGIONS: &str =
-    "Guid Domain Function Process_Id Thread_Id Correlation_Id Start_Timestamp End_Timestamp";
 
 pub(super) fn write(job: &Job<'_>) -> anyhow::Result<()> {
     agents::write(job)?;
@@ -78,25 +76,26 @@ fn allocations(job: &Job<'_>) -> anyhow::Result<()> {
     scratch.finish()
 }
 
+/// Calls as the view `regions` has them; moments (marks) go to a file of their own, which the reference does not have.
 fn regions(job: &Job<'_>) -> anyhow::Result<()> {
-    let mut sheet = job.sheet("regions_trace.csv", REGIONS)?;
-    for &partition in &job.order {
-        for record in job.set.regions_and_samples(partition, job.filter)? {
-            let r = record?;
-            if !r.in_view() {
-                continue;
-            }
-            sheet.row(&[
-                Field::Text(&r.process.guid),
-                Field::Text(r.category().unwrap_or_default()),
-                Field::Text(r.shown_name().unwrap_or_default()),
-                Field::Int(r.process.pid),
-                Field::Maybe(r.thread.map(|t| t.tid)),
-                Field::Maybe(r.event.and_then(|e| e.stack_id)),
-                Field::Int(r.start_ns),
-                Field::Int(r.end_ns),
-            ])?;
-        }
+    let compat = job.args.shared.compat;
+    let mut sheet = job.sheet("regions_trace.csv", calls::COLUMNS)?;
+    job.each(|r: Region<'_>| match r.in_view() {
+        true if compat => calls::row(&mut sheet, &r, r.name),
+        true => calls::row(&mut sheet, &r, r.shown_name()),
+        false => Ok(()),
+    })?;
+    sheet.finish()?;
+    if compat {
+        return Ok(());
     }
+    let mut sheet = job.sheet("samples_trace.csv", calls::COLUMNS)?;
+    job.each(|sample: Sample<'_>| {
+        let r = sample.as_region();
+        match r.in_view() {
+            true => calls::row(&mut sheet, &r, r.shown_name()),
+            false => Ok(()),
+        }
+    })?;
     sheet.finish()
 }
