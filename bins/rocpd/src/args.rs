@@ -45,7 +45,7 @@ pub(crate) enum Command {
     Merge(MergeArgs),
     /// Describe a set of databases as a package
     Package(PackageArgs),
-    /// Say what the databases hold and how healthy they are
+    /// Say what the databases hold and how healthy they are: warnings, wrong values, keys that name no row
     Info(InfoArgs),
 }
 
@@ -146,7 +146,7 @@ pub(crate) enum Overlap {
     /// Each on a track where it overlaps with none
     #[default]
     Lanes,
-    /// All on one track, two that overlap both cut in the middle of what they share (flag `clipped`)
+    /// All on one track, two that overlap both cut in the middle of what they share (flag `clipped`), over all parts
     Split,
     /// All on one track as they are, as nested slices where they nest
     Raw,
@@ -175,7 +175,7 @@ pub(crate) enum ConvertFormat {
     Otf2,
     /// A Parquet file for each kind of record
     Parquet,
-    /// An Arrow file for each kind of record
+    /// An Arrow file for each kind of record, names as dictionaries
     Arrow,
     /// A file of JSON lines for each kind of record
     Json,

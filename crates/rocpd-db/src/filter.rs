@@ -112,7 +112,9 @@ impl Filter {
             && self.min_duration_ns == 0
     }
 
-    pub(crate) fn accepts_process(&self, process: &crate::Process) -> bool {
+    /// Whether records of a process are wanted.
+    #[must_use]
+    pub fn accepts_process(&self, process: &crate::Process) -> bool {
         let one_of = |list: &Option<Vec<i64>>, value: Option<i64>| {
             list.as_ref()
                 .is_none_or(|list| value.is_some_and(|value| list.contains(&value)))
@@ -153,7 +155,9 @@ impl Filter {
             .is_none_or(|regex| regex.is_match(name.unwrap_or_default()))
     }
 
-    pub(crate) fn accepts_place(&self, agent: Option<i64>, stream: Option<i64>) -> bool {
+    /// Whether records on an agent (its absolute index) and a stream are wanted; what is not known is.
+    #[must_use]
+    pub fn accepts_place(&self, agent: Option<i64>, stream: Option<i64>) -> bool {
         let passes = |list: &Option<Vec<i64>>, value: Option<i64>| {
             list.as_ref()
                 .is_none_or(|list| value.is_none_or(|value| list.contains(&value)))

@@ -18,7 +18,7 @@ pub(super) enum Item<'r, 'a> {
 }
 
 /// A record that is kept.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Kept<'a> {
     Region(Region<'a>),
     Dispatch(Dispatch<'a>),

@@ -8,6 +8,7 @@ mod packed;
 mod part;
 mod places;
 mod report;
+mod sampled;
 mod split;
 mod sums;
 mod texts;
@@ -24,6 +25,7 @@ use call_args::ArgTable;
 use packed::TraceFile;
 use part::{Job, Part};
 use report::Report;
+use sampled::Sampled;
 use split::Cuts;
 use sums::CounterSums;
 
@@ -64,12 +66,6 @@ pub(super) fn write(
             split,
             &mut parts,
         )?;
-    }
-    let sampled = job.sums.sampled;
-    if sampled > 0 {
-        args.shared.verbosity.note(format!(
-            "note: {sampled} values of counters sampled while kernels ran have no track: convert them to CSV"
-        ));
     }
     let (mut warned, mut before_zero) = (0, 0);
     for (_, report) in &parts {
@@ -172,6 +168,12 @@ fn one_group<'a>(
     let mut part = open(cuts.bounds(0))?;
     let mut window = 0;
     let mut carried: Vec<Kept<'a>> = Vec::new();
+    let session = match job.args.perfetto.no_counters {
+        true => None,
+        false => sampled::session(job.set, filter)?,
+    };
+    let mut statement = session.as_ref().map(sampled::statement).transpose()?;
+    let mut sampled = Sampled::new(job.set, filter, statement.as_mut())?;
     let mut items = Items::new(job.set, filter)?;
     while let Some(item) = items.next()? {
         loop {
@@ -183,11 +185,13 @@ fn one_group<'a>(
             window += 1;
             let bounds = cuts.bounds(window);
             let at = bounds.0.unwrap_or(item.start_ns());
-            let done = part.finish(at)?;
-            let live = done.live.clone();
+            sampled.write(&mut part, at)?;
+            let mut done = part.finish(at)?;
+            let live = std::mem::take(&mut done.live);
+            let cutter = std::mem::take(&mut done.cutter);
             close(done, split, parts)?;
             part = open(bounds)?;
-            part.resume(live, at)?;
+            part.resume(live, cutter, at)?;
             carried.retain(|kept| kept.item().end_ns() > at);
             if cuts.by_time() {
                 for kept in &carried {
@@ -198,14 +202,16 @@ fn one_group<'a>(
         if cuts.by_time() && cuts.bounds(window).1.is_some_and(|end| item.end_ns() > end) {
             carried.push(item.kept());
         }
+        sampled.write(&mut part, item.start_ns())?;
         part.add(item, item.start_ns())?;
     }
+    sampled.write(&mut part, i64::MAX)?;
     let done = part.finish(i64::MAX)?;
     close(done, split, parts)
 }
 
 fn close(
-    done: part::Done<TraceFile>,
+    done: part::Done<'_, TraceFile>,
     split: bool,
     parts: &mut Vec<(String, Report)>,
 ) -> anyhow::Result<()> {

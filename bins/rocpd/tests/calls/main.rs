@@ -206,37 +206,47 @@ fn records_as_arrow_files_are_those_of_json() {
         let file =
             std::fs::File::open(run.path("out").join(list.replace(".jsonl", ".arrow"))).unwrap();
         let reader = arrow::ipc::reader::FileReader::try_new(file, None).unwrap();
-        let columns: Vec<String> = reader
-            .schema()
-            .fields()
-            .iter()
-            .map(|f| f.name().clone())
-            .collect();
-        let batches: Vec<_> = reader.map(Result::unwrap).collect();
-        let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
-        assert_eq!(rows, text.lines().count(), "{list}");
-        let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
-        // Names come as they are stored, line breaks and all.
-        if list == "r_kernels.jsonl" {
-            let names: Vec<String> = batches
-                .iter()
-                .flat_map(|batch| {
-                    let column = batch.column_by_name("name").unwrap();
-                    let names: &arrow::array::StringArray = column.as_any().downcast_ref().unwrap();
-                    let names = names.iter().map(|name| name.unwrap().to_owned());
-                    names.collect::<Vec<String>>()
-                })
-                .collect();
-            let lines: Vec<serde_json::Value> = text
-                .lines()
-                .map(|line| serde_json::from_str(line).unwrap())
-                .collect();
-            let expected: Vec<&str> = lines.iter().map(|l| l["name"].as_str().unwrap()).collect();
-            assert_eq!(names, expected);
-            assert!(names.iter().any(|name| name.contains('\n')));
+        let schema = reader.schema();
+        let kind = |name: &str| schema.field_with_name(name).map(|f| f.data_type().clone());
+        // Names are numbers into a dictionary, texts that differ from row to row are not.
+        let names = ["guid", "hostname", "name", "category", "type", "counter"];
+        for name in names {
+            let text = kind(name).map_or("Dictionary(Int32, Utf8)".to_owned(), |k| k.to_string());
+            assert_eq!(text, "Dictionary(Int32, Utf8)", "{list}: {name}");
         }
-        for key in first.as_object().unwrap().keys() {
-            assert!(columns.contains(key), "{list}: {key}");
+        if list == "r_regions.jsonl" {
+            assert_eq!(kind("message").unwrap().to_string(), "Utf8");
+        }
+        // Every value, line breaks and all.
+        let lines: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let mut rows = lines.iter();
+        let shown = |value: &serde_json::Value| match value {
+            serde_json::Value::String(text) => text.clone(),
+            serde_json::Value::Null => String::new(),
+            value => value.to_string(),
+        };
+        for batch in reader.map(Result::unwrap) {
+            for row in 0..batch.num_rows() {
+                let line = rows.next().unwrap().as_object().unwrap();
+                assert_eq!(line.len(), schema.fields().len(), "{list}");
+                for (field, column) in schema.fields().iter().zip(batch.columns()) {
+                    let stored = arrow::util::display::array_value_to_string(column, row).unwrap();
+                    assert_eq!(
+                        stored,
+                        shown(&line[field.name()]),
+                        "{list}: {}",
+                        field.name()
+                    );
+                }
+            }
+        }
+        assert!(rows.next().is_none(), "{list}");
+        if list == "r_kernels.jsonl" {
+            let odd = |line: &serde_json::Value| line["name"].as_str().unwrap().contains('\n');
+            assert!(lines.iter().any(odd));
         }
     }
 }
@@ -504,7 +514,17 @@ fn csv_in_both_layouts() {
     let dispatches = sum(|t| t.dispatches);
     assert_eq!(rows("u_kernel_trace.csv"), dispatches);
     assert_eq!(rows("c_kernel_trace.csv"), dispatches);
-    assert_eq!(rows("u_regions_trace.csv"), sum(|t| t.regions + t.samples));
+    // The view `regions` has no moments: they are in a file of their own, which the reference does not write.
+    assert_eq!(rows("u_regions_trace.csv"), sum(|t| t.regions));
+    assert_eq!(rows("u_samples_trace.csv"), sum(|t| t.samples));
+    ok(&run.call(&["convert", "-f", "csv", "--compat", "-d", "out", "-o", "r"]));
+    assert_eq!(rows("r_regions_trace.csv"), sum(|t| t.regions));
+    assert!(!names_in(&run.path("out")).contains(&"r_samples_trace.csv".to_owned()));
+    // There calls have the names that the view has, here markers say what they mark.
+    let text = |file: &str| std::fs::read_to_string(run.path(&format!("out/{file}"))).unwrap();
+    let marker = run.made[0].truth.markers.keys().next().unwrap();
+    assert!(text("u_regions_trace.csv").contains(&format!(",{marker},")));
+    assert!(!text("r_regions_trace.csv").contains(&format!(",{marker},")));
     let markers = sum(|t| t.markers.values().map(|m| m.calls).sum());
     assert_eq!(rows("c_marker_api_trace.csv"), markers);
     let hip = sum(|t| t.domains["HIP"].values().map(|m| m.calls).sum());
@@ -638,4 +658,67 @@ fn folders_of_packed_databases() {
     std::fs::remove_file(&second.path).unwrap();
     let packed = ok(&run.call(&["info", "--json"]));
     assert_eq!(packed.replace(".db.xz", ".db"), plain);
+}
+
+#[test]
+fn other_names_show_themselves_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    for (binary, name) in [
+        (env!("CARGO_BIN_EXE_rocpd2csv"), "rocpd2csv"),
+        (env!("CARGO_BIN_EXE_rocpd2pftrace"), "rocpd2pftrace"),
+        (env!("CARGO_BIN_EXE_rocpd2otf2"), "rocpd2otf2"),
+        (env!("CARGO_BIN_EXE_rocpd2summary"), "rocpd2summary"),
+    ] {
+        let call = |words: &[&str]| {
+            let mut command = std::process::Command::new(binary);
+            command
+                .current_dir(folder.path())
+                .args(words)
+                .output()
+                .unwrap()
+        };
+        let help = ok(&call(&["--help"]));
+        assert!(
+            help.contains(&format!("Usage: {name} [OPTIONS] --input <FILE>...\n")),
+            "{help}"
+        );
+        // What the name says need not be said again.
+        assert!(!help.contains("--output-format"), "{help}");
+        let wrong = call(&["--no-such-option"]);
+        assert_eq!(wrong.status.code(), Some(2));
+        let errors = String::from_utf8_lossy(&wrong.stderr).into_owned();
+        assert!(!errors.contains("convert"), "{errors}");
+        assert!(ok(&call(&["--version"])).starts_with(name));
+    }
+}
+
+#[test]
+fn info_counts_keys_that_name_nothing() {
+    let run = Run::new(&Shape::small());
+    let info = |run: &Run| -> serde_json::Value {
+        serde_json::from_str(&ok(&run.call(&["info", "--json"]))).unwrap()
+    };
+    assert_eq!(info(&run)["healthy"], true);
+    let made = &run.made[0];
+    let plain = rusqlite::Connection::open(&made.path).unwrap();
+    plain.pragma_update(None, "foreign_keys", false).unwrap();
+    let suffix = made.truth.guid.replace('-', "_");
+    let sql = format!("UPDATE \"rocpd_region_{suffix}\" SET tid = 77 WHERE id % 5 = 1");
+    let broken = plain.execute(&sql, []).unwrap();
+    drop(plain);
+    let said = info(&run);
+    assert_eq!(said["healthy"], false);
+    assert_eq!(said["orphans"].as_array().unwrap().len(), 1);
+    let orphans = &said["orphans"][0];
+    assert_eq!(orphans["table"], "rocpd_region");
+    assert_eq!(orphans["column"], "tid");
+    assert_eq!(orphans["rows"], broken);
+    let text = ok(&run.call(&["info"]));
+    assert!(text.contains("healthy: no\n"), "{text}");
+    assert!(
+        text.contains(&format!(
+            "{broken} rows of rocpd_region name no row of rocpd_info_thread in column tid"
+        )),
+        "{text}"
+    );
 }

@@ -412,6 +412,80 @@ fn overlapping_slices_are_cut_in_their_middle() {
     assert_eq!(values(&cut), values(&raw));
 }
 
+/// What a slice says of its record: begin, end, call, and the name.
+type Recorded = (i64, i64, i64, String);
+
+/// Cut slices of parts, put together, are those of the trace in one piece.
+#[test]
+fn parts_are_cut_as_the_whole_trace() {
+    let mut shape = two();
+    shape.streams = 1;
+    shape.steps = 20;
+    let run = Run::new(&shape);
+    // The time that is shown of a record, first and last, and how long altogether.
+    let shown = |traces: &[trace_model::Trace]| {
+        let mut all: BTreeMap<Recorded, (i64, i64, i64)> = BTreeMap::new();
+        for slice in traces.iter().flat_map(trace_model::Trace::slices) {
+            if !matches!(slice.category(), Some("kernel_dispatch" | "memory_copy")) {
+                continue;
+            }
+            let number = |key: &str| match slice.arg(key) {
+                Some(trace_model::ArgValue::Int(value)) => value,
+                _ => -1,
+            };
+            let name = slice.name().unwrap_or_default().to_owned();
+            let key = (
+                number("begin_ns"),
+                number("end_ns"),
+                number("corr_id"),
+                name,
+            );
+            let start = slice.ts().nanos();
+            let length = slice.dur().map_or(0, |d| d.get());
+            let known = all.entry(key).or_insert((start, start, 0));
+            known.0 = known.0.min(start);
+            known.1 = known.1.max(start + length);
+            known.2 += length;
+        }
+        all
+    };
+    let split = [
+        "convert",
+        "-f",
+        "pftrace",
+        "--overlap",
+        "split",
+        "-o",
+        "",
+        "-d",
+    ];
+    ok(&run.call(&[&split[..], &["whole"]].concat()));
+    let whole = shown(&[trace(&run.path("whole/results.pftrace"))]);
+    for (out, more) in [
+        ("time", ["--split-time", "23"]),
+        ("size", ["--split-bytes", "24K"]),
+    ] {
+        ok(&run.call(&[&split[..], &[out], &more].concat()));
+        let manifest = std::fs::read_to_string(run.path(out).join("manifest.json")).unwrap();
+        let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+        let parts = manifest["parts"].as_array().unwrap();
+        assert!(parts.len() > 3, "{out}: {}", parts.len());
+        let traces: Vec<trace_model::Trace> = parts
+            .iter()
+            .map(|part| trace(&run.path(out).join(part["file"].as_str().unwrap())))
+            .collect();
+        // No slice lies in two parts for the same time.
+        assert_eq!(shown(&traces), whole, "{out}");
+        let clipped: u64 = parts
+            .iter()
+            .map(|part| part["clipped"].as_u64().unwrap())
+            .sum();
+        let flags = traces.iter().flat_map(trace_model::Trace::slices);
+        let flags = flags.filter(|slice| slice.arg("clipped").is_some()).count();
+        assert_eq!(clipped, flags as u64, "{out}");
+    }
+}
+
 #[test]
 fn packed_traces_are_the_same_traces() {
     let run = Run::new(&two());
@@ -555,6 +629,7 @@ fn counters_without_value_and_sampled_ones_are_not_of_dispatches() {
     shape.generation = 3;
     let run = Run::new(&shape);
     let mut whole_before = Vec::new();
+    let mut sampled_before = Vec::new();
     for made in &run.made {
         let plain = rusqlite::Connection::open(&made.path).unwrap();
         let suffix = made.truth.guid.replace('-', "_");
@@ -569,21 +644,34 @@ fn counters_without_value_and_sampled_ones_are_not_of_dispatches() {
         whole_before.push(sum);
         plain
             .execute_batch(&format!(
-                "UPDATE {table} SET value = NULL WHERE id % 3 = 1; UPDATE {table} SET sample_id = 1 WHERE id % 3 = 2"
+                "UPDATE {table} SET value = NULL WHERE id % 3 = 1; \
+                 UPDATE {table} SET sample_id = (SELECT MIN(id) + {table}.id % 5 FROM \"rocpd_sample_{suffix}\"), xcc = 0, instance = id \
+                 WHERE id % 3 = 2"
             ))
             .unwrap();
+        // Where and when SQL finds the sampled ones.
+        let sampled = format!(
+            "SELECT R.timestamp, PE.value, 'SPM ' || PI.name || ' [XCC: 0, Instance: ' || PE.id || ']' FROM {table} PE \
+             JOIN \"rocpd_info_pmc_{suffix}\" PI ON PI.id = PE.pmc_id JOIN \"rocpd_sample_{suffix}\" R ON R.id = PE.sample_id"
+        );
+        let mut statement = plain.prepare(&sampled).unwrap();
+        let rows = statement.query_map([], |row| {
+            let value: f64 = row.get(1)?;
+            Ok((
+                row.get::<_, i64>(0)?,
+                whole(value),
+                row.get::<_, String>(2)?,
+            ))
+        });
+        sampled_before.extend(rows.unwrap().map(Result::unwrap));
     }
     let output = run.call(&["convert", "-f", "pftrace", "json", "-d", "out", "-o", "p"]);
     ok(&output);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        errors.contains("values of counters sampled while kernels ran"),
-        "{errors}"
-    );
     // What slices carry is what is left.
     let trace = trace(&run.path("out/p_results.pftrace"));
     let mut found = 0.0;
     let mut ends = 0;
+    let mut sampled = Vec::new();
     for sample in trace.counters().iter() {
         let track = trace.track(sample.track).name;
         let track = track.map(|id| trace.strings().get(id)).unwrap_or_default();
@@ -591,8 +679,20 @@ fn counters_without_value_and_sampled_ones_are_not_of_dispatches() {
             found += sample.value;
             ends += usize::from(whole(sample.value) == 0);
         }
+        if let Some(at) = track.find("SPM ") {
+            assert!(track.starts_with("Agent ["), "{track}");
+            sampled.push((
+                sample.ts.nanos(),
+                whole(sample.value),
+                track[at..].to_owned(),
+            ));
+        }
     }
     assert!(ends > 0);
+    sampled.sort();
+    sampled_before.sort();
+    assert!(!sampled.is_empty());
+    assert_eq!(sampled, sampled_before);
     assert_eq!(whole(found), whole(whole_before.iter().sum::<f64>()));
     let text = std::fs::read_to_string(run.path("out/p_pmc.jsonl")).unwrap();
     assert!(text.contains("\"value\":null"));

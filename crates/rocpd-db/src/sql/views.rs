@@ -201,9 +201,10 @@ pub(super) const VIEWS: [(&str, &str); 21] = [
     (
         "spm_counters",
         "SELECT PE.id, PE.guid, PE.sample_id, R.timestamp, PE.pmc_id, PI.name AS counter_name, PE.value AS counter_value, PE.xcc, \
-         PE.shader_engine, PE.shader_array, PE.wgp, PE.instance \
+         PE.shader_engine, PE.shader_array, PE.wgp, PE.instance, T.pid AS process_id, PI.agent_id \
          FROM {pmc_event} PE JOIN {info_pmc} PI ON PI.id = PE.pmc_id AND PI.guid = PE.guid \
-         JOIN {sample} R ON R.id = PE.sample_id AND R.guid = PE.guid",
+         JOIN {sample} R ON R.id = PE.sample_id AND R.guid = PE.guid \
+         LEFT JOIN {track} T ON T.id = R.track_id AND T.guid = R.guid",
     ),
     (
         "device_records",

@@ -12,7 +12,7 @@ use crate::convert::items::Kept;
 pub(super) type Track = (usize, i64, Device);
 
 /// A slice that may still be cut.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Waiting<'a> {
     pub(super) record: Kept<'a>,
     pub(super) span: Span,
@@ -71,6 +71,42 @@ impl<'a> Cutter<'a> {
         self.last.insert(track, place);
     }
 
+    /// Ends a part of the trace at a time: gives back what slices have before it, and keeps what they have after it. What is
+    /// still to come begins there or later, so it cuts nothing before it, and parts are cut as the whole would be.
+    pub(super) fn until(&mut self, at: i64) -> Vec<Waiting<'a>> {
+        let begun = self
+            .slices
+            .iter()
+            .filter(|(_, (_, slice))| slice.span.start < at);
+        let places: Vec<Place> = begun.map(|(place, _)| *place).collect();
+        let mut pieces = Vec::with_capacity(places.len());
+        for place in places {
+            if place.0 <= at {
+                let done = self.slices.remove(&place);
+                pieces.extend(done.map(|(track, slice)| {
+                    self.forget(&track, place);
+                    slice
+                }));
+            } else if let Some((_, slice)) = self.slices.get_mut(&place) {
+                let mut piece = slice.clone();
+                piece.span.end = at;
+                piece.span.clipped = true;
+                pieces.push(piece);
+                slice.span.start = at;
+                slice.span.clipped = true;
+                slice.span.first = false;
+            }
+        }
+        pieces
+    }
+
+    /// A slice is no longer the last one of its track.
+    fn forget(&mut self, track: &Track, place: Place) {
+        if self.last.get(track) == Some(&place) {
+            self.last.remove(track);
+        }
+    }
+
     /// Gives back a slice that ends at or before a time, so that nothing to come can overlap with it.
     pub(super) fn ended(&mut self, now: i64) -> Option<Waiting<'a>> {
         let first = self.slices.first_entry()?;
@@ -78,9 +114,7 @@ impl<'a> Cutter<'a> {
             return None;
         }
         let (place, (track, slice)) = first.remove_entry();
-        if self.last.get(&track) == Some(&place) {
-            self.last.remove(&track);
-        }
+        self.forget(&track, place);
         Some(slice)
     }
 }
@@ -89,8 +123,8 @@ impl<'a> Cutter<'a> {
 mod tests {
     use super::*;
 
-    /// Cuts spans of one track.
-    fn cut(spans: &[(i64, i64)]) -> Vec<(i64, i64, bool)> {
+    /// Cuts spans of one track; with `parts` also where each ends, and pieces are put together again.
+    fn cut_in(spans: &[(i64, i64)], parts: &[i64]) -> Vec<(i64, i64, bool)> {
         let folder = tempfile::tempdir().unwrap();
         rocpd_synth::generate(folder.path(), &rocpd_synth::Shape::small()).unwrap();
         let options = rocpd_db::OpenOptions::default();
@@ -102,7 +136,21 @@ mod tests {
         let track = (0, 0, Device::Stream(0));
         let mut cutter = Cutter::default();
         let mut done = Vec::new();
+        let mut parts = parts.iter().copied().peekable();
+        let mut pieces = Vec::new();
         for &(start, end) in spans {
+            while let Some(at) = parts.next_if(|at| *at <= start) {
+                while let Some(slice) = cutter.ended(at - 1) {
+                    done.push(slice.span);
+                }
+                for piece in cutter.until(at) {
+                    assert!(piece.span.start < at && piece.span.end <= at);
+                    match piece.span.end == at && piece.span.clipped {
+                        true => pieces.push(piece.span),
+                        false => done.push(piece.span),
+                    }
+                }
+            }
             while let Some(slice) = cutter.ended(start) {
                 done.push(slice.span);
             }
@@ -118,10 +166,56 @@ mod tests {
         while let Some(slice) = cutter.ended(i64::MAX) {
             done.push(slice.span);
         }
+        // What was cut at the end of a part is one with what begins there.
+        while let Some(piece) = pieces.pop() {
+            let rest = done
+                .iter_mut()
+                .find(|rest| rest.start == piece.end && !rest.first);
+            match rest {
+                Some(rest) => {
+                    rest.start = piece.start;
+                    rest.first = piece.first;
+                }
+                None => done.push(piece),
+            }
+        }
         assert_eq!(done.len(), spans.len());
         let mut done: Vec<_> = done.iter().map(|s| (s.start, s.end, s.clipped)).collect();
         done.sort_unstable();
         done
+    }
+
+    fn cut(spans: &[(i64, i64)]) -> Vec<(i64, i64, bool)> {
+        cut_in(spans, &[])
+    }
+
+    #[test]
+    fn parts_are_cut_as_the_whole() {
+        let mut state = 1_u64;
+        let mut number = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(11);
+            i64::try_from((state >> 33) % below).unwrap()
+        };
+        for _ in 0..40 {
+            let mut spans: Vec<(i64, i64)> = (0..12)
+                .map(|_| {
+                    let start = number(200);
+                    (start, start + number(60))
+                })
+                .collect();
+            spans.sort_by_key(|(start, end)| (*start, -end));
+            let shown = |cut: Vec<(i64, i64, bool)>| -> Vec<(i64, i64)> {
+                cut.into_iter()
+                    .map(|(start, end, _)| (start, end))
+                    .collect()
+            };
+            let whole = shown(cut(&spans));
+            let part = 7 + number(90);
+            let parts: Vec<i64> = (1..40).map(|number| number * part).collect();
+            assert_eq!(shown(cut_in(&spans, &parts)), whole, "{spans:?} by {part}");
+        }
     }
 
     #[test]

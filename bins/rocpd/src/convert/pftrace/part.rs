@@ -30,11 +30,13 @@ pub(super) struct Live {
 }
 
 /// A finished part.
-pub(super) struct Done<W> {
+pub(super) struct Done<'a, W> {
     pub(super) file: String,
     pub(super) out: W,
     pub(super) report: Report,
     pub(super) live: Live,
+    /// Slices of devices that go on in the next part.
+    pub(super) cutter: Cutter<'a>,
 }
 
 /// What all files of a conversion share.
@@ -111,8 +113,9 @@ impl<'a, W: Write> Part<'a, W> {
         self.writer.bytes_written()
     }
 
-    /// Goes on with counters of the parts before.
-    pub(super) fn resume(&mut self, live: Live, at: i64) -> anyhow::Result<()> {
+    /// Goes on with counters and slices of the parts before.
+    pub(super) fn resume(&mut self, live: Live, cutter: Cutter<'a>, at: i64) -> anyhow::Result<()> {
+        self.cutter = cutter;
         for (key, total) in &live.rest.totals {
             let counter = self.bytes_counter(key)?;
             self.timeline.add(at, counter, *total);
@@ -147,7 +150,10 @@ impl<'a, W: Write> Part<'a, W> {
             first: start == item.start_ns(),
         };
         match item {
-            Item::Region(region) => self.region(region, span)?,
+            Item::Region(region) => {
+                self.report.add(span);
+                self.region(region, span)?;
+            }
             Item::Dispatch(dispatch) => {
                 self.device_slice(self.track_of_dispatch(dispatch), item, span)?;
                 self.counters(dispatch, span)?;
@@ -160,10 +166,8 @@ impl<'a, W: Write> Part<'a, W> {
                 if span.first {
                     self.allocation(allocation)?;
                 }
-                return Ok(());
             }
         }
-        self.report.add(span.start, span.end, clipped);
         Ok(())
     }
 
@@ -172,8 +176,16 @@ impl<'a, W: Write> Part<'a, W> {
         if !self.waits {
             return self.write_device_slice(item, span);
         }
-        let record = item.kept();
-        self.cutter.add(track, Waiting { record, span });
+        // One that began in a part before waits already. It is cut by others before it is cut where the part ends.
+        if span.first {
+            let record = item.kept();
+            let span = Span {
+                end: item.end_ns().max(span.start),
+                clipped: false,
+                ..span
+            };
+            self.cutter.add(track, Waiting { record, span });
+        }
         Ok(())
     }
 
@@ -186,6 +198,7 @@ impl<'a, W: Write> Part<'a, W> {
     }
 
     fn write_device_slice(&mut self, item: Item<'_, 'a>, span: Span) -> anyhow::Result<()> {
+        self.report.add(span);
         match item {
             Item::Dispatch(dispatch) => self.dispatch(dispatch, span),
             Item::Copy(copy) => self.copy(copy, span),
@@ -194,8 +207,14 @@ impl<'a, W: Write> Part<'a, W> {
     }
 
     /// Writes what is still to come before `until` and completes the file.
-    pub(super) fn finish(mut self, until: i64) -> anyhow::Result<Done<W>> {
-        self.write_ended(i64::MAX)?;
+    pub(super) fn finish(mut self, until: i64) -> anyhow::Result<Done<'a, W>> {
+        if until == i64::MAX {
+            self.write_ended(until)?;
+        } else {
+            for slice in self.cutter.until(until) {
+                self.write_device_slice(slice.record.item(), slice.span)?;
+            }
+        }
         self.timeline.flush(&mut self.writer, until)?;
         let mut report = self.report;
         report.bytes = self.writer.bytes_written();
@@ -209,6 +228,7 @@ impl<'a, W: Write> Part<'a, W> {
             out,
             report,
             live,
+            cutter: self.cutter,
         })
     }
 
@@ -384,6 +404,27 @@ impl<'a, W: Write> Part<'a, W> {
         }
         self.counted = counted;
         Ok(())
+    }
+
+    /// A value of a counter that was sampled while kernels ran; it holds until the next one.
+    pub(super) fn sampled(
+        &mut self,
+        process: &Process,
+        agent: Option<&Agent>,
+        counter: &str,
+        at: i64,
+        value: f64,
+    ) -> anyhow::Result<()> {
+        let (label, index) = self.agent_parts(agent);
+        let name = format!("{label} [{index}] SPM {counter}");
+        let key = Key::new(process, name);
+        let unit = CounterUnit::None;
+        let counter = self
+            .timeline
+            .counter(&mut self.writer, &self.places, &key, unit)?;
+        self.timeline.hold(counter, value, at, None);
+        // They may be many between two records.
+        self.timeline.flush(&mut self.writer, at)
     }
 
     fn copy(&mut self, r: &Copy<'_>, span: Span) -> anyhow::Result<()> {

@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use super::part::Span;
+
 /// Numbers of a part for the manifest.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Report {
@@ -20,11 +22,14 @@ pub(super) struct Report {
 
 impl Report {
     /// Counts a slice.
-    pub(super) fn add(&mut self, start_ns: i64, end_ns: i64, clipped: bool) {
-        self.clipped += u64::from(clipped);
+    pub(super) fn add(&mut self, span: Span) {
+        self.clipped += u64::from(span.clipped);
         self.events += 1;
-        self.first_ns = Some(self.first_ns.map_or(start_ns, |first| first.min(start_ns)));
-        self.last_ns = Some(self.last_ns.map_or(end_ns, |last| last.max(end_ns)));
+        let first = self
+            .first_ns
+            .map_or(span.start, |first| first.min(span.start));
+        self.first_ns = Some(first);
+        self.last_ns = Some(self.last_ns.map_or(span.end, |last| last.max(span.end)));
     }
 
     pub(super) fn json(&self, file: &str) -> serde_json::Value {

@@ -52,8 +52,6 @@ impl OfEvent for Value {
 pub(super) struct CounterSums {
     sums: ByEvent<Value>,
     names: Vec<String>,
-    /// Values sampled while kernels ran (since schema 3.0.3): they are of moments, not of dispatches, and not added here.
-    pub(super) sampled: u64,
 }
 
 impl CounterSums {
@@ -66,11 +64,10 @@ impl CounterSums {
         let mut sorter = sorter::<Value>(folder);
         let filter = Filter::default();
         let mut numbers: FxHashMap<(usize, i64), u32> = FxHashMap::default();
-        let mut sampled = 0;
         for row in set.scan::<PmcEvent<'_>>(&filter, ScanOrder::Stored)? {
             let row = row?;
+            // Sampled while kernels ran (since schema 3.0.3): of moments, not of dispatches.
             if row.sample_id.is_some() {
-                sampled += 1;
                 continue;
             }
             let (Some(event), Some(pmc), Some(value)) = (row.event_id, row.pmc, row.value) else {
@@ -97,9 +94,7 @@ impl CounterSums {
         while let Some(value) = sorted.next_item()? {
             adder.add(value)?;
         }
-        let mut sums = adder.finish(names)?;
-        sums.sampled = sampled;
-        Ok(sums)
+        adder.finish(names)
     }
 
     /// Puts counter and sum of an event into `found`, in the order in which the counters were stored.
@@ -176,7 +171,6 @@ impl<'p> Adder<'p> {
         Ok(CounterSums {
             sums: self.builder.finish()?,
             names,
-            sampled: 0,
         })
     }
 }
