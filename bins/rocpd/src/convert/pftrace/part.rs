@@ -1,11 +1,13 @@
 //! One trace file: slices, arrows and counters of the records it is given.
 
+mod counters;
+
 use std::io::Write;
 
-use perfetto_reader::write::{CounterUnit, EventData, TraceWriter, WriterOptions, WriterTrack};
+use perfetto_reader::write::{EventData, TraceWriter, WriterOptions, WriterTrack};
 use rocpd_db::{
-    Agent, AllocLevel, AllocType, Allocation, Copy, DeviceNumbers, Dispatch, Event, Filter,
-    Process, Region, RocpdSet, domain_of, slice_category,
+    Agent, Copy, DeviceNumbers, Dispatch, Event, Filter, Process, Region, RocpdSet, domain_of,
+    slice_category,
 };
 use rustc_hash::FxHashMap;
 use trace_model::{ArgValue, ClockDomain};
@@ -244,17 +246,6 @@ impl<'a, W: Write> Part<'a, W> {
         })
     }
 
-    /// Counters of a record, in room that is to be given back.
-    fn counted(
-        &mut self,
-        process: &Process,
-        event: Option<Event<'_>>,
-    ) -> anyhow::Result<Vec<(usize, f64)>> {
-        let mut room = std::mem::take(&mut self.counted);
-        self.job.sums.find(process, event, &mut room)?;
-        Ok(room)
-    }
-
     /// The arrow that a slice is on, if it is the record's begin.
     fn flow(&self, process: &Process, event: Option<Event<'_>>, span: Span) -> Option<u64> {
         use std::hash::BuildHasher as _;
@@ -391,42 +382,6 @@ impl<'a, W: Write> Part<'a, W> {
         Ok(())
     }
 
-    /// The counters of a dispatch, held from its begin to its end.
-    fn counters(&mut self, r: &Dispatch<'_>, span: Span) -> anyhow::Result<()> {
-        if self.job.args.perfetto.no_counters {
-            return Ok(());
-        }
-        let counted = self.counted(r.process, r.event)?;
-        for (number, value) in &counted {
-            let counter = self.pmc(r.process, Some(r.agent), *number)?;
-            self.timeline
-                .hold(counter, *value, span.start, Some(span.end));
-        }
-        self.counted = counted;
-        Ok(())
-    }
-
-    /// A value of a counter that was sampled while kernels ran; it holds until the next one.
-    pub(super) fn sampled(
-        &mut self,
-        process: &Process,
-        agent: Option<&Agent>,
-        counter: &str,
-        at: i64,
-        value: f64,
-    ) -> anyhow::Result<()> {
-        let (label, index) = self.agent_parts(agent);
-        let name = format!("{label} [{index}] SPM {counter}");
-        let key = Key::new(process, name);
-        let unit = CounterUnit::None;
-        let counter = self
-            .timeline
-            .counter(&mut self.writer, &self.places, &key, unit)?;
-        self.timeline.hold(counter, value, at, None);
-        // They may be many between two records.
-        self.timeline.flush(&mut self.writer, at)
-    }
-
     fn copy(&mut self, r: &Copy<'_>, span: Span) -> anyhow::Result<()> {
         let (.., device) = self.track_of_copy(r);
         let track = match device {
@@ -468,98 +423,11 @@ impl<'a, W: Write> Part<'a, W> {
         Ok(())
     }
 
-    /// The bytes of a copy, on their way from its begin to its end.
-    fn copied_bytes(&mut self, r: &Copy<'_>, span: Span) -> anyhow::Result<()> {
-        if !self.job.args.perfetto.no_counters
-            && span.first
-            && let Some(agent) = r.dst_agent
-        {
-            let (label, at) = self.agent_parts(r.dst_agent);
-            let name = format!("COPY BYTES to {label} [{at}] ({})", kind(Some(agent)));
-            let counter = self.bytes_counter(&Key::new(r.process, name))?;
-            self.timeline.add(r.start_ns, counter, r.size_bytes);
-            let end = r.end_ns.max(r.start_ns);
-            self.timeline
-                .add(end, counter, r.size_bytes.saturating_neg());
-        }
-        Ok(())
-    }
-
-    /// Bytes in use change when the call ends; frees are matched by address.
-    fn allocation(&mut self, r: &Allocation<'_>) -> anyhow::Result<()> {
-        if self.job.args.perfetto.no_counters
-            || matches!(r.level, AllocLevel::Scratch | AllocLevel::Virtual)
-        {
-            return Ok(());
-        }
-        let place = (r.process.partition, r.process.id, r.address.unwrap_or(0));
-        let at = r.end_ns.max(r.start_ns);
-        let before = self.live.allocated.remove(&place);
-        let gives = matches!(r.kind, AllocType::Alloc | AllocType::Realloc);
-        match &before {
-            Some((key, size)) => {
-                let counter = self.bytes_counter(key)?;
-                self.timeline.add(at, counter, size.saturating_neg());
-            }
-            None if !gives => self.report.unmatched_frees += 1,
-            None => {}
-        }
-        if gives {
-            let name = match r.agent {
-                Some(_) => {
-                    let (label, index) = self.agent_parts(r.agent);
-                    format!("ALLOCATE BYTES on {label} [{index}] ({})", kind(r.agent))
-                }
-                None => "ALLOCATE BYTES".to_owned(),
-            };
-            let key = Key::new(r.process, name);
-            let counter = self.bytes_counter(&key)?;
-            self.timeline.add(at, counter, r.size_bytes);
-            self.live.allocated.insert(place, (key, r.size_bytes));
-        }
-        Ok(())
-    }
-
     /// Label and index of an agent; `Agent 0` for none.
     fn agent_parts<'v>(&self, agent: Option<&'v Agent>) -> (&'v str, i64) {
         agent.map_or(("Agent", 0), |agent| {
             self.job.args.agent_index_value.parts(agent)
         })
-    }
-
-    fn bytes_counter(&mut self, key: &Key) -> anyhow::Result<usize> {
-        let unit = CounterUnit::Bytes;
-        self.timeline
-            .counter(&mut self.writer, &self.places, key, unit)
-    }
-
-    /// The counter of hardware of a process, or of an agent or none of it.
-    fn pmc(
-        &mut self,
-        process: &Process,
-        agent: Option<Option<&Agent>>,
-        number: usize,
-    ) -> anyhow::Result<usize> {
-        let own = agent.map(|agent| agent.map_or(i64::MIN, |agent| agent.id));
-        let known = (process.partition, process.id, own, number);
-        if let Some(&counter) = self.pmc.get(&known) {
-            return Ok(counter);
-        }
-        let name = self.job.sums.name(number);
-        let name = match agent {
-            Some(agent) => {
-                let (label, at) = self.agent_parts(agent);
-                format!("{label} [{at}] PMC {name}")
-            }
-            None => format!("PMC {name}"),
-        };
-        let key = Key::new(process, name);
-        let unit = CounterUnit::None;
-        let counter = self
-            .timeline
-            .counter(&mut self.writer, &self.places, &key, unit)?;
-        self.pmc.insert(known, counter);
-        Ok(counter)
     }
 
     fn stream(
