@@ -18,6 +18,10 @@ const PIECES: u64 = 1 << 10;
 const PIECE_BITS: u32 = 17;
 /// Words at which places are made one for the first time.
 const FIRST_LIMIT: usize = 2 << 20;
+/// Words of a piece at which its own places are made one for the first time.
+const PIECE_LIMIT: usize = 1 << 17;
+/// Words that are kept together.
+const PAGE: usize = 1 << 11;
 /// By how much what is left then may grow until the next time: where it helped, and where less than half went.
 const GROWTH: usize = 3;
 const GROWTH_WITHOUT_USE: usize = 8;
@@ -45,7 +49,7 @@ pub(super) struct Change {
 pub(super) struct Borders {
     pieces: Vec<Piece>,
     piece_bits: u32,
-    scratch: Vec<u64>,
+    scratch: Scratch,
     /// Words of all pieces, and at which places are made one.
     words: usize,
     limit: usize,
@@ -58,7 +62,7 @@ impl Default for Borders {
         Self {
             pieces: Vec::new(),
             piece_bits: PIECE_BITS,
-            scratch: Vec::new(),
+            scratch: Scratch::default(),
             words: 0,
             limit: FIRST_LIMIT,
             far: BTreeMap::new(),
@@ -75,7 +79,12 @@ impl Borders {
             Some(piece) => {
                 piece.recent.push(place << 1 | u64::from(is_less));
                 if piece.recent.len() >= TOGETHER {
-                    self.words += piece.settle(&mut self.scratch);
+                    let before = piece.words();
+                    piece.settle(&mut self.scratch);
+                    if piece.words() > piece.limit {
+                        piece.make_places_one(&mut self.scratch);
+                    }
+                    self.words = self.words + piece.words() - before;
                     if self.words > self.limit {
                         self.make_places_one();
                     }
@@ -104,13 +113,11 @@ impl Borders {
     }
 
     fn make_places_one(&mut self) {
-        let mut places = Vec::new();
-        let mut scratch = Vec::new();
         for piece in &mut self.pieces {
-            piece.make_places_one(&mut places, &mut scratch);
+            piece.make_places_one(&mut self.scratch);
         }
         let before = self.words;
-        self.words = self.pieces.iter().map(|piece| piece.words.len()).sum();
+        self.words = self.pieces.iter().map(|piece| piece.words()).sum();
         let growth = if self.words < before / 2 {
             GROWTH
         } else {
@@ -134,14 +141,13 @@ impl Borders {
 
     /// All changes, in order of the sector; a sector may come several times.
     pub(super) fn for_each_in_order(&mut self, mut take: impl FnMut(Change)) {
-        let mut places = Vec::new();
-        let mut scratch = Vec::new();
         for piece in &mut self.pieces {
             piece.settle(&mut self.scratch);
-            piece.read(&mut places);
-            by_digits(&mut places, &mut scratch, |(place, _)| place >> OF_BITS);
-            for (place, by) in &places {
-                let of = low32(place & ((1 << OF_BITS) - 1));
+            let Scratch { places, sorted, .. } = &mut self.scratch;
+            piece.read(places);
+            by_digits(places, sorted, |(place, _)| place >> OF_BITS);
+            for (place, by) in &*places {
+                let of = low32(bits(*place, 0, OF_BITS));
                 let sector = place >> OF_BITS;
                 take(Change {
                     sector,
@@ -160,6 +166,14 @@ impl Borders {
 /// A place (sector and what is counted) and by how much the count changes there.
 type Placed = (u64, i64);
 
+/// Memory for sorting, used again from piece to piece.
+#[derive(Debug, Clone, Default)]
+struct Scratch {
+    keys: Vec<u64>,
+    places: Vec<Placed>,
+    sorted: Vec<Placed>,
+}
+
 /// The changes of a piece of the device, by their distance from the one before, as words of sixteen bits.
 ///
 /// The last two bits of a word say how it goes on. One access more or less: six bits of what is counted and eight of the
@@ -170,20 +184,24 @@ type Placed = (u64, i64);
 struct Piece {
     /// Changes by one on their way to the others: sector, what is counted, and whether it is less.
     recent: Vec<u64>,
-    words: Vec<u16>,
+    /// Of [`PAGE`] words, because one list that grows would leave holes in memory; no change goes over an end.
+    pages: Vec<Vec<u16>>,
     /// Binary digits of the sectors between places that distances count in.
     grid_bits: u32,
     /// Sector of the last change.
     last: u64,
+    /// Words at which its places are made one.
+    limit: usize,
 }
 
 impl Default for Piece {
     fn default() -> Self {
         Self {
             recent: Vec::new(),
-            words: Vec::new(),
+            pages: Vec::new(),
             grid_bits: GRID_BITS,
             last: 0,
+            limit: PIECE_LIMIT,
         }
     }
 }
@@ -205,12 +223,11 @@ fn bits(word: u64, from: u32, count: u32) -> u64 {
 }
 
 impl Piece {
-    /// Puts the recent changes to the others; gives how many words these take more.
-    fn settle(&mut self, scratch: &mut Vec<u64>) -> usize {
-        let before = self.words.len();
+    /// Puts the recent changes to the others.
+    fn settle(&mut self, scratch: &mut Scratch) {
         let mut recent = std::mem::take(&mut self.recent);
         // Only by sector: what else can be made one is when all places are.
-        by_digits(&mut recent, scratch, |key| key >> (OF_BITS + 1));
+        by_digits(&mut recent, &mut scratch.keys, |key| key >> (OF_BITS + 1));
         for alike in recent.chunk_by(|a, b| a >> 1 == b >> 1) {
             let place = alike.first().map_or(0, |key| key >> 1);
             let less: u64 = alike.iter().map(|key| key & 1).sum();
@@ -221,28 +238,28 @@ impl Piece {
         }
         recent.clear();
         self.recent = recent;
-        self.words.len().saturating_sub(before)
     }
 
     #[inline]
     fn push(&mut self, place: u64, by: i64) {
         // Most that a change can take are nine words.
-        if self.words.capacity() - self.words.len() < 9 {
-            // By little: all pieces together are what memory is needed for.
-            self.words.reserve_exact(self.words.len() / 8 + 32);
+        if self.pages.last().is_none_or(|page| page.len() > PAGE - 9) {
+            self.pages.push(Vec::with_capacity(PAGE));
         }
         let (sector, of) = (place >> OF_BITS, bits(place, 0, OF_BITS));
         let further = sector.wrapping_sub(self.last).rotate_right(self.grid_bits);
         self.last = sector;
         let is_less = u64::from(by < 0);
         let is_short = of >> SHORT_OF_BITS == 0 && (by == 1 || by == -1);
+        let Some(page) = self.pages.last_mut() else {
+            return;
+        };
         if is_short && further >> NEAR_BITS == 0 {
-            self.words.push(low16(further << 8 | of << 2 | is_less));
+            page.push(low16(further << 8 | of << 2 | is_less));
         } else if is_short && further >> FAR_BITS == 0 {
             let high = further >> 16;
-            self.words
-                .push(low16(high << 9 | of << 3 | is_less << 2 | FAR));
-            self.words.push(low16(further));
+            page.push(low16(high << 9 | of << 3 | is_less << 2 | FAR));
+            page.push(low16(further));
         } else {
             self.push_other(place, by);
         }
@@ -253,7 +270,7 @@ impl Piece {
         if self.grid_bits > 0 && !(place >> OF_BITS).is_multiple_of(1 << GRID_BITS) {
             let mut places = Vec::new();
             self.read(&mut places);
-            self.words.clear();
+            self.pages.clear();
             self.grid_bits = 0;
             self.last = 0;
             for (place, by) in places {
@@ -262,10 +279,11 @@ impl Piece {
             self.push(place, by);
             return;
         }
-        self.words.push(low16(OTHER));
-        for number in [place, by.cast_unsigned()] {
-            let words = (0..4).map(|word| low16(number >> (16 * word)));
-            self.words.extend(words);
+        let numbers = [place, by.cast_unsigned()];
+        let words = numbers.map(|number| [0, 16, 32, 48].map(|from| low16(number >> from)));
+        if let Some(page) = self.pages.last_mut() {
+            page.push(low16(OTHER));
+            page.extend(words.as_flattened());
         }
     }
 
@@ -282,37 +300,46 @@ impl Piece {
     /// The changes as they were pushed.
     fn read(&self, places: &mut Vec<Placed>) {
         places.clear();
-        let mut words = self.words.iter().copied().map(u64::from);
         let mut sector = 0_u64;
-        while let Some(word) = words.next() {
-            let (further, of, by) = match word & 3 {
-                MORE => (bits(word, 8, 8), bits(word, 2, 6), 1),
-                LESS => (bits(word, 8, 8), bits(word, 2, 6), -1),
-                FAR => {
-                    let further = bits(word, 9, 7) << 16 | words.next().unwrap_or(0);
-                    let by = if word & 4 == 0 { 1 } else { -1 };
-                    (further, bits(word, 3, 6), by)
-                }
-                _ => {
-                    let mut number = || {
-                        let words = words.by_ref().take(4).zip(0..);
-                        words.fold(0, |number, (word, at)| number | word << (16 * at))
-                    };
-                    let place = number();
-                    sector = place >> OF_BITS;
-                    (0, bits(place, 0, OF_BITS), number().cast_signed())
-                }
-            };
-            sector += further << self.grid_bits;
-            places.push((sector << OF_BITS | of, by));
+        for page in &self.pages {
+            let mut words = page.iter().copied().map(u64::from);
+            while let Some(word) = words.next() {
+                let (further, of, by) = match word & 3 {
+                    MORE => (bits(word, 8, 8), bits(word, 2, 6), 1),
+                    LESS => (bits(word, 8, 8), bits(word, 2, 6), -1),
+                    FAR => {
+                        let further = bits(word, 9, 7) << 16 | words.next().unwrap_or(0);
+                        let by = if word & 4 == 0 { 1 } else { -1 };
+                        (further, bits(word, 3, 6), by)
+                    }
+                    _ => {
+                        let mut number = || {
+                            let words = words.by_ref().take(4).zip(0..);
+                            words.fold(0, |number, (word, at)| number | word << (16 * at))
+                        };
+                        let place = number();
+                        sector = place >> OF_BITS;
+                        (0, bits(place, 0, OF_BITS), number().cast_signed())
+                    }
+                };
+                sector += further << self.grid_bits;
+                places.push((sector << OF_BITS | of, by));
+            }
         }
     }
 
+    /// Words in all pages, not quite all of them used.
+    fn words(&self) -> usize {
+        let open = self.pages.last().map_or(0, Vec::len);
+        self.pages.len().saturating_sub(1) * PAGE + open
+    }
+
     /// Changes of the same place and operation become one.
-    fn make_places_one(&mut self, places: &mut Vec<Placed>, scratch: &mut Vec<Placed>) {
+    fn make_places_one(&mut self, scratch: &mut Scratch) {
+        let Scratch { places, sorted, .. } = scratch;
         self.read(places);
-        by_digits(places, scratch, |(place, _)| *place);
-        self.words.clear();
+        by_digits(places, sorted, |(place, _)| *place);
+        self.pages.clear();
         self.last = 0;
         for alike in places.chunk_by(|a, b| a.0 == b.0) {
             let place = alike.first().map_or(0, |(place, _)| *place);
@@ -321,7 +348,7 @@ impl Piece {
                 self.push(place, by);
             }
         }
-        self.words.shrink_to_fit();
+        self.limit = PIECE_LIMIT.max(2 * self.words());
     }
 }
 
@@ -349,8 +376,9 @@ mod tests {
                 }
                 if at % settle == 0 {
                     for piece in &mut borders.pieces {
-                        borders.words += piece.settle(&mut borders.scratch);
+                        piece.settle(&mut borders.scratch);
                     }
+                    borders.words = borders.pieces.iter().map(|piece| piece.words()).sum();
                     if borders.words > limit {
                         borders.make_places_one();
                     }

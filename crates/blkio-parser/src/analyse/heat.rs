@@ -13,7 +13,7 @@ use crate::num::index;
 /// Sectors of 64 MiB.
 const BIN_SECTORS: u64 = 64 * 2048;
 /// Cells that are kept; with more, cells become wider.
-const MAX_CELLS: usize = 1 << 20;
+const MAX_CELLS: usize = 1 << 19;
 /// Cells that are found without looking them up.
 const OPEN: usize = 32;
 
@@ -41,7 +41,7 @@ pub struct Scaled {
 
 /// A matrix of bytes, 64 MiB of address by a second since the first issue; requests are split at the borders.
 ///
-/// Of more than a million cells two become one, as often as needed, so that the map has all bytes whatever their addresses.
+/// Of more than half a million cells two become one, as often as needed, so that the map has all bytes whatever their addresses.
 #[derive(Debug, Clone, Default)]
 pub struct HeatMap {
     first_ns: Option<u64>,
