@@ -88,6 +88,14 @@ fn default_separation() -> f64 {
 /// Cliff's δ between means of runs: there are few of them, and 0.6 is common by chance.
 const RUN_SEPARATION: f64 = 0.9;
 
+/// Cliff's δ that samples of these sizes from one distribution exceed in one case of twenty, by the normal approximation
+/// of the rank sum. Complete separation always suffices: few samples of a counter are all that a short recording has.
+fn separation_by_chance(one: usize, two: usize) -> f64 {
+    const TWO_SIDED_5_PCT: f64 = 1.96;
+    let (one, two) = (one as f64, two as f64);
+    (TWO_SIDED_5_PCT * ((one + two + 1.0) / (3.0 * one * two)).sqrt()).min(1.0)
+}
+
 /// Percent below which a quantity counts as flat unless the clause says otherwise.
 const FLAT_PCT: f64 = 5.0;
 
@@ -101,11 +109,13 @@ impl Clause {
         }
         let [a, b] = signal.typical(self.stat);
         let change = signal.change_pct(self.stat);
-        let needed = if signal.by_run {
-            self.separation.max(RUN_SEPARATION)
+        let by_chance = separation_by_chance(signal.values[0].len(), signal.values[1].len());
+        let least = if signal.by_run {
+            RUN_SEPARATION
         } else {
-            self.separation
+            by_chance
         };
+        let needed = self.separation.max(least);
         let separated = signal.point || signal.separation.abs() >= needed;
         if self.direction == Direction::Flat {
             let limit = self.pct.unwrap_or(FLAT_PCT);
@@ -279,5 +289,24 @@ mod tests {
         assert!(up.met_by(&signal(1.0, 20.0)).is_none());
         assert!(up.met_by(&signal(1.0, 60.0)).unwrap() > 5.0);
         assert!(Signatures::parse("[[signature]]\ncause = 'x'", "x").is_err());
+    }
+
+    #[test]
+    fn few_samples_must_be_told_apart_more_clearly() {
+        let up = clause("metric = 'f'\ndirection = 'up'\npct = 10");
+        let met = |one: &[f64], two: &[f64]| {
+            let signal = Signal::series("f", "Host", "B/s", [one.to_vec(), two.to_vec()]);
+            up.met_by(&signal.unwrap()).is_some()
+        };
+        // δ is 0.67 in each: with two and six samples that is common by chance, with twelve on each side it is not.
+        assert!(!met(&[1.0, 20.0], &[2.0, 30.0, 31.0, 32.0, 3.0, 33.0]));
+        let bursts = |low: f64, high: f64, highs: usize| {
+            let mut values = vec![high; highs];
+            values.resize(12, low);
+            values
+        };
+        assert!(met(&bursts(1.0, 20.0, 2), &bursts(2.0, 30.0, 10)));
+        // Few samples without any overlap are enough.
+        assert!(met(&[1.0, 2.0], &[3.0, 4.0, 5.0]));
     }
 }
