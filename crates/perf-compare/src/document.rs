@@ -109,7 +109,7 @@ pub struct Effect {
     /// Difference of the means without the extreme tenths, and its interval.
     pub trimmed: Option<(f64, [f64; 2])>,
     /// Name of the test.
-    pub method: &'static str,
+    pub method: String,
 }
 
 /// One line of the result.

@@ -36,13 +36,19 @@ fn both(values: [f64; 2]) -> Option<[f64; 2]> {
 
 pub(super) fn effect(found: &Compared, by_run: bool) -> Effect {
     let d = found.dependence;
-    let method = match (by_run, found.exact, d.block) {
-        (true, ..) => "permutation of runs, Welch statistic",
-        (_, true, 1) => "exact permutation of cycles, Welch statistic",
-        (_, true, _) => "exact permutation of blocks of cycles, Welch statistic",
-        (_, _, 1) => "permutation of cycles, Welch statistic",
-        _ => "permutation of blocks of cycles, Welch statistic",
+    let exchanged = match (by_run, d.block) {
+        (true, _) => "runs",
+        (_, 1) => "cycles",
+        _ => "blocks of cycles",
     };
+    let exact = if found.exact { "exact " } else { "" };
+    // Where neighbours resemble each other, p is larger than the permutation alone would give.
+    let reduced = if d.rho > 0.0 {
+        ", reduced as neighbours are correlated"
+    } else {
+        ""
+    };
+    let method = format!("{exact}permutation of {exchanged}, Welch statistic{reduced}");
     let or_zero = |x: f64| if x.is_finite() { x } else { 0.0 };
     Effect {
         baseline: or_zero(found.mean[0]),

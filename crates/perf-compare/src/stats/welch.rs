@@ -22,6 +22,10 @@ impl Moments {
             let y = value - lost;
             let t = sum + y;
             lost = t - sum - y;
+            if lost.is_nan() {
+                // An infinite value stays the sum.
+                lost = 0.0;
+            }
             sum = t;
             let delta = value - mean;
             mean += delta / n as f64;
@@ -63,6 +67,13 @@ mod tests {
         assert_eq!(m.std, 0.0);
         assert_eq!(m.mean, 24_867_202_484_509.465);
         assert!(Moments::of([1.0].into_iter()).std.is_nan());
+    }
+
+    #[test]
+    fn an_infinite_value_makes_the_mean_infinite() {
+        let m = Moments::of([1.0, f64::NEG_INFINITY, 3.0].into_iter());
+        assert_eq!(m.mean, f64::NEG_INFINITY);
+        assert!(m.std.is_nan());
     }
 
     #[test]
