@@ -108,6 +108,28 @@ fn a_late_process_makes_one_long_first_cycle_that_is_marked() {
 }
 
 #[test]
+fn blanks_around_a_name_are_no_part_of_it() {
+    let mut rows: Vec<Row> = Vec::new();
+    for i in 0..6 {
+        let ts = i * 1_000;
+        let step = if i % 3 == 1 {
+            " Engine.step "
+        } else {
+            "Engine.step"
+        };
+        rows.push(("python", step, 1, "a", ts, 900, ""));
+        rows.push(("python", "Engine.forward", 1, "a", ts + 10, 400, ""));
+        rows.push(("CAT_CPU", "runq ", 1, "cpu 0", ts + 20, 50, ""));
+    }
+    let found = analyse(&trace(&rows), &Options::default()).unwrap();
+    assert_eq!(found.anchor, "Engine.step");
+    assert_eq!(bounds(&found).len(), 6);
+    let waits = found.reports[0].rows.iter();
+    let waits: Vec<&str> = waits.map(|row| row.function_name.as_str()).collect();
+    assert_eq!(waits, ["runq"; 6]);
+}
+
+#[test]
 fn layers_are_cycles_where_they_are_outermost() {
     let mut rows: Vec<Row> = Vec::new();
     for i in 0..6 {

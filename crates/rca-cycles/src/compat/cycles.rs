@@ -122,7 +122,7 @@ fn by_keywords(events: &Events<'_>, ownership: &Ownership) -> Vec<Phase> {
     let (mut extend, mut decode, mut exact) = (vec![false; n], vec![false; n], vec![false; n]);
     let mut encodes = false;
     for (i, event) in events.list.iter().enumerate() {
-        let text = events.trace.text(event.name);
+        let text = events.text(event.name);
         let says = *cache.entry(event.name).or_insert_with(|| {
             encodes |= text == "encode";
             Says {

@@ -1,5 +1,6 @@
 //! The events as the reference sees them: binary64 microseconds, in order of time.
 
+use rustc_hash::FxHashMap;
 use trace_model::{SliceId, StrId, Trace};
 
 use crate::num::micros;
@@ -82,10 +83,12 @@ impl<'t> Events<'t> {
         let inner = trace.arg_column("args");
         let categories: Vec<&str> = trace.categories().map(|c| c.1).collect();
         let mut list = Vec::with_capacity(trace.len());
+        let mut stripped = StrippedNames::default();
         for slice in trace.slices() {
             let (Some(name), Some(dur)) = (slice.name_id(), slice.dur()) else {
                 continue;
             };
+            let name = stripped.one_id(trace, name);
             let category = slice
                 .category_id()
                 .index()
@@ -95,7 +98,7 @@ impl<'t> Events<'t> {
                 "python" => Kind::Python,
                 "cuda_runtime" => Kind::Runtime,
                 "cuda_driver" => Kind::Driver,
-                "CAT_APP" if trace.text(name) == "cuLaunchKernelEx" => Kind::Driver,
+                "CAT_APP" if trace.text(name).trim() == "cuLaunchKernelEx" => Kind::Driver,
                 "CAT_APP" => Kind::App,
                 "Operator" => Kind::Operator,
                 "Kernel" => Kind::Kernel,
@@ -142,13 +145,35 @@ impl<'t> Events<'t> {
     }
 
     pub(crate) fn name(&self, event: usize) -> &'t str {
-        self.trace.text(self.list[event].name)
+        self.text(self.list[event].name)
+    }
+
+    /// The text of a name, without the blanks around it.
+    pub(crate) fn text(&self, name: StrId) -> &'t str {
+        self.trace.text(name).trim()
+    }
+}
+
+/// Names that differ only in blanks around them are one name to the reference.
+#[derive(Default)]
+struct StrippedNames<'t> {
+    by_text: FxHashMap<&'t str, StrId>,
+    seen: FxHashMap<StrId, StrId>,
+}
+
+impl<'t> StrippedNames<'t> {
+    fn one_id(&mut self, trace: &'t Trace, name: StrId) -> StrId {
+        let by_text = &mut self.by_text;
+        *self
+            .seen
+            .entry(name)
+            .or_insert_with(|| *by_text.entry(trace.text(name).trim()).or_insert(name))
     }
 }
 
 /// Events without a host get that of another event of their process.
 fn enrich_hosts(list: &mut [Event]) {
-    let mut hosts = rustc_hash::FxHashMap::default();
+    let mut hosts = FxHashMap::default();
     for event in list.iter() {
         if let Some(host) = event.host {
             hosts.insert(event.pid, host);
@@ -170,9 +195,9 @@ fn samples(trace: &Trace, origins: &Origins, names: &mut Names) -> Vec<Sample> {
         };
         let origin = origins.of(sample.track);
         samples.push(Sample {
-            name: names.intern(name),
+            name: names.intern(name.trim()),
             host: origin.host.as_deref().map(|h| names.intern(h)),
-            instance: instance(name, &origin.tid),
+            instance: instance(name.trim(), &origin.tid),
             ts: micros(sample.ts.nanos()),
             value: sample.value,
         });

@@ -396,7 +396,7 @@ pub(crate) fn rows(
             (1.., 1..) => "*",
             _ => " ",
         };
-        let text = events.trace.text(name).to_owned();
+        let text = events.text(name).to_owned();
         let row = PerfRow {
             cycle: number,
             pid,
@@ -413,7 +413,7 @@ pub(crate) fn rows(
             func_type: func.name(),
             duration_us: stats.dur,
             interpolation: status,
-            anchor_name: events.trace.text(anchor.name).to_owned(),
+            anchor_name: events.text(anchor.name).to_owned(),
             anchor_dur_us: length,
             cycle_start_us: cycle.start,
             instances: stats.instances,
@@ -455,7 +455,7 @@ fn items(events: &Events<'_>, cycle: &Cycle) -> BTreeMap<Key, (FuncType, Vec<Ite
     members.sort_by(|a, b| a.ts.total_cmp(&b.ts));
     for m in members {
         let e = &events.list[m.event as usize];
-        let name = events.trace.text(e.name);
+        let name = events.text(e.name);
         let Some(func) = FuncType::of(e.kind, name, events.names.get(e.tid)) else {
             continue;
         };

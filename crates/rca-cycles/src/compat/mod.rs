@@ -464,7 +464,7 @@ pub fn functions(trace: &Trace) -> Vec<Candidate> {
     let mut map: std::collections::BTreeMap<&str, Vec<f64>> = std::collections::BTreeMap::new();
     for e in &events.list {
         if e.kind == event::Kind::Python && e.dur > 10.0 {
-            map.entry(trace.text(e.name)).or_default().push(e.dur);
+            map.entry(events.text(e.name)).or_default().push(e.dur);
         }
     }
     let mut list: Vec<Candidate> = map

@@ -126,7 +126,7 @@ impl Tree {
     /// The functions that may be anchors, best first.
     pub(crate) fn candidates(&self, events: &Events<'_>) -> Vec<Candidate> {
         let found = self.functions.iter().filter_map(|f| {
-            let name = events.trace.text(f.name);
+            let name = events.text(f.name);
             if f.top.len() <= 2 || BLACKLIST.contains(&name) {
                 return None;
             }
@@ -210,7 +210,7 @@ pub(crate) fn prefill_anchor(
 ) -> Option<String> {
     let mut best: Option<(&str, f64)> = None;
     for f in &tree.functions {
-        let name = events.trace.text(f.name);
+        let name = events.text(f.name);
         if f.top.is_empty() || name == main.name || BLACKLIST.contains(&name) {
             continue;
         }
