@@ -5,7 +5,7 @@ use trace_model::StrId;
 
 use crate::cut::Cuts;
 use crate::engine::{Engine, any};
-use crate::num::{median, quantile, span};
+use crate::num::{median, span};
 use crate::timeline::{Kind, Timeline};
 
 /// What a cycle is for.
@@ -46,7 +46,7 @@ pub struct Workload {
 }
 
 /// A phase and how sure it is: 1 stated by the engine, 0.9 by the name of a function, 0.7 by that
-/// of a kernel, 0.5 by duration alone, 0 unknown.
+/// of a kernel, 0.5 by the amount of computing or by duration alone, 0 unknown.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Verdict {
     pub(crate) phase: Phase,
@@ -221,31 +221,68 @@ pub(crate) fn phases(
         })
         .collect();
     if verdicts.iter().all(|v| v.phase == Phase::Unknown) {
-        by_duration(cuts, &mut verdicts);
+        by_duration(timeline, cuts, &mut verdicts);
     }
     verdicts
 }
 
-/// Cycles that last more than three times as long as the middle one, if there are such.
-fn by_duration(cuts: &Cuts, verdicts: &mut [Verdict]) {
-    let lengths: Vec<f64> = cuts
-        .cycles()
-        .iter()
-        .map(|w| span(w.end - w.start))
-        .collect();
-    let whole: Vec<f64> = cuts
-        .cycles()
-        .iter()
-        .zip(&lengths)
-        .filter(|(w, _)| w.partial.is_none())
-        .map(|(_, l)| *l)
-        .collect();
-    let middle = median(&whole);
-    if whole.len() < 3 || quantile(&whole, 1.0) <= 3.0 * middle {
-        return;
+/// The least factor between the cycles of a prompt and those of a token.
+const APART: f64 = 1.5;
+
+/// Where a gap parts a few long cycles from the others, if one does: from which value on they are long.
+///
+/// The long ones are at least `least` times as long as the middle one, and nothing lies between them and the others for
+/// a factor of [`APART`]: a fixed limit would part cycles of one kind by chance where they lie around it.
+fn gap(values: &[f64], least: f64) -> Option<f64> {
+    if values.len() < 3 {
+        return None;
     }
-    for (verdict, length) in verdicts.iter_mut().zip(&lengths) {
-        verdict.phase = if *length > 3.0 * middle {
+    let middle = median(values);
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+        .windows(2)
+        .filter(|w| w[0] >= middle && w[0] > 0.0 && w[1] > least * middle)
+        .map(|w| (w[1] / w[0], w[1]))
+        .filter(|g| g.0 >= APART)
+        .max_by(|x, y| x.0.total_cmp(&y.0))
+        .map(|g| g.1)
+}
+
+/// Cycles that compute far more than the others; where no device computes, that last far longer.
+///
+/// Computing tells a prompt from a pause, and it does not change with what the host does between kernels.
+fn by_duration(timeline: &Timeline<'_>, cuts: &Cuts, verdicts: &mut [Verdict]) {
+    /// A cycle may last twice as long for many reasons.
+    const LONGER: f64 = 3.0;
+    const MORE_WORK: f64 = 1.8;
+    let mut work = vec![0.0; cuts.cycles().len()];
+    for w in timeline.work.iter().filter(|w| w.kind == Kind::Compute) {
+        let at = w.launch.map_or(w.ts, |l| l.1);
+        if let Some(sum) = cuts
+            .at(w.process, at)
+            .and_then(|cycle| work.get_mut(cycle as usize))
+        {
+            *sum += span(w.end - w.ts);
+        }
+    }
+    let whole = |values: &[f64]| -> Vec<f64> {
+        let each = cuts.cycles().iter().zip(values);
+        each.filter(|(w, _)| w.partial.is_none())
+            .map(|(_, v)| *v)
+            .collect()
+    };
+    let (values, least) = if median(&whole(&work)) > 0.0 {
+        (work, MORE_WORK)
+    } else {
+        let lengths = cuts.cycles().iter().map(|w| span(w.end - w.start));
+        (lengths.collect(), LONGER)
+    };
+    let Some(long) = gap(&whole(&values), least) else {
+        return;
+    };
+    for (verdict, value) in verdicts.iter_mut().zip(&values) {
+        verdict.phase = if *value >= long {
             Phase::Prefill
         } else {
             Phase::Decode
@@ -257,6 +294,17 @@ fn by_duration(cuts: &Cuts, verdicts: &mut [Verdict]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gap_parts_long_cycles_wherever_it_lies() {
+        // Around three times the middle, where a fixed limit would take some and leave others.
+        let lengths = [4.6, 4.5, 13.7, 4.7, 4.6, 13.9, 4.4, 13.4, 4.5];
+        assert_eq!(gap(&lengths, 1.8), Some(13.4));
+        assert_eq!(gap(&lengths, 3.0), None);
+        assert_eq!(gap(&[1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.1], 1.8), None);
+        assert_eq!(gap(&[1.0, 1.0, 1.0, 1.0, 1.7], 1.8), None);
+        assert_eq!(gap(&[1.0, 5.0], 1.8), None);
+    }
 
     #[test]
     fn marked_batches_say_what_they_hold() {

@@ -199,12 +199,29 @@ struct Side<'a> {
     scale: Vec<f64>,
 }
 
+/// The most that a phase is sure of which only durations speak for.
+const GUESSED: f64 = 0.5;
+
+/// Whether phases were guessed in some recordings and cannot be told in others: what they call the same is not, and what
+/// they call different is. Without phases the cycles of both still compare.
+fn phases_disagree(runs: [&Runs<'_>; 2]) -> bool {
+    let of = |wanted: fn(f64) -> bool| {
+        runs.iter().flat_map(|side| &side.list).any(|run| {
+            !run.cycles.is_empty() && run.cycles.iter().all(|cycle| wanted(cycle.confidence))
+        })
+    };
+    of(|confidence| confidence <= 0.0) && of(|confidence| confidence > 0.0 && confidence <= GUESSED)
+}
+
 impl<'a> Side<'a> {
-    fn new(runs: &'a Runs<'a>, phase: Phase) -> Self {
+    /// The whole cycles of a phase, guessed phases being none with `named_only`.
+    fn new(runs: &'a Runs<'a>, phase: Phase, named_only: bool) -> Self {
         let mut cycles = Vec::new();
         for (r, run) in runs.list.iter().enumerate() {
             for (i, c) in run.cycles.iter().enumerate() {
-                if c.phase == phase && c.partial.is_none() {
+                let is_guess = named_only && c.confidence <= GUESSED;
+                let own = if is_guess { Phase::Unknown } else { c.phase };
+                if own == phase && c.partial.is_none() {
                     cycles.push((r, crate::num::row(i)));
                 }
             }
@@ -268,8 +285,12 @@ fn compare_runs(normal: &[&Analysis], abnormal: &[&Analysis], options: &Options)
     let (a, b) = (Runs::new(normal), Runs::new(abnormal));
     let mut result = Comparison::default();
     let mut compared = Vec::new();
+    let named_only = phases_disagree([&a, &b]);
     for phase in [Phase::Decode, Phase::Prefill, Phase::Mixed, Phase::Unknown] {
-        let (mut x, mut y) = (Side::new(&a, phase), Side::new(&b, phase));
+        let (mut x, mut y) = (
+            Side::new(&a, phase, named_only),
+            Side::new(&b, phase, named_only),
+        );
         if x.cycles.len() < 3 || y.cycles.len() < 3 {
             continue;
         }

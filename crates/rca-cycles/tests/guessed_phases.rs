@@ -1,0 +1,81 @@
+//! Phases that only durations speak for must not depend on the side of a pair.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panic")]
+
+use byte_source::Source;
+use rca_cycles::compare::{self, Comparison};
+use rca_cycles::{Options, Phase, analyse};
+use trace_model::Trace;
+
+/// Steps of `step_us` and a load before each, every eighth step `long` times as long. With `device`, a kernel computes
+/// for the whole step.
+fn steps(load_us: i64, step_us: i64, long: i64, device: bool) -> Trace {
+    let mut events: Vec<String> = Vec::new();
+    let mut add = |category: &str, name: &str, tid: &str, ts: i64, dur: i64, args: &str| {
+        events.push(format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":7,"tid":"{tid}","ts":{ts},"dur":{dur},"args":{{{args}}}}}"#
+        ));
+    };
+    let mut at = 1_000_000;
+    for i in 0..40 {
+        let wobble = i * 7 % 5;
+        let step = if i % 8 == 7 { long * step_us } else { step_us } + wobble;
+        add("python", "Loop.step", "main", at, load_us + step + 20, "");
+        let load = load_us + wobble;
+        add("python", "Loader.fetch", "main", at + 1, load, "");
+        let begin = at + load + 3;
+        add("python", "Net.forward", "main", begin, step - 10, "");
+        if device {
+            let args = format!(r#""correlation":{}"#, i + 1);
+            add(
+                "cuda_runtime",
+                "cudaLaunchKernel",
+                "main",
+                begin + 1,
+                3,
+                &args,
+            );
+            let args = format!(r#""correlation":{},"device":0"#, i + 1);
+            add(
+                "kernel",
+                "work_kernel",
+                "stream 7",
+                begin + 5,
+                step - 20,
+                &args,
+            );
+        }
+        at += load_us + step + 40;
+    }
+    let json = format!("[{}]", events.join(","));
+    let source = Source::from_bytes("made.json", json.into_bytes()).unwrap();
+    perfetto_reader::read(source, &Default::default()).unwrap()
+}
+
+fn compared(normal: &Trace, abnormal: &Trace) -> Comparison {
+    let pair = compare::analyse_pair(normal, abnormal, &Options::default()).unwrap();
+    compare::compare(&pair, &compare::Options::default())
+}
+
+#[test]
+fn a_slower_loader_is_found_although_it_hides_the_long_steps() {
+    // Long steps last nearly four times as long as the others, and with the slow loader little more than twice.
+    let (normal, abnormal) = (steps(50, 1_000, 4, false), steps(1_500, 1_000, 4, false));
+    let guessed = |trace: &Trace| {
+        let analysis = analyse(trace, &Options::default()).unwrap();
+        analysis.cycles.iter().any(|c| c.phase == Phase::Prefill)
+    };
+    assert!(guessed(&normal) && !guessed(&abnormal));
+    let found = compared(&normal, &abnormal);
+    assert_eq!(found.phases.len(), 1);
+    assert_eq!(found.phases[0].phase, Phase::Unknown);
+    assert_eq!(found.culprits[0].name, "Loader.fetch");
+}
+
+#[test]
+fn what_the_device_computes_tells_long_steps_whatever_the_host_does() {
+    let (normal, abnormal) = (steps(50, 1_000, 4, true), steps(1_500, 1_000, 4, true));
+    let found = compared(&normal, &abnormal);
+    let phases: Vec<Phase> = found.phases.iter().map(|p| p.phase).collect();
+    assert_eq!(phases, [Phase::Decode, Phase::Prefill]);
+    assert_eq!(found.culprits[0].name, "Loader.fetch");
+}
