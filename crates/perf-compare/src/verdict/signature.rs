@@ -305,7 +305,7 @@ mod tests {
             values.resize(12, low);
             values
         };
-        assert!(met(&bursts(1.0, 20.0, 2), &bursts(2.0, 30.0, 10)));
+        assert!(met(&bursts(1.0, 20.0, 4), &bursts(2.0, 30.0, 6)));
         // Few samples without any overlap are enough.
         assert!(met(&[1.0, 2.0], &[3.0, 4.0, 5.0]));
     }
