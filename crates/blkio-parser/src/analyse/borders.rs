@@ -12,8 +12,8 @@ use crate::radix::by_digits;
 
 /// Changes of a piece that are sorted at a time: few enough to stay next to the processor.
 const TOGETHER: usize = 1 << 9;
-/// Most pieces of the device.
-const PIECES: u64 = 1 << 10;
+/// Most pieces of the device, of those with changes.
+const PIECES: usize = 1 << 10;
 /// Binary digits of the sectors of a piece at the beginning: 64 MiB.
 const PIECE_BITS: u32 = 17;
 /// Words at which places are made one for the first time.
@@ -49,6 +49,10 @@ pub(super) struct Change {
 pub(super) struct Borders {
     pieces: Vec<Piece>,
     piece_bits: u32,
+    /// Where the piece of a number is.
+    numbers: BTreeMap<u64, usize>,
+    /// The same by the end of the number: all there are where pieces lie next to each other.
+    near: Vec<(u64, usize)>,
     scratch: Scratch,
     /// Words of all pieces, and at which places are made one.
     words: usize,
@@ -57,11 +61,16 @@ pub(super) struct Borders {
     far: BTreeMap<(u64, u32), i64>,
 }
 
+/// No piece has this number.
+const NOWHERE: (u64, usize) = (u64::MAX, 0);
+
 impl Default for Borders {
     fn default() -> Self {
         Self {
             pieces: Vec::new(),
             piece_bits: PIECE_BITS,
+            numbers: BTreeMap::new(),
+            near: vec![NOWHERE; PIECES],
             scratch: Scratch::default(),
             words: 0,
             limit: FIRST_LIMIT,
@@ -74,40 +83,49 @@ impl Borders {
     /// One access more from here on, or one less.
     #[inline]
     pub(super) fn add(&mut self, sector: u64, of: u32, is_less: bool) {
+        let number = sector >> self.piece_bits;
+        let near = self.near.get(index(number) % PIECES).copied();
+        let place = near.filter(|(known, _)| *known == number);
+        let Some(piece) = place.and_then(|(_, place)| self.pieces.get_mut(place)) else {
+            self.find(sector, of, is_less);
+            return;
+        };
         let place = sector << OF_BITS | u64::from(of);
-        match self.pieces.get_mut(index(sector >> self.piece_bits)) {
-            Some(piece) => {
-                piece.recent.push(place << 1 | u64::from(is_less));
-                if piece.recent.len() >= TOGETHER {
-                    let before = piece.words();
-                    piece.settle(&mut self.scratch);
-                    if piece.words() > piece.limit {
-                        piece.make_places_one(&mut self.scratch);
-                    }
-                    self.words = self.words + piece.words() - before;
-                    if self.words > self.limit {
-                        self.make_places_one();
-                    }
-                }
+        piece.recent.push(place << 1 | u64::from(is_less));
+        if piece.recent.len() >= TOGETHER {
+            let before = piece.words();
+            piece.settle(&mut self.scratch);
+            if piece.words() > piece.limit {
+                piece.make_places_one(&mut self.scratch);
             }
-            None => self.add_behind(sector, of, is_less),
+            self.words = self.words + piece.words() - before;
+            if self.words > self.limit {
+                self.make_places_one();
+            }
         }
     }
 
-    /// As [`Borders::add`], where there is no piece yet.
+    /// As [`Borders::add`], of a piece that is not among the near ones.
     #[cold]
-    fn add_behind(&mut self, sector: u64, of: u32, is_less: bool) {
+    fn find(&mut self, sector: u64, of: u32, is_less: bool) {
         if sector >> SECTOR_BITS != 0 {
             let by = if is_less { -1 } else { 1 };
             *self.far.entry((sector, of)).or_default() += by;
             return;
         }
-        while sector >> self.piece_bits >= PIECES {
+        while self.pieces.len() >= PIECES
+            && !self.numbers.contains_key(&(sector >> self.piece_bits))
+        {
             self.widen();
         }
-        let pieces = index(sector >> self.piece_bits) + 1;
-        if self.pieces.len() < pieces {
-            self.pieces.resize_with(pieces, Piece::default);
+        let number = sector >> self.piece_bits;
+        let next = self.pieces.len();
+        let place = *self.numbers.entry(number).or_insert(next);
+        if place == next {
+            self.pieces.push(Piece::default());
+        }
+        if let Some(near) = self.near.get_mut(index(number) % PIECES) {
+            *near = (number, place);
         }
         self.add(sector, of, is_less);
     }
@@ -129,19 +147,27 @@ impl Borders {
     /// Makes pieces of twice the size.
     fn widen(&mut self) {
         self.piece_bits += 1;
-        let pieces = std::mem::take(&mut self.pieces);
-        let mut pieces = pieces.into_iter();
-        while let Some(mut piece) = pieces.next() {
-            if let Some(next) = pieces.next() {
-                piece.append(&next);
+        self.near.fill(NOWHERE);
+        let mut pieces = std::mem::take(&mut self.pieces);
+        for (number, place) in std::mem::take(&mut self.numbers) {
+            let Some(piece) = pieces.get_mut(place).map(std::mem::take) else {
+                continue;
+            };
+            let next = self.pieces.len();
+            let place = *self.numbers.entry(number / 2).or_insert(next);
+            match self.pieces.get_mut(place) {
+                Some(before) => before.append(&piece),
+                None => self.pieces.push(piece),
             }
-            self.pieces.push(piece);
         }
     }
 
     /// All changes, in order of the sector; a sector may come several times.
     pub(super) fn for_each_in_order(&mut self, mut take: impl FnMut(Change)) {
-        for piece in &mut self.pieces {
+        for place in self.numbers.values() {
+            let Some(piece) = self.pieces.get_mut(*place) else {
+                continue;
+            };
             piece.settle(&mut self.scratch);
             let Scratch { places, sorted, .. } = &mut self.scratch;
             piece.read(places);
@@ -395,6 +421,24 @@ mod tests {
             found.retain(|_, by| *by != 0);
             prop_assert_eq!(found, twin);
         }
+    }
+
+    #[test]
+    fn one_place_far_away_leaves_the_pieces_of_the_others_small() {
+        let mut borders = Borders::default();
+        borders.add(1 << 45, 0, false);
+        for number in 0..4_000_u64 {
+            borders.add(number * 7_919 % 1_000 << PIECE_BITS, 0, false);
+        }
+        assert_eq!(
+            (borders.pieces.len(), borders.piece_bits),
+            (1_001, PIECE_BITS)
+        );
+        (0..100).for_each(|number| borders.add((5_000 + number) << PIECE_BITS, 0, false));
+        assert!(borders.pieces.len() < PIECES && borders.piece_bits == PIECE_BITS + 1);
+        let mut sum = 0;
+        borders.for_each_in_order(|change| sum += change.by);
+        assert_eq!(sum, 4_101);
     }
 
     #[test]
