@@ -428,7 +428,7 @@ mod tests {
         let mut borders = Borders::default();
         borders.add(1 << 45, 0, false);
         for number in 0..4_000_u64 {
-            borders.add(number * 7_919 % 1_000 << PIECE_BITS, 0, false);
+            borders.add((number * 7_919 % 1_000) << PIECE_BITS, 0, false);
         }
         assert_eq!(
             (borders.pieces.len(), borders.piece_bits),
