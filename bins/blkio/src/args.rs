@@ -103,7 +103,8 @@ pub(crate) struct StatsArgs {
     /// the trace has clock anchors [default: UTC]
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true, value_parser = zone)]
     pub(crate) tz: Option<i64>,
-    /// Width of the bins of the additional series
+    /// Width of the bins of the additional series: traffic issued, completed and
+    /// in flight, latency, queue depth
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = nanoseconds)]
     pub(crate) bin: u64,
     /// Where these bins begin

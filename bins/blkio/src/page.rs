@@ -89,10 +89,15 @@ fn traffic(document: &Value) -> Section {
     Section::new("Traffic").figure(&plot.draw(), "bytes of issued requests by whole second")
 }
 
+/// When the first request was issued, by the trace's clock.
+fn first_issue_ns(document: &Value) -> f64 {
+    number(&document["metrics"]["first_issue_ns"])
+        + number(&document["extra"]["metrics_time_base_ns"])
+}
+
 /// What each phase read and wrote, and how long its requests took.
 fn phases(document: &Value) -> Option<Section> {
-    let first = number(&document["metrics"]["first_issue_ns"])
-        + number(&document["extra"]["metrics_time_base_ns"]);
+    let first = first_issue_ns(document);
     let found = list(&document["phases"]["phases"]).map(|phase| ("label", phase));
     let given = list(&document["given_phases"]).map(|phase| ("name", phase));
     // A row for each direction: both side by side would be wider than a screen.
@@ -340,6 +345,7 @@ fn depth(document: &Value) -> Option<Section> {
     let by_bin = &document["extra"]["queue_depth"]["by_bin"];
     list(&by_bin["bins"]).next()?;
     let width_s = number(&by_bin["bin_ns"]) / 1e9;
+    let begin_s = (number(&by_bin["first_bin_starts_ns"]) - first_issue_ns(document)) / 1e9;
     let x = Axis::new("time since the first request", Unit::Seconds);
     let y = Axis::from_zero("requests in flight", Unit::None);
     let mut plot = LinePlot::new("Queue depth", x, y);
@@ -350,9 +356,9 @@ fn depth(document: &Value) -> Option<Section> {
         for bin in list(&by_bin["bins"]) {
             let at = number(&bin["bin"]);
             if at > next {
-                points.push((next * width_s, 0.0));
+                points.push((begin_s + next * width_s, 0.0));
             }
-            points.push((at * width_s, number(&bin[key])));
+            points.push((begin_s + at * width_s, number(&bin[key])));
             next = at + 1.0;
         }
         plot.series.push(steps(name, width_s, points));

@@ -145,6 +145,7 @@ fn requests(folder: &Folder<'_>, document: &Value) -> anyhow::Result<()> {
         "write_bytes",
     ]);
     folder.table("per_second", &columns, rows)?;
+    per_bin(folder, &document["extra"])?;
     let sizes = members(&metrics["size_histogram_bytes"]);
     let rows = sizes.flat_map(|(direction, sizes)| {
         members(sizes).map(move |(size, count)| {
@@ -176,6 +177,49 @@ fn requests(folder: &Folder<'_>, document: &Value) -> anyhow::Result<()> {
         "write_p99_ns",
     ];
     folder.table("phases", &named(&["phase"], &numbers), rows)
+}
+
+/// Traffic by the bins of `--bin`: where it was issued, where it completed, and spread over the time in flight.
+fn per_bin(folder: &Folder<'_>, extra: &Value) -> anyhow::Result<()> {
+    let of = |series: &str, direction: &str, key: &str| {
+        let values = extra[series][direction][key].as_array();
+        values.cloned().unwrap_or_default()
+    };
+    let mut columns = uints(&["bin", "start_ns"]);
+    let mut values = Vec::new();
+    for (direction, series, key, name) in [
+        ("read", "issued_per_bin", "ios", "read_ios"),
+        ("read", "issued_per_bin", "bytes", "read_bytes"),
+        ("write", "issued_per_bin", "ios", "write_ios"),
+        ("write", "issued_per_bin", "bytes", "write_bytes"),
+        ("read", "completed_per_bin", "ios", "completed_read_ios"),
+        ("read", "completed_per_bin", "bytes", "completed_read_bytes"),
+        ("write", "completed_per_bin", "ios", "completed_write_ios"),
+        (
+            "write",
+            "completed_per_bin",
+            "bytes",
+            "completed_write_bytes",
+        ),
+        ("read", "spread_per_bin", "bytes", "spread_read_bytes"),
+        ("write", "spread_per_bin", "bytes", "spread_write_bytes"),
+    ] {
+        columns.push(Column::uint(name));
+        values.push(of(series, direction, key));
+    }
+    let issued = &extra["issued_per_bin"];
+    let (begin_ns, width_ns) = (&issued["first_bin_starts_ns"], &issued["bin_ns"]);
+    let (begin_ns, width_ns) = (begin_ns.as_u64().unwrap_or(0), width_ns.as_u64());
+    let length = values.iter().map(Vec::len).max().unwrap_or(0);
+    let rows = (0_u64..).take(length).zip(0..).map(|(bin, at)| {
+        let start_ns = width_ns.and_then(|width| begin_ns.checked_add(bin.checked_mul(width)?));
+        let cells = values
+            .iter()
+            .map(|of| of.get(at).cloned().unwrap_or(Value::Null));
+        let start = [Value::from(bin), start_ns.into()];
+        start.into_iter().chain(cells).collect()
+    });
+    folder.table("per_bin", &columns, rows)
 }
 
 /// Where, and how often again.
@@ -263,6 +307,9 @@ fn waiting(folder: &Folder<'_>, document: &Value) -> anyhow::Result<()> {
     let keys = ["clock_second", "count", "p50_ns", "p99_ns", "max_ns"];
     let rows = list(&latency["by_second_of_completion"]).map(|second| pick(second, &keys));
     folder.table("latency_per_second", &uints(&keys), rows)?;
+    let keys = ["bin", "count", "p50_ns", "p99_ns", "max_ns"];
+    let rows = list(&latency["by_bin_of_completion"]["bins"]).map(|bin| pick(bin, &keys));
+    folder.table("latency_per_bin", &uints(&keys), rows)?;
     distributions(
         folder,
         "latency_per_process",

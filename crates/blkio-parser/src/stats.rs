@@ -20,7 +20,7 @@ use crate::analyse::reuse::Reuse;
 use crate::analyse::runs::Batch;
 use crate::analyse::sequential::Sequentiality;
 use crate::analyse::stages::Stages;
-use crate::analyse::traffic::{SECOND, Traffic};
+use crate::analyse::traffic::{Grid, SECOND, Traffic};
 use crate::analyse::working_set::WindowedSet;
 use crate::error::{Error, Result};
 use crate::pipeline::{Outcome, ReadOptions, read_shapes};
@@ -108,6 +108,13 @@ impl Default for StatsOptions {
             phases: Vec::new(),
             wanted: Wanted::ALL,
         }
+    }
+}
+
+impl StatsOptions {
+    /// The bins of the series.
+    fn grid(&self) -> Grid {
+        Grid::new(self.bin_ns, self.bins_by_clock)
     }
 }
 
@@ -240,7 +247,7 @@ impl Group {
             Self::Pairs(Box::new(
                 wanted
                     .latency
-                    .then(|| Pairs::new(options.stale_ns, options.bin_ns)),
+                    .then(|| Pairs::new(options.stale_ns, options.grid())),
             )),
         ]
     }

@@ -153,6 +153,40 @@ fn generate(random: &mut Random, requests: u64) -> Vec<Event> {
     events
 }
 
+/// Requests of a handful of places, most of which hold several of different sizes at once; completed whole, in parts that
+/// may stop anywhere, or not at all.
+fn generate_in_one_place(random: &mut Random, requests: u64) -> Vec<Event> {
+    let mut events = Vec::new();
+    let mut now = SECOND;
+    for _ in 0..requests {
+        now += random.pick(&[0, 1000, 20_000, 20_000, 300_000]);
+        let (mut sector, mut nr) = (8 * random.below(5), 8 * (1 + random.below(5)));
+        let issue = Event {
+            t: now,
+            done: false,
+            op: random.pick(&["R", "W"]),
+            sector,
+            nr,
+            minor: random.below(2),
+        };
+        events.push(issue);
+        let mut t = now + random.pick(&[0, 50_000, 200_000, STALE]);
+        while nr > 0 && random.below(8) > 0 {
+            t += random.below(100_000);
+            let part = nr.min(random.pick(&[8, 8, 16, nr]));
+            events.push(Event {
+                t,
+                done: true,
+                sector,
+                nr: part,
+                ..issue
+            });
+            (sector, nr) = (sector + part, nr - part);
+        }
+    }
+    events
+}
+
 /// Lines in the order of time, except that some come up to half a second late.
 fn lines(random: &mut Random, events: &[Event]) -> Vec<Event> {
     let mut keyed: Vec<(u64, Event)> = events
@@ -267,27 +301,36 @@ fn place(event: &Event) -> (u64, &'static str, u64) {
     }
 }
 
-/// Place, sectors left, time of issue and direction of a request at the driver.
-type Open<'e> = ((u64, &'e str, u64), u64, u64, &'static str);
+/// Place and sectors left of a request at the driver, the event of its issue, and which event that was.
+type Open<'e> = ((u64, &'e str, u64), u64, &'e Event, usize);
 
-fn pairing(events: &[Event], newest: bool) -> Value {
-    // In the order of issue.
+/// A request with its completion.
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    issued: u64,
+    done: u64,
+    direction: &'static str,
+    bytes: u64,
+}
+
+/// What happened how often, and the pairs in the order of completion.
+fn paired(events: &[Event], newest: bool) -> (BTreeMap<&'static str, u64>, Vec<Pair>) {
     let mut open: Vec<Open<'_>> = Vec::new();
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut pairs: Vec<(u64, u64, &str)> = Vec::new();
-    for event in events {
+    let mut pairs = Vec::new();
+    for (number, event) in events.iter().enumerate() {
         let at = place(event);
         let mut count = |key| *counts.entry(key).or_default() += 1;
-        let same = open.iter().position(|o| o.0 == at && o.1 == event.nr);
         if !event.done {
-            if let Some(same) = same {
+            let same = |o: &Open<'_>| o.0 == at && o.1 == event.nr;
+            if open.iter().any(same) {
                 count("issues_with_same_key_outstanding");
-                if newest {
-                    count("superseded_issues");
-                    open.remove(same);
-                }
             }
-            open.push((at, event.nr, event.t, event.direction()));
+            while newest && let Some(old) = open.iter().position(same) {
+                count("superseded_issues");
+                open.remove(old);
+            }
+            open.push((at, event.nr, event, number));
             continue;
         }
         if event.nr == 0 && at.1.is_empty() {
@@ -299,7 +342,7 @@ fn pairing(events: &[Event], newest: bool) -> Value {
             let has_exact = open.iter().any(|o| o.0 == at && o.1 == event.nr);
             open.retain(|o| {
                 let is_meant = o.1 == event.nr || in_part && !has_exact && o.1 > event.nr;
-                let is_stale = o.0 == at && is_meant && event.t - o.2 > STALE;
+                let is_stale = o.0 == at && is_meant && event.t - o.2.t > STALE;
                 if is_stale {
                     *counts.entry("stale_dropped").or_default() += 1;
                 }
@@ -307,22 +350,34 @@ fn pairing(events: &[Event], newest: bool) -> Value {
             });
         }
         let mut count = |key| *counts.entry(key).or_default() += 1;
+        // The one issued last, or first.
+        open.sort_by_key(|o| if newest { usize::MAX - o.3 } else { o.3 });
         let exact = open.iter().position(|o| o.0 == at && o.1 == event.nr);
         let larger = open.iter().position(|o| o.0 == at && o.1 > event.nr);
         match (exact, larger) {
             (Some(exact), _) => {
-                let (_, _, issued, direction) = open.remove(exact);
-                pairs.push((issued, event.t, direction));
+                let (_, _, issue, _) = open.remove(exact);
+                pairs.push(Pair {
+                    issued: issue.t,
+                    done: event.t,
+                    direction: issue.direction(),
+                    bytes: issue.nr * 512,
+                });
             }
             (None, Some(larger)) => {
                 count("partial_completions");
-                let (_, nr, issued, direction) = open.remove(larger);
+                let (_, nr, issue, number) = open.remove(larger);
                 let rest = (event.minor, "", event.sector + event.nr);
-                open.push((rest, nr - event.nr, issued, direction));
+                open.push((rest, nr - event.nr, issue, number));
             }
             (None, None) => count("unmatched_completions"),
         }
     }
+    (counts, pairs)
+}
+
+fn pairing(events: &[Event], newest: bool) -> Value {
+    let (counts, pairs) = paired(events, newest);
     let issues = events.iter().filter(|e| !e.done).count();
     let mut matching: Map<String, Value> = counts
         .iter()
@@ -332,8 +387,8 @@ fn pairing(events: &[Event], newest: bool) -> Value {
     matching.insert("unmatched_issues".into(), (issues - pairs.len()).into());
     let mut latencies = Map::new();
     for direction in ["read", "write", "flush", "discard"] {
-        let of = pairs.iter().filter(|p| p.2 == direction);
-        let mut values: Vec<u64> = of.map(|(issued, done, _)| done - issued).collect();
+        let of = pairs.iter().filter(|p| p.direction == direction);
+        let mut values: Vec<u64> = of.map(|p| p.done - p.issued).collect();
         values.sort_unstable();
         if values.is_empty() {
             continue;
@@ -362,14 +417,14 @@ fn pairing(events: &[Event], newest: bool) -> Value {
 }
 
 /// q(t) = pairs with issue <= t < completion.
-fn depth(pairs: &[(u64, u64, &str)]) -> Value {
-    let times: BTreeSet<u64> = pairs.iter().flat_map(|p| [p.0, p.1]).collect();
+fn depth(pairs: &[Pair]) -> Value {
+    let times: BTreeSet<u64> = pairs.iter().flat_map(|p| [p.issued, p.done]).collect();
     let times: Vec<u64> = times.into_iter().collect();
     let (mut busy, mut integral) = (0, 0_u128);
     for window in times.windows(2) {
         let q = pairs
             .iter()
-            .filter(|p| p.0 <= window[0] && window[0] < p.1)
+            .filter(|p| p.issued <= window[0] && window[0] < p.done)
             .count();
         let lasted = window[1] - window[0];
         busy += if q > 0 { lasted } else { 0 };
@@ -558,6 +613,169 @@ fn made_up_traces_have_the_measures_of_the_definitions() {
                 differences(op, &keyed(&access(&lines, op)), found, &mut wrong);
             }
             assert!(wrong.is_empty(), "seed {seed}, {threads} threads:\n{wrong}");
+        }
+    }
+}
+
+#[test]
+fn crowded_places_are_paired_as_the_policies_say() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let path = dir.path().join("events.txt");
+    let mut parts = 0;
+    for seed in 1..=40_u64 {
+        let mut random = Random(0xd1b5_4a32_d192_ed03 ^ seed);
+        let requests = 5 + random.below(150);
+        let mut events = generate_in_one_place(&mut random, requests);
+        events.sort_by_key(|e| (e.t, e.done));
+        let text: String = events.iter().map(Event::line).collect();
+        std::fs::write(&path, text).unwrap();
+        let mut options = StatsOptions::default();
+        options.read.format = Some(blkio_parser::Format::Collector);
+        let mut stats = Stats::of_files(std::slice::from_ref(&path), &options).unwrap();
+        let found = document::stats(&mut stats, DocumentOptions::default());
+        let mut wrong = String::new();
+        for (key, newest) in [("pairing_fifo", false), ("pairing_newest", true)] {
+            let wanted = pairing(&events, newest);
+            parts += wanted["matching"]["partial_completions"]
+                .as_u64()
+                .unwrap_or(0);
+            differences(key, &wanted, &found["metrics"][key], &mut wrong);
+        }
+        assert!(wrong.is_empty(), "seed {seed}:\n{wrong}");
+    }
+    assert!(parts > 500, "{parts}");
+}
+
+/// The series by bins of this width that begin at `begin`: issued, completed, spread over the time in flight; latency and
+/// depth by bin.
+fn series(events: &[Event], width: u64, begin: u64) -> Value {
+    let bin = |t: u64| t.saturating_sub(begin) / width;
+    let counted = |done: bool| {
+        let of = || events.iter().filter(move |e| e.done == done);
+        let last = of().map(|e| e.t).max().unwrap();
+        let mut map = Map::new();
+        for direction in ["read", "write"] {
+            let mut bins = vec![(0_u64, 0_u64); bin(last) as usize + 1];
+            // A flush sequence ends without moving data.
+            let data = of().filter(|e| e.direction() == direction && !(done && e.nr == 0));
+            for event in data {
+                let (ios, bytes) = &mut bins[bin(event.t) as usize];
+                *ios += 1;
+                *bytes += event.nr * 512;
+            }
+            let (ios, bytes): (Vec<u64>, Vec<u64>) = bins.into_iter().unzip();
+            map.insert(direction.into(), json!({"ios": ios, "bytes": bytes}));
+        }
+        map.insert("bin_ns".into(), width.into());
+        map.insert("first_bin_starts_ns".into(), begin.into());
+        map.insert("last_bin_lasts_ns".into(), ((last - begin) % width).into());
+        Value::Object(map)
+    };
+    let (_, pairs) = paired(events, true);
+    let last = pairs.iter().map(|p| p.done).max().unwrap();
+    let mut spread = json!({
+        "bin_ns": width, "first_bin_starts_ns": begin, "last_bin_lasts_ns": (last - begin) % width,
+    });
+    for direction in ["read", "write"] {
+        let mut bins = vec![0_u64; bin(last) as usize + 1];
+        for pair in pairs.iter().filter(|p| p.direction == direction) {
+            if pair.issued == pair.done {
+                bins[bin(pair.issued) as usize] += pair.bytes;
+                continue;
+            }
+            let passed_at = |t: u64| {
+                let part = t.clamp(pair.issued, pair.done) - pair.issued;
+                pair.bytes * part / (pair.done - pair.issued)
+            };
+            for number in bin(pair.issued)..=bin(pair.done) {
+                let start = begin + number * width;
+                bins[number as usize] += passed_at(start + width) - passed_at(start);
+            }
+        }
+        spread[direction] = json!({"bytes": bins});
+    }
+    let mut latencies: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    let mut depth: BTreeMap<u64, u64> = BTreeMap::new();
+    for pair in &pairs {
+        if matches!(pair.direction, "read" | "write") {
+            let of = latencies.entry(bin(pair.done)).or_default();
+            of.push(pair.done - pair.issued);
+        }
+        for number in bin(pair.issued)..=bin(pair.done) {
+            let start = begin + number * width;
+            let (from, until) = (pair.issued.max(start), pair.done.min(start + width));
+            if until > from {
+                *depth.entry(number).or_default() += until - from;
+            }
+        }
+    }
+    let latencies = latencies.iter_mut().map(|(bin, values)| {
+        values.sort_unstable();
+        json!({
+            "bin": bin, "count": values.len(), "max_ns": values.last(),
+            "p50_ns": percentile(values, 50.0), "p99_ns": percentile(values, 99.0),
+        })
+    });
+    let depth = depth
+        .iter()
+        .map(|(bin, sum)| json!({"bin": bin, "mean": *sum as f64 / width as f64}));
+    json!({
+        "issued": counted(false),
+        "completed": counted(true),
+        "spread": spread,
+        "latency": latencies.collect::<Vec<_>>(),
+        "depth": depth.collect::<Vec<_>>(),
+    })
+}
+
+#[test]
+fn series_follow_width_and_anchor_of_the_bins() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let path = dir.path().join("events.txt");
+    for seed in 1..=6_u64 {
+        let mut random = Random(0xa076_1d64_78bd_642f ^ seed);
+        let requests = 30 + random.below(200);
+        let mut events = generate(&mut random, requests);
+        events.sort_by_key(|e| (e.t, e.done));
+        let text: String = events.iter().map(Event::line).collect();
+        std::fs::write(&path, text).unwrap();
+        let first = events.iter().find(|e| !e.done).unwrap().t;
+        for (width, by_clock) in [
+            (SECOND, false),
+            (SECOND, true),
+            (10_000_000, false),
+            (7_000_000, true),
+        ] {
+            let mut options = StatsOptions::default();
+            options.read.format = Some(blkio_parser::Format::Collector);
+            (options.bin_ns, options.bins_by_clock) = (width, by_clock);
+            let mut stats = Stats::of_files(std::slice::from_ref(&path), &options).unwrap();
+            let found = document::stats(&mut stats, DocumentOptions::default());
+            let extra = &found["extra"];
+            let mut depth = extra["queue_depth"]["by_bin"]["bins"].clone();
+            for bin in depth.as_array_mut().unwrap() {
+                bin.as_object_mut().unwrap().remove("max");
+            }
+            let begin = if by_clock {
+                first / width * width
+            } else {
+                first
+            };
+            let mut wanted = series(&events, width, begin);
+            if width == SECOND && !by_clock {
+                // By whole seconds of the clock instead.
+                wanted["latency"] = Value::Null;
+            }
+            let found = json!({
+                "issued": extra["issued_per_bin"],
+                "completed": extra["completed_per_bin"],
+                "spread": extra["spread_per_bin"],
+                "latency": extra["latency"]["by_bin_of_completion"]["bins"],
+                "depth": depth,
+            });
+            let mut wrong = String::new();
+            differences("", &wanted, &found, &mut wrong);
+            assert!(wrong.is_empty(), "seed {seed}, {width} ns:\n{wrong}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::traffic::Grid;
 use crate::num::index;
 use crate::rwbs::Direction;
 
@@ -108,7 +109,8 @@ impl Level {
 pub struct DepthBins {
     /// Width of a bin: the one asked for, doubled as often as there were too many.
     pub width_ns: u64,
-    origin_ns: u64,
+    /// Where bin 0 begins.
+    pub origin_ns: u64,
     most: usize,
     /// By number, in order.
     bins: Vec<(u64, DepthBin)>,
@@ -209,10 +211,11 @@ impl Depth {
         self
     }
 
-    /// Also keeps bins of this width since a time before every pair; call before the first.
-    pub(crate) fn in_bins(&mut self, width_ns: u64, origin_ns: u64) {
-        self.bins = Some(DepthBins::new(width_ns, origin_ns));
-        self.grid = Some(DepthBins::new(GRID_NS, origin_ns));
+    /// Also keeps bins, and those of [`GRID_NS`] since the first issue; call before the first pair.
+    pub(crate) fn in_bins(&mut self, bins: Grid, first_issue_ns: u64) {
+        let begin_ns = bins.begin_ns(first_issue_ns);
+        self.bins = Some(DepthBins::new(bins.width_ns(), begin_ns));
+        self.grid = Some(DepthBins::new(GRID_NS, first_issue_ns));
     }
 
     /// Takes a pair; completions come in order of time.
@@ -318,7 +321,7 @@ mod tests {
             pairs.sort_by_key(|p| p.1);
             let origin = pairs.iter().map(|p| p.0).min().unwrap();
             let mut depth = Depth::new(100).by_class();
-            depth.in_bins(width, origin);
+            depth.in_bins(Grid::new(width, false), origin);
             depth.bins.as_mut().unwrap().most = most;
             for (issue, complete, direction) in &pairs {
                 depth.add(*issue, *complete, *direction);

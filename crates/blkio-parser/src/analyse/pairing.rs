@@ -7,20 +7,41 @@ use rustc_hash::FxHashMap;
 use super::Analyser;
 use super::depth::Depth;
 use super::distribution::Distribution;
+use super::latency_bins::LatencyBins;
 use super::queued::Queued;
+use super::spread::SpreadBins;
 use super::timeline::Timeline;
-use super::traffic::SECOND;
+use super::traffic::{Grid, SECOND};
 use crate::event::{Event, EventKind};
 use crate::rwbs::Direction;
 
 /// What to do when a request is issued while one of the same place and size is outstanding.
+///
+/// It also says whose part a completion is that has fewer sectors than any request at its place. The kernel moves the start
+/// of a request behind the part that completed, and completes what is left from there, so that the rest is outstanding at its
+/// new place, issued when the whole was. Several larger requests at one place are rare (two readers of the same sectors, or
+/// a completion that was lost), and a trace does not tell them apart: as among equal ones, the request that was issued last
+/// is meant, or the one that was issued first. Neither does it matter then whether a part of one has already completed, since
+/// devices that complete in parts do so with every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// The new one replaces the old one, whose completion was evidently lost.
+    /// The new one replaces the old one, whose completion was evidently lost. A completion is of the one issued last.
     #[default]
     Newest,
-    /// They queue. A lost completion then shifts every later latency of the place.
+    /// They queue: a completion is of the one issued first. A lost completion then shifts every later latency of the place.
     Fifo,
+}
+
+impl Policy {
+    /// Which of the outstanding requests of a place that `can_be` it is meant.
+    fn choose(self, list: &[Outstanding], can_be: impl Fn(&Outstanding) -> bool) -> Option<usize> {
+        let candidates = list.iter().enumerate().filter(|(_, out)| can_be(out));
+        let chosen = match self {
+            Self::Newest => candidates.max_by_key(|(_, out)| out.number),
+            Self::Fifo => candidates.min_by_key(|(_, out)| out.number),
+        };
+        chosen.map(|(at, _)| at)
+    }
 }
 
 /// Sizes up to which latencies are kept apart, in KiB; the last class is everything larger.
@@ -52,6 +73,8 @@ pub struct Matching {
 /// A request at the driver.
 #[derive(Debug, Clone)]
 struct Outstanding {
+    /// Issues up to it.
+    number: u64,
     direction: Direction,
     nr_sector: u32,
     bytes: u32,
@@ -70,59 +93,6 @@ pub struct Latency {
     pub by_size: [Distribution; 10],
 }
 
-/// Latencies of the data requests that completed in one second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LatencySecond {
-    /// Whole seconds of the trace's clock.
-    pub second: u64,
-    /// Requests.
-    pub count: u64,
-    /// Median in nanoseconds.
-    pub p50_ns: u64,
-    /// The value that one in a hundred exceeds.
-    pub p99_ns: u64,
-    /// The largest.
-    pub max_ns: u64,
-}
-
-/// Latencies of data requests by second of completion. Completions come in order of time, so one second is open.
-#[derive(Debug, Clone, Default)]
-pub struct LatencySeconds {
-    second: u64,
-    open: Distribution,
-    closed: Vec<LatencySecond>,
-}
-
-impl LatencySeconds {
-    fn add(&mut self, complete_ns: u64, latency_ns: u64) {
-        let second = complete_ns / SECOND;
-        if second != self.second {
-            self.close();
-            self.second = second;
-        }
-        self.open.add(latency_ns);
-    }
-
-    fn close(&mut self) {
-        let mut values = std::mem::take(&mut self.open);
-        if let [p50_ns, p99_ns] = values.percentiles(&[50.0, 99.0])[..] {
-            self.closed.push(LatencySecond {
-                second: self.second,
-                count: values.count,
-                p50_ns,
-                p99_ns,
-                max_ns: values.max,
-            });
-        }
-    }
-
-    /// Seconds in which requests completed, in order.
-    #[must_use]
-    pub fn seconds(&self) -> &[LatencySecond] {
-        &self.closed
-    }
-}
-
 /// Processes whose latencies are kept apart.
 const MAX_PROCESSES: usize = 64;
 
@@ -138,13 +108,15 @@ pub struct Pairing {
     pub matching: Matching,
     /// Latencies by direction, in the order of [`Direction::ALL`].
     pub latency: [Latency; 7],
-    /// Latencies of data requests by second.
-    pub by_second: LatencySeconds,
+    /// Latencies of data requests by whole second of the trace's clock.
+    pub by_second: LatencyBins,
+    /// The same by the bins of the series, where those are not whole seconds, under [`Policy::Newest`] only.
+    pub by_bin: Option<LatencyBins>,
     /// Latencies of data requests by time of issue, under [`Policy::Newest`] only.
     pub timeline: Timeline,
-    /// Bytes read and written by whole second of the trace's clock, each request spread evenly over the time it was in
-    /// flight, under [`Policy::Newest`] only.
-    pub spread: [BTreeMap<u64, u64>; 2],
+    /// Bytes read and written, each request spread evenly over the time it was in flight, by the bins of the series, under
+    /// [`Policy::Newest`] only.
+    pub spread: Option<SpreadBins>,
     /// Latencies of data requests by number of the name of the process that issued them, of the first 64 names.
     pub by_process: BTreeMap<u32, Distribution>,
     /// Queueing to completion of each bio, reads and writes, where the trace has queue events, under [`Policy::Newest`] only.
@@ -170,28 +142,6 @@ fn place(event: &Event) -> ((u32, u64), u32) {
     }
 }
 
-/// Adds bytes to the seconds of a stretch of time, in proportion, so that the parts add up.
-fn spread(seconds: &mut BTreeMap<u64, u64>, time: std::ops::Range<u64>, bytes: u64) {
-    let length = u128::from(time.end.saturating_sub(time.start));
-    let mut done = 0;
-    let mut second = time.start / SECOND;
-    while done < bytes {
-        let end = (second + 1).saturating_mul(SECOND).min(time.end);
-        let passed = u128::from(end.saturating_sub(time.start));
-        let until = if end >= time.end || length == 0 {
-            bytes
-        } else {
-            // At most `bytes`.
-            u64::try_from(u128::from(bytes) * passed / length).unwrap_or(bytes)
-        };
-        if until > done {
-            *seconds.entry(second).or_default() += until - done;
-        }
-        done = until;
-        second += 1;
-    }
-}
-
 impl Pairing {
     /// With a policy and the age at which an outstanding issue is given up.
     #[must_use]
@@ -204,9 +154,10 @@ impl Pairing {
             issues: 0,
             matching: Matching::default(),
             latency: Default::default(),
-            by_second: LatencySeconds::default(),
+            by_second: LatencyBins::new(SECOND, 0),
+            by_bin: None,
             timeline: Timeline::default(),
-            spread: Default::default(),
+            spread: None,
             by_process: BTreeMap::new(),
             queue_to_complete: Default::default(),
             queue_to_issue: Default::default(),
@@ -215,6 +166,16 @@ impl Pairing {
                 Policy::Fifo => Depth::new(stale_ns),
             },
             span: None,
+        }
+    }
+
+    /// Also keeps depth, latency and bytes in flight by bins; call before the first pair.
+    pub(crate) fn in_bins(&mut self, bins: Grid, first_issue_ns: u64) {
+        self.depth.in_bins(bins, first_issue_ns);
+        let (width_ns, begin_ns) = (bins.width_ns(), bins.begin_ns(first_issue_ns));
+        self.spread = Some(SpreadBins::new(width_ns, begin_ns));
+        if !bins.is_of_seconds() {
+            self.by_bin = Some(LatencyBins::new(width_ns, begin_ns));
         }
     }
 
@@ -241,6 +202,7 @@ impl Pairing {
         let (key, nr_sector) = place(event);
         let queued_ns = self.take_queued(event);
         let request = Outstanding {
+            number: self.issues,
             direction: event.direction,
             nr_sector,
             bytes: event.bytes,
@@ -249,19 +211,16 @@ impl Pairing {
             queued_ns,
         };
         let list = self.outstanding.entry(key).or_default();
-        let same = list.iter_mut().find(|out| out.nr_sector == nr_sector);
-        match same {
-            None => list.push(request),
-            Some(old) => {
-                self.matching.issues_with_same_key_outstanding += 1;
-                if self.policy == Policy::Newest {
-                    self.matching.superseded_issues += 1;
-                    *old = request;
-                } else {
-                    list.push(request);
-                }
+        let before = list.len();
+        let same = |out: &Outstanding| out.nr_sector == nr_sector;
+        if list.iter().any(same) {
+            self.matching.issues_with_same_key_outstanding += 1;
+            if self.policy == Policy::Newest {
+                list.retain(|out| !same(out));
+                self.matching.superseded_issues += (before - list.len()) as u64;
             }
         }
+        list.push(request);
     }
 
     /// The queueing times of the bios that the request carries.
@@ -289,10 +248,10 @@ impl Pairing {
         let stale_ns = self.stale_ns;
         let is_fresh = |out: &Outstanding| event.t_ns.saturating_sub(out.issue_ns) <= stale_ns;
         list.retain(|out| out.nr_sector != nr_sector || is_fresh(out));
-        let mut at = list.iter().position(|out| out.nr_sector == nr_sector);
+        let mut at = self.policy.choose(list, |out| out.nr_sector == nr_sector);
         if at.is_none() {
             list.retain(|out| out.nr_sector < nr_sector || is_fresh(out));
-            at = list.iter().position(|out| out.nr_sector > nr_sector);
+            at = self.policy.choose(list, |out| out.nr_sector > nr_sector);
         }
         self.matching.stale_dropped += (before - list.len()) as u64;
         let found = at.map(|at| list.remove(at));
@@ -334,8 +293,11 @@ impl Pairing {
             if self.policy == Policy::Newest {
                 let issue_ns = request.issue_ns;
                 self.timeline.add(issue_ns, latency_ns, direction);
-                if let Some(seconds) = self.spread.get_mut(slot) {
-                    spread(seconds, issue_ns..event.t_ns, request.bytes.into());
+                if let Some(bins) = &mut self.spread {
+                    bins.add(slot, issue_ns..event.t_ns, request.bytes.into());
+                }
+                if let Some(bins) = &mut self.by_bin {
+                    bins.add(event.t_ns, latency_ns);
                 }
             }
             let is_known = self.by_process.contains_key(&request.comm);
@@ -359,6 +321,7 @@ impl Pairing {
     pub fn finish(&mut self) {
         self.matching.unmatched_issues = self.issues - self.matching.pairs - self.matching.requeues;
         self.by_second.close();
+        self.by_bin.iter_mut().for_each(LatencyBins::close);
         self.depth.finish();
     }
 }
@@ -371,7 +334,7 @@ impl Analyser for Pairing {
             EventKind::Requeue => {
                 let (key, nr_sector) = place(event);
                 if let Some(list) = self.outstanding.get_mut(&key)
-                    && let Some(at) = list.iter().position(|out| out.nr_sector == nr_sector)
+                    && let Some(at) = self.policy.choose(list, |out| out.nr_sector == nr_sector)
                 {
                     list.remove(at);
                     self.matching.requeues += 1;
@@ -449,6 +412,30 @@ mod tests {
     }
 
     #[test]
+    fn a_part_is_of_the_request_that_the_policy_means() {
+        let events = [
+            event(EventKind::Issue, 0, 8, 32),
+            event(EventKind::Issue, 10, 8, 16),
+            // Of the second: half of it is left. Of the first: three quarters are.
+            event(EventKind::Complete, 50, 8, 8),
+            event(EventKind::Complete, 60, 16, 8),
+            // Of the first, which is whole or begins here.
+            event(EventKind::Complete, 90, 8, 32),
+            event(EventKind::Complete, 95, 24, 16),
+        ];
+        let newest = run(Policy::Newest, &events);
+        let latency = &newest.latency[0].all;
+        assert_eq!((latency.count, latency.min, latency.max), (2, 50, 90));
+        assert_eq!(newest.matching.partial_completions, 1);
+        assert_eq!(newest.matching.unmatched_completions, 1);
+        let fifo = run(Policy::Fifo, &events);
+        let latency = &fifo.latency[0].all;
+        assert_eq!((latency.count, latency.min, latency.max), (1, 95, 95));
+        assert_eq!(fifo.matching.partial_completions, 2);
+        assert_eq!(fifo.matching.unmatched_completions, 1);
+    }
+
+    #[test]
     fn no_part_of_a_request_given_up_completes() {
         let stale = 5_000_000_000;
         let pairing = run(
@@ -500,25 +487,6 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_spread_over_the_time_in_flight() {
-        let of = |time, bytes| {
-            let mut seconds = BTreeMap::new();
-            spread(&mut seconds, time, bytes);
-            seconds.into_iter().collect::<Vec<_>>()
-        };
-        let half = SECOND / 2;
-        assert_eq!(of(5..6, 4096), [(0, 4096)]);
-        assert_eq!(of(7 * SECOND..7 * SECOND, 4096), [(7, 4096)]);
-        // The end of a second is no part of the next.
-        assert_eq!(of(half..SECOND, 100), [(0, 100)]);
-        assert_eq!(
-            of(half..3 * SECOND + half, 3000),
-            [(0, 500), (1, 1000), (2, 1000), (3, 500)]
-        );
-        assert_eq!(of(SECOND - 1..SECOND + 2, 1000), [(0, 333), (1, 667)]);
-    }
-
-    #[test]
     fn latencies_are_kept_by_second_and_process() {
         let mut events = Vec::new();
         for number in 0..6_u64 {
@@ -535,10 +503,10 @@ mod tests {
             }
         }
         let pairing = run(Policy::Newest, &events);
-        let seconds: Vec<_> = pairing.by_second.seconds().iter().collect();
+        let seconds: Vec<_> = pairing.by_second.bins().iter().collect();
         let found: Vec<_> = seconds
             .iter()
-            .map(|s| (s.second, s.count, s.p50_ns, s.p99_ns, s.max_ns))
+            .map(|s| (s.bin, s.count, s.p50_ns, s.p99_ns, s.max_ns))
             .collect();
         assert_eq!(
             found,

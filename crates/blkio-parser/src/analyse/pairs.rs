@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Analyser;
 use super::pairing::{Pairing, Policy};
 use super::runs::Batch;
+use super::traffic::Grid;
 use crate::event::EventKind;
 
 /// Both policies side by side.
@@ -17,22 +18,21 @@ pub struct Pairs {
     newest: Pairing,
     fifo: Pairing,
     stale_ns: u64,
-    bin_ns: u64,
+    grid: Grid,
     has_begun: bool,
     /// `None` once a completion has come.
     waiting: Option<VecDeque<Arc<Batch>>>,
 }
 
 impl Pairs {
-    /// With the age at which an outstanding issue is given up, and the width of the bins of queue depth, which begin at the
-    /// first issue.
+    /// With the age at which an outstanding issue is given up, and the bins of queue depth, latency and bytes in flight.
     #[must_use]
-    pub fn new(stale_ns: u64, bin_ns: u64) -> Self {
+    pub fn new(stale_ns: u64, grid: Grid) -> Self {
         Self {
             newest: Pairing::new(Policy::Newest, stale_ns),
             fifo: Pairing::new(Policy::Fifo, stale_ns),
             stale_ns,
-            bin_ns,
+            grid,
             has_begun: false,
             waiting: Some(VecDeque::new()),
         }
@@ -67,7 +67,7 @@ impl Pairs {
             && let Some(first) = batch.events.iter().find(|e| e.kind == EventKind::Issue)
         {
             self.has_begun = true;
-            self.newest.depth.in_bins(self.bin_ns, first.t_ns);
+            self.newest.in_bins(self.grid, first.t_ns);
         }
         let Some(mut waiting) = self.waiting.take() else {
             return self.feed(batch);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn issues_wait_for_the_first_completion() {
-        let mut pairs = Pairs::new(1_000, 500);
+        let mut pairs = Pairs::new(1_000, Grid::new(500, false));
         let one = |event| Arc::new(Runs::default().batch(Arc::new(vec![event]), Shape::default()));
         for t in 0..100 {
             pairs.take(&one(event(EventKind::Issue, t * 100, t)));
@@ -125,7 +125,7 @@ mod tests {
             assert_eq!(pairing.matching.unmatched_issues, 99);
             assert_eq!(pairing.latency[0].all.max, 450);
         }
-        let mut alone = Pairs::new(1_000, 500);
+        let mut alone = Pairs::new(1_000, Grid::new(500, false));
         alone.take(&one(event(EventKind::Issue, 5, 0)));
         assert_eq!(alone.finish().0.matching.unmatched_issues, 1);
     }

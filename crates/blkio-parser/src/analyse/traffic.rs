@@ -17,6 +17,8 @@ pub const DATA: [Direction; 2] = [Direction::Read, Direction::Write];
 pub const FINE_BINS: u64 = 1500;
 /// Width of the finest bins.
 pub(super) const FINE_NS: u64 = SECOND / 100;
+/// Most bins of a series that is given bin by bin; of a longer run it is left out.
+pub const MAX_BINS: u64 = 1 << 20;
 /// Gaps without events that are kept.
 const KEPT_GAPS: usize = 100;
 
@@ -34,6 +36,47 @@ impl Amount {
     pub fn add(&mut self, other: Self) {
         self.ios += other.ios;
         self.bytes += other.bytes;
+    }
+}
+
+/// Bins of one width, and where they begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grid {
+    width_ns: u64,
+    by_clock: bool,
+}
+
+impl Grid {
+    /// Bins of so many nanoseconds, at least 1, that begin at the first issue or, by the clock, at multiples of their width
+    /// of the trace's clock.
+    #[must_use]
+    pub fn new(width_ns: u64, by_clock: bool) -> Self {
+        Self {
+            width_ns: width_ns.max(1),
+            by_clock,
+        }
+    }
+
+    /// Width of a bin in nanoseconds.
+    #[must_use]
+    pub fn width_ns(self) -> u64 {
+        self.width_ns
+    }
+
+    /// Where the bin begins that the first issue is in, which is number 0.
+    #[must_use]
+    pub fn begin_ns(self, first_issue_ns: u64) -> u64 {
+        if self.by_clock {
+            first_issue_ns - first_issue_ns % self.width_ns
+        } else {
+            first_issue_ns
+        }
+    }
+
+    /// Whether its bins are those of whole seconds since the first issue.
+    #[must_use]
+    pub fn is_of_seconds(self) -> bool {
+        self.width_ns == SECOND && !self.by_clock
     }
 }
 
@@ -210,8 +253,7 @@ impl Stretch {
 /// Totals, sizes and series of a trace.
 #[derive(Debug, Clone)]
 pub struct Traffic {
-    bin_ns: u64,
-    by_clock: bool,
+    grid: Grid,
     /// From the beginning of the first chosen bin to the first issue.
     lead_ns: u64,
     /// Issued requests.
@@ -237,6 +279,7 @@ pub struct Traffic {
     bins: [Bins; 2],
     /// Completed reads and writes by whole second since the first issue.
     pub completed_seconds: [Bins; 2],
+    completed_bins: [Bins; 2],
     /// Reads and writes by 100 ms since the first issue, for phases and overlays.
     pub tenths: [Bins; 2],
     /// Reads and writes by 10 ms in the first [`FINE_BINS`] bins, for phases of short runs.
@@ -258,12 +301,21 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// With bins of this width beside those of a second.
+    /// With bins of this width since the first issue.
     #[must_use]
     pub fn new(bin_ns: u64) -> Self {
+        Self::on(Grid::new(bin_ns, false))
+    }
+
+    /// With bins that begin at multiples of their width of the trace's clock.
+    #[must_use]
+    pub fn by_clock(bin_ns: u64) -> Self {
+        Self::on(Grid::new(bin_ns, true))
+    }
+
+    fn on(grid: Grid) -> Self {
         Self {
-            bin_ns: bin_ns.max(1),
-            by_clock: false,
+            grid,
             lead_ns: 0,
             issues: 0,
             completions: 0,
@@ -277,6 +329,7 @@ impl Traffic {
             seconds: Default::default(),
             bins: Default::default(),
             completed_seconds: Default::default(),
+            completed_bins: Default::default(),
             tenths: Default::default(),
             hundredths: Default::default(),
             peaks: Default::default(),
@@ -290,39 +343,35 @@ impl Traffic {
         }
     }
 
-    /// With chosen bins that begin at multiples of their width of the trace's clock.
-    #[must_use]
-    pub fn by_clock(bin_ns: u64) -> Self {
-        Self {
-            by_clock: true,
-            ..Self::new(bin_ns)
-        }
-    }
-
     /// Begin of the first chosen bin; `None` without issues.
     #[must_use]
     pub fn bins_begin_ns(&self) -> Option<u64> {
         self.first_issue_ns.map(|first| first - self.lead_ns)
     }
 
-    /// Whether the chosen bins are not those of whole seconds since the first issue.
-    pub(crate) fn are_own_bins(&self) -> bool {
-        self.bin_ns != SECOND || self.by_clock
-    }
-
     /// Width of the chosen bins.
     #[must_use]
     pub fn bin_ns(&self) -> u64 {
-        self.bin_ns
+        self.grid.width_ns
     }
 
     /// Reads and writes by the chosen bin, the first of which holds the first issue.
     #[must_use]
     pub fn bins(&self) -> &[Bins; 2] {
-        if self.are_own_bins() {
-            &self.bins
-        } else {
+        if self.grid.is_of_seconds() {
             &self.seconds
+        } else {
+            &self.bins
+        }
+    }
+
+    /// Completed reads and writes by the same bins. What completed before the first of them is in it.
+    #[must_use]
+    pub fn completed_bins(&self) -> &[Bins; 2] {
+        if self.grid.is_of_seconds() {
+            &self.completed_seconds
+        } else {
+            &self.completed_bins
         }
     }
 
@@ -339,9 +388,7 @@ impl Traffic {
 
     fn begin(&mut self, first_ns: u64) {
         self.first_issue_ns = Some(first_ns);
-        if self.by_clock {
-            self.lead_ns = first_ns % self.bin_ns;
-        }
+        self.lead_ns = first_ns - self.grid.begin_ns(first_ns);
     }
 
     fn issue(&mut self, run: &Run) {
@@ -367,7 +414,7 @@ impl Traffic {
                 self.settle_bins();
                 let finest = Stretch::of_bin(run.since_ns, FINE_NS);
                 let chosen = run.since_ns.saturating_add(self.lead_ns);
-                let chosen = Stretch::of_bin(chosen, self.bin_ns);
+                let chosen = Stretch::of_bin(chosen, self.grid.width_ns);
                 self.open.0 = finest.and(chosen.earlier(self.lead_ns));
             }
             if let Some(sum) = self.open.1.get_mut(run.direction.slot()) {
@@ -408,11 +455,22 @@ impl Traffic {
         if event.direction.is_data()
             && event.nr_sector > 0
             && let Some(first) = self.first_issue_ns
-            && let Some(seconds) = self.completed_seconds.get_mut(event.direction.slot())
         {
             let since = event.t_ns.saturating_sub(first);
-            let bytes = u64::from(event.bytes);
-            seconds.add(since / SECOND, Amount { ios: 1, bytes });
+            let amount = Amount {
+                ios: 1,
+                bytes: u64::from(event.bytes),
+            };
+            if let Some(seconds) = self.completed_seconds.get_mut(event.direction.slot()) {
+                seconds.add(since / SECOND, amount);
+            }
+            if !self.grid.is_of_seconds()
+                && let Some(bins) = self.completed_bins.get_mut(event.direction.slot())
+            {
+                let begin_ns = first - self.lead_ns;
+                let since = event.t_ns.saturating_sub(begin_ns);
+                bins.add(since / self.grid.width_ns, amount);
+            }
         }
     }
 
@@ -436,10 +494,11 @@ impl Traffic {
             if let Some(tenths) = self.tenths.get_mut(slot) {
                 tenths.add(fine / 10, amount);
             }
-            if self.are_own_bins()
+            if !self.grid.is_of_seconds()
                 && let Some(bins) = self.bins.get_mut(slot)
             {
-                bins.add(since.saturating_add(self.lead_ns) / self.bin_ns, amount);
+                let since = since.saturating_add(self.lead_ns);
+                bins.add(since / self.grid.width_ns, amount);
             }
             if let Some([second, tenth, hundredth]) = self.peaks.get_mut(slot) {
                 hundredth.add(fine, amount);
@@ -481,7 +540,8 @@ impl Analyser for Traffic {
     fn observe_batch(&mut self, batch: &Batch) {
         // A run lies within a bin of the series when those are made of whole 10 ms, and has no event of another kind in it.
         let has_only_issues = batch.shape.completions == 0 && !batch.has_others();
-        if has_only_issues && self.bin_ns.is_multiple_of(FINE_NS) && !self.by_clock {
+        let grid = self.grid;
+        if has_only_issues && grid.width_ns.is_multiple_of(FINE_NS) && !grid.by_clock {
             for run in &batch.shape.runs {
                 self.extend_span(run.t_ns, run.last_ns);
                 self.issue(run);

@@ -30,12 +30,13 @@ fn bins(found: &DepthBins) -> Value {
         .collect();
     keyed([
         ("bin_ns", Value::from(found.width_ns)),
+        ("first_bin_starts_ns", found.origin_ns.into()),
         ("bins", rows.into()),
     ])
 }
 
-/// Depth of all requests, of reads and of writes over the time from the first issue to the last completion, and by bin since
-/// the first issue.
+/// Depth of all requests, of reads and of writes over the time from the first issue to the last completion, and by bin of the
+/// series.
 pub(super) fn queue_depth(pairing: &Pairing) -> Value {
     let span_ns = pairing.span_ns();
     let depth = &pairing.depth;

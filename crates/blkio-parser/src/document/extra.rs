@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::depth::queue_depth;
-use super::{dense, distribution, keyed, places, sizes, text, time_base, totals};
+use super::{dense, distribution, keyed, places, series, sizes, text, time_base, totals};
 use crate::analyse::access::{cumulative, hottest};
+use crate::analyse::latency_bins::LatencyBin;
 use crate::analyse::pairing::{Pairing, SIZE_CLASSES_KIB};
 use crate::analyse::traffic::{Amount, DATA, SECOND};
 use crate::rwbs::Direction;
@@ -51,25 +52,7 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
                 .map(|(d, widths)| (d.name(), peak(widths))),
         ),
     );
-    let bin_ns = stats.traffic.bin_ns();
-    let bins = DATA.iter().zip(stats.traffic.bins());
-    let begin = stats.traffic.bins_begin_ns();
-    let span = begin.map(|begin| stats.traffic.last_issue_ns - begin);
-    let length = span.map_or(0, |span| span / bin_ns + 1);
-    let mut issued = Map::new();
-    issued.insert("bin_ns".into(), bin_ns.into());
-    issued.insert("first_bin_starts_ns".into(), begin.into());
-    // What the rate of the last bin is to be divided by.
-    issued.insert(
-        "last_bin_lasts_ns".into(),
-        span.map(|span| span % bin_ns).into(),
-    );
-    for (direction, bins) in bins {
-        issued.insert(direction.name().into(), dense(bins, length));
-    }
-    if stats.traffic.are_own_bins() {
-        map.insert("issued_per_bin".into(), issued.into());
-    }
+    map.extend(series::per_bin(stats));
     map.insert("sizes".into(), sizes::summary(&totals));
     let largest = DATA.iter().zip(&stats.traffic.largest);
     map.insert(
@@ -159,17 +142,6 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
         by_second_and_process(pairing, &stats.outcome.symbols, first, &mut latency);
         map.insert("latency".into(), latency);
         map.insert("queue_depth".into(), queue_depth(pairing));
-        let seconds = pairing.spread.iter().flat_map(|bins| bins.keys());
-        let seconds: std::collections::BTreeSet<u64> = seconds.copied().collect();
-        let [read, write] = &pairing.spread;
-        let rows = seconds.into_iter().map(|second| {
-            let of = |bins: &std::collections::BTreeMap<u64, u64>| {
-                bins.get(&second).copied().unwrap_or(0)
-            };
-            json!({"clock_second": second, "read_bytes": of(read), "write_bytes": of(write)})
-        });
-        let rows: Vec<Value> = rows.collect();
-        map.insert("bytes_spread_over_flight_per_second".into(), rows.into());
     }
     if let Some(intervals) = &mut stats.intervals {
         let is_exact = intervals.is_exact();
@@ -279,22 +251,33 @@ fn by_second_and_process(
     let Some(map) = value.as_object_mut() else {
         return;
     };
-    let seconds: Vec<Value> = pairing
-        .by_second
-        .seconds()
-        .iter()
-        .map(|s| {
-            json!({
-                "clock_second": s.second,
-                "since_first_issue_s": s.second.saturating_sub(first_ns / SECOND),
-                "count": s.count,
-                "p50_ns": s.p50_ns,
-                "p99_ns": s.p99_ns,
-                "max_ns": s.max_ns,
-            })
-        })
-        .collect();
+    let values = |bin: &LatencyBin| {
+        [
+            ("count", bin.count),
+            ("p50_ns", bin.p50_ns),
+            ("p99_ns", bin.p99_ns),
+            ("max_ns", bin.max_ns),
+        ]
+    };
+    let seconds = pairing.by_second.bins().iter().map(|second| {
+        let since_s = second.bin.saturating_sub(first_ns / SECOND);
+        let when = [
+            ("clock_second", second.bin),
+            ("since_first_issue_s", since_s),
+        ];
+        keyed(when.into_iter().chain(values(second)))
+    });
+    let seconds: Vec<Value> = seconds.collect();
     map.insert("by_second_of_completion".into(), seconds.into());
+    if let Some(found) = &pairing.by_bin {
+        let bins = found.bins().iter();
+        let bins = bins.map(|bin| keyed([("bin", bin.bin)].into_iter().chain(values(bin))));
+        let bins: Vec<Value> = bins.collect();
+        map.insert(
+            "by_bin_of_completion".into(),
+            json!({"bin_ns": found.width_ns(), "bins": bins}),
+        );
+    }
     let processes: Map<String, Value> = pairing
         .by_process
         .iter_mut()

@@ -5,6 +5,7 @@ mod extra;
 pub(crate) mod phases;
 mod places;
 mod quality;
+mod series;
 mod sizes;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::analyse::pairing::Pairing;
 use crate::analyse::sequential::Class;
-use crate::analyse::traffic::{Amount, Bins, DATA, SECOND};
+use crate::analyse::traffic::{Amount, Bins, DATA, MAX_BINS, SECOND};
 use crate::rwbs::Direction;
 use crate::series::{Group, Series};
 use crate::stats::Stats;
@@ -23,8 +24,6 @@ pub use quality::{inputs, quality};
 
 /// Version of the document's layout.
 pub const SCHEMA_VERSION: u32 = 1;
-/// Most bins a dense list may have.
-const MAX_DENSE: u64 = 1 << 20;
 
 /// What goes into a document besides the measures.
 #[derive(Debug, Clone, Copy, Default)]
@@ -239,7 +238,7 @@ fn metrics(stats: &mut Stats) -> Value {
 }
 
 fn dense(bins: &Bins, length: u64) -> Value {
-    if length > MAX_DENSE {
+    if length > MAX_BINS {
         return Value::Null;
     }
     let length = crate::num::index(length);
@@ -356,7 +355,7 @@ fn series_value(series: &Series, compat: bool) -> Value {
         let (first, last) = group.seconds().unzip();
         let right = || -> Option<Vec<u64>> {
             let (first, last) = first.zip(last)?;
-            (last - first < MAX_DENSE).then(|| (first..=last).collect())
+            (last - first < MAX_BINS).then(|| (first..=last).collect())
         };
         let mut map = Map::new();
         let published = group.published_ts();
