@@ -10,10 +10,14 @@ use shell::{FormatArgs, InputArgs, OutputArgs, VerbosityArgs};
 const AFTER_HELP: &str = "\
 Trace formats, told apart by content: five-column, collector, tracefs,
 perf-script, trace-cmd, blk-tracer, blk-tracer-classic, blkparse, blktrace,
-blktrace-ftrace, biosnoop. A binary blktrace is given as all its per-CPU files.
+blktrace-ftrace, biosnoop. A binary blktrace is given as all its per-CPU files,
+as its name without .blktrace.N, or as the folder they are in; a folder that
+`blkio collect` wrote is a trace, too.
 
 Example:
   blkio stats kv-bpftrace-block.txt --json
+  blkio stats huge.txt --traffic-only
+  blkio compare before/blk after/blk
   blkio cheops25 flexgen-kv-offload-opt-6.7b-bs-64-ext4-trace --figure 5
 
 Exit codes: 0 done; 2 wrong usage, unreadable input, or no events; 3 a quality
@@ -44,6 +48,9 @@ pub(crate) enum Command {
     /// fio's totals beside those of a trace
     Fio(FioArgs),
     /// Two traces side by side
+    #[command(
+        override_usage = "blkio compare [OPTIONS] <A> <B>\n       blkio compare [OPTIONS] <A>... --with <B>..."
+    )]
     Compare(CompareArgs),
     /// A made-up trace with known truth
     Synth(SynthArgs),
@@ -123,10 +130,12 @@ pub(crate) struct StatsArgs {
     /// Watch every block for reuse distances, instead of one in eight where there are very many
     #[arg(long)]
     pub(crate) exact_reuse: bool,
-    /// Totals, sizes and series only: no latency, places, blocks
-    #[arg(long)]
+    /// The fast totals: requests, bytes, sizes and series alone. Nothing is paired
+    /// (no latency, no queue depth), and no places or blocks are kept
+    #[arg(long, visible_alias = "totals-only")]
     pub(crate) traffic_only: bool,
-    /// Leave latency and queue depth out
+    /// Pair nothing: no latency, no queue depth, no stages, but all else. What is
+    /// lost is then judged by the numbers of issues and completions
     #[arg(long)]
     pub(crate) no_latency: bool,
     /// Published time stamps and arithmetic in `series`
@@ -142,7 +151,7 @@ pub(crate) struct StatsArgs {
     #[arg(long, requires = "out")]
     pub(crate) parquet: bool,
     /// Read on as the file grows or is replaced, with its lines said every TIME; an interrupt ends it with the report
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s", value_parser = nanoseconds)]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s", value_parser = interval)]
     pub(crate) follow: Option<u64>,
     /// With --follow, also end when nothing was added for TIME
     #[arg(long, value_name = "TIME", requires = "follow", value_parser = nanoseconds)]
@@ -256,8 +265,10 @@ pub(crate) struct FioArgs {
     #[arg(value_name = "JSON")]
     pub(crate) file: PathBuf,
     /// The trace of the same run
-    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
-    pub(crate) trace: Vec<PathBuf>,
+    #[arg(long = "trace", id = "traces", value_name = "FILE", required = true, num_args = 1..)]
+    pub(crate) traces: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
     #[command(flatten)]
     pub(crate) format: FormatArgs,
     #[command(flatten)]
@@ -270,16 +281,19 @@ pub(crate) struct FioArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// The trace to compare with
-    #[arg(value_name = "A")]
-    pub(crate) base: PathBuf,
-    /// The trace to judge
-    #[arg(value_name = "B")]
-    pub(crate) other: PathBuf,
+    /// The trace to compare with and the trace to judge; of several files each,
+    /// those before and behind --with
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The files of the trace to judge, read as one
+    #[arg(long, value_name = "TRACE", num_args = 1..)]
+    pub(crate) with: Vec<PathBuf>,
     /// Of two recordings of one run: also how their clocks lie to each other, by
     /// the requests that both have
     #[arg(long)]
     pub(crate) clocks: bool,
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
     #[command(flatten)]
     pub(crate) format: FormatArgs,
     #[command(flatten)]
@@ -446,6 +460,11 @@ pub(crate) fn phase(text: &str) -> Result<Named, String> {
         start_ns,
         end_ns,
     })
+}
+
+/// What may follow `--follow`: a time, and no file.
+fn interval(text: &str) -> Result<u64, String> {
+    nanoseconds(text).map_err(|expected| format!("{expected}; the file goes before --follow"))
 }
 
 /// `1s`, `250ms`, `10us`, `5ns`.

@@ -36,6 +36,13 @@ fn ends(path: &Path, suffix: &str) -> bool {
 }
 
 pub(crate) fn files_in(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if dir.is_file() {
+        return Err(anyhow::anyhow!(
+            "{}: a file, where the folder of the results is needed (`blkio info` says what it is)",
+            dir.display()
+        ))
+        .or_exit(NO_INPUT);
+    }
     let entries = std::fs::read_dir(dir)
         .with_context(|| format!("{}: cannot list the folder", dir.display()))
         .or_exit(NO_INPUT)?;
@@ -228,7 +235,14 @@ pub(crate) fn finish(
             serde_json::to_writer_pretty(&mut out, document)?;
             writeln!(out)?;
         }
-        _ => {
+        shell::Format::Csv => {
+            // The name of the figure, then its own table.
+            for (stem, figure) in figures {
+                writeln!(out, "# {stem}-{}", figure.suffix)?;
+                out.write_all(figure.to_csv().as_bytes())?;
+            }
+        }
+        shell::Format::Text => {
             for (stem, figure) in figures {
                 let points: usize = figure.curves.iter().map(|c| c.points.len()).sum();
                 let rows = figure.table.as_ref().map_or(points, Vec::len);

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
 use blkio_parser::collect::{
-    DiskStat, ScriptOptions, recursion_misses, script, tracefs_settings, unfinished_line,
+    DiskStat, ScriptOptions, clock_line, recursion_misses, script, tracefs_head, tracefs_settings,
+    unfinished_line,
 };
 use blkio_parser::{Direction, EventKind, Stats, StatsOptions, pipeline};
 use serde_json::{Value, json};
@@ -29,6 +30,9 @@ const ATTACH: Duration = Duration::from_secs(60);
 
 /// Longest time without a change of the time since boot.
 const TICK: Duration = Duration::from_millis(50);
+/// How well both clocks are to be known together, and how often that is tried.
+const CLOSE: Duration = Duration::from_micros(100);
+const TRIES: usize = 5;
 
 /// A whole disk.
 struct Disk {
@@ -76,37 +80,75 @@ impl Disk {
 }
 
 /// Readings of both clocks at one instant.
-///
-/// The kernel tells the time since boot in hundredths of a second. So it is read until it changes: then it is known as well
-/// as one reading follows another.
-fn clocks() -> Value {
-    let boottime_ns = || -> Option<u64> {
-        let text = fs::read_to_string("/proc/uptime").ok()?;
-        let (seconds, hundredths) = text.split(' ').next()?.split_once('.')?;
-        let seconds: u64 = seconds.parse().ok()?;
-        let hundredths: u64 = hundredths.parse().ok()?;
-        seconds
-            .checked_mul(1_000_000_000)?
-            .checked_add(hundredths * 10_000_000)
-    };
-    let began = Instant::now();
-    let first = boottime_ns();
-    let mut before = Instant::now();
-    loop {
-        let boot = boottime_ns();
-        let wall = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let changed = boot != first;
-        if changed || began.elapsed() > TICK {
-            let uncertainty = if changed { before.elapsed() } else { TICK };
-            return json!({
-                "boottime_ns": boot,
-                "realtime_ns": u64::try_from(wall.as_nanos()).ok(),
-                "uncertainty_ns": u64::try_from(uncertainty.as_nanos()).ok(),
-            });
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    boottime_ns: Option<u64>,
+    realtime_ns: Option<u64>,
+    uncertainty: Duration,
+}
+
+impl Reading {
+    /// Reads them now, again where the machine was busy with something else.
+    fn now() -> Self {
+        let mut best = Self::once();
+        for _ in 1..TRIES {
+            if best.uncertainty < CLOSE {
+                break;
+            }
+            let other = Self::once();
+            if other.uncertainty < best.uncertainty {
+                best = other;
+            }
         }
-        before = Instant::now();
+        best
+    }
+
+    /// The kernel tells the time since boot in hundredths of a second. So it is read until it changes: then it is known to
+    /// the time since the reading before began.
+    fn once() -> Self {
+        let boottime_ns = || -> Option<u64> {
+            let text = fs::read_to_string("/proc/uptime").ok()?;
+            let (seconds, hundredths) = text.split(' ').next()?.split_once('.')?;
+            let seconds: u64 = seconds.parse().ok()?;
+            let hundredths: u64 = hundredths.parse().ok()?;
+            seconds
+                .checked_mul(1_000_000_000)?
+                .checked_add(hundredths * 10_000_000)
+        };
+        let began = Instant::now();
+        let first = boottime_ns();
+        let mut before = began;
+        loop {
+            let start = Instant::now();
+            let boot = boottime_ns();
+            let wall = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
+            let changed = boot != first;
+            if changed || began.elapsed() > TICK {
+                let uncertainty = if changed { before.elapsed() } else { TICK };
+                return Self {
+                    boottime_ns: boot,
+                    realtime_ns: u64::try_from(wall.as_nanos()).ok(),
+                    uncertainty,
+                };
+            }
+            before = start;
+        }
+    }
+
+    fn value(self) -> Value {
+        json!({
+            "boottime_ns": self.boottime_ns,
+            "realtime_ns": self.realtime_ns,
+            "uncertainty_ns": u64::try_from(self.uncertainty.as_nanos()).ok(),
+        })
+    }
+
+    /// As a line of a log; empty where the time since boot cannot be read.
+    fn line(self) -> String {
+        let readings = self.boottime_ns.zip(self.realtime_ns);
+        readings.map_or(String::new(), |(boot, wall)| clock_line(boot, wall))
     }
 }
 
@@ -179,15 +221,20 @@ pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
             return Err(error).or_exit(NO_INPUT);
         }
     };
-    let before = (disk.stat()?, clocks());
+    let before = (disk.stat()?, Reading::now());
     let status = workload(args, &interrupt);
-    let after = (disk.stat()?, clocks());
+    let after = (disk.stat()?, Reading::now());
     // Completions that were counted are in the tracer's buffers by now or never.
     thread::sleep(Duration::from_millis(300));
     let misses = stop(tracer)?;
     if let Some(mut gpu) = gpu {
         gpu.kill()?;
         gpu.wait()?;
+    }
+    if method == "tracefs" {
+        // bpftrace writes the readings itself.
+        let mut log = File::options().append(true).open(&log)?;
+        log.write_all(after.1.line().as_bytes())?;
     }
     let unfinished = put_unfinished_in_place(&log)?;
     let counted = after.0.since(&before.0);
@@ -210,7 +257,7 @@ pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
         "method": method,
         "device": {"name": disk.name, "number": format!("{}:{}", disk.major, disk.minor)},
         "command": args.command,
-        "clocks": {"before": before.1, "after": after.1},
+        "clocks": {"before": before.1.value(), "after": after.1.value()},
         "device_counters": {
             "read_ios": counted.read_ios, "read_bytes": counted.read_bytes,
             "write_ios": counted.write_ios, "write_bytes": counted.write_bytes,
@@ -335,6 +382,9 @@ fn start_bpftrace(disk: &Disk, log: &Path, args: &CollectArgs) -> anyhow::Result
 }
 
 fn start_tracefs(disk: &Disk, log: &Path, root: &Path) -> anyhow::Result<Tracer> {
+    let mut out = File::create(log)?;
+    out.write_all(tracefs_head(disk.major, disk.minor).as_bytes())?;
+    out.write_all(Reading::now().line().as_bytes())?;
     let instance = root
         .join("instances")
         .join(format!("blkio-{}", std::process::id()));
@@ -351,7 +401,6 @@ fn start_tracefs(disk: &Disk, log: &Path, root: &Path) -> anyhow::Result<Tracer>
     let copier = {
         let stop = Arc::clone(&stop);
         let pipe = instance.join("trace_pipe");
-        let mut out = File::create(log)?;
         thread::spawn(move || -> anyhow::Result<()> {
             use std::os::unix::fs::OpenOptionsExt as _;
             /// `O_NONBLOCK` of Linux: an empty pipe must not keep the thread.

@@ -4,20 +4,21 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::ops::Range;
-use std::path::Path;
+use std::path::PathBuf;
 
 use blkio_parser::analyse::traffic::{Amount, DATA, FINE_BINS};
 use blkio_parser::document::{self, DocumentOptions};
 use blkio_parser::matching::{self, ClockMatch};
-use blkio_parser::pipeline::ReadOptions;
 use blkio_parser::{Stats, StatsOptions};
 use perf_compare::{Options, Report, Side, compare};
 use report::human;
 use serde_json::{Value, json};
-use shell::{OrExit as _, Outcome};
+use shell::{OrExit as _, Outcome, ProgressLine};
 
 use crate::NO_INPUT;
 use crate::args::CompareArgs;
+use crate::inputs::{self, files};
+use crate::stats::{read_options, warn};
 
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
@@ -81,14 +82,13 @@ struct Run {
 }
 
 impl Run {
-    fn read(path: &Path, args: &CompareArgs) -> anyhow::Result<Self> {
+    fn read(files: &[PathBuf], args: &CompareArgs) -> anyhow::Result<Self> {
+        let progress = ProgressLine::start("reading", args.verbosity);
         let mut options = StatsOptions::default();
-        options.read.threads = args.input.threads().get();
-        options.read.strict = args.input.strict;
-        options.read.open = args.input.open_options(None);
-        let mut stats = Stats::of_files(&[path.to_owned()], &options).or_exit(NO_INPUT)?;
+        options.read = read_options(&args.trace, &args.input, &progress);
+        let mut stats = Stats::of_files(files, &options).or_exit(NO_INPUT)?;
         if stats.traffic.issues == 0 {
-            return Err(anyhow::anyhow!("{}: no requests", path.display())).or_exit(NO_INPUT);
+            return Err(anyhow::anyhow!("{}: no requests", inputs::name(files))).or_exit(NO_INPUT);
         }
         let document = document::stats(&mut stats, DocumentOptions::default());
         Ok(Self { stats, document })
@@ -204,12 +204,15 @@ fn width(a: &Run, b: &Run) -> Width {
 }
 
 /// The judgement of perf-compare on the samples of both runs.
-fn judge(a: &Run, b: &Run, width: Width, args: &CompareArgs) -> anyhow::Result<Report> {
-    let side = |run: &Run, path: &Path| {
-        let name = path.display().to_string();
-        Side::from_samples_csv(&name, run.samples(width).as_bytes())
-    };
-    let (base, other) = (side(a, &args.base)?, side(b, &args.other)?);
+fn judge(
+    runs: [&Run; 2],
+    names: &[String; 2],
+    width: Width,
+    args: &CompareArgs,
+) -> anyhow::Result<Report> {
+    let side = |run: &Run, name: &str| Side::from_samples_csv(name, run.samples(width).as_bytes());
+    let ([a, b], [base, other]) = (runs, names);
+    let (base, other) = (side(a, base)?, side(b, other)?);
     let mut options = Options::default();
     options.threads = args.input.threads().get();
     Ok(compare(&base, &other, &options))
@@ -217,6 +220,21 @@ fn judge(a: &Run, b: &Run, width: Width, args: &CompareArgs) -> anyhow::Result<R
 
 /// A row of the table: what, both values, change in percent.
 type Row = (&'static str, Option<f64>, Option<f64>, Option<f64>);
+
+/// A value of the table as people read it, by the unit at the end of its name.
+fn shown(name: &str, value: f64) -> String {
+    let units = [
+        ("_bytes_per_s", report::Unit::BytesPerSecond),
+        ("_bytes", report::Unit::Bytes),
+        ("_ns", report::Unit::Nanos),
+        ("_s", report::Unit::Seconds),
+    ];
+    match units.iter().find(|(end, _)| name.ends_with(end)) {
+        Some((_, unit)) => human::quantity(value, *unit),
+        None if value.fract() == 0.0 => format!("{value:.0}"),
+        None => format!("{value:.3}"),
+    }
+}
 
 fn rows(a: &Value, b: &Value) -> Vec<Row> {
     let change = |a: Option<f64>, b: Option<f64>| -> Option<f64> {
@@ -231,17 +249,14 @@ fn rows(a: &Value, b: &Value) -> Vec<Row> {
 }
 
 /// How the clocks of two recordings of one run lie to each other, where that was asked for.
-fn clocks(args: &CompareArgs) -> anyhow::Result<Option<ClockMatch>> {
+fn clocks(sides: &[Vec<PathBuf>; 2], args: &CompareArgs) -> anyhow::Result<Option<ClockMatch>> {
     if !args.clocks {
         return Ok(None);
     }
-    let mut options = ReadOptions::default();
-    options.threads = args.input.threads().get();
-    options.strict = args.input.strict;
-    options.open = args.input.open_options(None);
-    let side = |path: &Path| [path.to_owned()];
-    let found = matching::clocks(&side(&args.base), &side(&args.other), &options);
-    let found = found.or_exit(NO_INPUT)?;
+    let progress = ProgressLine::start("reading", args.verbosity);
+    let options = read_options(&args.trace, &args.input, &progress);
+    let [base, other] = sides;
+    let found = matching::clocks(base, other, &options).or_exit(NO_INPUT)?;
     if found.is_none() {
         args.verbosity.note(
             "blkio: too few requests in common to compare clocks: are these recordings of one run?",
@@ -276,14 +291,35 @@ fn clocks_text(found: &ClockMatch) -> String {
     )
 }
 
+/// The files of both sides: two paths, or everything before `--with` and everything behind it.
+fn sides(args: &CompareArgs) -> anyhow::Result<[Vec<PathBuf>; 2]> {
+    let (base, other) = match (args.files.as_slice(), args.with.as_slice()) {
+        ([a, b], []) => (std::slice::from_ref(a), std::slice::from_ref(b)),
+        (base, other @ [_, ..]) => (base, other),
+        ([_], []) => {
+            return Err(shell::usage(
+                "what is it to be compared with? name a second trace, or several behind --with",
+            ));
+        }
+        (_, []) => {
+            return Err(shell::usage(
+                "which files are of which side? blkio compare A... --with B...",
+            ));
+        }
+    };
+    Ok([files(base, args.verbosity)?, files(other, args.verbosity)?])
+}
+
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
-    let a = Run::read(&args.base, args)?;
-    let b = Run::read(&args.other, args)?;
+    let sides = sides(args)?;
+    let [base, other] = &sides;
+    let (a, b) = (Run::read(base, args)?, Run::read(other, args)?);
     let bins = width(&a, &b);
-    let report = judge(&a, &b, bins, args)?;
+    let names = [inputs::name(base), inputs::name(other)];
+    let report = judge([&a, &b], &names, bins, args)?;
     let bin_ns = bins.ns();
     let rows = rows(&a.document, &b.document);
-    let clocks = clocks(args)?;
+    let clocks = clocks(&sides, args)?;
     let mut out = args.output.open()?;
     match args.format.format() {
         shell::Format::Json => {
@@ -294,8 +330,8 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
             let report: Value = serde_json::from_str(&report.to_json()?)?;
             let document = json!({
                 "schema_version": 2,
-                "a": args.base.display().to_string(),
-                "b": args.other.display().to_string(),
+                "a": names[0],
+                "b": names[1],
                 "rows": rows,
                 "clocks": clocks.as_ref().map(clocks_value),
                 "samples": {"bin_ns": bin_ns, "comparison": report},
@@ -314,7 +350,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
         shell::Format::Text => {
             writeln!(out, "{:<24} {:>18} {:>18} {:>10}", "", "A", "B", "change")?;
             for (name, a, b, change) in rows {
-                let cell = |v: Option<f64>| v.map_or("-".to_owned(), |v| format!("{v:.3}"));
+                let cell = |v: Option<f64>| v.map_or("-".to_owned(), |v| shown(name, v));
                 let change = change.map_or("-".to_owned(), |c| format!("{c:+.2} %"));
                 writeln!(
                     out,
@@ -332,5 +368,8 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
         }
     }
     out.finish()?;
+    for run in [&a, &b] {
+        warn(&run.document["quality"], args.verbosity);
+    }
     Ok(Outcome::Fine)
 }

@@ -2,14 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use blkio_parser::pipeline::{self, Pass, ReadOptions};
+use blkio_parser::pipeline::{self, Outcome as Read, Pass, ReadOptions};
 use blkio_parser::{Event, Symbols};
 use byte_source::output::AtomicFile;
 use report::{Cell, Column, RowSink, Unit};
-use shell::{OrExit as _, Outcome, ProgressLine};
+use shell::{OrExit as _, Outcome, ProgressLine, VerbosityArgs};
 
 use crate::NO_INPUT;
 use crate::args::ConvertArgs;
+use crate::inputs;
 use crate::stats::read_options;
 
 /// Layout of the table.
@@ -33,7 +34,7 @@ fn columns() -> Vec<Column> {
 }
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
-    let Some((target, inputs)) = args.files.split_last() else {
+    let Some((target, traces)) = args.files.split_last() else {
         return Err(shell::usage("name the traces and then the table"));
     };
     let extension = target.extension().and_then(|e| e.to_str()).unwrap_or("");
@@ -43,18 +44,20 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
             target.display()
         )));
     }
+    let traces = &inputs::files(traces, args.verbosity)?;
     let progress = ProgressLine::start("reading", args.verbosity);
     let read = read_options(&args.trace, &args.input, &progress);
     // Rows are written while the trace is read. One that turns out to step back further than the window is read again,
     // all of it held, and its table begun anew.
-    let events = match write(inputs, &read, Pass::Streaming, target)? {
-        Some(events) => events,
-        None => write(inputs, &read, Pass::Holding, target)?.unwrap_or(0),
+    let (events, outcome) = match write(traces, &read, Pass::Streaming, target)? {
+        Some(written) => written,
+        None => write(traces, &read, Pass::Holding, target)?.unwrap_or_default(),
     };
     drop(progress);
     if events == 0 {
-        return Err(anyhow::anyhow!("no events")).or_exit(NO_INPUT);
+        return Err(anyhow::anyhow!("no events in {}", inputs::name(traces))).or_exit(NO_INPUT);
     }
+    warn(&outcome, args.verbosity);
     args.verbosity
         .note(format!("{events} events written to {}", target.display()));
     Ok(Outcome::Fine)
@@ -62,11 +65,11 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
 
 /// Writes the table and gives the number of its rows; `None`, and no table, when this pass cannot give the right order.
 fn write(
-    inputs: &[PathBuf],
+    traces: &[PathBuf],
     read: &ReadOptions,
     pass: Pass,
     target: &Path,
-) -> anyhow::Result<Option<u64>> {
+) -> anyhow::Result<Option<(u64, Read)>> {
     let mut file = AtomicFile::create(target)?;
     let mut sink: Box<dyn RowSink + '_> = if target.extension().is_some_and(|e| e == "csv") {
         report::Format::Csv.sink(&mut file)
@@ -77,7 +80,7 @@ fn write(
     let given = read.device.unwrap_or(0);
     let mut events = 0;
     let mut failed = None;
-    let outcome = pipeline::read_pass(inputs, read, pass, &mut |batch, symbols| {
+    let outcome = pipeline::read_pass(traces, read, pass, &mut |batch, symbols| {
         if failed.is_none() {
             events += batch.len() as u64;
             failed = rows(&batch, symbols, given, sink.as_mut()).err();
@@ -87,15 +90,30 @@ fn write(
     if let Some(error) = failed {
         return Err(error.into());
     }
-    if outcome.is_none() {
+    let Some(outcome) = outcome else {
         return Ok(None);
-    }
+    };
     sink.finish()?;
     drop(sink);
     if events > 0 {
         file.commit()?;
     }
-    Ok(Some(events))
+    Ok(Some((events, outcome)))
+}
+
+/// Says what of the trace is not in the table.
+fn warn(outcome: &Read, verbosity: VerbosityArgs) {
+    for input in &outcome.inputs {
+        let (counts, name) = (&input.counts, &input.name);
+        let lacks = [
+            (counts.malformed, "malformed lines, left out"),
+            (counts.lost_events, "events that the tracer lost"),
+            (input.damaged, "damaged pieces, left out"),
+        ];
+        for (count, what) in lacks.iter().filter(|(count, _)| *count > 0) {
+            verbosity.note(format!("blkio: warning: {name}: {what}: {count}"));
+        }
+    }
 }
 
 /// Rows of these events; `given` is the device of those without one, 0 where nobody knows.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use blkio_parser::cheops::deepnvme_figures;
 use blkio_parser::deepnvme::{Results, parse, run_of};
+use report::{Column, RealFormat};
 use serde_json::{Map, Value, json};
 use shell::{OrExit as _, Outcome};
 
@@ -13,6 +14,7 @@ use crate::NO_INPUT;
 use crate::args::{CheopsArgs, DeepnvmeArgs};
 use crate::cheops::{files_in, finish, save};
 use crate::side::whole;
+use crate::tables;
 
 /// What the logs of a folder say.
 struct Found {
@@ -167,27 +169,36 @@ pub(crate) fn deepnvme(args: &DeepnvmeArgs) -> anyhow::Result<Outcome> {
             writeln!(out)?;
         }
         format => {
-            let separator = if format == shell::Format::Csv {
-                ","
+            let columns = [
+                Column::text("file_system"),
+                Column::text("series"),
+                Column::uint("size_mib"),
+                Column::real("gib_per_s"),
+                Column::real("seconds"),
+            ];
+            // People need no sixteen digits.
+            let digits = if format == shell::Format::Csv {
+                RealFormat::Shortest
             } else {
-                "  "
+                RealFormat::Fixed(6)
             };
-            let columns = ["file_system", "series", "size_mib", "gib_per_s", "seconds"];
-            writeln!(out, "{}", columns.join(separator))?;
-            for (name, results) in &found.file_systems {
-                for (series, sizes) in results {
-                    for (size, found) in sizes {
-                        let cells = [
-                            name.clone(),
-                            (*series).to_owned(),
-                            size.to_string(),
-                            found.exact.to_string(),
-                            found.seconds.to_string(),
-                        ];
-                        writeln!(out, "{}", cells.join(separator))?;
-                    }
-                }
-            }
+            let columns = columns.map(|column| column.reals(digits));
+            let all = found.file_systems.iter().flat_map(|(name, results)| {
+                let all = results.iter().flat_map(move |(series, sizes)| {
+                    sizes.iter().map(move |(size, found)| (series, size, found))
+                });
+                all.map(move |(series, size, found)| {
+                    [
+                        Value::from(name.as_str()),
+                        (*series).into(),
+                        (*size).into(),
+                        found.exact.into(),
+                        found.seconds.into(),
+                    ]
+                    .to_vec()
+                })
+            });
+            tables::print(&mut out, format, &columns, all)?;
         }
     }
     out.finish()?;

@@ -44,7 +44,7 @@ fn growth(verbosity: VerbosityArgs, interval: Duration) -> Grown {
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
         said.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         let since = said.at.elapsed();
-        if since < interval {
+        if since < interval || said.lines == said.before {
             return;
         }
         let per_second = (said.lines - said.before) as f64 / since.as_secs_f64();

@@ -9,6 +9,7 @@ mod deepnvme;
 mod draw;
 mod follow;
 mod info;
+mod inputs;
 mod page;
 mod side;
 mod stats;

@@ -8,14 +8,17 @@ use blkio_parser::engine::EngineLog;
 use blkio_parser::fio::{FioResult, Totals};
 use blkio_parser::gpu::GpuLog;
 use blkio_parser::stacks::{OwnRules, Stacks};
-use blkio_parser::{Stats, StatsOptions, Wanted};
+use blkio_parser::{Stats, StatsOptions, Wanted, document};
 use byte_source::{OpenOptions, Source};
 use charts::flame::{FlameGraph, FlameOptions};
+use report::Column;
 use serde_json::{Value, json};
-use shell::{OrExit as _, Outcome, Output};
+use shell::{OrExit as _, Outcome, Output, ProgressLine};
 
 use crate::NO_INPUT;
 use crate::args::{FioArgs, StacksArgs};
+use crate::inputs::files;
+use crate::tables;
 
 /// Most bytes of a file that is read whole.
 const MAX_WHOLE: usize = 1 << 30;
@@ -158,7 +161,24 @@ pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
             serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
         }
-        _ => {
+        shell::Format::Csv => {
+            let mut columns = tables::named(&["map", "by", "name"], &["requests"]);
+            columns.push(Column::real("share"));
+            let rows = maps.iter().flat_map(|(map, classes)| {
+                let total: u64 = classes.iter().map(|c| c.1).sum();
+                let classes = classes.iter().map(|found| ("class", *found));
+                let submissions = found.submissions(map).into_iter();
+                let all = classes.chain(submissions.map(|found| ("submission", found)));
+                let row = move |(by, (name, count)): (&str, (&str, u64))| {
+                    let share = count as f64 / total.max(1) as f64;
+                    let texts = [*map, by, name].map(Value::from);
+                    [&texts[..], &[count.into(), share.into()]].concat()
+                };
+                all.map(row).collect::<Vec<_>>()
+            });
+            tables::print(&mut out, shell::Format::Csv, &columns, rows)?;
+        }
+        shell::Format::Text => {
             for (map, classes) in &maps {
                 let total: u64 = classes.iter().map(|c| c.1).sum();
                 writeln!(out, "{map}: {total} requests")?;
@@ -182,13 +202,15 @@ type Pair = (u64, u64);
 pub(crate) fn fio(args: &FioArgs) -> anyhow::Result<Outcome> {
     let name = args.file.display().to_string();
     let result = FioResult::parse(&name, &whole(&args.file)?).or_exit(NO_INPUT)?;
+    let trace = files(&args.traces, args.verbosity)?;
+    let progress = ProgressLine::start("reading", args.verbosity);
     let mut options = StatsOptions::default();
-    options.read.threads = args.input.threads().get();
-    options.read.open = args.input.open_options(None);
+    options.read = crate::stats::read_options(&args.trace, &args.input, &progress);
     options.wanted = Wanted::TRAFFIC;
-    let stats = Stats::of_files(&args.trace, &options)
+    let stats = Stats::of_files(&trace, &options)
         .or_exit(NO_INPUT)
         .context("reading the trace")?;
+    drop(progress);
     let sum = |direct: bool, pick: fn(&blkio_parser::fio::Job) -> Totals| -> Pair {
         result
             .jobs
@@ -262,7 +284,17 @@ pub(crate) fn fio(args: &FioArgs) -> anyhow::Result<Outcome> {
             serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
         }
-        _ => {
+        shell::Format::Csv => {
+            let mut columns = tables::named(&["what"], &FIO_COLUMNS);
+            columns.extend(FIO_DIFFERENCES.map(Column::int));
+            let rows = reals.iter().map(|row| {
+                let keys = FIO_COLUMNS.iter().chain(&FIO_DIFFERENCES);
+                let cells = keys.map(|key| row[*key].clone());
+                [row["what"].clone()].into_iter().chain(cells).collect()
+            });
+            tables::print(&mut out, shell::Format::Csv, &columns, rows)?;
+        }
+        shell::Format::Text => {
             writeln!(
                 out,
                 "{:<36} {:>14} {:>14} {:>13}",
@@ -282,8 +314,13 @@ pub(crate) fn fio(args: &FioArgs) -> anyhow::Result<Outcome> {
         }
     }
     out.finish()?;
+    crate::stats::warn(&document::quality(&stats), args.verbosity);
     Ok(Outcome::Fine)
 }
+
+/// Columns of fio's and the trace's totals.
+const FIO_COLUMNS: [&str; 4] = ["fio_ios", "fio_bytes", "trace_ios", "trace_bytes"];
+const FIO_DIFFERENCES: [&str; 2] = ["difference_ios", "difference_bytes"];
 
 fn i128_value(a: u64, b: u64) -> Option<i64> {
     i64::try_from(i128::from(a) - i128::from(b)).ok()

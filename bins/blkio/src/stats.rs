@@ -9,7 +9,7 @@ use blkio_parser::document::{self, DocumentOptions};
 use blkio_parser::engine::EngineLog;
 use blkio_parser::gpu::GpuLog;
 use blkio_parser::overlay::{self, ClockHint};
-use blkio_parser::pipeline::ReadOptions;
+use blkio_parser::pipeline::{Input, ReadOptions};
 use blkio_parser::quality::Anchor;
 use blkio_parser::{Stats, StatsOptions, Wanted};
 use report::human;
@@ -18,7 +18,7 @@ use shell::{OrExit as _, Outcome, Output, ProgressLine, Stage, VerbosityArgs};
 
 use crate::args::{Anchor as BinAnchor, StatsArgs, TraceArgs, phase};
 use crate::side::{engine_value, gpu_value, whole};
-use crate::{GATE, NO_INPUT, follow, page, tables};
+use crate::{GATE, NO_INPUT, follow, inputs, page, tables};
 
 /// How traces are read by all commands.
 pub(crate) fn read_options(
@@ -37,6 +37,7 @@ pub(crate) fn read_options(
 }
 
 pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
+    let files = inputs::files(&args.files, args.verbosity)?;
     let progress = ProgressLine::start("reading", args.verbosity);
     let mut options = StatsOptions::default();
     options.read = read_options(&args.trace, &args.input, &progress);
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
         }
     };
     let mut stats = Stage::time("analyse", args.verbosity, || {
-        Stats::of_files(&args.files, &options)
+        Stats::of_files(&files, &options)
     })
     .or_exit(NO_INPUT)?;
     drop(progress);
@@ -86,14 +87,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
             Some(log)
         }
     };
-    let hint = ClockHint {
-        offset_s: args.clock_offset,
-        anchors: match &args.clock {
-            None => stats.outcome.counts().anchors,
-            Some(path) => anchors(path)?,
-        },
-        zone_ns: args.tz.unwrap_or(0),
-    };
+    let hint = clock_hint(args, &stats)?;
     if let Some(gpu) = &gpu {
         put(
             &mut document,
@@ -129,20 +123,46 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
         shell::Format::Text => summary(&stats, &document, &mut out)?,
     }
     out.finish()?;
-    warn(&document, args.verbosity);
+    warn(&document["quality"], args.verbosity);
     if stats.traffic.issues + stats.traffic.completions == 0 {
         return Err(anyhow::anyhow!(
             "no events in {}{}",
-            args.files
-                .iter()
-                .map(|path| path.display().to_string())
-                .collect::<Vec<_>>()
-                .join(", "),
+            inputs::name(&files),
             device_hint(args)
         ))
         .or_exit(NO_INPUT);
     }
     Ok(gates(args, &document))
+}
+
+/// What the command line says of the clocks, else the trace itself.
+fn clock_hint(args: &StatsArgs, stats: &Stats) -> anyhow::Result<ClockHint> {
+    let mut hint = ClockHint {
+        offset_s: args.clock_offset,
+        zone_ns: args.tz.unwrap_or(0),
+        ..ClockHint::default()
+    };
+    let Some(path) = &args.clock else {
+        hint.anchors = stats.outcome.counts().anchors;
+        return Ok(hint);
+    };
+    hint.anchors = anchors(path)?;
+    let clocks = stats.outcome.inputs.iter().filter_map(Input::clock);
+    for clock in clocks.filter(|clock| *clock != "boottime") {
+        if matches!(clock, "rebased" | "counter" | "x86-tsc") {
+            return Err(anyhow::anyhow!(
+                "--clock: {} reads the time since boot, which says nothing of a trace in clock `{clock}`: give --clock-offset",
+                path.display()
+            ))
+            .or_exit(NO_INPUT);
+        }
+        hint.is_other_clock = true;
+        args.verbosity.note(format!(
+            "blkio: warning: {} reads boottime, but the trace's clock is `{clock}`: tens of ms may lie between",
+            path.display()
+        ));
+    }
+    Ok(hint)
 }
 
 /// The readings of a file of both clocks.
@@ -188,8 +208,9 @@ fn put(document: &mut Value, key: &str, value: Value) {
     }
 }
 
-fn warn(document: &Value, verbosity: VerbosityArgs) {
-    let warnings = document["quality"]["warnings"].as_array();
+/// Says what is doubtful about a trace.
+pub(crate) fn warn(quality: &Value, verbosity: VerbosityArgs) {
+    let warnings = quality["warnings"].as_array();
     for warning in warnings.into_iter().flatten().filter_map(Value::as_str) {
         verbosity.note(format!("blkio: warning: {warning}"));
     }
@@ -248,6 +269,55 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 fn given_phases(document: &Value, first_ns: u64, out: &mut Output) -> anyhow::Result<()> {
     for phase in list(&document["given_phases"]) {
         phase_line(phase, "name", first_ns, out)?;
+    }
+    Ok(())
+}
+
+/// What the GPU did meanwhile, and what the engine's log says the time was spent on; or why neither is known.
+fn beside(document: &Value, first_ns: u64, out: &mut Output) -> anyhow::Result<()> {
+    let time = |value: &Value| human::quantity(value.as_f64().unwrap_or(0.0), report::Unit::Nanos);
+    let bytes = |value: &Value| human::quantity(value.as_f64().unwrap_or(0.0), report::Unit::Bytes);
+    if let Some(mean) = document["gpu"]["time_weighted_mean_percent"].as_f64() {
+        writeln!(out, "GPU: busy {mean:.1} % on average")?;
+    }
+    let gpu = &document["gpu_against_io"];
+    if let Some(share) = gpu["stalled_on_storage_share"].as_f64() {
+        let found = &gpu["alignment"];
+        writeln!(
+            out,
+            "  idle while the device was busy: {:.1} % of the time\n  clocks by {}, give or take {}",
+            share * 100.0,
+            found["method"].as_str().unwrap_or("-"),
+            time(&found["uncertainty_ns"])
+        )?;
+    }
+    let engine = &document["engine_phases"];
+    let phases: Vec<&Value> = list(&engine["phases"]).collect();
+    if !phases.is_empty() {
+        writeln!(
+            out,
+            "engine: by {}, give or take {}",
+            engine["anchor"].as_str().unwrap_or("-"),
+            time(&engine["uncertainty_ns"])
+        )?;
+    }
+    for phase in phases {
+        phase_line(phase, "name", first_ns, out)?;
+        let per_token = &phase["per_token"];
+        if per_token.is_object() {
+            writeln!(
+                out,
+                "    per token {} read, {} written, {:.1} requests",
+                bytes(&per_token["read_bytes"]),
+                bytes(&per_token["write_bytes"]),
+                per_token["requests"].as_f64().unwrap_or(0.0)
+            )?;
+        }
+    }
+    for (name, value) in [("GPU", gpu), ("engine", engine)] {
+        if let Some(reason) = value["refused"].as_str() {
+            writeln!(out, "{name} not compared: {reason}")?;
+        }
     }
     Ok(())
 }
@@ -351,6 +421,7 @@ fn summary(stats: &Stats, document: &Value, out: &mut Output) -> anyhow::Result<
         phase_line(phase, "label", first_ns, out)?;
     }
     given_phases(document, first_ns, out)?;
+    beside(document, first_ns, out)?;
     let lines = &document["quality"]["lines"];
     writeln!(
         out,

@@ -7,8 +7,9 @@ use blkio_parser::Stats;
 use blkio_parser::analyse::heat::HeatMap;
 use blkio_parser::series::Series;
 use byte_source::output::AtomicFile;
-use report::{Cell, Column, RowSink, SchemaVersion};
+use report::{Cell, Column, Kind, RowSink, SchemaVersion};
 use serde_json::Value;
+use shell::Output;
 
 /// Layout of the tables.
 const VERSION: SchemaVersion = SchemaVersion::new(1, 0);
@@ -34,25 +35,46 @@ impl Folder<'_> {
         } else {
             report::Format::Csv.sink(&mut file)
         };
-        sink.begin(columns)?;
-        for row in rows {
-            let cells: Vec<Cell<'_>> = row.iter().map(cell).collect();
-            sink.row(&cells)?;
-        }
-        sink.finish()?;
+        write_rows(sink.as_mut(), columns, rows)?;
         drop(sink);
         Ok(file.commit()?)
     }
 }
 
-fn cell(value: &Value) -> Cell<'_> {
-    match value {
-        Value::String(text) => Cell::Text(text),
-        Value::Number(number) => match (number.as_u64(), number.as_f64()) {
-            (Some(whole), _) => Cell::UInt(whole),
-            (None, Some(real)) => Cell::Real(real),
-            (None, None) => Cell::Null,
-        },
+fn write_rows(
+    sink: &mut dyn RowSink,
+    columns: &[Column],
+    rows: impl IntoIterator<Item = Vec<Value>>,
+) -> anyhow::Result<()> {
+    sink.begin(columns)?;
+    for row in rows {
+        let cells: Vec<Cell<'_>> = row.iter().zip(columns).map(|(v, c)| cell(v, c)).collect();
+        sink.row(&cells)?;
+    }
+    Ok(sink.finish()?)
+}
+
+/// Prints a table, as CSV or aligned for people.
+pub(crate) fn print(
+    out: &mut Output,
+    format: shell::Format,
+    columns: &[Column],
+    rows: impl IntoIterator<Item = Vec<Value>>,
+) -> anyhow::Result<()> {
+    let format = match format {
+        shell::Format::Csv => report::Format::Csv,
+        _ => report::Format::Text,
+    };
+    write_rows(format.sink(out).as_mut(), columns, rows)
+}
+
+/// A value as a column of this kind takes it.
+fn cell<'v>(value: &'v Value, column: &Column) -> Cell<'v> {
+    match (value, column.kind()) {
+        (Value::String(text), _) => Cell::Text(text),
+        (Value::Number(number), Kind::Int) => number.as_i64().map_or(Cell::Null, Cell::Int),
+        (Value::Number(number), Kind::Real) => number.as_f64().map_or(Cell::Null, Cell::Real),
+        (Value::Number(number), _) => number.as_u64().map_or(Cell::Null, Cell::UInt),
         _ => Cell::Null,
     }
 }
@@ -62,7 +84,7 @@ fn uints(names: &[&'static str]) -> Vec<Column> {
 }
 
 /// Columns of text and then whole numbers.
-fn named(texts: &[&'static str], numbers: &[&'static str]) -> Vec<Column> {
+pub(crate) fn named(texts: &[&'static str], numbers: &[&'static str]) -> Vec<Column> {
     let texts = texts.iter().map(|name| Column::text(*name));
     texts.chain(uints(numbers)).collect()
 }

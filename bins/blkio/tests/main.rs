@@ -164,6 +164,20 @@ fn clocks_and_devices_are_what_the_user_says() {
     let document = json(&blkio(dir, &words));
     let found = &document["gpu_against_io"]["alignment"];
     assert_eq!(found["method"], "anchors");
+    let text = blkio(dir, &words[..words.len() - 1]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("GPU: busy 50.0 % on average"), "{text}");
+    assert!(
+        text.contains("clocks by anchors, give or take 1.000 ms"),
+        "{text}"
+    );
+    std::fs::write(dir.join("engine"), "nothing of an engine\n").unwrap();
+    let text = blkio(dir, &["stats", "a", "--engine", "engine"]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(
+        text.contains("engine not compared: the log has no latencies"),
+        "{text}"
+    );
     assert_eq!(found["wall_minus_trace_ns"], wall_ns - 5_000_000_000);
     let info = json(&blkio(dir, &["info", "clock.json", "--json"]));
     assert_eq!(info["files"][0]["kind"], "clock-json");
@@ -402,6 +416,21 @@ fn tables(dir: &Path, document: &Value) {
         document["metrics"]["pairing_newest"]["queue_depth"]["busy_ns"]
     );
     assert_eq!(read("seeks.csv").last().unwrap()[2], "1");
+    // Everything that was issued, what of it completed, and the same bytes while in flight.
+    let bins = read("per_bin.csv");
+    let sum = |column: &str| -> u64 {
+        let at = bins[0].iter().position(|name| name == column).unwrap();
+        let cells = bins[1..]
+            .iter()
+            .filter_map(|row| row[at].parse::<u64>().ok());
+        cells.sum()
+    };
+    assert_eq!(
+        sum("read_bytes"),
+        document["metrics"]["totals"]["read"]["bytes"]
+    );
+    assert!(sum("completed_read_bytes") > 0);
+    assert_eq!(sum("completed_write_bytes"), sum("spread_write_bytes"));
     let output = blkio(dir, &["stats", "a.txt", "--out", "more", "--parquet"]);
     assert!(output.status.success());
     let names = |folder: &str| -> Vec<String> {
@@ -413,7 +442,7 @@ fn tables(dir: &Path, document: &Value) {
         names
     };
     assert_eq!(names("more"), names("tables"));
-    assert_eq!(names("more").len(), 16);
+    assert_eq!(names("more").len(), 18);
     let heat = read("heatmap.csv");
     let sum = |column: usize| -> u64 {
         let cells = heat[1..]
@@ -647,7 +676,7 @@ fn an_interrupt_ends_following_with_the_report() {
         .unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut wait = |lines: &str| while !said.next().unwrap().unwrap().contains(lines) {};
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    wait("1 lines");
     let mut file = std::fs::File::options().append(true).open(&path).unwrap();
     file.write_all(b"2, R, 4096, 16, 8\n").unwrap();
     wait("2 lines");
@@ -757,4 +786,382 @@ fn file_systems_are_kept_apart() {
     let words = ["deepnvme", "deepnvme-results-xfs", "--json"];
     let one = json(&blkio(dir.path(), &words));
     assert_eq!(one["deepnvme_gb_per_s"]["aio-load-cpu"]["4096"], 2.0);
+}
+
+/// A recording of blktrace: issues and completions by turns on two processors, as the files `NAME.blktrace.0` and `.1`.
+fn blktrace(name: &Path, requests: u32, latency_ns: u64) {
+    for cpu in 0..2_u32 {
+        let mut bytes = Vec::new();
+        let mut sequence = 0_u32;
+        for number in (0..requests).filter(|number| number % 2 == cpu) {
+            let issue_ns = 1_000_000 + u64::from(number) * 1_000_000;
+            let sector = u64::from(number) * 8;
+            // Issue and completion of a read: categories read and issue, read and complete.
+            for (t_ns, action) in [
+                (issue_ns, 7 | 0x41 << 16),
+                (issue_ns + latency_ns, 8 | 0x81 << 16),
+            ] {
+                let action: u32 = action;
+                sequence += 1;
+                bytes.extend(0x6561_7407_u32.to_le_bytes());
+                bytes.extend(sequence.to_le_bytes());
+                bytes.extend(t_ns.to_le_bytes());
+                bytes.extend(sector.to_le_bytes());
+                for word in [4096, action, 42, 259 << 20, cpu, 0] {
+                    bytes.extend(word.to_le_bytes());
+                }
+            }
+        }
+        let mut path = name.as_os_str().to_owned();
+        path.push(format!(".blktrace.{cpu}"));
+        std::fs::write(path, bytes).unwrap();
+    }
+}
+
+#[test]
+fn a_recording_of_blktrace_is_given_by_its_folder_its_name_or_its_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for (folder, latency_ns) in [("a", 100_000), ("b", 200_000)] {
+        std::fs::create_dir(dir.join(folder)).unwrap();
+        blktrace(&dir.join(folder).join("blk"), 300, latency_ns);
+    }
+    let metrics = |words: &[&str]| {
+        let words = [&["stats", "--json"], words].concat();
+        json(&blkio(dir, &words))["metrics"].clone()
+    };
+    let parts = metrics(&["a/blk.blktrace.0", "a/blk.blktrace.1"]);
+    assert_eq!(parts["issues"], 300);
+    assert_eq!(metrics(&["a"]), parts);
+    assert_eq!(metrics(&["a/blk"]), parts);
+    let one = blkio(dir, &["stats", "a/blk.blktrace.1"]);
+    let said = String::from_utf8(one.stderr).unwrap();
+    assert!(said.contains("1 of the 2 parts of a/blk"), "{said}");
+    assert!(
+        String::from_utf8(one.stdout)
+            .unwrap()
+            .contains("150 requests")
+    );
+
+    let p50 = |words: &[&str]| {
+        let words = [&["compare", "--json"], words].concat();
+        let rows = json(&blkio(dir, &words))["rows"].clone();
+        let rows = rows.as_array().unwrap();
+        let row = rows.iter().find(|row| row["what"] == "read_latency_p50_ns");
+        let ios = rows.iter().find(|row| row["what"] == "read_ios").unwrap();
+        assert_eq!(
+            (&ios["a"], &ios["b"]),
+            (&Value::from(300.0), &Value::from(300.0))
+        );
+        row.map(|row| (row["a"].as_f64().unwrap(), row["b"].as_f64().unwrap()))
+    };
+    let wanted = Some((100_000.0, 200_000.0));
+    assert_eq!(p50(&["a", "b"]), wanted);
+    let sides = [
+        "a/blk.blktrace.0",
+        "a/blk.blktrace.1",
+        "--with",
+        "b/blk.blktrace.1",
+        "b/blk.blktrace.0",
+    ];
+    assert_eq!(p50(&sides), wanted);
+    assert_eq!(p50(&["a/blk", "--with", "b"]), wanted);
+    for wrong in [&["a"][..], &["a", "b", "a"], &[]] {
+        let words = [&["compare"], wrong].concat();
+        assert_eq!(blkio(dir, &words).status.code(), Some(2), "{wrong:?}");
+    }
+    blktrace(&dir.join("a").join("other"), 3, 5);
+    let output = blkio(dir, &["stats", "a"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.code() == Some(2) && said.contains("several recordings"),
+        "{said}"
+    );
+    std::fs::create_dir(dir.join("c")).unwrap();
+    assert_eq!(blkio(dir, &["stats", "c"]).status.code(), Some(2));
+    std::fs::write(dir.join("c").join("events.txt"), "10, R, 4096, 64, 8\n").unwrap();
+    assert_eq!(metrics(&["c"])["issues"], 1);
+}
+
+#[test]
+fn every_file_beside_a_trace_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let btt = "==================== All Devices ====================\n\nD2C               0.000016965   0.001131335   0.021166567       16662\n";
+    let summary = "CPU0 (sda):\n Reads Queued:          10,       40KiB\t Writes Queued:          1,      512KiB\n Read Dispatches:      10,       40KiB\t Write Dispatches:        1,      512KiB\n\nEvents (sda): 44 entries\nSkips: 0 forward (0 -   0.0%)\n";
+    let engine = "prefill latency: 2.000 s\tprefill throughput: 8.000 token/s\n";
+    for (name, kind, content, place, value) in [
+        (
+            "btt.txt",
+            "btt",
+            btt,
+            "/stages/D2C/mean_ns",
+            Value::from(1_131_335),
+        ),
+        (
+            "summary",
+            "blkparse-summary",
+            summary,
+            "/0/read/queued/bytes",
+            40_960.into(),
+        ),
+        (
+            "job.fio",
+            "fio-job",
+            "[global]\nbs=4k\n[a]\nrw=read\n",
+            "/a/rw",
+            "read".into(),
+        ),
+        (
+            "a_clat.1.log",
+            "fio-log",
+            "1, 500, 0, 4096, 0\n3, 700, 0, 4096, 0\n",
+            "/read/max_completion_latency_ns",
+            700.into(),
+        ),
+        (
+            "fio.json",
+            "fio-json",
+            "{\n\"fio version\": \"fio-3.33\", \"jobs\": [{\"jobname\": \"a\", \"read\": {\"io_bytes\": 8192, \"total_ios\": 2}}]\n}\n",
+            "/jobs/0/read/bytes",
+            8192.into(),
+        ),
+        (
+            "clock.json",
+            "clock-json",
+            "{\"boottime_ns\": 5, \"realtime_ns\": 1000000005}",
+            "/first_wall_time",
+            "1970-01-01T00:00:01.000000Z".into(),
+        ),
+        (
+            "gpu",
+            "gpu-csv",
+            "timestamp, utilization.gpu [%]\n2025/01/21 01:31:52.978, 40 %\n",
+            "/mean_percent",
+            40.0.into(),
+        ),
+        (
+            "engine",
+            "engine-log",
+            engine,
+            "/values/prefill latency",
+            2.0.into(),
+        ),
+        (
+            "stacks",
+            "stacks",
+            "@kernel_stacks[\n    blk_flush_plug+1\n    aio_read+3\n]: 64\n",
+            "/stacks",
+            1.into(),
+        ),
+        (
+            "deepnvme-aio-ext4-load-cpu-1-mb.txt",
+            "deepnvme-log",
+            "aio load_cpu: 0.5 GB, 0.25 secs,  2.00 GB/sec\n",
+            "/run/series",
+            "aio-load-cpu".into(),
+        ),
+        (
+            "hist",
+            "histograms",
+            "@usecs: \n[64, 128)             32 |@@@@|\n",
+            "/0/p50_between/0",
+            64.into(),
+        ),
+        (
+            "truth.json",
+            "json",
+            "{\"requests\": 5}\n",
+            "/members/0",
+            "requests".into(),
+        ),
+        ("notes", "text", "nothing\nin here\n", "/lines", 2.into()),
+    ] {
+        std::fs::write(dir.join(name), content).unwrap();
+        let found = json(&blkio(dir, &["info", name, "--json"]));
+        let file = &found["files"][0];
+        assert_eq!(file["kind"], kind, "{file}");
+        assert_eq!(file["detail"].pointer(place), Some(&value), "{file}");
+        // None of them is a trace.
+        assert_eq!(
+            blkio(dir, &["stats", name]).status.code(),
+            Some(2),
+            "{name}"
+        );
+        let text = blkio(dir, &["info", name]);
+        let text = String::from_utf8(text.stdout).unwrap();
+        assert!(text.starts_with(&format!("{name}: {kind}\n")), "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+    }
+    // A folder is all that is in it, and what cannot be read is no reason to say nothing of the rest.
+    let all = blkio(dir, &["info", "no such", ".", "--json"]);
+    assert_eq!(all.status.code(), Some(2));
+    let all: Value = serde_json::from_slice(&all.stdout).unwrap();
+    assert_eq!(all["files"].as_array().unwrap().len(), 14);
+    assert_eq!(all["files"][0]["kind"], "unreadable");
+    assert_eq!(all["files"][1]["kind"], "fio-log");
+    let table = blkio(dir, &["info", ".", "--format", "csv"]);
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert_eq!(table.lines().count(), 14, "{table}");
+}
+
+#[test]
+fn a_loss_is_seen_without_pairing() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let mut log = String::new();
+    for number in 0..10_u64 {
+        let line = |kind, t| {
+            format!(
+                "{kind}, {t}, 0, 7, 0, WS, 4096, {}, 8, 0, 1, a\n",
+                number * 8
+            )
+        };
+        log += &line('I', number * 1000);
+        if number != 4 {
+            log += &line('C', number * 1000 + 500);
+        }
+    }
+    // The end of a flush sequence is no completion of a request.
+    log += "C, 20000, 0, 7, 0, WS, 0, 8, 0, 0, 1, a\n";
+    std::fs::write(dir.join("a"), log).unwrap();
+    for mode in [&[][..], &["--no-latency"], &["--traffic-only"]] {
+        let words = [&["stats", "a", "--json"], mode].concat();
+        let document = json(&blkio(dir, &words));
+        let quality = &document["quality"];
+        assert_eq!(quality["missing_share_estimate"], 0.1, "{mode:?}");
+        assert_eq!(quality["completions_per_issue"], 0.9, "{mode:?}");
+        assert_eq!(quality["sequence_end_completions"], 1, "{mode:?}");
+        // What nobody looked for is not zero.
+        let is_paired = mode.is_empty();
+        assert_eq!(
+            quality["unmatched_issues"].is_null(),
+            !is_paired,
+            "{mode:?}"
+        );
+        assert_eq!(document["metrics"]["pairing_newest"].is_object(), is_paired);
+        assert_eq!(
+            document["metrics"]["sequentiality"].is_object(),
+            mode != ["--traffic-only"]
+        );
+        let words = [&["stats", "a", "--max-loss", "5"], mode].concat();
+        assert_eq!(blkio(dir, &words).status.code(), Some(3), "{mode:?}");
+    }
+}
+
+#[test]
+fn readings_of_another_clock_are_said_to_be_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let line = "  fio-26257   [001] .....  1048.996254: block_rq_issue: 7,0 WS 131072 () 68920 + 256 be,0,4 [fio]\n";
+    std::fs::write(dir.join("local"), line).unwrap();
+    std::fs::write(dir.join("boot"), format!("# trace clock: boot\n{line}")).unwrap();
+    std::fs::write(
+        dir.join("rebased"),
+        "  7,0    1        1     0.000000000 28449  D  RM 68872 + 8 [fio]\n",
+    )
+    .unwrap();
+    let reading = "{\"boottime_ns\": 1048000000000, \"realtime_ns\": 1737423112000000000}";
+    std::fs::write(dir.join("clock.json"), reading).unwrap();
+    let gpu: String = (10..20)
+        .map(|second| {
+            format!("2025/01/21 01:31:{second}.000, 50 %\n2025/01/21 01:32:{second}.000, 50 %\n")
+        })
+        .collect();
+    std::fs::write(dir.join("gpu"), gpu).unwrap();
+    for (file, clock, code, uncertainty_ns) in [
+        ("boot", "boottime", 0, 1_000_000),
+        ("local", "local", 0, 100_000_000),
+        ("rebased", "rebased", 2, 0),
+    ] {
+        let words = [
+            "stats",
+            file,
+            "--clock",
+            "clock.json",
+            "--gpu",
+            "gpu",
+            "--json",
+        ];
+        let output = blkio(dir, &words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{file}: {said}");
+        assert_eq!(
+            said.contains(&format!("`{clock}`")),
+            clock != "boottime",
+            "{said}"
+        );
+        if code == 0 {
+            let document = json(&output);
+            assert_eq!(document["inputs"][0]["clock"], clock);
+            assert_eq!(document["quality"]["clocks"][0], clock);
+            let found = &document["gpu_against_io"]["alignment"]["uncertainty_ns"];
+            assert_eq!(found, uncertainty_ns, "{document}");
+        }
+    }
+}
+
+#[test]
+fn tables_are_tables_and_doubts_are_said_by_all_commands() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let text = |output: &Output| String::from_utf8(output.stdout.clone()).unwrap();
+    let stacks = "@kernel_stacks[\n    blkdev_issue_flush+1\n]: 3\n@kernel_stacks[\n    blkdev_direct_IO+1\n    blkdev_read_iter+3\n    aio_read+3\n]: 1\n";
+    std::fs::write(dir.join("stacks"), stacks).unwrap();
+    let found = text(&blkio(dir, &["stacks", "stacks", "--format", "csv"]));
+    let mut lines = found.lines();
+    assert_eq!(lines.next(), Some("map,by,name,requests,share"));
+    assert_eq!(lines.next(), Some("kernel_stacks,class,flush,3,0.75"));
+    assert!(found.contains("kernel_stacks,submission,"), "{found}");
+    let fio = "{\n\"fio version\": \"fio-3.33\", \"global options\": {\"direct\": \"1\"}, \"jobs\": [{\"jobname\": \"a\", \"read\": {\"io_bytes\": 8192, \"total_ios\": 2}}]\n}\n";
+    std::fs::write(dir.join("fio.json"), fio).unwrap();
+    let log = "I, 10, 0, 7, 0, RS, 4096, 8, 8, 0, 1, a\nC, 90, 0, 7, 0, RS, 4096, 8, 8, 0, 1, a\nI, x\nLost 3 events\n";
+    std::fs::write(dir.join("log"), log).unwrap();
+    let words = ["fio", "fio.json", "--trace", "log", "--format", "csv"];
+    let output = blkio(dir, &words);
+    assert_eq!(
+        text(&output).lines().nth(1),
+        Some("\"direct reads, trace R and RS\",2,8192,1,4096,-1,-4096")
+    );
+    let mut said = vec![output.stderr];
+    said.push(blkio(dir, &["compare", "log", "log"]).stderr);
+    said.push(blkio(dir, &["convert", "log", "log.csv"]).stderr);
+    said.push(blkio(dir, &["stats", "log"]).stderr);
+    for said in said {
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains("malformed lines, left out: 1"), "{said}");
+        assert!(said.contains("lost"), "{said}");
+    }
+    let name = "deepnvme-aio-ext4-load-cpu-1-mb.txt";
+    std::fs::write(
+        dir.join(name),
+        "aio load_cpu: 0.5 GB, 0.25 secs,  2.00 GB/sec\n",
+    )
+    .unwrap();
+    let found = text(&blkio(dir, &["deepnvme", "."]));
+    let lines: Vec<&str> = found.lines().collect();
+    // Cells stand below their headings.
+    let ends = |line: &str, word: &str| line.find(word).map(|at| at + word.len());
+    assert_eq!(
+        ends(lines[0], "gib_per_s"),
+        ends(lines[lines.len() - 1], "2.000000"),
+        "{found}"
+    );
+    for command in [&["deepnvme"][..], &["cheops25", "--figure", "5"]] {
+        let words = [command, &[name]].concat();
+        let output = blkio(dir, &words);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.code() == Some(2) && said.contains("a file, where the folder"),
+            "{said}"
+        );
+    }
+    let found = text(&blkio(dir, &["compare", "log", "log"]));
+    assert!(
+        found.contains("80 ns") && found.contains("4.000 KiB"),
+        "{found}"
+    );
 }

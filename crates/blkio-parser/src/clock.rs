@@ -70,6 +70,50 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
     days.checked_sub(719_468)
 }
 
+/// Time since 1970, in UTC, as [`parse_wall`] reads it, to the microsecond.
+#[must_use]
+pub fn print_wall(wall_ns: u64) -> String {
+    let seconds = wall_ns / 1_000_000_000;
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Years that begin in March put the leap day at their end; four hundred of them are always as long.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, later) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    format!(
+        "{:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:06}Z",
+        era * 400 + year + later,
+        second / 3600,
+        second / 60 % 60,
+        second % 60,
+        wall_ns % 1_000_000_000 / 1000
+    )
+}
+
+/// Our name of a trace clock of the kernel.
+pub(crate) fn of_kernel(name: &[u8]) -> Option<&'static str> {
+    Some(match name {
+        b"boot" => "boottime",
+        b"local" => "local",
+        b"global" => "global",
+        b"mono" => "monotonic",
+        b"mono_raw" => "monotonic-raw",
+        b"perf" => "perf",
+        b"tai" => "tai",
+        b"uptime" => "uptime",
+        b"counter" => "counter",
+        b"x86-tsc" => "x86-tsc",
+        _ => return None,
+    })
+}
+
 /// How a clock lies to wall time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alignment {
@@ -183,6 +227,23 @@ mod tests {
         );
         assert_eq!(parse_wall(b"2025-13-01T00:00:00"), None);
         assert_eq!(parse_wall(b"2025-01-01"), None);
+    }
+
+    #[test]
+    fn wall_times_are_printed_as_they_are_read() {
+        assert_eq!(print_wall(0), "1970-01-01T00:00:00.000000Z");
+        let leap = 1_709_164_800_000_000_000;
+        assert_eq!(
+            print_wall(leap + 61_000_002_999),
+            "2024-02-29T00:01:01.000002Z"
+        );
+        // Every day of a hundred years, and the first of each century after it.
+        let days = (0..36_600).chain((1..20).map(|century| century * 36_524));
+        for day in days.filter(|day| *day < 213_000) {
+            let wall_ns = day * 86_400_000_000_000 + 86_399_999_999_000;
+            let text = print_wall(wall_ns);
+            assert_eq!(parse_wall(text.as_bytes()), Some(wall_ns), "{text}");
+        }
     }
 
     #[test]

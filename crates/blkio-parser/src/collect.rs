@@ -150,7 +150,7 @@ pub fn tracefs_settings(major: u32, minor: u32) -> Vec<(String, String)> {
     let dev = (major << 20) | minor;
     let mut settings = vec![
         ("buffer_size_kb".to_owned(), "16384".to_owned()),
-        ("trace_clock".to_owned(), "boot".to_owned()),
+        ("trace_clock".to_owned(), TRACEFS_CLOCK.to_owned()),
     ];
     let mut filter = String::new();
     let _ = write!(filter, "dev == {dev}");
@@ -164,6 +164,23 @@ pub fn tracefs_settings(major: u32, minor: u32) -> Vec<(String, String)> {
         settings.push((format!("events/block/{event}/enable"), "1".to_owned()));
     }
     settings
+}
+
+/// The clock of [`tracefs_settings`]: the one that bpftrace has, too, and of which wall times are known.
+const TRACEFS_CLOCK: &str = "boot";
+
+/// What stands before the events of a tracefs instance, which do not tell their clock. The reader knows it by this; readings
+/// of it beside wall time ([`clock_line`]) stand before and behind the events.
+#[must_use]
+pub fn tracefs_head(major: u32, minor: u32) -> String {
+    format!("# trace clock: {TRACEFS_CLOCK}\n# device: {major}:{minor}\n")
+}
+
+/// Readings of the clocks of boot time and of wall time at one instant, as a line of a log.
+#[must_use]
+pub fn clock_line(boottime_ns: u64, realtime_ns: u64) -> String {
+    let wall = crate::clock::print_wall(realtime_ns);
+    format!("# clock: nsecs={boottime_ns} wall={wall}\n")
 }
 
 /// A line of the dump at the end of the bpftrace program as a line of an issue, with its time: a request whose completion
@@ -207,6 +224,29 @@ mod tests {
         assert!(DiskStat::parse("x").is_none());
         let info = "pos:\t0\nrecursion_misses:\t398\n";
         assert_eq!(recursion_misses([info, "flags: 1\n", info]), 796);
+    }
+
+    #[test]
+    fn what_is_written_around_a_tracefs_log_is_read() {
+        let before = clock_line(5_000_000_000, 1_709_164_800_000_001_000);
+        let head = tracefs_head(7, 0) + &before;
+        assert_eq!(crate::detect(head.as_bytes()), crate::Kind::NoEvents);
+        let text = format!(
+            "{head}  fio-26257   [001] .....  1048.996254: block_rq_issue: 7,0 WS 131072 () 68920 + 256 be,0,4 [fio]\n{}",
+            clock_line(6_000_000_000, 1_709_164_801_000_001_000)
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events.txt");
+        std::fs::write(&path, text).unwrap();
+        let stats = crate::Stats::of_files(&[path], &crate::StatsOptions::default()).unwrap();
+        let [input] = stats.outcome.inputs.as_slice() else {
+            panic!("one input");
+        };
+        assert_eq!(input.kind, crate::Kind::Events(crate::Format::Tracefs));
+        assert_eq!((input.clock(), input.counts.comment), (Some("boottime"), 4));
+        let found = crate::clock::from_anchors(&input.counts.anchors).unwrap();
+        assert_eq!(found.offset_ns, 1_709_164_795_000_001_000);
+        assert_eq!(found.drift_ppm, Some(0.0));
     }
 
     #[test]

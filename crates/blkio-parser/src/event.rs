@@ -109,6 +109,11 @@ impl Event {
         direction: Direction::Read,
     };
 
+    /// Whether a completion ends a flush sequence: it is of no request, which completed before.
+    pub(crate) fn ends_sequence(&self) -> bool {
+        self.nr_sector == 0 && !matches!(self.direction, Direction::Flush | Direction::None)
+    }
+
     /// Order of analysis: time, and at equal times an issue before a completion.
     pub(crate) fn key(&self) -> (u64, bool) {
         (self.t_ns, self.kind == EventKind::Complete)

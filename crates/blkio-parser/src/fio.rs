@@ -162,6 +162,52 @@ pub fn log_line(line: &[u8]) -> Option<LogLine> {
     })
 }
 
+/// A section of a job file: `global` or a job.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Section {
+    /// Its name.
+    pub name: String,
+    /// Options and their values, in order; those without a value have an empty one.
+    pub options: Vec<(String, String)>,
+}
+
+/// The sections of a job file.
+#[must_use]
+pub fn job_file(text: &[u8]) -> Vec<Section> {
+    let mut found: Vec<Section> = Vec::new();
+    let as_text = |bytes: &[u8]| String::from_utf8_lossy(trim(bytes)).into_owned();
+    for line in text.split(|b| *b == b'\n').map(trim) {
+        if matches!(line.first(), None | Some(b'#' | b';')) {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix(b"[").and_then(|l| l.strip_suffix(b"]")) {
+            found.push(Section {
+                name: as_text(name),
+                ..Section::default()
+            });
+        } else if let Some(section) = found.last_mut() {
+            let at = memchr::memchr(b'=', line).unwrap_or(line.len());
+            let (option, value) = line.split_at(at);
+            let value = value.strip_prefix(b"=").unwrap_or_default();
+            section.options.push((as_text(option), as_text(value)));
+        }
+    }
+    found
+}
+
+/// Whether a text is a job file: sections, and options that say what to do.
+pub(crate) fn is_job_file(head: &[u8]) -> bool {
+    let mut lines = head.split(|b| *b == b'\n').map(trim);
+    let first = lines.find(|line| !matches!(line.first(), None | Some(b'#' | b';')));
+    let is_section = |line: &[u8]| line.starts_with(b"[") && line.ends_with(b"]");
+    let says_what = |line: &[u8]| {
+        [&b"rw="[..], b"readwrite=", b"ioengine=", b"bs="]
+            .iter()
+            .any(|option| line.starts_with(option))
+    };
+    first.is_some_and(is_section) && lines.any(says_what)
+}
+
 /// Whether a line is one of such a log.
 pub(crate) fn is_log_line(line: &[u8]) -> bool {
     log_line(line).is_some()
@@ -179,6 +225,27 @@ mod tests {
         assert!(found.jobs[0].direct && !found.jobs[1].direct);
         assert!(FioResult::parse("x", b"{}").is_err());
         assert!(FioResult::parse("x", b"nothing").is_err());
+    }
+
+    #[test]
+    fn job_files() {
+        let text = b"; KV cache\n[global]\ndirect=1\n\n[prefill write]\nrw=write\n bs = 128k\ntime_based\n";
+        assert!(is_job_file(text) && !is_job_file(b"[a]\nb=c\n") && !is_job_file(b"rw=read\n"));
+        let found = job_file(text);
+        let [global, job] = found.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert_eq!((global.name.as_str(), global.options.len()), ("global", 1));
+        let options: Vec<_> = job
+            .options
+            .iter()
+            .map(|(o, v)| (o.as_str(), v.as_str()))
+            .collect();
+        assert_eq!(
+            options,
+            [("rw", "write"), ("bs", "128k"), ("time_based", "")]
+        );
+        assert_eq!(job.name, "prefill write");
     }
 
     #[test]

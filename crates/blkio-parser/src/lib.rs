@@ -6,10 +6,11 @@
 //!
 //! * [`Stats`]: all analyses of one or several files, in [`analyse`]; latencies go by phase, process, size and second, and by
 //!   stage of the block layer where the trace has the events; queue depth goes by direction and bin of time, sequentiality by
-//!   direction and process, and what was issued by phase;
+//!   direction and process, and what was issued by phase. [`Wanted`] leaves analyses out: totals, sizes and series alone
+//!   ([`Wanted::TRAFFIC`]) of a long log take a fraction of the time;
 //! * [`pipeline`]: the events themselves, in order;
 //! * [`document`]: the results as JSON;
-//! * [`gpu`], [`engine`], [`deepnvme`], [`stacks`], [`histogram`], [`fio`]: what lies beside a trace;
+//! * [`gpu`], [`engine`], [`deepnvme`], [`stacks`], [`histogram`], [`fio`], [`printed`]: what lies beside a trace;
 //! * [`cheops`]: the figures of the published study as data;
 //! * [`clock`]: how the clocks of two streams lie to each other; [`matching`]: how those of two recordings of one run do.
 //!
@@ -46,6 +47,7 @@ mod num;
 mod order;
 pub mod overlay;
 pub mod pipeline;
+pub mod printed;
 pub mod quality;
 mod radix;
 mod rwbs;

@@ -78,6 +78,17 @@ pub struct Input {
     pub crc32: u32,
 }
 
+impl Input {
+    /// The clock of its times: the one that it names, else that of its format; `None` where there are no events.
+    #[must_use]
+    pub fn clock(&self) -> Option<&'static str> {
+        match self.kind {
+            Kind::Events(format) => Some(self.counts.clock.unwrap_or(format.clock())),
+            _ => None,
+        }
+    }
+}
+
 /// What was in all inputs together.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
@@ -286,7 +297,7 @@ fn read_input(path: &Path, options: &ReadOptions, merge: &mut Merge<'_, '_>) -> 
         Kind::Events(format) => format,
         // Counting its lines is what can be done.
         Kind::NoEvents => Format::FiveColumn,
-        Kind::Unknown => return Err(Error::UnknownFormat { name }),
+        Kind::Unknown | Kind::Text => return Err(Error::UnknownFormat { name }),
         Kind::LfsPointer => {
             let head = source.head(HEAD_BYTES)?;
             let size = lfs_size(head);

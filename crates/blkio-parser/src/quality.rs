@@ -90,6 +90,8 @@ pub struct LineCounts {
     pub anchors: Vec<Anchor>,
     /// Totals that the tool which wrote the input printed itself.
     pub printed: PrintedTotals,
+    /// The clock that the input says its times are of.
+    pub clock: Option<&'static str>,
 }
 
 impl LineCounts {
@@ -140,5 +142,6 @@ impl LineCounts {
         self.outstanding_at_end = later.outstanding_at_end.or(self.outstanding_at_end);
         self.anchors.extend(later.anchors);
         self.printed.append(later.printed);
+        self.clock = later.clock.or(self.clock);
     }
 }

@@ -18,7 +18,7 @@ pub struct Follow {
     pub ended: Arc<dyn Fn() -> bool + Send + Sync>,
     /// End when nothing was added for so long.
     pub quiet: Option<Duration>,
-    /// Told of the bytes that were added.
+    /// Told of the bytes that were added, and of none several times a second while nothing is.
     pub grown: Grown,
 }
 
@@ -101,6 +101,7 @@ impl Read for Tail {
                 return Ok(0);
             }
             if !self.rotate()? {
+                (self.follow.grown)(&[]);
                 thread::sleep(PAUSE);
             }
         }

@@ -236,7 +236,7 @@ impl Pairing {
 
     fn complete(&mut self, event: &Event) {
         let (key, nr_sector) = place(event);
-        if event.nr_sector == 0 && !matches!(event.direction, Direction::Flush | Direction::None) {
+        if event.ends_sequence() {
             self.matching.sequence_end_completions += 1;
             return;
         }

@@ -260,6 +260,8 @@ pub struct Traffic {
     pub issues: u64,
     /// Completions.
     pub completions: u64,
+    /// Completions that end a flush sequence and are of no request.
+    pub sequence_ends: u64,
     /// Completions with an error.
     pub errors: u64,
     /// Events of other kinds.
@@ -319,6 +321,7 @@ impl Traffic {
             lead_ns: 0,
             issues: 0,
             completions: 0,
+            sequence_ends: 0,
             errors: 0,
             other_events: 0,
             first_issue_ns: None,
@@ -449,6 +452,7 @@ impl Traffic {
 
     fn complete(&mut self, event: &Event) {
         self.completions += 1;
+        self.sequence_ends += u64::from(event.ends_sequence());
         self.errors += u64::from(event.error != 0);
         let last = self.last_complete_ns.unwrap_or(0);
         self.last_complete_ns = Some(last.max(event.t_ns));

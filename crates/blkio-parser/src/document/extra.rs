@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::depth::queue_depth;
-use super::{dense, distribution, keyed, places, series, sizes, text, time_base, totals};
+use super::{amounts, dense, distribution, keyed, places, series, sizes, text, time_base};
 use crate::analyse::access::{cumulative, hottest};
 use crate::analyse::latency_bins::LatencyBin;
 use crate::analyse::pairing::{Pairing, SIZE_CLASSES_KIB};
@@ -16,7 +16,7 @@ use crate::stats::Stats;
 /// Measures beyond the reference.
 pub(super) fn extra(stats: &mut Stats) -> Value {
     let mut map = Map::new();
-    let totals = totals(stats);
+    let totals = amounts(stats);
     let total = |direction| totals.get(&direction).map(|(a, _)| *a).unwrap_or_default();
     let (read, write) = (total(Direction::Read), total(Direction::Write));
     let span_s = stats

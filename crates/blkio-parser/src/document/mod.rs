@@ -77,7 +77,19 @@ fn keyed<K: ToString, V: Into<Value>>(pairs: impl IntoIterator<Item = (K, V)>) -
     )
 }
 
-fn totals(stats: &Stats) -> BTreeMap<Direction, (Amount, BTreeMap<u32, u64>)> {
+/// Requests and bytes that were issued, by direction.
+#[must_use]
+pub fn totals(stats: &Stats) -> Value {
+    let amounts = amounts(stats).into_iter();
+    keyed(amounts.map(|(direction, (amount, _))| {
+        (
+            direction.name(),
+            json!({"ios": amount.ios, "bytes": amount.bytes}),
+        )
+    }))
+}
+
+fn amounts(stats: &Stats) -> BTreeMap<Direction, (Amount, BTreeMap<u32, u64>)> {
     let mut totals: BTreeMap<Direction, (Amount, BTreeMap<u32, u64>)> = BTreeMap::new();
     for (number, operation) in stats.traffic.operations.iter().enumerate() {
         let rwbs = u16::try_from(number)
@@ -136,16 +148,8 @@ fn metrics(stats: &mut Stats) -> Value {
         .map(|_| stats.traffic.last_issue_ns - base);
     put("last_issue_ns", last.into());
     put("errors", stats.traffic.errors.into());
-    let totals = totals(stats);
-    put(
-        "totals",
-        keyed(totals.iter().map(|(direction, (amount, _))| {
-            (
-                direction.name(),
-                json!({"ios": amount.ios, "bytes": amount.bytes}),
-            )
-        })),
-    );
+    put("totals", totals(stats));
+    let totals = amounts(stats);
     let length = stats.traffic.first_issue_ns.map_or(0, |first| {
         (stats.traffic.last_issue_ns - first) / SECOND + 1
     });

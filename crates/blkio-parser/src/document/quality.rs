@@ -6,7 +6,7 @@ use super::{keyed, text};
 use crate::analyse::pairing::Pairing;
 use crate::analyse::traffic::Amount;
 use crate::clock::from_anchors;
-use crate::pipeline::Outcome;
+use crate::pipeline::{Input, Outcome};
 use crate::quality::LineCounts;
 use crate::stats::Stats;
 
@@ -46,14 +46,10 @@ pub fn inputs(stats: &Stats) -> Value {
         .inputs
         .iter()
         .map(|input| {
-            let clock = match input.kind {
-                crate::Kind::Events(format) => Some(format.clock()),
-                _ => None,
-            };
             json!({
                 "name": input.name,
                 "format": input.kind.name(),
-                "clock": clock,
+                "clock": input.clock(),
                 "bytes": input.bytes,
                 "damaged_pieces": input.damaged,
                 "crc32": format!("{:08x}", input.crc32),
@@ -69,15 +65,11 @@ pub fn quality(stats: &Stats) -> Value {
     let outcome = &stats.outcome;
     let traffic = &stats.traffic;
     let counts = outcome.counts();
-    let matching = stats
-        .newest
-        .as_ref()
-        .map(|p| p.matching)
-        .unwrap_or_default();
-    let has_pairs = traffic.completions > 0;
+    let paired = stats.newest.as_ref().filter(|_| traffic.completions > 0);
+    let matching = paired.map(|p| p.matching).unwrap_or_default();
+    let has_pairs = paired.is_some();
     let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
-    let real_completions =
-        traffic.completions - matching.sequence_end_completions.min(traffic.completions);
+    let real_completions = traffic.completions - traffic.sequence_ends;
     let mut devices: Vec<(u32, Amount)> = traffic.devices.iter().map(|(d, a)| (*d, *a)).collect();
     devices.sort_unstable_by_key(|(dev, _)| *dev);
     let mut processes: Vec<(u32, Amount)> =
@@ -140,19 +132,19 @@ pub fn quality(stats: &Stats) -> Value {
                 .to_owned(),
         );
     }
-    let clocks: std::collections::BTreeSet<&str> = outcome
-        .inputs
-        .iter()
-        .filter_map(|input| match input.kind {
-            crate::Kind::Events(format) => Some(format.clock()),
-            _ => None,
-        })
-        .collect();
+    let clocks = outcome.inputs.iter().filter_map(Input::clock);
+    let clocks: std::collections::BTreeSet<&str> = clocks.collect();
     if clocks.len() > 1 {
         warnings.push("the inputs have different clocks, which are not aligned".to_owned());
     }
     let missing = if has_pairs {
         ratio(matching.unmatched_issues, traffic.issues)
+    } else if traffic.completions > 0 {
+        // At least so many, where nothing was paired.
+        ratio(
+            traffic.issues.saturating_sub(real_completions),
+            traffic.issues,
+        )
     } else {
         ratio(
             counts.lost_events,
@@ -183,9 +175,9 @@ pub fn quality(stats: &Stats) -> Value {
         "unmatched_completions": has_pairs.then_some(matching.unmatched_completions),
         "superseded_issues": has_pairs.then_some(matching.superseded_issues),
         "stale_dropped": has_pairs.then_some(matching.stale_dropped),
-        "sequence_end_completions": has_pairs.then_some(matching.sequence_end_completions),
+        "sequence_end_completions": (traffic.completions > 0).then_some(traffic.sequence_ends),
         "queued_without_issue": stats.newest.as_ref().map(Pairing::queued_without_issue),
-        "completions_per_issue": if has_pairs { ratio(real_completions, traffic.issues) } else { None },
+        "completions_per_issue": (traffic.completions > 0).then(|| ratio(real_completions, traffic.issues)),
         "missing_share_estimate": missing,
         "first_event_ns": traffic.span_ns.map(|(first, _)| first),
         "last_event_ns": traffic.span_ns.map(|(_, last)| last),

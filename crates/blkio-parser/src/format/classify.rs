@@ -1,7 +1,11 @@
 //! Lines that are no events: what the tracers and the shell write in between.
 
+use crate::printed::{self, What};
 use crate::quality::{Anchor, LineCounts};
 use crate::scan::{Cursor, contains, trim, whole_uint};
+
+/// What our collector writes before the name of the clock that a tracefs instance was set to.
+pub(crate) const TRACE_CLOCK: &[u8] = b"trace clock:";
 
 /// Counts a line that is no event in its class.
 pub(super) fn count(line: &[u8], counts: &mut LineCounts) {
@@ -33,25 +37,18 @@ pub(super) fn count(line: &[u8], counts: &mut LineCounts) {
     }
 }
 
-/// The lines of blkparse's summary that can be checked: `Read Dispatches: N, .. Write Dispatches: N, ..`, the same of
-/// `Reads Completed`, and `Events (NAME): N entries`. Those of all processors come last.
+/// The lines of blkparse's summary that can be checked. Those of all processors come last.
 fn summary(text: &[u8], counts: &mut LineCounts) {
-    let after = |label: &[u8]| -> Option<u64> {
-        let at = memchr::memmem::find(text, label)? + label.len();
-        let mut cursor = Cursor::new(text.get(at..)?);
-        cursor.blanks();
-        let number = cursor.uint()?;
-        // A number with a unit is rounded.
-        let is_whole = cursor.peek().is_none_or(|b| !b.is_ascii_alphabetic());
-        is_whole.then_some(number)
-    };
     let printed = &mut counts.printed;
-    if text.starts_with(b"Read Dispatches:") {
-        printed.dispatched = [after(b"Read Dispatches:"), after(b"Write Dispatches:")];
-    } else if text.starts_with(b"Reads Completed:") {
-        printed.completed = [after(b"Reads Completed:"), after(b"Writes Completed:")];
-    } else if text.starts_with(b"Events (") && text.ends_with(b" entries") {
-        printed.entries = after(b"): ");
+    let Some(row) = printed::row(text) else {
+        printed.entries = printed::entries(text).or(printed.entries);
+        return;
+    };
+    let ios = row.amounts.map(|amount| amount.map(|amount| amount.ios));
+    match row.what {
+        What::Dispatched => printed.dispatched = ios,
+        What::Completed => printed.completed = ios,
+        _ => {}
     }
 }
 
@@ -89,6 +86,8 @@ fn comment(text: &[u8], counts: &mut LineCounts) {
     let body = trim(text.get(1..).unwrap_or_default());
     if let Some(rest) = body.strip_prefix(b"clock:") {
         counts.anchors.extend(anchor(rest));
+    } else if let Some(rest) = body.strip_prefix(TRACE_CLOCK) {
+        counts.clock = crate::clock::of_kernel(trim(rest)).or(counts.clock);
     } else if let Some(rest) = body.strip_prefix(b"outstanding:") {
         counts.outstanding_at_end = whole_uint(trim(rest));
     } else if let Some(rest) = body.strip_prefix(b"entries-in-buffer/entries-written:") {
@@ -127,6 +126,14 @@ fn anchor(text: &[u8]) -> Option<Anchor> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_clock_that_the_collector_set() {
+        let mut counts = LineCounts::default();
+        count(b"# trace clock: boot", &mut counts);
+        count(b"# trace clock: sundial", &mut counts);
+        assert_eq!((counts.clock, counts.comment), (Some("boottime"), 2));
+    }
 
     #[test]
     fn totals_that_blkparse_printed() {

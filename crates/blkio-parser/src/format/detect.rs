@@ -1,6 +1,7 @@
 //! What a file is, by its content.
 
 use super::blktrace::{CONTEXT, magic};
+use super::classify::TRACE_CLOCK;
 use super::{Format, Sink, parse_block};
 use crate::scan::{contains, trim};
 
@@ -26,10 +27,20 @@ pub enum Kind {
     Clock,
     /// A log of fio: time, value, direction, block size.
     FioLog,
+    /// A job file of fio.
+    FioJob,
+    /// The summary of blkparse without its events.
+    BlkparseSummary,
+    /// Times between stages as btt prints them.
+    Btt,
+    /// JSON of another kind.
+    Json,
     /// A Git LFS pointer in place of a file.
     LfsPointer,
     /// Lines of a tracer without any event.
     NoEvents,
+    /// Text of another kind.
+    Text,
     /// Nothing known.
     Unknown,
 }
@@ -48,8 +59,13 @@ impl Kind {
             Self::FioJson => "fio-json",
             Self::Clock => "clock-json",
             Self::FioLog => "fio-log",
+            Self::FioJob => "fio-job",
+            Self::BlkparseSummary => "blkparse-summary",
+            Self::Btt => "btt",
+            Self::Json => "json",
             Self::LfsPointer => "git-lfs-pointer",
             Self::NoEvents => "no-events",
+            Self::Text => "text",
             Self::Unknown => "unknown",
         }
     }
@@ -152,6 +168,12 @@ fn secondary(head: &[u8]) -> Option<Kind> {
     if first.starts_with(b"{") && contains(head, b"\"realtime_ns\"") {
         return Some(Kind::Clock);
     }
+    if crate::printed::is_btt(head) {
+        return Some(Kind::Btt);
+    }
+    if crate::fio::is_job_file(head) {
+        return Some(Kind::FioJob);
+    }
     if has_line(&|line| contains(line, b" GB/sec") && contains(line, b" secs,")) {
         return Some(Kind::DeepNvme);
     }
@@ -187,6 +209,14 @@ fn begins_as_event(line: &[u8]) -> bool {
     blank > 0 && (1..=15).contains(&letters) && ends
 }
 
+/// Comments that tracers and collectors write before the first event.
+fn is_heading(line: &[u8]) -> bool {
+    let comment = line.strip_prefix(b"#").map(trim).unwrap_or_default();
+    [TRACE_CLOCK, b"tracer: ", b"blkio-events "]
+        .iter()
+        .any(|begin| comment.starts_with(begin))
+}
+
 /// A tracer that saw nothing, or something foreign.
 fn nothing(head: &[u8]) -> Kind {
     let mut sink = Sink::default();
@@ -196,12 +226,36 @@ fn nothing(head: &[u8]) -> Kind {
         Kind::LfsPointer
     } else if counts.header + counts.error + counts.warning + counts.lost_lines > 0
         || head.starts_with(b"TIME(")
+        || lines(head).any(is_heading)
     {
         Kind::NoEvents
     } else if lines(head).any(begins_as_event) {
         // The log of the pipeline, in a bad state.
         Kind::Events(Format::FiveColumn)
+    } else if crate::printed::is_summary(head) {
+        Kind::BlkparseSummary
     } else {
-        Kind::Unknown
+        foreign(head)
+    }
+}
+
+/// What nothing here reads.
+fn foreign(head: &[u8]) -> Kind {
+    let is_control = |b: &u8| b.is_ascii_control() && !b.is_ascii_whitespace() && *b != 0x1b;
+    let is_text = !head.is_empty() && !head.iter().any(is_control);
+    match trim(head).first() {
+        _ if !is_text => Kind::Unknown,
+        Some(b'{' | b'[') if is_json(head) => Kind::Json,
+        _ => Kind::Text,
+    }
+}
+
+/// Whether a text is JSON as far as it goes.
+fn is_json(head: &[u8]) -> bool {
+    let mut values = serde_json::Deserializer::from_slice(head).into_iter::<serde_json::Value>();
+    match values.next() {
+        Some(Ok(_)) => true,
+        Some(Err(error)) => error.is_eof(),
+        None => false,
     }
 }

@@ -85,14 +85,13 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// Which clock its times are of.
+    /// Which clock its times are of, where the trace does not say it itself: `boottime`, the trace clock `local` of the
+    /// kernel's tracing, `perf`, `blktrace`, or `rebased` to the first event.
     #[must_use]
     pub const fn clock(self) -> &'static str {
         match self {
             Self::FiveColumn | Self::Collector => "boottime",
-            Self::Tracefs | Self::TraceCmd | Self::BlkTracer | Self::BlkTracerClassic => {
-                "trace-local"
-            }
+            Self::Tracefs | Self::TraceCmd | Self::BlkTracer | Self::BlkTracerClassic => "local",
             Self::PerfScript => "perf",
             Self::Blkparse => "rebased",
             Self::Blktrace | Self::BlktraceFtrace => "blktrace",
