@@ -12,8 +12,12 @@ mod body;
 mod support;
 
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
+use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
+use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
 use support::{data, read};
 
@@ -29,12 +33,45 @@ const TEXTS: [&str; 9] = [
     "{\"base_address\": 4096, \"block_bytes\": 256, \"blocks\": [{\"block_id\": 2, \"alloc_ns\": 5, \"free_ns\": 9}, {\"block_id\": 3}]}",
 ];
 
+/// A small trace as Parquet.
+fn packed(codec: Compression) -> Vec<u8> {
+    let numbers = |step: u64| -> ArrayRef {
+        let values = (0..300).map(|at| at * step);
+        Arc::new(UInt64Array::from_iter_values(values))
+    };
+    let ops: ArrayRef = Arc::new(StringArray::from(vec!["load"; 300]));
+    let columns = [
+        ("timestamp_ns", numbers(1000)),
+        ("address", numbers(64)),
+        ("op_type", ops),
+    ];
+    let rows = RecordBatch::try_from_iter(columns).unwrap();
+    let properties = WriterProperties::builder().set_compression(codec).build();
+    let mut writer = ArrowWriter::try_new(Vec::new(), rows.schema(), Some(properties)).unwrap();
+    writer.write(&rows).unwrap();
+    writer.into_inner().unwrap()
+}
+
 /// Healthy inputs to be damaged.
 static SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let mut seeds: Vec<Vec<u8>> = TEXTS.iter().map(|text| text.as_bytes().to_vec()).collect();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/memtrace");
     for name in ["demo.gguf", "demo.safetensors", "mapped.maps.txt"] {
         seeds.push(read(&folder.join(name)));
+    }
+    seeds.push(
+        b"run_id,sample_id,timestamp_ns,address,address_page,op_type\nr,0,5,4096,1,\"lo\"\"ad\"\n"
+            .to_vec(),
+    );
+    for codec in [
+        Compression::ZSTD(ZstdLevel::default()),
+        Compression::SNAPPY,
+        Compression::GZIP(GzipLevel::default()),
+        Compression::LZ4,
+        Compression::LZ4_RAW,
+        Compression::BROTLI(BrotliLevel::default()),
+    ] {
+        seeds.push(packed(codec));
     }
     if let Some(folder) = data() {
         seeds.push(read(&folder.join("real/bp.perf.data")));
