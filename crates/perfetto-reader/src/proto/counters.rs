@@ -2,15 +2,14 @@
 
 use trace_model::{IssueKind, LaneId};
 
-use crate::proto::emit::Resolved;
-use crate::proto::import::{Importer, Stamp};
+use crate::proto::import::Importer;
 
 /// Most extra counters of one event.
 const MAX_EXTRA_COUNTERS: usize = 8;
 
 impl Importer<'_> {
-    /// The sample of a counter event.
-    pub(super) fn counter_event(&mut self, at: usize, stamp: Stamp) {
+    /// Takes in the sample of a counter event; its lane.
+    pub(super) fn counter_event(&mut self, at: usize) -> Option<LaneId> {
         let (one, rare) = (self.event.scalars, self.event.rare);
         let uuid = one.track_uuid.or(self.sequences[at].defaults.track_uuid);
         let value = rare.counter_value.map(to_f64).or(rare.double_counter_value);
@@ -19,13 +18,11 @@ impl Importer<'_> {
                 IssueKind::BadTrackEvent,
                 "a counter event without track or value",
             );
-            return;
+            return None;
         };
-        let Some((lane, value, _)) = self.sample(at, uuid, value) else {
-            return;
-        };
+        let (lane, value, _) = self.sample(at, uuid, value)?;
         self.samples.push((lane, value));
-        self.dispatch(stamp, &Resolved::counters(lane), (None, 0));
+        Some(lane)
     }
 
     /// A sample in the counter's unit; `None` if the track is no counter.

@@ -54,6 +54,7 @@ pub(super) struct Deferred {
     pending: Pending,
     event: Resolved,
     samples: Box<[(LaneId, f64)]>,
+    host: Option<LaneId>,
     flows: Box<[FlowPoint]>,
     at: u64,
 }
@@ -112,9 +113,13 @@ impl Importer<'_> {
         stamp: Stamp,
     ) {
         self.samples.clear();
+        self.host = None;
         let name = self.event_name(at, one.name_iid, one.name, bytes);
         let (category, text) = self.category(at, one.category_iid);
-        let Some((action, lane, base)) = self.plain_event(at, one) else {
+        let Some(base) = self.base(at, one, &LegacyEvent::NONE) else {
+            return;
+        };
+        let Some((action, lane)) = self.plain_event(one, base) else {
             return;
         };
         if stamp == Stamp::None {
@@ -195,6 +200,15 @@ impl Importer<'_> {
             return;
         }
         self.samples.clear();
+        self.host = None;
+        // The counter's own value counts before extra ones of the same counter.
+        let counter = match one.kind {
+            EventType::Counter => match self.counter_event(at) {
+                Some(lane) => Some(lane),
+                None => return,
+            },
+            _ => None,
+        };
         let mut thread_ts = counts.time_ns;
         if self.event.has_extra_counters() {
             match self.extra_counters(at) {
@@ -202,9 +216,16 @@ impl Importer<'_> {
                 None => return,
             }
         }
-        if one.kind == EventType::Counter {
-            self.counter_event(at, stamp);
+        if let Some(lane) = counter {
+            self.host = self.options.compat.then_some(lane);
+            self.dispatch(stamp, &Resolved::counters(lane), (None, 0));
             return;
+        }
+        let Some(base) = self.base(at, &one, &legacy) else {
+            return;
+        };
+        if self.options.compat && self.event.has_extra_counters() {
+            self.host = Some(self.tracks.lane(&mut self.builder, LaneKey::On(base)));
         }
         let name_iid = if one.name_iid == 0 {
             legacy.name_iid
@@ -214,20 +235,20 @@ impl Importer<'_> {
         let name = self.event_name(at, name_iid, one.name, bytes);
         let (category, text) = self.event_category(at, bytes);
         let resolved = if rare.legacy.is_none() {
-            self.plain_event(at, &one)
+            self.plain_event(&one, base)
         } else {
-            self.legacy_event(at, &legacy, bytes, name, text)
+            self.legacy_event(at, &legacy, base, (bytes, name, text))
         };
-        let Some((action, lane, base)) = resolved else {
-            // In the reference the extra counters of such an event stay.
-            if let (true, Some(&(lane, _))) = (self.options.compat, self.samples.first()) {
-                self.dispatch(stamp, &Resolved::counters(lane), (None, 0));
+        let Some((action, lane)) = resolved else {
+            // In the reference the counters of such an event stay.
+            if self.options.compat {
+                self.thread_samples(base, counts);
+                if let Some(&(lane, _)) = self.samples.first() {
+                    self.dispatch(stamp, &Resolved::counters(lane), (None, 0));
+                }
             }
             return;
         };
-        if self.options.compat && thread_ts.is_some() && !self.has_thread(base, &legacy) {
-            thread_ts = None;
-        }
         if counts.time_ns.is_some() || counts.instructions.is_some() {
             self.thread_samples(base, counts);
         }
@@ -301,6 +322,7 @@ impl Importer<'_> {
             pending,
             event: *event,
             samples: self.samples.as_slice().into(),
+            host: self.host,
             flows,
             at: self.at,
         });
@@ -334,6 +356,9 @@ impl Importer<'_> {
         if in_range {
             for &(lane, value) in &self.samples {
                 events.counter(lane, ts, value);
+                if let Some(host) = self.host {
+                    events.sampled_by(host);
+                }
             }
         }
         let data = SliceData {
@@ -403,7 +428,7 @@ impl Importer<'_> {
 
     /// An event with a type of its own.
     #[inline]
-    fn plain_event(&mut self, at: usize, one: &EventScalars) -> Option<(Action, LaneId, Base)> {
+    fn plain_event(&mut self, one: &EventScalars, base: Base) -> Option<(Action, LaneId)> {
         let action = match one.kind {
             EventType::SliceBegin => Action::Begin,
             EventType::SliceEnd => Action::End,
@@ -414,47 +439,8 @@ impl Importer<'_> {
                 return None;
             }
         };
-        let base = self.base(at, one, &LegacyEvent::NONE)?;
         let lane = self.tracks.lane(&mut self.builder, LaneKey::On(base));
-        Some((action, lane, base))
-    }
-
-    /// The track of the event: its own, the default of its sequence, or for older events the
-    /// thread that the sequence described.
-    #[inline]
-    pub(super) fn base(
-        &mut self,
-        at: usize,
-        one: &EventScalars,
-        legacy: &LegacyEvent,
-    ) -> Option<Base> {
-        let sequence = &self.sequences[at];
-        let uuid = one.track_uuid.or(sequence.defaults.track_uuid).unwrap_or(0);
-        if uuid != 0 {
-            return Some(Base::Uuid(uuid));
-        }
-        let by_sequence = (one.track_uuid.is_none() || one.kind == EventType::Unspecified)
-            && sequence.thread.is_some();
-        let overridden = legacy.pid_override.is_some()
-            || (legacy.tid_override.is_some() && sequence.thread.is_some());
-        if !by_sequence && !overridden {
-            return Some(Base::Uuid(0));
-        }
-        let (pid, tid) = sequence.thread.unwrap_or((0, 0));
-        let machine = sequence.machine;
-        let (pid, tid) = match (legacy.pid_override, legacy.tid_override) {
-            // A process without a thread: a number that no thread has.
-            (Some(pid), None) => (pid, -1),
-            (Some(pid), Some(tid)) => (pid, tid),
-            (None, Some(tid)) => (pid, tid),
-            (None, None) => (pid, tid),
-        };
-        if pid == 0 || tid == 0 {
-            self.note(IssueKind::BadTrackEvent, "an event of pid or tid 0");
-            return None;
-        }
-        let thread = self.tracks.thread(&mut self.builder, machine, pid, tid);
-        Some(Base::Thread(thread))
+        Some((action, lane))
     }
 
     #[inline]
@@ -561,6 +547,7 @@ impl Importer<'_> {
             };
             self.samples.clear();
             self.samples.extend_from_slice(&deferred.samples);
+            self.host = deferred.host;
             let mut event = deferred.event;
             event.hidden |= !self.keep.time(ts) && event.action != Action::End;
             self.emit(ts, &event);

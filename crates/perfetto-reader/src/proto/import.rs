@@ -68,6 +68,8 @@ pub(super) struct Importer<'o> {
     pub(super) key_bytes: usize,
     pub(super) inline_names: InlineNames,
     pub(super) samples: Vec<(LaneId, f64)>,
+    /// For `compat`: the track without which the samples do not count.
+    pub(super) host: Option<LaneId>,
 }
 
 impl Sink for Importer<'_> {
@@ -121,6 +123,7 @@ impl<'o> Importer<'o> {
             key_bytes: 0,
             inline_names: InlineNames::default(),
             samples: Vec::new(),
+            host: None,
         }
     }
 
@@ -522,6 +525,9 @@ impl<'o> Importer<'o> {
     pub(super) fn finish(mut self) -> Result<Trace, Error> {
         self.retry_deferred();
         self.repaired(self.tracks.repaired);
+        let sequences = &self.sequences;
+        self.tracks
+            .settle(&mut self.builder, |at| sequences[at].thread);
         place_lanes(&self.tracks, &mut self.builder);
         self.share_lanes();
         let meta = &mut self.builder.meta;
@@ -545,6 +551,7 @@ impl<'o> Importer<'o> {
             finish.end_args_replace = true;
             finish.cut_all = true;
             finish.no_zero_thread_dur = true;
+            finish.thread_time_of_threads = true;
         }
         // Free the dictionaries before the big tables are sorted.
         let builder = self.builder;

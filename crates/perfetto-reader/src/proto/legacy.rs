@@ -16,12 +16,9 @@ impl Importer<'_> {
         &mut self,
         at: usize,
         legacy: &LegacyEvent,
-        bytes: &[u8],
-        name: Option<StrId>,
-        category: Option<StrId>,
-    ) -> Option<(Action, LaneId, Base)> {
-        let one = self.event.scalars;
-        let base = self.base(at, &one, legacy)?;
+        base: Base,
+        (bytes, name, category): (&[u8], Option<StrId>, Option<StrId>),
+    ) -> Option<(Action, LaneId)> {
         let action = match legacy.phase {
             0 => match self.event.scalars.kind {
                 EventType::SliceBegin => Action::Begin,
@@ -64,6 +61,7 @@ impl Importer<'_> {
                 })
             }
             b'M' => {
+                let base = self.base_now(at, base)?;
                 self.metadata_event(base, bytes, name);
                 return None;
             }
@@ -79,7 +77,7 @@ impl Importer<'_> {
         };
         let key = self.legacy_lane(legacy, bytes, base, name, category)?;
         let lane = self.tracks.lane(&mut self.builder, key);
-        Some((action, lane, base))
+        Some((action, lane))
     }
 
     /// Phases may imply another track than the event's.
@@ -378,23 +376,9 @@ impl Importer<'_> {
         }
     }
 
-    /// Does the event belong to a thread, as far as descriptors so far say?
-    pub(super) fn has_thread(&self, base: Base, legacy: &LegacyEvent) -> bool {
-        if is_async(legacy) || is_wide_instant(legacy) {
-            return false;
-        }
-        match base {
-            Base::Thread(_) => true,
-            Base::Uuid(0) => false,
-            Base::Uuid(uuid) => {
-                !self.tracks.descriptors.contains_key(&uuid)
-                    || matches!(self.tracks.owner_of(base), Ok(Some(Owner::Thread(_))))
-            }
-        }
-    }
-
     /// The thread of an event that is shown elsewhere: its own, or the one that the sequence described.
     fn passthrough_thread(&mut self, at: usize, base: Base, legacy: &LegacyEvent) -> Option<u64> {
+        let base = self.base_now(at, base)?;
         if is_async(legacy) || is_wide_instant(legacy) {
             return match self.tracks.owner_of(base) {
                 Ok(Some(Owner::Thread(thread))) => Some(thread.index() as u64),

@@ -23,6 +23,7 @@
 
 mod ahead;
 mod annotation;
+mod base;
 mod bundle;
 mod clock;
 mod counters;

@@ -53,18 +53,14 @@ pub(crate) fn place_lanes(tracks: &Tracks, builder: &mut TraceBuilder) {
 impl Placer<'_> {
     fn track_of(&mut self, lane: &Lane) -> Option<TrackId> {
         match lane.key {
-            LaneKey::On(Base::Uuid(uuid)) => self.uuid_track(uuid),
-            LaneKey::On(Base::Thread(thread)) => Some(self.thread_track(thread, None)),
+            LaneKey::On(base) => self.base_track(base),
             LaneKey::Legacy {
                 base,
                 of_thread,
                 unshared,
             } => {
                 let owner = self.tracks.owner_of(base).ok()?;
-                let track = match base {
-                    Base::Uuid(uuid) => self.uuid_track(uuid)?,
-                    Base::Thread(thread) => self.thread_track(thread, None),
-                };
+                let track = self.base_track(base)?;
                 let is_shared = self.builder.tracks_mut()[track.index()].kind.is_merged();
                 let is_good = (!of_thread || matches!(owner, Some(Owner::Thread(_))))
                     && !(unshared && is_shared);
@@ -108,6 +104,14 @@ impl Placer<'_> {
             }
             LaneKey::ThreadTime(base) => self.thread_counter(base, TrackKind::ThreadTime),
             LaneKey::Instructions(base) => self.thread_counter(base, TrackKind::ThreadInstructions),
+        }
+    }
+
+    fn base_track(&mut self, base: Base) -> Option<TrackId> {
+        match self.tracks.settled(base)? {
+            Base::Uuid(uuid) => self.uuid_track(uuid),
+            Base::Thread(thread) => Some(self.thread_track(thread, None)),
+            Base::OfSequence(_) => None,
         }
     }
 

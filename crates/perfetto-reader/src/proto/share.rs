@@ -22,6 +22,8 @@ enum Op {
     End,
     /// Both.
     Instant,
+    /// Nothing, but it may name its track.
+    Name,
 }
 
 /// An event on a track that may share its lane.
@@ -94,7 +96,9 @@ impl Importer<'_> {
             Action::Begin => Op::Begin,
             Action::End => Op::End,
             Action::Instant => Op::Instant,
-            Action::State | Action::Complete(_) | Action::Flow(_) | Action::Counters => return,
+            // Refused on such tracks, but named by them.
+            Action::Complete(_) | Action::Flow(_) => Op::Name,
+            Action::State | Action::Counters => return,
         };
         let record = |key, op, event| Record {
             ts,
@@ -104,12 +108,12 @@ impl Importer<'_> {
             op,
         };
         match key {
-            LaneKey::On(Base::Uuid(_)) | LaneKey::Legacy { .. } => {
+            LaneKey::On(Base::Uuid(_) | Base::OfSequence(_)) | LaneKey::Legacy { .. } => {
                 self.shared.push(record(key, op, Some(event)));
             }
             LaneKey::Async { .. } | LaneKey::GlobalInstant | LaneKey::ProcessInstant(_) => {
                 // The track that the event names is counted too, though nothing is drawn on it.
-                if let Base::Uuid(_) = what.base {
+                if let Base::Uuid(_) | Base::OfSequence(_) = what.base {
                     self.shared.push(record(LaneKey::On(what.base), op, None));
                 }
                 if let LaneKey::Async { .. } = key {
@@ -143,7 +147,19 @@ impl Importer<'_> {
 
 impl Compressor<'_, '_> {
     fn event(&mut self, record: &Record) {
+        let tracks = &self.importer.tracks;
         let (factory, cookie) = match record.key {
+            LaneKey::On(base) | LaneKey::Legacy { base, .. }
+                if matches!(base, Base::OfSequence(_)) =>
+            {
+                let Some(Base::Uuid(uuid)) = tracks.settled(base) else {
+                    return;
+                };
+                match self.factory(uuid, record.name) {
+                    Some(factory) => (factory, uuid),
+                    None => return,
+                }
+            }
             LaneKey::Legacy {
                 base,
                 of_thread: true,
@@ -171,12 +187,15 @@ impl Compressor<'_, '_> {
             }
             _ => return,
         };
+        if record.op == Op::Name {
+            return;
+        }
         let lanes = self.groups.entry(factory.group).or_default();
         let shared = lane_for(lanes, cookie, factory);
         match record.op {
             Op::Begin => shared.open += 1,
             Op::End => shared.open = shared.open.saturating_sub(1),
-            Op::Instant => {}
+            Op::Instant | Op::Name => {}
         }
         let lane = match shared.lane {
             Some(lane) => lane,

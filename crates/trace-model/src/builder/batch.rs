@@ -196,6 +196,8 @@ pub(crate) struct EventColumns {
     pub(crate) counter_ts: Vec<i64>,
     pub(crate) counter_lane: Vec<LaneId>,
     pub(crate) counter_value: Vec<f64>,
+    /// (sample, lane) of samples that came with an event of that lane, ascending by sample.
+    pub(crate) counter_host: Vec<(u32, LaneId)>,
 }
 
 /// Events in file order and the strings, categories and arguments that they use.
@@ -416,6 +418,15 @@ impl EventBatch {
         self.columns.counter_value.push(value);
     }
 
+    /// The sample pushed last came with an event on `host`: it is dropped if that lane has no track.
+    pub fn sampled_by(&mut self, host: LaneId) {
+        if let Some(row) = self.columns.counter_ts.len().checked_sub(1)
+            && let Ok(row) = u32::try_from(row)
+        {
+            self.columns.counter_host.push((row, host));
+        }
+    }
+
     /// Appends a later part of the same file. `lanes[i]` is what lane `i` of `part` is called here.
     /// Cost: one hash for each distinct string, one pass over the columns.
     pub fn append(&mut self, mut part: Self, lanes: &[LaneId]) {
@@ -504,6 +515,12 @@ impl EventBatch {
         to.flow
             .extend(from.flow.iter().map(|&(l, p)| (lanes[l.index()], point(p))));
         to.attached.append(&from.attached, event_base, point);
+        let samples = u32::try_from(to.counter_ts.len()).unwrap_or(u32::MAX);
+        to.counter_host.extend(
+            from.counter_host
+                .iter()
+                .map(|&(row, l)| (row.saturating_add(samples), lanes[l.index()])),
+        );
         to.counter_ts.extend_from_slice(&from.counter_ts);
         to.counter_lane
             .extend(from.counter_lane.iter().map(|l| lanes[l.index()]));

@@ -77,6 +77,8 @@ pub struct FinishOptions {
     /// CPU time that did not move between begin and end counts as not known, as in the reference's
     /// tables of protobuf traces. Default is false: it is 0.
     pub no_zero_thread_dur: bool,
+    /// CPU times count on tracks of threads only, as in the reference's tables. Default is false.
+    pub thread_time_of_threads: bool,
 }
 
 /// Why a trace could not be built.

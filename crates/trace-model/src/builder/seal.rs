@@ -43,7 +43,12 @@ pub(crate) fn seal(builder: TraceBuilder, options: &FinishOptions) -> Result<Tra
     diagnostics.merge(odd_flows);
 
     let counters = counters(&mut columns, &lanes, &mut diagnostics);
-    let thread_time = thread_time(&mut columns, &nested, options.no_zero_thread_dur);
+    let mut thread_time = thread_time(&mut columns, &nested, options.no_zero_thread_dur);
+    if options.thread_time_of_threads {
+        let has_thread =
+            |slice: SliceId| tracks[nested.track[slice.index()].index()].thread.is_some();
+        thread_time.retain(|&(slice, ..)| has_thread(slice));
+    }
     let slices = gather(columns, &mut events, nested, options.end_args_replace);
     let never_closed = slices.dur.iter().filter(|&&d| d == OPEN).count() as u64;
     if never_closed > 0 {
@@ -131,6 +136,8 @@ fn counters(
     let ts = std::mem::take(&mut columns.counter_ts);
     let lane = std::mem::take(&mut columns.counter_lane);
     let value = std::mem::take(&mut columns.counter_value);
+    let hosts = std::mem::take(&mut columns.counter_host);
+    let track_of = |lane: LaneId| lanes.get(lane.index()).copied().flatten();
     let mut order: Vec<u32> = (0..u32::try_from(ts.len()).unwrap_or(u32::MAX)).collect();
     order.sort_by_key(|&i| ts[i as usize]);
     let mut table = CounterTable::default();
@@ -140,8 +147,9 @@ fn counters(
             diagnostics.count(IssueKind::NegativeTimestamp, Place::At(ts[i]));
             continue;
         }
-        let track = lanes.get(LaneId::index(lane[i])).copied().flatten();
-        match track {
+        let host = hosts.binary_search_by_key(&i, |&(row, _)| row as usize);
+        let is_hosted = host.is_ok_and(|at| track_of(hosts[at].1).is_none());
+        match track_of(lane[i]).filter(|_| !is_hosted) {
             Some(track) => {
                 table.ts.push(ts[i]);
                 table.track.push(track);

@@ -63,6 +63,21 @@ pub(crate) struct Descriptor {
 pub(crate) enum Base {
     Uuid(u64),
     Thread(ThreadId),
+    /// What the sequence says in the end, for `compat`.
+    OfSequence(u32),
+}
+
+/// An event without a track: it belongs to the thread that its sequence describes, if it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct OfSequence {
+    /// Place of the sequence.
+    pub(crate) at: usize,
+    pub(crate) machine: u32,
+    /// The thread of the sequence will do.
+    pub(crate) falls_back: bool,
+    /// Other numbers than those of the sequence.
+    pub(crate) pid: Option<i32>,
+    pub(crate) tid: Option<i32>,
 }
 
 /// What a lane stands for.
@@ -121,6 +136,11 @@ pub(crate) struct Tracks {
     /// Threads that descriptors named.
     named: FxHashSet<ThreadId>,
     pub(crate) repaired: u32,
+    /// What [`Base::OfSequence`] numbers.
+    asked: Vec<OfSequence>,
+    asked_index: FxHashMap<OfSequence, u32>,
+    /// What came of it; `None` for numbers that no thread has.
+    settled: Vec<Option<Base>>,
 }
 
 impl Tracks {
@@ -249,12 +269,75 @@ impl Tracks {
         }
     }
 
+    /// Leaves the track of an event to the end.
+    pub(crate) fn later(&mut self, asked: OfSequence) -> Base {
+        let next = u32::try_from(self.asked.len()).unwrap_or(u32::MAX);
+        let number = *self.asked_index.entry(asked).or_insert(next);
+        if number == next {
+            self.asked.push(asked);
+        }
+        Base::OfSequence(number)
+    }
+
+    /// What was left to the end, if it was.
+    pub(crate) fn asked(&self, base: Base) -> Option<OfSequence> {
+        match base {
+            Base::OfSequence(number) => self.asked.get(number as usize).copied(),
+            Base::Uuid(_) | Base::Thread(_) => None,
+        }
+    }
+
+    /// Whose an event is if `described` is the thread of its sequence. `None` for pid or tid 0.
+    pub(crate) fn base_of(
+        &mut self,
+        builder: &mut TraceBuilder,
+        asked: &OfSequence,
+        described: Option<(i32, i32)>,
+    ) -> Option<Base> {
+        let overridden = asked.pid.is_some() || (asked.tid.is_some() && described.is_some());
+        if !overridden && !(asked.falls_back && described.is_some()) {
+            return Some(Base::Uuid(0));
+        }
+        let (pid, tid) = described.unwrap_or((0, 0));
+        let (pid, tid) = match (asked.pid, asked.tid) {
+            // A process without a thread: a number that no thread has.
+            (Some(pid), None) => (pid, -1),
+            (own, tid_override) => (own.unwrap_or(pid), tid_override.unwrap_or(tid)),
+        };
+        if pid == 0 || tid == 0 {
+            return None;
+        }
+        let thread = self.thread(builder, asked.machine, pid, tid);
+        Some(Base::Thread(thread))
+    }
+
+    /// Answers all that was left to the end.
+    pub(crate) fn settle(
+        &mut self,
+        builder: &mut TraceBuilder,
+        described: impl Fn(usize) -> Option<(i32, i32)>,
+    ) {
+        for asked in std::mem::take(&mut self.asked) {
+            let base = self.base_of(builder, &asked, described(asked.at));
+            self.settled.push(base);
+        }
+    }
+
+    /// The track itself; `None` if there is none, or not yet.
+    pub(crate) fn settled(&self, base: Base) -> Option<Base> {
+        match base {
+            Base::OfSequence(number) => self.settled.get(number as usize).copied().flatten(),
+            Base::Uuid(_) | Base::Thread(_) => Some(base),
+        }
+    }
+
     /// The owner of a track: its own, or that of the nearest ancestor that has one. `None` for the
     /// trace as a whole; an error for chains that loop, are too long or miss an ancestor.
     pub(crate) fn owner_of(&self, base: Base) -> Result<Option<Owner>, BrokenChain> {
-        let uuid = match base {
-            Base::Thread(thread) => return Ok(Some(Owner::Thread(thread))),
-            Base::Uuid(uuid) => uuid,
+        let uuid = match self.settled(base) {
+            Some(Base::Thread(thread)) => return Ok(Some(Owner::Thread(thread))),
+            Some(Base::Uuid(uuid)) => uuid,
+            Some(Base::OfSequence(_)) | None => return Err(BrokenChain),
         };
         self.check_chain(uuid)?;
         let mut at = uuid;
