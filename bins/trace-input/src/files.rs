@@ -38,10 +38,10 @@ pub fn short_name(name: &str) -> &str {
     ENDINGS.iter().find_map(stem).unwrap_or(name)
 }
 
-/// Files stay as they are, folders become the traces in them, patterns what they match. A rocPD package (a folder with
+/// Files stay as they are, folders and archives of several files become the traces in them, patterns what they match. A rocPD package (a folder with
 /// an `index.yaml`, or such an index) stays one: [`read`](crate::read()) makes one trace of its databases.
 ///
-/// What lies in a folder beside the traces, is JSON and names no events (reports, manifests, answers) is left out, and
+/// What lies in a folder or archive beside the traces, is JSON and names no events (reports, manifests, answers) is left out, and
 /// how many there were is said on standard error. What is named is taken at its word.
 ///
 /// # Errors
@@ -56,8 +56,13 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
             continue;
         }
         if !path.is_dir() && !is_pattern(path) {
-            // A missing one must not hide the others: whoever reads it says so.
-            files.push(path.clone());
+            let members = members(path, &mut others, verbosity);
+            if members.is_empty() {
+                // A missing one must not hide the others: whoever reads it says so.
+                files.push(path.clone());
+            } else {
+                files.extend(members);
+            }
             continue;
         }
         let found = expand_inputs([path], is_trace).map_err(named_endings)?;
@@ -106,6 +111,30 @@ pub fn expand_ranks(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Resu
         }
     }
     Ok(files)
+}
+
+/// The traces in an archive of several files; nothing if it is none, or has no traces by their names.
+fn members(path: &Path, others: &mut Vec<PathBuf>, verbosity: VerbosityArgs) -> Vec<PathBuf> {
+    if !path.is_file() {
+        return Vec::new();
+    }
+    // What cannot be listed is left to the reader, which says why.
+    let listed = byte_source::member_names(path, &OpenOptions::default());
+    let (names, broken) = listed.unwrap_or_default();
+    if names.len() < 2 {
+        return Vec::new();
+    }
+    if let Some(error) = broken {
+        verbosity.note(format!("warning: {error}"));
+    }
+    let named = names
+        .iter()
+        .map(PathBuf::from)
+        .filter(|name| is_trace(name));
+    let (without, traces) = named.partition(|name| without_events(name));
+    let without: Vec<PathBuf> = without;
+    others.extend(without);
+    traces
 }
 
 /// No file, but what several may be named by.
@@ -206,6 +235,54 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         let error = expand(&[empty.path().to_owned()], quiet()).unwrap_err();
         assert!(format!("{error:#}").contains(".pftrace"));
+    }
+
+    #[test]
+    fn archives_become_the_traces_in_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let tar = |name: &str, members: &[(&str, &str)]| {
+            let path = folder.path().join(name);
+            let mut bytes = Vec::new();
+            for (member, text) in members {
+                let mut header = [0; 512];
+                header[..member.len()].copy_from_slice(member.as_bytes());
+                header[100..107].copy_from_slice(b"0000644");
+                header[124..135].copy_from_slice(format!("{:011o}", text.len()).as_bytes());
+                header[148..156].fill(b' ');
+                header[156] = b'0';
+                header[257..265].copy_from_slice(b"ustar\x0000");
+                let sum: u32 = header.iter().map(|&byte| u32::from(byte)).sum();
+                header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+                bytes.extend(header);
+                bytes.extend(text.as_bytes());
+                bytes.resize(bytes.len().next_multiple_of(512), 0);
+            }
+            bytes.extend([0; 1024]);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        let events = "[{\"ph\": \"X\"}]";
+        let several = tar(
+            "job.tar",
+            &[
+                ("b/rank1.json", events),
+                ("notes.txt", "x"),
+                ("rank0.json", events),
+                ("truth.json", "{\"a\": 1}"),
+            ],
+        );
+        let found = expand(std::slice::from_ref(&several), quiet()).unwrap();
+        let member = |name: &str| PathBuf::from(format!("{}!{name}", several.display()));
+        assert_eq!(found, [member("b/rank1.json"), member("rank0.json")]);
+        assert_eq!(expand(&found, quiet()).unwrap(), found);
+        // One file in an archive is that file, and of files that are no traces the reader speaks.
+        for members in [&[("t.json", events)][..], &[("a.txt", "x"), ("b.txt", "x")]] {
+            let path = tar("other.tar", members);
+            assert_eq!(
+                expand(std::slice::from_ref(&path), quiet()).unwrap(),
+                [path]
+            );
+        }
     }
 
     #[test]

@@ -76,6 +76,11 @@ impl Archive {
         format!("{}!{}", self.name, entry.name)
     }
 
+    /// The names of all members.
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
+        self.entries.iter().map(|entry| self.member_name(entry))
+    }
+
     /// Opens one of the entries.
     pub(crate) fn open(&self, entry: &Entry, options: &OpenOptions) -> Result<Opened, Error> {
         let name = self.member_name(entry);

@@ -69,7 +69,7 @@ pub use chunks::{Chunk, ChunkOptions, Chunks};
 pub use damage::{Damage, DamageKind, DamageLog};
 pub use detect::Container;
 pub use error::Error;
-pub use members::Members;
+pub use members::{Members, member_names};
 pub use names::{expand_inputs, logical_name};
 pub use options::{Limits, OpenOptions};
 pub use progress::Progress;

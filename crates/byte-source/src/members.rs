@@ -121,6 +121,24 @@ impl Members {
     }
 }
 
+/// The names that the members of an archive are opened by, in the order of its directory; none for what is no archive.
+///
+/// Nothing but the directory is read, so that a caller can choose; members of archives inside are not listed. Of an archive
+/// that breaks off, the members before the break, and why it does.
+///
+/// # Errors
+///
+/// As [`Members::open`].
+pub fn member_names(
+    path: impl AsRef<Path>,
+    options: &OpenOptions,
+) -> Result<(Vec<String>, Option<Error>), Error> {
+    Ok(match open_path(path.as_ref(), options)? {
+        Opened::One(_) => (Vec::new(), None),
+        Opened::Many(archive) => (archive.names().collect(), archive.broken),
+    })
+}
+
 impl Iterator for Members {
     type Item = Result<Source, Error>;
 
