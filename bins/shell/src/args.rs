@@ -1,6 +1,6 @@
 //! Groups of arguments that mean the same in every tool; flatten the ones a tool needs.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -85,12 +85,15 @@ impl OutputArgs {
     }
 }
 
-/// `--max-uncompressed SIZE`, `--threads N`, `--strict`.
+/// `--max-uncompressed SIZE`, `--max-ratio N`, `--threads N`, `--strict`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct InputArgs {
     /// Most bytes one input may decompress to, for trusted input beyond the default of 64G
     #[arg(long, value_name = "SIZE", help_heading = "Input")]
     pub max_uncompressed: Option<ByteSize>,
+    /// Most bytes that one compressed byte may become, for trusted input beyond the default of 1000
+    #[arg(long, value_name = "N", help_heading = "Input")]
+    pub max_ratio: Option<NonZeroU64>,
     /// Threads to work with [default: all cores]
     #[arg(long, value_name = "N", help_heading = "Input")]
     pub threads: Option<NonZeroUsize>,
@@ -102,13 +105,15 @@ pub struct InputArgs {
 impl InputArgs {
     /// How to open sources: the limits, and a counter to draw.
     ///
-    /// A stated size is a statement of trust: it also turns the ratio alarm off.
+    /// A size says nothing of the ratio: what expands like a bomb is refused until that is allowed, too.
     pub fn open_options(&self, progress: Option<Arc<Progress>>) -> OpenOptions {
         let mut options = OpenOptions::default();
         options.progress = progress;
         if let Some(size) = self.max_uncompressed {
             options.limits.max_uncompressed_bytes = size.bytes();
-            options.limits.max_ratio = None;
+        }
+        if let Some(ratio) = self.max_ratio {
+            options.limits.max_ratio = Some(ratio.get());
         }
         options
     }
@@ -182,10 +187,14 @@ mod tests {
 
     #[test]
     fn limits_and_threads() {
-        let args = parse("--max-uncompressed 100G --threads 3 --strict").unwrap();
+        let args = parse("--max-uncompressed 100G --max-ratio 5000 --threads 3 --strict").unwrap();
         let options = args.input.open_options(None);
         assert_eq!(options.limits.max_uncompressed_bytes, 100 << 30);
-        assert_eq!(options.limits.max_ratio, None);
+        assert_eq!(options.limits.max_ratio, Some(5000));
+        let sized = parse("--max-uncompressed 100G").unwrap().input;
+        let alarm = byte_source::Limits::default().max_ratio;
+        assert_eq!(sized.open_options(None).limits.max_ratio, alarm);
+        assert!(alarm.is_some());
         assert_eq!(args.input.threads().get(), 3);
         assert!(args.input.strict);
         let defaults = parse("").unwrap().input.open_options(None);

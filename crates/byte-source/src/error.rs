@@ -92,7 +92,7 @@ pub enum Error {
     /// The data expands like a decompression bomb.
     #[error(
         "{name}: {compressed_bytes} compressed bytes gave {uncompressed_bytes}, over {limit}:1, as a decompression bomb does: \
-         if the file is trusted, set max-uncompressed to the size expected"
+         if the file is trusted, set max-ratio to the ratio expected"
     )]
     Bomb {
         /// The source.
