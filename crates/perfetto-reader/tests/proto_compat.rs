@@ -85,7 +85,7 @@ fn tids(trace: &Model) -> Vec<Option<i64>> {
 }
 
 #[test]
-fn the_last_thread_of_a_sequence_holds_for_all_its_events() {
+fn the_last_thread_of_a_generation_holds_for_all_its_events() {
     let packets = || {
         vec![
             packet(1),
@@ -94,13 +94,18 @@ fn the_last_thread_of_a_sequence_holds_for_all_its_events() {
             event(10, begin("between")),
             described(10, 12),
             event(20, begin("after")),
+            packet(1),
+            event(30, begin("cleared")),
+            packet(1),
+            described(10, 13),
         ]
     };
     let trace = read(packets(), true);
-    assert_eq!(tids(&trace), [Some(12); 3]);
+    assert_eq!(tids(&trace), [Some(12); 4]);
     let depths: Vec<_> = trace.slices().map(|slice| slice.depth()).collect();
-    assert_eq!(depths, [0, 1, 2]);
-    assert_eq!(tids(&read(packets(), false)), [None, Some(11), Some(12)]);
+    assert_eq!(depths, [0, 1, 2, 3]);
+    let read_so_far = [None, Some(11), Some(12), Some(12)];
+    assert_eq!(tids(&read(packets(), false)), read_so_far);
 }
 
 #[test]

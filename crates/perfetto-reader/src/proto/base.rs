@@ -23,6 +23,7 @@ impl Importer<'_> {
         }
         let asked = OfSequence {
             at,
+            generation: sequence.generation,
             machine: sequence.machine,
             // Unless the event says that it belongs to no track.
             falls_back: one.track_uuid.is_none() || one.kind == EventType::Unspecified,
@@ -30,7 +31,7 @@ impl Importer<'_> {
             tid: legacy.tid_override,
         };
         if self.options.compat {
-            // In the reference the last descriptor of the sequence holds for all its events.
+            // In the reference the last descriptor holds for all events until the state is cleared.
             return Some(self.tracks.later(asked));
         }
         let described = sequence.thread;

@@ -413,7 +413,7 @@ impl<'o> Importer<'o> {
     fn legacy_thread(&mut self, at: usize, thread: &schema::ThreadDescriptor) {
         let sequence = &mut self.sequences[at];
         if let (true, Some(pid), Some(tid)) = (sequence.valid, thread.pid, thread.tid) {
-            sequence.thread = Some((pid, tid));
+            sequence.describe((pid, tid));
             let micros = |us: Option<i64>| us.unwrap_or(0).saturating_mul(1000);
             sequence.base = Some(Base {
                 ts_ns: micros(thread.reference_timestamp_us),
@@ -526,8 +526,9 @@ impl<'o> Importer<'o> {
         self.retry_deferred();
         self.repaired(self.tracks.repaired);
         let sequences = &self.sequences;
-        self.tracks
-            .settle(&mut self.builder, |at| sequences[at].thread);
+        self.tracks.settle(&mut self.builder, |asked| {
+            sequences[asked.at].thread_of(asked.generation)
+        });
         place_lanes(&self.tracks, &mut self.builder);
         self.share_lanes();
         let meta = &mut self.builder.meta;

@@ -147,13 +147,33 @@ pub(crate) struct Sequence {
     pub(crate) counters: FxHashMap<u64, f64>,
     /// pid and tid of the last thread descriptor; survives clears.
     pub(crate) thread: Option<(i32, i32)>,
+    /// How often the state was cleared.
+    pub(crate) generation: u32,
+    /// The last thread of each generation that described one, ascending.
+    threads: Vec<(u32, (i32, i32))>,
     pub(crate) base: Option<Base>,
     pub(crate) held: Option<HeldTranslation>,
 }
 
 impl Sequence {
+    /// Takes in the thread of a descriptor.
+    pub(crate) fn describe(&mut self, thread: (i32, i32)) {
+        self.thread = Some(thread);
+        match self.threads.last_mut() {
+            Some((generation, last)) if *generation == self.generation => *last = thread,
+            _ => self.threads.push((self.generation, thread)),
+        }
+    }
+
+    /// The thread that was described last when a generation ended.
+    pub(crate) fn thread_of(&self, generation: u32) -> Option<(i32, i32)> {
+        let after = self.threads.partition_point(|&(g, _)| g <= generation);
+        Some(self.threads.get(after.checked_sub(1)?)?.1)
+    }
+
     /// A new generation begins.
     pub(crate) fn clear(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
         self.valid = true;
         self.interned.clear();
         self.defaults = Defaults::default();

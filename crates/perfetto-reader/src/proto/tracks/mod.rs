@@ -72,6 +72,8 @@ pub(crate) enum Base {
 pub(crate) struct OfSequence {
     /// Place of the sequence.
     pub(crate) at: usize,
+    /// Of its state.
+    pub(crate) generation: u32,
     pub(crate) machine: u32,
     /// The thread of the sequence will do.
     pub(crate) falls_back: bool,
@@ -315,10 +317,10 @@ impl Tracks {
     pub(crate) fn settle(
         &mut self,
         builder: &mut TraceBuilder,
-        described: impl Fn(usize) -> Option<(i32, i32)>,
+        described: impl Fn(&OfSequence) -> Option<(i32, i32)>,
     ) {
         for asked in std::mem::take(&mut self.asked) {
-            let base = self.base_of(builder, &asked, described(asked.at));
+            let base = self.base_of(builder, &asked, described(&asked));
             self.settled.push(base);
         }
     }
