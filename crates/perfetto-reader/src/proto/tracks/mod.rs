@@ -296,8 +296,8 @@ impl Tracks {
         asked: &OfSequence,
         described: Option<(i32, i32)>,
     ) -> Option<Base> {
-        let overridden = asked.pid.is_some() || (asked.tid.is_some() && described.is_some());
-        if !overridden && !(asked.falls_back && described.is_some()) {
+        let can_use = asked.falls_back || asked.tid.is_some();
+        if asked.pid.is_none() && !(can_use && described.is_some()) {
             return Some(Base::Uuid(0));
         }
         let (pid, tid) = described.unwrap_or((0, 0));
