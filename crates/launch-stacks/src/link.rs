@@ -134,7 +134,7 @@ pub fn launches(index: &TraceIndex<'_>, selector: &KernelSelector, linking: Link
             (None, Some(tail)) => Some((tail, LinkMethod::Flow)),
             (None, None) => index
                 .external()
-                .op_of(slice, index.activities())
+                .op_of(slice)
                 .map(|op| (op.id(), LinkMethod::ExternalId)),
         };
         match found {

@@ -6,9 +6,11 @@
 //! the call.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use crate::ids::{CorrelationId, ProcessId, SliceId};
 use crate::kernel::{Activity, ActivityMap};
+use crate::time::Timestamp;
 use crate::trace::{ArgColumn, Slice, Trace};
 
 /// The keys, without prefix, under which producers write correlation ids.
@@ -68,7 +70,7 @@ impl CorrelationColumn {
 /// Slices by a producer's id. Dense ids, the usual case, cost four bytes each.
 #[derive(Clone, Debug, Default)]
 struct IdMap {
-    /// The slices of all ids, those of one id side by side in ascending time.
+    /// The slices of all ids, those of one id side by side in the order in which they came.
     rows: Vec<SliceId>,
     /// Where those of an id start in `rows`; one entry more at the end.
     starts: Vec<u32>,
@@ -90,7 +92,6 @@ impl Default for Keys {
 }
 
 impl IdMap {
-    /// `entries` in ascending time.
     fn new(mut entries: Vec<(i64, SliceId)>) -> Self {
         let range = entries
             .iter()
@@ -144,6 +145,18 @@ impl IdMap {
         }
     }
 
+    /// Every id with its slices, ids ascending.
+    fn groups(&self) -> impl Iterator<Item = (i64, &[SliceId])> {
+        self.starts.windows(2).enumerate().map(|(i, bounds)| {
+            let id = match &self.keys {
+                Keys::From(low) => low + i64::try_from(i).unwrap_or(0),
+                Keys::Listed(ids) => ids.get(i).copied().unwrap_or(0),
+            };
+            let rows = self.rows.get(bounds[0] as usize..bounds[1] as usize);
+            (id, rows.unwrap_or(&[]))
+        })
+    }
+
     fn get(&self, id: i64) -> &[SliceId] {
         let at = match &self.keys {
             Keys::From(low) => id.checked_sub(*low).and_then(|i| usize::try_from(i).ok()),
@@ -164,6 +177,145 @@ impl IdMap {
 pub struct CorrelationIndex {
     column: CorrelationColumn,
     calls: IdMap,
+    /// Of ids that many calls carry, ascending.
+    crowds: Vec<Crowd>,
+}
+
+/// Calls of one id up to which they are looked at one by one.
+const FEW: usize = 16;
+
+/// The many calls of one id, so ranked that the one that is meant is found without looking at all: where a producer writes the
+/// same id everywhere, work and calls are as many.
+#[derive(Clone, Debug)]
+struct Crowd {
+    id: i64,
+    /// Whether the calls are of several processes.
+    ambiguous: bool,
+    all: Ranked,
+    /// By process, ascending.
+    by_process: Vec<(ProcessId, Ranked)>,
+}
+
+/// Calls by how much they look like launches.
+#[derive(Clone, Debug, Default)]
+struct Ranked {
+    /// Neither, where an arrow starts, launches, both; each in ascending time.
+    ranks: [Vec<SliceId>; 4],
+}
+
+impl Ranked {
+    /// The call that is meant: of the highest rank the last one that began by `before`, if that is asked for and there is one,
+    /// else the earliest.
+    fn best(&self, trace: &Trace, before: Option<Timestamp>) -> Option<SliceId> {
+        let calls = self.ranks.iter().rev().find(|calls| !calls.is_empty())?;
+        let ts = |call: &SliceId| trace.slice(*call).ts();
+        let last = before.and_then(|time| {
+            let after = calls.partition_point(|call| ts(call) <= time);
+            let last = calls.get(after.checked_sub(1)?)?;
+            // Of those that began with it, the first.
+            calls.get(calls.partition_point(|call| ts(call) < ts(last)))
+        });
+        last.or(calls.first()).copied()
+    }
+}
+
+impl Crowd {
+    /// `calls` in ascending time, more than a few.
+    fn new(id: i64, calls: &[SliceId], trace: &Trace, activities: &ActivityMap) -> Self {
+        let (mut all, mut by_process) = (Ranked::default(), BTreeMap::<_, Ranked>::new());
+        for call in calls {
+            let rank = rank_of(trace.slice(*call), activities);
+            all.ranks[rank].push(*call);
+            let own = by_process.entry(process_of(trace.slice(*call)));
+            own.or_default().ranks[rank].push(*call);
+        }
+        Self {
+            id,
+            ambiguous: by_process.len() > 1,
+            all,
+            by_process: by_process
+                .into_iter()
+                .filter_map(|(process, ranked)| Some((process?, ranked)))
+                .collect(),
+        }
+    }
+
+    /// As [`choose`] of `calls`, all of this id.
+    fn launch_of<'t>(
+        &self,
+        work: Slice<'t>,
+        calls: &[SliceId],
+        by: &ActivityMap,
+    ) -> Option<Slice<'t>> {
+        let trace = work.trace();
+        let home = process_of(work);
+        let own = home.and_then(|home| {
+            let at = self.by_process.binary_search_by_key(&home, |own| own.0);
+            Some(&self.by_process.get(at.ok()?)?.1)
+        });
+        if self.ambiguous {
+            // Tails of arrows come before all others.
+            let mut tails: Vec<SliceId> = trace
+                .flows_to(work.id())
+                .map(|(_, flow)| flow.from)
+                .filter(|from| calls.binary_search(from).is_ok())
+                .filter(|from| own.is_none() || process_of(trace.slice(*from)) == home)
+                .collect();
+            tails.sort_unstable();
+            tails.dedup();
+            if !tails.is_empty() {
+                return choose(&tails, true, work, by);
+            }
+        }
+        let best = own
+            .unwrap_or(&self.all)
+            .best(trace, self.ambiguous.then(|| work.ts()));
+        Some(trace.slice(best?))
+    }
+}
+
+/// Whether a call is named as a launch, and whether an arrow starts there.
+fn rank_of(call: Slice<'_>, activities: &ActivityMap) -> usize {
+    let launches = matches!(
+        activities.of(call),
+        Activity::Launch | Activity::GraphLaunch
+    );
+    let starts_flow = call.trace().flows_from(call.id()).next().is_some();
+    usize::from(launches) * 2 + usize::from(starts_flow)
+}
+
+/// Whether the calls are of several processes.
+fn are_ambiguous(calls: &[SliceId], trace: &Trace) -> bool {
+    let mut processes = calls.iter().map(|id| process_of(trace.slice(*id)));
+    let first = processes.next();
+    processes.any(|process| Some(process) != first)
+}
+
+/// As [`CorrelationIndex::launch_of`], of these calls; looks at each.
+fn choose<'t>(
+    calls: &[SliceId],
+    ambiguous: bool,
+    work: Slice<'t>,
+    activities: &ActivityMap,
+) -> Option<Slice<'t>> {
+    let trace = work.trace();
+    let home = process_of(work);
+    let is_tail = |s: &Slice<'_>| {
+        trace
+            .flows_to(work.id())
+            .any(|(_, flow)| flow.from == s.id())
+    };
+    let several = calls.iter().map(|id| trace.slice(*id));
+    several.max_by_key(|s| {
+        let before = s.ts() <= work.ts();
+        (
+            home.is_some() && process_of(*s) == home,
+            ambiguous && is_tail(s),
+            rank_of(*s, activities),
+            (ambiguous && before).then_some(s.ts()),
+            Reverse(s.id()),
+        )
+    })
 }
 
 impl CorrelationIndex {
@@ -180,9 +332,16 @@ impl CorrelationIndex {
                 .filter_map(|s| Some((column.of(s)?.0, s.id())))
                 .collect()
         };
+        let calls = IdMap::new(entries);
+        let crowds = calls
+            .groups()
+            .filter(|(_, calls)| calls.len() > FEW)
+            .map(|(id, calls)| Crowd::new(id, calls, trace, activities))
+            .collect();
         Self {
             column,
-            calls: IdMap::new(entries),
+            calls,
+            crowds,
         }
     }
 
@@ -199,34 +358,19 @@ impl CorrelationIndex {
     /// The call that launched `work`. Of several with the same id: one that is named as a launch,
     /// else one where an arrow starts, else the earliest.
     pub fn launch_of<'t>(&self, work: Slice<'t>, activities: &ActivityMap) -> Option<Slice<'t>> {
-        let trace = work.trace();
-        match self.calls(self.id_of(work)?) {
+        let id = self.id_of(work)?;
+        match self.calls(id) {
             [] => None,
-            [only] => Some(trace.slice(*only)),
-            several => {
-                let several = || several.iter().map(|id| trace.slice(*id));
-                let home = process_of(work);
-                let first = several().next().and_then(process_of);
-                let ambiguous = several().any(|s| process_of(s) != first);
-                let is_tail = |s: &Slice<'_>| {
-                    trace
-                        .flows_to(work.id())
-                        .any(|(_, flow)| flow.from == s.id())
-                };
-                several().max_by_key(|s| {
-                    let launches =
-                        matches!(activities.of(*s), Activity::Launch | Activity::GraphLaunch);
-                    let starts_flow = trace.flows_from(s.id()).next().is_some();
-                    let before = s.ts() <= work.ts();
-                    (
-                        home.is_some() && process_of(*s) == home,
-                        ambiguous && is_tail(s),
-                        launches,
-                        starts_flow,
-                        (ambiguous && before).then_some(s.ts()),
-                        Reverse(s.id()),
-                    )
-                })
+            [only] => Some(work.trace().slice(*only)),
+            several if several.len() <= FEW => choose(
+                several,
+                are_ambiguous(several, work.trace()),
+                work,
+                activities,
+            ),
+            many => {
+                let at = self.crowds.binary_search_by_key(&id.0, |crowd| crowd.id);
+                self.crowds.get(at.ok()?)?.launch_of(work, many, activities)
             }
         }
     }
@@ -250,7 +394,7 @@ impl ExternalIndex {
         let entries = if column.is_empty() {
             Vec::new()
         } else {
-            trace
+            let mut entries: Vec<_> = trace
                 .slices()
                 .filter(|s| {
                     matches!(
@@ -259,7 +403,10 @@ impl ExternalIndex {
                     )
                 })
                 .filter_map(|s| Some((column.int(s).filter(|id| *id != 0)?, s.id())))
-                .collect()
+                .collect();
+            // Operators first, so that the first of an id is the one that is meant.
+            entries.sort_by_key(|e| activities.of(trace.slice(e.1)) != Activity::CpuOp);
+            entries
         };
         Self {
             column,
@@ -269,15 +416,14 @@ impl ExternalIndex {
 
     /// The operator that `slice` (device work or a call) belongs to; an operator rather than an
     /// annotation when both carry the id.
-    pub fn op_of<'t>(&self, slice: Slice<'t>, activities: &ActivityMap) -> Option<Slice<'t>> {
+    pub fn op_of<'t>(&self, slice: Slice<'t>) -> Option<Slice<'t>> {
         let id = self.column.int(slice).filter(|id| *id != 0)?;
         let trace = slice.trace();
         self.ops
             .get(id)
             .iter()
             .map(|op| trace.slice(*op))
-            .filter(|op| op.id() != slice.id())
-            .min_by_key(|op| (activities.of(*op) != Activity::CpuOp, op.id()))
+            .find(|op| op.id() != slice.id())
     }
 }
 
@@ -427,11 +573,50 @@ mod tests {
         let activities = ActivityMap::new(&trace, &Vocabulary::default());
         let index = ExternalIndex::new(&trace, &activities);
         let kernel = trace.slices().last().unwrap();
-        let op = index.op_of(kernel, &activities).unwrap();
+        let op = index.op_of(kernel).unwrap();
         assert_eq!(op.name(), Some("aten::mm"));
     }
 
     proptest! {
+        #[test]
+        fn of_many_calls_with_one_id_the_one_is_found_that_looking_at_all_finds(
+            processes in 1_i64..4,
+            calls in prop::collection::vec((0_i64..4, 0_i64..60, 0_usize..2, 0_i64..9), FEW + 1..60),
+            work in prop::collection::vec((0_i64..5, 0_i64..70, 0_i64..9), 1..20),
+        ) {
+            let mut b = TraceBuilder::new();
+            let lanes: Vec<LaneId> = (0..5).map(|pid| lane(&mut b, pid)).collect();
+            // An arrow where the id is above 4; device work is of the processes of calls, or of one of its own.
+            let flow = |b: &mut TraceBuilder, id: i64, role: FlowRole| {
+                if let Some(id) = u64::try_from(id).ok().filter(|id| *id > 4) {
+                    let (category, name, space) = (None, None, FlowSpace::Chrome);
+                    b.events.attach_flow(FlowPoint { id, category, name, space, role });
+                }
+            };
+            let one = [("correlation", 1)];
+            for (pid, ts, named, id) in &calls {
+                let lane = lanes[usize::try_from(pid % processes).unwrap()];
+                let name = ["cudaMalloc", "cudaLaunchKernel"][*named];
+                add(&mut b, lane, *ts * 20, ("cuda_runtime", name), &one);
+                flow(&mut b, *id, FlowRole::Start);
+            }
+            for (pid, ts, id) in &work {
+                add(&mut b, lanes[usize::try_from(*pid).unwrap()], *ts * 20 + 11, ("kernel", "k"), &one);
+                flow(&mut b, *id, FlowRole::End);
+            }
+            let trace = b.finish(&FinishOptions::default()).unwrap();
+            let activities = ActivityMap::new(&trace, &Vocabulary::default());
+            let index = CorrelationIndex::new(&trace, &activities);
+            let calls = index.calls(CorrelationId(1));
+            let ambiguous = are_ambiguous(calls, &trace);
+            for work in activities.device_work() {
+                let work = trace.slice(*work);
+                let found = index.launch_of(work, &activities).map(|s| s.id());
+                let wanted = choose(calls, ambiguous, work, &activities).map(|s| s.id());
+                prop_assert_eq!(found, wanted);
+            }
+        }
+
         #[test]
         fn every_id_finds_its_slices(
             ids in prop::collection::vec(prop_oneof![-5_i64..40, any::<i64>()], 0..40),

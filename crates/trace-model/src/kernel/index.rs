@@ -96,7 +96,7 @@ impl<'t> TraceIndex<'t> {
         if let Some(call) = self.called_from(work.id()) {
             return Some((self.trace.slice(call), LinkMethod::Flow));
         }
-        let op = self.external().op_of(work, &self.activities)?;
+        let op = self.external().op_of(work)?;
         Some((op, LinkMethod::ExternalId))
     }
 

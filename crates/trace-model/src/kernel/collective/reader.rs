@@ -137,7 +137,7 @@ impl CollectiveReader {
         if !self.name.is_empty() {
             let around = launch.and_then(|l| l.ancestors().find_map(|a| self.read(a, known)));
             let found = around.or_else(|| {
-                let op = index.external().op_of(kernel, index.activities())?;
+                let op = index.external().op_of(kernel)?;
                 std::iter::once(op)
                     .chain(op.ancestors())
                     .find_map(|a| self.read(a, known))
