@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::access::{Access, PAGE_BITS};
 use crate::error::{Error, Result};
 use crate::names::{Name, Names};
-use crate::ranges::{AddressRange, RangeMap};
+use crate::ranges::{AddressRange, PageSet, RangeMap};
 use crate::region::{KvBlock, KvTracker, Region};
 use crate::rules::RuleSet;
 use crate::unmaps::{Eras, Unmap};
@@ -146,6 +146,8 @@ const BLOCK_ERA: u32 = u32::MAX;
 pub struct Labeller {
     options: LabelOptions,
     ranges: RangeMap,
+    /// Pages of `ranges`, in the reference's way of labelling.
+    range_pages: PageSet,
     /// Verdicts of the rules by phase, operation, symbol, object.
     verdicts: FxHashMap<[Name; 4], Option<Name>>,
     last: Option<([Name; 4], Option<Name>)>,
@@ -187,6 +189,7 @@ impl Labeller {
         Self {
             options,
             ranges: RangeMap::default(),
+            range_pages: PageSet::default(),
             verdicts: FxHashMap::default(),
             last: None,
             page_types: FxHashMap::default(),
@@ -212,35 +215,27 @@ impl Labeller {
                 .map(|(first, last)| last - first + 1)
                 .sum();
         }
+        // Pages typed one by one, or by an earlier range, keep their type.
+        let mut known: Vec<u64> = self.page_types.keys().copied().collect();
+        known.sort_unstable();
         let mut typed = 0;
-        for range in list {
-            let (first, last) = range.pages();
-            let mut fresh: Vec<(u64, u64)> = vec![(first, last)];
-            // Pages typed one by one, or by an earlier range, keep their type.
-            for known in &self.mrm_ranges() {
-                fresh = fresh
-                    .into_iter()
-                    .flat_map(|part| minus(part, *known))
-                    .collect();
-            }
-            let count: u64 = fresh.iter().map(|(first, last)| last - first + 1).sum();
-            let taken = self
-                .page_types
-                .keys()
-                .filter(|page| {
-                    fresh
-                        .iter()
-                        .any(|(first, last)| first <= page && *page <= last)
-                })
-                .count();
-            typed += count - taken as u64;
-            let pages = AddressRange::new(
-                first << PAGE_BITS,
-                last.saturating_add(1).saturating_mul(1 << PAGE_BITS),
-                range.region_type.clone(),
-            );
-            self.ranges.extend(&[pages], names);
-        }
+        let pages: Vec<AddressRange> = list
+            .iter()
+            .map(|range| {
+                let (first, last) = range.pages();
+                for (first, last) in self.range_pages.add(first, last) {
+                    let taken = known.partition_point(|page| *page <= last)
+                        - known.partition_point(|page| *page < first);
+                    typed += last - first + 1 - taken as u64;
+                }
+                AddressRange::new(
+                    first << PAGE_BITS,
+                    last.saturating_add(1).saturating_mul(1 << PAGE_BITS),
+                    range.region_type.clone(),
+                )
+            })
+            .collect();
+        self.ranges.extend(&pages, names);
         typed
     }
 
@@ -250,13 +245,6 @@ impl Labeller {
         if !self.is_mrm() {
             self.eras = Eras::new(unmaps);
         }
-    }
-
-    fn mrm_ranges(&self) -> Vec<(u64, u64)> {
-        self.ranges
-            .iter()
-            .map(|range| (range.start >> PAGE_BITS, (range.end - 1) >> PAGE_BITS))
-            .collect()
     }
 
     /// Labels a row. `false` means that it is left out.
@@ -474,21 +462,6 @@ impl Labeller {
     pub fn counts(&self) -> LabelCounts {
         self.counts
     }
-}
-
-/// The part of the closed interval `part` outside `known`.
-fn minus(part: (u64, u64), known: (u64, u64)) -> Vec<(u64, u64)> {
-    if known.1 < part.0 || part.1 < known.0 {
-        return vec![part];
-    }
-    let mut left = Vec::new();
-    if part.0 < known.0 {
-        left.push((part.0, known.0 - 1));
-    }
-    if known.1 < part.1 {
-        left.push((known.1 + 1, part.1));
-    }
-    left
 }
 
 /// The size of KV blocks as the addresses of stores suggest it: the greatest common divisor of the distances between

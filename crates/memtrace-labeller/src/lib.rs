@@ -54,6 +54,7 @@ mod parquet_file;
 mod perf_data;
 pub mod perf_text;
 mod phases;
+mod range_index;
 mod ranges;
 mod region;
 mod report;

@@ -1,10 +1,14 @@
 //! Address ranges whose type is known from elsewhere: mappings, tensors, allocations.
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
 use serde::Deserialize;
 
 use crate::access::PAGE_BITS;
 use crate::error::{Error, Result};
 use crate::names::{Name, Names};
+use crate::range_index::{RangeIndex, Span};
 
 /// A range of addresses of one type, valid for a stretch of time.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -112,20 +116,21 @@ pub(crate) struct Range {
     pub(crate) region_type: Name,
     pub(crate) name: Name,
     pub(crate) is_block: bool,
-    /// The largest end of this and all ranges that start before it.
-    reach: u64,
-    /// Order of registration: the first one wins. Unlike the place in the list it stays when more ranges come.
+    /// Order of registration: the first one wins.
     pub(crate) rank: usize,
 }
 
-/// Ranges by start; a look-up walks back over those that may reach the address.
+/// Ranges in order of registration, and where they are.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RangeMap {
     ranges: Vec<Range>,
+    /// Made by the first look-up after ranges came.
+    index: OnceLock<RangeIndex>,
 }
 
 impl RangeMap {
     pub(crate) fn extend(&mut self, list: &[AddressRange], names: &mut Names) {
+        self.index = OnceLock::new();
         for range in list {
             let rank = self.ranges.len();
             self.ranges.push(Range {
@@ -139,45 +144,78 @@ impl RangeMap {
                     .as_deref()
                     .map_or(Name::NULL, |name| names.intern(name)),
                 is_block: range.is_block,
-                reach: 0,
                 rank,
             });
         }
-        self.ranges.sort_by_key(|range| (range.start, range.rank));
-        let mut reach = 0;
-        for range in &mut self.ranges {
-            reach = reach.max(range.end);
-            range.reach = reach;
-        }
     }
 
-    /// The range of an address at a time; of several, the one registered first.
+    /// The first registered range that covers an address at a time.
     pub(crate) fn find(&self, address: u64, time_ns: u64) -> Option<&Range> {
-        let after = self.ranges.partition_point(|range| range.start <= address);
-        let mut best: Option<&Range> = None;
-        for range in self.ranges.iter().take(after).rev() {
-            if range.reach <= address {
-                break;
-            }
-            let holds = address < range.end && range.from_ns <= time_ns && time_ns < range.to_ns;
-            if holds && best.is_none_or(|found| range.rank < found.rank) {
-                best = Some(range);
-            }
-        }
-        best
+        let index = self.index.get_or_init(|| {
+            let spans: Vec<Span> = self
+                .ranges
+                .iter()
+                .map(|range| Span {
+                    start: range.start,
+                    end: range.end,
+                    from_ns: range.from_ns,
+                    to_ns: range.to_ns,
+                })
+                .collect();
+            RangeIndex::new(&spans)
+        });
+        self.ranges.get(index.find(address, time_ns)?)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
+}
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Range> {
-        self.ranges.iter()
+/// Pages that are in any of the ranges so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PageSet {
+    /// First and last page of stretches that do not touch or overlap.
+    stretches: BTreeMap<u64, u64>,
+}
+
+impl PageSet {
+    /// Adds the pages from `first` to `last`; gives the stretches of them that were not there.
+    pub(crate) fn add(&mut self, first: u64, last: u64) -> Vec<(u64, u64)> {
+        let mut fresh = Vec::new();
+        let (mut start, mut end, mut next) = (first, last, Some(first));
+        // Backwards from the last stretch that begins before the end, then in order: those that are met become one.
+        let mut met: Vec<(u64, u64)> = self
+            .stretches
+            .range(..=last.saturating_add(1))
+            .rev()
+            .map(|(start, end)| (*start, *end))
+            .take_while(|(_, end)| end.saturating_add(1) >= first)
+            .collect();
+        met.reverse();
+        for (low, high) in met {
+            self.stretches.remove(&low);
+            if let Some(from) = next
+                && from < low
+                && from <= last
+            {
+                fresh.push((from, last.min(low - 1)));
+            }
+            next = next.and_then(|from| Some(from.max(high.checked_add(1)?)));
+            (start, end) = (start.min(low), end.max(high));
+        }
+        if let Some(from) = next.filter(|from| *from <= last) {
+            fresh.push((from, last));
+        }
+        self.stretches.insert(start, end);
+        fresh
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -199,5 +237,24 @@ mod tests {
         assert_eq!(at(2500, 49), Some(Name::KV_CACHE));
         assert_eq!(at(2500, 50), Some(Name::ACTIVATION));
         assert_eq!(at(1500, 0), None);
+    }
+
+    proptest! {
+        #[test]
+        fn pages_are_new_once(parts in prop::collection::vec((0_u64..30, 0_u64..8, any::<bool>()), 0..30)) {
+            let (mut set, mut seen) = (PageSet::default(), std::collections::BTreeSet::new());
+            for (first, more, is_high) in parts {
+                let base = if is_high { u64::MAX - 40 } else { 0 };
+                let (first, last) = (base + first, base + first + more);
+                let found = set.add(first, last);
+                let pages: Vec<u64> = found.iter().flat_map(|(a, b)| *a..=*b).collect();
+                let new: Vec<u64> = (first..=last).filter(|page| seen.insert(*page)).collect();
+                prop_assert_eq!(pages, new);
+            }
+            let all = set.stretches.iter().flat_map(|(a, b)| *a..=*b);
+            prop_assert!(all.eq(seen.iter().copied()));
+            let ends: Vec<_> = set.stretches.values().zip(set.stretches.keys().skip(1)).collect();
+            prop_assert!(ends.iter().all(|(end, next)| **end + 1 < **next));
+        }
     }
 }
