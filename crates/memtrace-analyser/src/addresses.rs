@@ -150,9 +150,36 @@ struct Address {
     address: u64,
     time: Option<u64>,
     seen: u64,
-    stores: Vec<(u32, u64)>,
+    stores: StoreCounts,
     stored_at: Option<u64>,
     read_at: Option<u64>,
+}
+
+/// Stores to one address by region. That is nearly always one; an address that is mapped over and over has as many as it had eras.
+#[derive(Default)]
+struct StoreCounts {
+    few: Vec<(u32, u64)>,
+    many: FxHashMap<u32, u64>,
+}
+
+impl StoreCounts {
+    const FEW: usize = 8;
+
+    fn add(&mut self, region: u32) {
+        if let Some((_, count)) = self.few.iter_mut().find(|(known, _)| *known == region) {
+            *count += 1;
+        } else if self.few.len() < Self::FEW {
+            self.few.push((region, 1));
+        } else {
+            *self.many.entry(region).or_default() += 1;
+        }
+    }
+
+    /// In no order.
+    fn iter(&self) -> impl Iterator<Item = (u32, u64)> {
+        let many = self.many.iter().map(|(region, count)| (*region, *count));
+        self.few.iter().copied().chain(many)
+    }
 }
 
 struct Scan<'a> {
@@ -227,7 +254,7 @@ pub(crate) fn scan_addresses(
                 address: record.address,
                 time: None,
                 seen: 0,
-                stores: Vec::new(),
+                stores: StoreCounts::default(),
                 stored_at: None,
                 read_at: None,
             });
@@ -308,14 +335,7 @@ impl Scan<'_> {
         }
         at.time = Some(record.time);
         if record.op == STORE {
-            match at
-                .stores
-                .iter_mut()
-                .find(|(region, _)| *region == record.region)
-            {
-                Some((_, count)) => *count += 1,
-                None => at.stores.push((record.region, 1)),
-            }
+            at.stores.add(record.region);
         }
         if !self.native {
             return Ok(());
@@ -337,15 +357,15 @@ impl Scan<'_> {
     }
 
     fn end_address(&mut self, at: &Address) -> Result<()> {
-        for (region, count) in &at.stores {
-            if self.irregular(*region) {
+        for (region, count) in at.stores.iter() {
+            if self.irregular(region) {
                 *self
                     .irregular_stores
-                    .entry((*region, at.address))
+                    .entry((region, at.address))
                     .or_default() += count;
-            } else if let Some(region) = self.out.regions.get_mut(*region as usize) {
+            } else if let Some(region) = self.out.regions.get_mut(region as usize) {
                 region.written += 1;
-                region.written_once += u64::from(*count == 1);
+                region.written_once += u64::from(count == 1);
             }
         }
         if let Some(kind) = self.out.kinds.get_mut(usize::from(at.kind)) {

@@ -77,12 +77,15 @@ pub(crate) fn summarise(
 
     let mut kind_scans: Vec<Option<KindAddresses>> =
         addresses.kinds.into_iter().map(Some).collect();
+    let mut by_type: Vec<Vec<&RegionMetrics>> = vec![Vec::new(); order.len()];
+    for region in &regions {
+        if let Some(own) = by_type.get_mut(region.type_index) {
+            own.push(region);
+        }
+    }
     let mut types = Vec::with_capacity(order.len());
     for (at, kind) in order.iter().enumerate() {
-        let own: Vec<&RegionMetrics> = regions
-            .iter()
-            .filter(|region| region.type_index == at)
-            .collect();
+        let own = by_type.get_mut(at).map(std::mem::take).unwrap_or_default();
         let scan = kind_scans.get_mut(*kind).and_then(Option::take);
         let name = kinds.get(*kind).cloned().unwrap_or_default();
         types.push(of_type(name, &own, scan, &options, extent)?);
