@@ -104,9 +104,8 @@ fn cycle(trace: &Trace, analysis: &Analysis, index: usize, c: &Cycle) -> Value {
             "limit": a.limit,
             "sample_age_ns": a.sample_age_ns,
         })).collect::<Vec<_>>(),
-        "device_ns": c.device_ns.iter().enumerate().filter(|(_, ns)| **ns > 0).map(|(p, ns)| {
-            let p = u32::try_from(p).unwrap_or(u32::MAX);
-            json!({"process": member(analysis, p), "busy_ns": ns})
+        "device_ns": c.device_ns.iter().map(|(p, ns)| {
+            json!({"process": member(analysis, *p), "busy_ns": ns})
         }).collect::<Vec<_>>(),
     })
 }
@@ -185,7 +184,7 @@ pub(crate) fn job(trace: &Trace, analysis: &Analysis) -> Map<String, Value> {
             let evidence: Vec<Value> = f
                 .cells
                 .iter()
-                .filter(|c| i.cycles.contains(&c.cycle))
+                .filter(|c| i.cycles.binary_search(&c.cycle).is_ok())
                 .map(|c| json!({"cycle": c.cycle, "event": slice(trace, c.longest)}))
                 .collect();
             json!({

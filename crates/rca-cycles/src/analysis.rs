@@ -1,5 +1,7 @@
 //! The default analysis: cycles, what each cost, and which stand out.
 
+use std::collections::BTreeMap;
+
 use trace_model::{SliceId, Trace};
 
 use crate::compat::DivideBy;
@@ -91,8 +93,8 @@ pub struct Cycle {
     pub critical_path: CriticalPath,
     /// Who came late to its collectives.
     pub skew: Option<Skew>,
-    /// Time of the device by process: work launched in this cycle, ns.
-    pub device_ns: Vec<i64>,
+    /// Time of the device by process: work launched in this cycle, ns. Only processes with any, in their order.
+    pub device_ns: Vec<(u32, i64)>,
 }
 
 impl Cycle {
@@ -144,6 +146,8 @@ pub struct Analysis {
     pub exposed_communication: Vec<(i64, i64)>,
     /// What the machine is made of, as the options say.
     pub topology: Option<Topology>,
+    /// The device of each process with work on one; none if it works on several.
+    only_device: BTreeMap<u32, Option<i64>>,
 }
 
 impl Analysis {
@@ -151,8 +155,11 @@ impl Analysis {
     /// device 0. None if the topology does not say, or for a process that uses several.
     pub fn physical_device(&self, process: u32, device: i64) -> Option<i64> {
         let topology = self.topology.as_ref()?;
-        let mut own = self.functions.iter();
-        if own.any(|f| f.process == process && f.kind.is_device() && f.device != device) {
+        if self
+            .only_device
+            .get(&process)
+            .is_some_and(|only| *only != Some(device))
+        {
             return None;
         }
         let member = self.members.get(process as usize)?;
@@ -213,6 +220,11 @@ pub fn analyse(trace: &Trace, options: &Options) -> Result<Analysis, Failure> {
     let functions = functions(&timeline, &cuts);
     let counters = counters(&timeline, &cuts);
     let interference = interference(&cycles, &functions);
+    let mut only_device = BTreeMap::new();
+    for f in functions.iter().filter(|f| f.kind.is_device()) {
+        let only = only_device.entry(f.process).or_insert(Some(f.device));
+        *only = only.filter(|device| *device == f.device);
+    }
     Ok(Analysis {
         method: found.method,
         engine: engine.map(|e| e.name.clone()),
@@ -225,6 +237,7 @@ pub fn analyse(trace: &Trace, options: &Options) -> Result<Analysis, Failure> {
         interference,
         exposed_communication,
         topology: options.topology.clone(),
+        only_device,
     })
 }
 
@@ -249,11 +262,11 @@ fn cycles(
         .iter()
         .enumerate()
         .map(|(i, w)| {
-            let mut device_ns = vec![0; timeline.members.len()];
+            let mut device_ns: BTreeMap<u32, i64> = BTreeMap::new();
             for &k in &work[i] {
                 let one = &timeline.work[k as usize];
-                if one.kind != Kind::Communication {
-                    device_ns[one.process as usize] += one.end - one.ts;
+                if one.kind != Kind::Communication && one.end > one.ts {
+                    *device_ns.entry(one.process).or_default() += one.end - one.ts;
                 }
             }
             let own: Vec<u32> = work[i]
@@ -273,7 +286,7 @@ fn cycles(
                 launches: launches(timeline, &own, &free),
                 critical_path: critical_path(timeline, &own, syncs, (w.start, w.end)),
                 skew: skew(timeline, &work[i]),
-                device_ns,
+                device_ns: device_ns.into_iter().collect(),
             }
         })
         .collect();

@@ -65,13 +65,24 @@ pub(crate) fn micros(ns: i64) -> f64 {
 
 /// Median of a list, the mean of the middle two of an even number; 0 of none.
 pub(crate) fn median(values: &[f64]) -> f64 {
+    median_with_zeros(values, 0)
+}
+
+/// [`median`] of these together with as many zeros more.
+pub(crate) fn median_with_zeros(values: &[f64], zeros: usize) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let n = sorted.len();
+    let below = sorted.partition_point(|v| *v < 0.0);
+    let at = |i: usize| match i.checked_sub(below) {
+        None => sorted[i],
+        Some(above) if above < zeros => 0.0,
+        Some(_) => sorted[i - zeros],
+    };
+    let n = sorted.len() + zeros;
     match n {
         0 => 0.0,
-        _ if n % 2 == 1 => sorted[n / 2],
-        _ => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
+        _ if n % 2 == 1 => at(n / 2),
+        _ => f64::midpoint(at(n / 2 - 1), at(n / 2)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::analysis::Cycle;
 use crate::measure::Function;
-use crate::num::{median, nanos, real, span};
+use crate::num::{median, median_with_zeros, nanos, real, span};
 use crate::phase::Phase;
 
 /// A function that is slow in a few cycles only.
@@ -29,55 +29,63 @@ const CYCLE_SHARE: f64 = 0.01;
 /// Of more cycles than this share it is no interference.
 pub(crate) const MOST: f64 = 0.3;
 
-/// The median of values of cycles of this length, and from where on one is slow.
-pub(crate) fn limit(values: &[f64], length: f64) -> (f64, f64) {
-    let middle = median(values);
-    let deviations: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
-    let mad = 1.4826 * median(&deviations);
+/// The median of values of cycles of this length, and from where on one is slow. As many cycles more have the value zero.
+pub(crate) fn limit(values: &[f64], zeros: usize, length: f64) -> (f64, f64) {
+    let middle = median_with_zeros(values, zeros);
+    let mut deviations: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
+    let deviation = if middle == 0.0 {
+        median_with_zeros(&deviations, zeros)
+    } else {
+        // At most half of the values are zeros then, so that writing them down costs no more than the others did.
+        deviations.extend(std::iter::repeat_n(middle.abs(), zeros));
+        median(&deviations)
+    };
+    let mad = 1.4826 * deviation;
     let above = (DEVIATIONS * mad)
         .max(OWN_SHARE * middle)
         .max(CYCLE_SHARE * length);
     (middle, middle + above)
 }
 
+/// Cost: the functions that each cycle has, not all functions for each cycle.
 pub(crate) fn interference(cycles: &[Cycle], functions: &[Function]) -> Vec<Interference> {
     let mut found = Vec::new();
     for phase in [Phase::Prefill, Phase::Decode, Phase::Mixed, Phase::Unknown] {
-        let members: Vec<usize> = (0..cycles.len())
-            .filter(|&i| cycles[i].phase == phase && cycles[i].partial.is_none())
+        let counts = |c: &Cycle| c.phase == phase && c.partial.is_none();
+        let lengths: Vec<f64> = cycles
+            .iter()
+            .filter(|c| counts(c))
+            .map(|c| span(c.length_ns()))
             .collect();
-        if members.len() < 8 {
+        if lengths.len() < 8 {
             continue;
         }
-        let lengths: Vec<f64> = members
-            .iter()
-            .map(|&i| span(cycles[i].length_ns()))
-            .collect();
         let length = median(&lengths);
-        let mut own = vec![0.0; cycles.len()];
+        let mut own: Vec<(u32, f64)> = Vec::new();
+        let mut values: Vec<f64> = Vec::new();
         for (f, function) in functions.iter().enumerate() {
-            own.iter_mut().for_each(|v| *v = 0.0);
-            for cell in &function.cells {
-                if let Some(v) = own.get_mut(cell.cycle as usize) {
-                    *v = span(cell.self_ns);
-                }
-            }
-            let values: Vec<f64> = members.iter().map(|&i| own[i]).collect();
-            let (middle, limit) = limit(&values, length);
-            let slow: Vec<usize> = members
-                .iter()
-                .copied()
-                .filter(|&i| own[i] > limit)
-                .collect();
-            if slow.is_empty() || real(slow.len()) > MOST * real(members.len()) {
+            own.clear();
+            own.extend(
+                function
+                    .cells
+                    .iter()
+                    .filter(|cell| cycles.get(cell.cycle as usize).is_some_and(counts))
+                    .map(|cell| (cell.cycle, span(cell.self_ns))),
+            );
+            values.clear();
+            values.extend(own.iter().map(|o| o.1));
+            // Times are not negative, so a cycle without the function is never slow.
+            let (middle, limit) = limit(&values, lengths.len() - own.len(), length);
+            let slow: Vec<(u32, f64)> = own.iter().copied().filter(|o| o.1 > limit).collect();
+            if slow.is_empty() || real(slow.len()) > MOST * real(lengths.len()) {
                 continue;
             }
-            let excess: f64 = slow.iter().map(|&i| own[i] - middle).sum();
+            let excess: f64 = slow.iter().map(|o| o.1 - middle).sum();
             found.push(Interference {
                 function: f,
                 phase,
                 excess_ns: nanos(excess / real(slow.len())),
-                cycles: slow.into_iter().map(crate::num::row).collect(),
+                cycles: slow.into_iter().map(|o| o.0).collect(),
             });
         }
     }
@@ -89,4 +97,50 @@ pub(crate) fn interference(cycles: &[Cycle], functions: &[Function]) -> Vec<Inte
         )
     });
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_that_are_only_counted_are_zeros() {
+        let mut state = 1_u64;
+        let mut next = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from((state >> 33) % below).unwrap()
+        };
+        for _ in 0..500 {
+            let (some, zeros) = (next(9), next(9));
+            let values: Vec<f64> = (0..some).map(|_| real(next(5) * 100)).collect();
+            let mut written = values.clone();
+            written.extend(std::iter::repeat_n(0.0, zeros));
+            let same = |(a, b): (f64, f64), (c, d): (f64, f64)| {
+                a.to_bits() == c.to_bits() && b.to_bits() == d.to_bits()
+            };
+            let by_hand = {
+                let mid = |list: &[f64]| {
+                    let mut list = list.to_vec();
+                    list.sort_by(f64::total_cmp);
+                    match list.len() {
+                        0 => 0.0,
+                        n => f64::midpoint(list[(n - 1) / 2], list[n / 2]),
+                    }
+                };
+                let middle = mid(&written);
+                let off: Vec<f64> = written.iter().map(|v| (v - middle).abs()).collect();
+                let above = (DEVIATIONS * (1.4826 * mid(&off)))
+                    .max(OWN_SHARE * middle)
+                    .max(0.07);
+                (middle, middle + above)
+            };
+            assert!(
+                same(limit(&values, zeros, 7.0), by_hand),
+                "{values:?} and {zeros}"
+            );
+            assert!(same(limit(&written, 0, 7.0), by_hand), "{written:?}");
+        }
+    }
 }

@@ -77,7 +77,7 @@ fn episodes(normal: &[f64], abnormal: &[f64], length: f64, least: f64) -> Option
         return None;
     }
     let all: Vec<f64> = normal.iter().chain(abnormal).copied().collect();
-    let (middle, limit) = limit(&all, length);
+    let (middle, limit) = limit(&all, 0, length);
     let slow = |values: &[f64]| -> Vec<usize> {
         let each = values.iter().enumerate();
         each.filter(|v| *v.1 > limit).map(|v| v.0).collect()
