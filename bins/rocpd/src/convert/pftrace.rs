@@ -3,6 +3,7 @@
 mod annotations;
 mod by_event;
 mod call_args;
+mod lanes;
 mod overlap;
 mod packed;
 mod part;

@@ -88,7 +88,7 @@ pub(super) struct Places {
     locations: Vec<Location>,
     /// By partition, process and place: a lane more for each depth of overlap.
     lanes: FxHashMap<(usize, i64, Place), Vec<usize>>,
-    queues: FxHashMap<(usize, i64, i64), Vec<i64>>,
+    queues: FxHashMap<(usize, i64, i64), FxHashMap<i64, usize>>,
     strings: Numbers<String>,
     regions: Numbers<(u32, Role)>,
     nodes: Vec<String>,
@@ -167,13 +167,8 @@ impl Places {
     pub(super) fn queue_number(&mut self, process: &Process, agent: i64, queue: i64) -> usize {
         let key = (process.partition, process.id, agent);
         let queues = self.queues.entry(key).or_default();
-        queues
-            .iter()
-            .position(|known| *known == queue)
-            .unwrap_or_else(|| {
-                queues.push(queue);
-                queues.len() - 1
-            })
+        let next = queues.len();
+        *queues.entry(queue).or_insert(next)
     }
 
     /// The location where a record nests in what is open; a new one if there is none.

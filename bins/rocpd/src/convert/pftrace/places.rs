@@ -7,6 +7,8 @@ use perfetto_reader::write::{TraceWriter, TrackSpec, WriterTrack};
 use rocpd_db::{Filter, Process, RocpdSet, Thread};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::lanes::LaneEnds;
+
 /// A track of a name under a process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
@@ -40,7 +42,8 @@ pub(super) enum Device {
 #[derive(Debug)]
 struct Lanes {
     name: String,
-    lanes: Vec<(i64, WriterTrack)>,
+    ends: LaneEnds,
+    tracks: Vec<WriterTrack>,
 }
 
 /// Tracks of a file.
@@ -52,7 +55,7 @@ pub(super) struct Places {
     /// By partition and process.
     devices: FxHashMap<(usize, i64, Device), Lanes>,
     /// Numbers of queues per agent, in order of appearance.
-    queues: FxHashMap<(usize, i64), Vec<i64>>,
+    queues: FxHashMap<(usize, i64), FxHashMap<i64, usize>>,
 }
 
 impl Places {
@@ -140,13 +143,8 @@ impl Places {
     /// The number of a queue among those of its agent, in order of appearance.
     pub(super) fn queue_number(&mut self, partition: usize, agent: i64, queue: i64) -> usize {
         let queues = self.queues.entry((partition, agent)).or_default();
-        queues
-            .iter()
-            .position(|known| *known == queue)
-            .unwrap_or_else(|| {
-                queues.push(queue);
-                queues.len() - 1
-            })
+        let next = queues.len();
+        *queues.entry(queue).or_insert(next)
     }
 
     /// The track of a device on which nothing overlaps with a slice; with `raw` the first one always.
@@ -159,21 +157,25 @@ impl Places {
         (start, end): (i64, i64),
         raw: bool,
     ) -> anyhow::Result<WriterTrack> {
-        let Lanes { name, lanes } = self
+        let Lanes { name, ends, tracks } = self
             .devices
             .entry((process.partition, process.id, device))
             .or_insert_with(|| Lanes {
                 name: name(),
-                lanes: Vec::new(),
+                ends: LaneEnds::default(),
+                tracks: Vec::new(),
             });
-        for (until, track) in lanes.iter_mut() {
-            if raw || *until <= start {
-                *until = end.max(*until);
-                return Ok(*track);
-            }
+        let free = if raw {
+            (ends.len() > 0).then_some(0)
+        } else {
+            ends.first_free(start)
+        };
+        if let Some((lane, track)) = free.and_then(|lane| Some((lane, *tracks.get(lane)?))) {
+            ends.extend(lane, end);
+            return Ok(track);
         }
         let numbered;
-        let name = match lanes.len() {
+        let name = match ends.len() {
             0 => name,
             more => {
                 numbered = format!("{name} #{}", more + 1);
@@ -187,7 +189,8 @@ impl Places {
             .get(&(process.partition, process.id))
             .copied();
         let track = writer.track(&spec)?;
-        lanes.push((end, track));
+        ends.push(end);
+        tracks.push(track);
         Ok(track)
     }
 }

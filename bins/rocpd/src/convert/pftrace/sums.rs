@@ -64,6 +64,7 @@ impl CounterSums {
         let mut sorter = sorter::<Value>(folder);
         let filter = Filter::default();
         let mut numbers: FxHashMap<(usize, i64), u32> = FxHashMap::default();
+        let mut by_name: FxHashMap<String, u32> = FxHashMap::default();
         for row in set.scan::<PmcEvent<'_>>(&filter, ScanOrder::Stored)? {
             let row = row?;
             // Sampled while kernels ran (since schema 3.0.3): of moments, not of dispatches.
@@ -76,12 +77,10 @@ impl CounterSums {
             let counter = *numbers
                 .entry((row.partition, row.pmc_id))
                 .or_insert_with(|| {
-                    let known = names.iter().position(|name| *name == pmc.name);
-                    let number = known.unwrap_or_else(|| {
+                    *by_name.entry(pmc.name.clone()).or_insert_with(|| {
                         names.push(pmc.name.clone());
-                        names.len() - 1
-                    });
-                    u32::try_from(number).unwrap_or(u32::MAX)
+                        u32::try_from(names.len() - 1).unwrap_or(u32::MAX)
+                    })
                 });
             sorter.push(Value {
                 key: (small(row.partition), event),
@@ -127,6 +126,8 @@ struct Adder<'p> {
     /// The sums of the current event.
     current: Option<Key>,
     sums: Vec<(u32, f64)>,
+    /// The place of each counter of the event in `sums`.
+    places: FxHashMap<u32, usize>,
 }
 
 impl<'p> Adder<'p> {
@@ -135,6 +136,7 @@ impl<'p> Adder<'p> {
             builder: Builder::new(folder, memory_bytes),
             current: None,
             sums: Vec::new(),
+            places: FxHashMap::default(),
         }
     }
 
@@ -143,8 +145,9 @@ impl<'p> Adder<'p> {
             self.close()?;
             self.current = Some(value.key);
         }
-        let known = self.sums.iter_mut().find(|sum| sum.0 == value.counter);
-        match known {
+        let next = self.sums.len();
+        let place = *self.places.entry(value.counter).or_insert(next);
+        match self.sums.get_mut(place) {
             Some((_, sum)) => *sum += value.value,
             None => self.sums.push((value.counter, value.value)),
         }
@@ -157,6 +160,8 @@ impl<'p> Adder<'p> {
             return Ok(());
         };
         for (counter, value) in self.sums.drain(..) {
+            // One by one: the event before may have had a thousand.
+            self.places.remove(&counter);
             self.builder.add(Value {
                 key,
                 counter,
