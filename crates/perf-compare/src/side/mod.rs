@@ -9,7 +9,7 @@ mod load;
 mod parquet_table;
 mod samples;
 
-pub(crate) use capture::{Capture, Function};
+pub(crate) use capture::{Capture, Function, Process};
 pub(crate) use class::Class;
 pub use load::{LoadOptions, load};
 pub(crate) use samples::{Series, unit_to_us};
