@@ -50,15 +50,28 @@ struct Export<'t, W: Write> {
     tracks: Vec<Option<WriterTrack>>,
     pids: Vec<i32>,
     tids: Vec<i32>,
+    /// The uuids of the tracks that threads run on, by thread.
+    uuids: Vec<Option<u64>>,
 }
 
 impl<'t, W: Write> Export<'t, W> {
     fn new(trace: &'t Trace, writer: TraceWriter<W>) -> Self {
         let pids = numbers(trace.processes().iter().map(|p| (p.pid.0, p.artificial)));
         let tids = numbers(trace.threads().iter().map(|t| (t.tid.0, t.artificial)));
+        let mut uuids = vec![None; trace.threads().len()];
+        for track in trace
+            .tracks()
+            .iter()
+            .filter(|t| t.kind == TrackKind::Thread)
+        {
+            if let Some(uuid) = track.thread.and_then(|id| uuids.get_mut(id.index())) {
+                *uuid = uuid.or(track.uuid);
+            }
+        }
         Self {
             trace,
             writer,
+            uuids,
             processes: vec![None; trace.processes().len()],
             threads: vec![None; trace.threads().len()],
             tracks: vec![None; trace.tracks().len()],
@@ -115,9 +128,7 @@ impl<'t, W: Write> Export<'t, W> {
             Some(process) => Some((self.process(process)?, self.pids[process.index()])),
             None => None,
         };
-        let uuid = self.trace.tracks().iter().find_map(|t| {
-            (t.kind == TrackKind::Thread && t.thread == Some(id)).then_some(t.uuid)?
-        });
+        let uuid = self.uuids.get(id.index()).copied().flatten();
         let descriptor = schema::ThreadDescriptor {
             pid: Some(process.map_or(tid, |(_, pid)| pid)),
             tid: Some(tid),
