@@ -305,8 +305,12 @@ fn ours(
         Err(failure) => return Ok(Err(failure.to_string())),
     };
     text::job(&mut done.text, name, &analysis)?;
-    done.json.extend(document::job(trace, &analysis));
-    done.cycles = rows(name, &analysis);
+    // Some kilobytes for each cycle, of which there may be a hundred thousand.
+    match args.format.format() {
+        ResultFormat::Json => done.json.extend(document::job(trace, &analysis)),
+        ResultFormat::Csv => done.cycles = rows(name, &analysis),
+        ResultFormat::Text | ResultFormat::Parquet => {}
+    }
     if args.perfetto.is_some() {
         done.tracks = Some(tracks::job(name, &analysis).with_blame(trace, &analysis));
     }
