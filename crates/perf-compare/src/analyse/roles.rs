@@ -10,7 +10,7 @@ const OTHER_DEVICE: f64 = 0.5;
 const OTHER_HOST: f64 = 0.5;
 
 /// Names of the functions of both captures by their rank in byte order.
-fn ranks<'c>(captures: [&'c Capture; 2]) -> BTreeMap<&'c str, u32> {
+fn ranks(captures: [&Capture; 2]) -> BTreeMap<&str, u32> {
     let functions = captures.into_iter().flat_map(|c| &c.functions);
     let names: BTreeSet<&str> = functions.map(|f| f.name.as_str()).collect();
     names.into_iter().zip(0..).collect()
