@@ -49,7 +49,7 @@ pub enum TableKind {
     Args,
 }
 
-/// Columns of records that a thread of a process made: whose they are, then what they say. [`record`] fills them.
+/// Columns of records that a thread of a process made: whose they are, then what they say. The macro `record` fills them.
 macro_rules! whose {
     ($($column:expr),* $(,)?) => {
         &[

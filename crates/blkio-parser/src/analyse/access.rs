@@ -1,7 +1,7 @@
 //! How often each sector is accessed, by operation letters, and each block of 4 KiB, by direction.
 //!
 //! Counts change only where requests begin and end; requests that follow each other without a gap cancel at once, the other
-//! places are kept by [`Borders`], and one walk over the device in the end gives all counts.
+//! places are kept sorted (`Borders`), and one walk over the device in the end gives all counts.
 
 use std::collections::BTreeMap;
 
