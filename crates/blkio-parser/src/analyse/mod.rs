@@ -19,6 +19,7 @@ pub mod pairs;
 pub mod phases;
 mod queued;
 mod ranges;
+mod requeued;
 pub mod reuse;
 pub mod runs;
 pub mod sequential;

@@ -9,6 +9,7 @@ use super::depth::Depth;
 use super::distribution::Distribution;
 use super::latency_bins::LatencyBins;
 use super::queued::Queued;
+use super::requeued::{Before, Requeued};
 use super::spread::SpreadBins;
 use super::timeline::Timeline;
 use super::traffic::{Grid, SECOND};
@@ -80,6 +81,8 @@ struct Outstanding {
     bytes: u32,
     comm: u32,
     issue_ns: u64,
+    /// When it was issued for the first time, if the driver gave it back since.
+    first_issue_ns: Option<u64>,
     /// When its bios were queued, where the trace says.
     queued_ns: Vec<u64>,
 }
@@ -103,6 +106,7 @@ pub struct Pairing {
     stale_ns: u64,
     outstanding: FxHashMap<(u32, u64), Vec<Outstanding>>,
     queued: Queued,
+    requeued: Requeued,
     issues: u64,
     /// How pairs were found.
     pub matching: Matching,
@@ -123,6 +127,9 @@ pub struct Pairing {
     pub queue_to_complete: [Distribution; 2],
     /// Queueing to issue of each bio, reads and writes, likewise.
     pub queue_to_issue: [Distribution; 2],
+    /// First issue to completion of the requests that the driver gave back and that were issued again, by direction like
+    /// `latency`, which has their last issue to completion.
+    pub first_issue_to_complete: [Distribution; 7],
     /// Requests in flight; by class and by bin of time under [`Policy::Newest`] only.
     pub depth: Depth,
     /// First issue and last completion of a pair.
@@ -151,6 +158,7 @@ impl Pairing {
             stale_ns,
             outstanding: FxHashMap::default(),
             queued: Queued::new(stale_ns),
+            requeued: Requeued::new(stale_ns),
             issues: 0,
             matching: Matching::default(),
             latency: Default::default(),
@@ -161,6 +169,7 @@ impl Pairing {
             by_process: BTreeMap::new(),
             queue_to_complete: Default::default(),
             queue_to_issue: Default::default(),
+            first_issue_to_complete: Default::default(),
             depth: match policy {
                 Policy::Newest => Depth::new(stale_ns).by_class(),
                 Policy::Fifo => Depth::new(stale_ns),
@@ -200,7 +209,12 @@ impl Pairing {
     fn issue(&mut self, event: &Event) {
         self.issues += 1;
         let (key, nr_sector) = place(event);
-        let queued_ns = self.take_queued(event);
+        let mut queued_ns = self.take_queued(event);
+        let mut first_issue_ns = None;
+        if let Some(before) = self.requeued.take(&(key, nr_sector), event.t_ns) {
+            first_issue_ns = Some(before.first_issue_ns);
+            queued_ns.extend(before.queued_ns);
+        }
         let request = Outstanding {
             number: self.issues,
             direction: event.direction,
@@ -208,6 +222,7 @@ impl Pairing {
             bytes: event.bytes,
             comm: event.comm,
             issue_ns: event.t_ns,
+            first_issue_ns,
             queued_ns,
         };
         let list = self.outstanding.entry(key).or_default();
@@ -221,6 +236,28 @@ impl Pairing {
             }
         }
         list.push(request);
+    }
+
+    /// Takes a request out that the driver gave back. What is known of it is kept until it is issued again.
+    fn requeue(&mut self, event: &Event) {
+        let (key, nr_sector) = place(event);
+        let Some(list) = self.outstanding.get_mut(&key) else {
+            return;
+        };
+        let Some(at) = self.policy.choose(list, |out| out.nr_sector == nr_sector) else {
+            return;
+        };
+        let request = list.remove(at);
+        if list.is_empty() {
+            self.outstanding.remove(&key);
+        }
+        self.matching.requeues += 1;
+        let first_issue_ns = request.first_issue_ns.unwrap_or(request.issue_ns);
+        let before = Before {
+            first_issue_ns,
+            queued_ns: request.queued_ns,
+        };
+        self.requeued.add((key, nr_sector), event.t_ns, before);
     }
 
     /// The queueing times of the bios that the request carries.
@@ -278,6 +315,11 @@ impl Pairing {
         // A lost completion may leave a request of another direction at the place; what is counted is the one issued.
         let direction = request.direction;
         let slot = direction.slot();
+        if let Some(first_issue_ns) = request.first_issue_ns
+            && let Some(latency) = self.first_issue_to_complete.get_mut(slot)
+        {
+            latency.add(event.t_ns.saturating_sub(first_issue_ns));
+        }
         if let Some(latency) = self.latency.get_mut(slot) {
             latency.all.add(latency_ns);
             let kib = u64::from(request.bytes).div_ceil(1024);
@@ -331,15 +373,7 @@ impl Analyser for Pairing {
         match event.kind {
             EventKind::Issue => self.issue(event),
             EventKind::Complete => self.complete(event),
-            EventKind::Requeue => {
-                let (key, nr_sector) = place(event);
-                if let Some(list) = self.outstanding.get_mut(&key)
-                    && let Some(at) = self.policy.choose(list, |out| out.nr_sector == nr_sector)
-                {
-                    list.remove(at);
-                    self.matching.requeues += 1;
-                }
-            }
+            EventKind::Requeue => self.requeue(event),
             EventKind::Queue
                 if self.policy == Policy::Newest
                     && event.direction.is_data()
@@ -468,6 +502,38 @@ mod tests {
         );
         assert_eq!(fifo.latency[Direction::Read.slot()].all.count, 0);
         assert_eq!(fifo.latency[Direction::Write.slot()].all.max, 30);
+    }
+
+    #[test]
+    fn a_request_given_back_keeps_its_first_issue() {
+        let events = [
+            event(EventKind::Queue, 5, 8, 8),
+            event(EventKind::Issue, 10, 8, 8),
+            event(EventKind::Requeue, 20, 8, 8),
+            event(EventKind::Issue, 40, 8, 8),
+            event(EventKind::Requeue, 50, 8, 8),
+            // Another size at the place is another request.
+            event(EventKind::Issue, 55, 8, 16),
+            event(EventKind::Issue, 60, 8, 8),
+            event(EventKind::Complete, 90, 8, 8),
+            event(EventKind::Complete, 95, 8, 16),
+            // And what comes to the place later has nothing to do with it.
+            event(EventKind::Issue, 100, 8, 8),
+            event(EventKind::Complete, 101, 8, 8),
+        ];
+        for policy in [Policy::Newest, Policy::Fifo] {
+            let pairing = run(policy, &events);
+            let all = &pairing.latency[0].all;
+            assert_eq!((all.count, all.sum), (3, 30 + 40 + 1));
+            let first = &pairing.first_issue_to_complete[0];
+            assert_eq!((first.count, first.sum), (1, 80));
+            let matching = pairing.matching;
+            assert_eq!((matching.requeues, matching.unmatched_issues), (2, 0));
+        }
+        // Its bio waited for the first issue, and was served with the last.
+        let newest = run(Policy::Newest, &events);
+        assert_eq!(newest.queue_to_issue[0].sum, 5);
+        assert_eq!(newest.queue_to_complete[0].sum, 85);
     }
 
     #[test]

@@ -222,11 +222,19 @@ fn latency_more(pairing: &mut Pairing) -> Value {
         );
         map.insert(direction.name().into(), of.into());
     }
-    for (key, both) in [
-        ("queue_to_complete_ns", &mut pairing.queue_to_complete),
-        ("queue_to_issue_ns", &mut pairing.queue_to_issue),
+    for (key, by_direction) in [
+        (
+            "queue_to_complete_ns",
+            pairing.queue_to_complete.as_mut_slice(),
+        ),
+        ("queue_to_issue_ns", pairing.queue_to_issue.as_mut_slice()),
+        (
+            "first_issue_to_complete_ns",
+            pairing.first_issue_to_complete.as_mut_slice(),
+        ),
     ] {
-        let found = DATA.iter().zip(both).filter(|(_, values)| values.count > 0);
+        let found = Direction::ALL.iter().zip(by_direction);
+        let found = found.filter(|(_, values)| values.count > 0);
         let found: Map<String, Value> = found
             .map(|(d, values)| (d.name().to_owned(), distribution(values, true)))
             .collect();
