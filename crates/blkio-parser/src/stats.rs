@@ -290,7 +290,7 @@ impl Group {
                 group.2.iter_mut().for_each(ByPid::finish);
             }
             Self::Times(intervals) => intervals.iter_mut().for_each(Intervals::finish),
-            Self::Pairs(_) => {}
+            Self::Pairs(pairs) => pairs.iter_mut().for_each(Pairs::finish),
         }
         self
     }
@@ -431,7 +431,7 @@ impl Stats {
                     (stats.reuse, stats.windowed_set) = *group;
                 }
                 Group::Pairs(pairs) => {
-                    (stats.newest, stats.fifo) = pairs.map(Pairs::finish).unzip();
+                    (stats.newest, stats.fifo) = pairs.map(Pairs::both).unzip();
                 }
             }
         }

@@ -211,6 +211,16 @@ impl Depth {
         self
     }
 
+    /// The same without what was added by classes and bins.
+    pub(crate) fn of_all(&self) -> Self {
+        Self {
+            ends: self.ends.clone(),
+            hold: self.hold,
+            all: self.all.clone(),
+            ..Self::new(self.stale_ns)
+        }
+    }
+
     /// Also keeps bins, and those of [`GRID_NS`] since the first issue; call before the first pair.
     pub(crate) fn in_bins(&mut self, bins: Grid, first_issue_ns: u64) {
         let begin_ns = bins.begin_ns(first_issue_ns);

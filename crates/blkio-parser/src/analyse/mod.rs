@@ -14,6 +14,7 @@ pub mod intervals;
 pub mod latency_bins;
 mod marks;
 mod numbers;
+mod outstanding;
 pub mod pairing;
 pub mod pairs;
 pub mod phases;

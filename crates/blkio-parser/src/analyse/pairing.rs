@@ -4,45 +4,27 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+pub use super::outstanding::Policy;
+
 use super::Analyser;
 use super::depth::Depth;
 use super::distribution::Distribution;
 use super::latency_bins::LatencyBins;
+use super::outstanding::{Outstanding, place};
 use super::queued::Queued;
 use super::requeued::{Before, Requeued};
 use super::spread::SpreadBins;
 use super::timeline::Timeline;
 use super::traffic::{Grid, SECOND};
 use crate::event::{Event, EventKind};
-use crate::rwbs::Direction;
 
-/// What to do when a request is issued while one of the same place and size is outstanding.
-///
-/// It also says whose part a completion is that has fewer sectors than any request at its place. The kernel moves the start
-/// of a request behind the part that completed, and completes what is left from there, so that the rest is outstanding at its
-/// new place, issued when the whole was. Several larger requests at one place are rare (two readers of the same sectors, or
-/// a completion that was lost), and a trace does not tell them apart: as among equal ones, the request that was issued last
-/// is meant, or the one that was issued first. Neither does it matter then whether a part of one has already completed, since
-/// devices that complete in parts do so with every request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Policy {
-    /// The new one replaces the old one, whose completion was evidently lost. A completion is of the one issued last.
-    #[default]
-    Newest,
-    /// They queue: a completion is of the one issued first. A lost completion then shifts every later latency of the place.
-    Fifo,
-}
-
-impl Policy {
-    /// Which of the outstanding requests of a place that `can_be` it is meant.
-    fn choose(self, list: &[Outstanding], can_be: impl Fn(&Outstanding) -> bool) -> Option<usize> {
-        let candidates = list.iter().enumerate().filter(|(_, out)| can_be(out));
-        let chosen = match self {
-            Self::Newest => candidates.max_by_key(|(_, out)| out.number),
-            Self::Fifo => candidates.min_by_key(|(_, out)| out.number),
-        };
-        chosen.map(|(at, _)| at)
-    }
+/// What the policies say of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// The same.
+    Alike,
+    /// Perhaps not the same.
+    Apart,
 }
 
 /// Sizes up to which latencies are kept apart, in KiB; the last class is everything larger.
@@ -71,28 +53,12 @@ pub struct Matching {
     pub unmatched_issues: u64,
 }
 
-/// A request at the driver.
-#[derive(Debug, Clone)]
-struct Outstanding {
-    /// Issues up to it.
-    number: u64,
-    direction: Direction,
-    nr_sector: u32,
-    bytes: u32,
-    comm: u32,
-    issue_ns: u64,
-    /// When it was issued for the first time, if the driver gave it back since.
-    first_issue_ns: Option<u64>,
-    /// When its bios were queued, where the trace says.
-    queued_ns: Vec<u64>,
-}
-
 /// Latencies of one direction.
 #[derive(Debug, Clone, Default)]
 pub struct Latency {
     /// Issue to completion in nanoseconds.
     pub all: Distribution,
-    /// The same by size class.
+    /// The same by size class, of data requests, under [`Policy::Newest`] only.
     pub by_size: [Distribution; 10],
 }
 
@@ -112,20 +78,20 @@ pub struct Pairing {
     pub matching: Matching,
     /// Latencies by direction, in the order of [`Direction::ALL`].
     pub latency: [Latency; 7],
-    /// Latencies of data requests by whole second of the trace's clock.
+    /// Latencies of data requests by whole second of the trace's clock, under [`Policy::Newest`] only, as all that goes into
+    /// such detail.
     pub by_second: LatencyBins,
-    /// The same by the bins of the series, where those are not whole seconds, under [`Policy::Newest`] only.
+    /// The same by the bins of the series, where those are not whole seconds.
     pub by_bin: Option<LatencyBins>,
-    /// Latencies of data requests by time of issue, under [`Policy::Newest`] only.
+    /// Latencies of data requests by time of issue.
     pub timeline: Timeline,
-    /// Bytes read and written, each request spread evenly over the time it was in flight, by the bins of the series, under
-    /// [`Policy::Newest`] only.
+    /// Bytes read and written, each request spread evenly over the time it was in flight, by the bins of the series.
     pub spread: Option<SpreadBins>,
     /// Latencies of data requests by number of the name of the process that issued them, of the first 64 names.
     pub by_process: BTreeMap<u32, Distribution>,
-    /// Queueing to completion of each bio, reads and writes, where the trace has queue events, under [`Policy::Newest`] only.
+    /// Queueing to completion of each bio, reads and writes, where the trace has queue events.
     pub queue_to_complete: [Distribution; 2],
-    /// Queueing to issue of each bio, reads and writes, likewise.
+    /// Queueing to issue of each bio, reads and writes.
     pub queue_to_issue: [Distribution; 2],
     /// First issue to completion of the requests that the driver gave back and that were issued again, by direction like
     /// `latency`, which has their last issue to completion.
@@ -134,19 +100,6 @@ pub struct Pairing {
     pub depth: Depth,
     /// First issue and last completion of a pair.
     pub span: Option<(u64, u64)>,
-}
-
-/// Sectors of the places where flushes and requests without sectors are kept.
-const FLUSH: u64 = u64::MAX;
-const NOTHING: u64 = u64::MAX - 1;
-
-/// Where the request is kept and its size there.
-fn place(event: &Event) -> ((u32, u64), u32) {
-    match event.direction {
-        Direction::Flush => ((event.dev, FLUSH), 0),
-        Direction::None if event.nr_sector == 0 => ((event.dev, NOTHING), 0),
-        _ => ((event.dev, event.sector), event.nr_sector),
-    }
 }
 
 impl Pairing {
@@ -206,16 +159,34 @@ impl Pairing {
         self.issues += issues;
     }
 
-    fn issue(&mut self, event: &Event) {
-        self.issues += 1;
+    fn issue(&mut self, event: &Event, only_alike: bool) -> Said {
         let (key, nr_sector) = place(event);
-        let mut queued_ns = self.take_queued(event);
+        let list = self.outstanding.entry(key).or_default();
+        let before = list.len();
+        let same = |out: &Outstanding| out.nr_sector == nr_sector;
+        if list.iter().any(same) {
+            if only_alike {
+                return Said::Apart;
+            }
+            self.matching.issues_with_same_key_outstanding += 1;
+            if self.policy == Policy::Newest {
+                list.retain(|out| !same(out));
+                self.matching.superseded_issues += (before - list.len()) as u64;
+            }
+        }
+        let mut queued_ns = self.queued.take(event);
+        if let Some(waited) = self.queue_to_issue.get_mut(event.direction.slot()) {
+            for t_ns in &queued_ns {
+                waited.add(event.t_ns.saturating_sub(*t_ns));
+            }
+        }
         let mut first_issue_ns = None;
         if let Some(before) = self.requeued.take(&(key, nr_sector), event.t_ns) {
             first_issue_ns = Some(before.first_issue_ns);
             queued_ns.extend(before.queued_ns);
         }
-        let request = Outstanding {
+        self.issues += 1;
+        list.push(Outstanding {
             number: self.issues,
             direction: event.direction,
             nr_sector,
@@ -224,30 +195,23 @@ impl Pairing {
             issue_ns: event.t_ns,
             first_issue_ns,
             queued_ns,
-        };
-        let list = self.outstanding.entry(key).or_default();
-        let before = list.len();
-        let same = |out: &Outstanding| out.nr_sector == nr_sector;
-        if list.iter().any(same) {
-            self.matching.issues_with_same_key_outstanding += 1;
-            if self.policy == Policy::Newest {
-                list.retain(|out| !same(out));
-                self.matching.superseded_issues += (before - list.len()) as u64;
-            }
-        }
-        list.push(request);
+        });
+        Said::Alike
     }
 
     /// Takes a request out that the driver gave back. What is known of it is kept until it is issued again.
-    fn requeue(&mut self, event: &Event) {
+    fn requeue(&mut self, event: &Event, only_alike: bool) -> Said {
         let (key, nr_sector) = place(event);
         let Some(list) = self.outstanding.get_mut(&key) else {
-            return;
+            return Said::Alike;
         };
-        let Some(at) = self.policy.choose(list, |out| out.nr_sector == nr_sector) else {
-            return;
+        let (at, is_contested) = self.policy.choose(list, |out| out.nr_sector == nr_sector);
+        if is_contested && only_alike {
+            return Said::Apart;
+        }
+        let Some(request) = at.map(|at| list.remove(at)) else {
+            return Said::Alike;
         };
-        let request = list.remove(at);
         if list.is_empty() {
             self.outstanding.remove(&key);
         }
@@ -258,55 +222,49 @@ impl Pairing {
             queued_ns: request.queued_ns,
         };
         self.requeued.add((key, nr_sector), event.t_ns, before);
+        Said::Alike
     }
 
-    /// The queueing times of the bios that the request carries.
-    fn take_queued(&mut self, event: &Event) -> Vec<u64> {
-        let times = self.queued.take(event);
-        if let Some(waited) = self.queue_to_issue.get_mut(event.direction.slot()) {
-            for t_ns in &times {
-                waited.add(event.t_ns.saturating_sub(*t_ns));
-            }
-        }
-        times
-    }
-
-    fn complete(&mut self, event: &Event) {
+    fn complete(&mut self, event: &Event, only_alike: bool) -> Said {
         let (key, nr_sector) = place(event);
         if event.ends_sequence() {
             self.matching.sequence_end_completions += 1;
-            return;
+            return Said::Alike;
         }
         let Some(list) = self.outstanding.get_mut(&key) else {
             self.matching.unmatched_completions += 1;
-            return;
+            return Said::Alike;
         };
         let before = list.len();
         let stale_ns = self.stale_ns;
         let is_fresh = |out: &Outstanding| event.t_ns.saturating_sub(out.issue_ns) <= stale_ns;
         list.retain(|out| out.nr_sector != nr_sector || is_fresh(out));
-        let mut at = self.policy.choose(list, |out| out.nr_sector == nr_sector);
+        let (mut at, mut is_contested) = self.policy.choose(list, |out| out.nr_sector == nr_sector);
         if at.is_none() {
             list.retain(|out| out.nr_sector < nr_sector || is_fresh(out));
-            at = self.policy.choose(list, |out| out.nr_sector > nr_sector);
+            (at, is_contested) = self.policy.choose(list, |out| out.nr_sector > nr_sector);
         }
         self.matching.stale_dropped += (before - list.len()) as u64;
+        if is_contested && only_alike {
+            return Said::Apart;
+        }
         let found = at.map(|at| list.remove(at));
         if list.is_empty() {
             self.outstanding.remove(&key);
         }
         let Some(mut request) = found else {
             self.matching.unmatched_completions += 1;
-            return;
+            return Said::Alike;
         };
         if request.nr_sector > nr_sector {
             self.matching.partial_completions += 1;
             request.nr_sector -= nr_sector;
             let rest = (event.dev, event.sector.saturating_add(nr_sector.into()));
             self.outstanding.entry(rest).or_default().push(request);
-            return;
+        } else {
+            self.pair(event, &request);
         }
-        self.pair(event, &request);
+        Said::Alike
     }
 
     fn pair(&mut self, event: &Event, request: &Outstanding) {
@@ -314,49 +272,54 @@ impl Pairing {
         let latency_ns = event.t_ns.saturating_sub(request.issue_ns);
         // A lost completion may leave a request of another direction at the place; what is counted is the one issued.
         let direction = request.direction;
-        let slot = direction.slot();
+        if let Some(latency) = self.latency.get_mut(direction.slot()) {
+            latency.all.add(latency_ns);
+        }
+        self.depth.add(request.issue_ns, event.t_ns, direction);
+        let (first, last) = self.span.get_or_insert((request.issue_ns, event.t_ns));
+        *first = request.issue_ns.min(*first);
+        *last = event.t_ns.max(*last);
+        if self.policy == Policy::Newest {
+            self.pair_in_detail(event, request, latency_ns);
+        }
+    }
+
+    fn pair_in_detail(&mut self, event: &Event, request: &Outstanding, latency_ns: u64) {
+        let slot = request.direction.slot();
         if let Some(first_issue_ns) = request.first_issue_ns
             && let Some(latency) = self.first_issue_to_complete.get_mut(slot)
         {
             latency.add(event.t_ns.saturating_sub(first_issue_ns));
-        }
-        if let Some(latency) = self.latency.get_mut(slot) {
-            latency.all.add(latency_ns);
-            let kib = u64::from(request.bytes).div_ceil(1024);
-            let class = SIZE_CLASSES_KIB.partition_point(|top| *top < kib);
-            if let Some(class) = latency.by_size.get_mut(class)
-                && direction.is_data()
-            {
-                class.add(latency_ns);
-            }
-        }
-        if direction.is_data() {
-            self.by_second.add(event.t_ns, latency_ns);
-            if self.policy == Policy::Newest {
-                let issue_ns = request.issue_ns;
-                self.timeline.add(issue_ns, latency_ns, direction);
-                if let Some(bins) = &mut self.spread {
-                    bins.add(slot, issue_ns..event.t_ns, request.bytes.into());
-                }
-                if let Some(bins) = &mut self.by_bin {
-                    bins.add(event.t_ns, latency_ns);
-                }
-            }
-            let is_known = self.by_process.contains_key(&request.comm);
-            if request.comm != 0 && (is_known || self.by_process.len() < MAX_PROCESSES) {
-                let process = self.by_process.entry(request.comm).or_default();
-                process.add(latency_ns);
-            }
         }
         if let Some(times) = self.queue_to_complete.get_mut(slot) {
             for t_ns in &request.queued_ns {
                 times.add(event.t_ns.saturating_sub(*t_ns));
             }
         }
-        self.depth.add(request.issue_ns, event.t_ns, direction);
-        let (first, last) = self.span.get_or_insert((request.issue_ns, event.t_ns));
-        *first = request.issue_ns.min(*first);
-        *last = event.t_ns.max(*last);
+        if !request.direction.is_data() {
+            return;
+        }
+        let kib = u64::from(request.bytes).div_ceil(1024);
+        let class = SIZE_CLASSES_KIB.partition_point(|top| *top < kib);
+        if let Some(latency) = self.latency.get_mut(slot)
+            && let Some(class) = latency.by_size.get_mut(class)
+        {
+            class.add(latency_ns);
+        }
+        self.by_second.add(event.t_ns, latency_ns);
+        let issue_ns = request.issue_ns;
+        self.timeline.add(issue_ns, latency_ns, request.direction);
+        if let Some(bins) = &mut self.spread {
+            bins.add(slot, issue_ns..event.t_ns, request.bytes.into());
+        }
+        if let Some(bins) = &mut self.by_bin {
+            bins.add(event.t_ns, latency_ns);
+        }
+        let is_known = self.by_process.contains_key(&request.comm);
+        if request.comm != 0 && (is_known || self.by_process.len() < MAX_PROCESSES) {
+            let process = self.by_process.entry(request.comm).or_default();
+            process.add(latency_ns);
+        }
     }
 
     /// Closes what is open; call once after the last event.
@@ -365,30 +328,61 @@ impl Pairing {
         self.by_second.close();
         self.by_bin.iter_mut().for_each(LatencyBins::close);
         self.depth.finish();
+        for latency in &mut self.latency {
+            latency.all.settle();
+        }
     }
 }
 
-impl Analyser for Pairing {
-    fn observe(&mut self, event: &Event) {
+impl Pairing {
+    fn step(&mut self, event: &Event, only_alike: bool) -> Said {
         match event.kind {
-            EventKind::Issue => self.issue(event),
-            EventKind::Complete => self.complete(event),
-            EventKind::Requeue => self.requeue(event),
+            EventKind::Issue => self.issue(event, only_alike),
+            EventKind::Complete => self.complete(event, only_alike),
+            EventKind::Requeue => self.requeue(event, only_alike),
             EventKind::Queue
                 if self.policy == Policy::Newest
                     && event.direction.is_data()
                     && event.nr_sector > 0 =>
             {
                 self.queued.add(event);
+                Said::Alike
             }
-            _ => {}
+            _ => Said::Alike,
         }
+    }
+
+    /// Takes an event of which the policies say the same. Otherwise it is yet to be taken, by each of them for itself.
+    pub(super) fn take_alike(&mut self, event: &Event) -> Said {
+        self.step(event, true)
+    }
+
+    /// What [`Policy::Fifo`] makes of the events so far, of which both policies said the same.
+    pub(super) fn as_fifo(&self) -> Self {
+        let mut fifo = Self::new(Policy::Fifo, self.stale_ns);
+        fifo.outstanding.clone_from(&self.outstanding);
+        fifo.requeued.clone_from(&self.requeued);
+        fifo.issues = self.issues;
+        fifo.matching = self.matching;
+        for (own, latency) in fifo.latency.iter_mut().zip(&self.latency) {
+            own.all.clone_from(&latency.all);
+        }
+        fifo.depth = self.depth.of_all();
+        fifo.span = self.span;
+        fifo
+    }
+}
+
+impl Analyser for Pairing {
+    fn observe(&mut self, event: &Event) {
+        self.step(event, false);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rwbs::Direction;
 
     fn event(kind: EventKind, t_ns: u64, sector: u64, nr_sector: u32) -> Event {
         Event {
@@ -525,13 +519,13 @@ mod tests {
             let pairing = run(policy, &events);
             let all = &pairing.latency[0].all;
             assert_eq!((all.count, all.sum), (3, 30 + 40 + 1));
-            let first = &pairing.first_issue_to_complete[0];
-            assert_eq!((first.count, first.sum), (1, 80));
             let matching = pairing.matching;
             assert_eq!((matching.requeues, matching.unmatched_issues), (2, 0));
         }
-        // Its bio waited for the first issue, and was served with the last.
         let newest = run(Policy::Newest, &events);
+        let first = &newest.first_issue_to_complete[0];
+        assert_eq!((first.count, first.sum), (1, 80));
+        // Its bio waited for the first issue, and was served with the last.
         assert_eq!(newest.queue_to_issue[0].sum, 5);
         assert_eq!(newest.queue_to_complete[0].sum, 85);
     }

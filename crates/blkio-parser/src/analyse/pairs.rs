@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Analyser;
-use super::pairing::{Pairing, Policy};
+use super::pairing::{Pairing, Policy, Said};
 use super::runs::Batch;
 use super::traffic::Grid;
 use crate::event::EventKind;
@@ -13,10 +13,14 @@ use crate::event::EventKind;
 ///
 /// A log of issues alone has nothing to pair, and would leave every place it names outstanding. So events wait until a
 /// completion comes, and those that were too old for it by then are dropped when they are many.
+///
+/// In a trace without loss the policies hardly ever differ. So the second begins where they first do, from what both made
+/// of the events until then.
 #[derive(Debug, Clone)]
 pub struct Pairs {
     newest: Pairing,
-    fifo: Pairing,
+    /// `None` while both policies say the same.
+    fifo: Option<Box<Pairing>>,
     stale_ns: u64,
     grid: Grid,
     has_begun: bool,
@@ -30,7 +34,7 @@ impl Pairs {
     pub fn new(stale_ns: u64, grid: Grid) -> Self {
         Self {
             newest: Pairing::new(Policy::Newest, stale_ns),
-            fifo: Pairing::new(Policy::Fifo, stale_ns),
+            fifo: None,
             stale_ns,
             grid,
             has_begun: false,
@@ -39,24 +43,47 @@ impl Pairs {
     }
 
     fn feed(&mut self, batch: &Batch) {
-        self.newest.observe_batch(batch);
-        self.fifo.observe_batch(batch);
+        let mut events = batch.events.as_slice();
+        if self.fifo.is_none() {
+            let apart = events
+                .iter()
+                .position(|event| self.newest.take_alike(event) == Said::Apart);
+            let Some(apart) = apart else { return };
+            self.fifo = Some(Box::new(self.newest.as_fifo()));
+            events = events.get(apart..).unwrap_or_default();
+        }
+        self.newest.observe_all(events);
+        if let Some(fifo) = &mut self.fifo {
+            fifo.observe_all(events);
+        }
     }
 
     fn give_up(&mut self, batch: &Batch) {
         self.newest.give_up(batch.shape.issues);
-        self.fifo.give_up(batch.shape.issues);
+        if let Some(fifo) = &mut self.fifo {
+            fifo.give_up(batch.shape.issues);
+        }
     }
 
-    /// The pairs by policy: newest, first in first out. Closes what is open.
-    #[must_use]
-    pub fn finish(mut self) -> (Pairing, Pairing) {
+    /// Closes what is open; call once after the last event.
+    pub fn finish(&mut self) {
         if let Some(waiting) = self.waiting.take() {
             waiting.iter().for_each(|batch| self.give_up(batch));
         }
         self.newest.finish();
-        self.fifo.finish();
-        (self.newest, self.fifo)
+        if let Some(fifo) = &mut self.fifo {
+            fifo.finish();
+        }
+    }
+
+    /// The pairs by policy: newest, first in first out.
+    #[must_use]
+    pub fn both(self) -> (Pairing, Pairing) {
+        let fifo = match self.fifo {
+            Some(fifo) => *fifo,
+            None => self.newest.as_fifo(),
+        };
+        (self.newest, fifo)
     }
 }
 
@@ -115,7 +142,8 @@ mod tests {
             assert!(pairs.waiting.as_ref().unwrap().len() <= 11);
         }
         pairs.take(&one(event(EventKind::Complete, 9_950, 95)));
-        let (newest, fifo) = pairs.finish();
+        pairs.finish();
+        let (newest, fifo) = pairs.both();
         // Bins begin at the first issue, which was given up long ago.
         let bins = newest.depth.bins.as_ref().unwrap().bins();
         let found: Vec<_> = bins.iter().map(|(bin, b)| (*bin, b.integral)).collect();
@@ -127,6 +155,7 @@ mod tests {
         }
         let mut alone = Pairs::new(1_000, Grid::new(500, false));
         alone.take(&one(event(EventKind::Issue, 5, 0)));
-        assert_eq!(alone.finish().0.matching.unmatched_issues, 1);
+        alone.finish();
+        assert_eq!(alone.both().0.matching.unmatched_issues, 1);
     }
 }
