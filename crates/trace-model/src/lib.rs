@@ -18,6 +18,7 @@ mod ids;
 mod intern;
 pub mod interval;
 pub mod kernel;
+mod lane_times;
 mod meta;
 mod metric;
 pub mod parallel;
@@ -40,6 +41,7 @@ pub use ids::{
     StreamId, ThreadId, Tid, TrackId,
 };
 pub use intern::StringTable;
+pub use lane_times::LaneTimes;
 pub use meta::{Distributed, Metadata, ProcessGroup};
 pub use metric::{Direction, MetricKey, Quantity, SampleSet, Subject};
 pub use table::args::{Arg, ArgKind, ArgShapeId, ArgStore, ArgValue, ArgsRef, bare_key};

@@ -3,7 +3,6 @@
 mod annotations;
 mod by_event;
 mod call_args;
-mod lanes;
 mod overlap;
 mod packed;
 mod part;

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use trace_model::LaneTimes;
+
 use crate::proto::schema;
 use crate::write::spec::{CounterUnit, TrackSpec, WriterTrack};
 use crate::write::stream::{Lane, SEQUENCE, TraceWriter, TrackState};
@@ -32,13 +34,13 @@ impl<W: Write> TraceWriter<W> {
         is_root: bool,
     ) -> io::Result<WriterTrack> {
         let lane = self.lanes.len();
-        self.lanes.push(Lane {
-            uuid: descriptor.uuid.unwrap_or(0),
-            ..Lane::default()
-        });
+        let track = WriterTrack(u32::try_from(self.tracks.len()).unwrap_or(u32::MAX));
+        let uuid = descriptor.uuid.unwrap_or(0);
+        self.lanes.push(Lane::new(uuid, track, 0));
         let name = descriptor.name.as_deref().map(String::from_utf8_lossy);
         self.tracks.push(TrackState {
             lanes: vec![lane],
+            rooms: LaneTimes::default(),
             name: name.map(std::borrow::Cow::into_owned),
             parent: if is_root {
                 descriptor.uuid
@@ -49,8 +51,7 @@ impl<W: Write> TraceWriter<W> {
             is_root,
         });
         self.describe(descriptor)?;
-        let at = u32::try_from(self.tracks.len() - 1).unwrap_or(u32::MAX);
-        Ok(WriterTrack(at))
+        Ok(track)
     }
 
     pub(super) fn describe(&mut self, descriptor: schema::TrackDescriptor) -> io::Result<()> {

@@ -66,7 +66,7 @@ impl<W: Write> TraceWriter<W> {
                 && Some(open.order) != parent
                 && open.end.is_some_and(|e| e <= ts)
             {
-                self.lanes[lane].stack.pop();
+                self.pop(lane);
                 self.lanes[lane].instant = None;
                 self.write_event(2, lane, open.end.unwrap_or(ts), None)?;
             }

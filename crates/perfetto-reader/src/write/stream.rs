@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::io::{self, Write};
 
 use prost::Message as _;
-use trace_model::{ArgValue, ClockDomain};
+use trace_model::{ArgValue, ClockDomain, LaneTimes};
 
 use crate::proto::schema;
 use crate::write::dictionary::Dictionary;
@@ -33,18 +33,41 @@ pub(super) struct Open {
 }
 
 /// A track of the file. Complete slices that overlap need more than one for a track of the caller.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Lane {
     pub(super) uuid: u64,
     pub(super) stack: Vec<Open>,
+    /// Of the caller's tracks, and the place among its lanes.
+    pub(super) track: WriterTrack,
+    pub(super) place: usize,
     /// When the last event of the lane was an instant: its time.
     pub(super) instant: Option<i64>,
+}
+
+impl Lane {
+    pub(super) fn new(uuid: u64, track: WriterTrack, place: usize) -> Self {
+        Self {
+            uuid,
+            stack: Vec::new(),
+            track,
+            place,
+            instant: None,
+        }
+    }
+
+    /// Until when a slice may last that is put on top.
+    fn room(&self) -> i64 {
+        let top = self.stack.last();
+        top.and_then(|open| open.end).unwrap_or(i64::MAX)
+    }
 }
 
 #[derive(Debug)]
 pub(super) struct TrackState {
     /// The declared track, then those for overlapping slices.
     pub(super) lanes: Vec<usize>,
+    /// What [`Lane::room`] says of each, once there are several.
+    pub(super) rooms: LaneTimes,
     pub(super) name: Option<String>,
     pub(super) parent: u64,
     /// A thread or process: tracks for overlapping slices hang under it.
@@ -208,7 +231,7 @@ impl<W: Write> TraceWriter<W> {
         self.close_until(lane, ts)?;
         match self.lanes[lane].stack.last() {
             Some(Open { end: None, .. }) => {
-                self.lanes[lane].stack.pop();
+                self.pop(lane);
                 self.write_event(2, lane, ts, None)
             }
             _ => Ok(()),
@@ -276,20 +299,20 @@ impl<W: Write> TraceWriter<W> {
         self.write_event(1, lane, ts, Some(data))
     }
 
-    /// The first lane of the track on which a slice until `end` nests; a new one if there is none.
+    /// The first lane of the track on which a slice until `end` nests; a new one if there is none. Closes what has ended on the
+    /// lanes before it.
     fn lane_with_room(&mut self, track: WriterTrack, ts: i64, end: i64) -> io::Result<usize> {
-        for i in 0..self.tracks[track.0 as usize].lanes.len() {
-            let lane = self.tracks[track.0 as usize].lanes[i];
+        let mut next = Some(0);
+        while let Some(place) = next {
+            let state = &self.tracks[track.0 as usize];
+            let lane = state.lanes[place];
             self.close_until(lane, ts)?;
-            let fits = match self.lanes[lane].stack.last() {
-                Some(Open {
-                    end: Some(outer), ..
-                }) => end <= *outer,
-                Some(Open { end: None, .. }) | None => true,
-            };
-            if fits {
+            if end <= self.lanes[lane].room() {
                 return Ok(lane);
             }
+            // Those between have neither room nor anything to close.
+            let rooms = &self.tracks[track.0 as usize].rooms;
+            next = rooms.first_outside(place + 1, ts, end);
         }
         self.new_lane(track)
     }
@@ -309,12 +332,13 @@ impl<W: Write> TraceWriter<W> {
             ..schema::TrackDescriptor::default()
         };
         self.describe(descriptor)?;
-        self.lanes.push(Lane {
-            uuid,
-            ..Lane::default()
-        });
-        let lane = self.lanes.len() - 1;
-        self.tracks[track.0 as usize].lanes.push(lane);
+        let state = &mut self.tracks[track.0 as usize];
+        let lane = self.lanes.len();
+        self.lanes.push(Lane::new(uuid, track, state.lanes.len()));
+        state.lanes.push(lane);
+        for &lane in state.lanes.iter().skip(state.rooms.len()) {
+            state.rooms.push(self.lanes[lane].room());
+        }
         Ok(lane)
     }
 
@@ -325,8 +349,25 @@ impl<W: Write> TraceWriter<W> {
             order,
             is_leaf,
         });
+        self.note_room(lane);
         if let Some(end) = end {
             self.ends.push(Reverse((end, Reverse(order), lane)));
+        }
+    }
+
+    /// Takes the top off the stack of a lane.
+    pub(super) fn pop(&mut self, lane: usize) {
+        self.lanes[lane].stack.pop();
+        self.note_room(lane);
+    }
+
+    /// To be called when the top of a lane is another one.
+    #[inline]
+    fn note_room(&mut self, lane: usize) {
+        let lane = &self.lanes[lane];
+        let rooms = &mut self.tracks[lane.track.0 as usize].rooms;
+        if !rooms.is_empty() {
+            rooms.set(lane.place, lane.room());
         }
     }
 
@@ -346,7 +387,7 @@ impl<W: Write> TraceWriter<W> {
         while let Some(&Open { end: Some(end), .. }) = self.lanes[lane].stack.last()
             && end <= ts
         {
-            self.lanes[lane].stack.pop();
+            self.pop(lane);
             self.write_event(2, lane, end, None)?;
         }
         Ok(())
@@ -354,9 +395,9 @@ impl<W: Write> TraceWriter<W> {
 
     /// Writes a planned end, unless it was written already.
     fn write_end(&mut self, lane: usize, order: u64, end: i64) -> io::Result<()> {
-        let stack = &mut self.lanes[lane].stack;
-        if stack.last().is_some_and(|open| open.order == order) {
-            stack.pop();
+        let top = self.lanes[lane].stack.last();
+        if top.is_some_and(|open| open.order == order) {
+            self.pop(lane);
             self.write_event(2, lane, end, None)?;
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use rocpd_db::{Agent, Process, RocpdSet};
 use rustc_hash::FxHashMap;
+use trace_model::LaneTimes;
 
 use super::library::{Archive, Events, GroupKind, LocationKind, Role};
 use super::program;
@@ -42,6 +43,24 @@ struct Location {
     /// Ends and regions that are open, the innermost last.
     open: Vec<(i64, u32)>,
     count: u64,
+    /// Whose lane it is, and which.
+    lanes: usize,
+    lane: usize,
+}
+
+impl Location {
+    /// Until when a record may last that is begun now.
+    fn room(&self) -> i64 {
+        self.open.last().map_or(i64::MAX, |(until, _)| *until)
+    }
+}
+
+/// The locations of one place: a lane more for each depth of overlap.
+#[derive(Debug, Default)]
+struct Lanes {
+    locations: Vec<usize>,
+    /// What [`Location::room`] says of each.
+    rooms: LaneTimes,
 }
 
 /// Texts or regions by number.
@@ -86,8 +105,9 @@ pub(super) struct Places {
     archive: Archive,
     index: AgentIndex,
     locations: Vec<Location>,
-    /// By partition, process and place: a lane more for each depth of overlap.
-    lanes: FxHashMap<(usize, i64, Place), Vec<usize>>,
+    lanes: Vec<Lanes>,
+    /// By partition, process and place.
+    lanes_of: FxHashMap<(usize, i64, Place), usize>,
     queues: FxHashMap<(usize, i64, i64), FxHashMap<i64, usize>>,
     strings: Numbers<String>,
     regions: Numbers<(u32, Role)>,
@@ -108,7 +128,8 @@ impl Places {
             archive,
             index: args.agent_index_value,
             locations: Vec::new(),
-            lanes: FxHashMap::default(),
+            lanes: Vec::new(),
+            lanes_of: FxHashMap::default(),
             queues: FxHashMap::default(),
             strings: Numbers::default(),
             regions: Numbers::default(),
@@ -180,11 +201,16 @@ impl Places {
         name: impl FnOnce() -> String,
     ) -> anyhow::Result<usize> {
         let key = (process.partition, process.id, place);
-        let lanes = self.lanes.entry(key).or_default();
-        for &lane in lanes.iter() {
-            let Some(location) = self.locations.get_mut(lane) else {
-                continue;
-            };
+        let known = self.lanes.len();
+        let own = *self.lanes_of.entry(key).or_insert(known);
+        if own == known {
+            self.lanes.push(Lanes::default());
+        }
+        let lanes = &mut self.lanes[own];
+        let mut next = 0;
+        while let Some(lane) = lanes.rooms.first_outside(next, start, end) {
+            let number = lanes.locations[lane];
+            let location = &mut self.locations[number];
             while let Some(&(until, region)) = location.open.last()
                 && until <= start
             {
@@ -192,16 +218,20 @@ impl Places {
                 location.count += 1;
                 self.archive.leave(location.events, time(until), region)?;
             }
-            if location.open.last().is_none_or(|(until, _)| end <= *until) {
-                return Ok(lane);
+            lanes.rooms.set(lane, location.room());
+            if end <= location.room() {
+                return Ok(number);
             }
+            next = lane + 1;
         }
         let mut name = name();
-        if !lanes.is_empty() {
-            name = format!("{name} #{}", lanes.len() + 1);
+        let lane = lanes.locations.len();
+        if lane > 0 {
+            name = format!("{name} #{}", lane + 1);
         }
         let number = self.locations.len();
-        lanes.push(number);
+        lanes.locations.push(number);
+        lanes.rooms.push(i64::MAX);
         let device = place
             .device()
             .and_then(|agent| self.group_of.get(&(key.0, key.1, Some(agent))));
@@ -217,6 +247,8 @@ impl Places {
             group: group.copied().unwrap_or_default(),
             open: Vec::new(),
             count: 0,
+            lanes: own,
+            lane,
         });
         Ok(number)
     }
@@ -242,6 +274,9 @@ impl Places {
             .enter(location.events, time(start), region, attribute)?;
         location.count += 1;
         location.open.push((end, region));
+        if let Some(lanes) = self.lanes.get_mut(location.lanes) {
+            lanes.rooms.set(location.lane, end);
+        }
         Ok(())
     }
 

@@ -6,8 +6,7 @@ use perfetto_reader::proto::schema::ProcessDescriptor;
 use perfetto_reader::write::{TraceWriter, TrackSpec, WriterTrack};
 use rocpd_db::{Filter, Process, RocpdSet, Thread};
 use rustc_hash::{FxHashMap, FxHashSet};
-
-use super::lanes::LaneEnds;
+use trace_model::LaneTimes;
 
 /// A track of a name under a process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -42,7 +41,7 @@ pub(super) enum Device {
 #[derive(Debug)]
 struct Lanes {
     name: String,
-    ends: LaneEnds,
+    ends: LaneTimes,
     tracks: Vec<WriterTrack>,
 }
 
@@ -162,16 +161,16 @@ impl Places {
             .entry((process.partition, process.id, device))
             .or_insert_with(|| Lanes {
                 name: name(),
-                ends: LaneEnds::default(),
+                ends: LaneTimes::default(),
                 tracks: Vec::new(),
             });
         let free = if raw {
-            (ends.len() > 0).then_some(0)
+            (!ends.is_empty()).then_some(0)
         } else {
-            ends.first_free(start)
+            ends.first_until(start)
         };
         if let Some((lane, track)) = free.and_then(|lane| Some((lane, *tracks.get(lane)?))) {
-            ends.extend(lane, end);
+            ends.set(lane, ends.get(lane).map_or(end, |until| until.max(end)));
             return Ok(track);
         }
         let numbered;
