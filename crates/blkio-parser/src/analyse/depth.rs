@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use super::traffic::Grid;
 use crate::num::index;
+use crate::radix::by_digits;
 use crate::rwbs::Direction;
 
-/// Ends held before those that are settled are counted.
-const HOLD: usize = 1 << 18;
+/// Requests held before those that are settled are counted.
+const HOLD: usize = 1 << 17;
 /// Bins of time that are kept; beyond, they become twice as wide.
 const MAX_BINS: usize = 1 << 17;
 
@@ -17,8 +18,11 @@ const MAX_BINS: usize = 1 << 17;
 #[derive(Debug, Clone)]
 pub struct Depth {
     stale_ns: u64,
-    /// Time and what happens: at equal times completions come first, and the issue finds the place free.
-    ends: Vec<(u64, u8)>,
+    /// Times and classes of the requests, as they completed.
+    issues: Vec<(u64, u8)>,
+    completions: Vec<(u64, u8)>,
+    /// Those that took no time the clock could tell.
+    instants: Vec<(u64, u8)>,
     hold: usize,
     /// Of all requests.
     pub all: Level,
@@ -33,10 +37,15 @@ pub struct Depth {
 /// Width of the bins in which devices are compared with each other: the interval at which GPUs are commonly sampled.
 pub const GRID_NS: u64 = 200_000_000;
 
-/// Added to the class of an end that is an issue: completions are smaller.
-const ISSUE: u8 = 3;
-/// Added to the class of a request that took no time the clock could tell: its issue and its completion in one.
-const BOTH: u8 = 2 * ISSUE;
+/// What happens at a time, in the order in which it does when the time is the same: a place is free before it is taken, and
+/// a request that took no time finds all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    Completion,
+    Issue,
+    /// Issue and completion in one.
+    Instant,
+}
 
 /// Requests in flight of one class.
 #[derive(Debug, Clone, Default)]
@@ -67,13 +76,13 @@ impl Level {
         (depth, since_ns)
     }
 
-    fn change(&mut self, end: u8) {
-        if end < ISSUE {
+    fn change(&mut self, change: Change) {
+        if change == Change::Completion {
             self.now -= 1;
             return;
         }
         let found = self.now + 1;
-        if end < BOTH {
+        if change == Change::Issue {
             self.now = found;
         }
         let depth = index(u64::try_from(found).unwrap_or(0));
@@ -196,7 +205,9 @@ impl Depth {
     pub(crate) fn new(stale_ns: u64) -> Self {
         Self {
             stale_ns,
-            ends: Vec::new(),
+            issues: Vec::new(),
+            completions: Vec::new(),
+            instants: Vec::new(),
             hold: HOLD,
             all: Level::default(),
             classes: None,
@@ -214,7 +225,9 @@ impl Depth {
     /// The same without what was added by classes and bins.
     pub(crate) fn of_all(&self) -> Self {
         Self {
-            ends: self.ends.clone(),
+            issues: self.issues.clone(),
+            completions: self.completions.clone(),
+            instants: self.instants.clone(),
             hold: self.hold,
             all: self.all.clone(),
             ..Self::new(self.stale_ns)
@@ -236,16 +249,20 @@ impl Depth {
             _ => 0,
         };
         if issue_ns == complete_ns {
-            self.ends.push((issue_ns, BOTH + class));
+            self.instants.push((issue_ns, class));
         } else {
-            self.ends.push((issue_ns, ISSUE + class));
-            self.ends.push((complete_ns, class));
+            self.issues.push((issue_ns, class));
+            self.completions.push((complete_ns, class));
         }
-        if self.ends.len() >= self.hold {
+        if self.held() >= self.hold {
             self.settle(complete_ns.saturating_sub(self.stale_ns));
             // Nearly everything may lie within the limit: sorting again soon would be of no use.
-            self.hold = HOLD.max(self.ends.len() * 2);
+            self.hold = HOLD.max(self.held() * 2);
         }
+    }
+
+    fn held(&self) -> usize {
+        self.issues.len().max(self.completions.len()) + self.instants.len()
     }
 
     pub(crate) fn finish(&mut self) {
@@ -253,24 +270,50 @@ impl Depth {
     }
 
     fn settle(&mut self, until_ns: u64) {
-        self.ends.sort_unstable();
-        let count = self.ends.partition_point(|(t, _)| *t < until_ns);
-        let rest = self.ends.split_off(count);
-        for (t_ns, end) in std::mem::replace(&mut self.ends, rest) {
-            let (depth, since_ns) = self.all.pass(t_ns);
-            if depth > 0 {
-                for bins in self.bins.iter_mut().chain(&mut self.grid) {
-                    bins.add(since_ns, t_ns, depth);
-                }
+        let mut memory = Vec::new();
+        let mut settled = |of: &mut Vec<(u64, u8)>| {
+            // Completions are in order as they came, which costs a look.
+            by_digits(of, &mut memory, |(t_ns, _)| *t_ns);
+            let count = of.partition_point(|(t_ns, _)| *t_ns < until_ns);
+            let rest = of.split_off(count);
+            std::mem::replace(of, rest).into_iter().peekable()
+        };
+        let mut completions = settled(&mut self.completions);
+        let mut issues = settled(&mut self.issues);
+        let mut instants = settled(&mut self.instants);
+        loop {
+            let times = [completions.peek(), issues.peek(), instants.peek()];
+            let [completion, issue, instant] = times.map(|next| next.map(|(t_ns, _)| *t_ns));
+            let Some(first) = [completion, issue, instant].into_iter().flatten().min() else {
+                return;
+            };
+            let (change, next) = if completion == Some(first) {
+                (Change::Completion, completions.next())
+            } else if issue == Some(first) {
+                (Change::Issue, issues.next())
+            } else {
+                (Change::Instant, instants.next())
+            };
+            if let Some((t_ns, class)) = next {
+                self.pass(t_ns, change, class);
             }
-            self.all.change(end);
-            let class = usize::from(end % ISSUE).checked_sub(1);
-            if let (Some(levels), Some(class)) = (&mut self.classes, class)
-                && let Some(level) = levels.get_mut(class)
-            {
-                level.pass(t_ns);
-                level.change(end);
+        }
+    }
+
+    fn pass(&mut self, t_ns: u64, change: Change, class: u8) {
+        let (depth, since_ns) = self.all.pass(t_ns);
+        if depth > 0 {
+            for bins in self.bins.iter_mut().chain(&mut self.grid) {
+                bins.add(since_ns, t_ns, depth);
             }
+        }
+        self.all.change(change);
+        let class = usize::from(class).checked_sub(1);
+        if let (Some(levels), Some(class)) = (&mut self.classes, class)
+            && let Some(level) = levels.get_mut(class)
+        {
+            level.pass(t_ns);
+            level.change(change);
         }
     }
 }

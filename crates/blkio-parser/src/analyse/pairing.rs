@@ -326,6 +326,7 @@ impl Pairing {
     pub fn finish(&mut self) {
         self.matching.unmatched_issues = self.issues - self.matching.pairs - self.matching.requeues;
         self.by_second.close();
+        self.timeline.finish();
         self.by_bin.iter_mut().for_each(LatencyBins::close);
         self.depth.finish();
         for latency in &mut self.latency {

@@ -5,16 +5,17 @@
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
-
 use super::distribution::{Distribution, bin_of, top_of};
 use crate::num::index;
+use crate::radix::by_digits;
 use crate::rwbs::Direction;
 
 /// Latencies that are kept one by one, and counts after that.
 const KEPT: usize = 1 << 20;
 /// Stretches of time at the beginning of counting.
 const STRETCH_NS: u64 = 100_000_000;
+/// Latencies that wait to be counted together.
+const WAITING: usize = 1 << 17;
 /// Bits for the bin of a latency.
 const BIN_BITS: u32 = 16;
 
@@ -32,8 +33,10 @@ pub struct Timeline {
     kept: Vec<Sample>,
     most: usize,
     stretch_ns: u64,
-    /// By stretch, direction and bin of the latency. Empty while all are kept.
-    counts: FxHashMap<u64, u64>,
+    /// By stretch, direction and bin of the latency, in order. Empty while all are kept.
+    counts: Vec<(u64, u64)>,
+    /// What is yet to be counted.
+    waiting: Vec<u64>,
 }
 
 impl Default for Timeline {
@@ -42,7 +45,8 @@ impl Default for Timeline {
             kept: Vec::new(),
             most: KEPT,
             stretch_ns: STRETCH_NS,
-            counts: FxHashMap::default(),
+            counts: Vec::new(),
+            waiting: Vec::new(),
         }
     }
 }
@@ -55,14 +59,13 @@ impl Timeline {
             latency_ns,
             write: direction == Direction::Write,
         };
-        if !self.counts.is_empty() {
-            self.count(sample);
-        } else {
-            self.kept.push(sample);
-            if self.kept.len() > self.most {
-                let kept = std::mem::take(&mut self.kept);
-                kept.into_iter().for_each(|sample| self.count(sample));
-            }
+        if !self.is_exact() {
+            return self.count(sample);
+        }
+        self.kept.push(sample);
+        if self.kept.len() > self.most {
+            let kept = std::mem::take(&mut self.kept);
+            kept.into_iter().for_each(|sample| self.count(sample));
         }
     }
 
@@ -70,36 +73,55 @@ impl Timeline {
         let stretch = sample.issue_ns / self.stretch_ns;
         let bin = bin_of(sample.latency_ns) as u64;
         let key = (stretch << 1 | u64::from(sample.write)) << BIN_BITS | bin;
-        *self.counts.entry(key).or_default() += 1;
-        if self.counts.len() > self.most {
-            self.stretch_ns = self.stretch_ns.saturating_mul(2);
-            let before = std::mem::take(&mut self.counts);
-            #[expect(
-                clippy::iter_over_hash_type,
-                reason = "sums do not depend on the order"
-            )]
-            for (key, count) in before {
-                let stretch = key >> (BIN_BITS + 1) >> 1;
-                let rest = key & ((1 << (BIN_BITS + 1)) - 1);
-                *self
-                    .counts
-                    .entry(stretch << (BIN_BITS + 1) | rest)
-                    .or_default() += count;
+        self.waiting.push(key);
+        if self.waiting.len() >= WAITING {
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        by_digits(&mut self.waiting, &mut Vec::new(), |key| *key);
+        let counts = std::mem::take(&mut self.counts);
+        let mut known = counts.into_iter().peekable();
+        for key in self.waiting.drain(..) {
+            while let Some(count) = known.next_if(|(known, _)| *known <= key) {
+                add(&mut self.counts, count);
             }
+            add(&mut self.counts, (key, 1));
+        }
+        self.counts.extend(known);
+        while self.counts.len() > self.most {
+            self.stretch_ns = self.stretch_ns.saturating_mul(2);
+            let mut counts = std::mem::take(&mut self.counts);
+            for (key, _) in &mut counts {
+                let stretch = *key >> (BIN_BITS + 1) >> 1;
+                *key = stretch << (BIN_BITS + 1) | *key & ((1 << (BIN_BITS + 1)) - 1);
+            }
+            by_digits(&mut counts, &mut Vec::new(), |(key, _)| *key);
+            counts
+                .into_iter()
+                .for_each(|count| add(&mut self.counts, count));
+        }
+    }
+
+    /// Counts what waits; call once after the last request.
+    pub(super) fn finish(&mut self) {
+        if !self.waiting.is_empty() {
+            self.settle();
         }
     }
 
     /// Whether every request is in the range that its own time is in, with its own latency.
     #[must_use]
     pub fn is_exact(&self) -> bool {
-        self.counts.is_empty()
+        self.counts.is_empty() && self.waiting.is_empty()
     }
 
     /// Latencies of reads and writes issued in each of some ranges of time, which are in order and do not overlap.
     #[must_use]
     pub fn within(&self, ranges: &[Range<u64>]) -> Vec<[Distribution; 2]> {
         let mut found = vec![<[Distribution; 2]>::default(); ranges.len()];
-        let mut add = |time_ns: u64, write: bool, latency_ns: u64, times: u64| {
+        let mut put = |time_ns: u64, write: bool, latency_ns: u64, times: u64| {
             let at = ranges.partition_point(|range| range.end <= time_ns);
             if ranges.get(at).is_some_and(|range| range.start <= time_ns)
                 && let Some(values) = found
@@ -110,18 +132,23 @@ impl Timeline {
             }
         };
         for sample in &self.kept {
-            add(sample.issue_ns, sample.write, sample.latency_ns, 1);
+            put(sample.issue_ns, sample.write, sample.latency_ns, 1);
         }
-        // Percentiles do not depend on the order, sums of squares do in their last digits.
-        let mut counts: Vec<(u64, u64)> = self.counts.iter().map(|(k, c)| (*k, *c)).collect();
-        counts.sort_unstable();
-        for (key, count) in counts {
+        for (key, count) in self.counts.iter().copied() {
             let start = (key >> (BIN_BITS + 1)).saturating_mul(self.stretch_ns);
             let middle = start.saturating_add(self.stretch_ns / 2);
             let bin = index(key & ((1 << BIN_BITS) - 1));
-            add(middle, key >> BIN_BITS & 1 == 1, top_of(bin), count);
+            put(middle, key >> BIN_BITS & 1 == 1, top_of(bin), count);
         }
         found
+    }
+}
+
+/// Takes a count that comes behind all others.
+fn add(counts: &mut Vec<(u64, u64)>, (key, count): (u64, u64)) {
+    match counts.last_mut() {
+        Some((last, sum)) if *last == key => *sum += count,
+        _ => counts.push((key, count)),
     }
 }
 
@@ -170,7 +197,8 @@ mod tests {
             let latency_ns = if number < 5_000 { 1_000 } else { 10_000 } + number % 100;
             timeline.add(number * 10_000_000, latency_ns, Direction::Read);
         }
-        assert!(!timeline.is_exact() && timeline.counts.len() <= 101);
+        timeline.finish();
+        assert!(!timeline.is_exact() && timeline.counts.len() <= 100);
         let half = 50_000_000_000;
         let [mut early, mut late] =
             <[_; 2]>::try_from(timeline.within(&[0..half, half..2 * half])).unwrap();
