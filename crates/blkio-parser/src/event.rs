@@ -128,6 +128,7 @@ pub struct Symbols {
     comms: Vec<Box<[u8]>>,
     comm_numbers: FxHashMap<Box<[u8]>, u32>,
     last: (Rwbs, u16, Direction),
+    last_comm: u32,
 }
 
 impl Default for Symbols {
@@ -140,6 +141,7 @@ impl Default for Symbols {
             comms: vec![Box::default()],
             comm_numbers: FxHashMap::default(),
             last: (nothing, u16::MAX, Direction::Other),
+            last_comm: 0,
         }
     }
 }
@@ -176,10 +178,14 @@ impl Symbols {
 
     /// Number of a process name; 0, which is no name, when there are absurdly many.
     pub(crate) fn comm(&mut self, comm: &[u8]) -> u32 {
+        if comm == self.comm_of(self.last_comm) {
+            return self.last_comm;
+        }
         if comm.is_empty() {
             return 0;
         }
         if let Some(number) = self.comm_numbers.get(comm) {
+            self.last_comm = *number;
             return *number;
         }
         let number = self.comms.len();

@@ -14,15 +14,25 @@ fn column<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
     Some(trim(value))
 }
 
-fn number(cursor: &mut Cursor<'_>) -> Option<u64> {
-    let text = column(cursor)?;
-    crate::scan::whole_uint(text)
+/// The comma behind a value that was read.
+#[inline]
+fn comma<T>(cursor: &mut Cursor<'_>, value: Option<T>) -> Option<T> {
+    cursor.blanks();
+    value.filter(|_| cursor.eat(b','))
 }
 
+#[inline]
+fn number(cursor: &mut Cursor<'_>) -> Option<u64> {
+    cursor.blanks();
+    let value = cursor.uint();
+    comma(cursor, value)
+}
+
+#[inline]
 fn wrapped(cursor: &mut Cursor<'_>) -> Option<u32> {
-    let mut inner = Cursor::new(column(cursor)?);
-    let value = inner.wrapped32()?;
-    inner.rest.is_empty().then_some(value)
+    cursor.blanks();
+    let value = cursor.wrapped32();
+    comma(cursor, value)
 }
 
 /// Parses one line.
@@ -55,8 +65,9 @@ fn columns(cursor: &mut Cursor<'_>, kind: Option<EventKind>, sink: &mut Sink) ->
     let bytes = wrapped(cursor)?;
     let sector = number(cursor)?;
     let nr_sector = wrapped(cursor)?;
-    let mut error = Cursor::new(column(cursor)?);
-    let error = i32::try_from(error.int()?).ok()?;
+    cursor.blanks();
+    let error = cursor.int();
+    let error = i32::try_from(comma(cursor, error)?).ok()?;
     let pid = wrapped(cursor)?;
     // The name comes last because it may hold commas.
     let comm = sink.symbols.comm(trim(cursor.rest));
