@@ -14,16 +14,18 @@ const MAX_BINS: usize = 1 << 17;
 
 /// Number of requests in flight, from pairs of issue and completion.
 ///
-/// A pair is known when it completes, and lasts at most as long as the stale limit; so what lies further back is settled.
+/// A pair is known when it completes. Who adds pairs knows since when those last that are to come, and what lies further back
+/// is settled.
 #[derive(Debug, Clone)]
 pub struct Depth {
-    stale_ns: u64,
     /// Times and classes of the requests, as they completed.
     issues: Vec<(u64, u8)>,
     completions: Vec<(u64, u8)>,
     /// Those that took no time the clock could tell.
     instants: Vec<(u64, u8)>,
-    hold: usize,
+    /// How many are held before some are counted, and how many were left then.
+    pub(super) hold: usize,
+    left: usize,
     /// Of all requests.
     pub all: Level,
     /// Of reads and of writes, where they are kept apart.
@@ -202,13 +204,13 @@ impl DepthBins {
 }
 
 impl Depth {
-    pub(crate) fn new(stale_ns: u64) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            stale_ns,
             issues: Vec::new(),
             completions: Vec::new(),
             instants: Vec::new(),
             hold: HOLD,
+            left: 0,
             all: Level::default(),
             classes: None,
             bins: None,
@@ -229,8 +231,9 @@ impl Depth {
             completions: self.completions.clone(),
             instants: self.instants.clone(),
             hold: self.hold,
+            left: self.left,
             all: self.all.clone(),
-            ..Self::new(self.stale_ns)
+            ..Self::new()
         }
     }
 
@@ -254,11 +257,18 @@ impl Depth {
             self.issues.push((issue_ns, class));
             self.completions.push((complete_ns, class));
         }
-        if self.held() >= self.hold {
-            self.settle(complete_ns.saturating_sub(self.stale_ns));
-            // Nearly everything may lie within the limit: sorting again soon would be of no use.
-            self.hold = HOLD.max(self.held() * 2);
-        }
+    }
+
+    /// Whether so much is held that what is settled should be counted.
+    pub(crate) fn is_full(&self) -> bool {
+        // Nearly all may have been left: sorting them again soon would be of no use.
+        self.held() >= self.hold.max(self.left * 2)
+    }
+
+    /// Counts what lies before a time before which no request was issued that is still to complete.
+    pub(crate) fn count_until(&mut self, t_ns: u64) {
+        self.settle(t_ns);
+        self.left = self.held();
     }
 
     fn held(&self) -> usize {
@@ -334,7 +344,7 @@ mod tests {
 
     #[test]
     fn depth_busy_time_and_littles_law() {
-        let mut depth = Depth::new(100);
+        let mut depth = Depth::new();
         let mut pairs = [(0, 10), (5, 20), (30, 40), (35, 36)];
         pairs.sort_by_key(|p| p.1);
         let read = Direction::Read;
@@ -350,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_request_that_took_no_time_finds_itself() {
-        let mut depth = Depth::new(100);
+        let mut depth = Depth::new();
         for (issue_ns, complete_ns) in [(5, 5), (5, 20), (7, 7)] {
             depth.add(issue_ns, complete_ns, Direction::Write);
         }
@@ -373,7 +383,7 @@ mod tests {
                 .collect();
             pairs.sort_by_key(|p| p.1);
             let origin = pairs.iter().map(|p| p.0).min().unwrap();
-            let mut depth = Depth::new(100).by_class();
+            let mut depth = Depth::new().by_class();
             depth.in_bins(Grid::new(width, false), origin);
             depth.bins.as_mut().unwrap().most = most;
             for (issue, complete, direction) in &pairs {

@@ -62,6 +62,9 @@ pub struct Latency {
     pub by_size: [Distribution; 10],
 }
 
+/// Places with requests at the driver of which not each is looked at: far more than devices have, so most were lost.
+const MANY_OUTSTANDING: usize = 1 << 14;
+
 /// Processes whose latencies are kept apart.
 const MAX_PROCESSES: usize = 64;
 
@@ -124,8 +127,8 @@ impl Pairing {
             queue_to_issue: Default::default(),
             first_issue_to_complete: Default::default(),
             depth: match policy {
-                Policy::Newest => Depth::new(stale_ns).by_class(),
-                Policy::Fifo => Depth::new(stale_ns),
+                Policy::Newest => Depth::new().by_class(),
+                Policy::Fifo => Depth::new(),
             },
             span: None,
         }
@@ -276,12 +279,26 @@ impl Pairing {
             latency.all.add(latency_ns);
         }
         self.depth.add(request.issue_ns, event.t_ns, direction);
+        if self.depth.is_full() {
+            self.depth.count_until(self.oldest(event.t_ns));
+        }
         let (first, last) = self.span.get_or_insert((request.issue_ns, event.t_ns));
         *first = request.issue_ns.min(*first);
         *last = event.t_ns.max(*last);
         if self.policy == Policy::Newest {
             self.pair_in_detail(event, request, latency_ns);
         }
+    }
+
+    /// When the oldest request was issued that may still complete, as far as that is quickly known.
+    fn oldest(&self, now_ns: u64) -> u64 {
+        let fresh_ns = now_ns.saturating_sub(self.stale_ns);
+        if self.outstanding.len() > MANY_OUTSTANDING {
+            return fresh_ns;
+        }
+        let issues = self.outstanding.values().flatten().map(|out| out.issue_ns);
+        let fresh = issues.filter(|issue_ns| *issue_ns >= fresh_ns);
+        fresh.min().unwrap_or(now_ns)
     }
 
     fn pair_in_detail(&mut self, event: &Event, request: &Outstanding, latency_ns: u64) {
@@ -545,6 +562,47 @@ mod tests {
         assert_eq!(pairing.queue_to_complete[0].count, 2);
         assert_eq!(pairing.queue_to_complete[0].sum, 190);
         assert_eq!(pairing.queue_to_issue[0].sum, 30);
+    }
+
+    #[test]
+    fn depth_is_the_same_however_early_it_is_counted() {
+        let mut random = 7_u64;
+        let mut below = |limit: u64| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (random >> 33) % limit
+        };
+        let (mut events, mut open) = (Vec::new(), Vec::new());
+        for number in 0..4_000_u64 {
+            let t_ns = number * 1_000 + below(3) * 500;
+            if below(2) == 0 || open.is_empty() {
+                open.push(number);
+                events.push(event(EventKind::Issue, t_ns, number * 8, 8));
+            } else {
+                // The oldest may complete last, or never.
+                let at = usize::try_from(below(open.len().min(40) as u64)).unwrap();
+                let place = open.swap_remove(open.len() - 1 - at) * 8;
+                events.push(event(EventKind::Complete, t_ns, place, 8));
+            }
+        }
+        events.sort_by_key(Event::key);
+        for stale_ns in [50_000, 5_000_000_000] {
+            let [late, early] = [usize::MAX, 1].map(|hold| {
+                let mut pairing = Pairing::new(Policy::Newest, stale_ns);
+                pairing.depth.hold = hold;
+                pairing.observe_all(&events);
+                pairing.finish();
+                pairing.depth.all
+            });
+            assert!(late.max() > 3 && late.integral > 0);
+            assert_eq!(
+                (late.integral, late.busy_ns),
+                (early.integral, early.busy_ns)
+            );
+            assert!(late.at_issue().eq(early.at_issue()));
+            assert!(late.time_at().eq(early.time_at()));
+        }
     }
 
     #[test]
