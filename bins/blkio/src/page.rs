@@ -3,7 +3,7 @@
 use blkio_parser::analyse::traffic::DATA;
 use blkio_parser::{Direction, Stats};
 use charts::html::{Page, Section};
-use charts::plot::{Axis, HeatMap, Histogram, LinePlot, Mark, Series};
+use charts::plot::{Axis, GAP, HeatMap, Histogram, LinePlot, Mark, Series};
 use report::{Cell, Column, Table, Unit};
 use serde_json::Value;
 
@@ -58,6 +58,29 @@ fn steps(name: &str, width: f64, mut points: Vec<(f64, f64)>) -> Series {
     Series::new(name.to_owned(), Mark::Step, points)
 }
 
+/// Points of the bins that are listed, by number; in those that are not the value is `missing`, or nothing is drawn.
+fn listed(
+    bins: impl Iterator<Item = (f64, f64)>,
+    (begin, width): (f64, f64),
+    missing: Option<f64>,
+) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    let mut next = 0.0;
+    for (bin, value) in bins {
+        if bin > next {
+            let start = begin + next * width;
+            match (missing, points.last().copied()) {
+                (Some(missing), _) => points.push((start, missing)),
+                (None, Some((_, before))) => points.extend([(start, before), GAP]),
+                (None, None) => {}
+            }
+        }
+        points.push((begin + bin * width, value));
+        next = bin + 1.0;
+    }
+    points
+}
+
 /// A table of these rows; `None` when cells and columns do not fit.
 fn table<'a>(
     name: &'static str,
@@ -71,22 +94,33 @@ fn table<'a>(
     Some(table)
 }
 
+/// Where bin 0 of a series begins, in seconds since the first request, and how long its bins are.
+fn grid(document: &Value, series: &Value) -> (f64, f64) {
+    let begin_ns = number(&series["first_bin_starts_ns"]) - first_issue_ns(document);
+    (begin_ns / 1e9, number(&series["bin_ns"]) / 1e9)
+}
+
+/// Rates by bin, or by second where there are more bins than are listed. The last bin counts as long as the others.
 fn traffic(document: &Value) -> Section {
     let x = Axis::new("time since the first request", Unit::Seconds);
     let y = Axis::from_zero("issued", Unit::BytesPerSecond);
-    let mut plot = LinePlot::new("Reads and writes per second", x, y);
-    for direction in DATA {
-        let bytes = &document["metrics"]["per_second_from_first_issue"][direction.name()]["bytes"];
-        let points = bytes
-            .as_array()
-            .into_iter()
-            .flatten()
-            .enumerate()
-            .map(|(second, value)| (second as f64, value.as_f64().unwrap_or(0.0)))
-            .collect();
-        plot.series.push(steps(direction.name(), 1.0, points));
+    let mut plot = LinePlot::new("Reads and writes over time", x, y);
+    let mut series = &document["extra"]["issued_per_bin"];
+    let (mut begin_s, mut width_s) = grid(document, series);
+    if DATA.iter().all(|of| series[of.name()]["bytes"].is_null()) {
+        series = &document["metrics"]["per_second_from_first_issue"];
+        (begin_s, width_s) = (0.0, 1.0);
     }
-    Section::new("Traffic").figure(&plot.draw(), "bytes of issued requests by whole second")
+    for direction in DATA {
+        let bytes = list(&series[direction.name()]["bytes"]);
+        let points: Vec<(f64, f64)> = bytes
+            .enumerate()
+            .map(|(bin, bytes)| (begin_s + bin as f64 * width_s, number(bytes) / width_s))
+            .collect();
+        plot.series.push(steps(direction.name(), width_s, points));
+    }
+    let caption = format!("bytes of issued requests in bins of {width_s} s, per second");
+    Section::new("Traffic").figure(&plot.draw(), &caption)
 }
 
 /// When the first request was issued, by the trace's clock.
@@ -189,33 +223,46 @@ fn latency(stats: &Stats, document: &Value) -> Option<Section> {
         section = section.figure(
             &histogram.draw(),
             &format!(
-                "p50 {:.1} us, p99 {:.1} us; bins are powers of two of nanoseconds",
+                "p50 {:.1} µs, p99 {:.1} µs; bins are powers of two of nanoseconds",
                 p("p50"),
                 p("p99")
             ),
         );
     }
     let more = &document["extra"]["latency"];
-    let points = |key: &str| {
-        let seconds = list(&more["by_second_of_completion"]);
-        seconds
-            .map(|s| (number(&s["since_first_issue_s"]), number(&s[key])))
-            .collect()
+    let by_bin = &more["by_bin_of_completion"];
+    // Bins that are whole seconds of the clock are listed as such.
+    let (bins, begin_s, width_s) = match by_bin["bins"].as_array() {
+        Some(bins) => {
+            let series = &document["extra"]["completed_per_bin"];
+            let (begin_s, width_s) = grid(document, series);
+            (bins.as_slice(), begin_s, width_s)
+        }
+        None => {
+            let bins = more["by_second_of_completion"].as_array();
+            let first_s = (first_issue_ns(document) / 1e9).fract();
+            (bins.map_or(&[][..], Vec::as_slice), -first_s, 1.0)
+        }
+    };
+    let at = |bin: &Value| match bin["bin"].as_f64() {
+        Some(bin) => bin,
+        None => number(&bin["since_first_issue_s"]),
     };
     let x = Axis::new("time since the first request", Unit::Seconds);
     let y = Axis::log("issue to completion", Unit::Nanos);
-    let mut plot = LinePlot::new("Latency by second", x, y);
+    let mut plot = LinePlot::new("Latency over time", x, y);
     for (name, key) in [
         ("median", "p50_ns"),
         ("99 of 100", "p99_ns"),
         ("largest", "max_ns"),
     ] {
-        plot.series.push(steps(name, 1.0, points(key)));
+        let values = bins.iter().map(|bin| (at(bin), number(&bin[key])));
+        // Where nothing completed there is no latency.
+        let points = listed(values, (begin_s, width_s), None);
+        plot.series.push(steps(name, width_s, points));
     }
-    section = section.figure(
-        &plot.draw(),
-        "reads and writes by whole second of completion",
-    );
+    let caption = format!("reads and writes by time of completion, in bins of {width_s} s");
+    section = section.figure(&plot.draw(), &caption);
     if let Some(table) = processes(&more["by_process_ns"]) {
         section = section.table(&table, 20);
     }
@@ -344,23 +391,13 @@ fn heat(stats: &mut Stats) -> Option<Section> {
 fn depth(document: &Value) -> Option<Section> {
     let by_bin = &document["extra"]["queue_depth"]["by_bin"];
     list(&by_bin["bins"]).next()?;
-    let width_s = number(&by_bin["bin_ns"]) / 1e9;
-    let begin_s = (number(&by_bin["first_bin_starts_ns"]) - first_issue_ns(document)) / 1e9;
+    let (begin_s, width_s) = grid(document, by_bin);
     let x = Axis::new("time since the first request", Unit::Seconds);
     let y = Axis::from_zero("requests in flight", Unit::None);
     let mut plot = LinePlot::new("Queue depth", x, y);
     for (name, key) in [("most", "max"), ("mean", "mean")] {
-        // Bins without requests are not in the list, and have to fall to zero.
-        let mut points: Vec<(f64, f64)> = Vec::new();
-        let mut next = 0.0;
-        for bin in list(&by_bin["bins"]) {
-            let at = number(&bin["bin"]);
-            if at > next {
-                points.push((begin_s + next * width_s, 0.0));
-            }
-            points.push((begin_s + at * width_s, number(&bin[key])));
-            next = at + 1.0;
-        }
+        let values = list(&by_bin["bins"]).map(|bin| (number(&bin["bin"]), number(&bin[key])));
+        let points = listed(values, (begin_s, width_s), Some(0.0));
         plot.series.push(steps(name, width_s, points));
     }
     let caption = format!("between issue and completion, in bins of {width_s} s");

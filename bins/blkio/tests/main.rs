@@ -126,6 +126,12 @@ fn the_page_shows_latencies_where_they_are() {
     assert!(page.contains("Queue depth") && page.contains("Address against time: reads"));
     // There are none.
     assert!(!page.contains("Address against time: writes"));
+    assert_eq!(page.matches("in bins of 1 s").count(), 3);
+
+    let args = ["stats", "a", "--html", "b.html", "--bin", "10ms"];
+    assert!(blkio(dir, &args).status.success());
+    let page = std::fs::read_to_string(dir.join("b.html")).unwrap();
+    assert_eq!(page.matches("in bins of 0.01 s").count(), 3);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use charts::Svg;
-use charts::plot::{Axis, Bar, BarChart, HeatMap, Histogram, LinePlot, Mark, RefLine, Series};
+use charts::plot::{Axis, Bar, BarChart, GAP, HeatMap, Histogram, LinePlot, Mark, RefLine, Series};
 use proptest::prelude::*;
 use report::Unit;
 use roxmltree::{Document, Node};
@@ -154,6 +154,10 @@ fn steps_areas_and_gaps() {
         &svg,
         "points without a place on these axes, not shown: 2"
     ));
+    let points = vec![(0.0, 1.0), (1.0, 2.0), GAP, (3.0, 1.0), (4.0, 1.0)];
+    let svg = plot(Mark::Line, points).draw();
+    assert_eq!(paths(&svg).len(), 2);
+    assert!(!svg.as_str().contains("not shown"));
 }
 
 #[test]

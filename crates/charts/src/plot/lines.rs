@@ -28,6 +28,13 @@ pub enum Mark {
     Dots,
 }
 
+/// In place of a point where a line is meant to be interrupted. Other points that cannot be shown are counted in the figure.
+pub const GAP: (f64, f64) = (f64::NAN, f64::NAN);
+
+fn is_gap(point: (f64, f64)) -> bool {
+    point.0.is_nan() && point.1.is_nan()
+}
+
 /// Points of one kind.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -146,7 +153,7 @@ impl LinePlot {
             .series
             .iter()
             .flat_map(|s| &s.points)
-            .filter(|p| !shown(p))
+            .filter(|p| !shown(p) && !is_gap(**p))
             .count();
         let mut remarks = Vec::new();
         if omitted > 0 {

@@ -12,7 +12,7 @@ mod lines;
 pub use axis::{Axis, Scale};
 pub use bars::{Bar, BarChart, Histogram};
 pub use heat::HeatMap;
-pub use lines::{LinePlot, Mark, RefLine, Series};
+pub use lines::{GAP, LinePlot, Mark, RefLine, Series};
 
 /// A width that can be drawn: at least 240 pixels.
 fn usable(width_px: f64) -> f64 {
