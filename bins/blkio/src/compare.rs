@@ -118,7 +118,8 @@ impl Run {
             .stats
             .newest
             .as_ref()
-            .map(|pairing| pairing.timeline.within(&ranges))
+            .and_then(|pairing| pairing.detail.as_ref())
+            .map(|detail| detail.timeline.within(&ranges))
             .unwrap_or_default();
         let mut csv = String::from("metric,unit,value,cycle\n");
         let mut put = |metric: &str, unit: &str, value: f64, bin: u64| {

@@ -214,7 +214,7 @@ fn latency(stats: &Stats, document: &Value) -> Option<Section> {
         let pairing = stats.newest.as_ref();
         let of = Direction::ALL.iter().position(|d| d.name() == direction);
         let of = pairing.zip(of).and_then(|(p, slot)| p.latency.get(slot));
-        for (bits, count) in of.map(|of| of.all.log2_counts(1)).unwrap_or_default() {
+        for (bits, count) in of.map(|of| of.log2_counts(1)).unwrap_or_default() {
             // Of a bin of the drawing all values are alike.
             let low = bits.checked_sub(1).map_or(0, |bit| 1_u64 << bit);
             histogram.add_many(low, count);

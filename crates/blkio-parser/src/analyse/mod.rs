@@ -6,6 +6,7 @@ pub mod bursts;
 pub mod by_pid;
 pub mod composition;
 mod depth;
+pub mod detail;
 pub mod distribution;
 pub mod duplicates;
 pub mod given;

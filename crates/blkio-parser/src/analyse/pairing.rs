@@ -1,21 +1,17 @@
 //! Issue and completion of each request put together.
 
-use std::collections::BTreeMap;
-
 use rustc_hash::FxHashMap;
 
 pub use super::outstanding::Policy;
 
 use super::Analyser;
 use super::depth::Depth;
+use super::detail::Detail;
 use super::distribution::Distribution;
-use super::latency_bins::LatencyBins;
 use super::outstanding::{Outstanding, place};
 use super::queued::Queued;
 use super::requeued::{Before, Requeued};
-use super::spread::SpreadBins;
-use super::timeline::Timeline;
-use super::traffic::{Grid, SECOND};
+use super::traffic::Grid;
 use crate::event::{Event, EventKind};
 
 /// What the policies say of an event.
@@ -26,9 +22,6 @@ pub(super) enum Said {
     /// Perhaps not the same.
     Apart,
 }
-
-/// Sizes up to which latencies are kept apart, in KiB; the last class is everything larger.
-pub const SIZE_CLASSES_KIB: [u64; 9] = [4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
 /// How pairs were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,20 +46,8 @@ pub struct Matching {
     pub unmatched_issues: u64,
 }
 
-/// Latencies of one direction.
-#[derive(Debug, Clone, Default)]
-pub struct Latency {
-    /// Issue to completion in nanoseconds.
-    pub all: Distribution,
-    /// The same by size class, of data requests, under [`Policy::Newest`] only.
-    pub by_size: [Distribution; 10],
-}
-
 /// Places with requests at the driver of which not each is looked at: far more than devices have, so most were lost.
 const MANY_OUTSTANDING: usize = 1 << 14;
-
-/// Processes whose latencies are kept apart.
-const MAX_PROCESSES: usize = 64;
 
 /// Pairs of a trace under one policy.
 #[derive(Debug, Clone)]
@@ -79,26 +60,10 @@ pub struct Pairing {
     issues: u64,
     /// How pairs were found.
     pub matching: Matching,
-    /// Latencies by direction, in the order of [`Direction::ALL`].
-    pub latency: [Latency; 7],
-    /// Latencies of data requests by whole second of the trace's clock, under [`Policy::Newest`] only, as all that goes into
-    /// such detail.
-    pub by_second: LatencyBins,
-    /// The same by the bins of the series, where those are not whole seconds.
-    pub by_bin: Option<LatencyBins>,
-    /// Latencies of data requests by time of issue.
-    pub timeline: Timeline,
-    /// Bytes read and written, each request spread evenly over the time it was in flight, by the bins of the series.
-    pub spread: Option<SpreadBins>,
-    /// Latencies of data requests by number of the name of the process that issued them, of the first 64 names.
-    pub by_process: BTreeMap<u32, Distribution>,
-    /// Queueing to completion of each bio, reads and writes, where the trace has queue events.
-    pub queue_to_complete: [Distribution; 2],
-    /// Queueing to issue of each bio, reads and writes.
-    pub queue_to_issue: [Distribution; 2],
-    /// First issue to completion of the requests that the driver gave back and that were issued again, by direction like
-    /// `latency`, which has their last issue to completion.
-    pub first_issue_to_complete: [Distribution; 7],
+    /// Issue to completion in nanoseconds by direction, in the order of [`Direction::ALL`](crate::Direction::ALL).
+    pub latency: [Distribution; 7],
+    /// The same taken apart, under [`Policy::Newest`] only.
+    pub detail: Option<Box<Detail>>,
     /// Requests in flight; by class and by bin of time under [`Policy::Newest`] only.
     pub depth: Depth,
     /// First issue and last completion of a pair.
@@ -118,14 +83,7 @@ impl Pairing {
             issues: 0,
             matching: Matching::default(),
             latency: Default::default(),
-            by_second: LatencyBins::new(SECOND, 0),
-            by_bin: None,
-            timeline: Timeline::default(),
-            spread: None,
-            by_process: BTreeMap::new(),
-            queue_to_complete: Default::default(),
-            queue_to_issue: Default::default(),
-            first_issue_to_complete: Default::default(),
+            detail: (policy == Policy::Newest).then(Box::default),
             depth: match policy {
                 Policy::Newest => Depth::new().by_class(),
                 Policy::Fifo => Depth::new(),
@@ -137,10 +95,8 @@ impl Pairing {
     /// Also keeps depth, latency and bytes in flight by bins; call before the first pair.
     pub(crate) fn in_bins(&mut self, bins: Grid, first_issue_ns: u64) {
         self.depth.in_bins(bins, first_issue_ns);
-        let (width_ns, begin_ns) = (bins.width_ns(), bins.begin_ns(first_issue_ns));
-        self.spread = Some(SpreadBins::new(width_ns, begin_ns));
-        if !bins.is_of_seconds() {
-            self.by_bin = Some(LatencyBins::new(width_ns, begin_ns));
+        if let Some(detail) = &mut self.detail {
+            detail.in_bins(bins, first_issue_ns);
         }
     }
 
@@ -178,10 +134,8 @@ impl Pairing {
             }
         }
         let mut queued_ns = self.queued.take(event);
-        if let Some(waited) = self.queue_to_issue.get_mut(event.direction.slot()) {
-            for t_ns in &queued_ns {
-                waited.add(event.t_ns.saturating_sub(*t_ns));
-            }
+        if let Some(detail) = &mut self.detail {
+            detail.issue(event, &queued_ns);
         }
         let mut first_issue_ns = None;
         if let Some(before) = self.requeued.take(&(key, nr_sector), event.t_ns) {
@@ -276,7 +230,7 @@ impl Pairing {
         // A lost completion may leave a request of another direction at the place; what is counted is the one issued.
         let direction = request.direction;
         if let Some(latency) = self.latency.get_mut(direction.slot()) {
-            latency.all.add(latency_ns);
+            latency.add(latency_ns);
         }
         self.depth.add(request.issue_ns, event.t_ns, direction);
         if self.depth.is_full() {
@@ -285,8 +239,8 @@ impl Pairing {
         let (first, last) = self.span.get_or_insert((request.issue_ns, event.t_ns));
         *first = request.issue_ns.min(*first);
         *last = event.t_ns.max(*last);
-        if self.policy == Policy::Newest {
-            self.pair_in_detail(event, request, latency_ns);
+        if let Some(detail) = &mut self.detail {
+            detail.pair(event, request, latency_ns);
         }
     }
 
@@ -301,53 +255,13 @@ impl Pairing {
         fresh.min().unwrap_or(now_ns)
     }
 
-    fn pair_in_detail(&mut self, event: &Event, request: &Outstanding, latency_ns: u64) {
-        let slot = request.direction.slot();
-        if let Some(first_issue_ns) = request.first_issue_ns
-            && let Some(latency) = self.first_issue_to_complete.get_mut(slot)
-        {
-            latency.add(event.t_ns.saturating_sub(first_issue_ns));
-        }
-        if let Some(times) = self.queue_to_complete.get_mut(slot) {
-            for t_ns in &request.queued_ns {
-                times.add(event.t_ns.saturating_sub(*t_ns));
-            }
-        }
-        if !request.direction.is_data() {
-            return;
-        }
-        let kib = u64::from(request.bytes).div_ceil(1024);
-        let class = SIZE_CLASSES_KIB.partition_point(|top| *top < kib);
-        if let Some(latency) = self.latency.get_mut(slot)
-            && let Some(class) = latency.by_size.get_mut(class)
-        {
-            class.add(latency_ns);
-        }
-        self.by_second.add(event.t_ns, latency_ns);
-        let issue_ns = request.issue_ns;
-        self.timeline.add(issue_ns, latency_ns, request.direction);
-        if let Some(bins) = &mut self.spread {
-            bins.add(slot, issue_ns..event.t_ns, request.bytes.into());
-        }
-        if let Some(bins) = &mut self.by_bin {
-            bins.add(event.t_ns, latency_ns);
-        }
-        let is_known = self.by_process.contains_key(&request.comm);
-        if request.comm != 0 && (is_known || self.by_process.len() < MAX_PROCESSES) {
-            let process = self.by_process.entry(request.comm).or_default();
-            process.add(latency_ns);
-        }
-    }
-
     /// Closes what is open; call once after the last event.
     pub fn finish(&mut self) {
         self.matching.unmatched_issues = self.issues - self.matching.pairs - self.matching.requeues;
-        self.by_second.close();
-        self.timeline.finish();
-        self.by_bin.iter_mut().for_each(LatencyBins::close);
         self.depth.finish();
-        for latency in &mut self.latency {
-            latency.all.settle();
+        self.latency.iter_mut().for_each(Distribution::settle);
+        if let Some(detail) = &mut self.detail {
+            detail.finish();
         }
     }
 }
@@ -382,9 +296,7 @@ impl Pairing {
         fifo.requeued.clone_from(&self.requeued);
         fifo.issues = self.issues;
         fifo.matching = self.matching;
-        for (own, latency) in fifo.latency.iter_mut().zip(&self.latency) {
-            own.all.clone_from(&latency.all);
-        }
+        fifo.latency.clone_from(&self.latency);
         fifo.depth = self.depth.of_all();
         fifo.span = self.span;
         fifo
@@ -431,11 +343,11 @@ mod tests {
             event(EventKind::Complete, 2_000_100, 8, 8),
         ];
         let newest = run(Policy::Newest, &events);
-        assert_eq!(newest.latency[0].all.max, 100);
+        assert_eq!(newest.latency[0].max, 100);
         assert_eq!(newest.matching.superseded_issues, 1);
         assert_eq!(newest.matching.unmatched_issues, 1);
         let fifo = run(Policy::Fifo, &events);
-        assert_eq!(fifo.latency[0].all.max, 1_000_100);
+        assert_eq!(fifo.latency[0].max, 1_000_100);
         assert_eq!(fifo.matching.issues_with_same_key_outstanding, 2);
     }
 
@@ -450,7 +362,7 @@ mod tests {
                 event(EventKind::Complete, 95, 99, 8),
             ],
         );
-        assert_eq!(pairing.latency[0].all.max, 90);
+        assert_eq!(pairing.latency[0].max, 90);
         assert_eq!(pairing.matching.pairs, 1);
         assert_eq!(pairing.matching.partial_completions, 1);
         assert_eq!(pairing.matching.unmatched_completions, 1);
@@ -470,12 +382,12 @@ mod tests {
             event(EventKind::Complete, 95, 24, 16),
         ];
         let newest = run(Policy::Newest, &events);
-        let latency = &newest.latency[0].all;
+        let latency = &newest.latency[0];
         assert_eq!((latency.count, latency.min, latency.max), (2, 50, 90));
         assert_eq!(newest.matching.partial_completions, 1);
         assert_eq!(newest.matching.unmatched_completions, 1);
         let fifo = run(Policy::Fifo, &events);
-        let latency = &fifo.latency[0].all;
+        let latency = &fifo.latency[0];
         assert_eq!((latency.count, latency.min, latency.max), (1, 95, 95));
         assert_eq!(fifo.matching.partial_completions, 2);
         assert_eq!(fifo.matching.unmatched_completions, 1);
@@ -512,8 +424,8 @@ mod tests {
                 event(EventKind::Complete, 30, 8, 8),
             ],
         );
-        assert_eq!(fifo.latency[Direction::Read.slot()].all.count, 0);
-        assert_eq!(fifo.latency[Direction::Write.slot()].all.max, 30);
+        assert_eq!(fifo.latency[Direction::Read.slot()].count, 0);
+        assert_eq!(fifo.latency[Direction::Write.slot()].max, 30);
     }
 
     #[test]
@@ -535,17 +447,17 @@ mod tests {
         ];
         for policy in [Policy::Newest, Policy::Fifo] {
             let pairing = run(policy, &events);
-            let all = &pairing.latency[0].all;
+            let all = &pairing.latency[0];
             assert_eq!((all.count, all.sum), (3, 30 + 40 + 1));
             let matching = pairing.matching;
             assert_eq!((matching.requeues, matching.unmatched_issues), (2, 0));
         }
-        let newest = run(Policy::Newest, &events);
-        let first = &newest.first_issue_to_complete[0];
+        let detail = run(Policy::Newest, &events).detail.unwrap();
+        let first = &detail.first_issue_to_complete[0];
         assert_eq!((first.count, first.sum), (1, 80));
         // Its bio waited for the first issue, and was served with the last.
-        assert_eq!(newest.queue_to_issue[0].sum, 5);
-        assert_eq!(newest.queue_to_complete[0].sum, 85);
+        assert_eq!(detail.queue_to_issue[0].sum, 5);
+        assert_eq!(detail.queue_to_complete[0].sum, 85);
     }
 
     #[test]
@@ -559,9 +471,10 @@ mod tests {
                 event(EventKind::Complete, 100, 8, 16),
             ],
         );
-        assert_eq!(pairing.queue_to_complete[0].count, 2);
-        assert_eq!(pairing.queue_to_complete[0].sum, 190);
-        assert_eq!(pairing.queue_to_issue[0].sum, 30);
+        let detail = pairing.detail.unwrap();
+        assert_eq!(detail.queue_to_complete[0].count, 2);
+        assert_eq!(detail.queue_to_complete[0].sum, 190);
+        assert_eq!(detail.queue_to_issue[0].sum, 30);
     }
 
     #[test]
@@ -622,7 +535,8 @@ mod tests {
             }
         }
         let pairing = run(Policy::Newest, &events);
-        let seconds: Vec<_> = pairing.by_second.bins().iter().collect();
+        let detail = pairing.detail.unwrap();
+        let seconds: Vec<_> = detail.by_second.bins().iter().collect();
         let found: Vec<_> = seconds
             .iter()
             .map(|s| (s.bin, s.count, s.p50_ns, s.p99_ns, s.max_ns))
@@ -631,11 +545,7 @@ mod tests {
             found,
             [(0, 3, 20, 30, 30), (1, 2, 40, 50, 50), (2, 1, 60, 60, 60)]
         );
-        let sums: Vec<_> = pairing
-            .by_process
-            .iter()
-            .map(|(c, d)| (*c, d.sum))
-            .collect();
+        let sums: Vec<_> = detail.by_process.iter().map(|(c, d)| (*c, d.sum)).collect();
         assert_eq!(sums, [(1, 90), (2, 120)]);
     }
 }

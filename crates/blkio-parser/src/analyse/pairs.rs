@@ -151,7 +151,7 @@ mod tests {
         for pairing in [newest, fifo] {
             assert_eq!(pairing.matching.pairs, 1);
             assert_eq!(pairing.matching.unmatched_issues, 99);
-            assert_eq!(pairing.latency[0].all.max, 450);
+            assert_eq!(pairing.latency[0].max, 450);
         }
         let mut alone = Pairs::new(1_000, Grid::new(500, false));
         alone.take(&one(event(EventKind::Issue, 5, 0)));

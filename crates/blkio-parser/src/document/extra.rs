@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::depth::queue_depth;
-use super::{amounts, dense, distribution, keyed, places, series, sizes, text, time_base};
+use super::{amounts, dense, distribution, keyed, latency, places, series, sizes, time_base};
 use crate::analyse::access::{cumulative, hottest};
-use crate::analyse::latency_bins::LatencyBin;
-use crate::analyse::pairing::{Pairing, SIZE_CLASSES_KIB};
 use crate::analyse::traffic::{Amount, DATA, SECOND};
 use crate::rwbs::Direction;
 use crate::stats::Stats;
@@ -137,9 +135,8 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
         map.insert("heatmap".into(), places::heat(heat));
     }
     if let Some(pairing) = stats.newest.as_mut().filter(|p| p.matching.pairs > 0) {
-        let mut latency = latency_more(pairing);
         let first = stats.traffic.first_issue_ns.unwrap_or(0);
-        by_second_and_process(pairing, &stats.outcome.symbols, first, &mut latency);
+        let latency = latency::all(pairing, &stats.outcome.symbols, first);
         map.insert("latency".into(), latency);
         map.insert("queue_depth".into(), queue_depth(pairing));
     }
@@ -196,102 +193,4 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
         );
     }
     Value::Object(map)
-}
-
-fn latency_more(pairing: &mut Pairing) -> Value {
-    let mut map = Map::new();
-    let mut labels: Vec<String> = SIZE_CLASSES_KIB
-        .iter()
-        .map(|k| format!("<={k}KiB"))
-        .collect();
-    labels.push(">1024KiB".to_owned());
-    for (direction, latency) in Direction::ALL.iter().zip(&mut pairing.latency) {
-        if latency.all.count == 0 {
-            continue;
-        }
-        let mut of = Map::new();
-        of.insert(
-            "issue_to_complete_ns".into(),
-            distribution(&mut latency.all, true),
-        );
-        let classes = labels.iter().zip(&mut latency.by_size);
-        let classes = classes.filter(|(_, values)| values.count > 0);
-        of.insert(
-            "by_size".into(),
-            keyed(classes.map(|(label, values)| (label, distribution(values, true)))),
-        );
-        map.insert(direction.name().into(), of.into());
-    }
-    for (key, by_direction) in [
-        (
-            "queue_to_complete_ns",
-            pairing.queue_to_complete.as_mut_slice(),
-        ),
-        ("queue_to_issue_ns", pairing.queue_to_issue.as_mut_slice()),
-        (
-            "first_issue_to_complete_ns",
-            pairing.first_issue_to_complete.as_mut_slice(),
-        ),
-    ] {
-        let found = Direction::ALL.iter().zip(by_direction);
-        let found = found.filter(|(_, values)| values.count > 0);
-        let found: Map<String, Value> = found
-            .map(|(d, values)| (d.name().to_owned(), distribution(values, true)))
-            .collect();
-        if !found.is_empty() {
-            map.insert(key.into(), found.into());
-        }
-    }
-    map.insert(
-        "time_by_queue_depth_ns".into(),
-        keyed(pairing.depth.all.time_at()),
-    );
-    Value::Object(map)
-}
-
-/// Latencies over time and by who issued the requests.
-fn by_second_and_process(
-    pairing: &mut Pairing,
-    symbols: &crate::Symbols,
-    first_ns: u64,
-    value: &mut Value,
-) {
-    let Some(map) = value.as_object_mut() else {
-        return;
-    };
-    let values = |bin: &LatencyBin| {
-        [
-            ("count", bin.count),
-            ("p50_ns", bin.p50_ns),
-            ("p99_ns", bin.p99_ns),
-            ("max_ns", bin.max_ns),
-        ]
-    };
-    let seconds = pairing.by_second.bins().iter().map(|second| {
-        let since_s = second.bin.saturating_sub(first_ns / SECOND);
-        let when = [
-            ("clock_second", second.bin),
-            ("since_first_issue_s", since_s),
-        ];
-        keyed(when.into_iter().chain(values(second)))
-    });
-    let seconds: Vec<Value> = seconds.collect();
-    map.insert("by_second_of_completion".into(), seconds.into());
-    if let Some(found) = &pairing.by_bin {
-        let bins = found.bins().iter();
-        let bins = bins.map(|bin| keyed([("bin", bin.bin)].into_iter().chain(values(bin))));
-        let bins: Vec<Value> = bins.collect();
-        map.insert(
-            "by_bin_of_completion".into(),
-            json!({"bin_ns": found.width_ns(), "bins": bins}),
-        );
-    }
-    let processes: Map<String, Value> = pairing
-        .by_process
-        .iter_mut()
-        .map(|(comm, values)| (text(symbols.comm_of(*comm)), distribution(values, true)))
-        .collect();
-    if !processes.is_empty() {
-        map.insert("by_process_ns".into(), processes.into());
-    }
 }

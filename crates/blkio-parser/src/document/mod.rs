@@ -2,6 +2,7 @@
 
 mod depth;
 mod extra;
+mod latency;
 pub(crate) mod phases;
 mod places;
 mod quality;
@@ -311,11 +312,8 @@ fn pairing_value(pairing: &mut Pairing) -> Value {
             direction,
             Direction::Read | Direction::Write | Direction::Flush | Direction::Discard
         );
-        if latency.all.count > 0 && is_known {
-            latencies.insert(
-                direction.name().into(),
-                distribution(&mut latency.all, false),
-            );
+        if latency.count > 0 && is_known {
+            latencies.insert(direction.name().into(), distribution(latency, false));
         }
     }
     let span_ns = pairing.span_ns();

@@ -21,7 +21,8 @@ fn latencies(stats: &Stats, stretches: &[Range<u64>]) -> Vec<[Distribution; 2]> 
     stats
         .newest
         .as_ref()
-        .map(|pairing| pairing.timeline.within(&ranges))
+        .and_then(|pairing| pairing.detail.as_ref())
+        .map(|detail| detail.timeline.within(&ranges))
         .unwrap_or_default()
 }
 
@@ -158,7 +159,7 @@ pub(super) fn detected(stats: &Stats) -> Value {
         "bin_ns": found.bin_ns,
         "prefill_decode_boundary_ns": found.boundary_ns.map(|(end, start)| [end, start].map(|t| first.saturating_add(t))),
         "compositions_are_exact": stats.composition.as_ref().map(|of| of.is_exact(found.bin_ns)),
-        "latencies_are_exact": stats.newest.as_ref().map(|pairing| pairing.timeline.is_exact()),
+        "latencies_are_exact": stats.newest.as_ref().and_then(|p| p.detail.as_ref()).map(|of| of.timeline.is_exact()),
         "phases": phases,
     })
 }

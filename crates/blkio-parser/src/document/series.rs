@@ -47,7 +47,9 @@ pub(super) fn per_bin(stats: &Stats) -> Map<String, Value> {
         counted(completed, traffic.completed_bins()),
     );
     let pairing = stats.newest.as_ref().filter(|p| p.matching.pairs > 0);
-    if let Some((pairing, spread)) = pairing.and_then(|p| Some((p, p.spread.as_ref()?))) {
+    if let Some((pairing, spread)) =
+        pairing.and_then(|p| Some((p, p.detail.as_ref()?.spread.as_ref()?)))
+    {
         let last = until(pairing.span.map(|(_, last)| last));
         map.insert(
             "spread_per_bin".into(),

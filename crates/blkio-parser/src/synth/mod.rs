@@ -231,7 +231,7 @@ mod tests {
             let (stats, truth) = analyse(&Spec::default(), seed);
             let newest = stats.newest.unwrap();
             assert_eq!(newest.matching.pairs, truth["events"]["pairs"]);
-            let sum: u128 = newest.latency.iter().map(|l| l.all.sum).sum();
+            let sum: u128 = newest.latency.iter().map(|l| l.sum).sum();
             // Flushes may overlap, and a later one then replaces an earlier one.
             if newest.matching.superseded_issues == 0 {
                 assert_eq!(
@@ -270,8 +270,7 @@ mod tests {
             ..Spec::default()
         };
         let lossy = analyse(&lossy, 3).0;
-        let p50 =
-            |stats: Stats| stats.newest.unwrap().latency[0].all.percentiles(&[50.0])[0] as f64;
+        let p50 = |stats: Stats| stats.newest.unwrap().latency[0].percentiles(&[50.0])[0] as f64;
         let (whole, lossy) = (p50(whole), p50(lossy));
         assert!((lossy / whole - 1.0).abs() < 0.03, "{whole} {lossy}");
     }
@@ -319,7 +318,7 @@ mod tests {
         );
         let newest = stats.newest.unwrap();
         assert_eq!(
-            (newest.latency[0].all.min, newest.latency[0].all.max),
+            (newest.latency[0].min, newest.latency[0].max),
             (120_000, 120_000)
         );
         assert_eq!(truth["events"]["max_depth"], 1);
@@ -328,7 +327,7 @@ mod tests {
         for law in ["uniform", "pareto", "exponential"] {
             let (stats, truth) = reads(&format!("\"latency_law\": \"{law}\""));
             let newest = stats.newest.unwrap();
-            let all = &newest.latency[0].all;
+            let all = &newest.latency[0];
             assert_eq!(
                 u64::try_from(all.sum).unwrap(),
                 truth["events"]["latency_sum_ns"]
