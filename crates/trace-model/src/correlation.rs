@@ -5,13 +5,14 @@
 //! kernels), and several calls may carry one id. `External id` joins both to the operator around
 //! the call.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+mod id_map;
+mod launch;
 
-use crate::ids::{CorrelationId, ProcessId, SliceId};
+use crate::ids::{CorrelationId, SliceId};
 use crate::kernel::{Activity, ActivityMap};
-use crate::time::Timestamp;
 use crate::trace::{ArgColumn, Slice, Trace};
+use id_map::IdMap;
+use launch::{Crowd, FEW, are_ambiguous, choose};
 
 /// The keys, without prefix, under which producers write correlation ids.
 pub const CORRELATION_KEYS: [&str; 3] = ["correlation", "corr_id", "correlation_id"];
@@ -67,107 +68,6 @@ impl CorrelationColumn {
     }
 }
 
-/// Slices by a producer's id. Dense ids, the usual case, cost four bytes each.
-#[derive(Clone, Debug, Default)]
-struct IdMap {
-    /// The slices of all ids, those of one id side by side in the order in which they came.
-    rows: Vec<SliceId>,
-    /// Where those of an id start in `rows`; one entry more at the end.
-    starts: Vec<u32>,
-    keys: Keys,
-}
-
-#[derive(Clone, Debug)]
-enum Keys {
-    /// The id of `starts[0]`; the following ids count up.
-    From(i64),
-    /// The id of each start, ascending.
-    Listed(Vec<i64>),
-}
-
-impl Default for Keys {
-    fn default() -> Self {
-        Self::From(0)
-    }
-}
-
-impl IdMap {
-    fn new(mut entries: Vec<(i64, SliceId)>) -> Self {
-        let range = entries
-            .iter()
-            .map(|e| e.0)
-            .fold(None, |range: Option<(i64, i64)>, id| {
-                Some(range.map_or((id, id), |(lo, hi)| (lo.min(id), hi.max(id))))
-            });
-        let Some((low, high)) = range else {
-            return Self::default();
-        };
-        let width = usize::try_from(high.saturating_sub(low)).unwrap_or(usize::MAX);
-        if width <= entries.len().saturating_mul(8) + 1024 {
-            let at = |id: i64| usize::try_from(id - low).unwrap_or(0);
-            let mut starts = vec![0_u32; width + 2];
-            for (id, _) in &entries {
-                starts[at(*id) + 1] += 1;
-            }
-            for i in 0..=width {
-                starts[i + 1] += starts[i];
-            }
-            let mut rows: Vec<SliceId> = entries.iter().map(|e| e.1).collect();
-            for (id, slice) in &entries {
-                let next = &mut starts[at(*id)];
-                rows[*next as usize] = *slice;
-                *next += 1;
-            }
-            // Every start has moved to the next id's.
-            starts.rotate_right(1);
-            starts[0] = 0;
-            starts.pop();
-            starts.push(u32::try_from(rows.len()).unwrap_or(u32::MAX));
-            return Self {
-                rows,
-                starts,
-                keys: Keys::From(low),
-            };
-        }
-        entries.sort_by_key(|e| e.0);
-        let (mut ids, mut starts) = (Vec::new(), Vec::new());
-        for (i, (id, _)) in entries.iter().enumerate() {
-            if ids.last() != Some(id) {
-                ids.push(*id);
-                starts.push(u32::try_from(i).unwrap_or(u32::MAX));
-            }
-        }
-        starts.push(u32::try_from(entries.len()).unwrap_or(u32::MAX));
-        Self {
-            rows: entries.into_iter().map(|e| e.1).collect(),
-            starts,
-            keys: Keys::Listed(ids),
-        }
-    }
-
-    /// Every id with its slices, ids ascending.
-    fn groups(&self) -> impl Iterator<Item = (i64, &[SliceId])> {
-        self.starts.windows(2).enumerate().map(|(i, bounds)| {
-            let id = match &self.keys {
-                Keys::From(low) => low + i64::try_from(i).unwrap_or(0),
-                Keys::Listed(ids) => ids.get(i).copied().unwrap_or(0),
-            };
-            let rows = self.rows.get(bounds[0] as usize..bounds[1] as usize);
-            (id, rows.unwrap_or(&[]))
-        })
-    }
-
-    fn get(&self, id: i64) -> &[SliceId] {
-        let at = match &self.keys {
-            Keys::From(low) => id.checked_sub(*low).and_then(|i| usize::try_from(i).ok()),
-            Keys::Listed(ids) => ids.binary_search(&id).ok(),
-        };
-        let bound = |i: usize| self.starts.get(i).map(|&n| n as usize);
-        at.and_then(|i| self.rows.get(bound(i)?..bound(i + 1)?))
-            .unwrap_or(&[])
-    }
-}
-
 /// Correlation id → calls on the host.
 ///
 /// Ids are unique only within a process. When calls of several processes carry one id, the call in
@@ -179,143 +79,6 @@ pub struct CorrelationIndex {
     calls: IdMap,
     /// Of ids that many calls carry, ascending.
     crowds: Vec<Crowd>,
-}
-
-/// Calls of one id up to which they are looked at one by one.
-const FEW: usize = 16;
-
-/// The many calls of one id, so ranked that the one that is meant is found without looking at all: where a producer writes the
-/// same id everywhere, work and calls are as many.
-#[derive(Clone, Debug)]
-struct Crowd {
-    id: i64,
-    /// Whether the calls are of several processes.
-    ambiguous: bool,
-    all: Ranked,
-    /// By process, ascending.
-    by_process: Vec<(ProcessId, Ranked)>,
-}
-
-/// Calls by how much they look like launches.
-#[derive(Clone, Debug, Default)]
-struct Ranked {
-    /// Neither, where an arrow starts, launches, both; each in ascending time.
-    ranks: [Vec<SliceId>; 4],
-}
-
-impl Ranked {
-    /// The call that is meant: of the highest rank the last one that began by `before`, if that is asked for and there is one,
-    /// else the earliest.
-    fn best(&self, trace: &Trace, before: Option<Timestamp>) -> Option<SliceId> {
-        let calls = self.ranks.iter().rev().find(|calls| !calls.is_empty())?;
-        let ts = |call: &SliceId| trace.slice(*call).ts();
-        let last = before.and_then(|time| {
-            let after = calls.partition_point(|call| ts(call) <= time);
-            let last = calls.get(after.checked_sub(1)?)?;
-            // Of those that began with it, the first.
-            calls.get(calls.partition_point(|call| ts(call) < ts(last)))
-        });
-        last.or(calls.first()).copied()
-    }
-}
-
-impl Crowd {
-    /// `calls` in ascending time, more than a few.
-    fn new(id: i64, calls: &[SliceId], trace: &Trace, activities: &ActivityMap) -> Self {
-        let (mut all, mut by_process) = (Ranked::default(), BTreeMap::<_, Ranked>::new());
-        for call in calls {
-            let rank = rank_of(trace.slice(*call), activities);
-            all.ranks[rank].push(*call);
-            let own = by_process.entry(process_of(trace.slice(*call)));
-            own.or_default().ranks[rank].push(*call);
-        }
-        Self {
-            id,
-            ambiguous: by_process.len() > 1,
-            all,
-            by_process: by_process
-                .into_iter()
-                .filter_map(|(process, ranked)| Some((process?, ranked)))
-                .collect(),
-        }
-    }
-
-    /// As [`choose`] of `calls`, all of this id.
-    fn launch_of<'t>(
-        &self,
-        work: Slice<'t>,
-        calls: &[SliceId],
-        by: &ActivityMap,
-    ) -> Option<Slice<'t>> {
-        let trace = work.trace();
-        let home = process_of(work);
-        let own = home.and_then(|home| {
-            let at = self.by_process.binary_search_by_key(&home, |own| own.0);
-            Some(&self.by_process.get(at.ok()?)?.1)
-        });
-        if self.ambiguous {
-            // Tails of arrows come before all others.
-            let mut tails: Vec<SliceId> = trace
-                .flows_to(work.id())
-                .map(|(_, flow)| flow.from)
-                .filter(|from| calls.binary_search(from).is_ok())
-                .filter(|from| own.is_none() || process_of(trace.slice(*from)) == home)
-                .collect();
-            tails.sort_unstable();
-            tails.dedup();
-            if !tails.is_empty() {
-                return choose(&tails, true, work, by);
-            }
-        }
-        let best = own
-            .unwrap_or(&self.all)
-            .best(trace, self.ambiguous.then(|| work.ts()));
-        Some(trace.slice(best?))
-    }
-}
-
-/// Whether a call is named as a launch, and whether an arrow starts there.
-fn rank_of(call: Slice<'_>, activities: &ActivityMap) -> usize {
-    let launches = matches!(
-        activities.of(call),
-        Activity::Launch | Activity::GraphLaunch
-    );
-    let starts_flow = call.trace().flows_from(call.id()).next().is_some();
-    usize::from(launches) * 2 + usize::from(starts_flow)
-}
-
-/// Whether the calls are of several processes.
-fn are_ambiguous(calls: &[SliceId], trace: &Trace) -> bool {
-    let mut processes = calls.iter().map(|id| process_of(trace.slice(*id)));
-    let first = processes.next();
-    processes.any(|process| Some(process) != first)
-}
-
-/// As [`CorrelationIndex::launch_of`], of these calls; looks at each.
-fn choose<'t>(
-    calls: &[SliceId],
-    ambiguous: bool,
-    work: Slice<'t>,
-    activities: &ActivityMap,
-) -> Option<Slice<'t>> {
-    let trace = work.trace();
-    let home = process_of(work);
-    let is_tail = |s: &Slice<'_>| {
-        trace
-            .flows_to(work.id())
-            .any(|(_, flow)| flow.from == s.id())
-    };
-    let several = calls.iter().map(|id| trace.slice(*id));
-    several.max_by_key(|s| {
-        let before = s.ts() <= work.ts();
-        (
-            home.is_some() && process_of(*s) == home,
-            ambiguous && is_tail(s),
-            rank_of(*s, activities),
-            (ambiguous && before).then_some(s.ts()),
-            Reverse(s.id()),
-        )
-    })
 }
 
 impl CorrelationIndex {
@@ -374,10 +137,6 @@ impl CorrelationIndex {
             }
         }
     }
-}
-
-fn process_of(slice: Slice<'_>) -> Option<ProcessId> {
-    slice.track().process
 }
 
 /// External id → operator or annotation on the host.
