@@ -188,6 +188,64 @@ fn copies_hide_communication_and_devices_do_not_mix() {
     assert_eq!(times, [(0, 100, 100, 50), (1, 0, 100, 0)]);
 }
 
+/// Name and bytes of a collective, as stated by the operator that the kernel's external id leads to. That operator lies in another one,
+/// which says something else.
+fn moved(name: &'static str, counts: &[(&'static str, i64)]) -> (Vec<String>, Option<u64>) {
+    let stated = |name, counts: &[(&'static str, i64)]| {
+        let mut args = vec![
+            ("Collective name", Value::Text(name)),
+            ("dtype", Value::Text("Float")),
+        ];
+        args.extend(counts.iter().map(|(key, n)| (*key, Value::Int(*n))));
+        args
+    };
+    let id = || ("External id", Value::Int(7));
+    let comms = ("cpu_op", "record_param_comms");
+    let mut made = Made::default();
+    let both = [("In msg nelems", 1), ("Out msg nelems", 1)];
+    made.slice((1, 1), (0, 100), comms, &stated("reduce", &both));
+    let mut inner = stated(name, counts);
+    inner.push(id());
+    made.slice((1, 1), (10, 5), comms, &inner);
+    let kernel = ("kernel", "ncclDevKernel_Generic_1");
+    made.slice((0, 7), (50, 5), kernel, &[id()]);
+    let trace = made.finish();
+    let mut query = Query::default();
+    query.kernels = KernelSelector::collectives();
+    query.measure = true;
+    let answer = analyse(&trace, &query, &[]).expect("the whole trace is a window");
+    let measures = answer.groups[0].measures.as_ref().expect("asked for");
+    (measures.collectives.clone(), measures.bytes)
+}
+
+#[test]
+fn a_launch_that_is_the_operator_says_itself_what_it_moves() {
+    let counts = [("In msg nelems", 100), ("Out msg nelems", 200)];
+    let (names, bytes) = moved("_allgather_base", &counts);
+    assert_eq!(
+        (names, bytes),
+        (vec!["_allgather_base".to_owned()], Some(800))
+    );
+}
+
+#[test]
+fn a_size_needs_only_the_count_it_is_made_of() {
+    let (input, output) = (("In msg nelems", 100), ("Out msg nelems", 200));
+    for (name, count, want) in [
+        ("_allgather_base", output, Some(800)),
+        ("_allgather_base", input, None),
+        ("_reduce_scatter_base", input, Some(400)),
+        ("_reduce_scatter_base", output, None),
+        ("send", input, Some(400)),
+        ("allreduce", output, Some(800)),
+        ("broadcast", input, Some(400)),
+        // What goes in may be less than what comes out.
+        ("all_to_allv", input, None),
+    ] {
+        assert_eq!(moved(name, &[count]).1, want, "{name} with {count:?}");
+    }
+}
+
 /// Three ranks whose clocks are ahead by 0, 1000 and -500; rank 2 has no collective with rank 0.
 #[test]
 fn clocks_align_through_common_groups() {

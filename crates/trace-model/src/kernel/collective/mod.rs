@@ -118,12 +118,16 @@ impl CollectiveOp {
         })
     }
 
-    /// The message size by convention, in elements, from those in and out.
-    fn elements(self, input: u64, output: u64) -> u64 {
+    /// The message size by convention, in elements, from those in and out; none if one that it takes is unknown.
+    fn elements(self, input: Option<u64>, output: Option<u64>) -> Option<u64> {
         match self {
             Self::AllGather => output,
             Self::ReduceScatter | Self::Send | Self::Recv => input,
-            _ => input.max(output),
+            // As much goes in as comes out: one of the two says both.
+            Self::AllReduce | Self::Broadcast | Self::Reduce => input.max(output),
+            Self::AllToAll | Self::Gather | Self::Scatter | Self::Barrier => {
+                Some(input?.max(output?))
+            }
         }
     }
 }
@@ -278,8 +282,9 @@ mod tests {
 
     fn collective(name: &str, input: u64, output: u64, size: u64, n: u32) -> Collective {
         let op = CollectiveOp::from_name(name);
+        let elements = op.and_then(|o| o.elements(Some(input), Some(output)));
         Collective::from(CollectiveKind {
-            bytes: op.map(|o| o.elements(input, output) * size),
+            bytes: elements.map(|elements| elements * size),
             group_size: Some(n),
             ..CollectiveKind::named(name, op)
         })

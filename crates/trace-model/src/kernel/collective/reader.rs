@@ -110,7 +110,7 @@ impl CollectiveReader {
     }
 
     /// What is known of the collective that `kernel` is part of: its own arguments, else those of
-    /// the nearest `record_param_comms` around its launch or with its external id, else what names
+    /// the nearest `record_param_comms` that its launch is, lies in, or shares its external id with, else what names
     /// around the launch or the kernel's own say. The size is then that of the first tensor that the
     /// nearest operator of the same kind around the launch takes: all-reduces of inference engines and
     /// of symmetric memory leave no other record of it.
@@ -135,13 +135,14 @@ impl CollectiveReader {
             return Some(own);
         }
         if !self.name.is_empty() {
-            let around = launch.and_then(|l| l.ancestors().find_map(|a| self.read(a, known)));
-            let found = around.or_else(|| {
-                let op = index.external().op_of(kernel)?;
-                std::iter::once(op)
-                    .chain(op.ancestors())
-                    .find_map(|a| self.read(a, known))
-            });
+            // Where the link is an arrow or an external id, the launch is the operator itself.
+            let mut around = |s: Slice<'t>| {
+                let mut from_s = std::iter::once(s).chain(s.ancestors());
+                from_s.find_map(|a| self.read(a, known))
+            };
+            let found = launch
+                .and_then(&mut around)
+                .or_else(|| index.external().op_of(kernel).and_then(around));
             if found.is_some() {
                 return found;
             }
@@ -272,12 +273,8 @@ impl Stated<'_> {
     fn kind(self) -> CollectiveKind {
         let op = CollectiveOp::from_name(self.name);
         let size = self.dtype.and_then(dtype_bytes);
-        let bytes = match (op, self.elements_in, self.elements_out) {
-            (Some(op), Some(input), Some(output)) => {
-                size.and_then(|size| op.elements(input, output).checked_mul(size))
-            }
-            _ => None,
-        };
+        let elements = op.and_then(|op| op.elements(self.elements_in, self.elements_out));
+        let bytes = elements.and_then(|elements| elements.checked_mul(size?));
         CollectiveKind {
             name: self.name.to_owned(),
             op,
