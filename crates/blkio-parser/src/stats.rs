@@ -183,6 +183,8 @@ struct Fan {
     events: usize,
 }
 
+/// Threads that help sorting while all others wait for it.
+const HELPERS: usize = 2;
 /// Events that are handed on together.
 const TOGETHER: usize = 1 << 14;
 /// Times as many that may wait for a group.
@@ -222,7 +224,10 @@ impl Group {
                 Duplicates::default(),
             ))),
             Self::Places(Box::new(wanted.sequentiality.then(Default::default))),
-            Self::Access(Box::new(wanted.access.then(SectorAccess::default))),
+            Self::Access(Box::new(wanted.access.then(|| {
+                let is_alone = options.read.threads <= 1;
+                SectorAccess::default().with_helpers(if is_alone { 0 } else { HELPERS })
+            }))),
             Self::Blocks(Box::new((
                 wanted
                     .reuse

@@ -141,6 +141,13 @@ impl Analyser for SectorAccess {
 }
 
 impl SectorAccess {
+    /// Has so many threads help where there is much to sort at once: now and then, and in the end.
+    #[must_use]
+    pub fn with_helpers(mut self, helpers: usize) -> Self {
+        self.borders.helpers = helpers;
+        self
+    }
+
     fn add(&mut self, run: &Run) {
         let sectors = u64::from(run.nr_sector);
         let last = run.sector + sectors * (u64::from(run.count) - 1);
@@ -210,7 +217,8 @@ impl SectorAccess {
         let mut operations = vec![Counts::default(); open.len()];
         let (mut sectors, mut all_blocks) = <(Counts, Counts)>::default();
         let mut blocks = <[Counts; 2]>::default();
-        std::mem::take(&mut self.borders).for_each_in_order(|Change { sector, of, by }| {
+        let mut borders = std::mem::take(&mut self.borders);
+        borders.for_each_in_order(|Change { sector, of, by }| {
             let number = index(u64::from(of >> 1));
             let direction = open.get(number).and_then(|open| open.direction);
             let direction = direction.filter(|direction| direction.is_data());

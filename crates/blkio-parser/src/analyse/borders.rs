@@ -6,6 +6,8 @@
 //! places: neither the number of requests nor the range of addresses matters, and no place has to be looked up.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::{channel, sync_channel};
+use std::thread;
 
 use crate::num::{index, low16, low32};
 use crate::radix::by_digits;
@@ -59,6 +61,8 @@ pub(super) struct Borders {
     limit: usize,
     /// Changes at sectors that are too large to sort.
     far: BTreeMap<(u64, u32), i64>,
+    /// Threads that may help where there is much to sort at once.
+    pub(super) helpers: usize,
 }
 
 /// No piece has this number.
@@ -75,6 +79,7 @@ impl Default for Borders {
             words: 0,
             limit: FIRST_LIMIT,
             far: BTreeMap::new(),
+            helpers: 0,
         }
     }
 }
@@ -131,9 +136,23 @@ impl Borders {
     }
 
     fn make_places_one(&mut self) {
-        for piece in &mut self.pieces {
-            piece.make_places_one(&mut self.scratch);
-        }
+        let helped = if self.helpers > 0 {
+            self.pieces.len() / 2
+        } else {
+            0
+        };
+        let (others, own) = self.pieces.split_at_mut(helped);
+        thread::scope(|scope| {
+            if !others.is_empty() {
+                scope.spawn(|| {
+                    let mut scratch = Scratch::default();
+                    let pieces = others.iter_mut();
+                    pieces.for_each(|piece| piece.make_places_one(&mut scratch));
+                });
+            }
+            let pieces = own.iter_mut();
+            pieces.for_each(|piece| piece.make_places_one(&mut self.scratch));
+        });
         let before = self.words;
         self.words = self.pieces.iter().map(|piece| piece.words()).sum();
         let growth = if self.words < before / 2 {
@@ -162,31 +181,77 @@ impl Borders {
         }
     }
 
-    /// All changes, in order of the sector; a sector may come several times.
+    /// All changes, in order of the sector; a sector may come several times. Nothing is left.
     pub(super) fn for_each_in_order(&mut self, mut take: impl FnMut(Change)) {
-        for place in self.numbers.values() {
-            let Some(piece) = self.pieces.get_mut(*place) else {
-                continue;
-            };
-            piece.settle(&mut self.scratch);
-            let Scratch { places, sorted, .. } = &mut self.scratch;
-            piece.read(places);
-            by_digits(places, sorted, |(place, _)| place >> OF_BITS);
-            for (place, by) in &*places {
-                let of = low32(bits(*place, 0, OF_BITS));
-                let sector = place >> OF_BITS;
+        let mut take_all = |places: &[Placed]| {
+            for (place, by) in places {
                 take(Change {
-                    sector,
-                    of,
+                    sector: place >> OF_BITS,
+                    of: low32(bits(*place, 0, OF_BITS)),
                     by: *by,
                 });
             }
+        };
+        let pieces = &mut self.pieces;
+        let places = std::mem::take(&mut self.numbers).into_values();
+        let pieces = places.filter_map(|place| pieces.get_mut(place).map(std::mem::take));
+        if self.helpers == 0 {
+            let mut places = Vec::new();
+            for piece in pieces {
+                piece.into_order(&mut places, &mut self.scratch);
+                take_all(&places);
+            }
+        } else {
+            in_order_with_helpers(pieces, self.helpers, take_all);
         }
-        for ((sector, of), by) in &self.far {
-            let (sector, of, by) = (*sector, *of, *by);
+        for ((sector, of), by) in std::mem::take(&mut self.far) {
             take(Change { sector, of, by });
         }
     }
+}
+
+/// Hands on the changes of each piece in order; every helper sorts one piece while those before are taken.
+fn in_order_with_helpers(
+    pieces: impl Iterator<Item = Piece>,
+    helpers: usize,
+    mut take: impl FnMut(&[Placed]),
+) {
+    let mut shares: Vec<Vec<Piece>> = Vec::new();
+    shares.resize_with(helpers, Vec::new);
+    let mut count = 0;
+    for (piece, share) in pieces.zip((0..helpers).cycle()) {
+        if let Some(share) = shares.get_mut(share) {
+            share.push(piece);
+        }
+        count += 1;
+    }
+    thread::scope(|scope| {
+        let helpers: Vec<_> = shares
+            .into_iter()
+            .map(|share| {
+                let (here, sorted) = sync_channel(1);
+                let (back, used) = channel::<Vec<Placed>>();
+                scope.spawn(move || {
+                    let mut scratch = Scratch::default();
+                    for piece in share {
+                        let mut places = used.try_recv().unwrap_or_default();
+                        piece.into_order(&mut places, &mut scratch);
+                        // Nobody waits any more only where that thread is dying.
+                        if here.send(places).is_err() {
+                            return;
+                        }
+                    }
+                });
+                (sorted, back)
+            })
+            .collect();
+        for (sorted, back) in helpers.iter().cycle().take(count) {
+            let Ok(places) = sorted.recv() else { return };
+            take(&places);
+            // The last ones are not used again.
+            let _ = back.send(places);
+        }
+    });
 }
 
 /// A place (sector and what is counted) and by how much the count changes there.
@@ -354,6 +419,13 @@ impl Piece {
         }
     }
 
+    /// The changes in order of the sector.
+    fn into_order(mut self, places: &mut Vec<Placed>, scratch: &mut Scratch) {
+        self.settle(scratch);
+        self.read(places);
+        by_digits(places, &mut scratch.sorted, |(place, _)| place >> OF_BITS);
+    }
+
     /// Words in all pages, not quite all of them used.
     fn words(&self) -> usize {
         let open = self.pages.last().map_or(0, Vec::len);
@@ -392,8 +464,9 @@ mod tests {
             ),
             limit in 0_usize..200,
             settle in 1_usize..50,
+            helpers in 0_usize..3,
         ) {
-            let mut borders = Borders::default();
+            let mut borders = Borders { helpers, ..Borders::default() };
             let mut twin: BTreeMap<(u64, u32), i64> = BTreeMap::new();
             for (at, (sector, of, is_less, times)) in changes.iter().enumerate() {
                 for _ in 0..*times {
