@@ -33,10 +33,14 @@ fn processed(
     read_args: &ReadArgs,
     label: &LabelArgs,
     compute: &ComputeArgs,
+    maps: bool,
 ) -> anyhow::Result<Done> {
     let mut names = Names::new();
     let opened = read_args.open(path, &mut names)?;
     let mut steps = label.steps(read_args, opened.stream.is_labelled())?;
+    if let Some(label) = &mut steps.label {
+        label.maps = maps;
+    }
     steps.analyse = Some(compute.options(read_args.compat)?);
     let done = coded(process(opened.stream, names, steps, None))?;
     let (processed, analysis) = analysed(path, read_args, done)?;
@@ -122,7 +126,7 @@ pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
         phases,
     } = match args.follow {
         Some(seconds) => followed(path, args, seconds)?,
-        None => processed(path, &args.read, &args.label, &args.compute)?,
+        None => processed(path, &args.read, &args.label, &args.compute, false)?,
     };
     let mut out = args.output.open()?;
     let mut shown = AnalysisTable::of(&analysis);
@@ -141,7 +145,7 @@ pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
             }
             let tables = table.map_or(shown, |table| vec![table]);
             for table in tables {
-                document.table(table.name(), &coded(analysis.table(table))?)?;
+                coded(analysis.write_table(table, &mut document.rows(table.name())))?;
             }
             document.finish()?;
         }
@@ -296,7 +300,7 @@ fn part(table: &Table, columns: &[usize]) -> anyhow::Result<String> {
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
     let input = args.input.get()?;
-    let all = processed(input, &args.read, &args.label, &args.compute)?;
+    let all = processed(input, &args.read, &args.label, &args.compute, true)?;
     let mut done = all.processed;
     done.analysis = Some(all.analysis);
     let title = name_of(input);
@@ -368,12 +372,12 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     let (done, manifest) = coded(exporter.export(stream, names, steps))?;
     tell(&done.report, args.read.verbosity);
     if args.layout != Layout::Run {
-        let columns: Vec<(&str, String)> = dataset_columns(
+        let columns: Vec<(&str, String)> = coded(dataset_columns(
             &run_id,
             &exporter.metadata,
             done.analysis.as_ref(),
             has_prompts,
-        );
+        ))?;
         coded(append_dataset_row(
             &args.output.join("manifest.csv"),
             &columns,
@@ -406,7 +410,7 @@ fn folder_of(run_id: &str) -> String {
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Outcome> {
-    let of = |path| processed(path, &args.read, &args.label, &args.compute);
+    let of = |path| processed(path, &args.read, &args.label, &args.compute, false);
     let (before, after) = (of(&args.before)?, of(&args.after)?);
     let table = coded(compare_analyses(&before.analysis, &after.analysis))?;
     let mut out = args.output.open()?;

@@ -23,7 +23,10 @@ pub(crate) fn parse(args: &RowsArgs) -> anyhow::Result<Outcome> {
 pub(crate) fn label(args: &RowsArgs) -> anyhow::Result<Outcome> {
     let mut names = Names::new();
     let stream = args.read.open(&args.input, &mut names)?.stream;
-    let steps = args.label.steps(&args.read, stream.is_labelled())?;
+    let mut steps = args.label.steps(&args.read, stream.is_labelled())?;
+    if let Some(label) = &mut steps.label {
+        label.maps = false;
+    }
     write(args, stream, names, steps)
 }
 

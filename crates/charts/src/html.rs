@@ -156,7 +156,13 @@ impl Section {
     /// Appends a table of at most `max_rows` rows; says how many more there are. Scaled numbers show their exact value as
     /// a tooltip.
     #[must_use]
-    pub fn table(mut self, table: &Table, max_rows: usize) -> Self {
+    pub fn table(self, table: &Table, max_rows: usize) -> Self {
+        self.table_head(table, max_rows, table.rows())
+    }
+
+    /// As [`Section::table`], of a table of `all_rows` rows of which `table` holds the first ones.
+    #[must_use]
+    pub fn table_head(mut self, table: &Table, max_rows: usize, all_rows: usize) -> Self {
         let out = &mut self.body;
         out.push_str("<div class=\"scroll\"><table>\n");
         if !table.name().is_empty() {
@@ -199,7 +205,7 @@ impl Section {
             out.push_str("</tr>\n");
         }
         out.push_str("</tbody>\n</table></div>\n");
-        match table.rows().checked_sub(max_rows) {
+        match all_rows.checked_sub(max_rows) {
             Some(more) if more > 0 => {
                 let _ = writeln!(
                     out,
@@ -207,7 +213,7 @@ impl Section {
                     human::count(more as u64)
                 );
             }
-            _ if table.rows() == 0 => out.push_str("<p class=\"more\">no rows</p>\n"),
+            _ if all_rows == 0 => out.push_str("<p class=\"more\">no rows</p>\n"),
             _ => {}
         }
         self

@@ -2,20 +2,23 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::engine::{Extent, RegionState, spill};
+use crate::engine::{Extent, spill};
 use crate::error::Result;
 use crate::options::{AnalysisOptions, Semantics};
 use crate::quantile::OrderStats;
-use crate::record::{ByAddress, LOAD, Record, STORE};
+use crate::record::{
+    Ascending, ByAddress, ByBoth, ByRegionAddress, LOAD, Pair, Record, STORE, Stores,
+};
+use crate::regions::{Regions, SmallCounts};
 use crate::result::AddressBand;
 use spill_sort::Sorter;
 
-/// Distinct things of a region.
-#[derive(Debug, Clone, Default)]
+/// Distinct things of regions, by their index.
+#[derive(Debug)]
 pub(crate) struct RegionAddresses {
-    pub(crate) pages: u64,
-    pub(crate) written: u64,
-    pub(crate) written_once: u64,
+    pub(crate) pages: SmallCounts,
+    pub(crate) written: SmallCounts,
+    pub(crate) written_once: SmallCounts,
 }
 
 /// Figures of a type that need each address' rows together.
@@ -102,7 +105,7 @@ impl Bands {
 
 /// What the walk over all addresses gave.
 pub(crate) struct AddressScan {
-    pub(crate) regions: Vec<RegionAddresses>,
+    pub(crate) regions: RegionAddresses,
     pub(crate) kinds: Vec<KindAddresses>,
     /// Pages of the whole trace, each once.
     pub(crate) pages: u64,
@@ -182,20 +185,53 @@ impl StoreCounts {
     }
 }
 
+/// Regions that have an access on the page that is being walked over.
+#[derive(Default)]
+struct PageRegions {
+    at: Option<(u16, u64)>,
+    few: Vec<u32>,
+    many: FxHashSet<u32>,
+}
+
+impl PageRegions {
+    const FEW: usize = 8;
+
+    /// Whether this is the region's first access of the page.
+    fn is_first(&mut self, kind: u16, page: u64, region: u32) -> bool {
+        if self.at != Some((kind, page)) {
+            self.at = Some((kind, page));
+            self.few.clear();
+            self.many.clear();
+        }
+        if self.few.contains(&region) {
+            return false;
+        }
+        if self.few.len() < Self::FEW {
+            self.few.push(region);
+            return true;
+        }
+        self.many.insert(region)
+    }
+}
+
 struct Scan<'a> {
-    states: &'a [RegionState],
+    known: &'a Regions,
     native: bool,
     windows: Windows,
     out: AddressScan,
-    last_page: Vec<Option<u64>>,
-    irregular_pages: FxHashSet<(u32, u64)>,
-    irregular_stores: FxHashMap<(u32, u64), u64>,
-    all_pages: FxHashSet<u64>,
+    page_regions: PageRegions,
+    /// Regions and their pages, of regions whose addresses do not come page by page.
+    irregular_pages: Sorter<ByBoth>,
+    last_irregular: Option<Pair>,
+    /// Stores to addresses of such regions, which several types may share.
+    irregular_stores: Sorter<ByRegionAddress>,
+    /// Pages of all types, of which several may share one.
+    all_pages: Option<Sorter<Ascending>>,
 }
 
 pub(crate) fn scan_addresses(
     sorter: Sorter<ByAddress>,
-    states: &[RegionState],
+    known: &Regions,
     kinds: usize,
     extent: Extent,
     options: &AnalysisOptions,
@@ -224,19 +260,25 @@ pub(crate) fn scan_addresses(
         window_stores: vec![0; windows.count],
         bands: Bands::default(),
     };
+    let counts = || SmallCounts::new(known.ids.len());
     let mut scan = Scan {
-        states,
+        known,
         native,
         windows,
         out: AddressScan {
-            regions: vec![RegionAddresses::default(); states.len()],
+            regions: RegionAddresses {
+                pages: counts(),
+                written: counts(),
+                written_once: counts(),
+            },
             kinds: (0..kinds).map(|_| kind()).collect(),
             pages: 0,
         },
-        last_page: vec![None; states.len()],
-        irregular_pages: FxHashSet::default(),
-        irregular_stores: FxHashMap::default(),
-        all_pages: FxHashSet::default(),
+        page_regions: PageRegions::default(),
+        irregular_pages: Sorter::new(spill(options, 32)),
+        last_irregular: None,
+        irregular_stores: Sorter::new(spill(options, 32)),
+        all_pages: (native && kinds > 1).then(|| Sorter::new(spill(options, 32))),
     };
     let mut records = sorter.finish()?;
     let mut address: Option<Address> = None;
@@ -259,7 +301,7 @@ pub(crate) fn scan_addresses(
                 read_at: None,
             });
         }
-        scan.region_page(&record);
+        scan.region_page(&record)?;
         if let Some(at) = &mut address {
             scan.step(at, &record)?;
         }
@@ -270,7 +312,7 @@ pub(crate) fn scan_addresses(
                 .is_none_or(|(kind, at)| (*kind, at.page) != (record.kind, number))
             {
                 if let Some((kind, done)) = page.take() {
-                    scan.end_page(kind, &done);
+                    scan.end_page(kind, &done)?;
                 }
                 if let Some(kind) = scan.out.kinds.get_mut(usize::from(record.kind)) {
                     kind.bands.page(number, windows.count);
@@ -294,33 +336,27 @@ pub(crate) fn scan_addresses(
         scan.end_address(&done)?;
     }
     if let Some((kind, done)) = page {
-        scan.end_page(kind, &done);
+        scan.end_page(kind, &done)?;
     }
-    Ok(scan.end())
+    scan.end()
 }
 
 impl Scan<'_> {
-    fn irregular(&self, region: u32) -> bool {
-        self.states
-            .get(region as usize)
-            .is_some_and(|state| state.irregular)
-    }
-
     /// Counts the pages of regions. Addresses ascend, so a page of a regular region comes in one piece.
-    fn region_page(&mut self, record: &Record) {
-        if self.irregular(record.region) {
-            self.irregular_pages.insert((record.region, record.page));
-            return;
-        }
-        let at = record.region as usize;
-        if let Some(last) = self.last_page.get_mut(at)
-            && *last != Some(record.page)
-        {
-            *last = Some(record.page);
-            if let Some(region) = self.out.regions.get_mut(at) {
-                region.pages += 1;
+    fn region_page(&mut self, record: &Record) -> Result<()> {
+        if self.known.is_irregular(record.region) {
+            let pair = Pair(u64::from(record.region), record.page);
+            if self.last_irregular != Some(pair) {
+                self.last_irregular = Some(pair);
+                self.irregular_pages.push(pair)?;
             }
+        } else if self
+            .page_regions
+            .is_first(record.kind, record.page, record.region)
+        {
+            self.out.regions.pages.add_one(record.region);
         }
+        Ok(())
     }
 
     fn step(&mut self, at: &mut Address, record: &Record) -> Result<()> {
@@ -358,14 +394,14 @@ impl Scan<'_> {
 
     fn end_address(&mut self, at: &Address) -> Result<()> {
         for (region, count) in at.stores.iter() {
-            if self.irregular(region) {
-                *self
-                    .irregular_stores
-                    .entry((region, at.address))
-                    .or_default() += count;
-            } else if let Some(region) = self.out.regions.get_mut(region as usize) {
-                region.written += 1;
-                region.written_once += u64::from(count == 1);
+            if self.known.is_irregular(region) {
+                self.irregular_stores.push(Stores {
+                    region,
+                    address: at.address,
+                    count,
+                })?;
+            } else {
+                self.out.regions.stored(region, count);
             }
         }
         if let Some(kind) = self.out.kinds.get_mut(usize::from(at.kind)) {
@@ -402,10 +438,13 @@ impl Scan<'_> {
         }
     }
 
-    fn end_page(&mut self, kind: u16, at: &Page) {
-        self.all_pages.insert(at.page);
+    fn end_page(&mut self, kind: u16, at: &Page) -> Result<()> {
+        match &mut self.all_pages {
+            Some(pages) => pages.push(at.page)?,
+            None => self.out.pages += 1,
+        }
         let Some(kind) = self.out.kinds.get_mut(usize::from(kind)) else {
-            return;
+            return Ok(());
         };
         kind.pages += 1;
         kind.shared_pages += u64::from(at.threads.iter().filter(|seen| **seen).count() > 1);
@@ -418,26 +457,54 @@ impl Scan<'_> {
                 *count += 1;
             }
         }
+        Ok(())
     }
 
-    #[expect(
-        clippy::iter_over_hash_type,
-        reason = "counters are added to, in any order"
-    )]
-    fn end(mut self) -> AddressScan {
-        for (region, _) in &self.irregular_pages {
-            if let Some(region) = self.out.regions.get_mut(*region as usize) {
-                region.pages += 1;
+    fn end(mut self) -> Result<AddressScan> {
+        let regions = &mut self.out.regions;
+        let mut pages = self.irregular_pages.finish()?;
+        let mut last = None;
+        while let Some(pair) = pages.next_item()? {
+            if last.replace(pair) != Some(pair) {
+                regions.pages.add_one(u32::try_from(pair.0).unwrap_or(u32::MAX));
             }
         }
-        for ((region, _), count) in &self.irregular_stores {
-            if let Some(region) = self.out.regions.get_mut(*region as usize) {
-                region.written += 1;
-                region.written_once += u64::from(*count == 1);
+        let mut stores = self.irregular_stores.finish()?;
+        let mut same: Option<Stores> = None;
+        loop {
+            let next = stores.next_item()?;
+            match (&mut same, next) {
+                (Some(same), Some(next)) if same.place() == next.place() => {
+                    same.count += next.count;
+                }
+                (same, next) => {
+                    if let Some(done) = std::mem::replace(same, next) {
+                        regions.stored(done.region, done.count);
+                    }
+                }
+            }
+            if next.is_none() {
+                break;
             }
         }
-        self.out.pages = self.all_pages.len() as u64;
-        self.out
+        if let Some(pages) = self.all_pages {
+            let mut pages = pages.finish()?;
+            let mut last = None;
+            while let Some(page) = pages.next_item()? {
+                self.out.pages += u64::from(last.replace(page) != Some(page));
+            }
+        }
+        Ok(self.out)
+    }
+}
+
+impl RegionAddresses {
+    /// Counts an address that was stored to.
+    fn stored(&mut self, region: u32, count: u64) {
+        self.written.add_one(region);
+        if count == 1 {
+            self.written_once.add_one(region);
+        }
     }
 }
 

@@ -8,30 +8,16 @@ use rustc_hash::FxHashMap;
 use crate::addresses::{AddressScan, scan_addresses};
 use crate::error::{Error, Result};
 use crate::options::{AnalysisOptions, Semantics};
-use crate::record::{ByAddress, ByRegion, ByTime, LOAD, OTHER, Record, STORE};
+use crate::record::{
+    ByAddress, ByRegion, Detail, LOAD, OTHER, PAGE_BITS, Pair, Record, STORE, Step,
+};
+use crate::regions::Regions;
 use crate::result::Analysis;
 use crate::reuse::ReuseScan;
 use crate::summary::summarise;
 use crate::tokens::TokenCounts;
 use crate::walk::{WalkScan, scan_walks};
 use spill_sort::{Sorter, SpillOptions};
-
-/// What is known of a region from its rows in any order.
-#[derive(Debug, Clone)]
-pub(crate) struct RegionState {
-    pub(crate) id: u64,
-    pub(crate) kind: u16,
-    pub(crate) min_store: Option<u64>,
-    pub(crate) min_any: u64,
-    pub(crate) max_load: Option<u64>,
-    pub(crate) loads: u64,
-    pub(crate) stores: u64,
-    pub(crate) rows: u64,
-    pub(crate) weighted_loads: u64,
-    pub(crate) weighted_stores: u64,
-    /// Rows of several types, or a page that is not that of its address: what is distinct needs a set.
-    pub(crate) irregular: bool,
-}
 
 /// Facts of the whole trace.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +32,7 @@ pub(crate) struct Extent {
 
 /// Takes rows in any order and any portions, and gives the [`Analysis`].
 ///
-/// Rows beyond the budget go to a file without a name; what stays is one small record for each region.
+/// Rows beyond the budget go to a file without a name; what stays of a region is some ten bytes, and its metrics go there, too, when they are many.
 ///
 /// ```
 /// use memtrace_analyser::{Analyser, AnalysisOptions};
@@ -60,14 +46,14 @@ pub(crate) struct Extent {
 /// let mut analyser = Analyser::new(AnalysisOptions::default());
 /// analyser.push(&[store, load])?;
 /// let analysis = analyser.finish(&Names::new())?;
-/// assert_eq!(analysis.regions[0].retention_ns, 30_000_000_000);
+/// let region = analysis.regions.get(0)?;
+/// assert_eq!(region.map(|region| region.retention_ns), Some(30_000_000_000));
 /// assert_eq!(analysis.types[0].region_type, "weight");
 /// # Ok::<(), memtrace_analyser::Error>(())
 /// ```
 pub struct Analyser {
     options: AnalysisOptions,
-    regions: Vec<RegionState>,
-    by_id: FxHashMap<u64, u32>,
+    regions: Regions,
     kinds: Vec<Name>,
     kind_of: FxHashMap<Name, u16>,
     by_address: Sorter<ByAddress>,
@@ -81,7 +67,7 @@ impl std::fmt::Debug for Analyser {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Analyser")
             .field("rows", &self.extent.rows)
-            .field("regions", &self.regions.len())
+            .field("regions", &self.regions.ids.len())
             .finish_non_exhaustive()
     }
 }
@@ -96,8 +82,7 @@ impl Analyser {
             by_region: Sorter::new(spill(&options, 4)),
             reuse: native.then(ReuseScan::default),
             options,
-            regions: Vec::new(),
-            by_id: FxHashMap::default(),
+            regions: Regions::default(),
             kinds: Vec::new(),
             kind_of: FxHashMap::default(),
             tokens: TokenCounts::default(),
@@ -131,8 +116,20 @@ impl Analyser {
             Name::STORE => STORE,
             _ => OTHER,
         };
-        let region = self.region(row, kind, op)?;
-        let time = row.timestamp_ns;
+        let (time, address, page) = (row.timestamp_ns, row.address, row.address_page);
+        let has_own_page = page != address >> PAGE_BITS;
+        let region = self
+            .regions
+            .touch(row.region_id, kind, has_own_page)
+            .ok_or(Error::TooManyRegions { limit: u32::MAX })?;
+        let detail = if has_own_page {
+            if op != OTHER {
+                self.regions.weigh(region, op == STORE, row.period);
+            }
+            Detail::Page(page)
+        } else {
+            Detail::Period(row.period)
+        };
         let extent = &mut self.extent;
         extent.sorted &= extent.rows == 0 || time >= extent.last_ns;
         extent.rows += 1;
@@ -141,25 +138,25 @@ impl Analyser {
         extent.wide |= !row.wide.is_null();
         // A period is what the input says, and may be anything.
         extent.weighted = extent.weighted.saturating_add(row.period);
-        let record = Record {
-            time,
-            address: row.address,
-            page: row.address_page,
-            region,
-            kind,
-            op,
-            thread: row.thread_id.map_or(0, |thread| thread.to_le_bytes()[0]),
-        };
         if let Some(token) = row.token_index {
             self.tokens.add(token, kind, op);
         }
         if self.extent.sorted
             && let Some(reuse) = &mut self.reuse
         {
-            reuse.touch(record.kind, record.page);
+            reuse.touch(page);
         }
-        self.by_address.push(record)?;
-        Ok(self.by_region.push(record)?)
+        self.by_address.push(Record {
+            time,
+            address,
+            page,
+            region,
+            kind,
+            op,
+            thread: row.thread_id.map_or(0, |thread| thread.to_le_bytes()[0]),
+        })?;
+        let step = Step::new(time, address, region, op, detail);
+        Ok(self.by_region.push(step)?)
     }
 
     fn kind(&mut self, name: Name) -> Result<u16> {
@@ -174,43 +171,6 @@ impl Analyser {
         self.kinds.push(name);
         self.kind_of.insert(name, kind);
         Ok(kind)
-    }
-
-    fn region(&mut self, row: &Access, kind: u16, op: u8) -> Result<u32> {
-        let next = u32::try_from(self.regions.len())
-            .map_err(|_| Error::TooManyRegions { limit: u32::MAX })?;
-        let at = *self.by_id.entry(row.region_id).or_insert(next);
-        let time = row.timestamp_ns;
-        if at == next {
-            self.regions.push(RegionState {
-                id: row.region_id,
-                kind,
-                min_store: None,
-                min_any: time,
-                max_load: None,
-                loads: 0,
-                stores: 0,
-                rows: 0,
-                weighted_loads: 0,
-                weighted_stores: 0,
-                irregular: false,
-            });
-        }
-        if let Some(region) = self.regions.get_mut(at as usize) {
-            region.rows += 1;
-            region.min_any = region.min_any.min(time);
-            region.irregular |= region.kind != kind || row.address_page != row.address >> 12;
-            if op == STORE {
-                region.stores += 1;
-                region.weighted_stores = region.weighted_stores.saturating_add(row.period);
-                region.min_store = Some(region.min_store.map_or(time, |known| known.min(time)));
-            } else if op == LOAD {
-                region.loads += 1;
-                region.weighted_loads = region.weighted_loads.saturating_add(row.period);
-                region.max_load = Some(region.max_load.map_or(time, |known| known.max(time)));
-            }
-        }
-        Ok(at)
     }
 
     /// Rows so far.
@@ -229,20 +189,21 @@ impl Analyser {
         let native = options.semantics == Semantics::Native;
         let kinds = self.kinds.len();
         let (by_address, by_region) = (self.by_address, self.by_region);
-        let (addresses, walks): (Result<AddressScan>, Result<Walks>) = thread::scope(|scope| {
+        let (addresses, walks): (Result<AddressScan>, Result<WalkScan>) = thread::scope(|scope| {
             let addresses =
                 scope.spawn(|| scan_addresses(by_address, regions, kinds, extent, options));
-            let by_time = (native && !extent.sorted).then(|| Sorter::new(spill(options, 4)));
-            let walks = scan_walks(by_region, regions, kinds, extent, options, by_time);
+            let by_time = (native && !extent.sorted).then(|| Sorter::new(spill(options, 8)));
+            let walks = scan_walks(by_region, regions, options, by_time);
             (addresses.join().unwrap_or(Err(Error::Thread)), walks)
         });
-        let (walks, by_time) = walks?;
+        let (mut walks, addresses) = (walks?, addresses?);
+        drop(self.regions);
         let mut reuse = self.reuse;
-        if let Some(by_time) = by_time {
+        if let Some(by_time) = walks.by_time.take() {
             let mut scan = ReuseScan::default();
-            let mut records = by_time.finish()?;
-            while let Some(record) = records.next_item()? {
-                scan.touch(record.kind, record.page);
+            let mut pages = by_time.finish()?;
+            while let Some(Pair(_, page)) = pages.next_item()? {
+                scan.touch(page);
             }
             reuse = Some(scan);
         }
@@ -253,19 +214,15 @@ impl Analyser {
             .collect();
         summarise(
             self.options,
-            self.regions,
             kinds,
             extent,
-            addresses?,
+            addresses,
             walks,
             reuse,
             self.tokens,
         )
     }
 }
-
-/// Strides, and the rows by time when they have to be sorted so.
-type Walks = (WalkScan, Option<Sorter<ByTime>>);
 
 /// A share of the budget.
 pub(crate) fn spill(options: &AnalysisOptions, share: u64) -> SpillOptions {

@@ -48,6 +48,8 @@ mod error;
 mod options;
 mod quantile;
 mod record;
+mod region_list;
+mod regions;
 mod result;
 mod reuse;
 mod sketch;
@@ -60,6 +62,7 @@ mod walk;
 pub use engine::Analyser;
 pub use error::{Error, Result};
 pub use options::{AnalysisOptions, Semantics, SuitabilityLimits};
+pub use region_list::{RegionList, Regions};
 pub use result::{
     AddressBand, Analysis, Estimate, Intervals, RegionMetrics, Reuse, Sampling, TokenAccesses,
     TypeMetrics, Values,

@@ -132,6 +132,15 @@ impl OrderStats {
 
     /// The quantiles, in the order asked for, and forgets everything. Zeros when there are no values.
     pub(crate) fn take_quantiles(&mut self, wanted: &[f64]) -> Result<Vec<f64>> {
+        self.take_quantiles_of(wanted, real)
+    }
+
+    /// As [`OrderStats::take_quantiles`], of what `scaled` makes of each value, which must not fall as the value rises.
+    pub(crate) fn take_quantiles_of(
+        &mut self,
+        wanted: &[f64],
+        scaled: fn(u64) -> f64,
+    ) -> Result<Vec<f64>> {
         self.sum = 0;
         let count = usize::try_from(std::mem::take(&mut self.count)).unwrap_or(usize::MAX);
         let sketch = self.sketch.take();
@@ -139,7 +148,7 @@ impl OrderStats {
         if sketch.is_none() && sorter.is_none() {
             self.values.sort_unstable();
             let values = &self.values;
-            let at = |at: usize| values.get(at).map_or(0.0, |value| real(*value));
+            let at = |at: usize| values.get(at).map_or(0.0, |value| scaled(*value));
             let found = wanted.iter().map(|q| quantile(count, *q, at)).collect();
             self.values.clear();
             return Ok(found);
@@ -177,7 +186,7 @@ impl OrderStats {
                 .iter()
                 .zip(&kept)
                 .find(|(known, _)| **known == at)
-                .map_or(0.0, |(_, value)| real(*value))
+                .map_or(0.0, |(_, value)| scaled(*value))
         };
         Ok(wanted.iter().map(|q| quantile(count, *q, value)).collect())
     }

@@ -1,9 +1,10 @@
 //! What comes out.
 
 use crate::options::Semantics;
+use crate::region_list::RegionList;
 
 /// A region.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct RegionMetrics {
     /// Its id.
@@ -257,7 +258,7 @@ pub struct Analysis {
     /// Whether addresses beyond 64 bits were met, with which the reference has neither locality nor suitability.
     pub wide_addresses: bool,
     /// Regions by id.
-    pub regions: Vec<RegionMetrics>,
+    pub regions: RegionList,
     /// Types in byte order.
     pub types: Vec<TypeMetrics>,
     /// Distinct pages of the whole trace; our semantics only.

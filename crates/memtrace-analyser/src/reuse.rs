@@ -53,7 +53,7 @@ fn hash(page: u64) -> u64 {
 }
 
 impl ReuseScan {
-    pub(crate) fn touch(&mut self, _kind: u16, page: u64) {
+    pub(crate) fn touch(&mut self, page: u64) {
         self.touched += 1;
         if hash(page) >> (HASH_BITS - self.halvings.min(HASH_BITS)) != 0 {
             return;
@@ -187,7 +187,7 @@ mod tests {
     fn a_loop_over_n_pages_has_distance_n_minus_1() {
         let mut scan = ReuseScan::default();
         for at in 0..10_u64 * 40 {
-            scan.touch(0, at % 10);
+            scan.touch(at % 10);
         }
         assert_eq!(scan.histogram(), [(9, 390)]);
         assert_eq!(scan.cold(), 10);
@@ -202,7 +202,7 @@ mod tests {
         fn as_counting_by_hand(pages in prop::collection::vec(0_u64..20, 0..300)) {
             let mut scan = ReuseScan::default();
             for page in &pages {
-                scan.touch(0, *page);
+                scan.touch(*page);
             }
             let mut expected = std::collections::BTreeMap::new();
             for (at, page) in pages.iter().enumerate() {

@@ -1,10 +1,13 @@
 //! From scans to the result.
 
+use spill_sort::SpillList;
+
 use crate::addresses::{AddressScan, KindAddresses, Windows};
-use crate::engine::{Extent, RegionState};
+use crate::engine::{Extent, spill};
 use crate::error::Result;
 use crate::options::{AnalysisOptions, Semantics};
-use crate::quantile::{OrderStats, mean, quantile, real};
+use crate::quantile::{OrderStats, mean, real};
+use crate::region_list::RegionList;
 use crate::result::{
     Analysis, Estimate, Intervals, RegionMetrics, Reuse, Sampling, TokenAccesses, TypeMetrics,
     Values,
@@ -18,13 +21,8 @@ const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 /// Two-sided 95 % of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the parts of the analysis meet here, once"
-)]
 pub(crate) fn summarise(
     options: AnalysisOptions,
-    states: Vec<RegionState>,
     kinds: Vec<String>,
     extent: Extent,
     addresses: AddressScan,
@@ -43,52 +41,34 @@ pub(crate) fn summarise(
     }
     let rank_of = |kind: u16| rank.get(usize::from(kind)).copied().unwrap_or(0);
 
-    let mut regions: Vec<RegionMetrics> = states
+    let mut sums: Vec<TypeSums> = order
         .iter()
-        .zip(&addresses.regions)
-        .zip(&walks.regions)
-        .map(|((state, seen), walk)| {
-            let first_write_ns = state.min_store.unwrap_or(state.min_any);
-            let last_read_ns = state.max_load.unwrap_or(first_write_ns);
-            RegionMetrics {
-                region_id: state.id,
-                type_index: rank_of(state.kind),
-                first_write_ns,
-                last_read_ns,
-                retention_ns: last_read_ns.saturating_sub(first_write_ns),
-                total_reads: state.loads,
-                total_writes: state.stores,
-                weighted_reads: state.weighted_loads,
-                weighted_writes: state.weighted_stores,
-                unique_pages: seen.pages,
-                n_written_addresses: seen.written,
-                n_write_once_addresses: seen.written_once,
-                n_accesses: state.rows,
-                mean_stride_bytes: walk.mean_stride_bytes,
-                median_stride_bytes: walk.median_stride_bytes,
-                same_page_fraction: walk.same_page_fraction,
-            }
-        })
+        .map(|_| TypeSums::new(&options, order.len()))
         .collect();
-    regions.sort_by_key(|region| region.region_id);
-    if options.semantics == Semantics::Mrm {
-        round_as_reference(&mut regions, &states);
+    let mut regions = SpillList::new(spill(&options, 16));
+    let mut placed = walks.regions.finish()?;
+    while let Some(region) = placed.next_item()? {
+        let (at, mut region) = (region.at, region.metrics);
+        region.type_index = rank.get(region.type_index).copied().unwrap_or(0);
+        region.unique_pages = addresses.regions.pages.get(at);
+        region.n_written_addresses = addresses.regions.written.get(at);
+        region.n_write_once_addresses = addresses.regions.written_once.get(at);
+        if options.semantics == Semantics::Mrm {
+            round_as_reference(&mut region, walks.without_stores, walks.without_loads);
+        }
+        if let Some(sums) = sums.get_mut(region.type_index) {
+            sums.add(&region)?;
+        }
+        regions.push(region)?;
     }
 
     let mut kind_scans: Vec<Option<KindAddresses>> =
         addresses.kinds.into_iter().map(Some).collect();
-    let mut by_type: Vec<Vec<&RegionMetrics>> = vec![Vec::new(); order.len()];
-    for region in &regions {
-        if let Some(own) = by_type.get_mut(region.type_index) {
-            own.push(region);
-        }
-    }
     let mut types = Vec::with_capacity(order.len());
-    for (at, kind) in order.iter().enumerate() {
-        let own = by_type.get_mut(at).map(std::mem::take).unwrap_or_default();
+    for (kind, sums) in order.iter().zip(sums) {
         let scan = kind_scans.get_mut(*kind).and_then(Option::take);
         let name = kinds.get(*kind).cloned().unwrap_or_default();
-        types.push(of_type(name, &own, scan, &options, extent)?);
+        types.push(of_type(name, sums, scan, &options, extent)?);
     }
     let reuse = reuse.map(|scan| Reuse {
         sampled_share: scan.sampled_share(),
@@ -114,7 +94,7 @@ pub(crate) fn summarise(
         last_ns: extent.last_ns,
         in_order: extent.sorted,
         wide_addresses: extent.wide,
-        regions,
+        regions: RegionList::new(regions),
         types,
         distinct_pages: addresses.pages,
         window_ns: Windows::new(extent, options.windows).width,
@@ -129,8 +109,8 @@ pub(crate) fn summarise(
     })
 }
 
-/// The reference's columns pass through doubles when a region lacks a store (or a load).
-fn round_as_reference(regions: &mut [RegionMetrics], states: &[RegionState]) {
+/// The reference's columns pass through doubles when any region lacks a store (or a load).
+fn round_as_reference(region: &mut RegionMetrics, without_stores: bool, without_loads: bool) {
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -138,87 +118,134 @@ fn round_as_reference(regions: &mut [RegionMetrics], states: &[RegionState]) {
         reason = "the loss is what the reference does"
     )]
     let through_double = |time: u64| (time as f64) as u64;
-    let stores_missing = states.iter().any(|state| state.min_store.is_none());
-    let loads_missing = states.iter().any(|state| state.max_load.is_none());
-    for region in regions {
-        if stores_missing {
-            region.first_write_ns = through_double(region.first_write_ns);
-        }
-        if loads_missing {
-            region.last_read_ns = through_double(region.last_read_ns);
-        }
-        region.retention_ns = region.last_read_ns.saturating_sub(region.first_write_ns);
+    if without_stores {
+        region.first_write_ns = through_double(region.first_write_ns);
     }
+    if without_loads {
+        region.last_read_ns = through_double(region.last_read_ns);
+    }
+    region.retention_ns = region.last_read_ns.saturating_sub(region.first_write_ns);
+}
+
+/// What the regions of a type add up to, in order of their ids.
+struct TypeSums {
+    regions: u64,
+    retention: OrderStats,
+    retention_s: f64,
+    retention_by_accesses: f64,
+    retention_by_pages: f64,
+    accesses: u64,
+    pages: u64,
+    max_pages: u64,
+    ratios: f64,
+    written_regions: u64,
+    written: u64,
+    written_once: u64,
+    reads_per_write: f64,
+    mean_stride: f64,
+    median_stride: f64,
+    same_page: f64,
+    loads: u64,
+    stores: u64,
+    weighted: u64,
+}
+
+impl TypeSums {
+    fn new(options: &AnalysisOptions, types: usize) -> Self {
+        Self {
+            regions: 0,
+            retention: OrderStats::new(spill(options, 16 * types.max(1) as u64), false),
+            retention_s: 0.0,
+            retention_by_accesses: 0.0,
+            retention_by_pages: 0.0,
+            accesses: 0,
+            pages: 0,
+            max_pages: 0,
+            ratios: 0.0,
+            written_regions: 0,
+            written: 0,
+            written_once: 0,
+            reads_per_write: 0.0,
+            mean_stride: 0.0,
+            median_stride: 0.0,
+            same_page: 0.0,
+            loads: 0,
+            stores: 0,
+            weighted: 0,
+        }
+    }
+
+    fn add(&mut self, region: &RegionMetrics) -> Result<()> {
+        let retention_s = region.retention_s();
+        self.regions += 1;
+        self.retention.push(region.retention_ns)?;
+        self.retention_s += retention_s;
+        self.retention_by_accesses += retention_s * real(region.n_accesses);
+        self.retention_by_pages += retention_s * real(region.unique_pages);
+        self.accesses += region.n_accesses;
+        self.pages += region.unique_pages;
+        self.max_pages = self.max_pages.max(region.unique_pages);
+        if let Some(ratio) = region.write_once_ratio() {
+            self.ratios += ratio;
+            self.written_regions += 1;
+        }
+        self.written += region.n_written_addresses;
+        self.written_once += region.n_write_once_addresses;
+        self.reads_per_write += region.reads_per_write();
+        self.mean_stride += region.mean_stride_bytes;
+        self.median_stride += region.median_stride_bytes;
+        self.same_page += region.same_page_fraction;
+        self.loads += region.total_reads;
+        self.stores += region.total_writes;
+        // Periods are what the input says, and may be anything.
+        let weighted = region.weighted_reads.saturating_add(region.weighted_writes);
+        self.weighted = self.weighted.saturating_add(weighted);
+        Ok(())
+    }
+}
+
+/// A sum over a count, 0 for none.
+fn average(sum: f64, count: u64) -> f64 {
+    if count == 0 { 0.0 } else { sum / real(count) }
 }
 
 fn of_type(
     region_type: String,
-    own: &[&RegionMetrics],
+    mut own: TypeSums,
     scan: Option<KindAddresses>,
     options: &AnalysisOptions,
     extent: Extent,
 ) -> Result<TypeMetrics> {
     let native = options.semantics == Semantics::Native;
-    let n = own.len() as u64;
-    let average = |of: &dyn Fn(&RegionMetrics) -> f64| {
-        if own.is_empty() {
-            0.0
-        } else {
-            own.iter().map(|region| of(region)).sum::<f64>() / real(n)
-        }
-    };
-    let weighted = |weight: &dyn Fn(&RegionMetrics) -> u64| {
-        let all: u64 = own.iter().map(|region| weight(region)).sum();
-        if all == 0 {
-            return 0.0;
-        }
-        own.iter()
-            .map(|region| region.retention_s() * real(weight(region)))
-            .sum::<f64>()
-            / real(all)
-    };
-    let mut retention: Vec<f64> = own.iter().map(|region| region.retention_s()).collect();
-    retention.sort_by(f64::total_cmp);
-    let quantile_of = |q| {
-        quantile(retention.len(), q, |at| {
-            retention.get(at).copied().unwrap_or(0.0)
-        })
-    };
+    let n = own.regions;
+    let quantiles = own
+        .retention
+        .take_quantiles_of(&QUANTILES, |ns| real(ns) / 1e9)?;
+    let quantile_of = |at: usize| quantiles.get(at).copied().unwrap_or(0.0);
     let retention_s = [
-        quantile_of(0.5),
-        quantile_of(0.9),
-        quantile_of(0.99),
-        average(&RegionMetrics::retention_s),
+        quantile_of(0),
+        quantile_of(1),
+        quantile_of(2),
+        average(own.retention_s, n),
     ];
-    let ratios: Vec<f64> = own
-        .iter()
-        .filter_map(|region| region.write_once_ratio())
-        .collect();
-    let write_once_ratio_mean =
-        (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / real(ratios.len() as u64));
-    let written: u64 = own.iter().map(|region| region.n_written_addresses).sum();
-    let once: u64 = own.iter().map(|region| region.n_write_once_addresses).sum();
-    let samples: u64 = own.iter().map(|region| region.n_accesses).sum();
+    let written_regions = own.written_regions;
     let mut metrics = TypeMetrics {
         n_regions: n,
         retention_s,
-        retention_mean_by_accesses_s: weighted(&|region| region.n_accesses),
-        retention_mean_by_bytes_s: weighted(&|region| region.unique_pages),
-        write_once_ratio_mean,
-        write_once_ratio_by_addresses: (written > 0).then(|| real(once) / real(written)),
-        reads_per_write_mean: average(&RegionMetrics::reads_per_write),
-        total_pages: own.iter().map(|region| region.unique_pages).sum(),
-        max_pages_per_region: own
-            .iter()
-            .map(|region| region.unique_pages)
-            .max()
-            .unwrap_or(0),
-        mean_stride_bytes: average(&|region| region.mean_stride_bytes),
-        median_stride_bytes: average(&|region| region.median_stride_bytes),
-        same_page_fraction: average(&|region| region.same_page_fraction),
+        retention_mean_by_accesses_s: average(own.retention_by_accesses, own.accesses),
+        retention_mean_by_bytes_s: average(own.retention_by_pages, own.pages),
+        write_once_ratio_mean: (written_regions > 0).then(|| average(own.ratios, written_regions)),
+        write_once_ratio_by_addresses: (own.written > 0)
+            .then(|| real(own.written_once) / real(own.written)),
+        reads_per_write_mean: average(own.reads_per_write, n),
+        total_pages: own.pages,
+        max_pages_per_region: own.max_pages,
+        mean_stride_bytes: average(own.mean_stride, n),
+        median_stride_bytes: average(own.median_stride, n),
+        same_page_fraction: average(own.same_page, n),
         intervals: None,
         suitability: "low_mrm",
-        samples,
+        samples: own.accesses,
         distinct_pages: 0,
         distinct_lines: 0,
         shared_pages: 0,
@@ -234,7 +261,7 @@ fn of_type(
     if let Some(mut scan) = scan {
         metrics.intervals = intervals(&mut scan.intervals, native)?;
         if native {
-            metrics.sampling = sampling(own, &scan, extent);
+            metrics.sampling = sampling(&own, &scan, extent);
             metrics.values = Some(values(&mut scan)?);
             metrics.distinct_pages = scan.pages;
             metrics.distinct_lines = scan.lines;
@@ -318,13 +345,8 @@ fn values(scan: &mut KindAddresses) -> Result<Values> {
     })
 }
 
-fn sampling(own: &[&RegionMetrics], scan: &KindAddresses, extent: Extent) -> Option<Sampling> {
-    let loads: u64 = own.iter().map(|region| region.total_reads).sum();
-    let stores: u64 = own.iter().map(|region| region.total_writes).sum();
-    let weighted: u64 = own
-        .iter()
-        .map(|region| region.weighted_reads + region.weighted_writes)
-        .sum();
+fn sampling(own: &TypeSums, scan: &KindAddresses, extent: Extent) -> Option<Sampling> {
+    let (loads, stores, weighted) = (own.loads, own.stores, own.weighted);
     let n = loads + stores;
     if n == 0 {
         return None;

@@ -26,11 +26,27 @@ impl Analysis {
     ///
     /// # Errors
     ///
-    /// None in practice; the signature is that of [`report::Table`].
+    /// When spilled regions cannot be read back.
     pub fn table(&self, table: AnalysisTable) -> Result<Table> {
+        Ok(self.table_head(table, usize::MAX)?.0)
+    }
+
+    /// The first rows of a table, and how many it has.
+    ///
+    /// # Errors
+    ///
+    /// When spilled regions cannot be read back.
+    pub fn table_head(&self, table: AnalysisTable, rows: usize) -> Result<(Table, usize)> {
         let mut held = Table::new(table.name(), table.columns())?;
-        self.rows_of(table, &mut |cells| Ok(held.push(cells)?))?;
-        Ok(held)
+        let mut all = 0;
+        self.rows_of(table, &mut |cells| {
+            all += 1;
+            if all <= rows {
+                held.push(cells)?;
+            }
+            Ok(())
+        })?;
+        Ok((held, all))
     }
 
     fn type_name(&self, at: usize) -> &str {
@@ -55,6 +71,7 @@ impl Analysis {
 
     fn region_rows(&self, table: AnalysisTable, row: &mut Rows<'_>) -> Result<()> {
         for region in &self.regions {
+            let region = region?;
             let id = Cell::UInt(region.region_id);
             let kind = Cell::Text(self.type_name(region.type_index));
             match table {

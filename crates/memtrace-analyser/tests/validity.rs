@@ -57,7 +57,7 @@ fn a_stride_of_half_of_all_addresses() {
             .map(|(time, address)| row(time, *address, Name::STORE, Name::WEIGHT))
             .collect();
         [mrm(&rows), native(&rows)].map(|analysis| {
-            let region = &analysis.regions[0];
+            let region = analysis.regions.get(0).unwrap().unwrap();
             [region.mean_stride_bytes, region.median_stride_bytes]
         })
     };
@@ -199,7 +199,7 @@ fn a_strided_walk_has_its_stride() {
         .map(|at| row(at, at * stride, Name::LOAD, Name::WEIGHT))
         .collect();
     let analysis = mrm(&rows);
-    let region = &analysis.regions[0];
+    let region = analysis.regions.get(0).unwrap().unwrap();
     close(region.mean_stride_bytes, 256.0);
     close(region.median_stride_bytes, 256.0);
     close(region.same_page_fraction, 1.0 - 9.0 / (n - 1) as f64);

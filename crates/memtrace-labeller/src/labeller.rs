@@ -6,9 +6,11 @@ use rustc_hash::FxHashMap;
 
 use crate::access::{Access, PAGE_BITS};
 use crate::error::{Error, Result};
+use crate::kv_blocks::{KvBlocks, KvKey};
 use crate::names::{Name, Names};
+use crate::page_bits::PageBits;
 use crate::ranges::{AddressRange, PageSet, RangeMap};
-use crate::region::{KvBlock, KvTracker, Region};
+use crate::region_map::{Class, RegionMap};
 use crate::rules::RuleSet;
 use crate::unmaps::{Eras, Unmap};
 
@@ -77,6 +79,9 @@ pub struct LabelOptions {
     pub unknown: UnknownPolicy,
     /// What makes a region.
     pub regions: Regions,
+    /// Whether the region map and the KV life cycle are kept. Without them a region takes about 25 bytes, with them 50, and a block of the
+    /// KV cache 60 more.
+    pub maps: bool,
 }
 
 impl LabelOptions {
@@ -87,6 +92,7 @@ impl LabelOptions {
             rules: RuleSet::llama_cpp(),
             unknown: UnknownPolicy::Keep,
             regions: Regions::Mrm,
+            maps: true,
         }
     }
 
@@ -106,15 +112,6 @@ impl Default for LabelOptions {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum RegionKey {
-    Weights,
-    Extent(u64),
-    Range(usize),
-    Kv(u64),
-    Page(u64),
-}
-
 /// A range: its number in the order of registration, and what it holds.
 #[derive(Debug, Clone, Copy)]
 struct RangeId {
@@ -124,12 +121,10 @@ struct RangeId {
     block: Option<(u64, Option<u64>)>,
 }
 
-/// Number of a block of the KV cache that a range is, instead of an era.
-const BLOCK_ERA: u32 = u32::MAX;
-
 /// Labels rows one after the other, in the order in which they come.
 ///
-/// The first row that classifies a page decides for it, so the order matters. Memory follows the number of pages and regions.
+/// The first row that classifies a page decides for it, so the order matters. Memory follows the number of regions,
+/// and of pages whose neighbours have none.
 ///
 /// ```
 /// use memtrace_labeller::{Access, LabelOptions, Labeller, Name, Names};
@@ -139,7 +134,7 @@ const BLOCK_ERA: u32 = u32::MAX;
 /// row.symbol = names.intern("llama_kv_cell");
 /// assert!(labeller.label(&mut row, &mut names)?);
 /// assert_eq!((row.region_type, row.region_id), (Name::KV_CACHE, 2));
-/// assert_eq!(labeller.region_map()[0].access_count, 1);
+/// assert_eq!(labeller.region_map().get(0).map(|region| region.access_count), Some(1));
 /// # Ok::<(), memtrace_labeller::Error>(())
 /// ```
 #[derive(Debug)]
@@ -151,15 +146,15 @@ pub struct Labeller {
     /// Verdicts of the rules by phase, operation, symbol, object.
     verdicts: FxHashMap<[Name; 4], Option<Name>>,
     last: Option<([Name; 4], Option<Name>)>,
-    page_types: FxHashMap<u64, Name>,
-    regions: Vec<Region>,
-    by_key: FxHashMap<RegionKey, u32>,
+    /// Pages of weights and of the KV cache. Others with a type are regions.
+    weight_pages: PageBits,
+    kv_pages: PageBits,
+    regions: RegionMap,
     eras: Eras,
-    /// As `page_types` and `by_key`, for what was mapped anew.
+    /// Types of pages and regions by key, of what was mapped anew.
     later_types: FxHashMap<(u64, u32), Name>,
-    later_keys: FxHashMap<(RegionKey, u32), u32>,
-    next_id: u64,
-    kv: KvTracker,
+    later_keys: FxHashMap<(Class, u64, u32), u32>,
+    kv: KvBlocks,
     /// Rows by what became of them.
     counts: LabelCounts,
 }
@@ -186,20 +181,27 @@ impl Labeller {
     /// A labeller that has seen nothing.
     #[must_use]
     pub fn new(options: LabelOptions) -> Self {
+        let (extent_bytes, kv_bytes) = match options.regions {
+            // Each address is a block.
+            Regions::Mrm => (1, 1),
+            Regions::Native {
+                kv_block_bytes,
+                weight_extent_bytes,
+            } => (weight_extent_bytes.max(1), kv_block_bytes.max(1)),
+        };
         Self {
+            regions: RegionMap::new(extent_bytes, kv_bytes, options.maps),
             options,
             ranges: RangeMap::default(),
             range_pages: PageSet::default(),
             verdicts: FxHashMap::default(),
             last: None,
-            page_types: FxHashMap::default(),
-            regions: Vec::new(),
-            by_key: FxHashMap::default(),
+            weight_pages: PageBits::default(),
+            kv_pages: PageBits::default(),
             eras: Eras::default(),
             later_types: FxHashMap::default(),
             later_keys: FxHashMap::default(),
-            next_id: 2,
-            kv: KvTracker::default(),
+            kv: KvBlocks::default(),
             counts: LabelCounts::default(),
         }
     }
@@ -216,8 +218,10 @@ impl Labeller {
                 .sum();
         }
         // Pages typed one by one, or by an earlier range, keep their type.
-        let mut known: Vec<u64> = self.page_types.keys().copied().collect();
+        let typed_alone = self.weight_pages.iter().chain(self.kv_pages.iter());
+        let mut known: Vec<u64> = typed_alone.chain(self.regions.pages()).collect();
         known.sort_unstable();
+        known.dedup();
         let mut typed = 0;
         let pages: Vec<AddressRange> = list
             .iter()
@@ -296,22 +300,45 @@ impl Labeller {
         };
         row.region_type = region_type;
         if range.is_none() {
-            let page = row.address_page;
-            match era {
-                0 => self.page_types.entry(page).or_insert(region_type),
-                era => self.later_types.entry((page, era)).or_insert(region_type),
-            };
+            self.learn(row.address_page, era, region_type);
         }
         self.assign(row, range, era);
         Ok(true)
     }
 
     fn page_type(&self, page: u64, era: u32) -> Option<Name> {
-        let known = match era {
-            0 => self.page_types.get(&page),
-            era => self.later_types.get(&(page, era)),
+        if era > 0 {
+            return self.later_types.get(&(page, era)).copied();
+        }
+        if self.weight_pages.contains(page) {
+            Some(Name::WEIGHT)
+        } else if self.kv_pages.contains(page) {
+            Some(Name::KV_CACHE)
+        } else {
+            // A page that is a region had no type when it became one, or is known above.
+            let at = self.regions.find((Class::Page, page))?;
+            self.regions.region_type(at)
+        }
+    }
+
+    /// Gives a page its type, unless it has one.
+    fn learn(&mut self, page: u64, era: u32, region_type: Name) {
+        if era > 0 {
+            self.later_types.entry((page, era)).or_insert(region_type);
+            return;
+        }
+        let pages = match region_type {
+            Name::WEIGHT => &mut self.weight_pages,
+            Name::KV_CACHE => &mut self.kv_pages,
+            // The page becomes a region.
+            _ => return,
         };
-        known.copied()
+        if !pages.contains(page) && self.page_type(page, era).is_none() {
+            match region_type {
+                Name::WEIGHT => self.weight_pages.insert(page),
+                _ => self.kv_pages.insert(page),
+            }
+        }
     }
 
     fn is_mrm(&self) -> bool {
@@ -376,14 +403,14 @@ impl Labeller {
     }
 
     fn assign(&mut self, row: &mut Access, range: Option<RangeId>, era: u32) {
-        let key = match (self.options.regions, row.region_type) {
-            (Regions::Mrm, Name::WEIGHT) => RegionKey::Weights,
-            (Regions::Mrm, Name::KV_CACHE) => RegionKey::Kv(row.address),
-            (Regions::Mrm, _) => RegionKey::Page(row.address_page),
+        let (class, number) = match (self.options.regions, row.region_type) {
+            (Regions::Mrm, Name::WEIGHT) => (Class::Weights, 0),
+            (Regions::Mrm, Name::KV_CACHE) => (Class::Kv, row.address),
+            (Regions::Mrm, _) => (Class::Page, row.address_page),
             (Regions::Native { kv_block_bytes, .. }, Name::KV_CACHE)
                 if range.is_none_or(|range| range.block.is_none()) =>
             {
-                RegionKey::Kv(row.address / kv_block_bytes.max(1))
+                (Class::Kv, row.address / kv_block_bytes.max(1))
             }
             (
                 Regions::Native {
@@ -392,69 +419,82 @@ impl Labeller {
                 },
                 region_type,
             ) => match range {
-                Some(range) => RegionKey::Range(range.rank),
+                Some(range) => (Class::Range, range.rank as u64),
                 None if region_type == Name::WEIGHT => {
-                    RegionKey::Extent(row.address / weight_extent_bytes.max(1))
+                    (Class::Extent, row.address / weight_extent_bytes.max(1))
                 }
-                None => RegionKey::Page(row.address_page),
+                None => (Class::Page, row.address_page),
             },
         };
-        let next = u32::try_from(self.regions.len()).unwrap_or(u32::MAX);
-        let at = match (era, key) {
+        let key = (class, number);
+        let name = range.map_or(Name::NULL, |range| range.name);
+        let regions = &mut self.regions;
+        let at = match (era, class) {
             // A range has its own time.
-            (0, _) | (_, RegionKey::Range(_)) => *self.by_key.entry(key).or_insert(next),
-            (era, _) => *self.later_keys.entry((key, era)).or_insert(next),
+            (0, _) | (_, Class::Range) => match regions.find(key) {
+                Some(at) => at,
+                None => regions.add_found(key, row.region_type, name),
+            },
+            (era, _) => *self
+                .later_keys
+                .entry((class, number, era))
+                .or_insert_with(|| regions.add(key, row.region_type, name)),
         };
-        if at == next {
-            let id = if key == RegionKey::Weights {
-                1
-            } else {
-                self.next_id += 1;
-                self.next_id - 1
-            };
-            let mut region = Region::new(id, row.region_type, row.address_page, row.timestamp_ns);
-            if let Some(range) = range {
-                region.name = range.name;
-            }
-            self.regions.push(region);
-        }
-        if let Some(region) = self.regions.get_mut(at as usize) {
-            region.touch(row.address_page, row.timestamp_ns);
-            row.region_id = region.region_id;
-        }
-        if row.region_type == Name::KV_CACHE {
-            match self.options.regions {
-                Regions::Mrm => {
-                    let page = row.address_page;
-                    self.kv.touch((page, 0), row.address, page, None, row);
-                }
+        regions.touch(at, row.address_page, row.timestamp_ns);
+        row.region_id = regions.id(at);
+        if row.region_type == Name::KV_CACHE && self.options.maps {
+            let key = match self.options.regions {
+                Regions::Mrm => KvKey::Page {
+                    page: row.address_page,
+                    address: row.address,
+                },
                 Regions::Native { kv_block_bytes, .. } => {
                     let bytes = kv_block_bytes.max(1);
-                    let block = row.address / bytes;
-                    let (key, start, freed_ns) = match range {
+                    match range {
                         Some(RangeId {
                             rank,
-                            block: Some((start, freed_ns)),
+                            block: Some((address, freed_ns)),
                             ..
-                        }) => ((rank as u64, BLOCK_ERA), start, freed_ns),
-                        _ => ((block, era), block * bytes, None),
-                    };
-                    self.kv.touch(key, start, start >> PAGE_BITS, freed_ns, row);
+                        }) => KvKey::Listed {
+                            rank: rank as u64,
+                            address,
+                            freed_ns,
+                        },
+                        _ => KvKey::At {
+                            address: row.address / bytes * bytes,
+                            era,
+                        },
+                    }
                 }
-            }
+            };
+            self.kv.touch(key, row);
         }
     }
 
-    /// The regions, in order of creation.
+    /// The regions, in order of creation; none when the options do not ask for [`LabelOptions::maps`].
     #[must_use]
-    pub fn region_map(&self) -> &[Region] {
+    pub fn region_map(&self) -> &RegionMap {
         &self.regions
     }
 
-    /// The blocks of the KV cache, in order of creation.
+    /// The blocks of the KV cache, in order of creation; none when the options do not ask for [`LabelOptions::maps`].
     #[must_use]
-    pub fn kv_blocks(&self) -> &[KvBlock] {
-        self.kv.blocks()
+    pub fn kv_blocks(&self) -> &KvBlocks {
+        &self.kv
+    }
+
+    /// How many regions there are, kept or not.
+    #[must_use]
+    pub fn regions(&self) -> usize {
+        self.regions.made()
+    }
+
+    /// The regions and the blocks of the KV cache, without what only labelling needs.
+    #[must_use]
+    pub fn into_maps(mut self) -> (RegionMap, KvBlocks) {
+        self.regions.close();
+        self.kv.close();
+        (self.regions, self.kv)
     }
 
     /// What became of the rows.

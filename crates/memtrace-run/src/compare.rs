@@ -1,6 +1,6 @@
 //! Two analyses side by side, and which of their differences chance explains.
 
-use memtrace_analyser::{Analysis, RegionMetrics, TypeMetrics};
+use memtrace_analyser::{Analysis, RegionList, RegionMetrics, TypeMetrics};
 use report::{Cell, Column, Table};
 
 use crate::error::Result;
@@ -120,13 +120,12 @@ pub fn compare_analyses(before: &Analysis, after: &Analysis) -> Result<Table> {
                 .zip(difference)
                 .filter(|(was, _)| *was != 0.0)
                 .map(|(was, difference)| difference / was * 100.0);
-            let interval =
-                metric
-                    .of_regions
-                    .filter(|_| difference.is_some())
-                    .and_then(|(read, statistic)| {
-                        interval(&old.values(read), &new.values(read), statistic)
-                    });
+            let interval = match metric.of_regions.filter(|_| difference.is_some()) {
+                Some((read, statistic)) => {
+                    interval(&old.values(read)?, &new.values(read)?, statistic)
+                }
+                None => None,
+            };
             let cell = |value: Option<f64>| value.map_or(Cell::Null, Cell::Real);
             table.push(&[
                 name.into(),
@@ -146,7 +145,8 @@ pub fn compare_analyses(before: &Analysis, after: &Analysis) -> Result<Table> {
 /// A type in one analysis.
 struct Side<'a> {
     kind: Option<&'a TypeMetrics>,
-    regions: Vec<&'a RegionMetrics>,
+    at: Option<usize>,
+    regions: &'a RegionList,
 }
 
 impl<'a> Side<'a> {
@@ -157,23 +157,22 @@ impl<'a> Side<'a> {
             .position(|kind| kind.region_type == name);
         Self {
             kind: at.and_then(|at| analysis.types.get(at)),
-            regions: analysis
-                .regions
-                .iter()
-                .filter(|region| Some(region.type_index) == at)
-                .collect(),
+            at,
+            regions: &analysis.regions,
         }
     }
 
     /// The values of its regions, ascending.
-    fn values(&self, read: OfRegion) -> Vec<f64> {
-        let mut values: Vec<f64> = self
-            .regions
-            .iter()
-            .filter_map(|region| read(region))
-            .collect();
+    fn values(&self, read: OfRegion) -> Result<Vec<f64>> {
+        let mut values = Vec::new();
+        for region in self.regions {
+            let region = region?;
+            if Some(region.type_index) == self.at {
+                values.extend(read(&region));
+            }
+        }
         values.sort_unstable_by(f64::total_cmp);
-        values
+        Ok(values)
     }
 }
 

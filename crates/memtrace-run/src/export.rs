@@ -1,7 +1,7 @@
 //! The folder of a run: trace, region map, KV life cycle, metrics, metadata, figures, manifest.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -136,14 +136,14 @@ impl RunExporter {
         write_kv_blocks(file, &processed.kv_blocks, self.semantics)?.commit()?;
         if let Some(analysis) = &processed.analysis {
             write_whole(&path("metrics.csv"), metrics_csv(analysis).as_bytes())?;
-            let mut text = Vec::new();
-            analysis.write_json_tables(&mut text)?;
-            write_whole(&path("analysis.json"), &text)?;
+            let mut file = AtomicFile::create(path("analysis.json"))?;
+            analysis.write_json_tables(&mut file)?;
+            file.commit()?;
         }
         let figures = match &processed.analysis {
             Some(analysis) if !self.figures.is_empty() => write_figures(
                 &self.folder,
-                &draw_figures(analysis, &processed.kv_blocks),
+                &draw_figures(analysis, &processed.kv_blocks)?,
                 &self.figures,
             )?,
             _ => Written::default(),
@@ -324,7 +324,11 @@ pub(crate) fn write_figures(
             }
         }
         let file = format!("{}.csv", figure.name);
-        write_whole(&folder.join(&file), figure.csv.as_bytes())?;
+        let path = folder.join(&file);
+        let mut out = BufWriter::new(AtomicFile::create(&path)?);
+        figure.data.write_csv(&mut out).map_err(io_error(&path))?;
+        let out = out.into_inner().map_err(io::IntoInnerError::into_error);
+        out.map_err(io_error(&path))?.commit()?;
         written.files.push(file);
     }
     Ok(written)

@@ -1,14 +1,18 @@
 //! Figures of an analysis.
 
 use std::fmt::Write as _;
+use std::io::{self, Write};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use charts::Svg;
 use charts::plot::{Axis, Bar, BarChart, HeatMap, LinePlot, Mark, RefLine, Series};
 use charts::render::RenderError;
 use memtrace_analyser::Analysis;
-use memtrace_labeller::KvBlock;
+use memtrace_labeller::{KvBlock, KvBlocks};
 use report::Unit;
+
+use crate::error::Result as RunResult;
 
 /// Bins of the histogram of retention, as in the reference's figure.
 const BINS: usize = 30;
@@ -25,8 +29,48 @@ pub struct Figure {
     pub name: &'static str,
     /// The figure.
     pub svg: Svg,
-    /// What it shows, as CSV.
-    pub csv: String,
+    /// What it shows.
+    pub data: FigureData,
+}
+
+/// What a figure shows.
+#[derive(Debug, Clone)]
+pub struct FigureData(Data);
+
+#[derive(Debug, Clone)]
+enum Data {
+    Csv(String),
+    /// For each type the retention of its regions, ascending.
+    Retentions(Arc<Retentions>),
+}
+
+type Retentions = Vec<(String, Vec<f64>)>;
+
+impl FigureData {
+    /// Writes it as CSV.
+    ///
+    /// # Errors
+    ///
+    /// When `out` refuses.
+    pub fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        let types = match &self.0 {
+            Data::Csv(text) => return out.write_all(text.as_bytes()),
+            Data::Retentions(types) => types,
+        };
+        writeln!(out, "region_type,retention_s,share")?;
+        for (kind, values) in types.iter() {
+            for (value, share) in shares(values) {
+                writeln!(out, "{kind},{value},{share}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<String> for FigureData {
+    fn from(csv: String) -> Self {
+        Self(Data::Csv(csv))
+    }
 }
 
 /// A kind of file that a figure is drawn to.
@@ -93,11 +137,15 @@ fn real(value: u64) -> f64 {
 }
 
 /// All figures that an analysis has data for.
-#[must_use]
-pub fn draw_figures(analysis: &Analysis, kv_blocks: &[KvBlock]) -> Vec<Figure> {
+///
+/// # Errors
+///
+/// When spilled regions cannot be read back.
+pub fn draw_figures(analysis: &Analysis, kv_blocks: &KvBlocks) -> RunResult<Vec<Figure>> {
+    let retentions = Arc::new(retentions(analysis)?);
     let mut figures = vec![
-        retention_histogram(analysis),
-        retention_cdf(analysis),
+        retention_histogram(&retentions),
+        retention_cdf(retentions),
         working_set(analysis),
         write_once(analysis),
     ];
@@ -105,36 +153,45 @@ pub fn draw_figures(analysis: &Analysis, kv_blocks: &[KvBlock]) -> Vec<Figure> {
     figures.extend(addresses_over_time(analysis));
     figures.extend(miss_ratio(analysis));
     figures.extend(kv_occupancy(kv_blocks));
-    figures
+    Ok(figures)
 }
 
-fn retentions(analysis: &Analysis) -> Vec<(&str, Vec<f64>)> {
-    analysis
+/// For each type with regions their retention in seconds, ascending.
+fn retentions(analysis: &Analysis) -> RunResult<Retentions> {
+    let mut types: Retentions = analysis
         .types
         .iter()
-        .enumerate()
-        .filter(|(_, kind)| kind.n_regions > 0)
-        .map(|(at, kind)| {
-            let mut values: Vec<f64> = analysis
-                .regions
-                .iter()
-                .filter(|region| region.type_index == at)
-                .map(memtrace_analyser::RegionMetrics::retention_s)
-                .collect();
-            values.sort_by(f64::total_cmp);
-            (&*kind.region_type, values)
-        })
-        .collect()
+        .map(|kind| (kind.region_type.clone(), Vec::new()))
+        .collect();
+    for region in &analysis.regions {
+        let region = region?;
+        if let Some((_, values)) = types.get_mut(region.type_index) {
+            values.push(region.retention_s());
+        }
+    }
+    types.retain(|(_, values)| !values.is_empty());
+    for (_, values) in &mut types {
+        values.sort_unstable_by(f64::total_cmp);
+    }
+    Ok(types)
 }
 
-fn retention_histogram(analysis: &Analysis) -> Figure {
+/// Each value with the share of those that are not behind it.
+fn shares(values: &[f64]) -> impl Iterator<Item = (f64, f64)> {
+    let all = real(values.len() as u64);
+    (1_u64..)
+        .zip(values)
+        .map(move |(at, value)| (*value, real(at) / all))
+}
+
+fn retention_histogram(retentions: &Retentions) -> Figure {
     let mut plot = LinePlot::new(
         "Retention by region type",
         Axis::from_zero("Retention", Unit::Seconds),
         Axis::from_zero("Region count", Unit::Count),
     );
     let mut csv = String::from("region_type,from_s,to_s,regions\n");
-    for (kind, values) in retentions(analysis) {
+    for (kind, values) in retentions {
         let (low, high) = match (values.first(), values.last()) {
             (Some(low), Some(high)) if high > low => (*low, *high),
             (Some(low), _) => (low - 0.5, low + 0.5),
@@ -158,38 +215,30 @@ fn retention_histogram(analysis: &Analysis) -> Figure {
         }
         points.push((high, 0.0));
         plot.series
-            .push(Series::new(kind.to_owned(), Mark::Line, points));
+            .push(Series::new(kind.clone(), Mark::Line, points));
     }
     Figure {
         name: "retention_histogram",
         svg: plot.draw(),
-        csv,
+        data: csv.into(),
     }
 }
 
-fn retention_cdf(analysis: &Analysis) -> Figure {
+fn retention_cdf(retentions: Arc<Retentions>) -> Figure {
     let mut plot = LinePlot::new(
         "Share of regions with at most this retention",
         Axis::from_zero("Retention", Unit::Seconds),
         Axis::from_zero("Share", Unit::None),
     );
-    let mut csv = String::from("region_type,retention_s,share\n");
-    for (kind, values) in retentions(analysis) {
-        let all = real(values.len() as u64);
-        let points: Vec<(f64, f64)> = (1_u64..)
-            .zip(&values)
-            .map(|(at, value)| (*value, real(at) / all))
-            .collect();
-        for (value, share) in &points {
-            let _ = writeln!(csv, "{kind},{value},{share}");
-        }
+    for (kind, values) in retentions.iter() {
+        let points = shares(values).collect();
         plot.series
-            .push(Series::new(kind.to_owned(), Mark::Line, points));
+            .push(Series::new(kind.clone(), Mark::Line, points));
     }
     Figure {
         name: "retention_cdf",
         svg: plot.draw(),
-        csv,
+        data: FigureData(Data::Retentions(retentions)),
     }
 }
 
@@ -206,7 +255,7 @@ fn working_set(analysis: &Analysis) -> Figure {
     Figure {
         name: "working_set",
         svg: chart.draw(),
-        csv,
+        data: csv.into(),
     }
 }
 
@@ -231,7 +280,7 @@ fn write_once(analysis: &Analysis) -> Figure {
     Figure {
         name: "write_once",
         svg: plot.draw(),
-        csv,
+        data: csv.into(),
     }
 }
 
@@ -270,7 +319,7 @@ fn pages_over_time(analysis: &Analysis) -> Option<Figure> {
     Some(Figure {
         name: "pages_over_time",
         svg: map.draw(),
-        csv,
+        data: csv.into(),
     })
 }
 
@@ -313,7 +362,7 @@ fn addresses_over_time(analysis: &Analysis) -> Option<Figure> {
     Some(Figure {
         name: "addresses_over_time",
         svg: map.draw(),
-        csv,
+        data: csv.into(),
     })
 }
 
@@ -341,7 +390,7 @@ fn miss_ratio(analysis: &Analysis) -> Option<Figure> {
     Some(Figure {
         name: "miss_ratio",
         svg: plot.draw(),
-        csv,
+        data: csv.into(),
     })
 }
 
@@ -350,42 +399,42 @@ fn miss_ratio(analysis: &Analysis) -> Option<Figure> {
 /// A block is alive from its first store to its eviction or last load. Ages are counted as a pyramid: under a second, under ten,
 /// under a minute, older.
 #[must_use]
-pub fn kv_age_pyramid(kv_blocks: &[KvBlock], steps: u64) -> Vec<(u64, [u64; 4])> {
-    let alive: Vec<(u64, u64)> = kv_blocks
-        .iter()
-        .filter(|block| block.write_ns > 0)
-        .map(|block| (block.write_ns, block.write_ns + block.lifetime_ns()))
-        .collect();
+pub fn kv_age_pyramid(kv_blocks: &KvBlocks, steps: u64) -> Vec<(u64, [u64; 4])> {
+    let life = |block: KvBlock| (block.write_ns, block.write_ns + block.lifetime_ns());
+    let alive = || {
+        let written = kv_blocks.iter().filter(|block| block.write_ns > 0);
+        written.map(life)
+    };
     let (Some(start), Some(end)) = (
-        alive.iter().map(|(from, _)| *from).min(),
-        alive.iter().map(|(_, to)| *to).max(),
+        alive().map(|(from, _)| from).min(),
+        alive().map(|(_, to)| to).max(),
     ) else {
         return Vec::new();
     };
     let steps = steps.max(1);
-    (0..=steps)
-        .map(|step| {
-            let offset = u128::from(end - start) * u128::from(step) / u128::from(steps);
-            let time = start + u64::try_from(offset).unwrap_or(0);
-            let mut ages = [0; 4];
-            for (from, to) in &alive {
-                if *from <= time && time <= *to {
-                    let [second, ten, minute, older] = &mut ages;
-                    let class = match time - from {
-                        0..1_000_000_000 => second,
-                        1_000_000_000..10_000_000_000 => ten,
-                        10_000_000_000..60_000_000_000 => minute,
-                        _ => older,
-                    };
-                    *class += 1;
-                }
-            }
-            (time, ages)
-        })
-        .collect()
+    let at = |step: u64| {
+        let offset = u128::from(end - start) * u128::from(step) / u128::from(steps);
+        start + u64::try_from(offset).unwrap_or(0)
+    };
+    let mut pyramid: Vec<(u64, [u64; 4])> = (0..=steps).map(|step| (at(step), [0; 4])).collect();
+    for (from, to) in alive() {
+        let born = pyramid.partition_point(|(time, _)| *time < from);
+        let then = pyramid.iter_mut().skip(born);
+        for (time, ages) in then.take_while(|(time, _)| *time <= to) {
+            let [second, ten, minute, older] = ages;
+            let class = match *time - from {
+                0..1_000_000_000 => second,
+                1_000_000_000..10_000_000_000 => ten,
+                10_000_000_000..60_000_000_000 => minute,
+                _ => older,
+            };
+            *class += 1;
+        }
+    }
+    pyramid
 }
 
-fn kv_occupancy(kv_blocks: &[KvBlock]) -> Option<Figure> {
+fn kv_occupancy(kv_blocks: &KvBlocks) -> Option<Figure> {
     let pyramid = kv_age_pyramid(kv_blocks, STEPS);
     let (start, _) = *pyramid.first()?;
     let mut csv = String::from("time_ns,under_1s,under_10s,under_60s,older\n");
@@ -413,6 +462,6 @@ fn kv_occupancy(kv_blocks: &[KvBlock]) -> Option<Figure> {
     Some(Figure {
         name: "kv_occupancy",
         svg: plot.draw(),
-        csv,
+        data: csv.into(),
     })
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use byte_source::Source;
 use memtrace_analyser::Analyser;
 use memtrace_labeller::{
-    Access, InputFormat, InputOptions, LabelCounts, Labeller, Name, Names, Phases, ReadReport,
+    Access, InputFormat, InputOptions, Labeller, Name, Names, Phases, ReadReport,
     RowStream,
 };
 
@@ -223,14 +223,15 @@ impl State<'_> {
         let labeller = self.labeller.as_ref();
         Growth {
             rows: self.report.as_ref().map_or(0, |report| report.rows),
-            regions: labeller.map_or(0, |labeller| labeller.region_map().len()),
+            regions: labeller.map_or(0, Labeller::regions),
             types,
         }
     }
 
     fn end(self, names: Names) -> Result<Processed> {
+        let counts = self.labeller.as_ref().map(Labeller::counts);
+        let (regions, kv_blocks) = self.labeller.map(Labeller::into_maps).unwrap_or_default();
         let analysis = self.analyser.map(|analyser| analyser.finish(&names));
-        let labeller = self.labeller.as_ref();
         let report = match self.report {
             Some(report) => report,
             None => {
@@ -244,9 +245,9 @@ impl State<'_> {
         };
         Ok(Processed {
             report,
-            regions: labeller.map_or(Vec::new(), |labeller| labeller.region_map().to_vec()),
-            kv_blocks: labeller.map_or(Vec::new(), |labeller| labeller.kv_blocks().to_vec()),
-            counts: labeller.map_or_else(LabelCounts::default, Labeller::counts),
+            regions,
+            kv_blocks,
+            counts: counts.unwrap_or_default(),
             kv_block_bytes: None,
             analysis: analysis.transpose().map_err(Error::from)?,
             names,

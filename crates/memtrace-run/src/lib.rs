@@ -91,7 +91,7 @@ pub use doctor::{Check, Diagnosis, Status, diagnose, has_memray, on_path, temper
 pub use error::{ConfigMistake, Error, Result};
 pub use experiment::{Experiment, Findings, Naming, PlannedRun, plan_text, slug};
 pub use export::{RunExporter, append_dataset_row, facts, report_json, run_metadata};
-pub use figures::{Figure, FigureFormat, draw_figures, kv_age_pyramid};
+pub use figures::{Figure, FigureData, FigureFormat, draw_figures, kv_age_pyramid};
 pub use follow::{Follow, Growth, follow};
 pub use manifest::{
     FileFinding, MANIFEST_FILE, Manifest, ManifestFile, copy_whole, unlisted, verify_manifest,

@@ -32,7 +32,7 @@ pub fn write_report(
     let Some(analysis) = &processed.analysis else {
         return Ok(Vec::new());
     };
-    let figures = draw_figures(analysis, &processed.kv_blocks);
+    let figures = draw_figures(analysis, &processed.kv_blocks)?;
     let mut files = write_figures(folder, &figures, formats)?.files;
     write_whole(
         &folder.join("metrics.csv"),
@@ -46,9 +46,10 @@ pub fn write_report(
     page = page.section(section);
     let mut section = Section::new("Tables");
     for table in AnalysisTable::of(analysis) {
+        let (head, rows) = analysis.table_head(table, ROWS)?;
         section = section
             .text(&table.name().replace('_', " "))
-            .table(&analysis.table(table)?, ROWS);
+            .table_head(&head, ROWS, rows);
     }
     page = page.section(section);
     write_whole(&folder.join("report.html"), page.to_html().as_bytes())?;
@@ -58,13 +59,16 @@ pub fn write_report(
 }
 
 /// The columns of a run in a data set's `manifest.csv`, from its metadata and analysis, and whether its prompts are kept.
-#[must_use]
+///
+/// # Errors
+///
+/// When spilled regions cannot be read back.
 pub fn dataset_columns(
     run_id: &str,
     metadata: &Map<String, Value>,
     analysis: Option<&Analysis>,
     has_prompts: bool,
-) -> Vec<(&'static str, String)> {
+) -> Result<Vec<(&'static str, String)>> {
     let at = |path: &[&str]| -> String {
         let mut value = metadata.get(path.first().copied().unwrap_or_default());
         for key in path.iter().skip(1) {
@@ -78,26 +82,25 @@ pub fn dataset_columns(
     };
     let either = |first: String, second: String| if first.is_empty() { second } else { first };
     #[expect(clippy::cast_precision_loss, reason = "means are reals")]
-    let mean = |values: Vec<f64>| {
-        if values.is_empty() {
+    let mean = |(sum, count): (f64, u64)| {
+        if count == 0 {
             String::new()
         } else {
-            format!("{:.4}", values.iter().sum::<f64>() / values.len() as f64)
+            format!("{:.4}", sum / count as f64)
         }
     };
+    let add = |(sum, count): (f64, u64), value: f64| (sum + value, count + 1);
     let types = analysis.map(|analysis| &analysis.types);
-    let retention = types.map_or(Vec::new(), |types| {
-        types.iter().map(|kind| kind.retention_s[2]).collect()
-    });
-    let ratios = analysis.map_or(Vec::new(), |analysis| {
-        analysis
-            .regions
-            .iter()
-            .filter_map(memtrace_analyser::RegionMetrics::write_once_ratio)
-            .collect()
-    });
+    let retentions = types.into_iter().flatten().map(|kind| kind.retention_s[2]);
+    let retention = retentions.fold((0.0, 0), add);
+    let mut ratios = (0.0, 0);
+    for region in analysis.iter().flat_map(|analysis| &analysis.regions) {
+        if let Some(ratio) = region?.write_once_ratio() {
+            ratios = add(ratios, ratio);
+        }
+    }
     let pages: u64 = types.map_or(0, |types| types.iter().map(|kind| kind.total_pages).sum());
-    vec![
+    Ok(vec![
         ("run_id", run_id.to_owned()),
         ("machine_id", at(&["machine_id"])),
         (
@@ -136,7 +139,7 @@ pub fn dataset_columns(
         ("kernel", at(&["software", "kernel"])),
         ("has_prompt_outputs", has_prompts.to_string()),
         ("recorded_at", iso_now()),
-    ]
+    ])
 }
 
 /// Writes the card of a data set, unless it has one.

@@ -7,8 +7,8 @@ use std::thread;
 
 use memtrace_analyser::{Analyser, Analysis, AnalysisOptions};
 use memtrace_labeller::{
-    Access, KvBlock, LabelCounts, LabelOptions, Labeller, Name, Names, ReadReport, Region, Regions,
-    RowStream, TraceWriter, infer_kv_block_bytes,
+    Access, KvBlocks, LabelCounts, LabelOptions, Labeller, Name, Names, ReadReport, RegionMap,
+    Regions, RowStream, TraceWriter, infer_kv_block_bytes,
 };
 
 use crate::error::{Error, Result};
@@ -45,9 +45,9 @@ pub struct Processed {
     /// What the reader found.
     pub report: ReadReport,
     /// The regions, when rows were labelled.
-    pub regions: Vec<Region>,
+    pub regions: RegionMap,
     /// The blocks of the KV cache, when rows were labelled.
-    pub kv_blocks: Vec<KvBlock>,
+    pub kv_blocks: KvBlocks,
     /// How rows were labelled.
     pub counts: LabelCounts,
     /// Bytes of a KV block that were assumed, when labels are ours.
@@ -225,20 +225,17 @@ pub fn process(
             .map(|analyser| analyser.join().map_err(|_| Error::Thread)?)
             .transpose()
     })?;
+    let counts = labeller.as_ref().map(Labeller::counts).unwrap_or_default();
+    // What only labelling needs makes room for the analysis.
+    let (regions, kv_blocks) = labeller.map(Labeller::into_maps).unwrap_or_default();
     let analysis = analysis
         .map(|analyser| analyser.finish(&names))
         .transpose()?;
     Ok(Processed {
         report: stream.report(),
-        regions: labeller
-            .as_ref()
-            .map(|labeller| labeller.region_map().to_vec())
-            .unwrap_or_default(),
-        kv_blocks: labeller
-            .as_ref()
-            .map(|labeller| labeller.kv_blocks().to_vec())
-            .unwrap_or_default(),
-        counts: labeller.as_ref().map(Labeller::counts).unwrap_or_default(),
+        regions,
+        kv_blocks,
+        counts,
         kv_block_bytes,
         names,
         analysis,

@@ -41,11 +41,12 @@ fn of<'a>(done: &'a Processed, region_type: &str) -> &'a TypeMetrics {
         .unwrap()
 }
 
-fn regions<'a>(done: &'a Processed, region_type: &str) -> Vec<&'a RegionMetrics> {
+fn regions(done: &Processed, region_type: &str) -> Vec<RegionMetrics> {
     let analysis = done.analysis.as_ref().unwrap();
     let kind =
-        |region: &&RegionMetrics| analysis.types[region.type_index].region_type == region_type;
-    analysis.regions.iter().filter(kind).collect()
+        |region: &RegionMetrics| analysis.types[region.type_index].region_type == region_type;
+    let regions = analysis.regions.iter().map(Result::unwrap);
+    regions.filter(kind).collect()
 }
 
 /// Word A was stored once and loaded 60 times; word B stored 20 times, which makes 20 values, and loaded 40 times.

@@ -124,20 +124,18 @@ impl<W: Write> JsonDocument<W> {
     /// # Errors
     /// A destination that refuses.
     pub fn table(&mut self, name: &str, table: &Table) -> Result<()> {
-        self.out.bytes.extend_from_slice(b",\n");
-        push_value(&mut self.out.bytes, name, name)?;
-        self.out.bytes.extend_from_slice(b":{");
-        push_columns(&mut self.out.bytes, table.columns())?;
-        self.out.bytes.extend_from_slice(b",\n\"rows\":[");
-        let mut rows = RowsState::new(table.columns(), true)?;
-        let mut cells = Vec::new();
-        for row in 0..table.rows() {
-            table.row_into(row, &mut cells);
-            rows.push(&mut self.out.bytes, &cells)?;
-            self.out.settle()?;
+        table.write_to(&mut self.rows(name))
+    }
+
+    /// A member as [`JsonDocument::table`] writes it, whose rows come one by one: to be begun and finished before anything else is
+    /// added.
+    pub fn rows<'d>(&'d mut self, name: &'d str) -> JsonMember<'d, W> {
+        JsonMember {
+            out: &mut self.out,
+            guard: Guard::default(),
+            name,
+            rows: RowsState::default(),
         }
-        self.out.bytes.extend_from_slice(b"\n]}");
-        Ok(())
     }
 
     /// Closes the document.
@@ -147,6 +145,41 @@ impl<W: Write> JsonDocument<W> {
     pub fn finish(mut self) -> Result<()> {
         self.out.bytes.extend_from_slice(b"\n}\n");
         Ok(self.out.flush()?)
+    }
+}
+
+/// A table inside a [`JsonDocument`], row by row.
+#[derive(Debug)]
+pub struct JsonMember<'d, W> {
+    out: &'d mut Chunked<W>,
+    guard: Guard,
+    name: &'d str,
+    rows: RowsState,
+}
+
+impl<W: Write> RowSink for JsonMember<'_, W> {
+    fn begin(&mut self, columns: &[Column]) -> Result<()> {
+        self.guard.begin(columns)?;
+        let bytes = &mut self.out.bytes;
+        bytes.extend_from_slice(b",\n");
+        push_value(bytes, self.name, self.name)?;
+        bytes.extend_from_slice(b":{");
+        push_columns(bytes, columns)?;
+        bytes.extend_from_slice(b",\n\"rows\":[");
+        self.rows = RowsState::new(columns, true)?;
+        Ok(())
+    }
+
+    fn row(&mut self, cells: &[Cell<'_>]) -> Result<()> {
+        self.guard.row(cells)?;
+        self.rows.push(&mut self.out.bytes, cells)?;
+        Ok(self.out.settle()?)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.guard.finish()?;
+        self.out.bytes.extend_from_slice(b"\n]}");
+        Ok(())
     }
 }
 

@@ -54,7 +54,7 @@ pub use crate::cell::Cell;
 pub use crate::column::{Align, Column, Kind, RealFormat, Unit};
 pub use crate::csv::{CsvOptions, CsvWriter};
 pub use crate::error::{Error, Result};
-pub use crate::json::{JsonDocument, JsonLayout, JsonRowsWriter};
+pub use crate::json::{JsonDocument, JsonLayout, JsonMember, JsonRowsWriter};
 pub use crate::number::real_text;
 #[cfg(feature = "parquet")]
 pub use crate::parquet::ParquetWriter;

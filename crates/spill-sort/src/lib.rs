@@ -1,7 +1,8 @@
 //! A stable sort of more rows than fit in memory.
 //!
 //! [`Sorter`] takes [`Item`]s of fixed size one by one and gives them back in their [`Order`]; beyond a budget they wait in a
-//! file without a name, which the system removes when the process ends, however it ends.
+//! file without a name, which the system removes when the process ends, however it ends. [`SpillList`] keeps them so in the order in
+//! which they came.
 //!
 //! ```
 //! use std::cmp::Ordering;
@@ -32,6 +33,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::vec;
+
+mod list;
+
+pub use list::{Items, SpillList};
 
 /// Why rows could not be sorted.
 #[derive(Debug, thiserror::Error)]
@@ -312,8 +317,12 @@ impl<T: Item> Reader<T> {
     }
 }
 
+fn seek(file: &mut File, at: u64) -> io::Result<()> {
+    file.seek(SeekFrom::Start(at)).map(drop)
+}
+
 fn read_at(file: &mut File, at: u64, buffer: &mut [u8]) -> io::Result<()> {
-    file.seek(SeekFrom::Start(at))?;
+    seek(file, at)?;
     file.read_exact(buffer)
 }
 

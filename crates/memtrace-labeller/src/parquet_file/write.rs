@@ -17,7 +17,9 @@ use crate::access::Access;
 use crate::columns as row_columns;
 use crate::error::{Error, Result};
 use crate::names::{Name, Names};
-use crate::region::{KvBlock, Region};
+use crate::kv_blocks::{KvBlock, KvBlocks};
+use crate::region::Region;
+use crate::region_map::RegionMap;
 use crate::schema::{
     CLOCK_STEP_KEY, KV_COLUMNS, PRODUCER_KEY, REGION_MAP_COLUMNS, SCHEMA_VERSION, SEMANTICS_KEY,
     VERSION_KEY, WIDE_SCHEMA_VERSION,
@@ -331,14 +333,18 @@ fn regions(rows: &[Access], schema: &ArrowSchema) -> Result<ArrayRef> {
     Ok(Arc::new(UInt32Array::from(ids)))
 }
 
-/// Writes one batch as a file of its own.
-fn write_batch<W: Write + Send>(
+/// A column of a table: its name, its values, whether some may be absent.
+type NamedColumn = (&'static str, ArrayRef, bool);
+
+/// Writes rows as a file of their own, a row group after the other.
+fn write_rows<W: Write + Send, T>(
     name: &str,
     out: W,
     semantics: &str,
-    columns: &[(&str, ArrayRef, bool)],
+    rows: impl Iterator<Item = T>,
+    columns: impl Fn(&[T]) -> Vec<NamedColumn>,
 ) -> Result<W> {
-    let fields: Vec<Field> = columns
+    let fields: Vec<Field> = columns(&[])
         .iter()
         .map(|(name, array, nullable)| Field::new(*name, array.data_type().clone(), *nullable))
         .collect();
@@ -353,90 +359,106 @@ fn write_batch<W: Write + Send>(
         Some(properties(semantics, Compression::Zstd, SCHEMA_VERSION, 0)),
     )
     .map_err(parquet)?;
-    let arrays = columns
-        .iter()
-        .map(|(_, array, _)| Arc::clone(array))
-        .collect();
-    let batch = RecordBatch::try_new(schema, arrays).map_err(|source| Error::Arrow {
-        name: name.to_owned(),
-        source,
-    })?;
-    if batch.num_rows() > 0 {
+    let mut rows = rows.peekable();
+    while rows.peek().is_some() {
+        let group: Vec<T> = rows.by_ref().take(GROUP_ROWS).collect();
+        let arrays = columns(&group)
+            .into_iter()
+            .map(|(_, array, _)| array)
+            .collect();
+        let batch =
+            RecordBatch::try_new(Arc::clone(&schema), arrays).map_err(|source| Error::Arrow {
+                name: name.to_owned(),
+                source,
+            })?;
         writer.write(&batch).map_err(parquet)?;
     }
     writer.into_inner().map_err(parquet)
 }
 
-/// Writes a region map as Parquet; a file of no rows when there are no regions.
+/// Writes a region map as Parquet; a file of no rows when there are no regions. Memory: one row group.
 ///
 /// # Errors
 ///
 /// When the destination refuses.
 pub fn write_region_map<W: Write + Send>(
     out: W,
-    regions: &[Region],
+    regions: &RegionMap,
     names: &Names,
     semantics: &str,
 ) -> Result<W> {
-    let number = |of: fn(&Region) -> u64| -> ArrayRef {
-        Arc::new(UInt64Array::from_iter_values(regions.iter().map(of)))
-    };
-    let mut types = StringBuilder::new();
-    for region in regions {
-        types.append_value(names.text(region.region_type));
-    }
-    let arrays: [ArrayRef; 7] = [
-        number(|region| region.region_id),
-        Arc::new(types.finish()),
-        number(|region| region.page_min),
-        number(|region| region.page_max),
-        number(|region| region.first_seen_ns),
-        number(|region| region.last_seen_ns),
-        number(|region| region.access_count),
-    ];
-    let mut columns: Vec<(&str, ArrayRef, bool)> = REGION_MAP_COLUMNS
-        .into_iter()
-        .zip(arrays)
-        .map(|(name, array)| (name, array, false))
-        .collect();
-    if regions.iter().any(|region| !region.name.is_null()) {
-        let mut names_of = StringBuilder::new();
+    let has_names = regions.has_names();
+    let columns = |regions: &[Region]| {
+        let number = |of: fn(&Region) -> u64| -> ArrayRef {
+            Arc::new(UInt64Array::from_iter_values(regions.iter().map(of)))
+        };
+        let mut types = StringBuilder::new();
         for region in regions {
-            names_of.append_option(names.get(region.name));
+            types.append_value(names.text(region.region_type));
         }
-        columns.push(("name", Arc::new(names_of.finish()), true));
-    }
-    write_batch("region_map.parquet", out, semantics, &columns)
+        let arrays: [ArrayRef; 7] = [
+            number(|region| region.region_id),
+            Arc::new(types.finish()),
+            number(|region| region.page_min),
+            number(|region| region.page_max),
+            number(|region| region.first_seen_ns),
+            number(|region| region.last_seen_ns),
+            number(|region| region.access_count),
+        ];
+        let mut columns: Vec<NamedColumn> = REGION_MAP_COLUMNS
+            .into_iter()
+            .zip(arrays)
+            .map(|(name, array)| (name, array, false))
+            .collect();
+        if has_names {
+            let mut names_of = StringBuilder::new();
+            for region in regions {
+                names_of.append_option(names.get(region.name));
+            }
+            columns.push(("name", Arc::new(names_of.finish()), true));
+        }
+        columns
+    };
+    write_rows(
+        "region_map.parquet",
+        out,
+        semantics,
+        regions.iter(),
+        columns,
+    )
 }
 
-/// Writes a KV life cycle as Parquet; a file of no rows when there are no blocks.
+/// Writes a KV life cycle as Parquet; a file of no rows when there are no blocks. Memory: one row group.
 ///
 /// # Errors
 ///
 /// When the destination refuses.
-pub fn write_kv_blocks<W: Write + Send>(out: W, blocks: &[KvBlock], semantics: &str) -> Result<W> {
-    let number = |of: fn(&KvBlock) -> u64| -> ArrayRef {
-        Arc::new(UInt64Array::from_iter_values(blocks.iter().map(of)))
+pub fn write_kv_blocks<W: Write + Send>(out: W, blocks: &KvBlocks, semantics: &str) -> Result<W> {
+    let columns = |blocks: &[KvBlock]| {
+        let number = |of: fn(&KvBlock) -> u64| -> ArrayRef {
+            Arc::new(UInt64Array::from_iter_values(blocks.iter().map(of)))
+        };
+        let evictions: UInt64Array = blocks.iter().map(|block| block.evict_ns).collect();
+        let arrays: [ArrayRef; 8] = [
+            number(|block| block.block_id),
+            number(|block| block.address),
+            number(|block| block.address_page),
+            number(|block| block.write_ns),
+            number(|block| block.last_read_ns),
+            Arc::new(evictions),
+            number(|block| block.total_reads),
+            number(KvBlock::lifetime_ns),
+        ];
+        let columns = KV_COLUMNS.into_iter().zip(arrays);
+        columns
+            .map(|(name, array)| (name, array, name == "evict_ns"))
+            .collect()
     };
-    let arrays: [ArrayRef; 8] = [
-        number(|block| block.block_id),
-        number(|block| block.address),
-        number(|block| block.address_page),
-        number(|block| block.write_ns),
-        number(|block| block.last_read_ns),
-        Arc::new(
-            blocks
-                .iter()
-                .map(|block| block.evict_ns)
-                .collect::<UInt64Array>(),
-        ),
-        number(|block| block.total_reads),
-        number(KvBlock::lifetime_ns),
-    ];
-    let columns: Vec<(&str, ArrayRef, bool)> = KV_COLUMNS
-        .into_iter()
-        .zip(arrays)
-        .map(|(name, array)| (name, array, name == "evict_ns"))
-        .collect();
-    write_batch("kv_block_lifecycle.parquet", out, semantics, &columns)
+    write_rows(
+        "kv_block_lifecycle.parquet",
+        out,
+        semantics,
+        blocks.iter(),
+        columns,
+    )
 }

@@ -1,0 +1,211 @@
+//! The life of KV blocks, in columns: there may be one for each line of a cache.
+
+use std::hash::BuildHasher as _;
+
+use hashbrown::HashTable;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::access::{Access, PAGE_BITS};
+
+/// The life of a KV block: a row of the KV life cycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KvBlock {
+    /// Region of the access that made the entry.
+    pub block_id: u64,
+    /// Address of that access (of the block, when blocks have a known size).
+    pub address: u64,
+    /// Its page.
+    pub address_page: u64,
+    /// Time of the first store, 0 when there was none.
+    pub write_ns: u64,
+    /// Latest time of a load, 0 when there was none.
+    pub last_read_ns: u64,
+    /// When it was freed, where that is known; else the time of the first store at another time than the first one.
+    pub evict_ns: Option<u64>,
+    /// Accesses that are no stores.
+    pub total_reads: u64,
+}
+
+impl KvBlock {
+    /// From the first store to the end: eviction, else the last load, else the store. A time of 0 counts as absent.
+    #[must_use]
+    pub fn lifetime_ns(&self) -> u64 {
+        let end = match (self.evict_ns, self.last_read_ns) {
+            (Some(evict), _) if evict > 0 => evict,
+            (_, read) if read > 0 => read,
+            _ => self.write_ns,
+        };
+        end.saturating_sub(self.write_ns)
+    }
+}
+
+const WRITTEN: u8 = 1;
+const EVICTED: u8 = 2;
+
+/// Which block an access belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum KvKey {
+    /// A page, as the reference has it; the address is that of the access.
+    Page { page: u64, address: u64 },
+    /// The block that begins at an address, if `era` is 0; later blocks in its place are kept apart.
+    At { address: u64, era: u32 },
+    /// A block of an engine's table: its rank, where it begins, when it was freed.
+    Listed {
+        rank: u64,
+        address: u64,
+        freed_ns: Option<u64>,
+    },
+}
+
+/// The blocks of a KV cache, in order of their appearance: the KV life cycle.
+#[derive(Debug, Clone, Default)]
+pub struct KvBlocks {
+    /// Less one, of the access that made the entry.
+    regions: Vec<u32>,
+    addresses: Vec<u64>,
+    /// Where they are not those of the addresses: in the reference's way.
+    pages: Vec<u64>,
+    writes: Vec<u64>,
+    reads: Vec<u64>,
+    evictions: Vec<u64>,
+    counts: Vec<u64>,
+    states: Vec<u8>,
+    /// By page, or by address.
+    by_key: HashTable<u32>,
+    /// By address and era, or by rank and [`LISTED`].
+    apart: FxHashMap<(u64, u32), u32>,
+}
+
+/// The era of blocks of an engine's table.
+const LISTED: u32 = u32::MAX;
+
+fn hash(key: u64) -> u64 {
+    FxBuildHasher.hash_one(key)
+}
+
+impl KvBlocks {
+    /// Counts an access.
+    pub(crate) fn touch(&mut self, key: KvKey, row: &Access) {
+        let at = match key {
+            KvKey::Page { page, .. } => self.found(page, true, key, row),
+            KvKey::At { address, era: 0 } => self.found(address, false, key, row),
+            KvKey::At { address, era } => self.found_apart((address, era), key, row),
+            KvKey::Listed { rank, .. } => self.found_apart((rank, LISTED), key, row),
+        };
+        self.count(at as usize, row);
+    }
+
+    /// The block of a page or an address, made when it is not there.
+    fn found(&mut self, number: u64, is_page: bool, key: KvKey, row: &Access) -> u32 {
+        let column = if is_page { &self.pages } else { &self.addresses };
+        let same = |at: &u32| column.get(*at as usize) == Some(&number);
+        if let Some(at) = self.by_key.find(hash(number), same) {
+            return *at;
+        }
+        let at = self.add(key, row);
+        let column = if is_page { &self.pages } else { &self.addresses };
+        let rehash = |at: &u32| column.get(*at as usize).map_or(0, |number| hash(*number));
+        self.by_key.insert_unique(hash(number), at, rehash);
+        at
+    }
+
+    fn found_apart(&mut self, place: (u64, u32), key: KvKey, row: &Access) -> u32 {
+        if let Some(at) = self.apart.get(&place) {
+            return *at;
+        }
+        let at = self.add(key, row);
+        self.apart.insert(place, at);
+        at
+    }
+
+    fn add(&mut self, key: KvKey, row: &Access) -> u32 {
+        let at = u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
+        let (address, freed_ns) = match key {
+            KvKey::Page { page, address } => {
+                self.pages.push(page);
+                (address, None)
+            }
+            KvKey::At { address, .. } => (address, None),
+            KvKey::Listed {
+                address, freed_ns, ..
+            } => (address, freed_ns),
+        };
+        self.addresses.push(address);
+        // Regions have indexes of 32 bits, and ids from 1.
+        let region = row.region_id.saturating_sub(1);
+        self.regions.push(u32::try_from(region).unwrap_or(u32::MAX));
+        self.writes.push(0);
+        self.reads.push(0);
+        self.evictions.push(freed_ns.unwrap_or(0));
+        self.counts.push(0);
+        self.states
+            .push(if freed_ns.is_some() { EVICTED } else { 0 });
+        at
+    }
+
+    fn count(&mut self, at: usize, row: &Access) {
+        let time = row.timestamp_ns;
+        let (Some(state), Some(write)) = (self.states.get_mut(at), self.writes.get_mut(at)) else {
+            return;
+        };
+        if !row.is_store() {
+            if let Some(count) = self.counts.get_mut(at) {
+                *count += 1;
+            }
+            if let Some(read) = self.reads.get_mut(at) {
+                *read = time.max(*read);
+            }
+        } else if *state & WRITTEN == 0 {
+            *state |= WRITTEN;
+            *write = time;
+        } else if *state & EVICTED == 0 && time != *write {
+            *state |= EVICTED;
+            if let Some(evicted) = self.evictions.get_mut(at) {
+                *evicted = time;
+            }
+        }
+    }
+
+    /// Forgets what only labelling needs.
+    pub(crate) fn close(&mut self) {
+        self.by_key = HashTable::new();
+        self.apart = FxHashMap::default();
+    }
+
+    /// How many blocks there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.addresses.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.addresses.is_empty()
+    }
+
+    /// The block at an index from 0, in order of appearance.
+    #[must_use]
+    pub fn get(&self, at: usize) -> Option<KvBlock> {
+        let address = *self.addresses.get(at)?;
+        let is_evicted = self.states.get(at)? & EVICTED != 0;
+        Some(KvBlock {
+            block_id: u64::from(*self.regions.get(at)?) + 1,
+            address,
+            address_page: match self.pages.get(at) {
+                Some(page) => *page,
+                None => address >> PAGE_BITS,
+            },
+            write_ns: *self.writes.get(at)?,
+            last_read_ns: *self.reads.get(at)?,
+            evict_ns: is_evicted.then(|| self.evictions.get(at).copied()).flatten(),
+            total_reads: *self.counts.get(at)?,
+        })
+    }
+
+    /// The blocks, in order of appearance.
+    pub fn iter(&self) -> impl Iterator<Item = KvBlock> {
+        (0..self.len()).filter_map(|at| self.get(at))
+    }
+}

@@ -1,0 +1,215 @@
+//! Items in the order in which they came.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::sync::{Arc, Mutex};
+
+use crate::{Error, Item, READ_BYTES, Reader, Result, SpillOptions};
+
+/// Keeps items in the order in which they came, and gives them back any number of times.
+///
+/// Those that do not fit in the budget are in a file without a name.
+///
+/// ```
+/// use spill_sort::{SpillList, SpillOptions};
+///
+/// let mut list = SpillList::new(SpillOptions { folder: std::env::temp_dir(), memory_bytes: 16 });
+/// for number in 0..10_u64 {
+///     list.push(number)?;
+/// }
+/// assert_eq!(list.get(7)?, Some(7));
+/// let all: Vec<u64> = list.iter().collect::<Result<_, _>>()?;
+/// assert_eq!(all.len(), 10);
+/// # Ok::<(), spill_sort::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct SpillList<T> {
+    options: SpillOptions,
+    file: Option<Arc<Mutex<File>>>,
+    /// Items in the file, which come before those held.
+    written: u64,
+    held: Vec<T>,
+}
+
+impl<T: Item> SpillList<T> {
+    /// An empty one.
+    #[must_use]
+    pub fn new(options: SpillOptions) -> Self {
+        Self {
+            options,
+            file: None,
+            written: 0,
+            held: Vec::new(),
+        }
+    }
+
+    /// Adds an item.
+    ///
+    /// # Errors
+    ///
+    /// When what does not fit in memory cannot be written.
+    pub fn push(&mut self, item: T) -> Result<()> {
+        self.held.push(item);
+        // Once there is a file, what is held only saves calls.
+        let most = match self.file {
+            Some(_) => self.options.memory_bytes.min(READ_BYTES),
+            None => self.options.memory_bytes,
+        };
+        if self.held.len() * T::BYTES > most {
+            self.spill()?;
+        }
+        Ok(())
+    }
+
+    fn spill(&mut self) -> Result<()> {
+        let folder = &self.options.folder;
+        let failed = |source| Error::Spill {
+            folder: folder.display().to_string(),
+            source,
+        };
+        let file = match &self.file {
+            Some(file) => Arc::clone(file),
+            None => {
+                let file = tempfile::tempfile_in(folder).map_err(failed)?;
+                Arc::clone(self.file.insert(Arc::new(Mutex::new(file))))
+            }
+        };
+        let mut file = file.lock().map_err(|_| Error::Thread)?;
+        let mut buffer = Vec::with_capacity(READ_BYTES + T::BYTES);
+        crate::seek(&mut file, self.written * T::BYTES as u64).map_err(failed)?;
+        let held = std::mem::take(&mut self.held);
+        for item in &held {
+            item.put(&mut buffer);
+            if buffer.len() >= READ_BYTES {
+                file.write_all(&buffer).map_err(failed)?;
+                buffer.clear();
+            }
+        }
+        file.write_all(&buffer).map_err(failed)?;
+        self.written += held.len() as u64;
+        Ok(())
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.written + self.held.len() as u64
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of them, in order.
+    #[must_use]
+    pub fn iter(&self) -> Items<'_, T> {
+        self.from(0)
+    }
+
+    /// The item at an index from 0; `None` behind the last one.
+    ///
+    /// # Errors
+    ///
+    /// When what was written cannot be read.
+    pub fn get(&self, at: u64) -> Result<Option<T>> {
+        if let Some(at) = at.checked_sub(self.written) {
+            let held = usize::try_from(at).ok().and_then(|at| self.held.get(at));
+            return Ok(held.copied());
+        }
+        self.from(at).next().transpose()
+    }
+
+    fn from(&self, at: u64) -> Items<'_, T> {
+        let written = self.file.as_ref().map(|file| Reader::Disk {
+            file: Arc::clone(file),
+            at: at * T::BYTES as u64,
+            left: self.written.saturating_sub(at),
+            buffer: Vec::new(),
+            used: 0,
+            read_bytes: READ_BYTES,
+        });
+        Items {
+            list: self,
+            written,
+            held: self.held.iter(),
+        }
+    }
+}
+
+impl<'a, T: Item> IntoIterator for &'a SpillList<T> {
+    type Item = Result<T>;
+    type IntoIter = Items<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// The items of a [`SpillList`]; an error when what was written cannot be read.
+pub struct Items<'a, T> {
+    list: &'a SpillList<T>,
+    written: Option<Reader<T>>,
+    held: std::slice::Iter<'a, T>,
+}
+
+impl<T> std::fmt::Debug for Items<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Items").finish_non_exhaustive()
+    }
+}
+
+impl<T: Item> Iterator for Items<'_, T> {
+    type Item = Result<T>;
+
+    fn next(&mut self) -> Option<Result<T>> {
+        if let Some(written) = &mut self.written {
+            match written.next(&self.list.options.folder) {
+                Ok(Some(item)) => return Some(Ok(item)),
+                Ok(None) => self.written = None,
+                Err(error) => {
+                    // What cannot be read once is not tried again.
+                    self.written = None;
+                    self.held = [].iter();
+                    return Some(Err(error));
+                }
+            }
+        }
+        self.held.next().map(|item| Ok(*item))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_went_to_disk_comes_back_in_order_and_twice() {
+        for (memory_bytes, count) in [(0, 1), (0, 9), (40, 5), (40, 6), (1 << 20, 9), (100, 40_000)]
+        {
+            let mut list = SpillList::new(SpillOptions {
+                folder: std::env::temp_dir(),
+                memory_bytes,
+            });
+            let expected: Vec<u64> = (0..count).map(|at| at * 3 + 1).collect();
+            for (pushed, value) in (1..).zip(&expected) {
+                list.push(*value).unwrap();
+                assert_eq!(list.len(), pushed);
+            }
+            assert_eq!(list.file.is_some(), count * 8 > memory_bytes as u64);
+            for _ in 0..2 {
+                let found: Vec<u64> = list.iter().map(Result::unwrap).collect();
+                assert_eq!(found, expected);
+            }
+            for at in [0, count / 2, count - 1] {
+                assert_eq!(list.get(at).unwrap(), Some(at * 3 + 1));
+            }
+            assert_eq!(list.get(count).unwrap(), None);
+            // Reading moves the place in the file, where more is written behind.
+            list.push(7).unwrap();
+            assert_eq!(list.iter().last().unwrap().unwrap(), 7);
+            assert_eq!(list.iter().count() as u64, count + 1);
+        }
+    }
+}
