@@ -466,7 +466,9 @@ impl Scan<'_> {
         let mut last = None;
         while let Some(pair) = pages.next_item()? {
             if last.replace(pair) != Some(pair) {
-                regions.pages.add_one(u32::try_from(pair.0).unwrap_or(u32::MAX));
+                regions
+                    .pages
+                    .add_one(u32::try_from(pair.0).unwrap_or(u32::MAX));
             }
         }
         let mut stores = self.irregular_stores.finish()?;

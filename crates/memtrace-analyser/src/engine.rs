@@ -58,6 +58,8 @@ pub struct Analyser {
     kind_of: FxHashMap<Name, u16>,
     by_address: Sorter<ByAddress>,
     by_region: Sorter<ByRegion>,
+    /// Bytes of the budget that others hold.
+    reserved: u64,
     reuse: Option<ReuseScan>,
     tokens: TokenCounts,
     extent: Extent,
@@ -80,6 +82,7 @@ impl Analyser {
         Self {
             by_address: Sorter::new(spill(&options, 4)),
             by_region: Sorter::new(spill(&options, 4)),
+            reserved: 0,
             reuse: native.then(ReuseScan::default),
             options,
             regions: Regions::default(),
@@ -106,7 +109,24 @@ impl Analyser {
         for row in rows {
             self.add(row)?;
         }
+        let share = usize::try_from(self.budget_of_rows() / 4).unwrap_or(usize::MAX);
+        self.by_address.set_memory(share);
+        self.by_region.set_memory(share);
         Ok(())
+    }
+
+    /// Says how many bytes of the budget others hold now, as a labeller does: fewer rows stay in memory then.
+    pub fn reserve(&mut self, bytes: u64) {
+        self.reserved = bytes;
+    }
+
+    /// What is left of the budget for rows. A quarter is there for what is kept of regions; when that is not enough they take from the
+    /// rows, which get along with little.
+    fn budget_of_rows(&self) -> u64 {
+        let all = self.options.memory_bytes;
+        let held = self.reserved.saturating_add(self.regions.heap_bytes());
+        let beyond = held.saturating_sub(all / 4).saturating_mul(2);
+        all.saturating_sub(beyond).max(all / 8)
     }
 
     fn add(&mut self, row: &Access) -> Result<()> {
@@ -184,7 +204,8 @@ impl Analyser {
     /// # Errors
     ///
     /// When spilled rows cannot be read back.
-    pub fn finish(self, names: &Names) -> Result<Analysis> {
+    pub fn finish(mut self, names: &Names) -> Result<Analysis> {
+        self.options.memory_bytes = self.budget_of_rows();
         let (options, regions, extent) = (&self.options, &self.regions, self.extent);
         let native = options.semantics == Semantics::Native;
         let kinds = self.kinds.len();

@@ -128,9 +128,8 @@ impl Item for Step {
         self.time.put(out);
         self.address.put(out);
         self.detail.put(out);
-        let tail = u64::from(self.region)
-            | u64::from(self.op) << 32
-            | u64::from(self.has_own_page) << 40;
+        let tail =
+            u64::from(self.region) | u64::from(self.op) << 32 | u64::from(self.has_own_page) << 40;
         tail.put(out);
     }
 

@@ -95,6 +95,11 @@ impl RegionIds {
     pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
+
+    fn heap_bytes(&self) -> usize {
+        // An entry of the table has a byte beside it.
+        self.ids.capacity() * size_of::<u64>() + self.by_id.capacity() * (size_of::<u32>() + 1)
+    }
 }
 
 /// A bit for each index.
@@ -141,6 +146,14 @@ impl Regions {
             self.irregular.set(at);
         }
         Some(at)
+    }
+
+    /// Bytes that are held, and six more for each region, which is what the analysis will count of it.
+    pub(crate) fn heap_bytes(&self) -> u64 {
+        let kinds = self.kinds.capacity() * size_of::<u16>();
+        let apart = self.apart.capacity() * size_of::<(u32, [u64; 2], u8)>();
+        let later = self.ids.len() * 3 * size_of::<u16>();
+        (self.ids.heap_bytes() + kinds + apart + later) as u64
     }
 
     pub(crate) fn kind(&self, at: u32) -> u16 {
@@ -232,7 +245,12 @@ mod tests {
     #[test]
     fn numbers_of_a_labeller_take_no_memory() {
         let mut ids = RegionIds::default();
-        for id in (2..5000).chain([0]).chain(5000..9000).chain([1]).chain(9000..20_000) {
+        for id in (2..5000)
+            .chain([0])
+            .chain(5000..9000)
+            .chain([1])
+            .chain(9000..20_000)
+        {
             assert!(ids.at(id).unwrap().1);
         }
         assert!(ids.runs.len() == 5 && ids.ids.is_empty());

@@ -98,13 +98,21 @@ impl KvBlocks {
 
     /// The block of a page or an address, made when it is not there.
     fn found(&mut self, number: u64, is_page: bool, key: KvKey, row: &Access) -> u32 {
-        let column = if is_page { &self.pages } else { &self.addresses };
+        let column = if is_page {
+            &self.pages
+        } else {
+            &self.addresses
+        };
         let same = |at: &u32| column.get(*at as usize) == Some(&number);
         if let Some(at) = self.by_key.find(hash(number), same) {
             return *at;
         }
         let at = self.add(key, row);
-        let column = if is_page { &self.pages } else { &self.addresses };
+        let column = if is_page {
+            &self.pages
+        } else {
+            &self.addresses
+        };
         let rehash = |at: &u32| column.get(*at as usize).map_or(0, |number| hash(*number));
         self.by_key.insert_unique(hash(number), at, rehash);
         at
@@ -167,6 +175,27 @@ impl KvBlocks {
         }
     }
 
+    /// Bytes that are held.
+    #[must_use]
+    pub fn heap_bytes(&self) -> u64 {
+        let columns = [
+            &self.addresses,
+            &self.pages,
+            &self.writes,
+            &self.reads,
+            &self.evictions,
+            &self.counts,
+        ];
+        let columns: usize = columns.iter().map(|column| column.capacity()).sum();
+        let bytes = columns * size_of::<u64>()
+            + self.regions.capacity() * size_of::<u32>()
+            + self.states.capacity()
+            // An entry of a table has a byte beside it.
+            + self.by_key.capacity() * (size_of::<u32>() + 1)
+            + self.apart.capacity() * size_of::<((u64, u32), u32, u8)>();
+        bytes as u64
+    }
+
     /// Forgets what only labelling needs.
     pub(crate) fn close(&mut self) {
         self.by_key = HashTable::new();
@@ -199,7 +228,9 @@ impl KvBlocks {
             },
             write_ns: *self.writes.get(at)?,
             last_read_ns: *self.reads.get(at)?,
-            evict_ns: is_evicted.then(|| self.evictions.get(at).copied()).flatten(),
+            evict_ns: is_evicted
+                .then(|| self.evictions.get(at).copied())
+                .flatten(),
             total_reads: *self.counts.get(at)?,
         })
     }

@@ -489,6 +489,15 @@ impl Labeller {
         self.regions.made()
     }
 
+    /// Bytes held for pages, regions and blocks, about.
+    #[must_use]
+    pub fn heap_bytes(&self) -> u64 {
+        let later = self.later_types.capacity() * size_of::<((u64, u32), Name, u8)>()
+            + self.later_keys.capacity() * size_of::<((Class, u64, u32), u32, u8)>();
+        let pages = self.weight_pages.heap_bytes() + self.kv_pages.heap_bytes();
+        self.regions.heap_bytes() + self.kv.heap_bytes() + (pages + later) as u64
+    }
+
     /// The regions and the blocks of the KV cache, without what only labelling needs.
     #[must_use]
     pub fn into_maps(mut self) -> (RegionMap, KvBlocks) {

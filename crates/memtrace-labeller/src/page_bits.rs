@@ -55,6 +55,12 @@ impl PageBits {
         }
     }
 
+    /// Bytes that are held.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        // An entry has a byte beside it.
+        (self.groups.capacity() + self.beyond.capacity()) * (size_of::<u64>() + 1)
+    }
+
     /// All pages, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u64> {
         let group = |entry: &u64| {

@@ -200,6 +200,21 @@ impl RegionMap {
         self.keys.len()
     }
 
+    /// Bytes that are held.
+    #[must_use]
+    pub fn heap_bytes(&self) -> u64 {
+        let columns = [&self.keys, &self.first_seen, &self.last_seen, &self.counts];
+        let columns: usize = columns.iter().map(|column| column.capacity()).sum();
+        let bytes = columns * size_of::<u64>()
+            + self.classes.capacity() * size_of::<Class>()
+            + self.types.capacity() * size_of::<Name>()
+            // An entry of a table has a byte beside it.
+            + self.by_key.capacity() * (size_of::<u32>() + 1)
+            + self.spans.capacity() * size_of::<(u32, (u64, u64), u8)>()
+            + self.names.capacity() * size_of::<(u32, Name, u8)>();
+        bytes as u64
+    }
+
     /// Forgets what only labelling needs.
     pub(crate) fn close(&mut self) {
         self.by_key = HashTable::new();

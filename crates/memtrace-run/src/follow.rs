@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use byte_source::Source;
 use memtrace_analyser::Analyser;
 use memtrace_labeller::{
-    Access, InputFormat, InputOptions, Labeller, Name, Names, Phases, ReadReport,
-    RowStream,
+    Access, InputFormat, InputOptions, Labeller, Name, Names, Phases, ReadReport, RowStream,
 };
 
 use crate::error::{Error, Result, io_error};
@@ -208,6 +207,7 @@ impl State<'_> {
             counts.1 += u64::from(row.is_store());
         }
         if let Some(analyser) = &mut self.analyser {
+            analyser.reserve(self.labeller.as_ref().map_or(0, Labeller::heap_bytes));
             analyser.push(rows)?;
         }
         Ok(())

@@ -155,10 +155,11 @@ pub fn process(
         };
         let (to_analyser, analyser) = match analyse {
             Some(options) => {
-                let (send, receive) = sync_channel::<Arc<Vec<Access>>>(4);
+                let (send, receive) = sync_channel::<(Arc<Vec<Access>>, u64)>(4);
                 let work = move || -> Result<Analyser> {
                     let mut analyser = Analyser::new(options);
-                    for rows in receive {
+                    for (rows, held) in receive {
+                        analyser.reserve(held);
                         analyser.push(&rows)?;
                     }
                     Ok(analyser)
@@ -209,7 +210,8 @@ pub fn process(
                     .is_ok();
             }
             if let Some(send) = &to_analyser {
-                alive &= send.send(batch).is_ok();
+                let held = labeller.as_ref().map_or(0, Labeller::heap_bytes);
+                alive &= send.send((batch, held)).is_ok();
             }
             if !alive || !more {
                 break;
@@ -229,7 +231,10 @@ pub fn process(
     // What only labelling needs makes room for the analysis.
     let (regions, kv_blocks) = labeller.map(Labeller::into_maps).unwrap_or_default();
     let analysis = analysis
-        .map(|analyser| analyser.finish(&names))
+        .map(|mut analyser| {
+            analyser.reserve(regions.heap_bytes() + kv_blocks.heap_bytes());
+            analyser.finish(&names)
+        })
         .transpose()?;
     Ok(Processed {
         report: stream.report(),

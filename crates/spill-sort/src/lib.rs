@@ -163,6 +163,11 @@ impl<O: Order> Sorter<O> {
         Ok(())
     }
 
+    /// Changes how many bytes may stay in memory, from the next piece on.
+    pub fn set_memory(&mut self, bytes: usize) {
+        self.options.memory_bytes = bytes;
+    }
+
     fn close_piece(&mut self) -> Result<()> {
         let mut piece = std::mem::take(&mut self.piece);
         self.in_memory += piece.len() * O::Item::BYTES;
@@ -458,6 +463,28 @@ mod tests {
             expected.sort_by_key(|row| row.0);
             prop_assert_eq!(&sorted(&rows, usize::MAX), &expected);
             prop_assert_eq!(&sorted(&rows, 0), &expected);
+        }
+    }
+
+    #[test]
+    fn a_budget_that_shrinks_is_kept_from_then_on() {
+        let mut sorter = Sorter::<ByKey>::new(SpillOptions {
+            folder: std::env::temp_dir(),
+            memory_bytes: usize::MAX,
+        });
+        sorter.piece_items = 7;
+        let fill = |sorter: &mut Sorter<ByKey>| {
+            for at in 0..70 {
+                sorter.push(Row(70 - at, 0)).unwrap();
+            }
+            sorter.in_memory
+        };
+        assert_eq!(fill(&mut sorter), 70 * 16);
+        sorter.set_memory(21 * 16);
+        assert!(fill(&mut sorter) <= 21 * 16 && sorter.written > 0);
+        let mut merged = sorter.finish().unwrap();
+        for at in 0..140 {
+            assert_eq!(merged.next_item().unwrap(), Some(Row(1 + at / 2, 0)));
         }
     }
 }

@@ -186,8 +186,14 @@ mod tests {
 
     #[test]
     fn what_went_to_disk_comes_back_in_order_and_twice() {
-        for (memory_bytes, count) in [(0, 1), (0, 9), (40, 5), (40, 6), (1 << 20, 9), (100, 40_000)]
-        {
+        for (memory_bytes, count) in [
+            (0, 1),
+            (0, 9),
+            (40, 5),
+            (40, 6),
+            (1 << 20, 9),
+            (100, 40_000),
+        ] {
             let mut list = SpillList::new(SpillOptions {
                 folder: std::env::temp_dir(),
                 memory_bytes,

@@ -16,8 +16,8 @@ use parquet::schema::types::ColumnPath;
 use crate::access::Access;
 use crate::columns as row_columns;
 use crate::error::{Error, Result};
-use crate::names::{Name, Names};
 use crate::kv_blocks::{KvBlock, KvBlocks};
+use crate::names::{Name, Names};
 use crate::region::Region;
 use crate::region_map::RegionMap;
 use crate::schema::{
