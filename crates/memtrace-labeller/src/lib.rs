@@ -30,7 +30,7 @@
 //! }
 //! // The page was the KV cache's when memcpy read it.
 //! assert_eq!(names.text(rows[1].region_type), "kv_cache");
-//! assert_eq!(labeller.kv_blocks()[0].lifetime_ns(), 100_000_000);
+//! assert_eq!(labeller.kv_blocks().get(0).map(|block| block.lifetime_ns()), Some(100_000_000));
 //! # Ok::<(), memtrace_labeller::Error>(())
 //! ```
 
