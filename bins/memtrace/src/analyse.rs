@@ -9,8 +9,8 @@ use memtrace_analyser::{Analysis, AnalysisTable, Semantics};
 use memtrace_labeller::{Names, Phases};
 use memtrace_run::{
     Follow, PROMPTS_FILE, Processed, RunExporter, append_dataset_row, compare_analyses, copy_whole,
-    dataset_columns, facts, follow, phases_json, process, report_json, run_metadata, slug,
-    write_dataset_card, write_report,
+    dataset_columns, facts, follow, other_input, phases_json, process, report_json, run_metadata,
+    slug, write_dataset_card, write_report,
 };
 use report::{
     Cell, CsvOptions, CsvWriter, JsonDocument, SchemaVersion, Table, TextOptions, TextWriter,
@@ -350,6 +350,16 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
         Layout::Run => args.output.clone(),
         Layout::Hf | Layout::Zenodo => args.output.join("runs").join(folder_of(&run_id)),
     };
+    let source = Some(trace_of(input)).filter(|source| source.is_file());
+    // A data set has each run once; the user's own folder is the user's business.
+    if args.layout != Layout::Run
+        && let Some(other) = coded(other_input(&folder, source.as_deref()))?
+    {
+        return Err(usage(format!(
+            "{} holds the run of another input, {other}: name this one with --run-id",
+            folder.display()
+        )));
+    }
     let mut exporter = RunExporter::new(&folder, &run_id, args.read.semantics());
     exporter.figures = if args.no_figures {
         Vec::new()
@@ -358,8 +368,7 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     };
     exporter.metadata = metadata;
     exporter.run_of_rows = args.read.run_id.is_none();
-    let source = trace_of(input);
-    exporter.input = source.is_file().then_some(source);
+    exporter.input = source;
     exporter.needs_rows = args.read.compat.is_none();
     if let Some(phases) = opened.phases {
         exporter.metadata.entry("phases").or_insert(phases);

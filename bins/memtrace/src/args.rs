@@ -339,7 +339,7 @@ pub(crate) enum Layout {
     /// The folder of a run
     #[default]
     Run,
-    /// A data set for a hub: a card, a manifest of runs, a folder for each run
+    /// A data set for a hub: a card, a manifest of runs, a folder for each run, which is refused when another input has its name
     Hf,
     /// The same without the card's front matter
     Zenodo,

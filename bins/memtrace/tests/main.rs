@@ -408,6 +408,52 @@ fn a_dataset_gets_a_card_and_a_row_for_each_run() {
     assert!(!dir.join("set/runs/b/write_once.svg").exists());
 }
 
+/// Captures are often called alike in folders of their own.
+#[test]
+fn a_dataset_keeps_runs_of_files_with_one_name_apart() {
+    let folder = folder();
+    let dir = folder.path();
+    for (place, seconds) in [("first", 5), ("second", 9)] {
+        std::fs::create_dir(dir.join(place)).unwrap();
+        std::fs::write(dir.join(place).join("perf.txt"), capture(seconds)).unwrap();
+    }
+    let export = |file: &str, more: &[&str]| {
+        let words = [
+            "export",
+            file,
+            "--format",
+            "hf",
+            "-o",
+            "set",
+            "--no-figures",
+        ];
+        call(dir, &[&words[..], more].concat())
+    };
+    ok(&export("first/perf.txt", &[]));
+    let kept = std::fs::read(dir.join("set/runs/perf/trace.parquet")).unwrap();
+    let refused = export("second/perf.txt", &[]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        said.contains("first/perf.txt") && said.contains("--run-id"),
+        "{said}"
+    );
+    assert_eq!(
+        std::fs::read(dir.join("set/runs/perf/trace.parquet")).unwrap(),
+        kept
+    );
+    ok(&export("second/perf.txt", &["--run-id", "perf-2"]));
+    assert!(dir.join("set/runs/perf-2/manifest.json").is_file());
+    // A name that is taken stays taken, by whatever name it is asked for; the run itself is written anew.
+    assert_eq!(
+        export("second/perf.txt", &["--run-id", "perf"])
+            .status
+            .code(),
+        Some(2)
+    );
+    ok(&export("first/perf.txt", &[]));
+}
+
 /// Rows that say whose they are keep the name, whatever their file is called.
 #[test]
 fn a_run_is_called_as_its_rows_say() {

@@ -201,18 +201,43 @@ impl RunExporter {
 ///
 /// When the file cannot be read or is no JSON object.
 pub fn run_metadata(folder: &Path) -> Result<Map<String, Value>> {
+    let mut metadata = metadata_in(folder)?;
+    metadata.retain(|member, _| !MADE_ANEW.contains(&member.as_str()));
+    Ok(metadata)
+}
+
+/// Which input a run's folder was made from, if that is another than `input`, of which the content decides; `None` of a folder that
+/// holds no run, or the same one.
+///
+/// # Errors
+///
+/// When the metadata cannot be read or is no JSON object, or the input cannot be read.
+pub fn other_input(folder: &Path, input: Option<&Path>) -> Result<Option<String>> {
+    let metadata = metadata_in(folder)?;
+    if metadata.is_empty() {
+        return Ok(None);
+    }
+    let known = metadata.get("inputs").and_then(|inputs| inputs.get(0));
+    let text = |member: &str| known.and_then(|known| known.get(member)?.as_str());
+    if let (Some(input), Some(known)) = (input, text("sha256"))
+        && hash(input)?.1 == known
+    {
+        return Ok(None);
+    }
+    Ok(Some(text("path").unwrap_or("a pipe").to_owned()))
+}
+
+/// The metadata in a run's folder; empty without the file.
+fn metadata_in(folder: &Path) -> Result<Map<String, Value>> {
     let path = folder.join("metadata.json");
     let text = match fs::read(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Map::new()),
         text => text.map_err(io_error(&path))?,
     };
-    let mut metadata: Map<String, Value> =
-        serde_json::from_slice(&text).map_err(|source| Error::Json {
-            name: path.display().to_string(),
-            source,
-        })?;
-    metadata.retain(|member, _| !MADE_ANEW.contains(&member.as_str()));
-    Ok(metadata)
+    serde_json::from_slice(&text).map_err(|source| Error::Json {
+        name: path.display().to_string(),
+        source,
+    })
 }
 
 /// Members of the metadata that an export makes itself.

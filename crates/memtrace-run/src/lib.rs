@@ -90,7 +90,7 @@ pub use detector::{PhaseDetector, infer_phases, phases_json};
 pub use doctor::{Check, Diagnosis, Status, diagnose, has_memray, on_path, temperature_c};
 pub use error::{ConfigMistake, Error, Result};
 pub use experiment::{Experiment, Findings, Naming, PlannedRun, plan_text, slug};
-pub use export::{RunExporter, append_dataset_row, facts, report_json, run_metadata};
+pub use export::{RunExporter, append_dataset_row, facts, other_input, report_json, run_metadata};
 pub use figures::{Figure, FigureData, FigureFormat, draw_figures, kv_age_pyramid};
 pub use follow::{Follow, Growth, follow};
 pub use manifest::{
