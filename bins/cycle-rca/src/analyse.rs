@@ -9,12 +9,13 @@ use kunlun_reader::Serving;
 use rca_cycles::anatomy::Folding;
 use rca_cycles::{Analysis, compat, engine};
 use report::{CsvOptions, CsvWriter, JsonDocument, ParquetWriter, RowSink};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use shell::{Outcome, Output, Stage, VerbosityArgs};
 use trace_input::{NamedTrace, only_args};
 use trace_model::Trace;
 
 use crate::args::{AnalyseArgs, CutArgs, Divide, ResultFormat};
+use crate::document::Members;
 use crate::files::{Job, jobs};
 use crate::info::{self, Found};
 use crate::{document, markdown, perf, probes, text, tracks};
@@ -55,9 +56,13 @@ pub(crate) fn compat_options(cut: &CutArgs) -> compat::Options {
     options
 }
 
+/// The cycles of a job that has none.
+const NONE: [Value; 0] = [];
+
 /// What became of a job.
 struct Done {
-    json: Map<String, Value>,
+    name: String,
+    json: Members,
     text: Vec<u8>,
     rows: Vec<compat::Report>,
     /// With --info: what could be steps.
@@ -68,11 +73,12 @@ struct Done {
 }
 
 impl Done {
-    fn new(name: &str, path: &str) -> Self {
-        let mut json = Map::new();
-        json.insert("job".to_owned(), json!(name));
-        json.insert("path".to_owned(), json!(path));
-        Self {
+    fn new(name: &str, path: &str) -> serde_json::Result<Self> {
+        let mut json = Members::default();
+        json.insert("job", name)?;
+        json.insert("path", path)?;
+        Ok(Self {
+            name: name.to_owned(),
             json,
             text: Vec::new(),
             rows: Vec::new(),
@@ -80,13 +86,13 @@ impl Done {
             cycles: Vec::new(),
             tracks: None,
             failed: None,
-        }
+        })
     }
 
-    fn ends(&mut self, error: Option<&str>) {
+    fn ends(&mut self, error: Option<&str>) -> serde_json::Result<()> {
         let status = if error.is_some() { "failed" } else { "ok" };
-        self.json.insert("status".to_owned(), json!(status));
-        self.json.insert("error".to_owned(), json!(error));
+        self.json.insert("status", status)?;
+        self.json.insert("error", &error)
     }
 }
 
@@ -136,28 +142,25 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
         },
     )?;
     let mut results = each.results;
-    tell(&mut results, serving.as_ref());
+    tell(&mut results, serving.as_ref())?;
     if each.failed.is_some() {
-        add_unread(&list, &mut results);
+        add_unread(&list, &mut results)?;
     }
     report(args, &results, each.failed.is_some())
 }
 
 /// Puts the jobs whose traces could not be read among the others; why was said.
-fn add_unread(list: &[Job], results: &mut Vec<Done>) {
+fn add_unread(list: &[Job], results: &mut Vec<Done>) -> serde_json::Result<()> {
     for (place, job) in list.iter().enumerate() {
-        let name = json!(job.name);
-        if results
-            .get(place)
-            .is_some_and(|d| d.json.get("job") == Some(&name))
-        {
+        if results.get(place).is_some_and(|d| d.name == job.name) {
             continue;
         }
-        let mut done = Done::new(&job.name, &job.path.display().to_string());
-        done.json.insert("cycles".to_owned(), json!([]));
-        done.ends(Some("the trace cannot be read"));
+        let mut done = Done::new(&job.name, &job.path.display().to_string())?;
+        done.json.insert("cycles", &NONE)?;
+        done.ends(Some("the trace cannot be read"))?;
         results.insert(place.min(results.len()), done);
     }
+    Ok(())
 }
 
 /// As [`run`], for recordings that are pairs of tables.
@@ -178,18 +181,20 @@ fn tables(
             }
         }
     }
-    tell(&mut results, serving);
+    tell(&mut results, serving)?;
     report(args, &results, failed)
 }
 
 /// Puts what the engine's log says beside each job.
-fn tell(results: &mut [Done], serving: Option<&Serving>) {
-    let Some(serving) = serving else { return };
+fn tell(results: &mut [Done], serving: Option<&Serving>) -> serde_json::Result<()> {
+    let Some(serving) = serving else {
+        return Ok(());
+    };
     for done in results {
-        let told = document::serving(serving);
-        done.json.insert("serving".to_owned(), told);
+        done.json.insert("serving", &document::serving(serving))?;
         done.text.extend(text::serving(serving).into_bytes());
     }
+    Ok(())
 }
 
 fn report(args: &AnalyseArgs, results: &[Done], failed: bool) -> anyhow::Result<Outcome> {
@@ -221,7 +226,7 @@ fn report(args: &AnalyseArgs, results: &[Done], failed: bool) -> anyhow::Result<
         }
         ResultFormat::Json => {
             let mut document = JsonDocument::new(&mut out, document::VERSION)?;
-            let jobs: Vec<&Map<String, Value>> = results.iter().map(|d| &d.json).collect();
+            let jobs: Vec<&Members> = results.iter().map(|d| &d.json).collect();
             document.member("jobs", &jobs)?;
             if args.info {
                 let list: Vec<Value> = functions.iter().map(Found::json).collect();
@@ -263,17 +268,17 @@ fn one(
     read: &NamedTrace,
 ) -> anyhow::Result<Done> {
     let trace = &read.trace;
-    let mut done = Done::new(name, &read.name);
+    let mut done = Done::new(name, &read.name)?;
     let result = if args.info {
-        info(trace, &mut done)
+        info(trace, &mut done)?
     } else if args.cut.compat {
         reference(args, folder, (name, &read.name), trace, &mut done)?
     } else {
         ours(args, options, folder, (name, read), &mut done)?
     };
-    done.ends(result.as_ref().err().map(String::as_str));
+    done.ends(result.as_ref().err().map(String::as_str))?;
     if let Err(why) = result {
-        done.json.entry("cycles").or_insert_with(|| json!([]));
+        done.json.insert("cycles", &NONE)?;
         done.failed = Some(format!("{name}: {why}"));
     }
     Ok(done)
@@ -305,9 +310,9 @@ fn ours(
         Err(failure) => return Ok(Err(failure.to_string())),
     };
     text::job(&mut done.text, name, &analysis)?;
-    // Some kilobytes for each cycle, of which there may be a hundred thousand.
+    // Two kilobytes and more for each cycle, of which there may be a hundred thousand.
     match args.format.format() {
-        ResultFormat::Json => done.json.extend(document::job(trace, &analysis)),
+        ResultFormat::Json => document::job(trace, &analysis, &mut done.json)?,
         ResultFormat::Csv => done.cycles = rows(name, &analysis),
         ResultFormat::Text | ResultFormat::Parquet => {}
     }
@@ -416,9 +421,8 @@ fn reference(
             json!({"index": c.0 - 1, "start_ns": c.1, "end_ns": c.2, "phase": c.3, "partial": false, "diagnosis": c.4})
         })
         .collect();
-    done.json
-        .insert("anchor".to_owned(), json!(analysis.anchor));
-    done.json.insert("cycles".to_owned(), Value::Array(list));
+    done.json.insert("anchor", &analysis.anchor)?;
+    done.json.insert("cycles", &list)?;
     if let Some(folder) = folder {
         perf::write(folder, name, trace, &analysis.reports, wanted(args))?;
     }
@@ -427,15 +431,15 @@ fn reference(
 }
 
 /// The functions that could be steps.
-fn info(trace: &Trace, done: &mut Done) -> Answer {
+fn info(trace: &Trace, done: &mut Done) -> serde_json::Result<Answer> {
     done.functions = compat::functions(trace);
     if done.functions.is_empty() {
-        return Err("no Python function lasts longer than 10 us".to_owned());
+        return Ok(Err("no Python function lasts longer than 10 us".to_owned()));
     }
     let (own, _) = info::together(std::iter::once(done.functions.as_slice()));
     let rows: Vec<Value> = own.iter().map(Found::json).collect();
-    done.json.insert("functions".to_owned(), Value::Array(rows));
-    Ok(())
+    done.json.insert("functions", &rows)?;
+    Ok(Ok(()))
 }
 
 /// What all files together have.

@@ -1,7 +1,9 @@
 //! Results as JSON.
 
 use rca_cycles::compare::{Comparison, Culprit};
-use rca_cycles::{Analysis, Cycle, Function, health};
+use rca_cycles::{Analysis, Cycle, Function, Interference, health};
+use serde::{Serialize, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use trace_model::{SliceId, Trace};
 
@@ -10,6 +12,38 @@ use report::SchemaVersion;
 use crate::agreement::explained;
 
 pub(crate) const VERSION: SchemaVersion = SchemaVersion::new(1, 0);
+
+/// Members of an object as the texts that they become: as values the thousands of cycles of a long trace would take several
+/// times as much memory.
+#[derive(Default)]
+pub(crate) struct Members(Vec<(&'static str, Box<RawValue>)>);
+
+impl Members {
+    /// Adds one; names must differ.
+    pub(crate) fn insert<T: Serialize + ?Sized>(
+        &mut self,
+        name: &'static str,
+        value: &T,
+    ) -> serde_json::Result<()> {
+        self.0.push((name, to_raw_value(value)?));
+        Ok(())
+    }
+}
+
+impl Serialize for Members {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+/// A list of which one value is made at a time.
+struct Each<F>(F);
+
+impl<F: Fn() -> I, I: Iterator<Item = Value>> Serialize for Each<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
+}
 
 /// What the engine's log says.
 pub(crate) fn serving(s: &kunlun_reader::Serving) -> Value {
@@ -147,60 +181,34 @@ pub(crate) fn blame(analysis: &Analysis) -> Vec<&Function> {
 }
 
 /// The members of one job beside its name.
-pub(crate) fn job(trace: &Trace, analysis: &Analysis) -> Map<String, Value> {
-    let cycles: Vec<Value> = analysis
-        .cycles
-        .iter()
-        .enumerate()
-        .map(|(i, c)| cycle(trace, analysis, i, c))
-        .collect();
-    let functions: Vec<Value> = blame(analysis)
-        .into_iter()
-        .map(|f| {
-            let (own, total, calls, cycles, longest) = sums(analysis, f);
-            json!({
-                "name": f.name,
-                "kind": f.kind.name(),
-                "process": member(analysis, f.process),
-                "device": f.kind.is_device().then_some(f.device),
-                "physical_device": f
-                    .kind
-                    .is_device()
-                    .then(|| analysis.physical_device(f.process, f.device))
-                    .flatten(),
-                "self_ns": own,
-                "total_ns": total,
-                "calls": calls,
-                "cycles": cycles,
-                "evidence": longest.map(|id| slice(trace, id)),
-            })
-        })
-        .collect();
-    let interference: Vec<Value> = analysis
-        .interference
-        .iter()
-        .map(|i| {
-            let f = &analysis.functions[i.function];
-            let evidence: Vec<Value> = f
-                .cells
-                .iter()
-                .filter(|c| i.cycles.binary_search(&c.cycle).is_ok())
-                .map(|c| json!({"cycle": c.cycle, "event": slice(trace, c.longest)}))
-                .collect();
-            json!({
-                "function": f.name,
-                "kind": f.kind.name(),
-                "phase": i.phase.name(),
-                "cycles": i.cycles,
-                "excess_ns": i.excess_ns,
-                "evidence": evidence,
-            })
-        })
-        .collect();
-    let counters: Vec<Value> = analysis
-        .counters
-        .iter()
-        .map(|c| {
+pub(crate) fn job(
+    trace: &Trace,
+    analysis: &Analysis,
+    members: &mut Members,
+) -> serde_json::Result<()> {
+    members.insert("engine", &analysis.engine)?;
+    members.insert("method", analysis.method.name())?;
+    members.insert("anchor", &analysis.anchor)?;
+    members.insert("process", &member(analysis, analysis.reference))?;
+    members.insert("period_ns", &analysis.period_ns())?;
+    let cycles = || {
+        let cycles = analysis.cycles.iter().enumerate();
+        cycles.map(|(i, c)| cycle(trace, analysis, i, c))
+    };
+    members.insert("cycles", &Each(cycles))?;
+    let functions = || {
+        blame(analysis)
+            .into_iter()
+            .map(|f| function(trace, analysis, f))
+    };
+    members.insert("functions", &Each(functions))?;
+    let interference = || {
+        let found = analysis.interference.iter();
+        found.map(|i| interfered(trace, analysis, i))
+    };
+    members.insert("interference", &Each(interference))?;
+    let counters = || {
+        analysis.counters.iter().map(|c| {
             json!({
                 "name": c.name,
                 "host": c.host,
@@ -209,22 +217,44 @@ pub(crate) fn job(trace: &Trace, analysis: &Analysis) -> Map<String, Value> {
                 "sample_age_ns": c.sample_age_ns,
             })
         })
-        .collect();
-    let value = json!({
-        "engine": analysis.engine,
-        "method": analysis.method.name(),
-        "anchor": analysis.anchor,
-        "process": member(analysis, analysis.reference),
-        "period_ns": analysis.period_ns(),
+    };
+    members.insert("counters", &Each(counters))
+}
+
+fn function(trace: &Trace, analysis: &Analysis, f: &Function) -> Value {
+    let (own, total, calls, cycles, longest) = sums(analysis, f);
+    let is_device = f.kind.is_device();
+    let physical = is_device.then(|| analysis.physical_device(f.process, f.device));
+    json!({
+        "name": f.name,
+        "kind": f.kind.name(),
+        "process": member(analysis, f.process),
+        "device": is_device.then_some(f.device),
+        "physical_device": physical.flatten(),
+        "self_ns": own,
+        "total_ns": total,
+        "calls": calls,
         "cycles": cycles,
-        "functions": functions,
-        "interference": interference,
-        "counters": counters,
-    });
-    match value {
-        Value::Object(map) => map,
-        _ => Map::new(),
-    }
+        "evidence": longest.map(|id| slice(trace, id)),
+    })
+}
+
+fn interfered(trace: &Trace, analysis: &Analysis, i: &Interference) -> Value {
+    let f = &analysis.functions[i.function];
+    let evidence: Vec<Value> = f
+        .cells
+        .iter()
+        .filter(|c| i.cycles.binary_search(&c.cycle).is_ok())
+        .map(|c| json!({"cycle": c.cycle, "event": slice(trace, c.longest)}))
+        .collect();
+    json!({
+        "function": f.name,
+        "kind": f.kind.name(),
+        "phase": i.phase.name(),
+        "cycles": i.cycles,
+        "excess_ns": i.excess_ns,
+        "evidence": evidence,
+    })
 }
 
 fn culprit(abnormal: &[(&str, &Analysis)], c: &Culprit, cause: &str) -> Value {
