@@ -1,9 +1,8 @@
 //! The traces of the command line.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
+use byte_source::Source;
 use perfetto_reader::{ArgPolicy, ReadOptions};
 use sha2::{Digest as _, Sha256};
 use trace_input::{NamedTrace, expand_ranks, ranks, read};
@@ -14,7 +13,7 @@ use crate::args::{Cli, Format};
 /// A trace and what is known of its file.
 pub(crate) struct Input {
     pub(crate) path: String,
-    /// Of the file as it is, compressed or not; only where the report shows it.
+    /// Of the file, or the archive's member, as it is, compressed or not; only where the report shows it.
     pub(crate) sha256: Option<String>,
     pub(crate) rank: Rank,
     pub(crate) trace: Trace,
@@ -26,7 +25,7 @@ pub(crate) fn traces(cli: &Cli) -> anyhow::Result<Vec<Input>> {
     let mut traces = Vec::with_capacity(paths.len());
     let mut digests = Vec::with_capacity(paths.len());
     for path in &paths {
-        let digest = || (cli.format.format() == Format::Json).then(|| sha256(path));
+        let digest = || (cli.format.format() == Format::Json).then(|| sha256(path, cli));
         let (trace, digest) = std::thread::scope(|s| {
             let hashing = s.spawn(digest);
             let trace = load(cli, path)?;
@@ -78,18 +77,14 @@ fn load(cli: &Cli, path: &Path) -> anyhow::Result<NamedTrace> {
 }
 
 /// None for pipes and what cannot be read twice.
-fn sha256(path: &Path) -> Option<String> {
-    if !path.metadata().ok()?.is_file() {
+fn sha256(path: &Path, cli: &Cli) -> Option<String> {
+    // What is there and no file is a pipe; what is not there may be a member of an archive.
+    if path.as_os_str() == "-" || path.metadata().is_ok_and(|path| !path.is_file()) {
         return None;
     }
-    let mut file = File::open(path).ok()?;
+    let source = Source::open_as_is(path, &cli.input.open_options(None)).ok()?;
+    let mut bytes = source.into_read().ok()?;
     let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 18];
-    loop {
-        match file.read(&mut buffer).ok()? {
-            0 => break,
-            n => hash.update(buffer.get(..n)?),
-        }
-    }
+    std::io::copy(&mut bytes, &mut hash).ok()?;
     Some(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
 }

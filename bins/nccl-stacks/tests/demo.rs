@@ -220,3 +220,32 @@ fn merged_stacks_show_what_each_rank_has() {
     assert!(merged.iter().all(|m| m["missing_on_ranks"] == json!([])));
     assert!(merged.iter().all(|m| m["count_skew"] == 0));
 }
+
+/// The members of an archive are named with it and have the digests that the manifest has of them as files.
+#[test]
+fn members_of_an_archive_have_digests_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["demo-rank0.json.gz", "demo-rank1.json.gz"];
+    let archive = folder.path().join("job.tar");
+    let packed = std::process::Command::new("tar")
+        .arg("-cf")
+        .arg(&archive)
+        .arg("-C")
+        .arg(demo(""))
+        .args(names)
+        .status();
+    assert!(packed.unwrap().success());
+    let manifest = read_json(&demo("../MANIFEST.json"));
+    let digest = |name: &str| {
+        let path = format!("demo/{name}");
+        let files = manifest["files"].as_array().unwrap();
+        let file = files.iter().find(|file| file["path"] == path.as_str());
+        file.unwrap()["sha256"].clone()
+    };
+    let report = report(folder.path(), &["job.tar"]);
+    for (at, name) in names.into_iter().enumerate() {
+        let trace = &report["traces"][at]["trace"];
+        assert_eq!(trace["path"], format!("job.tar!{name}"));
+        assert_eq!(trace["sha256"], digest(name));
+    }
+}

@@ -131,6 +131,9 @@ The columns are those of Perfetto's trace processor. Times are nanoseconds, pid
 and tid as they were written; with --compat they, and the names and reals, are
 shown as the trace processor shows them, and null is \\N.
 
+A folder or an archive of several traces, or a pattern, gives one table of them
+all, with the name of its trace before each row, in the column `trace`.
+
 Example:
   trace-info tables t.json.gz --table slice --output slices.csv";
 
@@ -177,7 +180,7 @@ impl HasJson for SummaryFormat {
 
 #[derive(Debug, Args)]
 pub(crate) struct TablesArgs {
-    /// The trace ('-' is standard input)
+    /// The trace, or a folder, an archive or a glob of several ('-' is standard input)
     #[arg(value_name = "TRACE")]
     pub(crate) trace: PathBuf,
     /// Which table

@@ -4,49 +4,99 @@ use std::path::Path;
 
 use byte_source::output::AtomicFile;
 use perfetto_reader::ArgPolicy;
-use report::{CsvOptions, CsvWriter, JsonLayout, JsonRowsWriter, ParquetWriter, RowSink};
+use report::{
+    Cell, Column, CsvOptions, CsvWriter, JsonLayout, JsonRowsWriter, ParquetWriter, RowSink,
+};
 use shell::{Outcome, Stage};
+use trace_input::NamedTrace;
 use trace_model::Trace;
 use trace_tables::{SCHEMA_VERSION, Table, TableOptions};
 
 use crate::args::{TableFormat, TableName, TablesArgs};
 
 pub(crate) fn run(args: &TablesArgs) -> anyhow::Result<Outcome> {
-    let table = Table::from(args.table);
-    let options = TableOptions::compat(args.compat);
     // Outputs are opened before the work of reading, so that a wrong path is known at once.
     if args.format() == TableFormat::Parquet {
         let mut file = AtomicFile::create(parquet_path(args)?)?;
-        let trace = read(args)?;
-        let _stage = Stage::start("write", args.verbosity);
-        parquet(&trace, table, &options, &mut file)?;
+        write(args, &mut ParquetWriter::new(&mut file, SCHEMA_VERSION))?;
         file.commit()?;
         return Ok(Outcome::Fine);
     }
     let mut out = args.output.open()?;
-    let trace = read(args)?;
-    let _stage = Stage::start("write", args.verbosity);
-    let mut sink: Box<dyn RowSink + '_> = match args.format() {
-        TableFormat::Json => Box::new(JsonRowsWriter::new(
-            &mut out,
-            JsonLayout::Document(SCHEMA_VERSION),
-        )),
-        _ => Box::new(CsvWriter::new(&mut out, csv_options(args.compat))),
-    };
-    table.write(&trace, &options, &mut *sink)?;
-    drop(sink);
+    if args.format() == TableFormat::Json {
+        let layout = JsonLayout::Document(SCHEMA_VERSION);
+        write(args, &mut JsonRowsWriter::new(&mut out, layout))?;
+    } else {
+        write(
+            args,
+            &mut CsvWriter::new(&mut out, csv_options(args.compat)),
+        )?;
+    }
     out.finish()?;
     Ok(Outcome::Fine)
 }
 
-fn read(args: &TablesArgs) -> anyhow::Result<Trace> {
-    let input = trace_input::read(&args.trace, &args.input, args.verbosity, |options| {
+/// Writes the table of the trace, or of all traces that a folder, an archive or a pattern stands for, one after the other.
+fn write(args: &TablesArgs, sink: &mut dyn RowSink) -> anyhow::Result<()> {
+    let table = Table::from(args.table);
+    let options = TableOptions::compat(args.compat);
+    let paths = trace_input::expand(std::slice::from_ref(&args.trace), args.verbosity)?;
+    if let [path] = paths.as_slice() {
+        let input = read(args, path)?;
+        let _stage = Stage::start("write", args.verbosity);
+        return Ok(table.write(&input.trace, &options, sink)?);
+    }
+    let mut joined = Joined {
+        sink,
+        trace: String::new(),
+        has_begun: false,
+    };
+    for path in &paths {
+        let input = read(args, path)?;
+        let _stage = Stage::start("write", args.verbosity);
+        joined.trace = input.name;
+        table.write(&input.trace, &options, &mut joined)?;
+    }
+    Ok(joined.sink.finish()?)
+}
+
+fn read(args: &TablesArgs, path: &Path) -> anyhow::Result<NamedTrace> {
+    trace_input::read(path, &args.input, args.verbosity, |options| {
         options.compat = args.compat;
         if args.table != TableName::Args {
             options.args = ArgPolicy::None;
         }
-    })?;
-    Ok(input.trace)
+    })
+}
+
+/// The tables of several traces as one, with a column before the others that says whose rows they are.
+struct Joined<'s> {
+    sink: &'s mut dyn RowSink,
+    trace: String,
+    has_begun: bool,
+}
+
+impl RowSink for Joined<'_> {
+    fn begin(&mut self, columns: &[Column]) -> report::Result<()> {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return Ok(());
+        }
+        let mut all = vec![Column::text("trace")];
+        all.extend_from_slice(columns);
+        self.sink.begin(&all)
+    }
+
+    fn row(&mut self, cells: &[Cell<'_>]) -> report::Result<()> {
+        let mut row = Vec::with_capacity(cells.len() + 1);
+        row.push(Cell::Text(&self.trace));
+        row.extend_from_slice(cells);
+        self.sink.row(&row)
+    }
+
+    /// Only the last one ends the table.
+    fn finish(&mut self) -> report::Result<()> {
+        Ok(())
+    }
 }
 
 fn parquet_path(args: &TablesArgs) -> anyhow::Result<&Path> {

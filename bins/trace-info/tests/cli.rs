@@ -100,6 +100,58 @@ fn standard_input_is_a_trace() {
     }
 }
 
+/// Every format of the slices of two traces has those of one after those of the other, and says whose they are.
+#[test]
+fn several_traces_are_one_table() {
+    let folder = folder();
+    written(folder.path(), "a.json", TRACE.as_bytes());
+    written(folder.path(), "b.json.gz", &gzip(TRACE.as_bytes()));
+    written(folder.path(), "report.json", b"{\"kernels\": 12}");
+    let archive = folder.path().join("two.tar");
+    let packed = std::process::Command::new("tar")
+        .args(["-cf", "two.tar", "a.json", "b.json.gz"])
+        .current_dir(folder.path())
+        .status();
+    assert!(packed.unwrap().success());
+    let one = table(&folder.path().join("a.json"), "slice", &[]);
+    let traces = folder.path().join("traces");
+    std::fs::create_dir(&traces).unwrap();
+    for name in ["a.json", "b.json.gz", "report.json"] {
+        fs::rename(folder.path().join(name), traces.join(name)).unwrap();
+    }
+    for (input, names) in [
+        (&archive, ["two.tar!a.json", "two.tar!b.json.gz"]),
+        (&traces, ["traces/a.json", "traces/b.json.gz"]),
+    ] {
+        let both = table(input, "slice", &[]);
+        assert_eq!(both.columns[0], "trace");
+        assert_eq!(both.columns[1..], one.columns[..]);
+        assert_eq!(both.rows.len(), 2 * one.rows.len());
+        for (at, row) in both.rows.iter().enumerate() {
+            let (name, row) = row.split_first().unwrap();
+            let file = at / one.rows.len();
+            assert_eq!(name, folder.path().join(names[file]).to_str().unwrap());
+            assert_eq!(row, &one.rows[at % one.rows.len()][..]);
+        }
+        let words = ["tables", input.to_str().unwrap(), "--table", "slice"];
+        let (code, text, _) = outcome([&words[..], &["--json"]].concat());
+        assert_eq!(code, 0);
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let rows = document["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), both.rows.len());
+        assert_eq!(rows[3]["trace"], both.rows[3][0]);
+        let file = folder.path().join("slices.parquet");
+        let parquet = ["--format", "parquet", "--output", file.to_str().unwrap()];
+        assert_eq!(outcome([&words[..], &parquet].concat()).0, 0);
+        let reader = ParquetRecordBatchReaderBuilder::try_new(fs::File::open(&file).unwrap());
+        let count = reader.unwrap().metadata().file_metadata().num_rows();
+        assert_eq!(usize::try_from(count).unwrap(), both.rows.len());
+    }
+    // Of one trace in a folder there is nothing to tell apart.
+    fs::remove_file(traces.join("b.json.gz")).unwrap();
+    assert_eq!(table(&traces, "slice", &[]).columns, one.columns);
+}
+
 #[test]
 fn json_rows_equal_csv_rows() {
     let folder = folder();
@@ -388,7 +440,7 @@ fn unusable_inputs_are_named_with_a_remedy() {
 fn folders_are_their_traces() {
     let folder = folder();
     let path = folder.path().to_str().unwrap();
-    let (code, _, error) = outcome(["tables", "--table", "slice", path]);
+    let (code, _, error) = outcome(["convert", "--to", "perfetto", "-o", "x", path]);
     assert_eq!(code, 1);
     assert!(error.contains("is a directory"), "{error}");
     // One without traces says what they are called.

@@ -37,6 +37,8 @@ pub(crate) struct Entry {
 enum EntryKind {
     /// The bytes as they are.
     Stored,
+    /// Complete streams of a compression, which content tells, too.
+    Packed(Container),
     /// Deflated, to be checked against the sum and length of the directory.
     Deflated { crc: u32, len: u64 },
     /// Not readable here: what it is, and a command that unpacks it.
@@ -83,6 +85,11 @@ impl Archive {
 
     /// Opens one of the entries.
     pub(crate) fn open(&self, entry: &Entry, options: &OpenOptions) -> Result<Opened, Error> {
+        self.raw(entry, options)?.unpack(options)
+    }
+
+    /// The bytes of an entry as they were put into the archive.
+    pub(crate) fn raw(&self, entry: &Entry, options: &OpenOptions) -> Result<Raw, Error> {
         let name = self.member_name(entry);
         if let EntryKind::Unreadable(what, tool) = entry.kind {
             return Err(Error::Unsupported { name, what, tool });
@@ -93,11 +100,18 @@ impl Archive {
         for &damage in &entry.damage {
             raw.damage.push(damage);
         }
-        if let EntryKind::Deflated { crc, len } = entry.kind {
-            let decoder = Box::new(ZipDecoder::new(crc, len));
-            raw = raw.decoded_by(Container::Zip, decoder, options);
+        match entry.kind {
+            EntryKind::Deflated { crc, len } => {
+                let decoder = Box::new(ZipDecoder::new(crc, len));
+                raw = raw.decoded_by(Container::Zip, decoder, options);
+            }
+            EntryKind::Packed(container) => {
+                raw.containers.push(container);
+                raw = raw.decompressed(container, options)?;
+            }
+            EntryKind::Stored | EntryKind::Unreadable(..) => {}
         }
-        raw.unpack(options)
+        Ok(raw)
     }
 
     /// Opens the member of an archive that has just one.
@@ -117,22 +131,18 @@ impl Archive {
         }
     }
 
-    /// Opens the member that `wanted` begins with; the rest names a member inside of that.
-    pub(crate) fn into_named_member<'w>(
-        self,
-        wanted: &'w str,
-        options: &OpenOptions,
-    ) -> Result<(Opened, Option<&'w str>), Error> {
+    /// The member that `wanted` begins with; the rest names a member inside of that.
+    pub(crate) fn named<'w>(&self, wanted: &'w str) -> Result<(&Entry, Option<&'w str>), Error> {
         for entry in &self.entries {
             let rest = match wanted.strip_prefix(entry.name.as_str()) {
                 Some("") => None,
                 Some(rest) if rest.starts_with('!') => rest.get(1..),
                 _ => continue,
             };
-            return Ok((self.open(entry, options)?, rest));
+            return Ok((entry, rest));
         }
         Err(Error::NoSuchMember {
-            archive: self.name,
+            archive: self.name.clone(),
             member: wanted.to_owned(),
         })
     }
@@ -170,8 +180,8 @@ fn list_zip(name: &str, access: &RandomAccess) -> Result<Vec<Entry>, Error> {
                     crc: file.crc32(),
                     len: file.size(),
                 },
-                // Zstd and xz members are complete streams and recognised by content.
-                CompressionMethod::ZSTD | CompressionMethod::XZ => EntryKind::Stored,
+                CompressionMethod::ZSTD => EntryKind::Packed(Container::Zstd),
+                CompressionMethod::XZ => EntryKind::Packed(Container::Xz),
                 _ => EntryKind::Unreadable("the member's compression method", "7z x"),
             }
         };

@@ -74,6 +74,26 @@ impl Source {
         }
     }
 
+    /// Opens the bytes of a file, or of a member `archive.zip!member`, as they are: what unpacking the archive gives, compressed if the
+    /// member is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::open`].
+    pub fn open_as_is(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, Error> {
+        let path = path.as_ref();
+        match raw_path(path, options) {
+            Err(Error::NotFound { name }) => match archive::split_member(path) {
+                Some((archive, member)) => {
+                    open_path(archive, options)?.into_raw_member(member, options)
+                }
+                None => Err(Error::NotFound { name }),
+            },
+            raw => raw,
+        }
+        .map(Raw::into_source)
+    }
+
     /// Every source behind a path: the members of an archive, or the one file.
     ///
     /// A short form of [`Members::open`].
@@ -222,10 +242,28 @@ impl Opened {
                 member: member.to_owned(),
             }),
             Self::Many(archive) => {
-                let (opened, rest) = archive.into_named_member(member, options)?;
+                let (entry, rest) = archive.named(member)?;
+                let opened = archive.open(entry, options)?;
                 match rest {
                     None => opened.into_one(options),
                     Some(rest) => opened.into_member(rest, options),
+                }
+            }
+        }
+    }
+
+    /// As [`Opened::into_member`], without a look at what is in the member.
+    fn into_raw_member(self, member: &str, options: &OpenOptions) -> Result<Raw, Error> {
+        match self {
+            Self::One(source) => Err(Error::NoSuchMember {
+                archive: source.name,
+                member: member.to_owned(),
+            }),
+            Self::Many(archive) => {
+                let (entry, rest) = archive.named(member)?;
+                match rest {
+                    None => archive.raw(entry, options),
+                    Some(rest) => archive.open(entry, options)?.into_raw_member(rest, options),
                 }
             }
         }
@@ -234,12 +272,18 @@ impl Opened {
 
 /// Opens a path as far as [`Opened`].
 pub(crate) fn open_path(path: &Path, options: &OpenOptions) -> Result<Opened, Error> {
+    raw_path(path, options)?.unpack(options)
+}
+
+/// Opens a path, and looks at nothing.
+fn raw_path(path: &Path, options: &OpenOptions) -> Result<Raw, Error> {
     if path.as_os_str() == "-" {
         let stdin = io::stdin();
         if stdin.is_terminal() {
             return Err(Error::Terminal);
         }
-        return Raw::reader("stdin".to_owned(), Box::new(stdin), options).unpack(options);
+        let stdin = Box::new(stdin);
+        return Ok(Raw::reader("stdin".to_owned(), stdin, options));
     }
     let name = path.display().to_string();
     let opening = |error| Error::opening(&name, error);
@@ -255,9 +299,9 @@ pub(crate) fn open_path(path: &Path, options: &OpenOptions) -> Result<Opened, Er
             progress.add_total(len);
         }
         let access = RandomAccess::file(&name, file, len, options.progress.clone());
-        Raw::access(name, access).unpack(options)
+        Ok(Raw::access(name, access))
     } else {
-        Raw::reader(name, Box::new(file), options).unpack(options)
+        Ok(Raw::reader(name, Box::new(file), options))
     }
 }
 
@@ -309,6 +353,33 @@ impl Raw {
         raw
     }
 
+    /// What is there, as content.
+    fn into_source(self) -> Source {
+        Source {
+            name: self.name,
+            stream: self.stream,
+            access: self.access,
+            containers: self.containers,
+            damage: self.damage,
+        }
+    }
+
+    /// Undoes a compression. Not for archives.
+    pub(crate) fn decompressed(
+        self,
+        container: Container,
+        options: &OpenOptions,
+    ) -> Result<Self, Error> {
+        let max_bytes = options.limits.max_decoder_bytes;
+        let decoder: io::Result<Box<dyn Decode>> = match container {
+            Container::Zstd => ZstdDecoder::new(max_bytes).map(|decoder| Box::new(decoder) as _),
+            Container::Xz => XzDecoder::new(max_bytes).map(|decoder| Box::new(decoder) as _),
+            _ => Ok(Box::new(GzipDecoder::new())),
+        };
+        let decoder = decoder.map_err(|error| Error::from_io(&self.name, 0, error))?;
+        Ok(self.decoded_by(container, decoder, options))
+    }
+
     /// Puts a decoder on top of what is there.
     pub(crate) fn decoded_by(
         self,
@@ -357,13 +428,7 @@ impl Raw {
                     });
                 }
                 Detected::Plain | Detected::Foreign(..) => {
-                    return Ok(Opened::One(Source {
-                        name: self.name,
-                        stream: self.stream,
-                        access: self.access,
-                        containers: self.containers,
-                        damage: self.damage,
-                    }));
+                    return Ok(Opened::One(self.into_source()));
                 }
             };
             if self.containers.len() >= options.limits.max_nesting {
@@ -373,25 +438,17 @@ impl Raw {
                 });
             }
             self.containers.push(container);
-            let max_bytes = options.limits.max_decoder_bytes;
-            let decoder: io::Result<Box<dyn Decode>> = match container {
-                Container::Gzip => Ok(Box::new(GzipDecoder::new())),
-                Container::Zstd => {
-                    ZstdDecoder::new(max_bytes).map(|decoder| Box::new(decoder) as _)
-                }
-                Container::Xz => XzDecoder::new(max_bytes).map(|decoder| Box::new(decoder) as _),
-                Container::Zip | Container::Tar => {
-                    let access = match self.access {
-                        Some(access) => access,
-                        None => archive::spool(&self.name, &mut self.stream, options)?,
-                    };
-                    let archive =
-                        Archive::list(self.name, container, access, self.containers, self.damage)?;
-                    return Ok(Opened::Many(archive));
-                }
+            if !matches!(container, Container::Zip | Container::Tar) {
+                self = self.decompressed(container, options)?;
+                continue;
+            }
+            let access = match self.access {
+                Some(access) => access,
+                None => archive::spool(&self.name, &mut self.stream, options)?,
             };
-            let decoder = decoder.map_err(|error| Error::from_io(&self.name, 0, error))?;
-            self = self.decoded_by(container, decoder, options);
+            let archive =
+                Archive::list(self.name, container, access, self.containers, self.damage)?;
+            return Ok(Opened::Many(archive));
         }
     }
 }

@@ -85,6 +85,61 @@ fn members_may_be_compressed_and_archives_again() {
     );
 }
 
+/// Says in both headers of all members that they are compressed by zstd.
+fn as_zstd(mut zip: Vec<u8>) -> Vec<u8> {
+    for at in 0..zip.len() - 12 {
+        let method = match &zip[at..at + 4] {
+            b"PK\x03\x04" => at + 8,
+            b"PK\x01\x02" => at + 10,
+            _ => continue,
+        };
+        zip[method] = 93;
+    }
+    zip
+}
+
+#[test]
+fn a_member_as_it_is_stays_compressed() {
+    use ::zip::CompressionMethod;
+    let directory = tempfile::tempdir().unwrap();
+    let packed = gzip(b"plain");
+    let members: [(&str, &[u8]); 2] = [("a.json", b"{}"), ("b/c.json.gz", &packed)];
+    let streams = members.map(|(name, bytes)| (name, zstd(bytes)));
+    let streams = streams.each_ref().map(|(name, bytes)| (*name, &bytes[..]));
+    let options = OpenOptions::default();
+    for (name, archive) in [
+        ("stored.zip", zip(&members, CompressionMethod::Stored)),
+        ("deflated.zip", zip(&members, CompressionMethod::Deflated)),
+        (
+            "zstd.zip",
+            as_zstd(zip(&streams, CompressionMethod::Stored)),
+        ),
+        ("t.tar", tar(&members)),
+        ("t.tar.gz", gzip(&tar(&members))),
+    ] {
+        let path = directory.path().join(name);
+        fs::write(&path, &archive).unwrap();
+        let as_is = |path: &str| drain(Source::open_as_is(path, &options).unwrap()).unwrap();
+        let path = path.display().to_string();
+        assert_eq!(as_is(&path), (archive, vec![]), "{name}");
+        let member = format!("{path}!b/c.json.gz");
+        assert_eq!(as_is(&member), (packed.clone(), vec![]), "{name}");
+        let opened = Source::open(&member, &options).unwrap();
+        assert_eq!(drain(opened).unwrap().0, b"plain", "{name}");
+    }
+    let outer = directory.path().join("outer.tar");
+    fs::write(&outer, tar(&[("in.tar", &tar(&members)), ("x", b"x")])).unwrap();
+    let member = format!("{}!in.tar!b/c.json.gz", outer.display());
+    let source = Source::open_as_is(&member, &options).unwrap();
+    assert_eq!(source.name(), member);
+    assert_eq!(drain(source).unwrap().0, packed);
+    let absent = format!("{}!in.tar!d.json", outer.display());
+    assert!(matches!(
+        Source::open_as_is(absent, &options),
+        Err(Error::NoSuchMember { .. })
+    ));
+}
+
 #[test]
 fn one_bad_member_does_not_hide_the_others() {
     let archive = tar(&[
