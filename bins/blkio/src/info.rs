@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use blkio_parser::document;
-use blkio_parser::pipeline::identify;
+use blkio_parser::pipeline::{Opened, identify, is_pipe};
 use blkio_parser::{Kind, Stats, StatsOptions, Wanted};
+use byte_source::Source;
 use report::human;
 use serde_json::{Map, Value, json};
 use shell::{OrExit as _, Outcome};
 
 use crate::args::InfoArgs;
-use crate::side::{engine_value, gpu_value, whole};
+use crate::side::{engine_value, gpu_value, whole_of};
 use crate::{NO_INPUT, inputs, tables};
 
 /// What the table has of a trace, and where that is in its detail.
@@ -82,6 +83,13 @@ fn listed(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             .or_exit(NO_INPUT)?;
         let files = entries.flatten().map(|entry| entry.path());
         let mut files: Vec<PathBuf> = files.filter(|file| file.is_file()).collect();
+        if files.is_empty() {
+            return Err(anyhow::anyhow!(
+                "{}: no files in the folder",
+                path.display()
+            ))
+            .or_exit(NO_INPUT);
+        }
         files.sort();
         all.extend(files);
     }
@@ -90,24 +98,20 @@ fn listed(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 
 /// What a file is, and what it holds.
 fn file(path: &Path, args: &InfoArgs) -> anyhow::Result<(Kind, Value)> {
-    // Standard input is gone once it was looked at: there it has to be a trace.
-    let kind = if path.as_os_str() == "-" {
-        None
-    } else {
-        let open = args.input.open_options(None);
-        let found = identify(path, &open).or_exit(NO_INPUT)?;
-        Some(found.map_or(Kind::NoEvents, |(_, kind)| kind))
-    };
-    match kind {
-        None | Some(Kind::Events(_) | Kind::NoEvents) => trace(path, args),
-        Some(kind) => Ok((kind, other(path, kind)?)),
+    let open = args.input.open_options(None);
+    match identify(path, &open).or_exit(NO_INPUT)? {
+        None => trace(path, None, args),
+        Some((source, Kind::Events(_) | Kind::NoEvents)) => trace(path, Some(source), args),
+        Some((source, kind)) => Ok((kind, other(path, source, kind)?)),
     }
 }
 
 /// What a trace holds, and how healthy it is.
-fn trace(path: &Path, args: &InfoArgs) -> anyhow::Result<(Kind, Value)> {
+fn trace(path: &Path, source: Option<Source>, args: &InfoArgs) -> anyhow::Result<(Kind, Value)> {
     let mut options = StatsOptions::default();
     options.read.open = args.input.open_options(None);
+    // What was looked at of a pipe does not come again; a file may have to be read twice.
+    options.read.opened = is_pipe(path).then(|| Opened::new(source));
     options.read.threads = args.input.threads().get();
     options.wanted = Wanted {
         latency: true,
@@ -234,8 +238,8 @@ fn list(
 }
 
 /// What files beside a trace hold, in short.
-fn other(path: &Path, kind: Kind) -> anyhow::Result<Value> {
-    let content = whole(path)?;
+fn other(path: &Path, source: Source, kind: Kind) -> anyhow::Result<Value> {
+    let content = whole_of(source)?;
     let name = path.display().to_string();
     Ok(match kind {
         Kind::GpuCsv => {

@@ -25,19 +25,23 @@ const MAX_WHOLE: usize = 1 << 30;
 
 /// A whole file, decompressed.
 pub(crate) fn whole(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let source = match Source::open(path, &OpenOptions::default()) {
-        Ok(source) => source,
-        Err(byte_source::Error::Empty { .. }) => return Ok(Vec::new()),
-        Err(error) => return Err(error).or_exit(NO_INPUT),
-    };
+    match Source::open(path, &OpenOptions::default()) {
+        Ok(source) => whole_of(source),
+        Err(byte_source::Error::Empty { .. }) => Ok(Vec::new()),
+        Err(error) => Err(error).or_exit(NO_INPUT),
+    }
+}
+
+/// All that is left of a source.
+pub(crate) fn whole_of(source: Source) -> anyhow::Result<Vec<u8>> {
+    let name = source.name().to_owned();
     let mut content = Vec::new();
     let mut chunks = source.into_chunks(byte_source::ChunkOptions::default())?;
     while let Some(chunk) = chunks.next().or_exit(NO_INPUT)? {
         content.extend_from_slice(chunk.data());
         anyhow::ensure!(
             content.len() <= MAX_WHOLE,
-            "{}: more than 1 GiB: too much for this kind of file",
-            path.display()
+            "{name}: more than 1 GiB: too much for this kind of file"
         );
     }
     Ok(content)

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use byte_source::{ChunkOptions, OpenOptions, Source};
@@ -45,6 +45,24 @@ pub struct ReadOptions {
     pub open: OpenOptions,
     /// Read the only file as it grows, until this says so.
     pub follow: Option<Follow>,
+    /// The only input, where it was opened before.
+    pub opened: Option<Opened>,
+}
+
+/// An input that [`identify`] opened and that cannot be opened again: standard input, a pipe. It is read once.
+#[derive(Debug, Clone)]
+pub struct Opened(Arc<Mutex<Option<Source>>>);
+
+impl Opened {
+    /// Of what was opened; `None` for an empty input.
+    #[must_use]
+    pub fn new(source: Option<Source>) -> Self {
+        Self(Arc::new(Mutex::new(source)))
+    }
+
+    fn take(&self) -> Option<Source> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl Default for ReadOptions {
@@ -57,6 +75,7 @@ impl Default for ReadOptions {
             device: None,
             open: OpenOptions::default(),
             follow: None,
+            opened: None,
         }
     }
 }
@@ -217,7 +236,8 @@ fn pass(
 }
 
 /// Whether the bytes can be had only once.
-fn is_pipe(path: &Path) -> bool {
+#[must_use]
+pub fn is_pipe(path: &Path) -> bool {
     path.as_os_str() == "-" || path.metadata().is_ok_and(|data| !data.is_file())
 }
 
@@ -255,28 +275,34 @@ fn read_once(
 ///
 /// When it cannot be opened.
 pub fn identify(path: &Path, open: &OpenOptions) -> Result<Option<(Source, Kind)>> {
-    told(Source::open(path, open))
+    opened_or_empty(Source::open(path, open))
 }
 
-fn told(opened: std::result::Result<Source, byte_source::Error>) -> Result<Option<(Source, Kind)>> {
-    let mut source = match opened {
-        Ok(source) => source,
-        Err(byte_source::Error::Empty { .. }) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
+fn opened_or_empty(
+    opened: std::result::Result<Source, byte_source::Error>,
+) -> Result<Option<(Source, Kind)>> {
+    match opened {
+        Ok(source) => told(source).map(Some),
+        Err(byte_source::Error::Empty { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn told(mut source: Source) -> Result<(Source, Kind)> {
     let head = source.head(HEAD_BYTES)?;
     let kind = detect(head);
-    Ok(Some((source, kind)))
+    Ok((source, kind))
 }
 
 fn read_input(path: &Path, options: &ReadOptions, merge: &mut Merge<'_, '_>) -> Result<Input> {
-    let opened = match &options.follow {
-        Some(follow) => told(Source::from_reader_with(
+    let opened = match (&options.opened, &options.follow) {
+        (Some(opened), _) => opened.take().map(told).transpose()?,
+        (None, Some(follow)) => opened_or_empty(Source::from_reader_with(
             path.display().to_string(),
             Tail::open(path, follow.clone())?,
             &options.open,
         ))?,
-        None => identify(path, &options.open)?,
+        (None, None) => identify(path, &options.open)?,
     };
     let Some((mut source, found)) = opened else {
         return Ok(Input {
