@@ -1,8 +1,9 @@
 //! How long data rests: from touch to touch, from a write to its first read, from write to write.
 //!
-//! Blocks are of 128 KiB. The requests of a sequential run within 10 ms count with the time of the first of them, so
-//! times are exact but for the length of such a run. After a million runs one block in eight is watched, chosen by a hash of its
-//! address, and counts eight times.
+//! Blocks are of 128 KiB, and each request touches each block that it overlaps once. Of the first million requests every
+//! touch counts with its own time; after that the requests of a sequential run within 10 ms count as one touch, with the
+//! time of the first of them. After a million runs one block in eight is watched, chosen by a hash of its address, and counts
+//! eight times.
 
 use super::Analyser;
 use super::distribution::Distribution;
@@ -16,6 +17,8 @@ use crate::rwbs::Direction;
 const SECTORS: u64 = 256;
 /// Blocks that are kept together.
 const PAGE: u64 = 64;
+/// Requests that are looked at one by one.
+const SINGLE_REQUESTS: u64 = 1 << 20;
 /// Runs of which every block counts, and blocks up to which it does.
 const EXACT_RUNS: u64 = 1 << 20;
 const EXACT_BLOCKS: usize = 1 << 20;
@@ -64,7 +67,10 @@ impl Alike {
 #[derive(Debug, Clone, Default)]
 pub struct Intervals {
     first_ns: Option<u64>,
+    requests: u64,
     runs: u64,
+    /// Whether requests of a run were taken as one.
+    is_by_runs: bool,
     is_sampled: bool,
     pages: Numbers,
     blocks: Vec<Block>,
@@ -82,10 +88,10 @@ fn is_watched(page: u64) -> bool {
 }
 
 impl Intervals {
-    /// Whether every block was watched all the time.
+    /// Whether every touch of every block counts with its own time.
     #[must_use]
     pub fn is_exact(&self) -> bool {
-        !self.is_sampled
+        !self.is_sampled && !self.is_by_runs
     }
 
     /// Forgets all blocks but some, which stand for the others from now on.
@@ -125,11 +131,30 @@ impl Intervals {
         std::hint::black_box(seen);
     }
 
-    fn add(&mut self, run: &Run) {
+    /// The requests of a run, which were issued at these times.
+    fn add(&mut self, run: &Run, times: &[u64]) {
         if !run.is_data() {
             return;
         }
         self.runs += 1;
+        if run.count == 1 {
+            self.requests += 1;
+            return self.touch(run);
+        }
+        if self.requests >= SINGLE_REQUESTS {
+            self.is_by_runs = true;
+            return self.touch(run);
+        }
+        self.requests += u64::from(run.count);
+        let mut single = Run { count: 1, ..*run };
+        for t_ns in times {
+            single.since_ns = run.since_ns.saturating_add(t_ns.saturating_sub(run.t_ns));
+            self.touch(&single);
+            single.sector = single.end();
+        }
+    }
+
+    fn touch(&mut self, run: &Run) {
         if !self.is_sampled && (self.runs > EXACT_RUNS || self.blocks.len() > EXACT_BLOCKS) {
             self.sample();
         }
@@ -177,17 +202,24 @@ impl Analyser for Intervals {
     fn observe(&mut self, event: &Event) {
         if event.kind == EventKind::Issue {
             let first = *self.first_ns.get_or_insert(event.t_ns);
-            self.add(&Run::of(event, event.t_ns.saturating_sub(first)));
+            self.add(
+                &Run::of(event, event.t_ns.saturating_sub(first)),
+                &[event.t_ns],
+            );
         }
     }
 
     fn observe_batch(&mut self, batch: &Batch) {
+        let mut times = batch.shape.times.as_slice();
         for runs in batch.shape.runs.chunks(AHEAD) {
             if self.blocks.len() >= FAR {
                 self.fetch(runs);
             }
             for run in runs {
-                self.add(run);
+                let count = index(run.count.into()).min(times.len());
+                let (these, rest) = times.split_at(count);
+                times = rest;
+                self.add(run, these);
             }
         }
     }

@@ -264,6 +264,7 @@ mod tests {
     use crate::analyse::access::SectorAccess;
     use crate::analyse::bursts::Arrivals;
     use crate::analyse::heat::HeatMap;
+    use crate::analyse::intervals::Intervals;
     use crate::analyse::reuse::Reuse;
     use crate::analyse::sequential::Sequentiality;
     use crate::analyse::traffic::{Bins, Traffic};
@@ -412,6 +413,14 @@ mod tests {
                 (blocks, access.operations, access.min_sector, access.max_sector, access.max_sectors)
             });
             prop_assert_eq!(&accesses[0], &accesses[1]);
+            let small: Vec<Event> = events.iter().filter(|e| e.nr_sector < 1 << 20).copied().collect();
+            let batch = Runs::default().batch(Arc::new(small.clone()), Shape::default());
+            let times = both(&Intervals::default(), &small, &batch).map(|mut intervals| {
+                intervals.finish();
+                assert!(intervals.is_exact());
+                [intervals.reuse, intervals.read_after_write, intervals.write_to_write].map(|times| (times.count, times.sum, times.max))
+            });
+            prop_assert_eq!(&times[0], &times[1]);
             for block_sectors in [256, 8, 7] {
                 // Blocks of a request of the largest size are many.
                 let small: Vec<Event> = events.iter().filter(|e| e.nr_sector < 1 << 20).copied().collect();
