@@ -119,14 +119,73 @@ pub(crate) fn of_kernel(name: &[u8]) -> Option<&'static str> {
 pub struct Alignment {
     /// How it was found: `anchors`, `correlation`, `given`.
     pub method: &'static str,
-    /// Wall nanoseconds minus trace nanoseconds.
+    /// Wall nanoseconds minus trace nanoseconds; at the first reading, where there are readings.
     pub offset_ns: i128,
     /// By how much the offset may be wrong.
     pub uncertainty_ns: u64,
     /// Change of the offset over time, in parts per million, when there are two anchors or more.
     pub drift_ppm: Option<f64>,
     /// For correlations: the best value and the best one elsewhere.
-    pub correlation: Option<(f64, f64)>,
+    pub correlation: Option<(Peak, Peak)>,
+    /// How the offset changes, where there are two readings or more.
+    pub drift: Option<Drift>,
+}
+
+/// A correlation, and by how much one series was moved for it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Peak {
+    /// Its amount; 0 where there is none.
+    pub value: f64,
+    /// Nanoseconds from the beginning of one to that of the other.
+    pub lag_ns: i64,
+}
+
+/// From the first reading of both clocks to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drift {
+    /// Trace time of the first reading.
+    from_ns: u64,
+    /// Until the last one, on the trace's clock.
+    elapsed_ns: u64,
+    /// What wall time gained on the trace's clock meanwhile.
+    gained_ns: i128,
+}
+
+impl Drift {
+    /// What wall time has gained so long after the first reading, if that took this much of some clock.
+    fn gained(&self, since_ns: i128, elapsed_ns: i128) -> i128 {
+        // Readings that differ by centuries are none of one run.
+        let product = self.gained_ns.checked_mul(since_ns);
+        product
+            .filter(|_| elapsed_ns > 0)
+            .map_or(0, |product| product.div_euclid(elapsed_ns))
+    }
+}
+
+impl Alignment {
+    /// Wall time at a time of the trace: on the line through the first and the last reading.
+    #[must_use]
+    pub fn wall_of(&self, trace_ns: u64) -> i128 {
+        let trace_ns = i128::from(trace_ns);
+        let gained = self.drift.map_or(0, |drift| {
+            drift.gained(
+                trace_ns - i128::from(drift.from_ns),
+                drift.elapsed_ns.into(),
+            )
+        });
+        trace_ns + self.offset_ns + gained
+    }
+
+    /// The time of the trace at a wall time.
+    #[must_use]
+    pub fn trace_of(&self, wall_ns: u64) -> i128 {
+        let without = i128::from(wall_ns) - self.offset_ns;
+        let gained = self.drift.map_or(0, |drift| {
+            let elapsed_ns = i128::from(drift.elapsed_ns) + drift.gained_ns;
+            drift.gained(without - i128::from(drift.from_ns), elapsed_ns)
+        });
+        without - gained
+    }
 }
 
 /// Readings of `clock.json` and of a recording's `manifest.json`: every object in it that has both `boottime_ns` and
@@ -153,32 +212,33 @@ fn collect_anchors(value: &Value, anchors: &mut Vec<Anchor>) {
     }
 }
 
-/// From pairs of readings: the median offset, and half their spread (at least a millisecond, the width of a printed reading)
-/// as uncertainty.
+/// From pairs of readings: the line through the first and the last of them, with the farthest of the others from it as
+/// uncertainty (at least a millisecond, the width of a printed reading).
 #[must_use]
 pub fn from_anchors(anchors: &[Anchor]) -> Option<Alignment> {
-    let mut offsets: Vec<i128> = anchors
-        .iter()
-        .map(|a| i128::from(a.wall_ns) - i128::from(a.trace_ns))
-        .collect();
-    offsets.sort_unstable();
-    let median = *offsets.get(offsets.len() / 2)?;
-    let spread = offsets.last()? - offsets.first()?;
-    let first = anchors.first()?;
-    let last = anchors.last()?;
-    let elapsed = last.trace_ns.saturating_sub(first.trace_ns);
-    let drift_ppm = (elapsed > 0).then(|| {
-        let moved = (i128::from(last.wall_ns) - i128::from(last.trace_ns))
-            - (i128::from(first.wall_ns) - i128::from(first.trace_ns));
-        moved as f64 / elapsed as f64 * 1e6
-    });
-    Some(Alignment {
+    let offset = |a: &Anchor| i128::from(a.wall_ns) - i128::from(a.trace_ns);
+    let first = anchors.iter().min_by_key(|a| a.trace_ns)?;
+    let last = anchors.iter().max_by_key(|a| a.trace_ns)?;
+    let elapsed_ns = last.trace_ns - first.trace_ns;
+    let gained_ns = offset(last) - offset(first);
+    let mut found = Alignment {
         method: "anchors",
-        offset_ns: median,
-        uncertainty_ns: u64::try_from(spread / 2).unwrap_or(u64::MAX).max(1_000_000),
-        drift_ppm,
+        offset_ns: offset(first),
+        uncertainty_ns: 0,
+        drift_ppm: (elapsed_ns > 0).then(|| gained_ns as f64 / elapsed_ns as f64 * 1e6),
         correlation: None,
-    })
+        drift: (elapsed_ns > 0).then_some(Drift {
+            from_ns: first.trace_ns,
+            elapsed_ns,
+            gained_ns,
+        }),
+    };
+    let distances = anchors
+        .iter()
+        .map(|a| (i128::from(a.wall_ns) - found.wall_of(a.trace_ns)).unsigned_abs());
+    let farthest = u64::try_from(distances.max()?).unwrap_or(u64::MAX);
+    found.uncertainty_ns = farthest.max(1_000_000);
+    Some(found)
 }
 
 #[cfg(test)]
@@ -196,7 +256,7 @@ mod tests {
             found.iter().map(|a| a.trace_ns).collect::<Vec<_>>(),
             [10, 90]
         );
-        assert_eq!(from_anchors(&found).unwrap().offset_ns, 1000);
+        assert_eq!(from_anchors(&found).unwrap().offset_ns, 998);
         for nothing in [
             &b"{"[..],
             b"[1]",
@@ -258,6 +318,22 @@ mod tests {
         assert_eq!(found.offset_ns, 1_000_000_000);
         assert_eq!(found.uncertainty_ns, 5_000_000);
         assert!((found.drift_ppm.unwrap() - 500.0).abs() < 1e-9);
+        // On the line, in between and beyond, there and back.
+        for (trace_ns, wall_ns) in [
+            (0, 1_000_000_000),
+            (10_000_000_000, 11_005_000_000),
+            (40_000_000_000, 41_020_000_000),
+        ] {
+            assert_eq!(found.wall_of(trace_ns), i128::from(wall_ns));
+            assert_eq!(found.trace_of(wall_ns), i128::from(trace_ns));
+        }
+        let one = from_anchors(&[anchor(5, 1_000)]).unwrap();
+        assert_eq!((one.wall_of(7), one.trace_of(1_002)), (1_002, 7));
+        // Where the wall clock ran back there is no line to go back on.
+        let back = from_anchors(&[anchor(0, 1_000), anchor(50, 900)]).unwrap();
+        assert_eq!((back.wall_of(50), back.trace_of(1_000)), (900, 0));
+        let wild = from_anchors(&[anchor(0, u64::MAX), anchor(u64::MAX, 0)]).unwrap();
+        assert_eq!(wild.uncertainty_ns, u64::MAX);
         assert!(from_anchors(&[]).is_none());
     }
 }

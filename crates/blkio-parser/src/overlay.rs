@@ -1,12 +1,13 @@
 //! A trace beside a GPU's utilisation and an engine's log: one clock, then what happened together.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde_json::{Value, json};
 
-use crate::analyse::traffic::Amount;
+use crate::analyse::traffic::{Amount, Bins};
 use crate::analyse::{DepthBin, GRID_NS};
-use crate::clock::{Alignment, from_anchors};
+use crate::clock::{Alignment, Peak, from_anchors};
 use crate::document::phases;
 use crate::engine::EngineLog;
 use crate::gpu::GpuLog;
@@ -53,10 +54,23 @@ impl ClockHint {
     }
 }
 
-/// Amounts by bin of the grid since the first issue, reads and writes together.
+/// Bytes by bin of the grid since the first issue, of reads and writes together.
 fn io_bins(stats: &Stats) -> Vec<u64> {
+    bytes_of(&stats.traffic.tenths)
+}
+
+/// The same of reads alone, if there are any.
+fn read_bins(stats: &Stats) -> Vec<u64> {
+    let [reads, _] = &stats.traffic.tenths;
+    match bytes_of(std::slice::from_ref(reads)) {
+        none if none.is_empty() => io_bins(stats),
+        read => read,
+    }
+}
+
+fn bytes_of(series: &[Bins]) -> Vec<u64> {
     let mut bins: BTreeMap<u64, u64> = BTreeMap::new();
-    for direction in &stats.traffic.tenths {
+    for direction in series {
         for (bin, amount) in direction.finish() {
             *bins.entry(bin / 2).or_default() += amount.bytes;
         }
@@ -98,17 +112,23 @@ fn utilised(stats: &Stats) -> Option<&[(u64, DepthBin)]> {
     (grid.width_ns == GRID_NS && !grid.bins().is_empty()).then(|| grid.bins())
 }
 
-/// The GPU's value in each bin of the grid from `start_ns` of its clock; a value holds from the sample before.
-fn gpu_bins(gpu: &GpuLog, start_ns: i128, length: usize) -> Vec<Option<f64>> {
+/// The GPU's value in each bin of the grid from `start_ns` on of the clock that `time_of` gives of its own; a value holds from
+/// the sample before.
+fn gpu_bins(
+    gpu: &GpuLog,
+    start_ns: i128,
+    length: usize,
+    time_of: impl Fn(u64) -> i128,
+) -> Vec<Option<f64>> {
     let mut bins = vec![None; length];
     for pair in gpu.samples.windows(2) {
         let [before, sample] = pair else { continue };
-        let from = (i128::from(before.t_ns) - start_ns).div_euclid(i128::from(GRID_NS));
-        let to = (i128::from(sample.t_ns) - start_ns).div_euclid(i128::from(GRID_NS));
-        for bin in (from + 1)..=to {
-            if let Some(place) = usize::try_from(bin).ok().and_then(|bin| bins.get_mut(bin)) {
-                *place = sample.percent;
-            }
+        let bin = |t_ns: u64| (time_of(t_ns) - start_ns).div_euclid(i128::from(GRID_NS));
+        let (from, to) = (bin(before.t_ns), bin(sample.t_ns));
+        // Times of a clock that was set lie any number of bins apart.
+        let within = |bin: i128| usize::try_from(bin.max(0)).unwrap_or(length).min(length);
+        if let Some(bins) = bins.get_mut(within(from + 1)..within(to + 1)) {
+            bins.fill(sample.percent);
         }
     }
     bins
@@ -155,10 +175,12 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Values of both at the same time, the GPU's moved by `lag` bins.
-fn paired(io: &[u64], gpu: &[Option<f64>], lag: i64) -> Vec<(f64, f64)> {
+/// Values of both at the same time in some bins, the GPU's moved by `lag` bins.
+fn paired(io: &[u64], gpu: &[Option<f64>], bins: Range<usize>, lag: i64) -> Vec<(f64, f64)> {
     io.iter()
         .enumerate()
+        .take(bins.end)
+        .skip(bins.start)
         .filter_map(|(at, bytes)| {
             let place = i64::try_from(at).ok()?.checked_add(lag)?;
             let value = (*gpu.get(usize::try_from(place).ok()?)?)?;
@@ -167,7 +189,7 @@ fn paired(io: &[u64], gpu: &[Option<f64>], lag: i64) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Finds how the GPU's wall clock lies to the trace's: what the user says, else anchors, else the best correlation of traffic
+/// Finds how the GPU's wall clock lies to the trace's: what the user says, else anchors, else the best correlation of reading
 /// and utilisation when both start together within half a minute.
 ///
 /// # Errors
@@ -182,45 +204,53 @@ pub fn align(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Result<Alignment,
             uncertainty_ns: 0,
             drift_ppm: None,
             correlation: None,
+            drift: None,
         });
     }
     let first = stats.traffic.first_issue_ns.ok_or("no requests")?;
     let start = gpu.samples.first().ok_or("no GPU samples")?.t_ns;
     if let Some(found) = hint.anchored() {
-        let at = i128::from(first) + found.offset_ns;
+        let at = found.wall_of(first);
         let end = gpu.samples.last().map_or(start, |s| s.t_ns);
-        let last = i128::from(stats.traffic.last_issue_ns) + found.offset_ns;
+        let last = found.wall_of(stats.traffic.last_issue_ns);
         if at <= i128::from(end) && last >= i128::from(start) {
             return Ok(found);
         }
         return Err("the anchors put the trace and the GPU log at different times: another run, or another time zone (give --tz or --clock-offset)".into());
     }
-    let io = io_bins(stats);
+    let io = read_bins(stats);
     let reach = usize::try_from(REACH).unwrap_or(0);
-    let values = gpu_bins(gpu, i128::from(start), io.len() + 2 * reach);
-    let mut found: Vec<(i64, f64)> = (-REACH..=REACH)
-        .filter_map(|lag| Some((lag, pearson(&paired(&io, &values, lag))?.abs())))
-        .collect();
-    found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    let (lag, best) = *found
+    let values = gpu_bins(gpu, start.into(), io.len() + 2 * reach, i128::from);
+    let grid_ns = i64::try_from(GRID_NS).unwrap_or(i64::MAX);
+    let peak = |lag: i64| {
+        let value = pearson(&paired(&io, &values, 0..io.len(), lag))?.abs();
+        let lag_ns = lag * grid_ns;
+        Some(Peak { value, lag_ns })
+    };
+    let mut found: Vec<Peak> = (-REACH..=REACH).filter_map(peak).collect();
+    found.sort_by(|a, b| b.value.total_cmp(&a.value).then(a.lag_ns.cmp(&b.lag_ns)));
+    let best = *found
         .first()
         .ok_or("too little in common for a correlation")?;
     // Lags beside the best one are the same peak.
-    let second = found
-        .iter()
-        .find(|(other, _)| (other - lag).abs() > 5)
-        .map_or(0.0, |(_, value)| *value);
-    if best < second * RATIO {
+    let is_elsewhere = |other: &&Peak| (other.lag_ns - best.lag_ns).abs() > 5 * grid_ns;
+    let second = found.iter().find(is_elsewhere).copied().unwrap_or_default();
+    if best.value < second.value * RATIO {
         return Err(format!(
-            "no anchors, and the correlation of I/O and GPU is not clear (best {best:.3}, elsewhere {second:.3}): give --clock-offset"
+            "no anchors, and the correlation of I/O and GPU is not clear (best {:.3} at {:.1} s, elsewhere {:.3} at {:.1} s): give --clock-offset",
+            best.value,
+            best.lag_ns as f64 / 1e9,
+            second.value,
+            second.lag_ns as f64 / 1e9
         ));
     }
     Ok(Alignment {
         method: "correlation",
-        offset_ns: i128::from(start) - i128::from(first) + i128::from(lag) * i128::from(GRID_NS),
+        offset_ns: i128::from(start) - i128::from(first) + i128::from(best.lag_ns),
         uncertainty_ns: GRID_NS,
         drift_ppm: None,
         correlation: Some((best, second)),
+        drift: None,
     })
 }
 
@@ -230,7 +260,12 @@ fn alignment_value(found: &Alignment) -> Value {
         "wall_minus_trace_ns": i64::try_from(found.offset_ns).ok(),
         "uncertainty_ns": found.uncertainty_ns,
         "drift_ppm": found.drift_ppm,
-        "correlation": found.correlation.map(|(best, second)| json!({"best": best, "elsewhere": second})),
+        "correlation": found.correlation.map(|(best, second)| json!({
+            "best": best.value,
+            "best_lag_s": best.lag_ns as f64 / 1e9,
+            "elsewhere": second.value,
+            "elsewhere_lag_s": second.lag_ns as f64 / 1e9,
+        })),
     })
 }
 
@@ -265,6 +300,31 @@ fn table(bins: &[(bool, Option<f64>)]) -> (Value, Option<f64>, Option<f64>) {
     (time_ns, share, mean)
 }
 
+/// How traffic and utilisation go together in some bins: at the same time, and within 2 s where that is clearest.
+fn correlations(io: &[u64], gpu: &[Option<f64>], bins: Range<usize>) -> [(&'static str, Value); 3] {
+    let at = |lag: i64| paired(io, gpu, bins.clone(), lag);
+    let pairs = at(0);
+    let (x, y): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let ranked: Vec<(f64, f64)> = ranks(&x).into_iter().zip(ranks(&y)).collect();
+    let best = (-10..=10_i64)
+        .filter_map(|lag| Some((lag, pearson(&at(lag))?)))
+        .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+    let best = best.map(|(lag, value)| json!({"lag_s": lag as f64 * 0.2, "pearson": value}));
+    [
+        ("pearson", pearson(&pairs).into()),
+        ("spearman", pearson(&ranked).into()),
+        ("best_lag", best.into()),
+    ]
+}
+
+/// An object with some more members.
+fn with(mut value: Value, more: [(&'static str, Value); 3]) -> Value {
+    for (key, member) in more {
+        value[key] = member;
+    }
+    value
+}
+
 /// Times of an idle or working GPU against a busy or quiet device, and how both go together.
 #[must_use]
 pub fn gpu(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Value {
@@ -274,7 +334,7 @@ pub fn gpu(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Value {
     };
     let first = i128::from(stats.traffic.first_issue_ns.unwrap_or(0));
     let io = io_bins(stats);
-    let values = gpu_bins(gpu, first + alignment.offset_ns, io.len());
+    let values = gpu_bins(gpu, first, io.len(), |t_ns| alignment.trace_of(t_ns));
     let busy = busy_bins(stats, &io).into_iter();
     let together: Vec<(bool, Option<f64>)> = busy.zip(values.clone()).collect();
     let (time_ns, stalled, _) = table(&together);
@@ -290,25 +350,20 @@ pub fn gpu(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Value {
             // A bin belongs to where its middle lies.
             let bin = |t: u64| crate::num::index(t.saturating_add(GRID_NS / 2) / GRID_NS);
             let last = bin(end_ns).min(together.len());
-            let bins = together.get(bin(start_ns).min(last)..last);
-            let (time_ns, stalled, mean) = table(bins.unwrap_or_default());
-            json!({
+            let bins = bin(start_ns).min(last)..last;
+            let (time_ns, stalled, mean) = table(together.get(bins.clone()).unwrap_or_default());
+            let value = json!({
                 "phase": name,
                 "start_ns": in_64_bits(first + i128::from(start_ns)),
                 "end_ns": in_64_bits(first + i128::from(end_ns)),
                 "gpu_mean_percent": mean,
                 "time_ns": time_ns,
                 "stalled_on_storage_share": stalled,
-            })
+            });
+            with(value, correlations(&io, &values, bins))
         })
         .collect();
-    let pairs = paired(&io, &values, 0);
-    let (x, y): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-    let ranked: Vec<(f64, f64)> = ranks(&x).into_iter().zip(ranks(&y)).collect();
-    let best = (-10..=10_i64)
-        .filter_map(|lag| Some((lag, pearson(&paired(&io, &values, lag))?)))
-        .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
-    json!({
+    let value = json!({
         "alignment": alignment_value(&alignment),
         "grid_ns": GRID_NS,
         "gpu_idle_below_percent": IDLE_PERCENT,
@@ -317,10 +372,8 @@ pub fn gpu(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Value {
         "time_ns": time_ns,
         "stalled_on_storage_share": stalled,
         "by_phase": by_phase,
-        "pearson": pearson(&pairs),
-        "spearman": pearson(&ranked),
-        "best_lag": best.map(|(lag, value)| json!({"lag_s": lag as f64 * 0.2, "pearson": value})),
-    })
+    });
+    with(value, correlations(&io, &values, 0..io.len()))
 }
 
 /// Prefill and decode as the engine's log has them, laid on the trace: the end of the benchmark is the end of traffic, or the
@@ -432,7 +485,7 @@ fn end_of_run(
         .and_then(|gpu| align(stats, gpu, hint).ok())
         .or_else(|| hint.anchored());
     if let (Some(wall), Some(found)) = (log.last_wall_ns, aligned) {
-        let end = i128::from(wall) - found.offset_ns - first;
+        let end = found.trace_of(wall) - first;
         if let Ok(end) = u64::try_from(end) {
             return (
                 end,
@@ -483,6 +536,30 @@ mod tests {
         let busy = busy_bins(&stats, &io_bins(&stats));
         let found: Vec<usize> = (0..busy.len()).filter(|bin| busy[*bin]).collect();
         assert_eq!(found, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12]);
+    }
+
+    #[test]
+    fn a_reading_holds_since_the_one_before_however_long_ago_that_was() {
+        let sample = |t_ns, percent| crate::gpu::Sample {
+            t_ns,
+            percent: Some(percent),
+        };
+        let start = u64::MAX - 10 * GRID_NS;
+        // The first is of a clock that was not set yet: five hundred years are ninety billion bins.
+        let samples = vec![
+            sample(0, 1.0),
+            sample(start + GRID_NS, 2.0),
+            sample(start + 4 * GRID_NS, 3.0),
+            sample(start + 3 * GRID_NS, 4.0),
+        ];
+        let log = GpuLog {
+            samples,
+            ..GpuLog::default()
+        };
+        let found = gpu_bins(&log, start.into(), 6, i128::from);
+        let wanted = [2.0, 2.0, 3.0, 3.0, 3.0];
+        assert_eq!(found[..5], wanted.map(Some));
+        assert_eq!(found[5], None);
     }
 
     #[test]
