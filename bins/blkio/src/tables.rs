@@ -176,6 +176,23 @@ fn requests(folder: &Folder<'_>, document: &Value) -> anyhow::Result<()> {
     });
     let columns = named(&["direction"], &["size_bytes", "requests"]);
     folder.table("sizes", &columns, rows)?;
+    let sizes = members(&document["extra"]["size_histogram_bytes_by_operation"]);
+    let rows = sizes.flat_map(|(letters, sizes)| {
+        members(sizes).map(move |(size, count)| {
+            vec![Value::from(letters.as_str()), number(size), count.clone()]
+        })
+    });
+    let columns = named(&["operation"], &["size_bytes", "requests"]);
+    folder.table("sizes_per_operation", &columns, rows)?;
+    let keys = ["start_ns", "end_ns", "ios", "bytes", "idle_after_ns"];
+    let rows = list(&document["extra"]["bursts"]).map(|burst| {
+        let mut row = pick(burst, &keys);
+        row.extend([real(&burst["iops"]), real(&burst["bytes_per_s"])]);
+        row
+    });
+    let mut columns = uints(&keys);
+    columns.extend(["iops", "bytes_per_s"].map(Column::real));
+    folder.table("bursts", &columns, rows)?;
     let found = list(&document["phases"]["phases"]).map(|phase| ("label", phase));
     let given = list(&document["given_phases"]).map(|phase| ("name", phase));
     let rows = found.chain(given).map(|(name, phase)| {
@@ -200,6 +217,13 @@ fn requests(folder: &Folder<'_>, document: &Value) -> anyhow::Result<()> {
     ];
     folder.table("phases", &named(&["phase"], &numbers), rows)
 }
+
+/// Columns of requests that are neither read nor write.
+const REST_IOS: [(&str, &str); 3] = [
+    ("discard_ios", "discard"),
+    ("flush_ios", "flush"),
+    ("none_ios", "none"),
+];
 
 /// Traffic by the bins of `--bin`: where it was issued, where it completed, and spread over the time in flight.
 fn per_bin(folder: &Folder<'_>, extra: &Value) -> anyhow::Result<()> {
@@ -228,6 +252,10 @@ fn per_bin(folder: &Folder<'_>, extra: &Value) -> anyhow::Result<()> {
     ] {
         columns.push(Column::uint(name));
         values.push(of(series, direction, key));
+    }
+    for (name, direction) in REST_IOS {
+        columns.push(Column::uint(name));
+        values.push(of("issued_per_bin", direction, "ios"));
     }
     let issued = &extra["issued_per_bin"];
     let (begin_ns, width_ns) = (&issued["first_bin_starts_ns"], &issued["bin_ns"]);

@@ -654,17 +654,32 @@ fn series(events: &[Event], width: u64, begin: u64) -> Value {
         let of = || events.iter().filter(move |e| e.done == done);
         let last = of().map(|e| e.t).max().unwrap();
         let mut map = Map::new();
-        for direction in ["read", "write"] {
+        for direction in ["read", "write", "discard", "flush", "none", "zone", "other"] {
+            let is_data = matches!(direction, "read" | "write");
             let mut bins = vec![(0_u64, 0_u64); bin(last) as usize + 1];
             // A flush sequence ends without moving data.
-            let data = of().filter(|e| e.direction() == direction && !(done && e.nr == 0));
-            for event in data {
+            let counts = |e: &Event| e.direction() == direction && !(is_data && done && e.nr == 0);
+            if !is_data && !of().any(counts) {
+                continue;
+            }
+            for event in of().filter(|e| counts(e)) {
                 let (ios, bytes) = &mut bins[bin(event.t) as usize];
                 *ios += 1;
                 *bytes += event.nr * 512;
             }
             let (ios, bytes): (Vec<u64>, Vec<u64>) = bins.into_iter().unzip();
-            map.insert(direction.into(), json!({"ios": ios, "bytes": bytes}));
+            // The first of the fullest among those that have a request.
+            let peak = |name: &str, values: &[u64]| {
+                let known = values.iter().enumerate().filter(|(at, _)| ios[*at] > 0);
+                let most = known.clone().map(|(_, value)| value).max()?;
+                let (at, value) = known.clone().find(|(_, value)| *value == most)?;
+                Some(json!({"bin": at, name: value}))
+            };
+            let value = json!({
+                "ios": ios, "bytes": bytes,
+                "peak_bytes": peak("bytes", &bytes), "peak_ios": peak("ios", &ios),
+            });
+            map.insert(direction.into(), value);
         }
         map.insert("bin_ns".into(), width.into());
         map.insert("first_bin_starts_ns".into(), begin.into());

@@ -23,7 +23,7 @@ pub struct Burst {
 /// Width of the narrowest bins of counts.
 const NARROW: u64 = 1_000_000;
 /// Bursts that are kept.
-const KEPT: usize = 20;
+const KEPT: usize = 1000;
 
 /// Arrivals of requests.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ pub struct Arrivals {
     pub gaps: Distribution,
     /// Number of bursts.
     pub bursts: u64,
-    /// The first twenty bursts.
+    /// The first thousand bursts.
     pub first: Vec<Burst>,
     open: Option<Burst>,
     /// Time between bursts.

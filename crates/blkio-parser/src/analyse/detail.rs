@@ -19,8 +19,8 @@ const MAX_PROCESSES: usize = 64;
 /// Latencies of pairs taken apart. Directions are in the order of [`Direction::ALL`](crate::Direction::ALL).
 #[derive(Debug, Clone)]
 pub struct Detail {
-    /// Issue to completion of data requests by direction and size class.
-    pub by_size: [[Distribution; 10]; 2],
+    /// Issue to completion by direction and size class, of requests that have a size.
+    pub by_size: [[Distribution; 10]; 7],
     /// Of data requests by whole second of the trace's clock.
     pub by_second: LatencyBins,
     /// The same by the bins of the series, where those are not whole seconds.
@@ -87,14 +87,14 @@ impl Detail {
                 times.add(event.t_ns.saturating_sub(*t_ns));
             }
         }
-        if !request.direction.is_data() {
-            return;
-        }
         let kib = u64::from(request.bytes).div_ceil(1024);
         let class = SIZE_CLASSES_KIB.partition_point(|top| *top < kib);
-        let by_size = self.by_size.get_mut(slot);
+        let by_size = self.by_size.get_mut(slot).filter(|_| kib > 0);
         if let Some(class) = by_size.and_then(|classes| classes.get_mut(class)) {
             class.add(latency_ns);
+        }
+        if !request.direction.is_data() {
+            return;
         }
         self.by_second.add(event.t_ns, latency_ns);
         let issue_ns = request.issue_ns;

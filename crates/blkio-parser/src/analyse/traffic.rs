@@ -13,6 +13,14 @@ use crate::rwbs::Direction;
 pub(crate) const SECOND: u64 = 1_000_000_000;
 /// The two directions that move data.
 pub const DATA: [Direction; 2] = [Direction::Read, Direction::Write];
+/// All others.
+pub const REST: [Direction; 5] = [
+    Direction::Discard,
+    Direction::Flush,
+    Direction::None,
+    Direction::Zone,
+    Direction::Other,
+];
 /// Bins of 10 ms that are kept: fifteen seconds.
 pub const FINE_BINS: u64 = 1500;
 /// Width of the finest bins.
@@ -282,6 +290,8 @@ pub struct Traffic {
     /// Completed reads and writes by whole second since the first issue.
     pub completed_seconds: [Bins; 2],
     completed_bins: [Bins; 2],
+    /// What is neither read nor write by the chosen bins, in the order of [`REST`]: issued and completed.
+    pub rest_bins: [[Bins; 5]; 2],
     /// Reads and writes by 100 ms since the first issue, for phases and overlays.
     pub tenths: [Bins; 2],
     /// Reads and writes by 10 ms in the first [`FINE_BINS`] bins, for phases of short runs.
@@ -333,6 +343,7 @@ impl Traffic {
             bins: Default::default(),
             completed_seconds: Default::default(),
             completed_bins: Default::default(),
+            rest_bins: Default::default(),
             tenths: Default::default(),
             hundredths: Default::default(),
             peaks: Default::default(),
@@ -426,6 +437,8 @@ impl Traffic {
             if let Some(largest) = self.largest.get_mut(run.direction.slot()) {
                 largest.add(run.bytes, count);
             }
+        } else {
+            self.add_rest(0, run.direction, run.since_ns, amount);
         }
         if self.last_device.0 != run.dev {
             self.settle_device();
@@ -448,6 +461,17 @@ impl Traffic {
             }
         }
         *last = until_ns.max(*last);
+    }
+
+    /// Counts what is neither read nor write, as issued or completed so long after the first issue.
+    #[cold]
+    fn add_rest(&mut self, stage: usize, direction: Direction, since_ns: u64, amount: Amount) {
+        let bins = self.rest_bins.get_mut(stage);
+        let slot = REST.iter().position(|of| *of == direction);
+        if let Some(bins) = bins.zip(slot).and_then(|(bins, slot)| bins.get_mut(slot)) {
+            let since_ns = since_ns.saturating_add(self.lead_ns);
+            bins.add(since_ns / self.grid.width_ns, amount);
+        }
     }
 
     fn complete(&mut self, event: &Event) {
@@ -475,6 +499,15 @@ impl Traffic {
                 let since = event.t_ns.saturating_sub(begin_ns);
                 bins.add(since / self.grid.width_ns, amount);
             }
+        } else if !event.direction.is_data()
+            && let Some(first) = self.first_issue_ns
+        {
+            let amount = Amount {
+                ios: 1,
+                bytes: u64::from(event.bytes),
+            };
+            let since_ns = event.t_ns.saturating_sub(first);
+            self.add_rest(1, event.direction, since_ns, amount);
         }
     }
 

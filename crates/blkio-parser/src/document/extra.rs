@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::depth::queue_depth;
 use super::{amounts, dense, distribution, keyed, latency, places, series, sizes, time_base};
 use crate::analyse::access::{cumulative, hottest};
+use crate::analyse::bursts::Burst;
 use crate::analyse::traffic::{Amount, DATA, SECOND};
 use crate::rwbs::Direction;
 use crate::stats::Stats;
@@ -52,6 +53,10 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
     );
     map.extend(series::per_bin(stats));
     map.insert("sizes".into(), sizes::summary(&totals));
+    map.insert(
+        "size_histogram_bytes_by_operation".into(),
+        sizes::by_operation(stats),
+    );
     let largest = DATA.iter().zip(&stats.traffic.largest);
     map.insert(
         "runs_of_largest_requests".into(),
@@ -87,6 +92,7 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
             "percentiles_are_exact": arrivals.gaps.is_exact(),
         }),
     );
+    map.insert("bursts".into(), bursts(&arrivals.first));
     if let Some(access) = &stats.access {
         let blocks = access.distinct_blocks();
         let reread = (blocks.read > 0).then(|| read.bytes as f64 / (blocks.read * 4096) as f64);
@@ -193,4 +199,23 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
         );
     }
     Value::Object(map)
+}
+
+/// Bursts with their rates (none where all came at once) and the silence behind each, in the trace's own time.
+fn bursts(found: &[Burst]) -> Value {
+    let next = found.iter().skip(1).map(Some).chain([None]);
+    let row = |(burst, next): (&Burst, Option<&Burst>)| {
+        let length_ns = burst.end_ns - burst.start_ns;
+        let rate = |count: u64| (length_ns > 0).then(|| count as f64 / (length_ns as f64 / 1e9));
+        json!({
+            "start_ns": burst.start_ns,
+            "end_ns": burst.end_ns,
+            "ios": burst.ios,
+            "bytes": burst.bytes,
+            "iops": rate(burst.ios),
+            "bytes_per_s": rate(burst.bytes),
+            "idle_after_ns": next.map(|next| next.start_ns.saturating_sub(burst.end_ns)),
+        })
+    };
+    found.iter().zip(next).map(row).collect()
 }

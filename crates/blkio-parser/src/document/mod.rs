@@ -35,6 +35,8 @@ pub struct DocumentOptions {
     pub tool_version: &'static str,
 }
 
+/// Bursts among the measures; the others are in `extra`.
+const FIRST_BURSTS: usize = 20;
 /// Most cells of the heat map that are listed at its full resolution.
 const MOST_CELLS: usize = 1 << 17;
 
@@ -190,6 +192,7 @@ fn metrics(stats: &mut Stats) -> Value {
         .arrivals
         .first
         .iter()
+        .take(FIRST_BURSTS)
         .map(|b| json!({"start_ns": b.start_ns - base, "end_ns": b.end_ns - base, "ios": b.ios, "bytes": b.bytes}))
         .collect();
     put(

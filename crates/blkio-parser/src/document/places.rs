@@ -26,6 +26,7 @@ pub(super) fn sequentiality(found: &Sequentiality) -> Value {
             "bytes_in_runs_of_8_and_more": class.bytes_in_long_runs,
             "strides_are_exact": !class.strides_are_approximate(),
             "runs_by_log2_length": keyed((0_u32..).zip(class.run_lengths).filter(|(_, count)| *count > 0)),
+            "abs_seek_sectors_mean": class.seeks.mean(),
             "seek_bytes_cumulative_share": class.seek_curve().iter()
                 .map(|(bytes, share)| json!([u64::try_from(*bytes).ok(), share])).collect::<Vec<Value>>(),
         })

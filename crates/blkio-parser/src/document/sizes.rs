@@ -8,12 +8,24 @@ use super::keyed;
 use crate::analyse::traffic::Amount;
 use crate::num::{bit_length, nearest_rank};
 use crate::rwbs::Direction;
+use crate::stats::Stats;
 
 /// By direction, of requests with bytes: mean, median, the size most bytes have, the largest and how many have it, and shares
 /// by powers of two. The largest tells the limit of the device or of the kernel (`max_sectors_kb`) where many have it.
 pub(super) fn summary(totals: &BTreeMap<Direction, (Amount, BTreeMap<u32, u64>)>) -> Value {
     let known = totals.iter().filter(|(_, (amount, _))| amount.bytes > 0);
     keyed(known.map(|(direction, (amount, sizes))| (direction.name(), of(amount.bytes, sizes))))
+}
+
+/// Requests by exact size in bytes, by operation letters.
+pub(super) fn by_operation(stats: &Stats) -> Value {
+    let symbols = &stats.outcome.symbols;
+    let operations = symbols.rwbs_all().iter().zip(&stats.traffic.operations);
+    let known = operations.filter(|(_, operation)| !operation.sizes.is_empty());
+    keyed(known.map(|(rwbs, operation)| {
+        let sizes: BTreeMap<u32, u64> = operation.sizes.iter().map(|(b, n)| (*b, *n)).collect();
+        (rwbs, keyed(sizes))
+    }))
 }
 
 fn of(bytes: u64, sizes: &BTreeMap<u32, u64>) -> Value {
