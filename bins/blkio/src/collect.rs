@@ -1,9 +1,8 @@
 //! `blkio collect`: records a trace while a command runs, and says what was lost.
 
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -22,11 +21,18 @@ use shell::{Interrupt, OrExit as _, Outcome};
 
 use crate::NO_INPUT;
 use crate::args::{CollectArgs, Method};
+use crate::guard::{Guard, alone, discard, signal};
 
 /// Where tracefs is mounted.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// How long the tracer may take to attach.
 const ATTACH: Duration = Duration::from_secs(60);
+
+/// How often the workload is looked at, and what it has to end in when it is told to.
+const POLL: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The exit code of an interrupt.
+const INTERRUPTED: u8 = 130;
 
 /// Longest time without a change of the time since boot.
 const TICK: Duration = Duration::from_millis(50);
@@ -208,35 +214,48 @@ pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
         ));
     }
     let log = args.out.join("events.txt");
-    let gpu = gpu_sampler(&args.out);
-    let (tracer, method) = match start(args, &disk, &log) {
-        Ok(started) => started,
-        Err(error) => {
-            // What was begun would be in the way of the next try.
-            if let Some(mut gpu) = gpu {
-                gpu.kill()?;
-                gpu.wait()?;
+    let mut guard = Guard::start();
+    let gpu = gpu_sampler(&args.out, &mut guard);
+    let started = start(args, &disk, &log, &mut guard, &interrupt);
+    let begun = started.is_ok() && !interrupt.has_come();
+    let (tracer, method) = match started {
+        Ok(started) if begun => started,
+        // What was begun would be in the way of the next try.
+        other => {
+            let told = other.and_then(|(tracer, _)| stop(tracer));
+            end_sampler(gpu)?;
+            guard.finish();
+            discard(&args.out);
+            if interrupt.has_come() {
+                args.verbosity
+                    .note("blkio: interrupted before the recording began: nothing is kept");
+                return Ok(Outcome::Code(INTERRUPTED));
             }
-            let _ = fs::remove_dir_all(&args.out);
-            return Err(error).or_exit(NO_INPUT);
+            return told.map(|_| Outcome::Fine).or_exit(NO_INPUT);
         }
     };
     let before = (disk.stat()?, Reading::now());
-    let status = workload(args, &interrupt);
+    let work = workload(args, &interrupt, &mut guard);
     let after = (disk.stat()?, Reading::now());
     // Completions that were counted are in the tracer's buffers by now or never.
     thread::sleep(Duration::from_millis(300));
-    let misses = stop(tracer)?;
-    if let Some(mut gpu) = gpu {
-        gpu.kill()?;
-        gpu.wait()?;
-    }
+    let stopped = stop(tracer);
+    end_sampler(gpu)?;
+    guard.finish();
+    let status = match work {
+        Work::Ended(status) => status,
+        Work::NotStarted(error) => {
+            discard(&args.out);
+            return Err(error).or_exit(NO_INPUT);
+        }
+    };
+    let misses = stopped?;
     if method == "tracefs" {
         // bpftrace writes the readings itself.
         let mut log = File::options().append(true).open(&log)?;
         log.write_all(after.1.line().as_bytes())?;
     }
-    let unfinished = put_unfinished_in_place(&log)?;
+    put_unfinished_in_place(&log)?;
     let counted = after.0.since(&before.0);
     let mut options = StatsOptions::default();
     options.read.device = Some((disk.major << 20) | disk.minor);
@@ -247,6 +266,7 @@ pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
         .map(|p| p.matching)
         .unwrap_or_default();
     let recorded = stats.traffic.completions - matching.sequence_end_completions;
+    let unfinished = matching.unmatched_issues;
     let empty = empty_writes(&log, &options)?;
     let on_device =
         (counted.read_ios + counted.write_ios + counted.discard_ios + counted.flush_ios)
@@ -293,7 +313,13 @@ pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-fn start(args: &CollectArgs, disk: &Disk, log: &Path) -> anyhow::Result<(Tracer, &'static str)> {
+fn start(
+    args: &CollectArgs,
+    disk: &Disk,
+    log: &Path,
+    guard: &mut Guard,
+    interrupt: &Interrupt,
+) -> anyhow::Result<(Tracer, &'static str)> {
     let bpftrace_only =
         args.script.events || args.script.with_submitter || args.script.comm.is_some();
     if bpftrace_only && args.method == Some(Method::Tracefs) {
@@ -304,9 +330,13 @@ fn start(args: &CollectArgs, disk: &Disk, log: &Path) -> anyhow::Result<(Tracer,
     // bpftrace finds tracepoints there, too.
     let tracefs = tracefs()?;
     if args.method != Some(Method::Tracefs) {
-        match start_bpftrace(disk, log, args) {
+        match start_bpftrace(disk, log, args, guard, interrupt) {
             Ok(tracer) => return Ok((tracer, "bpftrace")),
-            Err(error) if bpftrace_only || args.method == Some(Method::Bpftrace) => {
+            Err(error)
+                if bpftrace_only
+                    || args.method == Some(Method::Bpftrace)
+                    || interrupt.has_come() =>
+            {
                 return Err(error);
             }
             Err(error) => args
@@ -314,7 +344,7 @@ fn start(args: &CollectArgs, disk: &Disk, log: &Path) -> anyhow::Result<(Tracer,
                 .note(format!("blkio: no bpftrace ({error:#}): using tracefs")),
         }
     }
-    Ok((start_tracefs(disk, log, tracefs)?, "tracefs"))
+    Ok((start_tracefs(disk, log, tracefs, guard)?, "tracefs"))
 }
 
 /// Where tracefs is.
@@ -338,7 +368,13 @@ fn script_options(args: &CollectArgs) -> ScriptOptions {
     }
 }
 
-fn start_bpftrace(disk: &Disk, log: &Path, args: &CollectArgs) -> anyhow::Result<Tracer> {
+fn start_bpftrace(
+    disk: &Disk,
+    log: &Path,
+    args: &CollectArgs,
+    guard: &mut Guard,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Tracer> {
     let program = args.out.join("blkio-collect.bt");
     fs::write(
         &program,
@@ -346,17 +382,20 @@ fn start_bpftrace(disk: &Disk, log: &Path, args: &CollectArgs) -> anyhow::Result
     )?;
     let file = File::create(log)?;
     let errors = file.try_clone()?;
-    let mut child = Command::new("bpftrace")
+    let mut command = Command::new("bpftrace");
+    command
         .arg(&program)
         .env("BPFTRACE_PERF_RB_PAGES", "1024")
         .env("BPFTRACE_MAP_KEYS_MAX", "65536")
         .stdin(Stdio::null())
         .stdout(file)
-        .stderr(errors)
-        // An interrupt from the terminal is for us: the kernel's counts are read before the tracer ends.
-        .process_group(0)
+        .stderr(errors);
+    // The kernel's counts are read before the tracer ends.
+    alone(&mut command);
+    let mut child = command
         .spawn()
         .context("cannot start bpftrace: install it, or record with --method tracefs")?;
+    guard.process(&child);
     let started = Instant::now();
     loop {
         let text = fs::read(log)?;
@@ -372,16 +411,25 @@ fn start_bpftrace(disk: &Disk, log: &Path, args: &CollectArgs) -> anyhow::Result
             let told = lines.rfind(|l| l.contains("ERROR:")).or(last);
             bail!("bpftrace ended with {status}: {}", told.unwrap_or_default());
         }
-        if started.elapsed() > ATTACH {
+        let is_late = started.elapsed() > ATTACH;
+        if is_late || interrupt.has_come() {
             child.kill()?;
             child.wait()?;
-            bail!("bpftrace did not attach within {} s", ATTACH.as_secs());
+            if is_late {
+                bail!("bpftrace did not attach within {} s", ATTACH.as_secs());
+            }
+            bail!("interrupted while bpftrace attached");
         }
         thread::sleep(Duration::from_millis(50));
     }
 }
 
-fn start_tracefs(disk: &Disk, log: &Path, root: &Path) -> anyhow::Result<Tracer> {
+fn start_tracefs(
+    disk: &Disk,
+    log: &Path,
+    root: &Path,
+    guard: &mut Guard,
+) -> anyhow::Result<Tracer> {
     let mut out = File::create(log)?;
     out.write_all(tracefs_head(disk.major, disk.minor).as_bytes())?;
     out.write_all(Reading::now().line().as_bytes())?;
@@ -389,6 +437,7 @@ fn start_tracefs(disk: &Disk, log: &Path, root: &Path) -> anyhow::Result<Tracer>
         .join("instances")
         .join(format!("blkio-{}", std::process::id()));
     fs::create_dir(&instance).context("cannot make a tracefs instance: are you root?")?;
+    guard.instance(&instance);
     for (file, text) in tracefs_settings(disk.major, disk.minor) {
         let written = fs::write(instance.join(&file), &text);
         if let Err(error) = written {
@@ -477,9 +526,10 @@ fn issued_bytes(stats: &Stats) -> Value {
 }
 
 /// Samples GPU utilisation beside the trace, where there is a GPU.
-fn gpu_sampler(out: &Path) -> Option<Child> {
+fn gpu_sampler(out: &Path, guard: &mut Guard) -> Option<Child> {
     let file = File::create(out.join("gpu.csv")).ok()?;
-    let child = Command::new("nvidia-smi")
+    let mut command = Command::new("nvidia-smi");
+    command
         .args([
             "--query-gpu=timestamp,index,utilization.gpu",
             "--format=csv",
@@ -488,19 +538,28 @@ fn gpu_sampler(out: &Path) -> Option<Child> {
         ])
         .stdin(Stdio::null())
         .stdout(file)
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn();
-    if child.is_err() {
+        .stderr(Stdio::null());
+    alone(&mut command);
+    let child = command.spawn();
+    match &child {
+        Ok(child) => guard.process(child),
         // No GPU: no file that says nothing.
-        let _ = fs::remove_file(out.join("gpu.csv"));
+        Err(_) => _ = fs::remove_file(out.join("gpu.csv")),
     }
     child.ok()
 }
 
-/// Moves the requests whose completion was skipped from the tracer's closing dump to where they were issued, as `I` lines;
-/// gives their number. At the end of the log they would lie far out of order.
-fn put_unfinished_in_place(log: &Path) -> anyhow::Result<u64> {
+fn end_sampler(gpu: Option<Child>) -> anyhow::Result<()> {
+    if let Some(mut gpu) = gpu {
+        gpu.kill()?;
+        gpu.wait()?;
+    }
+    Ok(())
+}
+
+/// Moves the requests whose completion was skipped from the tracer's closing dump to where they were issued, as `I` lines. At
+/// the end of the log they would lie far out of order.
+fn put_unfinished_in_place(log: &Path) -> anyhow::Result<()> {
     let open = |path: &Path| -> anyhow::Result<BufReader<File>> {
         Ok(BufReader::with_capacity(1 << 20, File::open(path)?))
     };
@@ -509,7 +568,7 @@ fn put_unfinished_in_place(log: &Path) -> anyhow::Result<u64> {
         unfinished.extend(unfinished_line(&line?));
     }
     if unfinished.is_empty() {
-        return Ok(0);
+        return Ok(());
     }
     unfinished.sort();
     let mut left = unfinished.iter().peekable();
@@ -530,8 +589,7 @@ fn put_unfinished_in_place(log: &Path) -> anyhow::Result<u64> {
     for (_, text) in left {
         out.write_all(text.as_bytes())?;
     }
-    out.finish()?;
-    Ok(unfinished.len() as u64)
+    out.finish()
 }
 
 /// Time of completion in an `R` line.
@@ -540,25 +598,67 @@ fn complete_ns(line: &[u8]) -> Option<u64> {
     text.split(',').nth(1)?.trim().parse().ok()
 }
 
+/// How what was to be recorded went.
+enum Work {
+    /// To its end, or to an interrupt; an error is that of the command.
+    Ended(anyhow::Result<()>),
+    /// The command cannot be run.
+    NotStarted(anyhow::Error),
+}
+
 /// Runs the command, or waits; an interrupt ends both.
-fn workload(args: &CollectArgs, interrupt: &Interrupt) -> anyhow::Result<()> {
-    match args.command.split_first() {
-        None => {
-            let length = Duration::from_secs_f64(args.seconds.clamp(0.0, 86_400.0));
-            let started = Instant::now();
-            while started.elapsed() < length && !interrupt.has_come() {
-                thread::sleep(Duration::from_millis(20));
+fn workload(args: &CollectArgs, interrupt: &Interrupt, guard: &mut Guard) -> Work {
+    let Some((program, rest)) = args.command.split_first() else {
+        let length = Duration::from_secs_f64(args.seconds.clamp(0.0, 86_400.0));
+        let started = Instant::now();
+        while started.elapsed() < length && !interrupt.has_come() {
+            thread::sleep(POLL);
+        }
+        return Work::Ended(Ok(()));
+    };
+    let mut command = Command::new(program);
+    command.args(rest);
+    if std::io::stdin().is_terminal() {
+        // A group in the background that reads from the terminal is stopped.
+        command.stdin(Stdio::null());
+    }
+    alone(&mut command);
+    match command.spawn() {
+        Ok(mut child) => {
+            guard.group(&child);
+            Work::Ended(wait(&mut child, program, interrupt))
+        }
+        Err(error) => {
+            Work::NotStarted(anyhow::Error::new(error).context(format!("cannot start {program}")))
+        }
+    }
+}
+
+/// Waits for the command; an interrupt is handed on to it, once.
+fn wait(child: &mut Child, program: &str, interrupt: &Interrupt) -> anyhow::Result<()> {
+    let mut told: Option<Instant> = None;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            // How a command ends that was told to end is its own affair.
+            anyhow::ensure!(
+                status.success() || told.is_some(),
+                "{program} ended with {status}"
+            );
+            return Ok(());
+        }
+        let group = format!("-{}", child.id());
+        match told {
+            None if interrupt.has_come() => {
+                told = Some(Instant::now());
+                signal("INT", &group);
             }
-            Ok(())
+            Some(since) if since.elapsed() > PATIENCE => {
+                told = Some(Instant::now());
+                signal("KILL", &group);
+            }
+            _ => {}
         }
-        Some((program, rest)) => {
-            let status = Command::new(program)
-                .args(rest)
-                .status()
-                .with_context(|| format!("cannot start {program}"))?;
-            anyhow::ensure!(status.success(), "{program} ended with {status}");
-            Ok(())
-        }
+        thread::sleep(POLL);
     }
 }
 
@@ -566,6 +666,11 @@ fn workload(args: &CollectArgs, interrupt: &Interrupt) -> anyhow::Result<()> {
 fn stop(tracer: Tracer) -> anyhow::Result<Option<u64>> {
     match tracer {
         Tracer::Bpftrace(mut child) => {
+            if let Some(status) = child.try_wait()? {
+                bail!(
+                    "bpftrace ended with {status} before it was told to: what it wrote until then is kept"
+                );
+            }
             let folder = PathBuf::from(format!("/proc/{}/fdinfo", child.id()));
             let mut texts = Vec::new();
             for entry in fs::read_dir(&folder)?.flatten() {
@@ -581,9 +686,7 @@ fn stop(tracer: Tracer) -> anyhow::Result<Option<u64>> {
             }
             let misses = recursion_misses(texts.iter().map(String::as_str));
             // An interrupt lets it print what is left and its last lines.
-            Command::new("kill")
-                .args(["-INT", &child.id().to_string()])
-                .status()?;
+            signal("INT", &child.id().to_string());
             child.wait()?;
             Ok(Some(misses))
         }

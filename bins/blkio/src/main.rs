@@ -8,6 +8,7 @@ mod convert;
 mod deepnvme;
 mod draw;
 mod follow;
+mod guard;
 mod info;
 mod inputs;
 mod page;

@@ -21,12 +21,18 @@ pub(crate) fn install() {
             .name("signals".to_owned())
             .spawn(move || {
                 if let Some(signal) = signals.forever().next() {
-                    byte_source::unfinished::remove_all(|| {
-                        let _ = signal_hook::low_level::emulate_default_handler(signal);
-                    });
+                    end_by(signal);
                 }
             });
         drop(listening);
+    });
+}
+
+/// Removes unfinished files and ends the process by the signal.
+#[cfg(unix)]
+pub(crate) fn end_by(signal: i32) {
+    byte_source::unfinished::remove_all(|| {
+        let _ = signal_hook::low_level::emulate_default_handler(signal);
     });
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Whether the user has asked to end.
 ///
 /// For tools that record or watch until they are told to stop, and then report. The first interrupt sets the flag; a second
-/// one ends the process.
+/// one ends the process, without the files that are not finished by then.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
@@ -16,15 +16,29 @@ impl Interrupt {
     pub fn listen() -> Self {
         let interrupt = Self::default();
         #[cfg(unix)]
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            let flag = &interrupt.0;
-            // In this order: the first signal finds the flag unset and sets it, the second one finds it set.
-            let ends = signal_hook::flag::register_conditional_default(signal, Arc::clone(flag));
-            if ends.is_ok() {
-                let _ = signal_hook::flag::register(signal, Arc::clone(flag));
-            }
-        }
+        interrupt.listen_on_a_thread();
         interrupt
+    }
+
+    #[cfg(unix)]
+    fn listen_on_a_thread(&self) {
+        use signal_hook::consts::{SIGINT, SIGTERM};
+        use signal_hook::iterator::Signals;
+
+        let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else {
+            return;
+        };
+        let flag = Arc::clone(&self.0);
+        let listening = std::thread::Builder::new()
+            .name("interrupt".to_owned())
+            .spawn(move || {
+                for signal in signals.forever() {
+                    if flag.swap(true, Ordering::AcqRel) {
+                        crate::cleanup::end_by(signal);
+                    }
+                }
+            });
+        drop(listening);
     }
 
     /// Whether it has come.
@@ -43,6 +57,8 @@ mod tests {
         let interrupt = Interrupt::listen();
         assert!(!interrupt.has_come());
         signal_hook::low_level::raise(signal_hook::consts::SIGTERM).ok();
-        assert!(interrupt.has_come());
+        while !interrupt.has_come() {
+            std::thread::yield_now();
+        }
     }
 }
