@@ -75,16 +75,15 @@ pub(crate) struct InfoArgs {
 
 /// How traces are read.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Trace")]
 pub(crate) struct TraceArgs {
     /// Format of the trace, instead of telling it from the content
-    #[arg(long, value_name = "NAME", value_parser = trace_format)]
+    #[arg(long, value_name = "NAME", help_heading = "Trace", value_parser = trace_format)]
     pub(crate) trace_format: Option<TraceFormat>,
     /// Only requests of this device, as MAJOR:MINOR
-    #[arg(long, value_name = "M:N", value_parser = device)]
+    #[arg(long, value_name = "M:N", help_heading = "Trace", value_parser = device)]
     pub(crate) device: Option<u32>,
     /// How far lines may step back in time without holding everything
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = nanoseconds)]
+    #[arg(long, value_name = "TIME", help_heading = "Trace", default_value = "1s", value_parser = nanoseconds)]
     pub(crate) reorder: u64,
 }
 
@@ -110,9 +109,9 @@ pub(crate) struct StatsArgs {
     /// the trace has clock anchors [default: UTC]
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true, value_parser = zone)]
     pub(crate) tz: Option<i64>,
-    /// Width of the bins of the additional series: traffic issued, completed and
-    /// in flight, latency, queue depth
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = nanoseconds)]
+    /// Width of the bins of the additional series, from 1ms: traffic issued,
+    /// completed and in flight, latency, queue depth
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = bin_width)]
     pub(crate) bin: u64,
     /// Where these bins begin
     #[arg(long, value_enum, default_value_t = Anchor::First)]
@@ -354,26 +353,24 @@ pub(crate) struct CollectArgs {
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
     #[command(flatten)]
-    pub(crate) verbosity: VerbosityArgs,
-    // Last, because its heading would be that of what follows.
-    #[command(flatten)]
     pub(crate) script: ScriptArgs,
+    #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
 }
 
 /// What the bpftrace script writes.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "bpftrace")]
 pub(crate) struct ScriptArgs {
     /// Lines at issue and at completion, which loses completions under load: to
     /// compare
-    #[arg(long, conflicts_with_all = ["with_submitter", "comm"])]
+    #[arg(long, help_heading = "bpftrace", conflicts_with_all = ["with_submitter", "comm"])]
     pub(crate) events: bool,
     /// Name the process that queued a request, not the worker that issued it
-    #[arg(long)]
+    #[arg(long, help_heading = "bpftrace")]
     pub(crate) with_submitter: bool,
     /// Only requests that processes of this name issued (queued, with
     /// --with-submitter)
-    #[arg(long, value_name = "NAME", value_parser = comm)]
+    #[arg(long, value_name = "NAME", help_heading = "bpftrace", value_parser = comm)]
     pub(crate) comm: Option<String>,
 }
 
@@ -467,6 +464,14 @@ fn interval(text: &str) -> Result<u64, String> {
     nanoseconds(text).map_err(|expected| format!("{expected}; the file goes before --follow"))
 }
 
+/// A width of bins: a time from a millisecond on.
+fn bin_width(text: &str) -> Result<u64, String> {
+    match nanoseconds(text)? {
+        width if width < 1_000_000 => Err("bins are 1ms wide or more".to_owned()),
+        width => Ok(width),
+    }
+}
+
 /// `1s`, `250ms`, `10us`, `5ns`.
 pub(crate) fn nanoseconds(text: &str) -> Result<u64, String> {
     let at = text
@@ -500,11 +505,31 @@ mod tests {
     }
 
     #[test]
+    fn only_what_reads_a_trace_is_under_the_heading_of_traces() {
+        for command in Cli::command().get_subcommands() {
+            for argument in command.get_arguments() {
+                let is_of_traces = ["trace_format", "device", "reorder"];
+                let wanted = is_of_traces.contains(&argument.get_id().as_str());
+                let heading = argument.get_help_heading();
+                let is_positional = argument.is_positional();
+                assert_eq!(
+                    heading == Some("Trace"),
+                    wanted && !is_positional,
+                    "{} {argument}",
+                    command.get_name()
+                );
+            }
+        }
+    }
+
+    #[test]
     fn times_and_devices() {
         assert_eq!(nanoseconds("250ms"), Ok(250_000_000));
         assert_eq!(nanoseconds("3"), Ok(3_000_000_000));
         assert!(nanoseconds("0s").is_err() && nanoseconds("1h").is_err());
         assert_eq!(device("259:4"), Ok(259 << 20 | 4));
+        assert_eq!(bin_width("1ms"), Ok(1_000_000));
+        assert!(bin_width("999us").is_err());
         assert!(device("259").is_err());
         let hour = 3_600_000_000_000;
         for (text, ns) in [

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     if let Some(interval_ns) = args.follow {
         options.read.follow = Some(follow::options(args, interval_ns)?);
     }
-    options.bin_ns = args.bin.max(1_000_000);
+    options.bin_ns = args.bin;
     options.bins_by_clock = args.anchor == BinAnchor::Epoch;
     options.stale_ns = args.stale;
     options.exact_reuse = args.exact_reuse;
