@@ -14,6 +14,24 @@ fn blkio(dir: &Path, words: &[&str]) -> Output {
         .unwrap()
 }
 
+/// With this on standard input.
+fn piped(dir: &Path, words: &[&str], input: &[u8]) -> Output {
+    use std::io::Write as _;
+    use std::process::Stdio;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_blkio"))
+        .current_dir(dir)
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(input).unwrap();
+    drop(pipe);
+    child.wait_with_output().unwrap()
+}
+
 fn json(output: &Output) -> Value {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
@@ -373,16 +391,91 @@ fn disks_keep_their_names_across_files() {
         table.lines().nth(1).unwrap().contains(",issue,sdb,R,"),
         "{table}"
     );
-    let piped = Command::new(env!("CARGO_BIN_EXE_blkio"))
-        .args(["info", "-"])
-        .stdin(std::fs::File::open(dir.join("a")).unwrap())
-        .output()
-        .unwrap();
-    assert!(
-        String::from_utf8(piped.stdout)
-            .unwrap()
-            .contains("issues: 2")
+    let input = std::fs::read(dir.join("a")).unwrap();
+    let text = piped(dir, &["info", "-"], &input).stdout;
+    assert!(String::from_utf8(text).unwrap().contains("issues: 2"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_was_looked_at_of_a_pipe_is_counted_too() {
+    let dir = tempfile::tempdir().unwrap();
+    // Longer than what is looked at to tell the format.
+    let mut log = String::new();
+    for number in 0..5_000 {
+        log += &format!("{}, R, 4096, {}, 8\n", 1_000_000 + number, number * 8);
+    }
+    for name in ["-", "/dev/stdin"] {
+        let found = piped(dir.path(), &["info", name, "--json"], log.as_bytes());
+        assert_eq!(
+            json(&found)["files"][0]["detail"]["issues"],
+            5_000,
+            "{name}"
+        );
+    }
+    let nothing = json(&piped(dir.path(), &["info", "-", "--json"], b""));
+    assert_eq!(nothing["files"][0]["kind"], "no-events");
+}
+
+/// Reads, writes, two flushes and a discard, in bins of a second.
+const MIXED: &str = "\
+    I, 10000000000, 0, 7, 0, R, 4096, 0, 8, 0, 42, job\n\
+    C, 10000500000, 0, 7, 0, R, 4096, 0, 8, 0, 0, swapper\n\
+    I, 10100000000, 0, 7, 0, FF, 0, 0, 0, 0, 9, jbd2\n\
+    C, 11100000000, 0, 7, 0, FF, 0, 18446744073709551615, 0, 0, 0, swapper\n\
+    I, 12200000000, 0, 7, 0, D, 40960, 800, 80, 0, 9, jbd2\n\
+    C, 12300000000, 0, 7, 0, D, 40960, 800, 80, 0, 0, swapper\n\
+    I, 12400000000, 0, 7, 0, RA, 4096, 108, 8, 0, 42, job\n\
+    C, 12400100000, 0, 7, 0, RA, 4096, 108, 8, 0, 0, swapper\n\
+    I, 12500000000, 0, 7, 0, RA, 8192, 16, 16, 0, 42, job\n\
+    C, 12500100000, 0, 7, 0, RA, 8192, 16, 16, 0, 0, swapper\n\
+    I, 12600000000, 0, 7, 0, FF, 0, 0, 0, 0, 9, jbd2\n\
+    C, 12600200000, 0, 7, 0, FF, 0, 18446744073709551615, 0, 0, 0, swapper\n";
+
+#[test]
+fn every_direction_has_its_series_and_sizes() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("mixed.txt"), MIXED).unwrap();
+    let words = ["stats", "mixed.txt", "--json", "--out", "tables"];
+    let extra = &json(&blkio(dir, &words))["extra"];
+    let peak = |bin: u64, key: &str, value: u64| serde_json::json!({"bin": bin, key: value});
+    let issued = &extra["issued_per_bin"];
+    assert_eq!(issued["flush"]["ios"], Value::from(vec![1, 0, 1]));
+    assert_eq!(issued["flush"]["peak_ios"], peak(0, "ios", 1));
+    assert_eq!(issued["discard"]["bytes"], Value::from(vec![0, 0, 40960]));
+    assert_eq!(issued["read"]["peak_bytes"], peak(2, "bytes", 12288));
+    assert_eq!(issued["write"]["peak_ios"], Value::Null);
+    assert!(issued["none"].is_null() && issued["zone"].is_null());
+    let completed = &extra["completed_per_bin"]["flush"]["ios"];
+    assert_eq!(*completed, Value::from(vec![0, 1, 1]));
+    let sizes = &extra["size_histogram_bytes_by_operation"];
+    assert_eq!(sizes["RA"], serde_json::json!({"4096": 1, "8192": 1}));
+    assert_eq!(sizes["FF"], serde_json::json!({"0": 2}));
+    // From behind the first to 108 and from 116 to 16: 100 sectors each.
+    assert_eq!(
+        extra["sequentiality"]["read"]["abs_seek_sectors_mean"],
+        100.0
     );
+    assert_eq!(
+        extra["latency"]["discard"]["by_size"]["<=64KiB"]["max"],
+        100_000_000
+    );
+    // Issues at 10, 10.1, 12.2, 12.4, 12.5 and 12.6 s: gaps of 100 ms end a burst.
+    let bursts = extra["bursts"].as_array().unwrap();
+    let idle: Vec<u64> = bursts
+        .iter()
+        .filter_map(|b| b["idle_after_ns"].as_u64())
+        .collect();
+    let tenth = 100_000_000;
+    assert_eq!(idle, [tenth, 21 * tenth, 2 * tenth, tenth, tenth]);
+    let table = std::fs::read_to_string(dir.join("tables/bursts.csv")).unwrap();
+    assert_eq!(table.lines().count(), 1 + bursts.len(), "{table}");
+    let table = std::fs::read_to_string(dir.join("tables/per_bin.csv")).unwrap();
+    assert!(table.starts_with("bin,start_ns,read_ios,"), "{table}");
+    assert!(table.lines().nth(3).unwrap().ends_with(",1,1,"), "{table}");
+    let table = std::fs::read_to_string(dir.join("tables/sizes_per_operation.csv")).unwrap();
+    assert!(table.contains("\nRA,8192,1\n"), "{table}");
 }
 
 /// The files of `--out`, as CSV in `tables` and once more as Parquet.
@@ -448,7 +541,7 @@ fn tables(dir: &Path, document: &Value) {
         names
     };
     assert_eq!(names("more"), names("tables"));
-    assert_eq!(names("more").len(), 18);
+    assert_eq!(names("more").len(), 20);
     let heat = read("heatmap.csv");
     let sum = |column: usize| -> u64 {
         let cells = heat[1..]
@@ -994,6 +1087,12 @@ fn every_file_beside_a_trace_is_named() {
             Some(2),
             "{name}"
         );
+        // From standard input it is the same, but for a name that says more.
+        let piped = json(&piped(dir, &["info", "-", "--json"], content.as_bytes()));
+        assert_eq!(piped["files"][0]["kind"], kind);
+        if kind != "deepnvme-log" && kind != "fio-log" {
+            assert_eq!(piped["files"][0]["detail"], file["detail"], "{name}");
+        }
         let text = blkio(dir, &["info", name]);
         let text = String::from_utf8(text.stdout).unwrap();
         assert!(text.starts_with(&format!("{name}: {kind}\n")), "{text}");
@@ -1006,6 +1105,8 @@ fn every_file_beside_a_trace_is_named() {
     let all = blkio(dir, &["info", "no such", ".", "--json"]);
     assert_eq!(all.status.code(), Some(2));
     let all: Value = serde_json::from_slice(&all.stdout).unwrap();
+    std::fs::create_dir(dir.join("nothing")).unwrap();
+    assert_eq!(blkio(dir, &["info", "nothing"]).status.code(), Some(2));
     assert_eq!(all["files"].as_array().unwrap().len(), 14);
     assert_eq!(all["files"][0]["kind"], "unreadable");
     assert_eq!(all["files"][1]["kind"], "fio-log");
