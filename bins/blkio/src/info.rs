@@ -342,6 +342,7 @@ fn histograms(content: &[u8]) -> Value {
             "values": h.count(),
             "p50_between": ends(50.0),
             "p99_between": ends(99.0),
+            "rows": h.rows,
         })
     });
     named.collect()
@@ -383,11 +384,15 @@ fn value_of(name: &str) -> &'static str {
 }
 
 fn fio_log(name: &str, content: &[u8]) -> Value {
-    let lines = content.split(|b| *b == b'\n');
-    let found: Vec<blkio_parser::fio::LogLine> =
-        lines.filter_map(blkio_parser::fio::log_line).collect();
+    let lines = content.split(|b| *b == b'\n').map(<[u8]>::trim_ascii);
+    let lines: Vec<&[u8]> = lines.filter(|line| !line.is_empty()).collect();
+    let entries = lines
+        .iter()
+        .filter_map(|line| blkio_parser::fio::log_line(line));
+    let found: Vec<blkio_parser::fio::LogLine> = entries.collect();
     let mut map = Map::new();
     map.insert("entries".into(), found.len().into());
+    map.insert("malformed".into(), (lines.len() - found.len()).into());
     let times = found.iter().map(|line| line.time_ms);
     let span_ms = times.clone().max().zip(times.min()).map(|(a, b)| a - b);
     map.insert("span_s".into(), span_ms.map(|ms| ms as f64 / 1e3).into());

@@ -77,9 +77,14 @@ pub(crate) fn engine_value(log: &EngineLog) -> Value {
         "prompt_len": log.prompt_len,
         "gen_len": log.gen_len,
         "model": log.model,
+        "percent": log.percent,
+        "offload_dir": log.offload_dir,
+        "projected": log.projected,
+        "markers": log.markers,
         "tokens": log.tokens().map(|(prompt, generated)| json!({"prompt": prompt, "generated": generated})),
         "token_latency_s": log.token_latency_s,
         "costs_s": log.costs_s,
+        "prefill_timings_s": log.prefill_timings_s,
         "identities": identities,
     })
 }
@@ -104,7 +109,7 @@ pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
     let found = Stacks::parse_with(&whole(&args.file)?, &own);
     if found.stacks.is_empty() {
         return Err(anyhow::anyhow!(
-            "{}: no stacks: expected what bpftrace prints of a map of stacks",
+            "{}: no stacks: expected what bpftrace prints of a map of stacks, or a trace with call chains (perf script)",
             args.file.display()
         ))
         .or_exit(NO_INPUT);

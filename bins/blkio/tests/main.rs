@@ -611,6 +611,23 @@ fn without_a_block_log_there_is_the_figure_of_the_right_gpu() {
 }
 
 #[test]
+fn utilisation_without_a_row_is_missing_and_stops_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let run = "opt-6.7b-kv-offload-bs-64-ext4";
+    let heading = "timestamp, utilization.gpu [%]\n";
+    std::fs::write(dir.join(format!("{run}-gpu.txt")), heading).unwrap();
+    let log = "10000000000, RA, 4096, 8, 8\n11000000000, W, 8192, 16, 16\n";
+    std::fs::write(dir.join(format!("{run}-bpftrace-block.txt")), log).unwrap();
+    let output = blkio(dir, &["cheops25", ".", "--figure", "5", "--json"]);
+    let document = json(&output);
+    assert!(document["gpu"].is_null());
+    let missing = document["missing"].to_string();
+    assert!(missing.contains("no row of GPU utilisation"), "{missing}");
+    assert_eq!(document["info"]["RA"], serde_json::json!({"4": 1}));
+}
+
+#[test]
 fn figures_of_a_result_folder() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");

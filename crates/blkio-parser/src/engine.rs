@@ -20,6 +20,9 @@ const KEYS: [&str; 11] = [
     "total throughput",
 ];
 
+/// Lines that say what begins.
+const MARKERS: [&str; 3] = ["init weight", "warmup - generate", "benchmark - generate"];
+
 /// What a log says.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EngineLog {
@@ -39,6 +42,16 @@ pub struct EngineLog {
     pub gen_len: Option<u64>,
     /// Model, if the log tells.
     pub model: Option<String>,
+    /// Where weights, cache and activations are kept: FlexGen's six shares in percent, if the log has the command.
+    pub percent: Vec<u64>,
+    /// Where offloaded data goes, if the log has the command.
+    pub offload_dir: Option<String>,
+    /// Whether FlexGen projected its figures from a part of the run.
+    pub projected: Option<bool>,
+    /// Times of prefill of whole runs in seconds.
+    pub prefill_timings_s: Vec<f64>,
+    /// What began in which order: `init weight`, `warmup - generate`, `benchmark - generate`.
+    pub markers: Vec<&'static str>,
     /// The last time-stamped line, as local wall time in nanoseconds.
     pub last_wall_ns: Option<u64>,
     /// The first time-stamped line.
@@ -86,6 +99,11 @@ impl EngineLog {
         if let Some(rest) = line.strip_prefix(b"costs = ") {
             self.costs_s = list(rest);
         }
+        if let Some(at) = memchr::memmem::find(line, b"prefill_timings = ") {
+            self.prefill_timings_s = list(line.get(at..).unwrap_or_default());
+        }
+        let begins = |marker: &&str| line.starts_with(marker.as_bytes());
+        self.markers.extend(MARKERS.into_iter().find(begins));
         for key in KEYS {
             let pattern = [key.as_bytes(), b": "].concat();
             let Some(at) = memchr::memmem::find(line, &pattern) else {
@@ -97,7 +115,13 @@ impl EngineLog {
                 .position(|b| matches!(b, b' ' | b'\t' | b','))
                 .unwrap_or(value.len());
             let value = value.get(..end).unwrap_or_default();
-            if let Some(number) = real(value) {
+            if key == "projected" {
+                self.projected = match value {
+                    b"True" => Some(true),
+                    b"False" => Some(false),
+                    _ => self.projected,
+                };
+            } else if let Some(number) = real(value) {
                 let point = value.iter().position(|b| *b == b'.');
                 let digits = point.map_or(0, |at| value.len() - at - 1);
                 self.values.insert(key, number);
@@ -108,13 +132,8 @@ impl EngineLog {
             let at = memchr::memmem::find(line, after)? + after.len();
             crate::scan::Cursor::new(line.get(at..)?).uint()
         };
-        let command = contains(line, b"--prompt-len") || contains(line, b"--gen-len");
-        if command {
-            self.prompt_len = number(b"--prompt-len ").or(self.prompt_len);
-            self.gen_len = number(b"--gen-len ").or(self.gen_len);
-            self.batch = number(b"--gpu-batch-size ")
-                .or_else(|| number(b"--batch-size "))
-                .or(self.batch);
+        if contains(line, b"--prompt-len") || contains(line, b"--gen-len") {
+            self.command(line);
         }
         if line.starts_with(b"benchmark, ") {
             self.prompt_len = number(b"prompt_len = ").or(self.prompt_len);
@@ -124,6 +143,38 @@ impl EngineLog {
         if let Some(at) = memchr::memmem::find(line, b"args.model: ") {
             let name = trim(line.get(at + 12..).unwrap_or_default());
             self.model = Some(String::from_utf8_lossy(name).into_owned());
+        }
+    }
+
+    /// Takes the options out of the command that began the run: as a shell has it, or as a list of Python.
+    fn command(&mut self, line: &[u8]) {
+        let is_between =
+            |b: &u8| matches!(b, b' ' | b'\t' | b'=' | b'\'' | b'"' | b',' | b'[' | b']');
+        let words: Vec<&[u8]> = line
+            .split(is_between)
+            .filter(|word| !word.is_empty())
+            .collect();
+        let behind = |option: &[u8]| {
+            let at = words.iter().rposition(|word| *word == option)?;
+            words.get(at + 1..)
+        };
+        let number = |option: &[u8]| crate::scan::whole_uint(behind(option)?.first()?);
+        let text = |option: &[u8]| {
+            let word = behind(option)?.first()?;
+            Some(String::from_utf8_lossy(word).into_owned())
+        };
+        self.prompt_len = number(b"--prompt-len").or(self.prompt_len);
+        self.gen_len = number(b"--gen-len").or(self.gen_len);
+        let batch = number(b"--gpu-batch-size").or_else(|| number(b"--batch-size"));
+        let batches = number(b"--num-gpu-batches").unwrap_or(1);
+        self.batch = batch.and_then(|n| n.checked_mul(batches)).or(self.batch);
+        self.model = text(b"--model").or(self.model.take());
+        self.offload_dir = text(b"--offload-dir").or(self.offload_dir.take());
+        if let Some(shares) = behind(b"--percent") {
+            self.percent = shares
+                .iter()
+                .map_while(|word| crate::scan::whole_uint(word))
+                .collect();
         }
     }
 
@@ -295,6 +346,26 @@ mod tests {
             parse_wall(b"2025-01-21 01:35:15,998")
         );
         assert!(deepspeed.identities().iter().all(|i| i.holds));
+        assert_eq!(deepspeed.prefill_timings_s, [5.97]);
+        let markers = EngineLog::parse(b"init weight...\nwarmup - generate\nbenchmark - generate\npeak gpu mem: 1.5 GB\tprojected: False\n");
+        assert_eq!(markers.markers, MARKERS);
+        assert_eq!(markers.projected, Some(false));
+    }
+
+    #[test]
+    fn the_command_in_all_its_forms() {
+        for line in [
+            "python3 -m flexllmgen.flex_opt --model facebook/opt-6.7b --percent 100 0 0 0 100 0 --gpu-batch-size 32 --num-gpu-batches 2 --prompt-len 256 --gen-len 32 --offload-dir /mnt/x",
+            "x --model=facebook/opt-6.7b --percent 100 0 0 0 100 0 --batch-size=64 --prompt-len=256 --gen-len=32 --offload-dir=/mnt/x",
+            "process 5 spawned with command: ['python', '--model', 'facebook/opt-6.7b', '--percent', '100', '0', '0', '0', '100', '0', '--offload-dir', '/mnt/x', '--prompt-len', '256', '--gen-len', '32', '--batch-size', '64']",
+        ] {
+            let found = EngineLog::parse(line.as_bytes());
+            let lengths = (found.batch, found.prompt_len, found.gen_len);
+            assert_eq!(lengths, (Some(64), Some(256), Some(32)), "{line}");
+            assert_eq!(found.percent, [100, 0, 0, 0, 100, 0]);
+            assert_eq!(found.model.as_deref(), Some("facebook/opt-6.7b"));
+            assert_eq!(found.offload_dir.as_deref(), Some("/mnt/x"));
+        }
     }
 
     #[test]

@@ -18,6 +18,19 @@ pub struct Totals {
     pub bw_kib_s: f64,
 }
 
+impl Totals {
+    /// What fio printed before version 3: KiB, and latencies in microseconds under a name of their own.
+    fn in_old_units(self, value: Option<&Value>) -> Self {
+        let clat = value.and_then(|v| v.get("clat")?.get("mean")?.as_f64());
+        let has_kib = value.is_some_and(|v| v.get("io_kbytes").is_some());
+        Self {
+            bytes: self.bytes.saturating_mul(if has_kib { 1 } else { 1024 }),
+            clat_mean_ns: clat.map_or(self.clat_mean_ns, |us| us * 1000.0),
+            ..self
+        }
+    }
+}
+
 /// One job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
@@ -69,12 +82,27 @@ impl FioResult {
             None => return Err(unreadable("no JSON".to_owned())),
         };
         let global_direct = is_direct(document.get("global options"));
-        let jobs = document
-            .get("jobs")
-            .and_then(Value::as_array)
+        let version = document.get("fio version").and_then(Value::as_str);
+        let version = version.unwrap_or_default().to_owned();
+        // A client prints what its servers did, and the sum of it if there are several.
+        let jobs = ["jobs", "client_stats"]
+            .iter()
+            .find_map(|key| document.get(key)?.as_array())
             .ok_or_else(|| unreadable("no jobs in this JSON: is it fio's?".to_owned()))?;
+        let is_old = ["fio-1.", "fio-2."]
+            .iter()
+            .any(|old| version.starts_with(old));
+        let totals = |value: Option<&Value>| {
+            let found = totals(value);
+            if is_old {
+                found.in_old_units(value)
+            } else {
+                found
+            }
+        };
         let jobs = jobs
             .iter()
+            .filter(|job| job.get("jobname").and_then(Value::as_str) != Some("All clients"))
             .map(|job| Job {
                 name: job
                     .get("jobname")
@@ -89,14 +117,7 @@ impl FioResult {
                 trim: totals(job.get("trim")),
             })
             .collect();
-        Ok(Self {
-            version: document
-                .get("fio version")
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned(),
-            jobs,
-        })
+        Ok(Self { version, jobs })
     }
 }
 
@@ -225,6 +246,24 @@ mod tests {
         assert!(found.jobs[0].direct && !found.jobs[1].direct);
         assert!(FioResult::parse("x", b"{}").is_err());
         assert!(FioResult::parse("x", b"nothing").is_err());
+    }
+
+    #[test]
+    fn results_of_clients_and_of_old_versions() {
+        let job = |name: &str| {
+            format!(
+                "{{\"jobname\": \"{name}\", \"read\": {{\"io_bytes\": 4, \"total_ios\": 1, \"clat\": {{\"mean\": 2.5}}}}}}"
+            )
+        };
+        let (a, all) = (job("a"), job("All clients"));
+        let text =
+            format!("{{\"fio version\": \"fio-3.33\", \"client_stats\": [{a}, {a}, {all}]}}");
+        let found = FioResult::parse("x", text.as_bytes()).unwrap();
+        assert_eq!((found.jobs.len(), found.jobs[0].read.bytes), (2, 4));
+        let text = format!("{{\"fio version\": \"fio-2.16\", \"jobs\": [{a}]}}");
+        let found = FioResult::parse("x", text.as_bytes()).unwrap();
+        assert_eq!(found.jobs[0].read.bytes, 4096);
+        assert!((found.jobs[0].read.clat_mean_ns - 2500.0).abs() < 1e-9);
     }
 
     #[test]

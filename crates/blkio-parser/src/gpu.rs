@@ -1,7 +1,10 @@
 //! GPU utilisation as nvidia-smi writes it.
 
+use std::collections::BTreeSet;
+
 use crate::clock::parse_wall;
 use crate::error::{Error, Result};
+use crate::format::BYTE_ORDER_MARK;
 use crate::scan::{real, trim};
 
 /// One reading. The value holds from the reading before up to this one.
@@ -24,6 +27,17 @@ pub struct GpuLog {
     pub gpus: usize,
 }
 
+/// Columns that name a GPU, as `nvidia-smi --help-query-gpu` has them.
+const NAMES: [&[u8]; 7] = [
+    b"index",
+    b"uuid",
+    b"gpu_uuid",
+    b"pci.bus_id",
+    b"gpu_bus_id",
+    b"serial",
+    b"gpu_serial",
+];
+
 /// Whether a line is a row of such a file without heading.
 pub(crate) fn looks_like_row(line: &[u8]) -> bool {
     let mut columns = line.split(|b| *b == b',');
@@ -37,7 +51,7 @@ pub(crate) fn looks_like_row(line: &[u8]) -> bool {
 /// A value with or without unit; the inner `None` is a value that the driver did not have.
 fn percent(text: &[u8]) -> Option<Option<f64>> {
     let text = trim(text);
-    if text.starts_with(b"[") && text.ends_with(b"]") {
+    if (text.starts_with(b"[") && text.ends_with(b"]")) || text == b"N/A" || text == b"ERR!" {
         return Some(None);
     }
     let number = text.strip_suffix(b"%").map_or(text, trim);
@@ -46,7 +60,7 @@ fn percent(text: &[u8]) -> Option<Option<f64>> {
 
 impl GpuLog {
     /// Reads the text of such a file: with or without heading and units, any columns as long as there are `timestamp` and
-    /// `utilization.gpu` (and `index`, if there are several GPUs).
+    /// `utilization.gpu`. Several GPUs are told apart by their index, or what else names them; without that by equal times.
     ///
     /// # Errors
     ///
@@ -56,18 +70,24 @@ impl GpuLog {
             gpus: 1,
             ..Self::default()
         };
-        let (mut time_at, mut value_at, mut index_at) = (0, 1, None);
-        let mut rows: Vec<(Option<u64>, Sample)> = Vec::new();
-        for line in text.split(|b| *b == b'\n').map(trim) {
+        let (mut time_at, mut value_at, mut name_at) = (0, 1, None);
+        let mut rows: Vec<(Option<&[u8]>, Sample)> = Vec::new();
+        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+        let mut has_units = false;
+        let mut lines = text.split(|b| *b == b'\n').peekable();
+        while let Some(line) = lines.next() {
+            let line = trim(line);
             if line.is_empty() {
                 continue;
             }
+            // What has no line feed behind it is the end of the file.
+            let is_open = lines.peek().is_none();
             let columns: Vec<&[u8]> = line.split(|b| *b == b',').map(trim).collect();
             let place = |name: &[u8]| columns.iter().position(|c| c.starts_with(name));
             if let Some(time) = place(b"timestamp") {
                 time_at = time;
                 value_at = place(b"utilization.gpu").unwrap_or(1);
-                index_at = place(b"index");
+                name_at = NAMES.iter().find_map(|name| place(name));
                 continue;
             }
             let time = columns.get(time_at).and_then(|t| parse_wall(t));
@@ -76,10 +96,15 @@ impl GpuLog {
                 log.malformed += 1;
                 continue;
             };
-            let index = index_at
-                .and_then(|at| columns.get(at))
-                .and_then(|text| crate::scan::whole_uint(text));
-            rows.push((index, Sample { t_ns, percent }));
+            let has_unit = columns.get(value_at).is_some_and(|v| v.ends_with(b"%"));
+            if is_open && has_units && !has_unit && percent.is_some() {
+                // A number without its unit may be cut.
+                log.malformed += 1;
+                continue;
+            }
+            has_units |= has_unit;
+            let name = name_at.and_then(|at| columns.get(at)).copied();
+            rows.push((name, Sample { t_ns, percent }));
         }
         if rows.is_empty() {
             return Err(Error::Unreadable {
@@ -92,32 +117,20 @@ impl GpuLog {
     }
 
     /// Keeps the rows of the first GPU.
-    fn split(&mut self, rows: Vec<(Option<u64>, Sample)>) {
-        let first_index = rows.first().and_then(|(index, _)| *index);
-        if first_index.is_some() {
-            let mut indices: Vec<u64> = rows.iter().filter_map(|(index, _)| *index).collect();
-            indices.sort_unstable();
-            indices.dedup();
-            self.gpus = indices.len();
-            self.samples = rows
-                .into_iter()
-                .filter(|(index, _)| *index == first_index)
-                .map(|(_, sample)| sample)
-                .collect();
+    fn split(&mut self, rows: Vec<(Option<&[u8]>, Sample)>) {
+        let first = rows.first().and_then(|(name, _)| *name);
+        if first.is_some() {
+            let names: BTreeSet<&[u8]> = rows.iter().filter_map(|(name, _)| *name).collect();
+            self.gpus = names.len();
+            let of_first = rows.into_iter().filter(|(name, _)| *name == first);
+            self.samples = of_first.map(|(_, sample)| sample).collect();
             return;
         }
-        // Without an index several GPUs show as rows of the same time, one after the other.
-        let first_time = rows.first().map(|(_, sample)| sample.t_ns);
-        self.gpus = rows
-            .iter()
-            .take_while(|(_, sample)| Some(sample.t_ns) == first_time)
-            .count()
-            .max(1);
-        self.samples = rows
-            .into_iter()
-            .map(|(_, sample)| sample)
-            .step_by(self.gpus)
-            .collect();
+        // Rows of one query have one time, give or take the last digit, and stand one after the other.
+        let of_one_time = rows.chunk_by(|(_, a), (_, b)| a.t_ns == b.t_ns);
+        self.gpus = of_one_time.map(<[_]>::len).max().unwrap_or(1);
+        let samples = rows.into_iter().map(|(_, sample)| sample);
+        self.samples = samples.step_by(self.gpus).collect();
     }
 
     /// Values that are there.
@@ -221,6 +234,41 @@ mod tests {
         let text = b"index, timestamp, utilization.gpu [%]\n1, 2025/01/21 01:31:52.000, 7 %\n0, 2025/01/21 01:31:52.001, 9 %\n1, 2025/01/21 01:31:52.200, 8 %\n";
         let log = GpuLog::parse("gpu", text).unwrap();
         assert_eq!((log.gpus, log.mean()), (2, Some(7.5)));
+        // Two queries of the same GPUs whose times differ in the last digit once.
+        let text = b"2025/01/21 01:31:52.000, 1\n2025/01/21 01:31:52.001, 9\n2025/01/21 01:31:52.200, 2\n2025/01/21 01:31:52.200, 8\n";
+        let log = GpuLog::parse("gpu", text).unwrap();
+        assert_eq!((log.gpus, log.mean()), (2, Some(1.5)));
+        let text = b"timestamp, uuid, utilization.gpu [%]\n2025/01/21 01:31:52.000, GPU-b, 7 %\n2025/01/21 01:31:52.001, GPU-a, 9 %\n2025/01/21 01:31:52.200, GPU-b, 8 %\n";
+        let log = GpuLog::parse("gpu", text).unwrap();
+        assert_eq!((log.gpus, log.mean()), (2, Some(7.5)));
         assert!(GpuLog::parse("gpu", b"nothing\n").is_err());
+    }
+
+    #[test]
+    fn a_number_that_may_be_cut_is_left_out() {
+        let row = "2025/01/21 01:31:52.000, 50 %\n2025/01/21 01:31:52.200, ";
+        for (end, malformed, mean) in [
+            ("1", 1, 50.0),
+            ("10 ", 1, 50.0),
+            ("100 %", 0, 75.0),
+            ("[N/A]", 0, 50.0),
+            ("100\n", 0, 75.0),
+        ] {
+            let log = GpuLog::parse("gpu", format!("{row}{end}").as_bytes()).unwrap();
+            assert_eq!(
+                (log.malformed, log.mean()),
+                (malformed, Some(mean)),
+                "{end}"
+            );
+        }
+        let plain = b"2025/01/21 01:31:52.000, 50\n2025/01/21 01:31:52.200, 10";
+        assert_eq!(GpuLog::parse("gpu", plain).unwrap().mean(), Some(30.0));
+    }
+
+    #[test]
+    fn a_mark_before_the_heading() {
+        let text = b"\xef\xbb\xbftimestamp, utilization.memory [%], utilization.gpu [%]\r\n2025/01/21 01:31:52.000, 7 %, 40 %\r\n";
+        let log = GpuLog::parse("gpu", text).unwrap();
+        assert_eq!((log.malformed, log.mean()), (0, Some(40.0)));
     }
 }

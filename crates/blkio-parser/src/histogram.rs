@@ -127,10 +127,9 @@ pub fn parse(text: &[u8]) -> Vec<Printed> {
             continue;
         }
         is_open = false;
-        let heading = line
-            .strip_prefix(b"@")
-            .map(|rest| rest.split(|b| *b == b':').next());
-        if let Some(Some(heading)) = heading {
+        // Keys may hold colons.
+        let heading = line.strip_prefix(b"@");
+        if let Some(heading) = heading.and_then(|rest| rest.strip_suffix(b":")) {
             name = String::from_utf8_lossy(heading).into_owned();
         } else if let Some(end) = memchr::memmem::find(line, b": count") {
             let heading = trim(line.get(..end).unwrap_or_default());
@@ -161,6 +160,8 @@ mod tests {
         assert_eq!(found[1].rows[0], (None, Some(0), 1));
         assert_eq!(found[1].rows[1], (Some(0), Some(1), 2));
         assert_eq!(found[1].rows[2], (Some(2048), None, 4));
+        let keyed = parse(b"@usecs[a: b, 3]: \n[0, 1)  3 |@@@ |\n");
+        assert_eq!(keyed[0].name, "usecs[a: b, 3]");
         assert_eq!(found[2].rows, [(Some(64), Some(128), 15)]);
         assert_eq!(found[2].name, "usecs");
     }
