@@ -237,7 +237,8 @@ pub(crate) struct DeepnvmeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct StacksArgs {
-    /// Output of the stack-counting script
+    /// Output of the stack-counting script, or a trace whose events have call
+    /// chains (perf script, tracefs)
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Classes of your own, before the built-in ones: on each line a class, then

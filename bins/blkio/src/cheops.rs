@@ -125,15 +125,22 @@ pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
     };
     let mut stats = Stats::of_files(found.block.as_slice(), &options).or_exit(NO_INPUT)?;
     drop(progress);
+    let mut unreadable = None;
     let gpu = match &found.gpu {
         None => None,
-        Some(path) => Some(GpuLog::parse(&path.display().to_string(), &whole(path)?)?),
+        Some(path) => match GpuLog::parse(&path.display().to_string(), &whole(path)?) {
+            Ok(log) => Some(log),
+            Err(error) => {
+                unreadable = Some(error.to_string());
+                None
+            }
+        },
     };
     let engine = match &found.engine {
         None => None,
         Some(path) => Some(blkio_parser::engine::EngineLog::parse(&whole(path)?)),
     };
-    let series = Series::of(&mut stats);
+    let series = Series::by(&mut stats, args.compat);
     let (mut figures, mut missing) = cheops::run_figures(
         args.figure,
         &series,
@@ -141,6 +148,7 @@ pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
         gpu.as_ref(),
         args.compat,
     );
+    missing.extend(unreadable);
     if engine.is_none() {
         missing.push("engine log".to_owned());
     }

@@ -10,7 +10,8 @@
 //!   ([`Wanted::TRAFFIC`]) of a long log take a fraction of the time;
 //! * [`pipeline`]: the events themselves, in order;
 //! * [`document`]: the results as JSON;
-//! * [`gpu`], [`engine`], [`deepnvme`], [`stacks`], [`histogram`], [`fio`], [`printed`]: what lies beside a trace;
+//! * [`gpu`], [`engine`], [`deepnvme`], [`stacks`], [`histogram`], [`fio`], [`printed`]: what lies beside a trace. Stacks are
+//!   also taken from traces that have call chains;
 //! * [`cheops`]: the figures of the published study as data;
 //! * [`clock`]: how the clocks of two streams lie to each other; [`matching`]: how those of two recordings of one run do.
 //!
@@ -29,6 +30,7 @@
 
 pub mod analyse;
 mod blocks;
+mod call_chains;
 pub mod cheops;
 pub mod clock;
 pub mod collect;

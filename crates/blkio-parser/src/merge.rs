@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::analyse::runs::{Batch, Shape};
 use crate::blocks::{Block, Parsed};
 use crate::event::Symbols;
@@ -26,6 +28,8 @@ pub(crate) struct Merge<'a, 't> {
     first_issue_ns: Option<u64>,
     /// Memory for a shape.
     spare: Shape,
+    /// Names of processes that some inputs tell for all: those of records of blktrace.
+    names: FxHashMap<u32, u32>,
     take: &'a mut Take<'t>,
 }
 
@@ -39,6 +43,7 @@ impl<'a, 't> Merge<'a, 't> {
             shaping,
             first_issue_ns: None,
             spare: Shape::default(),
+            names: FxHashMap::default(),
             take,
         }
     }
@@ -57,8 +62,25 @@ impl<'a, 't> Merge<'a, 't> {
         }
     }
 
+    /// Takes over names of processes, as numbers of `symbols`; events without a name that are handed on later get them.
+    pub(crate) fn name_processes(
+        &mut self,
+        names: impl Iterator<Item = (u32, u32)>,
+        symbols: &Symbols,
+    ) {
+        for (pid, name) in names {
+            let name = self.symbols.comm(symbols.comm_of(name));
+            self.names.insert(pid, name);
+        }
+    }
+
     pub(crate) fn hand_on(&mut self, held: Held) {
-        let Held { events, shape } = held;
+        let Held { mut events, shape } = held;
+        if !self.names.is_empty() {
+            for event in events.iter_mut().filter(|e| e.comm == 0 && e.pid != 0) {
+                event.comm = self.names.get(&event.pid).copied().unwrap_or(0);
+            }
+        }
         if events.is_empty() {
             return;
         }

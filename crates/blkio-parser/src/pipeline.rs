@@ -136,12 +136,14 @@ impl Outcome {
         sum
     }
 
-    /// Whether any input is text.
+    /// Whether any input is text. An empty file beside binary ones is a processor that saw nothing.
     #[must_use]
     pub fn has_text(&self) -> bool {
-        self.inputs
-            .iter()
-            .any(|input| !matches!(input.kind, Kind::Events(format) if format.is_binary()))
+        let is_binary =
+            |input: &Input| matches!(input.kind, Kind::Events(format) if format.is_binary());
+        let any_binary = self.inputs.iter().any(is_binary);
+        let is_text = |input: &Input| !is_binary(input) && (input.bytes > 0 || !any_binary);
+        self.inputs.iter().any(is_text)
     }
 }
 
@@ -369,7 +371,6 @@ fn read_records(
     let mut records = Records::new(format == Format::BlktraceFtrace);
     let mut sink = Sink::default();
     let mut chunks = source.into_chunks(ChunkOptions::default())?;
-    // The names of processes are known for the whole file.
     let mut scratch = Scratch::default();
     let mut take_records = |sink: &mut Sink| {
         let events = std::mem::take(&mut sink.events);
@@ -396,6 +397,8 @@ fn read_records(
     }
     records.finish(&mut sink);
     take_records(&mut sink);
+    // Each process is named in the file of one processor.
+    merge.name_processes(records.names(), &sink.symbols);
     if options.strict {
         fail_on_malformed(&name, &sink.counts)?;
     }

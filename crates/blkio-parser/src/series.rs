@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::analyse::access::{SectorAccess, cumulative};
 use crate::analyse::traffic::PerOperation;
 use crate::event::Symbols;
-use crate::rwbs::Rwbs;
+use crate::rwbs::{Direction, Rwbs};
 use crate::stats::Stats;
 
 /// Most seconds a dense list may have: beyond, a time stamp is wrong rather than the run long.
@@ -100,20 +100,44 @@ pub const ALL_READS: &str = "ALL_READS";
 pub const ALL_WRITES: &str = "ALL_WRITES";
 
 impl Series {
-    /// From the analyses of a trace. A request is in the group of reads when its letters hold an `R`, of writes when they
-    /// hold a `W`: the published rule, which differs from the decoded direction for zone resets only.
+    /// From the analyses of a trace. By the published rule a request is in the group of reads when its letters hold an `R`, of
+    /// writes when they hold a `W`; that differs from the operation that the letters mean for zone resets only.
+    #[must_use]
+    pub fn published(stats: &mut Stats) -> Self {
+        Self::grouped(stats, Rwbs::contains_r, Rwbs::contains_w)
+    }
+
+    /// As [`Series::published`], but reads and writes are what the letters mean.
     #[must_use]
     pub fn of(stats: &mut Stats) -> Self {
+        Self::grouped(
+            stats,
+            |rwbs| rwbs.decode().direction == Direction::Read,
+            |rwbs| rwbs.decode().direction == Direction::Write,
+        )
+    }
+
+    /// By the published rule or by what the letters mean.
+    #[must_use]
+    pub fn by(stats: &mut Stats, compat: bool) -> Self {
+        if compat {
+            Self::published(stats)
+        } else {
+            Self::of(stats)
+        }
+    }
+
+    fn grouped(stats: &Stats, is_read: fn(&Rwbs) -> bool, is_write: fn(&Rwbs) -> bool) -> Self {
         let symbols = &stats.outcome.symbols;
         let operations = used(&stats.traffic.operations, symbols);
         let mut reads = Group::default();
         let mut writes = Group::default();
         let mut groups = Vec::new();
         for (rwbs, operation) in &operations {
-            if rwbs.contains_r() {
+            if is_read(rwbs) {
                 reads.add(operation);
             }
-            if rwbs.contains_w() {
+            if is_write(rwbs) {
                 writes.add(operation);
             }
             let mut group = Group::default();
@@ -122,10 +146,10 @@ impl Series {
         }
         let has = |test: fn(&Rwbs) -> bool| operations.iter().any(|(rwbs, _)| test(rwbs));
         let mut all = Vec::new();
-        if has(Rwbs::contains_r) {
+        if has(is_read) {
             all.push((ALL_READS.to_owned(), reads));
         }
-        if has(Rwbs::contains_w) {
+        if has(is_write) {
             all.push((ALL_WRITES.to_owned(), writes));
         }
         all.extend(groups);

@@ -7,7 +7,7 @@ use crate::scan::trim;
 /// A stack and how often it was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
-    /// Name of the printed map, without `@`.
+    /// Name of the printed map, without `@`; of a trace with call chains that of the event.
     pub map: String,
     /// Frames as printed, leaf first.
     pub frames: Vec<String>,
@@ -132,7 +132,8 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Reads a log. A map that was printed twice counts once; of different counts the last is kept.
+    /// Reads a log. A map that was printed twice counts once; of different counts the last is kept. A trace whose events have
+    /// call chains is read, too: one map for each of its events.
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
         Self::parse_with(text, &OwnRules::default())
@@ -169,12 +170,31 @@ impl Stacks {
             }
         }
         found.malformed += u64::from(open.is_some());
+        if found.stacks.is_empty() {
+            crate::call_chains::each(text, &mut |event, frames| {
+                found.count(&mut places, event, frames);
+            });
+        }
         for stack in &mut found.stacks {
             if let Some(class) = own.class(&stack.frames) {
                 class.clone_into(&mut stack.class);
             }
         }
         found
+    }
+
+    /// Counts a chain of one event.
+    fn count(
+        &mut self,
+        places: &mut BTreeMap<(String, Vec<String>), usize>,
+        map: &str,
+        frames: Vec<String>,
+    ) {
+        let key = (map.to_owned(), frames);
+        match places.get(&key).and_then(|at| self.stacks.get_mut(*at)) {
+            Some(known) => known.count += 1,
+            None => self.add(places, key.0, key.1, 1),
+        }
     }
 
     fn add(
@@ -306,6 +326,24 @@ mod tests {
     use super::*;
 
     const LOG: &[u8] = b"Kernel Stack Traces:\n@k[\n    blk_mq_start_request+207\n    read_pages+377\n    vfs_read+570\n]: 3\n@k[\n    submit_bio+1\n    iomap_dio_rw+3\n    ext4_file_write_iter+9\n    aio_write+1\n]: 7\n@k[\n    submit_bio+1\n    jbd2_journal_commit_transaction+3 (jbd2)\n]: 2\n@u[]: 6\n@k[\n    blk_mq_start_request+207\n    read_pages+377\n    vfs_read+570\n]: 3\n@u[\n    0x7f\n";
+
+    #[test]
+    fn chains_of_a_trace_are_stacks() {
+        let event =
+            "fio 28464 [000]  1169.077687:    block:block_rq_issue: 7,0 RS 4096 () 8 + 8 [fio]\n";
+        let direct = "\tffff81 blk_mq_start_request+0xc4 ([kernel])\n\tffff82 iomap_dio_rw+0x5 ([kernel])\n\tffff83 ext4_file_read_iter+0x5 ([kernel])\n\tffff84 aio_read+0x5 ([kernel])\n\n";
+        let journal = "\tffff81 jbd2_journal_commit_transaction+0x5 ([jbd2])\n\n";
+        let text = [event, direct, event, journal, event, direct].concat();
+        let found = Stacks::parse(text.as_bytes());
+        assert_eq!(
+            found.classes("block_rq_issue"),
+            [("direct_read", 2), ("journal", 1)]
+        );
+        assert_eq!(found.submissions("block_rq_issue"), [("aio", 2)]);
+        assert!(found.folded().starts_with(
+            "block_rq_issue;aio_read;ext4_file_read_iter;iomap_dio_rw;blk_mq_start_request 2\n"
+        ));
+    }
 
     #[test]
     fn classes_duplicates_and_unclosed_entries() {

@@ -411,7 +411,7 @@ fn figures_equal_what_the_published_scripts_plotted() {
         let stem = file.split('.').next().unwrap();
         let log = data.join(format!("synthetic/{stem}.issue.txt"));
         let mut stats = Stats::of_files(&[log], &StatsOptions::default()).unwrap();
-        let series = blkio_parser::series::Series::of(&mut stats);
+        let series = blkio_parser::series::Series::published(&mut stats);
         let text = std::fs::read(data.join("published").join(gpu)).unwrap();
         let gpu = blkio_parser::gpu::GpuLog::parse(gpu, &text).unwrap();
         let (figures, missing) =

@@ -45,7 +45,7 @@ const MOST_CELLS: usize = 1 << 17;
 /// Takes the analyses by `&mut` because percentiles sort their values.
 #[must_use]
 pub fn stats(stats: &mut Stats, options: DocumentOptions) -> Value {
-    let series = Series::of(stats);
+    let series = Series::by(stats, options.compat);
     keyed([
         ("schema_version", Value::from(SCHEMA_VERSION)),
         ("tool", "blkio".into()),

@@ -1,10 +1,9 @@
-//! `biosnoop` of bcc and libbpf: one line per request, printed when it completes.
+//! `biosnoop` of bcc, libbpf and bpftrace: one line per request, printed when it completes.
 
 use super::{Line, Sink};
 use crate::event::{Event, EventKind, NAMED_DEVICE};
-use crate::num::whole;
 use crate::rwbs::Rwbs;
-use crate::scan::{Cursor, real, whole_uint};
+use crate::scan::{Cursor, seconds_ns, whole_uint};
 
 /// Added to all times: the tool counts from its first line, and that request was issued before.
 pub(crate) const SHIFT_NS: u64 = 1_000_000_000_000;
@@ -25,7 +24,13 @@ pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
         Some(first) if first.first().is_some_and(u8::is_ascii_digit) => {}
         _ => return Line::Not,
     }
-    match columns(&words, sink) {
+    let is_bpftrace = words.first().is_some_and(|time| !time.contains(&b'.'));
+    let found = if is_bpftrace {
+        latency_only(&words, sink)
+    } else {
+        columns(&words, sink)
+    };
+    match found {
         Some(()) => Line::Event,
         None => Line::Malformed("not the columns of a biosnoop line"),
     }
@@ -34,48 +39,105 @@ pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
 /// The columns counted from the end, because a name may hold blanks.
 fn columns(words: &[&[u8]], sink: &mut Sink) -> Option<()> {
     let from_end = |n: usize| words.len().checked_sub(n).and_then(|at| words.get(at));
-    let is_letters = |word: &&[u8]| Rwbs::new(word).is_some();
-    // With the queue time there is one more column.
-    let letters = if from_end(4).is_some_and(is_letters) {
-        4
-    } else {
-        5
-    };
-    let rwbs = Rwbs::new(from_end(letters)?)?;
+    // With the queue time and with the pattern there is one more column each.
+    let (letters, rwbs) = (4..=6).find_map(|place| Some((place, Rwbs::new(from_end(place)?)?)))?;
     let sector = match *from_end(letters - 1)? {
         b"-1" | b"?" => u64::MAX,
         text => whole_uint(text)?,
     };
     let bytes = u32::try_from(whole_uint(from_end(letters - 2)?)?).ok()?;
-    let latency_ms = real(from_end(1)?)?;
     let disk = *from_end(letters + 1)?;
-    let pid = u32::try_from(whole_uint(from_end(letters + 2)?)?).ok()?;
+    let pid = pid(from_end(letters + 2)?)?;
     let name = words.get(1..words.len().checked_sub(letters + 2)?)?;
-    let end_ns = SHIFT_NS.checked_add(whole(real(words.first()?)? * 1e9 + 0.5))?;
-    let issue_ns = end_ns.checked_sub(whole(latency_ms * 1e6 + 0.5))?;
-    let (rwbs, direction) = sink.symbols.rwbs(rwbs)?;
-    let comm = sink.symbols.comm(&name.join(&b' '));
-    // Devices are told apart by name only.
-    let dev = NAMED_DEVICE | sink.symbols.comm(disk);
-    let event = Event {
-        t_ns: issue_ns,
+    let end_ns = SHIFT_NS.checked_add(nanoseconds(words.first()?, 1_000_000_000)?)?;
+    let issue_ns = end_ns.checked_sub(nanoseconds(from_end(1)?, 1_000_000)?)?;
+    let request = Event {
         sector,
         nr_sector: bytes.div_ceil(512),
         bytes,
-        dev,
         pid,
-        comm,
-        rwbs,
-        direction,
         ..Event::BLANK
     };
-    sink.events.push(event);
+    push(request, (issue_ns, end_ns), rwbs, (disk, name), sink)
+}
+
+/// A row of bpftrace's `biosnoop.bt`: `TIME(ms) DISK COMM PID LAT(ms)`. It does not say what was requested or where: each row
+/// gets a place of its own, so that its latency is paired with nothing else, and no bytes.
+fn latency_only(words: &[&[u8]], sink: &mut Sink) -> Option<()> {
+    let (before, [process, latency]) = words.split_last_chunk()?;
+    let [time, disk, name @ ..] = before else {
+        return None;
+    };
+    let end_ms = whole_uint(time)?;
+    let end_ns = SHIFT_NS.checked_add(end_ms.checked_mul(1_000_000)?)?;
+    let issue_ns = end_ns.checked_sub(nanoseconds(latency, 1_000_000)?)?;
+    let request = Event {
+        sector: end_ms << 20 | (sink.events.len() as u64 & 0xf_ffff),
+        nr_sector: 1,
+        pid: pid(process)?,
+        ..Event::BLANK
+    };
+    push(
+        request,
+        (issue_ns, end_ns),
+        Rwbs::new(b"N")?,
+        (disk, name),
+        sink,
+    )
+}
+
+/// The issue and the completion of a request.
+fn push(
+    request: Event,
+    (issue_ns, end_ns): (u64, u64),
+    rwbs: Rwbs,
+    (disk, name): (&[u8], &[&[u8]]),
+    sink: &mut Sink,
+) -> Option<()> {
+    let (rwbs, direction) = sink.symbols.rwbs(rwbs)?;
+    let issue = Event {
+        t_ns: issue_ns,
+        comm: sink.symbols.comm(&name.join(&b' ')),
+        // Devices are told apart by name only.
+        dev: NAMED_DEVICE | sink.symbols.comm(disk),
+        rwbs,
+        direction,
+        ..request
+    };
+    sink.events.push(issue);
     sink.events.push(Event {
         t_ns: end_ns,
         kind: EventKind::Complete,
-        ..event
+        ..issue
     });
     Some(())
+}
+
+/// A process; -1 is none.
+fn pid(text: &[u8]) -> Option<u32> {
+    match text {
+        b"-1" => Some(0),
+        text => whole_uint(text).and_then(|pid| u32::try_from(pid).ok()),
+    }
+}
+
+/// A decimal number of units of so many nanoseconds. Digits below a nanosecond of a second are dropped.
+fn nanoseconds(text: &[u8], unit_ns: u64) -> Option<u64> {
+    if !text.contains(&b'.') {
+        return whole_uint(text)?.checked_mul(unit_ns);
+    }
+    Some(seconds_ns(text)? / (1_000_000_000 / unit_ns))
+}
+
+/// Whether the last number of a line that the input cuts may be whole: the tools print two digits behind the point or three,
+/// and milliseconds without point tell nothing.
+pub(super) fn ends_whole(line: &[u8]) -> bool {
+    let last = line.trim_ascii_end();
+    let point = memchr::memrchr(b'.', last).filter(|at| {
+        last.get(at + 1..)
+            .is_some_and(|rest| rest.iter().all(u8::is_ascii_digit))
+    });
+    point.is_some_and(|at| last.len() - at > 2)
 }
 
 #[cfg(test)]
@@ -103,5 +165,58 @@ mod tests {
             line(b"0.5 fio 7 sda R", &mut sink),
             Line::Malformed(_)
         ));
+    }
+
+    #[test]
+    fn columns_that_options_add() {
+        let mut sink = Sink::default();
+        for row in [
+            &b"0.500000 sup R 1 -1 xvda1 W 13092560 4096 0.10 S 0.74"[..],
+            b"0.500000 sup R 1 -1 xvda1 W 13092560 4096 S 0.74",
+            b"0.500000 sup R 1 -1 xvda1 W 13092560 4096 0.10 0.74",
+            b"0.500000 sup R 1 -1 xvda1 W 13092560 4096 0.74",
+        ] {
+            assert_eq!(line(row, &mut sink), Line::Event);
+        }
+        assert!(sink.events.chunks(2).all(|pair| pair == &sink.events[..2]));
+        let [issue, end] = sink.events[..2] else {
+            panic!("two events a line");
+        };
+        assert_eq!((end.t_ns - issue.t_ns, issue.bytes), (740_000, 4096));
+        assert_eq!((issue.sector, issue.pid), (13_092_560, 0));
+        assert_eq!(sink.symbols.comm_of(issue.comm), b"sup R 1");
+    }
+
+    #[test]
+    fn rows_of_bpftrace_have_a_latency_alone() {
+        let mut sink = Sink::default();
+        for row in [
+            &b"611          nvme0n1 bash             4179        10"[..],
+            b"611          nvme0n1 my cksum         4179         0",
+        ] {
+            assert_eq!(line(row, &mut sink), Line::Event);
+        }
+        let [a, end, b, _] = sink.events[..] else {
+            panic!("two events a line");
+        };
+        assert_eq!((end.t_ns - a.t_ns, a.bytes), (10_000_000, 0));
+        assert_ne!(a.sector, b.sector);
+        assert_eq!(sink.symbols.comm_of(b.comm), b"my cksum");
+        assert!(matches!(
+            line(b"611 nvme0n1 bash", &mut sink),
+            Line::Malformed(_)
+        ));
+    }
+
+    #[test]
+    fn numbers_that_may_be_cut() {
+        assert!(ends_whole(b"1.000000 a 1 sda R 8 4096   0.74"));
+        for cut in [
+            &b"1.000000 a 1 sda R 8 4096   0.7"[..],
+            b"1.000000 a 1 sda R 8 4096 0",
+            b"611 sda a 1 1",
+        ] {
+            assert!(!ends_whole(cut));
+        }
     }
 }

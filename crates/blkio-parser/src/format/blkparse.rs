@@ -21,7 +21,7 @@ pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
     let mut cursor = Cursor::new(line);
     let first = cursor.word();
     let Some(dev) = device(first) else {
-        return Line::Not;
+        return bare(first, &mut cursor, sink);
     };
     let malformed = Line::Malformed("not the columns of a blkparse line");
     let Some(cpu) = whole_uint(cursor.word()).and_then(|n| u16::try_from(n).ok()) else {
@@ -47,9 +47,45 @@ pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
     body(&mut cursor, before, sink).unwrap_or(malformed)
 }
 
-/// `ACTION RWBS ...`
-pub(super) fn body(cursor: &mut Cursor<'_>, before: Before, sink: &mut Sink) -> Option<Line> {
-    let kind = match cursor.word() {
+/// `SECONDS.NANOS ACTION RWBS SECTOR NR BYTES`, which is what `blkparse -f "%T.%9t %a %d %S %n %N\n"` prints.
+fn bare(time: &[u8], cursor: &mut Cursor<'_>, sink: &mut Sink) -> Line {
+    let Some(t_ns) = time.contains(&b'.').then(|| seconds_ns(time)).flatten() else {
+        return Line::Not;
+    };
+    let Some(kind) = action(cursor.word()) else {
+        return Line::Not;
+    };
+    let Some(kind) = kind else {
+        return Line::Foreign;
+    };
+    let rwbs = Rwbs::new(cursor.word());
+    let mut number = || whole_uint(cursor.word());
+    let numbers = (number(), number(), number());
+    let operation = rwbs.and_then(|rwbs| sink.symbols.rwbs(rwbs));
+    let (Some((rwbs, direction)), (Some(sector), Some(sectors), Some(bytes)), true) =
+        (operation, numbers, cursor.at_end())
+    else {
+        return Line::Malformed("not the columns of a blkparse line");
+    };
+    let (Ok(nr_sector), Ok(bytes)) = (u32::try_from(sectors), u32::try_from(bytes)) else {
+        return Line::Malformed("sectors or bytes above 32 bits");
+    };
+    sink.events.push(Event {
+        t_ns,
+        sector,
+        nr_sector,
+        bytes,
+        rwbs,
+        kind,
+        direction,
+        ..Event::BLANK
+    });
+    Line::Event
+}
+
+/// What the letters of an action mean; the inner `None` is a message, which is free text.
+fn action(letters: &[u8]) -> Option<Option<EventKind>> {
+    Some(Some(match letters {
         b"Q" => EventKind::Queue,
         b"G" => EventKind::GetRq,
         b"I" => EventKind::Insert,
@@ -62,9 +98,15 @@ pub(super) fn body(cursor: &mut Cursor<'_>, before: Before, sink: &mut Sink) -> 
         b"X" => EventKind::Split,
         b"A" => EventKind::Remap,
         b"S" | b"B" => EventKind::Note,
-        // A message is free text.
-        b"m" => return Some(Line::Foreign),
+        b"m" => return Some(None),
         _ => return None,
+    }))
+}
+
+/// `ACTION RWBS ...`
+pub(super) fn body(cursor: &mut Cursor<'_>, before: Before, sink: &mut Sink) -> Option<Line> {
+    let Some(kind) = action(cursor.word())? else {
+        return Some(Line::Foreign);
     };
     let (rwbs, direction) = sink.symbols.rwbs(Rwbs::new(cursor.word())?)?;
     let mut event = Event {
@@ -84,10 +126,15 @@ pub(super) fn body(cursor: &mut Cursor<'_>, before: Before, sink: &mut Sink) -> 
         let number = cursor.uint()?;
         cursor.blanks();
         if cursor.peek() == Some(b'(') {
-            // Passthrough: bytes and the dump of the command.
-            event.bytes = u32::try_from(number).ok()?;
             let end = memchr::memchr(b')', cursor.rest)?;
+            let inside = cursor.rest.get(1..end)?;
             cursor.skip(end + 1);
+            if is_elapsed(inside) {
+                event.sector = number;
+            } else {
+                // Passthrough: bytes and the dump of the command.
+                event.bytes = u32::try_from(number).ok()?;
+            }
         } else {
             event.sector = number;
             if cursor.eat(b'+') {
@@ -105,6 +152,14 @@ pub(super) fn body(cursor: &mut Cursor<'_>, before: Before, sink: &mut Sink) -> 
     Some(Line::Event)
 }
 
+/// Whether what stands in parentheses is the time that `blkparse -t` prints, aligned to the right, and no dump of a command.
+fn is_elapsed(inside: &[u8]) -> bool {
+    let number = trim(inside);
+    // A dump is of pairs of digits with blanks between; one of a single byte has no blank before it.
+    let is_dump = number.len() == 2 && inside.len() == 2;
+    !is_dump && !number.is_empty() && number.iter().all(|b| b.is_ascii_digit() || *b == b'.')
+}
+
 /// `[COMM]`, or `[ERROR]` of a completion.
 fn bracket(rest: &[u8], event: &mut Event, sink: &mut Sink) -> Option<()> {
     let text = trim(rest);
@@ -119,7 +174,12 @@ fn bracket(rest: &[u8], event: &mut Event, sink: &mut Sink) -> Option<()> {
     let inside = text.get(open + 1..close)?;
     if event.kind == EventKind::Complete {
         let mut cursor = Cursor::new(trim(inside));
-        event.error = i32::try_from(cursor.int()?).ok()?;
+        let error = i32::try_from(cursor.int()?).ok()?;
+        // Records have 16 bits for it, which are printed without sign.
+        event.error = match u16::try_from(error) {
+            Ok(error) => error.cast_signed().into(),
+            Err(_) => error,
+        };
     } else if inside != b"(null)" {
         event.comm = sink.symbols.comm(inside);
     }
@@ -152,6 +212,41 @@ mod tests {
         let failed = event("  7,0    1     4855    14.822563486    22  C  WS 2048 + 2048 [-95]");
         assert_eq!(failed.error, -95);
         assert_eq!(event("8,0 0 1 0.1 7 D R 512 (12 00) [dd]").bytes, 512);
+        assert_eq!(event("8,0 0 1 0.1 7 D R 512 (12) [dd]").bytes, 512);
+    }
+
+    #[test]
+    fn times_of_requests_are_no_sizes() {
+        let end = event("8,0 0 1 0.1 7  C  WSM 2884304 (  123456) [0]");
+        assert_eq!((end.sector, end.bytes), (2_884_304, 0));
+        let end = event("8,0 0 1 0.1 7  C  WS 2884304 + 8 (  123.45) [0]");
+        assert_eq!((end.sector, end.bytes), (2_884_304, 4096));
+    }
+
+    #[test]
+    fn errors_are_printed_without_sign() {
+        let error = |text: &str| event(&format!("8,0 0 1 0.1 7 C WS 8 + 8 [{text}]")).error;
+        assert_eq!((error("65441"), error("-95"), error("0")), (-95, -95, 0));
+    }
+
+    #[test]
+    fn the_format_of_bare_columns() {
+        let issue = event("14.822347496 D WS 6000000000 256 131072");
+        assert_eq!((issue.t_ns, issue.sector), (14_822_347_496, 6_000_000_000));
+        assert_eq!((issue.nr_sector, issue.bytes), (256, 131_072));
+        assert_eq!(
+            event("    0.000000005 C FN 0 0 0").kind,
+            EventKind::Complete
+        );
+        let mut sink = Sink::default();
+        assert_eq!(line(b"0.1 m N 0 0 0", &mut sink), Line::Foreign);
+        assert_eq!(line(b"0.1 fio 7 sda R 8 4096 0.5", &mut sink), Line::Not);
+        let whole = b"14.822347496 D WS 6000000000 256 131072";
+        for end in 14..whole.len() - 7 {
+            let found = line(&whole[..end], &mut sink);
+            assert!(matches!(found, Line::Malformed(_)), "{end}: {found:?}");
+        }
+        assert!(sink.events.is_empty());
     }
 
     #[test]

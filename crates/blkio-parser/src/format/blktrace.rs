@@ -1,5 +1,7 @@
 //! Binary blktrace records, alone or with the context that the ftrace `blk` tracer puts before each.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 
 use super::Sink;
@@ -46,7 +48,8 @@ pub(crate) struct Records {
     offset: u64,
     /// Last sequence number by processor.
     sequences: FxHashMap<u32, u32>,
-    names: FxHashMap<u32, u32>,
+    /// Names of processes, as far as notes told them.
+    names: BTreeMap<u32, u32>,
     /// An unknown version was met: the version and where.
     pub(crate) foreign_version: Option<(u8, u64)>,
     /// Sectors of an unfinished search for the next record.
@@ -60,7 +63,7 @@ impl Records {
             rest: Vec::new(),
             offset: 0,
             sequences: FxHashMap::default(),
-            names: FxHashMap::default(),
+            names: BTreeMap::new(),
             foreign_version: None,
             searching: false,
         }
@@ -90,6 +93,11 @@ impl Records {
             let line = sink.counts.lines;
             sink.counts.malformed(line, self.offset, "truncated");
         }
+    }
+
+    /// Processes and the numbers of their names.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.names.iter().map(|(pid, name)| (*pid, *name))
     }
 
     /// Takes one record; says how many bytes it had, or `None` when more are needed.

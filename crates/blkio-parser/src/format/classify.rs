@@ -17,7 +17,9 @@ pub(super) fn count(line: &[u8], counts: &mut LineCounts) {
             counts.comment += 1;
             comment(text, counts);
         }
-        Some(_) if text.starts_with(b"Attaching ") => counts.header += 1,
+        Some(_) if text.starts_with(b"Attaching ") || text.starts_with(b"Attached ") => {
+            counts.header += 1;
+        }
         Some(_) if lost(text, counts) => {}
         Some(_)
             if text.starts_with(b"version https://git-lfs")
@@ -52,7 +54,8 @@ fn summary(text: &[u8], counts: &mut LineCounts) {
     }
 }
 
-/// `Lost N events` of bpftrace, `LOST n events!` of perf, `CPU:n [LOST m EVENTS]` of tracefs, `CPU:n [EVENTS DROPPED]`.
+/// `Lost N events` of bpftrace, `LOST n events!` of perf, `CPU:n [LOST m EVENTS]` of tracefs, `CPU:n [m EVENTS DROPPED]` of
+/// trace-cmd, which may leave the number out and stands behind the name of an instance.
 fn lost(text: &[u8], counts: &mut LineCounts) -> bool {
     let number = if let Some(rest) = text
         .strip_prefix(b"Lost ")
@@ -61,11 +64,15 @@ fn lost(text: &[u8], counts: &mut LineCounts) -> bool {
         let mut cursor = Cursor::new(rest);
         let number = cursor.uint();
         number.filter(|_| trim(cursor.rest).starts_with(b"events"))
-    } else if text.starts_with(b"CPU:") {
-        let found = memchr::memmem::find(text, b"[LOST ").map(|at| at + 6);
-        match found {
-            Some(at) => Cursor::new(text.get(at..).unwrap_or_default()).uint(),
-            None => contains(text, b"DROPPED]").then_some(0),
+    } else if text.starts_with(b"CPU:") || contains(text, b": CPU:") {
+        let inside = memchr::memrchr(b'[', text).and_then(|at| text.get(at + 1..));
+        let inside = inside.unwrap_or_default();
+        match inside.strip_prefix(b"LOST ") {
+            Some(number) => Cursor::new(number).uint(),
+            None if inside.ends_with(b"EVENTS DROPPED]") => {
+                Some(Cursor::new(inside).uint().unwrap_or(0))
+            }
+            None => None,
         }
     } else {
         None
@@ -126,6 +133,36 @@ fn anchor(text: &[u8]) -> Option<Anchor> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn losses_as_tracers_report_them() {
+        for (line, events) in [
+            (&b"Lost 12 events"[..], 12),
+            (b"LOST 13 events!", 13),
+            (b"CPU:1 [LOST 14 EVENTS]", 14),
+            (b"CPU:7 [204600 EVENTS DROPPED]", 204_600),
+            (b"bkio: CPU:0 [15 EVENTS DROPPED]", 15),
+            (b"CPU:0 [EVENTS DROPPED]", 0),
+        ] {
+            let mut counts = LineCounts::default();
+            count(line, &mut counts);
+            assert_eq!((counts.lost_lines, counts.lost_events), (1, events));
+        }
+        for line in [&b"Lost 12 ev"[..], b"CPU:1 [LOST", b"CPU 1 is empty"] {
+            let mut counts = LineCounts::default();
+            count(line, &mut counts);
+            assert_eq!((counts.lost_lines, counts.other), (0, 1));
+        }
+    }
+
+    #[test]
+    fn what_tracers_say_when_they_begin() {
+        for line in [&b"Attaching 1 probe..."[..], b"Attached 3 probes"] {
+            let mut counts = LineCounts::default();
+            count(line, &mut counts);
+            assert_eq!(counts.header, 1);
+        }
+    }
 
     #[test]
     fn the_clock_that_the_collector_set() {

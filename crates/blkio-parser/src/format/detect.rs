@@ -2,7 +2,7 @@
 
 use super::blktrace::{CONTEXT, magic};
 use super::classify::TRACE_CLOCK;
-use super::{Format, Sink, parse_block};
+use super::{BYTE_ORDER_MARK, Format, Sink, parse_block};
 use crate::scan::{contains, trim};
 
 /// What a file is.
@@ -90,6 +90,7 @@ pub fn detect(head: &[u8]) -> Kind {
     if head.get(CONTEXT..).and_then(magic).is_some() {
         return Kind::Events(Format::BlktraceFtrace);
     }
+    let head = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
     if head.starts_with(b"version https://git-lfs") {
         return Kind::LfsPointer;
     }
@@ -162,7 +163,7 @@ fn secondary(head: &[u8]) -> Option<Kind> {
     {
         return Some(Kind::Stacks);
     }
-    if has_line(&|line| line == b"{") && contains(head, b"\"fio version\"") {
+    if has_line(&|line| line.starts_with(b"{")) && contains(head, b"\"fio version\"") {
         return Some(Kind::FioJson);
     }
     if first.starts_with(b"{") && contains(head, b"\"realtime_ns\"") {
@@ -209,12 +210,11 @@ fn begins_as_event(line: &[u8]) -> bool {
     blank > 0 && (1..=15).contains(&letters) && ends
 }
 
-/// Comments that tracers and collectors write before the first event.
+/// What tracers and collectors write before the first event.
 fn is_heading(line: &[u8]) -> bool {
     let comment = line.strip_prefix(b"#").map(trim).unwrap_or_default();
-    [TRACE_CLOCK, b"tracer: ", b"blkio-events "]
-        .iter()
-        .any(|begin| comment.starts_with(begin))
+    let begins = [TRACE_CLOCK, b"tracer: ", b"blkio-events "];
+    begins.iter().any(|begin| comment.starts_with(begin)) || line.starts_with(b"cpus=")
 }
 
 /// A tracer that saw nothing, or something foreign.
@@ -227,6 +227,7 @@ fn nothing(head: &[u8]) -> Kind {
     } else if counts.header + counts.error + counts.warning + counts.lost_lines > 0
         || head.starts_with(b"TIME(")
         || lines(head).any(is_heading)
+        || counts.blank == counts.lines
     {
         Kind::NoEvents
     } else if lines(head).any(begins_as_event) {

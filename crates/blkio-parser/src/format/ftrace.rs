@@ -1,94 +1,40 @@
 //! Lines with an ftrace prefix: raw tracefs, `trace-cmd report`, `perf script`, and the `blk` tracer's default layout.
 
 use super::blkparse::{self, Before};
+use super::prefix::{self, Found, Prefix};
 use super::{Line, Sink};
 use crate::event::{Event, EventKind};
 use crate::rwbs::Rwbs;
-use crate::scan::{Cursor, contains, device, seconds_ns, trim, whole_uint};
-
-/// Where ` [CPU]` stands: the place of the bracket and of what follows, and the number.
-fn find_cpu(line: &[u8]) -> Option<(usize, usize, u16)> {
-    for open in memchr::memchr_iter(b'[', line) {
-        if open == 0 || !matches!(line.get(open - 1), Some(b' ' | b'\t')) {
-            continue;
-        }
-        let mut cursor = Cursor::new(line.get(open + 1..)?);
-        let Some(cpu) = cursor.uint() else { continue };
-        if cursor.eat(b']') && matches!(cursor.peek(), Some(b' ' | b'\t')) {
-            let after = line.len() - cursor.rest.len();
-            return Some((open, after, u16::try_from(cpu).ok()?));
-        }
-    }
-    None
-}
-
-/// Name and process from what stands before the processor: `task-12`, `task-12 (12)`, `bkio: task-12`, `task 12`, `task 7/12`.
-fn task(before: &[u8]) -> Option<(&[u8], u32)> {
-    let mut text = trim(before);
-    if text.ends_with(b")") {
-        let open = memchr::memrchr(b'(', text)?;
-        text = trim(text.get(..open)?);
-    }
-    let digits = text.iter().rev().take_while(|b| b.is_ascii_digit()).count();
-    let (name, pid) = text.split_at(text.len() - digits);
-    let pid = whole_uint(pid).and_then(|pid| u32::try_from(pid).ok())?;
-    let name = match name {
-        [name @ .., b'-'] => without_instance(name),
-        [.., b' ' | b'\t'] | [] => trim(name),
-        // PID/TID of perf.
-        [outer @ .., b'/'] => {
-            let digits = outer
-                .iter()
-                .rev()
-                .take_while(|b| b.is_ascii_digit())
-                .count();
-            trim(outer.get(..outer.len() - digits)?)
-        }
-        _ => return None,
-    };
-    Some((name, pid))
-}
-
-/// `bkio:    fio` is the task `fio` of the instance `bkio`; `kworker/1:1H` is a task.
-fn without_instance(name: &[u8]) -> &[u8] {
-    match memchr::memchr(b':', name) {
-        Some(colon) if matches!(name.get(colon + 1), Some(b' ' | b'\t')) => {
-            trim(name.get(colon + 1..).unwrap_or_default())
-        }
-        _ => trim(name),
-    }
-}
+use crate::scan::{Cursor, contains, device, trim, whole_uint};
 
 /// Parses one line.
 pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
-    let text = trim(line);
-    if matches!(text.first(), None | Some(b'#')) || text.starts_with(b"CPU:") {
+    // Headings begin with the line; a task stands behind a blank.
+    if line.first() == Some(&b'#') {
         return Line::Not;
     }
-    let Some((open, after, cpu)) = find_cpu(line) else {
-        return without_cpu(line, text);
+    let Prefix {
+        name,
+        pid,
+        cpu,
+        t_ns,
+        rest,
+    } = match prefix::find(line) {
+        Found::Prefix(found) => found,
+        Found::NoTime => return Line::Malformed("no time"),
+        Found::Nothing => return without_prefix(line),
     };
-    let Some((name, pid)) = line.get(..open).and_then(task) else {
-        return Line::Not;
-    };
-    let mut cursor = Cursor::new(line.get(after..).unwrap_or_default());
-    // Up to two columns of flags may stand before the time.
-    let mut t_ns = None;
-    for _ in 0..3 {
-        let word = cursor.word();
-        if let Some(time) = word.strip_suffix(b":") {
-            t_ns = seconds_ns(time);
-            break;
-        }
-    }
-    let Some(t_ns) = t_ns else {
-        return Line::Malformed("no time");
-    };
+    let mut cursor = Cursor::new(rest);
     cursor.blanks();
     let comm = sink.symbols.comm(name);
     if cursor.peek().is_some_and(|b| b.is_ascii_digit()) {
-        let Some(dev) = device(cursor.word()) else {
-            return Line::Malformed("no device");
+        let word = cursor.word();
+        let Some(dev) = device(word) else {
+            // What programs print has the address that printed it before it.
+            return match word.strip_suffix(b":") {
+                Some(_) => Line::Foreign,
+                None => Line::Malformed("no device"),
+            };
         };
         let before = Before {
             t_ns,
@@ -102,7 +48,7 @@ pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
     }
     let word = cursor.word();
     let Some(event) = word.strip_suffix(b":") else {
-        return Line::Malformed("no event name");
+        return nameless(word, &mut cursor);
     };
     let event = event.strip_prefix(b"block:").unwrap_or(event);
     let Some(shape) = shape(event) else {
@@ -125,16 +71,30 @@ pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
     }
 }
 
-/// Lines without a processor: call chains, headings, or an event cut in its first columns.
-fn without_cpu(line: &[u8], text: &[u8]) -> Line {
+/// What stands where an event's name should: records of perf other than samples, call chains of tracefs.
+fn nameless(word: &[u8], cursor: &mut Cursor<'_>) -> Line {
+    match word {
+        b"PERF_RECORD_LOST" | b"PERF_RECORD_LOST_SAMPLES" => {
+            let is_count = cursor.word() == b"lost";
+            let count = whole_uint(cursor.word()).filter(|_| is_count);
+            count.map_or(Line::Malformed("no number of lost events"), Line::Lost)
+        }
+        b"<stack" | b"<user" => Line::Stack,
+        _ if word.starts_with(b"PERF_RECORD_") => Line::Foreign,
+        _ => Line::Malformed("no event name"),
+    }
+}
+
+/// Lines that are of no task: call chains, headings, or an event cut in its first columns.
+fn without_prefix(line: &[u8]) -> Line {
     let indented = matches!(line.first(), Some(b' ' | b'\t'));
-    let mut cursor = Cursor::new(text);
+    let mut cursor = Cursor::new(trim(line));
     let first = cursor.word();
-    let is_address = first.len() >= 4 && first.iter().all(u8::is_ascii_hexdigit);
-    if indented && is_address {
+    let is_address = !first.is_empty() && first.iter().all(u8::is_ascii_hexdigit);
+    if first == b"=>" || (indented && is_address && !cursor.word().is_empty()) {
         return Line::Stack;
     }
-    if text.starts_with(b"cpus=") {
+    if first.starts_with(b"cpus=") {
         return Line::Header;
     }
     Line::Not
@@ -335,6 +295,25 @@ mod tests {
                 &mut sink
             ),
             Line::Foreign
+        );
+        assert_eq!(
+            found("  fio-1 [000] ..... 1.000000: 0: hello", &mut sink),
+            Line::Foreign
+        );
+        for (text, line) in [
+            ("PERF_RECORD_LOST lost 3", Line::Lost(3)),
+            ("PERF_RECORD_LOST_SAMPLES lost 4", Line::Lost(4)),
+            ("PERF_RECORD_COMM: fio:7/7", Line::Foreign),
+            ("PERF_RECORD_SWITCH_CPU_WIDE IN", Line::Foreign),
+            ("<stack trace>", Line::Stack),
+        ] {
+            let text = format!("  fio 1 [000] 1.000000: {text}");
+            assert_eq!(found(&text, &mut sink), line, "{text}");
+        }
+        assert_eq!(found(" => submit_bio", &mut sink), Line::Stack);
+        assert_eq!(
+            found("\t               0 [unknown] ([unknown])", &mut sink),
+            Line::Stack
         );
         let whole = "  fio-26257   [001] .....  1048.996254: block_rq_issue: 7,0 WS 131072 () 68920 + 256 be,0,4 [fio]";
         for end in 40..whole.len() {

@@ -8,12 +8,15 @@ mod collector;
 mod detect;
 mod five;
 mod ftrace;
+mod prefix;
 
 use crate::event::{Event, Symbols};
 use crate::quality::LineCounts;
 
 pub use detect::{Kind, detect};
 
+/// What some editors write before UTF-8.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Longest line that can be an event; longer ones are malformed.
 pub(crate) const MAX_LINE: usize = 4096;
 
@@ -41,7 +44,7 @@ pub enum Format {
     Blktrace,
     /// Binary records as the ftrace `blk` tracer writes them, with context.
     BlktraceFtrace,
-    /// `biosnoop` of bcc or libbpf.
+    /// `biosnoop` of bcc or libbpf; that of bpftrace for its latencies, since it prints neither place nor size.
     Biosnoop,
 }
 
@@ -119,6 +122,8 @@ pub(crate) enum Line {
     Stack,
     /// A column heading.
     Header,
+    /// A report of so many lost events.
+    Lost(u64),
     /// It should be an event.
     Malformed(&'static str),
 }
@@ -129,6 +134,18 @@ pub(crate) struct Sink {
     pub(crate) events: Vec<Event>,
     pub(crate) symbols: Symbols,
     pub(crate) counts: LineCounts,
+}
+
+/// The name of the block layer's event on a line with an ftrace prefix.
+pub(crate) fn block_event(line: &[u8]) -> Option<&[u8]> {
+    let prefix::Found::Prefix(found) = prefix::find(line) else {
+        return None;
+    };
+    let name = crate::scan::Cursor::new(found.rest)
+        .word()
+        .strip_suffix(b":")?;
+    let name = name.strip_prefix(b"block:").unwrap_or(name);
+    name.starts_with(b"block_").then_some(name)
 }
 
 /// Parses one line (without line feed) of a text format.
@@ -172,16 +189,22 @@ fn one_line(format: Format, line: &[u8], offset: usize, open: bool, sink: &mut S
     sink.counts.lines += 1;
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let before = sink.events.len();
+    let mut line = line;
     let mut found = if line.len() > MAX_LINE {
         Line::Malformed("line longer than 4 KiB")
     } else {
         line_of(format, line, sink)
     };
+    // Editors put a mark before the first line.
+    if let (Line::Not, Some(marked)) = (found, line.strip_prefix(BYTE_ORDER_MARK)) {
+        line = marked;
+        found = line_of(format, line, sink);
+    }
     if open {
         sink.counts.unterminated_last_line = true;
         let pushed = sink.events.get(before..).unwrap_or_default();
         let is_cut = match found {
-            Line::Event => !is_whole(format, pushed),
+            Line::Event => !is_whole(format, line, pushed),
             Line::Malformed(_) => true,
             _ => false,
         };
@@ -199,6 +222,10 @@ fn one_line(format: Format, line: &[u8], offset: usize, open: bool, sink: &mut S
         Line::Foreign => counts.other += 1,
         Line::Stack => counts.stack += 1,
         Line::Header => counts.header += 1,
+        Line::Lost(events) => {
+            counts.lost_lines += 1;
+            counts.lost_events = counts.lost_events.saturating_add(events);
+        }
         Line::Malformed(reason) => {
             let line_number = counts.lines;
             counts.malformed(line_number, offset as u64, reason);
@@ -206,13 +233,17 @@ fn one_line(format: Format, line: &[u8], offset: usize, open: bool, sink: &mut S
     }
 }
 
-/// Whether the last line, which has no line feed, is complete: where bytes and sectors are both printed they must agree;
-/// the other formats end in a bracket or a name, of which nothing can be told, and are believed.
-fn is_whole(format: Format, events: &[Event]) -> bool {
+/// Whether the last line, which has no line feed, is complete: where bytes and sectors are both printed they must agree, and
+/// a number with a point must have its digits; the other formats end in a bracket or a name, of which nothing can be told, and
+/// are believed.
+fn is_whole(format: Format, line: &[u8], events: &[Event]) -> bool {
     match format {
-        Format::FiveColumn => events.iter().all(|event| {
+        // Where the format ends in a name or a bracket, both agree in any case.
+        Format::FiveColumn | Format::Blkparse => events.iter().all(|event| {
             u64::from(event.bytes) == (u64::from(event.nr_sector) * 512) & u64::from(u32::MAX)
+                || (format == Format::Blkparse && event.nr_sector == 0)
         }),
+        Format::Biosnoop => biosnoop::ends_whole(line),
         _ => true,
     }
 }

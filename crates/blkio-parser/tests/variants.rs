@@ -1,0 +1,166 @@
+//! The same things as different kernels and tools write them.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops where something is not as it should be"
+)]
+
+use std::path::PathBuf;
+
+use blkio_parser::document::{self, DocumentOptions};
+use blkio_parser::{Kind, Stats, StatsOptions, detect};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The document of a trace in several files.
+fn document(files: &[&[u8]], compat: bool) -> Value {
+    let dir = TempDir::new().unwrap();
+    let path = |(number, content): (usize, &&[u8])| -> PathBuf {
+        let path = dir.path().join(format!("x.blktrace.{number}"));
+        std::fs::write(&path, content).unwrap();
+        path
+    };
+    let paths: Vec<PathBuf> = files.iter().enumerate().map(path).collect();
+    let mut stats = Stats::of_files(&paths, &StatsOptions::default()).unwrap();
+    let options = DocumentOptions {
+        compat,
+        ..DocumentOptions::default()
+    };
+    document::stats(&mut stats, options)
+}
+
+#[test]
+fn one_request_in_many_layouts() {
+    let wanted = document(
+        &[b"  8,0    1        1     1.000000000 77  D  RS 64 + 8 [fio]\n  8,0    0        1     1.000250000 0  C  RS 64 + 8 [0]\n"],
+        false,
+    )["metrics"]
+        .clone();
+    assert_eq!(
+        (&wanted["issues"], &wanted["completions"]),
+        (&json!(1), &json!(1))
+    );
+    let event = |before: &str, after: &str| {
+        format!(
+            "{before}block_rq_issue: 8,0 RS 4096 () 64 + 8 none,0,0 [fio]\n{after}block_rq_complete: 8,0 RS () 64 + 8 none,0,0 [0]\n"
+        )
+    };
+    for (format, text) in [
+        ("tracefs", event("             fio-77      [001] d..1.     1.000000: ", "          <idle>-0       [000] d.h1.     1.000250: ")),
+        ("tracefs", event("             fio-77      (     77) [001] d..1     1.000000: ", "          <idle>-0       (-------) [000] d.h1     1.000250: ")),
+        ("tracefs", event("     fio-77        1d..1. 1000000us+: ", "  <idle>-0         0d.h1. 1000250us : ")),
+        ("tracefs", event("     fio [1] 5-77      [001]     1.000000000: ", "          <idle>-0       [000]     1.000250000: ")),
+        ("trace-cmd", format!("cpus=2\n{}", event("bkio:        fio-77    [001]     1.000000000: ", "bkio:     <idle>-0     [000]     1.000250000: "))),
+        ("trace-cmd", format!("cpus=2\n{}", event("        fio-77      1d..1.     1.000000: ", "     <idle>-0       0d.h1.     1.000250: "))),
+        ("perf-script", event("     fio    77 [001]     1.000000:    block:", " swapper     0 [000]     1.000250:  block:")),
+        ("perf-script", event("     fio    77/77    [001]     1.000000000:  1  block:", " swapper     0/0   [000]     1.000250000:  1  block:")),
+        ("perf-script", event("     fio    77     1.000000:    block:", " swapper     0     1.000250:  block:")),
+        ("perf-script", event("     1.000000:    block:", "     1.000250:  block:")),
+        ("blkparse", "  8,0    1        1     1.000000000 77  D  RS 64 + 8 (   12.50) [fio]\n  8,0    0        1     1.000250000 0  C  RS 64 + 8 (  250000) [0]\n".to_owned()),
+        ("blkparse", "1.000000000 D RS 64 8 4096\n1.000250000 C RS 64 8 4096\n".to_owned()),
+        ("blk-tracer", "             fio-77    [001] d..1.     1.000000:   8,0    D  RS 64 + 8 [fio]\n          <idle>-0     [000] d.h1.     1.000250:   8,0    C  RS 64 + 8 [0]\n".to_owned()),
+    ] {
+        for mark in [&b""[..], b"\xef\xbb\xbf"] {
+            let text = [mark, text.as_bytes()].concat();
+            assert_eq!(detect(&text).name(), format);
+            let mut found = document(&[&text], false)["metrics"].clone();
+            assert_eq!(found["lines_not_events"], u64::from(format == "trace-cmd"));
+            found["lines_not_events"] = 0.into();
+            assert_eq!(found, wanted, "{format}: {}", String::from_utf8_lossy(&text));
+        }
+    }
+}
+
+#[test]
+fn latencies_of_bpftrace_s_biosnoop() {
+    let text = b"Attaching 4 probes...\nTIME(ms)     DISK    COMM             PID    LAT(ms)\n611          nvme0n1 bash             4179        10\n612          nvme0n1 cksum            4179         2\n627          nvme0n1 cksum            4179        15\n";
+    let found = document(&[text], false);
+    let latency = &found["extra"]["latency"]["none"]["issue_to_complete_ns"];
+    assert_eq!(
+        (&latency["count"], &latency["max"], &latency["p50"]),
+        (&json!(3), &json!(15_000_000), &json!(10_000_000)),
+        "{latency}"
+    );
+    assert_eq!(found["metrics"]["totals"]["none"]["bytes"], 0);
+}
+
+#[test]
+fn what_holds_no_event_is_told_from_what_is_unknown() {
+    for text in [&b"\n \n\n"[..], b"cpus=4\n", b"Attached 1 probe\n"] {
+        assert_eq!(detect(text), Kind::NoEvents, "{text:?}");
+    }
+    assert_eq!(
+        detect(b"{\"fio version\":\"fio-3.36\",\"jobs\":[]}"),
+        Kind::FioJson
+    );
+}
+
+/// A record of blktrace, in little-endian order.
+fn record(t_ns: u64, sector: u64, words: [u32; 5], payload: &[u8]) -> Vec<u8> {
+    let [bytes, action, pid, cpu, sequence] = words;
+    let mut out = Vec::new();
+    out.extend(0x6561_7407_u32.to_le_bytes());
+    out.extend(sequence.to_le_bytes());
+    out.extend(t_ns.to_le_bytes());
+    out.extend(sector.to_le_bytes());
+    for word in [bytes, action, pid, 259 << 20, cpu] {
+        out.extend(word.to_le_bytes());
+    }
+    out.extend(u32::try_from(payload.len() << 16).unwrap().to_le_bytes());
+    out.extend(payload);
+    out
+}
+
+const ISSUE: u32 = 7 | 0x41 << 16;
+const COMPLETE: u32 = 8 | 0x81 << 16;
+const NAME: u32 = 0x400 << 16;
+
+#[test]
+fn processors_that_saw_nothing_change_nothing() {
+    let zero = [
+        record(5_000, 64, [4096, ISSUE, 7, 0, 1], b""),
+        record(9_000, 64, [4096, COMPLETE, 0, 0, 2], b""),
+    ]
+    .concat();
+    let alone = document(&[&zero], false)["metrics"].clone();
+    assert_eq!(alone["first_issue_ns"], 0);
+    assert_eq!(document(&[&zero, b""], false)["metrics"], alone);
+    assert_eq!(document(&[b"", &zero], false)["metrics"], alone);
+}
+
+#[test]
+fn processes_have_the_names_that_another_processor_wrote() {
+    // The second file begins more than the window before the end of the first.
+    let later = |from: u64| -> Vec<u8> {
+        let issues = (0..4_u64).map(|n| {
+            record(
+                from + n * 1_000_000_000,
+                64 + n * 8,
+                [4096, ISSUE, 7, 0, 1],
+                b"",
+            )
+        });
+        issues.collect::<Vec<_>>().concat()
+    };
+    let zero = later(5_000);
+    let one = [
+        record(1_000, 0, [0, NAME, 7, 1, 0], b"python\0"),
+        later(6_000),
+    ]
+    .concat();
+    for files in [[&zero[..], &one], [&one, &zero]] {
+        let found = document(&files, false);
+        let wanted = json!({"python": {"ios": 8, "bytes": 8 * 4096}});
+        assert_eq!(found["quality"]["processes"], wanted);
+    }
+}
+
+#[test]
+fn zone_resets_are_reads_for_the_published_scripts_alone() {
+    let text = b"10000000000, R, 4096, 8, 8\n11000000000, ZR, 8192, 16, 16\n";
+    let reads = |compat| {
+        let document = document(&[text], compat);
+        document["series"]["kib_per_second"]["ALL_READS"]["size"].clone()
+    };
+    assert_eq!(reads(false), json!([4]));
+    assert_eq!(reads(true), json!([4, 8]));
+}
