@@ -253,7 +253,7 @@ fn narrow(table: &Table, out: &mut dyn Write) -> anyhow::Result<()> {
         return Ok(());
     };
     if table.rows() > NARROW_ROWS || rest.is_empty() {
-        return Ok(out.write_all(part(table, &all)?.as_bytes())?);
+        return Ok(out.write_all(table.to_text(&TextOptions::default()).as_bytes())?);
     }
     let mut apart = false;
     while !rest.is_empty() {

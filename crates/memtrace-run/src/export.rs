@@ -8,7 +8,8 @@ use std::thread;
 use byte_source::output::AtomicFile;
 use memtrace_analyser::Analysis;
 use memtrace_labeller::{
-    Compression, Names, ReadReport, RowStream, TraceWriter, write_kv_blocks, write_region_map,
+    Compression, Names, ReadReport, RegionMap, RowStream, TraceWriter, write_kv_blocks,
+    write_region_map,
 };
 use serde_json::{Map, Value, json};
 
@@ -65,7 +66,8 @@ impl RunExporter {
         }
     }
 
-    /// Reads, labels, analyses and writes everything in one pass.
+    /// Reads, labels, analyses and writes everything in one pass. The region map is in its file then, and no longer in what is given
+    /// back.
     ///
     /// # Errors
     ///
@@ -86,7 +88,7 @@ impl RunExporter {
             self.compression,
         )
         .clock_step(stream.resolution_ns());
-        let (processed, source) = thread::scope(|scope| -> Result<_> {
+        let (mut processed, source) = thread::scope(|scope| -> Result<_> {
             let hashing = self
                 .input
                 .as_deref()
@@ -110,6 +112,9 @@ impl RunExporter {
             });
         }
         writer.finish()?.commit()?;
+        self.write_region_map(&processed)?;
+        // There may be one for each page of the trace; figures need the room.
+        processed.regions = RegionMap::default();
         let manifest = self.written(&processed, source)?;
         Ok((processed, manifest))
     }
@@ -121,7 +126,14 @@ impl RunExporter {
     /// When a file cannot be written.
     pub fn finish(&self, processed: &Processed) -> Result<Manifest> {
         let source = self.input.as_deref().map(source_json).transpose()?;
+        self.write_region_map(processed)?;
         self.written(processed, source)
+    }
+
+    fn write_region_map(&self, processed: &Processed) -> Result<()> {
+        let file = AtomicFile::create(self.folder.join("region_map.parquet"))?;
+        write_region_map(file, &processed.regions, &processed.names, self.semantics)?.commit()?;
+        Ok(())
     }
 
     fn written(
@@ -130,8 +142,6 @@ impl RunExporter {
         source: Option<Map<String, Value>>,
     ) -> Result<Manifest> {
         let path = |name: &str| self.folder.join(name);
-        let file = AtomicFile::create(path("region_map.parquet"))?;
-        write_region_map(file, &processed.regions, &processed.names, self.semantics)?.commit()?;
         let file = AtomicFile::create(path("kv_block_lifecycle.parquet"))?;
         write_kv_blocks(file, &processed.kv_blocks, self.semantics)?.commit()?;
         if let Some(analysis) = &processed.analysis {

@@ -257,8 +257,7 @@ impl LinePlot {
         let dash = if repeats(index) > 0 { "5 3" } else { "none" };
         // A point that cannot be shown ends one stretch of the line.
         for stretch in series.points.split(|p| place(p).is_none()) {
-            let points: Vec<(f64, f64)> = stretch.iter().filter_map(place).collect();
-            let points = thin(points, frame.area);
+            let points = thin(|| stretch.iter().filter_map(place), frame.area);
             let Some((first, last)) = points.first().zip(points.last()) else {
                 continue;
             };
@@ -315,27 +314,74 @@ fn key(index: usize, series: &Series) -> Key {
 }
 
 /// First, lowest, highest and last point of every pixel column, if there are many more points than pixels and x does not
-/// run backwards; all points otherwise.
-fn thin(points: Vec<(f64, f64)>, area: Area) -> Vec<(f64, f64)> {
-    if (points.len() as f64) < 4.0 * area.width
-        || points.windows(2).any(|pair| pair[1].0 < pair[0].0)
-    {
-        return points;
+/// run backwards; all points otherwise. Points are made anew each time, since they may be more than ought to be held twice.
+fn thin<I: Iterator<Item = (f64, f64)>>(points: impl Fn() -> I, area: Area) -> Vec<(f64, f64)> {
+    let (mut count, mut before, mut backwards) = (0.0, None, false);
+    for (x, _) in points() {
+        count += 1.0;
+        backwards |= before.is_some_and(|before| x < before);
+        before = Some(x);
+    }
+    if count < 4.0 * area.width || backwards {
+        return points().collect();
     }
     let mut kept = Vec::new();
-    for column in points.chunk_by(|a, b| b.0.floor() <= a.0.floor()) {
-        let by_y = |a: &usize, b: &usize| column[*a].1.total_cmp(&column[*b].1);
-        let low = (0..column.len()).min_by(by_y).unwrap_or(0);
-        let high = (0..column.len()).max_by(by_y).unwrap_or(0);
-        let mut picks = [0, low, high, column.len() - 1];
-        picks.sort_unstable();
-        let mut last = None;
-        for pick in picks {
-            if last != Some(pick) {
-                kept.push(column[pick]);
+    let mut column: Option<PixelColumn> = None;
+    for (index, point) in points().enumerate() {
+        match &mut column {
+            Some(column) if point.0.floor() <= column.last.1.0.floor() => column.add(index, point),
+            _ => {
+                if let Some(done) = column.replace(PixelColumn::new(index, point)) {
+                    done.keep(&mut kept);
+                }
             }
-            last = Some(pick);
         }
     }
+    if let Some(done) = column {
+        done.keep(&mut kept);
+    }
     kept
+}
+
+/// What stays of the points of a pixel column, with their indexes.
+struct PixelColumn {
+    first: (usize, (f64, f64)),
+    low: (usize, (f64, f64)),
+    high: (usize, (f64, f64)),
+    last: (usize, (f64, f64)),
+}
+
+impl PixelColumn {
+    fn new(index: usize, point: (f64, f64)) -> Self {
+        let one = (index, point);
+        Self {
+            first: one,
+            low: one,
+            high: one,
+            last: one,
+        }
+    }
+
+    fn add(&mut self, index: usize, point: (f64, f64)) {
+        self.last = (index, point);
+        if point.1.total_cmp(&self.low.1.1).is_lt() {
+            self.low = self.last;
+        }
+        if point.1.total_cmp(&self.high.1.1).is_ge() {
+            self.high = self.last;
+        }
+    }
+
+    /// Adds the points in their order, each once.
+    fn keep(self, kept: &mut Vec<(f64, f64)>) {
+        let mut picks = [self.first, self.low, self.high, self.last];
+        picks.sort_unstable_by_key(|(index, _)| *index);
+        let mut last = None;
+        for (index, point) in picks {
+            if last != Some(index) {
+                kept.push(point);
+            }
+            last = Some(index);
+        }
+    }
 }
