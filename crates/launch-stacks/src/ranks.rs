@@ -45,8 +45,17 @@ pub struct CollectiveWait {
     pub last: usize,
     /// Longest wait.
     pub spread_ns: i64,
-    /// From the last start to the last end: the time without waiting.
+    /// From the last start to the last end: the time without waiting, if no member's recording is missing.
     pub transfer_ns: i64,
+}
+
+impl CollectiveWait {
+    /// The bus bandwidth over [`CollectiveWait::transfer_ns`] in 10⁹ bytes per second. None where a rank of the group is missing: it may
+    /// have been the last to start, and the time would count waiting for it.
+    pub fn transfer_busbw(&self) -> Option<f64> {
+        let recorded = u32::try_from(self.members.len()).ok()?;
+        (recorded >= self.what.group_size?).then(|| self.what.busbw(self.transfer_ns))?
+    }
 }
 
 /// Which collective a run is: those with equal keys on different ranks are one.

@@ -1,9 +1,9 @@
 //! The steps on traces built by hand: windows, links, exposure, ranks, against brute force.
 
 use launch_stacks::{
-    Capture, CaptureNode, CollectiveOp, Exposure, KernelSelector, LaunchFilter, Linking, NameMatch,
-    Pick, Query, RankTrace, TraceIndex, Window, WindowChoice, align_ranks, analyse,
-    collective_waits, find_windows, in_windows, launches,
+    Capture, CaptureNode, CollectiveOp, CollectiveRun, Exposure, KernelSelector, LaunchFilter,
+    Linking, NameMatch, Pick, Query, RankTrace, TraceIndex, Window, WindowChoice, align_ranks,
+    analyse, collective_waits, find_windows, in_windows, launches,
 };
 use proptest::prelude::*;
 use trace_model::kernel::Vocabulary;
@@ -287,14 +287,8 @@ fn clocks_align_through_common_groups() {
             let index = TraceIndex::new(t, Vocabulary::default());
             let reader = launch_stacks::CollectiveReader::new(t);
             let all = t.slices().filter(|s| index.is_kernel(*s));
-            all.map(|s| {
-                launch_stacks::CollectiveRun::new(
-                    s.id(),
-                    reader.on(s).unwrap(),
-                    s.dur().unwrap().get(),
-                )
-            })
-            .collect::<Vec<_>>()
+            all.map(|s| CollectiveRun::new(s.id(), reader.on(s).unwrap(), s.dur().unwrap().get()))
+                .collect::<Vec<_>>()
         })
         .collect();
     let ranks: Vec<RankTrace<'_>> = (0..3)
@@ -317,6 +311,42 @@ fn clocks_align_through_common_groups() {
         let arrival = 10 * i64::try_from(wait.last).unwrap();
         assert_eq!(wait.transfer_ns, 400 - arrival);
         assert_eq!(wait.what.bytes, Some(400));
+    }
+}
+
+/// Of a collective that two ranks recorded, 100 ns from the last start to the end.
+#[test]
+fn a_missing_rank_may_have_been_the_last() {
+    for (group_size, want) in [(2, Some(40.0)), (3, None)] {
+        let traces = [0, 10].map(|late| {
+            let mut made = Made::default();
+            let args = [
+                ("Collective name", Value::Text("allreduce")),
+                ("Process Group Name", Value::Text("a")),
+                ("Group size", Value::Int(group_size)),
+                ("dtype", Value::Text("Float")),
+                ("In msg nelems", Value::Int(1000)),
+                ("Out msg nelems", Value::Int(1000)),
+            ];
+            let kernel = ("kernel", "ncclDevKernel_x");
+            made.slice((0, 7), (500 + late, 110 - late), kernel, &args);
+            made.finish()
+        });
+        let runs = traces.each_ref().map(|trace| {
+            let kernel = trace.slices().next().unwrap();
+            let what = launch_stacks::CollectiveReader::new(trace).on(kernel);
+            let dur = kernel.dur().unwrap().get();
+            [CollectiveRun::new(kernel.id(), what.unwrap(), dur)]
+        });
+        let ranks = [0, 1].map(|i| RankTrace {
+            rank: Rank(u32::try_from(i).unwrap()),
+            trace: &traces[i],
+            runs: &runs[i],
+        });
+        let waits = collective_waits(&ranks, &align_ranks(&ranks));
+        assert_eq!(waits.len(), 1);
+        assert_eq!(waits[0].transfer_ns, 100);
+        assert_eq!(waits[0].transfer_busbw(), want);
     }
 }
 

@@ -380,7 +380,7 @@ fn across(report: &Report<'_>, ranks: &Ranks) -> Value {
                 "last_rank": number(&w.last),
                 "start_spread_ns": w.spread_ns,
                 "transfer_ns": w.transfer_ns,
-                "transfer_busbw_gb_per_s": w.what.busbw(w.transfer_ns),
+                "transfer_busbw_gb_per_s": w.transfer_busbw(),
             })
         })
         .collect();
