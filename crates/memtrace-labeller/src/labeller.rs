@@ -151,7 +151,7 @@ pub struct Labeller {
     kv_pages: PageBits,
     regions: RegionMap,
     eras: Eras,
-    /// Types of pages and regions by key, of what was mapped anew.
+    /// Types of pages and regions by key, of what was mapped anew, and of pages whose region has another type.
     later_types: FxHashMap<(u64, u32), Name>,
     later_keys: FxHashMap<(Class, u64, u32), u32>,
     kv: KvBlocks,
@@ -219,7 +219,9 @@ impl Labeller {
         }
         // Pages typed one by one, or by an earlier range, keep their type.
         let typed_alone = self.weight_pages.iter().chain(self.kv_pages.iter());
-        let mut known: Vec<u64> = typed_alone.chain(self.regions.pages()).collect();
+        let typed_apart = self.later_types.keys().map(|(page, _)| *page);
+        let typed = typed_alone.chain(typed_apart);
+        let mut known: Vec<u64> = typed.chain(self.regions.pages()).collect();
         known.sort_unstable();
         known.dedup();
         let mut typed = 0;
@@ -300,7 +302,7 @@ impl Labeller {
         };
         row.region_type = region_type;
         if range.is_none() {
-            self.learn(row.address_page, era, region_type);
+            self.learn(row, era, region_type);
         }
         self.assign(row, range, era);
         Ok(true)
@@ -314,6 +316,8 @@ impl Labeller {
             Some(Name::WEIGHT)
         } else if self.kv_pages.contains(page) {
             Some(Name::KV_CACHE)
+        } else if let Some(known) = self.later_types.get(&(page, era)) {
+            Some(*known)
         } else {
             // A page that is a region had no type when it became one, or is known above.
             let at = self.regions.find((Class::Page, page))?;
@@ -321,22 +325,25 @@ impl Labeller {
         }
     }
 
-    /// Gives a page its type, unless it has one.
-    fn learn(&mut self, page: u64, era: u32, region_type: Name) {
+    /// Gives the row's page its type, unless it has one.
+    fn learn(&mut self, row: &Access, era: u32, region_type: Name) {
+        let page = row.address_page;
         if era > 0 {
             self.later_types.entry((page, era)).or_insert(region_type);
             return;
         }
-        let pages = match region_type {
-            Name::WEIGHT => &mut self.weight_pages,
-            Name::KV_CACHE => &mut self.kv_pages,
-            // The page becomes a region.
-            _ => return,
-        };
-        if !pages.contains(page) && self.page_type(page, era).is_none() {
-            match region_type {
-                Name::WEIGHT => self.weight_pages.insert(page),
-                _ => self.kv_pages.insert(page),
+        // In the reference's way a range has typed its pages, whatever their rows say.
+        let learned = self.by_mrm_range(row).unwrap_or(region_type);
+        let is_alone = learned == Name::WEIGHT || learned == Name::KV_CACHE;
+        if (!is_alone && learned == region_type) || self.page_type(page, era).is_some() {
+            // The page becomes a region, which knows its type.
+            return;
+        }
+        match learned {
+            Name::WEIGHT => self.weight_pages.insert(page),
+            Name::KV_CACHE => self.kv_pages.insert(page),
+            other => {
+                self.later_types.insert((page, era), other);
             }
         }
     }

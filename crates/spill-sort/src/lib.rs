@@ -113,6 +113,39 @@ pub struct SpillOptions {
     pub memory_bytes: usize,
 }
 
+impl SpillOptions {
+    /// An error of the folder.
+    fn failed(&self) -> impl Fn(io::Error) -> Error + use<> {
+        let folder = self.folder.display().to_string();
+        move |source| Error::Spill {
+            folder: folder.clone(),
+            source,
+        }
+    }
+
+    /// The file, made in the folder when there is none.
+    fn file(&self, file: &mut Option<Arc<Mutex<File>>>) -> Result<Arc<Mutex<File>>> {
+        if let Some(file) = file {
+            return Ok(Arc::clone(file));
+        }
+        let made = tempfile::tempfile_in(&self.folder).map_err(self.failed())?;
+        Ok(Arc::clone(file.insert(Arc::new(Mutex::new(made)))))
+    }
+}
+
+/// Writes items where the file is.
+fn write_items<T: Item>(file: &mut File, items: &[T]) -> io::Result<()> {
+    let mut buffer = Vec::with_capacity(READ_BYTES + T::BYTES);
+    for item in items {
+        item.put(&mut buffer);
+        if buffer.len() >= READ_BYTES {
+            file.write_all(&buffer)?;
+            buffer.clear();
+        }
+    }
+    file.write_all(&buffer)
+}
+
 /// Collects items and gives them back in order; equal ones in the order in which they came.
 ///
 /// Pieces are sorted on threads of their own. When more than the budget is held, the oldest pieces go to a file without a name,
@@ -192,34 +225,15 @@ impl<O: Order> Sorter<O> {
 
     /// Writes every run that is in memory.
     fn spill(&mut self) -> Result<()> {
-        let folder = self.options.folder.clone();
-        let failed = |source| Error::Spill {
-            folder: folder.display().to_string(),
-            source,
-        };
-        let file = match &self.file {
-            Some(file) => Arc::clone(file),
-            None => {
-                let file = tempfile::tempfile_in(&self.options.folder).map_err(failed)?;
-                Arc::clone(self.file.insert(Arc::new(Mutex::new(file))))
-            }
-        };
+        let failed = self.options.failed();
+        let file = self.options.file(&mut self.file)?;
         let mut file = file.lock().map_err(|_| Error::Thread)?;
-        let mut buffer = Vec::with_capacity(READ_BYTES + 64);
         for run in &mut self.runs {
             settle(run)?;
             let Run::Memory(items) = run else { continue };
             let start = self.written;
             let count = items.len() as u64;
-            for item in std::mem::take(items) {
-                item.put(&mut buffer);
-                if buffer.len() >= READ_BYTES {
-                    file.write_all(&buffer).map_err(failed)?;
-                    buffer.clear();
-                }
-            }
-            file.write_all(&buffer).map_err(failed)?;
-            buffer.clear();
+            write_items(&mut file, &std::mem::take(items)).map_err(&failed)?;
             self.written += count * O::Item::BYTES as u64;
             *run = Run::Disk {
                 start,

@@ -1,7 +1,6 @@
 //! Items in the order in which they came.
 
 use std::fs::File;
-use std::io::Write as _;
 use std::sync::{Arc, Mutex};
 
 use crate::{Error, Item, READ_BYTES, Reader, Result, SpillOptions};
@@ -62,30 +61,12 @@ impl<T: Item> SpillList<T> {
     }
 
     fn spill(&mut self) -> Result<()> {
-        let folder = &self.options.folder;
-        let failed = |source| Error::Spill {
-            folder: folder.display().to_string(),
-            source,
-        };
-        let file = match &self.file {
-            Some(file) => Arc::clone(file),
-            None => {
-                let file = tempfile::tempfile_in(folder).map_err(failed)?;
-                Arc::clone(self.file.insert(Arc::new(Mutex::new(file))))
-            }
-        };
+        let failed = self.options.failed();
+        let file = self.options.file(&mut self.file)?;
         let mut file = file.lock().map_err(|_| Error::Thread)?;
-        let mut buffer = Vec::with_capacity(READ_BYTES + T::BYTES);
-        crate::seek(&mut file, self.written * T::BYTES as u64).map_err(failed)?;
+        crate::seek(&mut file, self.written * T::BYTES as u64).map_err(&failed)?;
         let held = std::mem::take(&mut self.held);
-        for item in &held {
-            item.put(&mut buffer);
-            if buffer.len() >= READ_BYTES {
-                file.write_all(&buffer).map_err(failed)?;
-                buffer.clear();
-            }
-        }
-        file.write_all(&buffer).map_err(failed)?;
+        crate::write_items(&mut file, &held).map_err(&failed)?;
         self.written += held.len() as u64;
         Ok(())
     }
