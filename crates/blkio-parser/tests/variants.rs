@@ -84,6 +84,15 @@ fn latencies_of_bpftrace_s_biosnoop() {
 }
 
 #[test]
+fn a_loss_of_unknown_size_is_said() {
+    let text = b"cpus=1\nCPU:0 [EVENTS DROPPED]\n  fio-7 [000] 1.000000: block_rq_issue: 8,0 R 4096 () 8 + 8 [fio]\n";
+    let quality = document(&[text], false)["quality"].clone();
+    assert_eq!(quality["lost_events"], 0);
+    let warnings = quality["warnings"].to_string();
+    assert!(warnings.contains("not how many"), "{warnings}");
+}
+
+#[test]
 fn what_holds_no_event_is_told_from_what_is_unknown() {
     for text in [&b"\n \n\n"[..], b"cpus=4\n", b"Attached 1 probe\n"] {
         assert_eq!(detect(text), Kind::NoEvents, "{text:?}");

@@ -93,6 +93,8 @@ pub fn quality(stats: &Stats) -> Value {
             "the tracer reports {} lost events: every total is too small",
             counts.lost_events
         ));
+    } else if counts.lost_lines > 0 {
+        warnings.push("the tracer reports lost events, but not how many".to_owned());
     }
     for input in outcome.inputs.iter().filter(|input| input.damaged > 0) {
         warnings.push(format!(

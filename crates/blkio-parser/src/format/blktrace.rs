@@ -151,11 +151,13 @@ impl Records {
 
     fn sequence(&mut self, fields: &Fields<'_>, sink: &mut Sink) {
         let sequence = fields.u32(4);
-        // Notes are numbered apart, and zero says that nobody numbered.
-        if fields.u32(28) >> 16 & NOTIFY != 0 || sequence == 0 {
+        let cpu = fields.u32(40);
+        // Notes are numbered apart, and zero says that nobody numbered, unless it is behind the largest number.
+        let follows_largest = || self.sequences.get(&cpu) == Some(&u32::MAX);
+        if fields.u32(28) >> 16 & NOTIFY != 0 || (sequence == 0 && !follows_largest()) {
             return;
         }
-        if let Some(last) = self.sequences.insert(fields.u32(40), sequence) {
+        if let Some(last) = self.sequences.insert(cpu, sequence) {
             let missing = sequence.wrapping_sub(last).wrapping_sub(1);
             // A number below the last one is another stream, no loss.
             if missing > 0 && missing < 1 << 31 {
@@ -352,6 +354,19 @@ mod tests {
                 assert_eq!(sink.symbols.rwbs_of(0).unwrap().as_str(), "WS");
             }
         }
+    }
+
+    #[test]
+    fn numbers_begin_again_behind_the_largest() {
+        let lost = |numbers: &[u32]| {
+            let records = numbers.iter().map(|number| record(*number, 1, true));
+            let mut sink = Sink::default();
+            Records::new(false).push(&records.collect::<Vec<_>>().concat(), &mut sink);
+            sink.counts.lost_events
+        };
+        assert_eq!(lost(&[u32::MAX - 1, u32::MAX, 0, 1, 2]), 0);
+        assert_eq!(lost(&[u32::MAX, 2]), 2);
+        assert_eq!(lost(&[0, 0, 0]), 0);
     }
 
     #[test]

@@ -55,7 +55,8 @@ fn summary(text: &[u8], counts: &mut LineCounts) {
 }
 
 /// `Lost N events` of bpftrace, `LOST n events!` of perf, `CPU:n [LOST m EVENTS]` of tracefs, `CPU:n [m EVENTS DROPPED]` of
-/// trace-cmd, which may leave the number out and stands behind the name of an instance.
+/// trace-cmd, which may leave the number out and stands behind the name of an instance; `Processed n events and lost m chunks!`
+/// of perf, whose chunks are of no known number of events.
 fn lost(text: &[u8], counts: &mut LineCounts) -> bool {
     let number = if let Some(rest) = text
         .strip_prefix(b"Lost ")
@@ -64,6 +65,8 @@ fn lost(text: &[u8], counts: &mut LineCounts) -> bool {
         let mut cursor = Cursor::new(rest);
         let number = cursor.uint();
         number.filter(|_| trim(cursor.rest).starts_with(b"events"))
+    } else if text.starts_with(b"Processed ") && text.ends_with(b" chunks!") {
+        Some(0)
     } else if text.starts_with(b"CPU:") || contains(text, b": CPU:") {
         let inside = memchr::memrchr(b'[', text).and_then(|at| text.get(at + 1..));
         let inside = inside.unwrap_or_default();
@@ -143,6 +146,7 @@ mod tests {
             (b"CPU:7 [204600 EVENTS DROPPED]", 204_600),
             (b"bkio: CPU:0 [15 EVENTS DROPPED]", 15),
             (b"CPU:0 [EVENTS DROPPED]", 0),
+            (b"Processed 100 events and lost 3 chunks!", 0),
         ] {
             let mut counts = LineCounts::default();
             count(line, &mut counts);
