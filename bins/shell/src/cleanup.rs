@@ -8,13 +8,12 @@
 pub(crate) fn install() {
     use std::sync::Once;
 
-    use signal_hook::consts::{SIGINT, SIGTERM};
     use signal_hook::iterator::Signals;
 
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // Without a handler the files stay behind after a signal: no reason to refuse work.
-        let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else {
+        let Ok(mut signals) = Signals::new(ending()) else {
             return;
         };
         let listening = std::thread::Builder::new()
@@ -26,6 +25,23 @@ pub(crate) fn install() {
             });
         drop(listening);
     });
+}
+
+/// The signals by which a user ends a tool: an interrupt, a request to end, the end of the terminal. The last one is left alone
+/// behind `nohup`, and where it is not known whether it is to be ignored.
+#[cfg(unix)]
+pub(crate) fn ending() -> Vec<i32> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| {
+        let mask = line.strip_prefix("SigIgn:")?.trim();
+        u64::from_str_radix(mask, 16).ok()
+    });
+    let mut signals = vec![SIGINT, SIGTERM];
+    // The lowest bit is that of the first signal.
+    signals.extend(ignored.is_some_and(|mask| mask & 1 == 0).then_some(SIGHUP));
+    signals
 }
 
 /// Removes unfinished files and ends the process by the signal.

@@ -22,10 +22,9 @@ impl Interrupt {
 
     #[cfg(unix)]
     fn listen_on_a_thread(&self) {
-        use signal_hook::consts::{SIGINT, SIGTERM};
         use signal_hook::iterator::Signals;
 
-        let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else {
+        let Ok(mut signals) = Signals::new(crate::cleanup::ending()) else {
             return;
         };
         let flag = Arc::clone(&self.0);

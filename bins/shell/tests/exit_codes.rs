@@ -183,7 +183,14 @@ mod tests {
     fn signals_leave_no_temporary_files() {
         use std::os::unix::process::ExitStatusExt as _;
 
-        for (name, number) in [("INT", 2), ("TERM", 15)] {
+        let mut signals = vec![("INT", 2), ("TERM", 15)];
+        // Behind `nohup` the probe would rightly ignore it.
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        if ignored.is_some_and(|mask| mask.ends_with(['0', '2', '4', '6', '8', 'a', 'c', 'e'])) {
+            signals.push(("HUP", 1));
+        }
+        for (name, number) in signals {
             let directory = tempfile::tempdir().unwrap();
             let output = directory.path().join("report.json");
             fs::write(&output, "old").unwrap();
@@ -213,5 +220,41 @@ mod tests {
             assert_eq!(names(directory.path()), ["report.json"]);
             assert_eq!(fs::read_to_string(&output).unwrap(), "old");
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn behind_nohup_the_terminal_may_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let output = directory.path().join("report.json");
+        let probe = probe();
+        let mut child = Command::new("sh")
+            .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
+            .arg(probe.get_program())
+            .args(probe.get_args())
+            .arg("-o")
+            .arg(&output)
+            .arg("wait")
+            .envs(
+                probe
+                    .get_envs()
+                    .filter_map(|(name, value)| Some((name, value?))),
+            )
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        stderr.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        let killed = Command::new("kill")
+            .args(["-s", "HUP", &child.id().to_string()])
+            .status()
+            .unwrap();
+        assert!(killed.success());
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+        assert_eq!(names(directory.path()), ["report.json"]);
     }
 }
