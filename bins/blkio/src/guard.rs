@@ -30,8 +30,8 @@ done
 for process in $processes; do kill -s KILL "$process"; done
 "#;
 
-/// Ends a recording's helpers when the recorder goes without having done so: by an error, a second interrupt, the terminal's
-/// end, or a signal that nothing can catch.
+/// Ends a recording's helpers when the recorder goes without having done so: by an error, a second interrupt, or a
+/// signal that nothing can catch.
 ///
 /// A tracer that stays behind would record for ever, and an instance of tracefs keeps its events enabled. So a shell watches
 /// a pipe that is closed with this process, however that ends. Where no shell can be started there is no watch.
