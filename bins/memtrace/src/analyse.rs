@@ -128,6 +128,15 @@ pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
         Some(seconds) => followed(path, args, seconds)?,
         None => processed(path, &args.read, &args.label, &args.compute, false)?,
     };
+    if let (Some(AnalysisTable::ReuseDistance | AnalysisTable::MissRatio), Some(reuse)) =
+        (table, &analysis.reuse)
+        && reuse.sampled_share < 1.0
+    {
+        let percent = reuse.sampled_share * 100.0;
+        args.read.verbosity.note(format!(
+            "too many pages to follow all: {percent:.3} percent of them stand for all"
+        ));
+    }
     let mut out = args.output.open()?;
     let mut shown = AnalysisTable::of(&analysis);
     shown.retain(|table| wanted.is_empty() || wanted.contains(table));
