@@ -127,6 +127,8 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
         &args.input,
         args.verbosity,
         |read| {
+            // To the reference zero is a time as any other.
+            read.keep_negative = args.cut.compat;
             if !keep_all {
                 only_args(read, rca_cycles::ARG_KEYS);
             }

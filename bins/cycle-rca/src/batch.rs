@@ -210,7 +210,10 @@ fn analyse(
     options: &rca_cycles::Options,
 ) -> anyhow::Result<Analysis> {
     let name = &of.job.name;
-    let trace = trace_input::read(&of.job.path, &args.input, args.verbosity, |_| {})?.trace;
+    let read = trace_input::read(&of.job.path, &args.input, args.verbosity, |read| {
+        read.keep_negative = args.cut.compat;
+    })?;
+    let trace = read.trace;
     let mut options = options.clone();
     options.topology = probes::topology(&of.job.path.display().to_string(), args.verbosity);
     let which = || format!("{} side, {name}", of.side);

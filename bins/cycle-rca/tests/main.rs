@@ -460,6 +460,68 @@ fn compat_and_other_formats() {
     }
 }
 
+/// The trace with its nanoseconds for microseconds: whole numbers, which binary64 adds without rounding wherever zero is. With `first`,
+/// the values of `key` are moved so that this is the least.
+fn whole(json: &str, key: &str, first: Option<i64>) -> String {
+    let key = format!("\"{key}\":");
+    let mut parts = json.split(&key);
+    let mut out = parts.next().unwrap().to_owned();
+    let parts: Vec<(i64, &str)> = parts
+        .map(|part| {
+            let (number, rest) = part.split_at(part.find([',', '}']).unwrap());
+            let (whole, thousandths) = number.split_once('.').unwrap();
+            assert_eq!(thousandths.len(), 3);
+            (format!("{whole}{thousandths}").parse().unwrap(), rest)
+        })
+        .collect();
+    let least = parts.iter().map(|part| part.0).min().unwrap();
+    let moved = first.map_or(0, |first| first - least);
+    for (number, rest) in parts {
+        out.push_str(&format!("{key}{}{rest}", number + moved));
+    }
+    out
+}
+
+/// To the reference zero is a time as any other: a trace that begins long before it has the same cycles.
+#[test]
+fn compat_keeps_what_is_before_time_zero() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = whole(&make(Config::default()).json, "dur", None);
+    let table = |name: &str, first: i64| {
+        let trace = folder.path().join(format!("{name}.json"));
+        std::fs::write(&trace, whole(&json, "ts", Some(first))).unwrap();
+        let out = folder.path().join("out");
+        let words = ["--compat", "--export-perf-data", "--output-dir", text(&out)];
+        let output = run(&[&["analyse", text(&trace)][..], &words].concat());
+        assert_eq!(output.status.code(), Some(0));
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(!errors.contains("before time zero"), "{errors}");
+        let csv = std::fs::read_to_string(out.join(format!("{name}_perf_data.csv"))).unwrap();
+        // Names of kernels have commas, between quotes.
+        let columns = |line: &str| -> Vec<String> {
+            let mut quoted = false;
+            let column = |c: char| {
+                quoted ^= c == '"';
+                c == ',' && !quoted
+            };
+            line.split(column).map(str::to_owned).collect()
+        };
+        csv.lines().map(columns).collect::<Vec<_>>()
+    };
+    let (late, early) = (table("late", 0), table("early", -1_000_000_000));
+    assert_eq!(late.len(), early.len());
+    let start = late[0].iter().position(|c| c == "cycle_start_ts").unwrap();
+    let mut starts = Vec::new();
+    for (mut late, mut early) in late.into_iter().zip(early).skip(1) {
+        let [late_start, early_start] =
+            [&mut late, &mut early].map(|row| row.remove(start).parse::<f64>().unwrap());
+        assert!((late_start - early_start - 1e9).abs() < 0.01);
+        assert_eq!(late, early);
+        starts.push(early_start);
+    }
+    assert!(starts[0] < 0.0 && starts.last() > Some(&0.0));
+}
+
 #[test]
 fn of_jobs_of_one_name_the_last_replaces_the_others_with_compat() {
     let folder = tempfile::tempdir().unwrap();

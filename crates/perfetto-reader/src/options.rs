@@ -34,6 +34,9 @@ pub struct ReadOptions {
     pub overlap: OverlapPolicy,
     /// Excess over the end of the surrounding slice that still nests. Default is 0.
     pub snap_ns: i64,
+    /// Keep events before time zero, which [`ReadOptions::compat`] drops all the same. Default is false: they are counted and left out, as
+    /// by Perfetto's trace processor.
+    pub keep_negative: bool,
     /// Worker threads; 0 means one per core. The result does not depend on it. Default is 0.
     pub threads: usize,
     /// Fail on the first dropped or repaired record. Default is false.
@@ -61,6 +64,7 @@ impl Default for ReadOptions {
             range: None,
             overlap: OverlapPolicy::Spill,
             snap_ns: 0,
+            keep_negative: false,
             threads: 0,
             strict: false,
             max_depth: 64,

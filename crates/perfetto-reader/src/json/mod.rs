@@ -116,6 +116,7 @@ pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     finish.order = EventOrder::Chrome;
     finish.overlap = options.overlap;
     finish.snap_ns = options.snap_ns;
+    finish.keep_negative = options.keep_negative;
     finish.cut_all = config.compat;
     finish.binding = match (config.is_projected(), config.compat) {
         (true, _) => FlowBinding::ExactOnly,

@@ -545,6 +545,7 @@ impl<'o> Importer<'o> {
         let mut finish = FinishOptions::default();
         finish.order = EventOrder::File;
         finish.snap_ns = self.options.snap_ns;
+        finish.keep_negative = self.options.keep_negative;
         finish.overlap = self.options.overlap;
         if self.options.compat {
             finish.binding = FlowBinding::TopOfStack;

@@ -79,6 +79,8 @@ pub struct FinishOptions {
     pub no_zero_thread_dur: bool,
     /// CPU times count on tracks of threads only, as in the reference's tables. Default is false.
     pub thread_time_of_threads: bool,
+    /// Keep events and samples before time zero. Default is false: they are counted and left out, as by Perfetto's trace processor.
+    pub keep_negative: bool,
 }
 
 /// Why a trace could not be built.

@@ -9,15 +9,17 @@ use crate::parallel::both;
 pub(crate) fn processing_order(
     columns: &EventColumns,
     order: EventOrder,
+    keep_negative: bool,
 ) -> (Option<Vec<u32>>, u64) {
     let ts = &columns.ts;
     let Some(span) = Span::of(ts) else {
         return (None, 0);
     };
-    if span.first >= 0 && order == EventOrder::File && span.ascends {
+    let drops = span.first < 0 && !keep_negative;
+    if !drops && order == EventOrder::File && span.ascends {
         return (None, 0);
     }
-    let negative = match span.first < 0 {
+    let negative = match drops {
         true => ts.iter().filter(|&&t| t < 0).count() as u64,
         false => 0,
     };
@@ -211,7 +213,7 @@ mod tests {
             let mut expected: Vec<u32> = (0..to_u32(ts.len())).collect();
             expected.sort_by_key(|&e| ts[e as usize]);
             let columns = EventColumns { ts, ..EventColumns::default() };
-            let (order, _) = processing_order(&columns, EventOrder::File);
+            let (order, _) = processing_order(&columns, EventOrder::File, false);
             prop_assert_eq!(order.unwrap_or_else(|| (0..to_u32(columns.ts.len())).collect()), expected);
         }
     }

@@ -42,7 +42,7 @@ pub(crate) fn seal(builder: TraceBuilder, options: &FinishOptions) -> Result<Tra
     let (flows, odd_flows) = binder.finish(&nested.ts);
     diagnostics.merge(odd_flows);
 
-    let counters = counters(&mut columns, &lanes, &mut diagnostics);
+    let counters = counters(&mut columns, &lanes, &mut diagnostics, options);
     let mut thread_time = thread_time(&mut columns, &nested, options.no_zero_thread_dur);
     if options.thread_time_of_threads {
         let has_thread =
@@ -120,7 +120,7 @@ fn ordered(
     diagnostics: &mut Diagnostics,
     options: &FinishOptions,
 ) -> Option<Vec<u32>> {
-    let (order, negative) = processing_order(columns, options.order);
+    let (order, negative) = processing_order(columns, options.order, options.keep_negative);
     if negative > 0 {
         let places = columns.ts.iter().filter(|&&t| t < 0).map(|&t| Place::At(t));
         diagnostics.add(IssueKind::NegativeTimestamp, negative, places);
@@ -132,6 +132,7 @@ fn counters(
     columns: &mut EventColumns,
     lanes: &[Option<TrackId>],
     diagnostics: &mut Diagnostics,
+    options: &FinishOptions,
 ) -> CounterTable {
     let ts = std::mem::take(&mut columns.counter_ts);
     let lane = std::mem::take(&mut columns.counter_lane);
@@ -143,7 +144,7 @@ fn counters(
     let mut table = CounterTable::default();
     for i in order {
         let i = i as usize;
-        if ts[i] < 0 {
+        if ts[i] < 0 && !options.keep_negative {
             diagnostics.count(IssueKind::NegativeTimestamp, Place::At(ts[i]));
             continue;
         }
