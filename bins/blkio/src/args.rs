@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use blkio_parser::Format as TraceFormat;
 use blkio_parser::analyse::given::Named;
 use clap::{Args, Parser, Subcommand};
-use shell::{FormatArgs, InputArgs, OutputArgs, VerbosityArgs};
+use shell::{ByteSize, FormatArgs, InputArgs, OutputArgs, VerbosityArgs};
 
 const AFTER_HELP: &str = "\
 Trace formats, told apart by content: five-column, collector, tracefs,
@@ -126,6 +126,15 @@ pub(crate) struct StatsArgs {
     /// Age at which an issued request without completion is given up
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = nanoseconds)]
     pub(crate) stale: u64,
+    /// Time without a request that ends a burst
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = nanoseconds)]
+    pub(crate) burst_gap: u64,
+    /// Width of the windows of the working set over time
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = bin_width)]
+    pub(crate) working_set_window: u64,
+    /// Size of the blocks of reuse distances, a multiple of 1 KiB
+    #[arg(long, value_name = "SIZE", default_value = "128K", value_parser = kibibytes)]
+    pub(crate) reuse_block: u64,
     /// Watch every block for reuse distances, instead of one in eight where there are very many
     #[arg(long)]
     pub(crate) exact_reuse: bool,
@@ -470,6 +479,19 @@ fn bin_width(text: &str) -> Result<u64, String> {
     match nanoseconds(text)? {
         width if width < 1_000_000 => Err("bins are 1ms wide or more".to_owned()),
         width => Ok(width),
+    }
+}
+
+/// A size of blocks in whole KiB.
+fn kibibytes(text: &str) -> Result<u64, String> {
+    let size: ByteSize = text
+        .parse()
+        .map_err(|e: shell::ByteSizeError| e.to_string())?;
+    match size.bytes() {
+        bytes if bytes == 0 || !bytes.is_multiple_of(1024) => {
+            Err("not a multiple of 1K".to_owned())
+        }
+        bytes => Ok(bytes / 1024),
     }
 }
 

@@ -47,7 +47,10 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     options.bin_ns = args.bin;
     options.bins_by_clock = args.anchor == BinAnchor::Epoch;
     options.stale_ns = args.stale;
+    options.burst_gap_ns = args.burst_gap;
+    options.reuse_block_sectors = 2 * args.reuse_block;
     options.exact_reuse = args.exact_reuse;
+    options.working_set_window_ns = args.working_set_window;
     options.phases.clone_from(&args.phases);
     if let Some(path) = &args.phase_file {
         options.phases.extend(phases_of(path)?);

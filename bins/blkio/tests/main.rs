@@ -1289,3 +1289,50 @@ fn tables_are_tables_and_doubts_are_said_by_all_commands() {
         "{found}"
     );
 }
+
+#[test]
+fn widths_that_are_asked_for_are_those_of_the_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    // A request of 4 KiB every 20 ms, each place twice.
+    let log: String = (0..200_u64)
+        .map(|n| format!("{}, R, 4096, {}, 8\n", n * 20_000_000 + 1, n % 100 * 8))
+        .collect();
+    std::fs::write(dir.join("a"), log).unwrap();
+    let of = |more: &[&str]| -> serde_json::Value {
+        let args = [&["stats", "a", "--json"], more].concat();
+        serde_json::from_slice(&blkio(dir, &args).stdout).unwrap()
+    };
+    let usual = of(&[]);
+    assert_eq!(
+        usual["metrics"]["bursts_gap_100ms"]["count"], 1,
+        "{}",
+        usual["metrics"]
+    );
+    let distance = &usual["metrics"]["reuse_distance_128k_blocks"];
+    assert_eq!(
+        (&distance["cold"], &distance["max"]),
+        (&4.into(), &3.into())
+    );
+    let narrow = of(&[
+        "--burst-gap",
+        "10ms",
+        "--reuse-block",
+        "4K",
+        "--working-set-window",
+        "1s",
+    ]);
+    assert_eq!(narrow["metrics"]["bursts_gap_10ms"]["count"], 200);
+    let distance = &narrow["metrics"]["reuse_distance_4k_blocks"];
+    assert_eq!(
+        (&distance["cold"], &distance["max"]),
+        (&100.into(), &99.into())
+    );
+    let windows = |of: &serde_json::Value| {
+        let windows = of["extra"]["working_set_4k_blocks_by_window"]["windows"].as_array();
+        windows.map(Vec::len)
+    };
+    assert_eq!((windows(&usual), windows(&narrow)), (Some(1), Some(4)));
+    let refused = blkio(dir, &["stats", "a", "--reuse-block", "100"]);
+    assert_eq!(refused.status.code(), Some(2));
+}

@@ -25,9 +25,6 @@ use crate::analyse::working_set::WindowedSet;
 use crate::error::{Error, Result};
 use crate::pipeline::{Outcome, ReadOptions, read_shapes};
 
-/// Width of the windows of the working set over time.
-const WORKING_SET_WINDOW: u64 = 10 * SECOND;
-
 /// Which analyses to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
@@ -89,6 +86,8 @@ pub struct StatsOptions {
     pub reuse_block_sectors: u64,
     /// Whether reuse distances are those of every block however many there are, instead of a sample of very many.
     pub exact_reuse: bool,
+    /// Width of the windows of the working set over time.
+    pub working_set_window_ns: u64,
     /// Phases the user knows.
     pub phases: Vec<Named>,
     /// Which analyses to make.
@@ -105,6 +104,7 @@ impl Default for StatsOptions {
             stale_ns: 5 * SECOND,
             reuse_block_sectors: 256,
             exact_reuse: false,
+            working_set_window_ns: 10 * SECOND,
             phases: Vec::new(),
             wanted: Wanted::ALL,
         }
@@ -241,7 +241,7 @@ impl Group {
                     }),
                 wanted
                     .working_set
-                    .then(|| WindowedSet::new(WORKING_SET_WINDOW)),
+                    .then(|| WindowedSet::new(options.working_set_window_ns)),
             ))),
             Self::Times(Box::new(wanted.reuse.then(Intervals::default))),
             Self::Steps(Box::new((

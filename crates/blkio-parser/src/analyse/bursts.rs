@@ -106,6 +106,12 @@ impl Arrivals {
         }
     }
 
+    /// The gap that ends a burst.
+    #[must_use]
+    pub fn gap_ns(&self) -> u64 {
+        self.gap_ns
+    }
+
     /// Width of bins and the Fano factor of the counts in them; 1 for a Poisson process.
     pub fn fano(&self) -> impl Iterator<Item = (u64, Option<f64>)> {
         self.fano.iter().map(|fano| (fano.width_ns, fano.factor()))

@@ -1,7 +1,7 @@
 //! Phases of a run found from its traffic: weights or KV written, idle, read back token by token.
 //!
-//! The series of bins is cut where that lowers the squared error of three features most: the logarithms of bytes read and
-//! written, and the share of reads. Each cut costs three times the logarithm of the length per feature, so noise is not cut.
+//! The series of bins is cut where that lowers the squared error of four features most: the logarithms of bytes read and
+//! written, the share of reads, and the logarithm of the mean size of requests. Each cut costs three times the logarithm of the length per feature, so noise is not cut.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::traffic::{Amount, FINE_BINS, Traffic};
 const MAX_BINS: usize = 1500;
 /// Shortest phase in bins.
 const SHORTEST: usize = 3;
-const FEATURES: usize = 3;
+const FEATURES: usize = 4;
 
 /// What a phase mostly does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,6 +174,7 @@ fn features(bins: &[(Amount, Amount)]) -> Vec<[f64; FEATURES]> {
         .iter()
         .map(|(read, write)| {
             let total = read.bytes + write.bytes;
+            let requests = (read.ios + write.ios).max(1);
             let share = if total == 0 {
                 0.5
             } else {
@@ -183,6 +184,7 @@ fn features(bins: &[(Amount, Amount)]) -> Vec<[f64; FEATURES]> {
                 (read.bytes as f64).ln_1p(),
                 (write.bytes as f64).ln_1p(),
                 share,
+                (total as f64 / requests as f64).ln_1p(),
             ]
         })
         .collect();

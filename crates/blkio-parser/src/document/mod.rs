@@ -196,7 +196,7 @@ fn metrics(stats: &mut Stats) -> Value {
         .map(|b| json!({"start_ns": b.start_ns - base, "end_ns": b.end_ns - base, "ios": b.ios, "bytes": b.bytes}))
         .collect();
     put(
-        "bursts_gap_100ms",
+        &bursts_key(stats.arrivals.gap_ns()),
         json!({"count": stats.arrivals.bursts, "first": bursts}),
     );
     if let Some(access) = &stats.access {
@@ -208,8 +208,14 @@ fn metrics(stats: &mut Stats) -> Value {
     }
     if let Some(reuse) = &mut stats.reuse {
         let p50 = reuse.distances.percentiles(&[50.0]);
+        let key = match reuse.block_bytes() {
+            bytes if bytes.is_multiple_of(1024) => {
+                format!("reuse_distance_{}k_blocks", bytes / 1024)
+            }
+            bytes => format!("reuse_distance_{bytes}_byte_blocks"),
+        };
         put(
-            "reuse_distance_128k_blocks",
+            &key,
             json!({
                 "accesses": reuse.accesses,
                 "cold": reuse.cold,
@@ -260,6 +266,14 @@ fn dense(bins: &Bins, length: u64) -> Value {
         }
     }
     json!({"ios": ios, "bytes": bytes})
+}
+
+/// The gap between bursts is in the name, in the largest unit of which it is a whole number.
+fn bursts_key(gap_ns: u64) -> String {
+    let units = [(1_000_000, "ms"), (1_000, "us"), (1, "ns")];
+    let found = units.iter().find(|(unit, _)| gap_ns.is_multiple_of(*unit));
+    let (unit, name) = found.copied().unwrap_or((1, "ns"));
+    format!("bursts_gap_{}{name}", gap_ns / unit)
 }
 
 fn sequential(class: &mut Class) -> Value {
