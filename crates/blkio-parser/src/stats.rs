@@ -183,7 +183,7 @@ struct Fan {
     events: usize,
 }
 
-/// Threads that help sorting while all others wait for it.
+/// Threads that help to sort at the end, when there is nothing else to do.
 const HELPERS: usize = 2;
 /// Events that are handed on together.
 const TOGETHER: usize = 1 << 14;

@@ -141,7 +141,7 @@ impl Analyser for SectorAccess {
 }
 
 impl SectorAccess {
-    /// Has so many threads help where there is much to sort at once: now and then, and in the end.
+    /// Has so many threads help to sort in the end.
     #[must_use]
     pub fn with_helpers(mut self, helpers: usize) -> Self {
         self.borders.helpers = helpers;

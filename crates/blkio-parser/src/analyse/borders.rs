@@ -61,7 +61,7 @@ pub(super) struct Borders {
     limit: usize,
     /// Changes at sectors that are too large to sort.
     far: BTreeMap<(u64, u32), i64>,
-    /// Threads that may help where there is much to sort at once.
+    /// Threads that may help to sort in the end.
     pub(super) helpers: usize,
 }
 
@@ -136,23 +136,9 @@ impl Borders {
     }
 
     fn make_places_one(&mut self) {
-        let helped = if self.helpers > 0 {
-            self.pieces.len() / 2
-        } else {
-            0
-        };
-        let (others, own) = self.pieces.split_at_mut(helped);
-        thread::scope(|scope| {
-            if !others.is_empty() {
-                scope.spawn(|| {
-                    let mut scratch = Scratch::default();
-                    let pieces = others.iter_mut();
-                    pieces.for_each(|piece| piece.make_places_one(&mut scratch));
-                });
-            }
-            let pieces = own.iter_mut();
-            pieces.for_each(|piece| piece.make_places_one(&mut self.scratch));
-        });
+        for piece in &mut self.pieces {
+            piece.make_places_one(&mut self.scratch);
+        }
         let before = self.words;
         self.words = self.pieces.iter().map(|piece| piece.words()).sum();
         let growth = if self.words < before / 2 {
