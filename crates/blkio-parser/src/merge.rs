@@ -75,10 +75,17 @@ impl<'a, 't> Merge<'a, 't> {
     }
 
     pub(crate) fn hand_on(&mut self, held: Held) {
-        let Held { mut events, shape } = held;
+        let Held {
+            mut events,
+            mut shape,
+        } = held;
         if !self.names.is_empty() {
             for event in events.iter_mut().filter(|e| e.comm == 0 && e.pid != 0) {
-                event.comm = self.names.get(&event.pid).copied().unwrap_or(0);
+                if let Some(name) = self.names.get(&event.pid) {
+                    event.comm = *name;
+                    // What was found before has no names.
+                    shape = None;
+                }
             }
         }
         if events.is_empty() {

@@ -164,6 +164,22 @@ fn processes_have_the_names_that_another_processor_wrote() {
 }
 
 #[test]
+fn processes_of_a_text_have_the_names_that_a_binary_file_wrote() {
+    // Longer than blocks and the window, so that runs are found by the threads that parse, which know no names.
+    let count = 60_000_u64;
+    let text: String = (0..count)
+        .map(|n| {
+            let (seconds, millis, sector) = (n / 1000, n % 1000, 64 + n * 8);
+            format!("259,0  0 {n} {seconds}.{millis:03}000000 7  D  RS {sector} + 8 [(null)]\n")
+        })
+        .collect();
+    let binary = record(0, 0, [0, NAME, 7, 0, 1], b"python\0");
+    let found = document(&[&binary, text.as_bytes()], false);
+    let wanted = json!({"python": {"ios": count, "bytes": count * 4096}});
+    assert_eq!(found["quality"]["processes"], wanted);
+}
+
+#[test]
 fn zone_resets_are_reads_for_the_published_scripts_alone() {
     let text = b"10000000000, R, 4096, 8, 8\n11000000000, ZR, 8192, 16, 16\n";
     let reads = |compat| {
