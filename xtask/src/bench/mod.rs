@@ -13,8 +13,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Packages with the tools for traces.
-const PACKAGES: [&str; 2] = ["nccl-stacks", "trace-info"];
+/// The tools for traces.
+const TOOLS: [&str; 2] = ["nccl-stacks", "trace-info"];
 
 /// A command on a file.
 struct Case {
@@ -57,14 +57,11 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     )?;
     let runs = options.number("runs")?.unwrap_or(5);
     let of_tools = options.flag("tools");
-    let packages: &[&str] = if of_tools {
-        &tools::PACKAGES
-    } else {
-        &PACKAGES
-    };
+    let programs: &[&str] = if of_tools { &tools::TOOLS } else { &TOOLS };
     let mut build = cargo(&["build", "--release"]);
-    for package in packages {
-        build.args(["--package", package]);
+    // Not their packages: rocpd has four more names, each of which takes minutes to link.
+    for program in programs {
+        build.args(["--bin", program]);
     }
     run_command(&mut build)?;
     let release = release();

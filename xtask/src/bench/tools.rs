@@ -7,11 +7,12 @@ use anyhow::{Context as _, Result};
 use std::path::Path;
 use std::process::Command;
 
-/// Packages with the tools.
-pub(super) const PACKAGES: [&str; 3] = ["blkio", "rocpd", "memtrace"];
+/// The tools.
+pub(super) const TOOLS: [&str; 3] = ["blkio", "rocpd", "memtrace"];
 
-/// Logs of 25 million requests, a gigabyte each: name, what it is made from, goals of everything and of totals.
-const LOGS: [(&str, &str, [&str; 2]); 5] = [
+/// Logs of a gigabyte each: 25 million requests, or 8 million with their completions. Name, what it is made from, goals of
+/// everything and of totals.
+const LOGS: [(&str, &str, [&str; 2]); 6] = [
     (
         "in-order.txt",
         r#"{"requests": 25000000, "mean_gap_ns": 60000, "cache_bytes": 34359738368, "reorder_ns": 0}"#,
@@ -37,7 +38,15 @@ const LOGS: [(&str, &str, [&str; 2]); 5] = [
         r#"{"requests": 25000000, "mean_gap_ns": 60000, "cache_bytes": 68719476736, "pattern": "random", "sizes": {"4096": 1, "16384": 1, "131072": 2, "262144": 1}}"#,
         ["5 s, 300 MiB", ""],
     ),
+    (
+        EVENTS,
+        r#"{"requests": 8000000, "mean_gap_ns": 60000, "cache_bytes": 34359738368}"#,
+        ["", ""],
+    ),
 ];
+
+/// The log with completions.
+const EVENTS: &str = "events.txt";
 
 /// What is measured; the data are made under `target/bench-data` where missing.
 pub(super) fn cases(release: &Path) -> Result<Vec<Case>> {
@@ -60,7 +69,8 @@ fn block_io(release: &Path, folder: &Path) -> Result<Vec<Case>> {
             let mut synth = Command::new(&blkio);
             synth
                 .args(["synth", "--seed", "1", "--spec"])
-                .arg(spec_path);
+                .arg(spec_path)
+                .args((name == EVENTS).then_some("--events"));
             run_command(synth.arg("-o").arg(&path))?;
         }
         let stats = |more: &[&str]| {
