@@ -1,6 +1,7 @@
 //! How much, when: totals, sizes, traffic per second.
 
-use std::collections::BTreeMap;
+mod bins;
+mod operations;
 
 use rustc_hash::FxHashMap;
 
@@ -9,8 +10,12 @@ use super::runs::{Batch, Run};
 use crate::event::{Event, EventKind};
 use crate::rwbs::Direction;
 
-/// Nanoseconds of a second.
-pub(crate) const SECOND: u64 = 1_000_000_000;
+pub(super) use bins::FINE_NS;
+pub(crate) use bins::SECOND;
+pub use bins::{Amount, Bins, FINE_BINS, Grid, MAX_BINS};
+use bins::{Peak, Stretch};
+pub use operations::{Largest, PerOperation};
+
 /// The two directions that move data.
 pub const DATA: [Direction; 2] = [Direction::Read, Direction::Write];
 /// All others.
@@ -21,242 +26,8 @@ pub const REST: [Direction; 5] = [
     Direction::Zone,
     Direction::Other,
 ];
-/// Bins of 10 ms that are kept: fifteen seconds.
-pub const FINE_BINS: u64 = 1500;
-/// Width of the finest bins.
-pub(super) const FINE_NS: u64 = SECOND / 100;
-/// Most bins of a series that is given bin by bin; of a longer run it is left out.
-pub const MAX_BINS: u64 = 1 << 20;
 /// Gaps without events that are kept.
 const KEPT_GAPS: usize = 100;
-
-/// Requests and bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Amount {
-    /// Requests.
-    pub ios: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
-
-impl Amount {
-    /// Adds another amount.
-    pub fn add(&mut self, other: Self) {
-        self.ios += other.ios;
-        self.bytes += other.bytes;
-    }
-}
-
-/// Bins of one width, and where they begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grid {
-    width_ns: u64,
-    by_clock: bool,
-}
-
-impl Grid {
-    /// Bins of so many nanoseconds, at least 1, that begin at the first issue or, by the clock, at multiples of their width
-    /// of the trace's clock.
-    #[must_use]
-    pub fn new(width_ns: u64, by_clock: bool) -> Self {
-        Self {
-            width_ns: width_ns.max(1),
-            by_clock,
-        }
-    }
-
-    /// Width of a bin in nanoseconds.
-    #[must_use]
-    pub fn width_ns(self) -> u64 {
-        self.width_ns
-    }
-
-    /// Where the bin begins that the first issue is in, which is number 0.
-    #[must_use]
-    pub fn begin_ns(self, first_issue_ns: u64) -> u64 {
-        if self.by_clock {
-            first_issue_ns - first_issue_ns % self.width_ns
-        } else {
-            first_issue_ns
-        }
-    }
-
-    /// Whether its bins are those of whole seconds since the first issue.
-    #[must_use]
-    pub fn is_of_seconds(self) -> bool {
-        self.width_ns == SECOND && !self.by_clock
-    }
-}
-
-/// Amounts by bin of time. Events come in order, so only one bin is open.
-#[derive(Debug, Clone, Default)]
-pub struct Bins {
-    open: Option<(u64, Amount)>,
-    closed: Vec<(u64, Amount)>,
-}
-
-impl Bins {
-    fn add(&mut self, bin: u64, amount: Amount) {
-        match &mut self.open {
-            Some((number, open)) if *number == bin => open.add(amount),
-            open => self.closed.extend(open.replace((bin, amount))),
-        }
-    }
-
-    /// Bins that are not empty, in order.
-    #[must_use]
-    pub fn finish(&self) -> BTreeMap<u64, Amount> {
-        let mut bins: BTreeMap<u64, Amount> = BTreeMap::new();
-        for (bin, amount) in self.closed.iter().chain(&self.open) {
-            bins.entry(*bin).or_default().add(*amount);
-        }
-        bins
-    }
-}
-
-/// The largest amount of one bin.
-#[derive(Debug, Clone, Default)]
-struct Peak {
-    bin: u64,
-    open: Amount,
-    most: Amount,
-}
-
-impl Peak {
-    fn add(&mut self, bin: u64, amount: Amount) {
-        if bin != self.bin {
-            self.close();
-            self.bin = bin;
-        }
-        self.open.add(amount);
-    }
-
-    fn close(&mut self) {
-        self.most.bytes = self.most.bytes.max(self.open.bytes);
-        self.most.ios = self.most.ios.max(self.open.ios);
-        self.open = Amount::default();
-    }
-}
-
-/// What is known of one text of operation letters.
-#[derive(Debug, Clone, Default)]
-pub struct PerOperation {
-    /// Requests by size in bytes.
-    pub sizes: FxHashMap<u32, u64>,
-    last_size: (u32, u64),
-    open_second: Stretch,
-    open_kib: Amount,
-    /// KiB (each request cut to whole KiB) by whole second of the trace's clock, for the published figures.
-    pub kib_per_second: Bins,
-}
-
-impl PerOperation {
-    #[inline]
-    fn add(&mut self, run: &Run) {
-        if self.last_size.0 != run.bytes {
-            self.settle_size();
-            self.last_size.0 = run.bytes;
-        }
-        let count = u64::from(run.count);
-        self.last_size.1 += count;
-        if !self.open_second.contains(run.t_ns) {
-            self.settle_second();
-            self.open_second = Stretch::of_bin(run.t_ns, SECOND);
-        }
-        self.open_kib.ios += count;
-        self.open_kib.bytes += u64::from(run.bytes >> 10) * count;
-    }
-
-    fn settle_size(&mut self) {
-        if self.last_size.1 > 0 {
-            *self.sizes.entry(self.last_size.0).or_default() += self.last_size.1;
-            self.last_size.1 = 0;
-        }
-    }
-
-    fn settle_second(&mut self) {
-        let amount = std::mem::take(&mut self.open_kib);
-        if amount.ios > 0 {
-            self.kib_per_second
-                .add(self.open_second.from_ns / SECOND, amount);
-        }
-    }
-
-    fn settle(&mut self) {
-        self.settle_size();
-        self.settle_second();
-    }
-}
-
-/// Successive requests of the largest size, which a device or a kernel cuts long transfers into.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Largest {
-    /// That size.
-    pub bytes: u32,
-    /// Maximal chains of such requests without a smaller one of the same direction between, single ones included.
-    pub runs: u64,
-    /// Requests of the longest chain.
-    pub longest_run: u64,
-    open: u64,
-}
-
-impl Largest {
-    #[inline]
-    fn add(&mut self, bytes: u32, requests: u64) {
-        if bytes > self.bytes {
-            *self = Self {
-                bytes,
-                ..Self::default()
-            };
-        }
-        if bytes < self.bytes || bytes == 0 {
-            self.open = 0;
-            return;
-        }
-        self.runs += u64::from(self.open == 0);
-        self.open += requests;
-        self.longest_run = self.longest_run.max(self.open);
-    }
-}
-
-/// A stretch of time.
-#[derive(Debug, Clone, Copy, Default)]
-struct Stretch {
-    from_ns: u64,
-    /// Behind its last nanosecond.
-    until_ns: u64,
-}
-
-impl Stretch {
-    /// The bin of this width, from zero on, that a time is in.
-    fn of_bin(t_ns: u64, width_ns: u64) -> Self {
-        let from_ns = t_ns - t_ns % width_ns;
-        Self {
-            from_ns,
-            until_ns: from_ns.saturating_add(width_ns),
-        }
-    }
-
-    fn contains(self, t_ns: u64) -> bool {
-        t_ns >= self.from_ns && t_ns < self.until_ns
-    }
-
-    /// The same so much earlier, as far as there is time.
-    fn earlier(self, by_ns: u64) -> Self {
-        Self {
-            from_ns: self.from_ns.saturating_sub(by_ns),
-            until_ns: self.until_ns.saturating_sub(by_ns),
-        }
-    }
-
-    /// What two stretches have in common.
-    fn and(self, other: Self) -> Self {
-        Self {
-            from_ns: self.from_ns.max(other.from_ns),
-            until_ns: self.until_ns.min(other.until_ns),
-        }
-    }
-}
 
 /// Totals, sizes and series of a trace.
 #[derive(Debug, Clone)]
@@ -366,7 +137,7 @@ impl Traffic {
     /// Width of the chosen bins.
     #[must_use]
     pub fn bin_ns(&self) -> u64 {
-        self.grid.width_ns
+        self.grid.width_ns()
     }
 
     /// Reads and writes by the chosen bin, the first of which holds the first issue.
@@ -428,7 +199,7 @@ impl Traffic {
                 self.settle_bins();
                 let finest = Stretch::of_bin(run.since_ns, FINE_NS);
                 let chosen = run.since_ns.saturating_add(self.lead_ns);
-                let chosen = Stretch::of_bin(chosen, self.grid.width_ns);
+                let chosen = Stretch::of_bin(chosen, self.grid.width_ns());
                 self.open.0 = finest.and(chosen.earlier(self.lead_ns));
             }
             if let Some(sum) = self.open.1.get_mut(run.direction.slot()) {
@@ -470,7 +241,7 @@ impl Traffic {
         let slot = REST.iter().position(|of| *of == direction);
         if let Some(bins) = bins.zip(slot).and_then(|(bins, slot)| bins.get_mut(slot)) {
             let since_ns = since_ns.saturating_add(self.lead_ns);
-            bins.add(since_ns / self.grid.width_ns, amount);
+            bins.add(since_ns / self.grid.width_ns(), amount);
         }
     }
 
@@ -497,7 +268,7 @@ impl Traffic {
             {
                 let begin_ns = first - self.lead_ns;
                 let since = event.t_ns.saturating_sub(begin_ns);
-                bins.add(since / self.grid.width_ns, amount);
+                bins.add(since / self.grid.width_ns(), amount);
             }
         } else if !event.direction.is_data()
             && let Some(first) = self.first_issue_ns
@@ -535,7 +306,7 @@ impl Traffic {
                 && let Some(bins) = self.bins.get_mut(slot)
             {
                 let since = since.saturating_add(self.lead_ns);
-                bins.add(since / self.grid.width_ns, amount);
+                bins.add(since / self.grid.width_ns(), amount);
             }
             if let Some([second, tenth, hundredth]) = self.peaks.get_mut(slot) {
                 hundredth.add(fine, amount);
@@ -575,10 +346,9 @@ impl Analyser for Traffic {
     }
 
     fn observe_batch(&mut self, batch: &Batch) {
-        // A run lies within a bin of the series when those are made of whole 10 ms, and has no event of another kind in it.
+        // Beside events of another kind a run is not all that happened in its time.
         let has_only_issues = batch.shape.completions == 0 && !batch.has_others();
-        let grid = self.grid;
-        if has_only_issues && grid.width_ns.is_multiple_of(FINE_NS) && !grid.by_clock {
+        if has_only_issues && self.grid.has_runs_whole() {
             for run in &batch.shape.runs {
                 self.extend_span(run.t_ns, run.last_ns);
                 self.issue(run);
@@ -592,6 +362,8 @@ impl Analyser for Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     proptest! {
@@ -615,18 +387,5 @@ mod tests {
             prop_assert_eq!(reads.finish(), twin);
             prop_assert_eq!(traffic.bins_begin_ns(), Some(first / bin_ns * bin_ns));
         }
-    }
-
-    #[test]
-    fn the_largest_requests_are_chained_until_a_smaller_one_comes() {
-        let mut largest = Largest::default();
-        for (bytes, requests) in [(0, 1), (8, 2), (16, 3), (16, 1), (8, 1), (16, 1), (0, 1)] {
-            largest.add(bytes, requests);
-        }
-        let found = (largest.bytes, largest.runs, largest.longest_run);
-        assert_eq!(found, (16, 2, 4));
-        largest.add(32, 1);
-        let found = (largest.bytes, largest.runs, largest.longest_run);
-        assert_eq!(found, (32, 1, 1));
     }
 }
