@@ -3,12 +3,14 @@
 //! The access count of a sector changes only where requests begin and end. These changes are collected by piece of the device,
 //! sorted some thousand at a time, and kept as differences from one to the next, two or three bytes each. When they have grown
 //! to a multiple of what they were, those of one place and operation become one. So memory follows the number of distinct
-//! places: neither the number of requests nor the range of addresses matters, and no place has to be looked up.
+//! places: neither the number of requests nor the range of addresses matters, and no place has to be looked up. Where they are
+//! a quarter of all blocks of a piece, every block has a place of its own ([`Cells`]).
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
+use super::cells::{Cells, DENSE_OF_BITS};
 use crate::num::{index, low16, low32};
 use crate::radix::by_digits;
 
@@ -28,12 +30,15 @@ const PAGE: usize = 1 << 11;
 const GROWTH: usize = 3;
 const GROWTH_WITHOUT_USE: usize = 8;
 /// Binary digits of what a change is of.
-const OF_BITS: u32 = 17;
+pub(super) const OF_BITS: u32 = 17;
 /// Sectors of so many binary digits, and no more, are sorted.
 const SECTOR_BITS: u32 = u64::BITS - OF_BITS - 1;
 
 /// Binary digits of the number of sectors that nearly all places are multiples of.
-const GRID_BITS: u32 = 3;
+pub(super) const GRID_BITS: u32 = 3;
+
+/// Which part of the blocks of a piece have to be places for all to be kept side by side.
+const DENSE_PART: usize = 4;
 
 /// A change of an access count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,9 +104,9 @@ impl Borders {
         piece.recent.push(place << 1 | u64::from(is_less));
         if piece.recent.len() >= TOGETHER {
             let before = piece.words();
-            piece.settle(&mut self.scratch);
+            piece.settle(self.piece_bits, &mut self.scratch);
             if piece.words() > piece.limit {
-                piece.make_places_one(&mut self.scratch);
+                piece.make_places_one(self.piece_bits, &mut self.scratch);
             }
             self.words = self.words + piece.words() - before;
             if self.words > self.limit {
@@ -127,7 +132,7 @@ impl Borders {
         let next = self.pieces.len();
         let place = *self.numbers.entry(number).or_insert(next);
         if place == next {
-            self.pieces.push(Piece::default());
+            self.pieces.push(Piece::of(number, self.piece_bits));
         }
         if let Some(near) = self.near.get_mut(index(number) % PIECES) {
             *near = (number, place);
@@ -137,7 +142,7 @@ impl Borders {
 
     fn make_places_one(&mut self) {
         for piece in &mut self.pieces {
-            piece.make_places_one(&mut self.scratch);
+            piece.make_places_one(self.piece_bits, &mut self.scratch);
         }
         let before = self.words;
         self.words = self.pieces.iter().map(|piece| piece.words()).sum();
@@ -155,13 +160,15 @@ impl Borders {
         self.near.fill(NOWHERE);
         let mut pieces = std::mem::take(&mut self.pieces);
         for (number, place) in std::mem::take(&mut self.numbers) {
-            let Some(piece) = pieces.get_mut(place).map(std::mem::take) else {
+            let Some(mut piece) = pieces.get_mut(place).map(std::mem::take) else {
                 continue;
             };
+            piece.first_sector = (number / 2) << self.piece_bits;
+            piece.cells.widen(number % 2 == 1);
             let next = self.pieces.len();
             let place = *self.numbers.entry(number / 2).or_insert(next);
             match self.pieces.get_mut(place) {
-                Some(before) => before.append(&piece),
+                Some(before) => before.append(piece),
                 None => self.pieces.push(piece),
             }
         }
@@ -184,11 +191,11 @@ impl Borders {
         if self.helpers == 0 {
             let mut places = Vec::new();
             for piece in pieces {
-                piece.into_order(&mut places, &mut self.scratch);
+                piece.into_order(self.piece_bits, &mut places, &mut self.scratch);
                 take_all(&places);
             }
         } else {
-            in_order_with_helpers(pieces, self.helpers, take_all);
+            in_order_with_helpers(pieces, self.piece_bits, self.helpers, take_all);
         }
         for ((sector, of), by) in std::mem::take(&mut self.far) {
             take(Change { sector, of, by });
@@ -199,6 +206,7 @@ impl Borders {
 /// Hands on the changes of each piece in order; every helper sorts one piece while those before are taken.
 fn in_order_with_helpers(
     pieces: impl Iterator<Item = Piece>,
+    piece_bits: u32,
     helpers: usize,
     mut take: impl FnMut(&[Placed]),
 ) {
@@ -221,7 +229,7 @@ fn in_order_with_helpers(
                     let mut scratch = Scratch::default();
                     for piece in share {
                         let mut places = used.try_recv().unwrap_or_default();
-                        piece.into_order(&mut places, &mut scratch);
+                        piece.into_order(piece_bits, &mut places, &mut scratch);
                         // Nobody waits any more only where that thread is dying.
                         if here.send(places).is_err() {
                             return;
@@ -241,7 +249,7 @@ fn in_order_with_helpers(
 }
 
 /// A place (sector and what is counted) and by how much the count changes there.
-type Placed = (u64, i64);
+pub(super) type Placed = (u64, i64);
 
 /// Memory for sorting, used again from piece to piece.
 #[derive(Debug, Clone, Default)]
@@ -269,6 +277,9 @@ struct Piece {
     last: u64,
     /// Words at which its places are made one.
     limit: usize,
+    first_sector: u64,
+    /// What is not in the pages because most blocks are places of it.
+    cells: Cells,
 }
 
 impl Default for Piece {
@@ -279,6 +290,8 @@ impl Default for Piece {
             grid_bits: GRID_BITS,
             last: 0,
             limit: PIECE_LIMIT,
+            first_sector: 0,
+            cells: Cells::default(),
         }
     }
 }
@@ -300,9 +313,25 @@ fn bits(word: u64, from: u32, count: u32) -> u64 {
 }
 
 impl Piece {
+    /// The piece of a number.
+    fn of(number: u64, piece_bits: u32) -> Self {
+        Self {
+            first_sector: number << piece_bits,
+            // The first time tells whether the piece is one of those where most blocks are places.
+            limit: PIECE_LIMIT.min(blocks_of(piece_bits) / DENSE_PART),
+            ..Self::default()
+        }
+    }
+
     /// Puts the recent changes to the others.
-    fn settle(&mut self, scratch: &mut Scratch) {
+    fn settle(&mut self, piece_bits: u32, scratch: &mut Scratch) {
         let mut recent = std::mem::take(&mut self.recent);
+        if !self.cells.is_empty() {
+            recent.retain(|key| {
+                let by = if key & 1 == 0 { 1 } else { -1 };
+                !self.add_to_cells(key >> 1, by, piece_bits)
+            });
+        }
         // Only by sector: what else can be made one is when all places are.
         by_digits(&mut recent, &mut scratch.keys, |key| key >> (OF_BITS + 1));
         for alike in recent.chunk_by(|a, b| a >> 1 == b >> 1) {
@@ -365,7 +394,8 @@ impl Piece {
     }
 
     /// Takes the changes of the piece behind.
-    fn append(&mut self, next: &Self) {
+    fn append(&mut self, mut next: Self) {
+        self.cells.append(std::mem::take(&mut next.cells));
         self.recent.extend_from_slice(&next.recent);
         let mut places = Vec::new();
         next.read(&mut places);
@@ -406,10 +436,15 @@ impl Piece {
     }
 
     /// The changes in order of the sector.
-    fn into_order(mut self, places: &mut Vec<Placed>, scratch: &mut Scratch) {
-        self.settle(scratch);
+    fn into_order(mut self, piece_bits: u32, places: &mut Vec<Placed>, scratch: &mut Scratch) {
+        self.settle(piece_bits, scratch);
         self.read(places);
         by_digits(places, &mut scratch.sorted, |(place, _)| place >> OF_BITS);
+        if !self.cells.is_empty() {
+            self.cells
+                .merge(self.first_sector, places, &mut scratch.sorted);
+            std::mem::swap(places, &mut scratch.sorted);
+        }
     }
 
     /// Words in all pages, not quite all of them used.
@@ -418,22 +453,61 @@ impl Piece {
         self.pages.len().saturating_sub(1) * PAGE + open
     }
 
-    /// Changes of the same place and operation become one.
-    fn make_places_one(&mut self, scratch: &mut Scratch) {
+    /// Changes of the same place and operation become one, and those of an operation that most blocks are places of move to
+    /// the cells.
+    fn make_places_one(&mut self, piece_bits: u32, scratch: &mut Scratch) {
         let Scratch { places, sorted, .. } = scratch;
         self.read(places);
         by_digits(places, sorted, |(place, _)| *place);
         self.pages.clear();
         self.last = 0;
-        for alike in places.chunk_by(|a, b| a.0 == b.0) {
-            let place = alike.first().map_or(0, |(place, _)| *place);
-            let by: i64 = alike.iter().map(|(_, by)| by).sum();
-            if by != 0 {
-                self.push(place, by);
+        let mut count = [0_usize; 1 << DENSE_OF_BITS];
+        places.dedup_by(|next, before| {
+            let is_same = next.0 == before.0;
+            if is_same {
+                before.1 += next.1;
+            }
+            is_same
+        });
+        places.retain(|(_, by)| *by != 0);
+        for (place, _) in &*places {
+            if let Some(count) = count.get_mut(index(bits(*place, 0, OF_BITS))) {
+                *count += 1;
             }
         }
-        self.limit = PIECE_LIMIT.max(2 * self.words());
+        let blocks = blocks_of(piece_bits);
+        for (of, count) in (0..).zip(count) {
+            if count > blocks / DENSE_PART {
+                self.cells.make_room(of, blocks);
+            }
+        }
+        for (place, by) in &*places {
+            if !self.add_to_cells(*place, *by, piece_bits) {
+                self.push(*place, *by);
+            }
+        }
+        // As long as they are few, their part of all blocks is looked at often.
+        let many = if self.words() < blocks {
+            0
+        } else {
+            PIECE_LIMIT
+        };
+        self.limit = (2 * self.words()).max(many).max(blocks / DENSE_PART);
     }
+
+    /// Takes a change where every block has its own place, if it fits there.
+    #[inline]
+    fn add_to_cells(&mut self, place: u64, by: i64, piece_bits: u32) -> bool {
+        let (sector, of) = (place >> OF_BITS, low32(bits(place, 0, OF_BITS)));
+        let block = bits(sector, 0, piece_bits) >> GRID_BITS;
+        let is_block = sector.is_multiple_of(1 << GRID_BITS);
+        is_block && i8::try_from(by).is_ok_and(|by| self.cells.add(block, of, by))
+    }
+}
+
+/// Blocks of a piece.
+fn blocks_of(piece_bits: u32) -> usize {
+    1 << piece_bits.saturating_sub(GRID_BITS)
 }
 
 #[cfg(test)]
@@ -445,14 +519,17 @@ mod tests {
         #[test]
         fn changes_come_back_in_order_and_add_up(
             changes in prop::collection::vec(
-                (prop_oneof![0_u64..100, 0_u64..1 << 20, any::<u64>(), (0_u64..1 << 16).prop_map(|s| s * 8)], 0_u32..1 << 17, any::<bool>(), 1_usize..5),
+                (prop_oneof![0_u64..100, (0_u64..32).prop_map(|s| s * 8), 0_u64..1 << 20, any::<u64>(), (0_u64..1 << 16).prop_map(|s| s * 8)], prop_oneof![3 => 0_u32..3, 1 => 0_u32..1 << 17], any::<bool>(), 1_usize..5),
                 0..200,
             ),
             limit in 0_usize..200,
             settle in 1_usize..50,
             helpers in 0_usize..3,
+            // Pieces of so few blocks that some are places of most.
+            piece_bits in prop::sample::select(vec![PIECE_BITS, 5, 7]),
+            widen in 0_usize..400,
         ) {
-            let mut borders = Borders { helpers, ..Borders::default() };
+            let mut borders = Borders { helpers, piece_bits, ..Borders::default() };
             let mut twin: BTreeMap<(u64, u32), i64> = BTreeMap::new();
             for (at, (sector, of, is_less, times)) in changes.iter().enumerate() {
                 for _ in 0..*times {
@@ -461,12 +538,15 @@ mod tests {
                 }
                 if at % settle == 0 {
                     for piece in &mut borders.pieces {
-                        piece.settle(&mut borders.scratch);
+                        piece.settle(borders.piece_bits, &mut borders.scratch);
                     }
                     borders.words = borders.pieces.iter().map(|piece| piece.words()).sum();
                     if borders.words > limit {
                         borders.make_places_one();
                     }
+                }
+                if at == widen {
+                    borders.widen();
                 }
             }
             let mut found: BTreeMap<(u64, u32), i64> = BTreeMap::new();
@@ -498,6 +578,32 @@ mod tests {
         let mut sum = 0;
         borders.for_each_in_order(|change| sum += change.by);
         assert_eq!(sum, 4_101);
+    }
+
+    #[test]
+    fn places_at_most_blocks_take_a_byte_for_each() {
+        let mut borders = Borders::default();
+        let blocks = 1 << 18_u64;
+        let mut twin = vec![0_i64; index(blocks)];
+        for number in 0..16 * blocks {
+            let block = number * 7919 % blocks * 3 / 4;
+            let is_less = number % 5 == 0;
+            borders.add(block << GRID_BITS, 2, is_less);
+            twin[index(block)] += if is_less { -1 } else { 1 };
+        }
+        // More than a byte holds.
+        (0..1000).for_each(|_| borders.add(0, 2, false));
+        twin[0] += 1000;
+        assert!(
+            borders
+                .pieces
+                .iter()
+                .all(|piece| !piece.cells.is_empty() || piece.words() == 0)
+        );
+        assert!(borders.words < 100_000, "{}", borders.words);
+        let mut found = vec![0_i64; index(blocks)];
+        borders.for_each_in_order(|change| found[index(change.sector >> GRID_BITS)] += change.by);
+        assert_eq!(found, twin);
     }
 
     #[test]

@@ -15,7 +15,7 @@ const BIN_SECTORS: u64 = 64 * 2048;
 /// Cells that are kept; with more, cells become wider.
 const MAX_CELLS: usize = 1 << 19;
 /// Cells that are found without looking them up.
-const OPEN: usize = 32;
+const OPEN: usize = 512;
 
 /// Address bin and second.
 type Place = (u64, u64);
@@ -42,7 +42,7 @@ pub struct Scaled {
 /// A matrix of bytes, 64 MiB of address by a second since the first issue; requests are split at the borders.
 ///
 /// Of more than half a million cells two become one, as often as needed, so that the map has all bytes whatever their addresses.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct HeatMap {
     first_ns: Option<u64>,
     /// How often addresses and times were halved.
@@ -52,9 +52,22 @@ pub struct HeatMap {
     /// Bytes of the open bin of time by address bin.
     cells: FxHashMap<u64, [u64; 2]>,
     /// Cells on their way to these, by the end of their address bin: bin and bytes.
-    open: [(u64, [u64; 2]); OPEN],
+    open: Vec<(u64, [u64; 2])>,
     /// The cells of earlier times.
     rows: Vec<Row>,
+}
+
+impl Default for HeatMap {
+    fn default() -> Self {
+        Self {
+            first_ns: None,
+            coarser: (0, 0),
+            open_time: (0, 0),
+            cells: FxHashMap::default(),
+            open: vec![(0, [0; 2]); OPEN],
+            rows: Vec::new(),
+        }
+    }
 }
 
 impl HeatMap {
@@ -96,8 +109,11 @@ impl HeatMap {
 
     /// Closes the open bin of time, and opens that of this time since the first issue.
     fn close(&mut self, since_ns: u64) {
-        for open in std::mem::take(&mut self.open) {
-            self.settle(open);
+        for (bin, bytes) in &mut self.open {
+            let bytes = std::mem::take(bytes);
+            if bytes != [0; 2] {
+                add_to(self.cells.entry(*bin).or_default(), bytes);
+            }
         }
         let time = self.open_time.0;
         let cells = self.cells.drain();
