@@ -4,7 +4,8 @@
 //! a limit on that both sides together set, slow cycles in a row as one episode, and the question is
 //! whether episodes would fall on the abnormal side so often by chance: the hypergeometric tail, exact
 //! for any distribution of times (Fisher's test). Only functions with slow cycles on either side are
-//! asked. Which they are does not depend on the side, so the others need no adjustment.
+//! asked, and only those with so many that they could be told from chance if all were of one side. Which they are does not
+//! depend on the side, so the others need no adjustment (Tarone 1990).
 
 use super::{Compared, Options};
 use crate::num::real;
@@ -32,6 +33,8 @@ struct Episodes {
     /// More time per cycle because of them, ns.
     effect: f64,
     p: f64,
+    /// The probability if all episodes were of the abnormal side.
+    least_p: f64,
 }
 
 /// The functions that are slow more often on the abnormal side, and cost enough by it; by phase.
@@ -46,7 +49,9 @@ pub(super) fn tails(phases: &[Compared<'_>], options: &Options) -> Vec<Vec<Tail>
                 continue;
             };
             if !s.is_slower(options, phase.length) {
-                asked.push((p, i, found));
+                if found.least_p <= options.alpha {
+                    asked.push((p, i, found));
+                }
             } else if found.effect >= MOST_OF_IT * s.effect.0 {
                 known[p].push(Tail {
                     series: i,
@@ -93,12 +98,13 @@ fn episodes(normal: &[f64], abnormal: &[f64], length: f64, least: f64) -> Option
         return None;
     }
     let (a, b) = (in_a_row(&before), in_a_row(&after));
-    let above = tail_of_draws(b, a + b, m, n + m);
+    // The other direction could have been as far off.
+    let p = |abnormal: usize| (2.0 * tail_of_draws(abnormal, a + b, m, n + m)).min(1.0);
     Some(Episodes {
         slow: after,
         effect: y - x,
-        // The other direction could have been as far off.
-        p: (2.0 * above).min(1.0),
+        p: p(b),
+        least_p: p(a + b),
     })
 }
 
@@ -147,7 +153,11 @@ mod tests {
             .map(|i| f64::from(60 - i) / f64::from(120 - i))
             .product();
         assert!((found.p - 2.0 * want).abs() < 1e-12, "{}", found.p);
-        assert!(episodes(&normal, &slow(30), 1_000.0, 5.0).unwrap().p > 0.4);
+        let two = episodes(&normal, &slow(30), 1_000.0, 5.0).unwrap();
+        assert!(two.p > 0.4 && two.least_p > 0.4);
+        // Of both sides: no proof, but it could have been one.
+        let shared = episodes(&slow(10), &slow(10), 1_000.0, 5.0).unwrap();
+        assert!(shared.p > 0.9 && shared.least_p < 0.001);
         // One bad stretch is one episode, however long.
         let stretch: Vec<f64> = (0..60)
             .map(|i| if (20..30).contains(&i) { 300.0 } else { 100.0 })
