@@ -4,13 +4,18 @@ use rustc_hash::FxHashMap;
 
 use super::bins::{Amount, Bins, SECOND, Stretch};
 use crate::analyse::runs::Run;
+use crate::num::spread;
+
+/// Binary digits of the number of sizes that are counted without looking them up.
+const RECENT_BITS: u32 = 4;
 
 /// What is known of one text of operation letters.
 #[derive(Debug, Clone, Default)]
 pub struct PerOperation {
     /// Requests by size in bytes.
     pub sizes: FxHashMap<u32, u64>,
-    last_size: (u32, u64),
+    /// Sizes on their way to these, by their hash, with the requests of each.
+    recent_sizes: [(u32, u64); 1 << RECENT_BITS],
     open_second: Stretch,
     open_kib: Amount,
     /// KiB (each request cut to whole KiB) by whole second of the trace's clock, for the published figures.
@@ -20,12 +25,18 @@ pub struct PerOperation {
 impl PerOperation {
     #[inline]
     pub(super) fn add(&mut self, run: &Run) {
-        if self.last_size.0 != run.bytes {
-            self.settle_size();
-            self.last_size.0 = run.bytes;
-        }
         let count = u64::from(run.count);
-        self.last_size.1 += count;
+        if let Some(recent) = self
+            .recent_sizes
+            .get_mut(spread(run.bytes.into(), RECENT_BITS))
+        {
+            if recent.0 == run.bytes {
+                recent.1 += count;
+            } else {
+                let before = std::mem::replace(recent, (run.bytes, count));
+                self.settle_size(before);
+            }
+        }
         if !self.open_second.contains(run.t_ns) {
             self.settle_second();
             self.open_second = Stretch::of_bin(run.t_ns, SECOND);
@@ -34,10 +45,9 @@ impl PerOperation {
         self.open_kib.bytes += u64::from(run.bytes >> 10) * count;
     }
 
-    fn settle_size(&mut self) {
-        if self.last_size.1 > 0 {
-            *self.sizes.entry(self.last_size.0).or_default() += self.last_size.1;
-            self.last_size.1 = 0;
+    fn settle_size(&mut self, (bytes, requests): (u32, u64)) {
+        if requests > 0 {
+            *self.sizes.entry(bytes).or_default() += requests;
         }
     }
 
@@ -50,7 +60,9 @@ impl PerOperation {
     }
 
     pub(super) fn settle(&mut self) {
-        self.settle_size();
+        for recent in std::mem::take(&mut self.recent_sizes) {
+            self.settle_size(recent);
+        }
         self.settle_second();
     }
 }
