@@ -7,21 +7,21 @@
 
 use std::collections::HashMap;
 
-use trace_model::{ProcessId, Slice, StrId, ThreadId, Trace, Track, TrackId, TrackKind};
+use trace_model::{LaneTimes, ProcessId, Slice, StrId, ThreadId, Trace, Track, TrackId, TrackKind};
 
 /// Assigns display lanes to the slices of a trace, which must come in processing order.
 ///
 /// A lane is numbered as the first track that was drawn on it, so that the lane of a slice on a track
 /// that shares nothing is its track. Numbers from the count of tracks on stand for lanes whose
 /// first track already gave its number to another lane. A track that the reader says is a lane
-/// ([`Track::is_lane`]) is left as it is. Memory: a few bytes for each track that is shared.
+/// ([`Track::is_lane`]) is left as it is. Memory: some tens of bytes for each track that is shared.
 ///
 /// Nesting is not affected: depth and parent are those of the slice's own track.
 #[derive(Debug)]
 pub struct Lanes {
     /// By track: the group whose lanes it shares.
     group: Vec<Option<usize>>,
-    groups: Vec<Vec<Lane>>,
+    groups: Vec<Group>,
     /// By track: is its number that of a lane?
     used: Vec<bool>,
     next: usize,
@@ -37,12 +37,35 @@ struct GroupKey {
     thread: Option<ThreadId>,
 }
 
-#[derive(Debug)]
-struct Lane {
-    number: usize,
-    track: TrackId,
-    /// Nothing is open on it from this time on.
-    free_at: i64,
+/// The lanes that the tracks of a group share.
+#[derive(Debug, Default)]
+struct Group {
+    /// Number, and who was drawn on it last.
+    lanes: Vec<(usize, TrackId)>,
+    /// Nothing is open on them from this time on.
+    free_at: LaneTimes,
+    /// The lane that a track was drawn on last.
+    last: HashMap<TrackId, usize>,
+}
+
+impl Group {
+    /// Takes a lane for a slice of a track, and tells its number; `None` when another one is needed.
+    fn take(&mut self, track: TrackId, start: i64, end: i64) -> Option<usize> {
+        let last = self.last.get(&track).copied();
+        let own = last.filter(|at| self.lanes[*at].1 == track);
+        let at = own.or_else(|| self.free_at.first_until(start))?;
+        self.lanes[at].1 = track;
+        let free_at = self.free_at.get(at).map_or(end, |time| time.max(end));
+        self.free_at.set(at, free_at);
+        self.last.insert(track, at);
+        Some(self.lanes[at].0)
+    }
+
+    fn push(&mut self, number: usize, track: TrackId, end: i64) {
+        self.last.insert(track, self.lanes.len());
+        self.lanes.push((number, track));
+        self.free_at.push(end);
+    }
 }
 
 impl Lanes {
@@ -57,7 +80,7 @@ impl Lanes {
             .map(|track| {
                 let key = group_of(track, tracks)?;
                 Some(*numbers.entry(key).or_insert_with(|| {
-                    groups.push(Vec::new());
+                    groups.push(Group::default());
                     groups.len() - 1
                 }))
             })
@@ -70,25 +93,19 @@ impl Lanes {
         }
     }
 
-    /// The lane of the next slice in processing order. Cost: a walk over the lanes of its group.
+    /// The lane of the next slice in processing order. Cost: the logarithm of the number of lanes of its group.
     pub fn lane_of(&mut self, slice: Slice<'_>) -> usize {
         let track = slice.track_id();
         let Some(group) = self.group.get(track.index()).copied().flatten() else {
             return track.index();
         };
-        let lanes = &mut self.groups[group];
+        let group = &mut self.groups[group];
         let start = slice.ts().nanos();
         let end = slice
             .dur()
             .map_or(i64::MAX, |dur| start.saturating_add(dur.get()));
-        let found = lanes
-            .iter()
-            .position(|lane| lane.track == track)
-            .or_else(|| lanes.iter().position(|lane| lane.free_at <= start));
-        if let Some(lane) = found.map(|at| &mut lanes[at]) {
-            lane.track = track;
-            lane.free_at = lane.free_at.max(end);
-            return lane.number;
+        if let Some(number) = group.take(track, start, end) {
+            return number;
         }
         let number = if std::mem::replace(&mut self.used[track.index()], true) {
             self.next += 1;
@@ -96,11 +113,7 @@ impl Lanes {
         } else {
             track.index()
         };
-        lanes.push(Lane {
-            number,
-            track,
-            free_at: end,
-        });
+        group.push(number, track, end);
         number
     }
 }
@@ -123,4 +136,39 @@ fn group_of(track: &Track, tracks: &[Track]) -> Option<GroupKey> {
         process: main.process,
         thread: main.thread,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn lanes_are_those_of_asking_one_after_the_other(
+            slices in prop::collection::vec((0_usize..6, 0_i64..20, prop_oneof![9 => 0_i64..60, 1 => Just(i64::MAX)]), 0..80)
+        ) {
+            let mut group = Group::default();
+            // Track, and from when on it is free.
+            let mut twin: Vec<(usize, i64)> = Vec::new();
+            let mut start = 0;
+            for (track, gap, dur) in slices {
+                start += gap;
+                let end = start.saturating_add(dur);
+                let found = twin
+                    .iter()
+                    .position(|(owner, _)| *owner == track)
+                    .or_else(|| twin.iter().position(|(_, free_at)| *free_at <= start));
+                let id = TrackId::new(track).unwrap();
+                prop_assert_eq!(group.take(id, start, end), found);
+                match found {
+                    Some(at) => twin[at] = (track, twin[at].1.max(end)),
+                    None => {
+                        group.push(twin.len(), id, end);
+                        twin.push((track, end));
+                    }
+                }
+            }
+        }
+    }
 }
