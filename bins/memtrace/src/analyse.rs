@@ -13,7 +13,7 @@ use memtrace_run::{
     slug, write_dataset_card, write_report,
 };
 use report::{
-    Cell, CsvOptions, CsvWriter, JsonDocument, SchemaVersion, Table, TextOptions, TextWriter,
+    Cell, CsvOptions, CsvWriter, JsonDocument, Kind, SchemaVersion, Table, TextOptions, TextWriter,
 };
 use serde_json::Value;
 use shell::{Format, Interrupt, OrExit as _, Outcome, usage};
@@ -255,10 +255,13 @@ const WIDTH: usize = 80;
 /// Longer tables are for other programs, and stay as wide as they are.
 const NARROW_ROWS: usize = 1000;
 
-/// Prints a table; one that is too wide in parts below each other, each with the first column.
+/// Prints a table; one that is too wide in parts below each other, each with the columns that say what a row is about: the
+/// first, and texts right behind it.
 fn narrow(table: &Table, out: &mut dyn Write) -> anyhow::Result<()> {
     let all: Vec<usize> = (0..table.columns().len()).collect();
-    let Some((first, mut rest)) = all.split_first() else {
+    let texts = table.columns().iter().skip(1);
+    let texts = texts.take_while(|column| column.kind() == Kind::Text);
+    let Some((keys, mut rest)) = all.split_at_checked(1 + texts.count()) else {
         return Ok(());
     };
     if table.rows() > NARROW_ROWS || rest.is_empty() {
@@ -269,7 +272,7 @@ fn narrow(table: &Table, out: &mut dyn Write) -> anyhow::Result<()> {
         let mut text = String::new();
         let mut taken = 0;
         while taken < rest.len() {
-            let mut columns = vec![*first];
+            let mut columns = keys.to_vec();
             columns.extend(rest.iter().take(taken + 1));
             let wider = part(table, &columns)?;
             let fits = wider.lines().all(|line| line.chars().count() <= WIDTH);

@@ -267,7 +267,7 @@ pub(crate) struct InputPath {
         conflicts_with = "path"
     )]
     named: Option<PathBuf>,
-    /// The same
+    /// The input, in place of --input
     #[arg(value_name = "INPUT", required_unless_present = "named")]
     path: Option<PathBuf>,
 }

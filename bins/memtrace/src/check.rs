@@ -1,10 +1,11 @@
 //! `check`: the files of a run and the quality of its trace.
 
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 use byte_source::{OpenOptions, Source};
-use memtrace_labeller::{InputOptions, RowStream, Schema, check_parquet};
+use memtrace_labeller::{InputFormat, InputOptions, RowStream, Schema, check_parquet};
 use memtrace_run::{
     FileFinding, MANIFEST_FILE, Quality, QualityProfile, Verdict, judge, run_metadata, unlisted,
     verify_manifest,
@@ -45,11 +46,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
     }
     let mut schemas = Vec::new();
     if args.path.is_file() {
-        let source = coded(Source::open(&args.path, &OpenOptions::default()))?;
-        let problem = check_parquet(source, Schema::Trace)
-            .err()
-            .map(|error| error.to_string());
-        schemas.push(("trace", problem));
+        schemas.push(("trace", problem(&args.path, Schema::Trace)?));
     }
     if args.path.is_dir() {
         for (file, schema) in [
@@ -59,11 +56,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
         ] {
             let path = args.path.join(file);
             if path.is_file() {
-                let source = coded(Source::open(&path, &OpenOptions::default()))?;
-                let problem = check_parquet(source, schema)
-                    .err()
-                    .map(|error| error.to_string());
-                schemas.push((file, problem));
+                schemas.push((file, problem(&path, schema)?));
             }
         }
     }
@@ -121,6 +114,22 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
     } else {
         Outcome::Fine
     })
+}
+
+/// What is wrong with a file that should be Parquet of this schema.
+fn problem(path: &Path, schema: Schema) -> anyhow::Result<Option<String>> {
+    let source = coded(Source::open(path, &OpenOptions::default()))?;
+    let mut head = [0; 4];
+    let is_parquet = File::open(path)
+        .and_then(|mut file| file.read_exact(&mut head))
+        .is_ok_and(|()| InputFormat::sniff(&head) == Some(InputFormat::Parquet));
+    if !is_parquet {
+        let text = "no Parquet file; `memtrace label` writes one: -o trace.parquet";
+        return Ok(Some(text.to_owned()));
+    }
+    Ok(check_parquet(source, schema)
+        .err()
+        .map(|error| error.to_string()))
 }
 
 /// What a run must have recorded, by the collector that its metadata names.

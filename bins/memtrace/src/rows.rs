@@ -138,6 +138,9 @@ pub(crate) fn tell(report: &ReadReport, verbosity: VerbosityArgs) {
     if let Some(note) = report.note {
         verbosity.note(note);
     }
+    if report.lines == 0 && report.rows == 0 {
+        verbosity.note("the input is empty: was the recording finished and copied completely?");
+    }
     if report.skipped_total() == 0 && report.damage.is_empty() {
         verbosity.detail(|| format!("{} lines, {} rows", report.lines, report.rows));
         return;

@@ -4,6 +4,7 @@
 mod beside;
 mod collecting;
 mod columns;
+mod people;
 
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};

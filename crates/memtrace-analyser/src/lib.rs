@@ -36,7 +36,7 @@
 //! let analysis = compute_all(&rows, &names, AnalysisOptions::default())?;
 //! let cache = &analysis.types[0];
 //! assert_eq!((cache.region_type.as_str(), cache.retention_s[0]), ("kv_cache", 2.5));
-//! assert_eq!(cache.values.map(|values| values.read_age_ns[2]), Some(2.5e9));
+//! assert_eq!(cache.values.and_then(|values| values.read_age_ns).map(|ages| ages[2]), Some(2.5e9));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

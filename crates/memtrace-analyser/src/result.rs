@@ -107,14 +107,15 @@ pub struct Values {
     /// retention is that it is shorter.
     pub n_below_resolution: u64,
     /// Quantiles of the time from the store to the last load of its value (0 for values that nothing read): 50, 90, 99 %, mean.
-    pub retention_ns: [f64; 4],
+    /// `None` without values.
+    pub retention_ns: Option<[f64; 4]>,
     /// Loads whose value's store was seen.
     pub n_reads: u64,
     /// Loads whose value was stored before the capture began.
     pub n_reads_before_store: u64,
     /// Quantiles of the time from the store to the load: 50, 90, 99 %, mean. The 99 % are the retention that memory must
-    /// give so that 99 % of the loads find their data.
-    pub read_age_ns: [f64; 4],
+    /// give so that 99 % of the loads find their data. `None` where no load's store was seen.
+    pub read_age_ns: Option<[f64; 4]>,
 }
 
 /// An estimate with a confidence interval of 95 %.

@@ -326,11 +326,14 @@ fn intervals(stats: &mut OrderStats, native: bool) -> Result<Option<Intervals>> 
     }))
 }
 
-fn four(stats: &mut OrderStats) -> Result<[f64; 4]> {
+fn four(stats: &mut OrderStats) -> Result<Option<[f64; 4]>> {
+    if stats.count() == 0 {
+        return Ok(None);
+    }
     let mean = stats.mean();
     let quantiles = stats.take_quantiles(&QUANTILES)?;
     let at = |at: usize| quantiles.get(at).copied().unwrap_or(0.0);
-    Ok([at(0), at(1), at(2), mean])
+    Ok(Some([at(0), at(1), at(2), mean]))
 }
 
 fn values(scan: &mut KindAddresses) -> Result<Values> {

@@ -221,8 +221,8 @@ impl Analysis {
                     kind.shared_pages.into(),
                 ])?,
                 (AnalysisTable::Values, Some(values), _) => {
-                    let [r50, r90, r99, rmean] = values.retention_ns.map(Cell::Real);
-                    let [a50, a90, a99, amean] = values.read_age_ns.map(Cell::Real);
+                    let [r50, r90, r99, rmean] = cells(values.retention_ns);
+                    let [a50, a90, a99, amean] = cells(values.read_age_ns);
                     row(&[
                         name,
                         values.n_values.into(),
@@ -242,9 +242,10 @@ impl Analysis {
                 }
                 (AnalysisTable::RefreshNeed, Some(values), _) => {
                     // A value that lives for t in memory that keeps data for T is refreshed t/T times on average.
-                    let [_, _, _, mean] = values.retention_ns;
-                    let [_, _, p99, _] = values.read_age_ns;
-                    row(&[name, p99.into(), (mean / 1e9).into(), (mean / 60e9).into()])?;
+                    let mean = values.retention_ns.map(|[_, _, _, mean]| mean);
+                    let [_, _, p99, _] = cells(values.read_age_ns);
+                    let times = |interval_ns: f64| mean.map(|mean| mean / interval_ns);
+                    row(&[name, p99, times(1e9).into(), times(60e9).into()])?;
                 }
                 (AnalysisTable::Sampling, _, Some(sampling)) => {
                     let three = |e: crate::result::Estimate| [e.value, e.low, e.high];
@@ -340,6 +341,11 @@ impl Analysis {
         text.push_str("}\n");
         out.write_all(text.as_bytes()).map_err(failed)
     }
+}
+
+/// Quantiles as cells, empty where there are none.
+fn cells(quantiles: Option<[f64; 4]>) -> [Cell<'static>; 4] {
+    quantiles.map_or([Cell::Null; 4], |all| all.map(Cell::Real))
 }
 
 fn json(cell: Cell<'_>) -> serde_json::Value {

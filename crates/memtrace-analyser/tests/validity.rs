@@ -145,7 +145,7 @@ fn kv_blocks_of_known_lifetimes() {
         (values.n_values, values.n_read, values.n_reads),
         (16, 16, 64)
     );
-    close(values.retention_ns[3], 4.25e9);
+    close(values.retention_ns.unwrap()[3], 4.25e9);
 }
 
 #[test]
@@ -171,8 +171,8 @@ fn rewritten_pages_keep_values_for_the_gap_only() {
     close(activations.retention_s[0], 499_300e-9);
     let values = activations.values.unwrap();
     assert_eq!(values.n_values, 4000);
-    assert_eq!(values.retention_ns, [300.0; 4]);
-    assert_eq!(values.read_age_ns, [300.0; 4]);
+    assert_eq!(values.retention_ns, Some([300.0; 4]));
+    assert_eq!(values.read_age_ns, Some([300.0; 4]));
 }
 
 #[test]

@@ -74,7 +74,7 @@ const METRICS: [Metric; 7] = [
     },
     Metric {
         name: "read_age_p99_ns",
-        of_type: |kind| kind.values.map(|values| values.read_age_ns[2]),
+        of_type: |kind| kind.values?.read_age_ns.map(|[_, _, p99, _]| p99),
         of_regions: None,
     },
 ];

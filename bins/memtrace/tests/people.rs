@@ -1,0 +1,74 @@
+//! What people read: tables in parts, what is not known, what is wrong with an input.
+
+use super::*;
+
+#[test]
+fn each_part_of_a_wide_table_says_what_its_rows_are_about() {
+    let folder = folder();
+    let dir = folder.path();
+    let text = ok(&call(dir, &["compare", "perf.txt", "perf.txt"]));
+    let parts: Vec<&str> = text.split("\n\n").collect();
+    assert!(parts.len() > 1, "{text}");
+    for part in parts {
+        let head: Vec<&str> = part
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .collect();
+        assert_eq!(head[..2], ["region_type", "metric"], "{text}");
+    }
+}
+
+#[test]
+fn loads_alone_say_nothing_of_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let loads: String = capture(5)
+        .lines()
+        .filter(|line| line.contains("mem-loads"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    std::fs::write(dir.join("perf.txt"), loads).unwrap();
+    // Numbers of values and of loads, and of those values that are short; the rest would be made up.
+    for (table, known) in [("values", 5), ("refresh_need", 0)] {
+        let words = ["analyse", "perf.txt", "--format", "csv", "--table", table];
+        let csv = ok(&call(dir, &words));
+        assert!(csv.lines().count() > 1, "{csv}");
+        for row in csv.lines().skip(1) {
+            let cells = row.split(',').skip(1);
+            assert_eq!(
+                cells.filter(|cell| !cell.is_empty()).count(),
+                known,
+                "{csv}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_empty_input_is_said_to_be_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    std::fs::write(dir.join("empty.txt"), "").unwrap();
+    for step in ["parse", "label", "analyse"] {
+        let said = call(dir, &[step, "empty.txt"]);
+        ok(&said);
+        let said = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(said.contains("the input is empty"), "{step}: {said}");
+        let quiet = call(dir, &[step, "empty.txt", "-q"]);
+        assert!(quiet.stderr.is_empty(), "{step}");
+    }
+}
+
+#[test]
+fn what_is_no_parquet_cannot_be_checked_and_the_way_is_named() {
+    let folder = folder();
+    let dir = folder.path();
+    let said = call(dir, &["check", "perf.txt"]);
+    assert_eq!(said.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(text.contains("`memtrace label` writes one"), "{text}");
+    ok(&call(dir, &["label", "perf.txt", "-o", "trace.parquet"]));
+    assert!(ok(&call(dir, &["check", "trace.parquet"])).contains("schema fine"));
+}
