@@ -92,7 +92,8 @@ pub(crate) struct StatsArgs {
     /// Traces; several are read as one ('-' is standard input)
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// GPU utilisation of nvidia-smi, to lay beside the I/O
+    /// GPU utilisation of nvidia-smi, to lay beside the I/O; where the clocks are
+    /// known to a second, it also tells phases
     #[arg(long, value_name = "CSV")]
     pub(crate) gpu: Option<PathBuf>,
     /// Standard output of FlexGen or DeepSpeed, for phases and tokens
@@ -452,7 +453,9 @@ pub(crate) fn phase(text: &str) -> Result<Named, String> {
     let expected = || "expected NAME=START..END, for example prefill=0s..21900ms".to_owned();
     let (name, ends) = text.rsplit_once('=').ok_or_else(expected)?;
     let (start, end) = ends.split_once("..").ok_or_else(expected)?;
-    let zero = start.chars().all(|c| c == '0' || c.is_ascii_alphabetic());
+    let zero = start
+        .chars()
+        .all(|c| matches!(c, '0' | '.') || c.is_ascii_alphabetic());
     let start_ns = if zero && start.starts_with('0') {
         0
     } else {
@@ -495,13 +498,14 @@ fn kibibytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// `1s`, `250ms`, `10us`, `5ns`.
+/// `1s`, `1.5s`, `250ms`, `10us`, `5ns`.
 pub(crate) fn nanoseconds(text: &str) -> Result<u64, String> {
     let at = text
-        .find(|c: char| !c.is_ascii_digit())
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
-    let unit = match unit {
+    let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
+    let unit: u64 = match unit {
         "ns" => 1,
         "us" => 1_000,
         "ms" => 1_000_000,
@@ -509,10 +513,18 @@ pub(crate) fn nanoseconds(text: &str) -> Result<u64, String> {
         "m" | "min" => 60_000_000_000,
         _ => return Err("a number with ns, us, ms, s or min".to_owned()),
     };
-    number
-        .parse::<u64>()
-        .ok()
-        .and_then(|n| n.checked_mul(unit))
+    let value = || {
+        // Decimals below a nanosecond are cut off.
+        let mut part = 0;
+        let mut place = unit;
+        for digit in decimals.chars() {
+            place /= 10;
+            part += u64::from(digit.to_digit(10)?) * place;
+        }
+        let whole: u64 = whole.parse().ok()?;
+        whole.checked_mul(unit)?.checked_add(part)
+    };
+    value()
         .filter(|n| *n > 0)
         .ok_or_else(|| "a number above zero with ns, us, ms, s or min".to_owned())
 }
@@ -550,6 +562,14 @@ mod tests {
         assert_eq!(nanoseconds("250ms"), Ok(250_000_000));
         assert_eq!(nanoseconds("3"), Ok(3_000_000_000));
         assert!(nanoseconds("0s").is_err() && nanoseconds("1h").is_err());
+        assert_eq!(nanoseconds("1.5s"), Ok(1_500_000_000));
+        assert_eq!(nanoseconds("0.25min"), Ok(15_000_000_000));
+        assert_eq!(nanoseconds("2.0000000019"), Ok(2_000_000_001));
+        for wrong in ["1.5.2s", ".5s", "0.0s", "1.s5", "18446744073709551615.9s"] {
+            assert!(nanoseconds(wrong).is_err(), "{wrong}");
+        }
+        let named = phase("decode=0.0s..2.5s").unwrap();
+        assert_eq!((named.start_ns, named.end_ns), (0, 2_500_000_000));
         assert_eq!(device("259:4"), Ok(259 << 20 | 4));
         assert_eq!(bin_width("1ms"), Ok(1_000_000));
         assert!(bin_width("999us").is_err());

@@ -1,17 +1,23 @@
 //! The page with plots.
 
+use blkio_parser::analyse::phases::Held;
 use blkio_parser::analyse::traffic::DATA;
 use blkio_parser::{Direction, Stats};
 use charts::html::{Page, Section};
 use charts::plot::{Axis, GAP, HeatMap, Histogram, LinePlot, Mark, Series};
-use report::{Cell, Column, Table, Unit};
+use report::{Cell, Column, Table, Unit, human};
 use serde_json::Value;
 
 /// Most columns and rows of the heat map.
 const MAP: u64 = 240;
 
-/// Builds the page of a trace.
-pub(crate) fn build(stats: &mut Stats, document: &Value) -> Page {
+/// Most stretches in which the GPU is drawn.
+const STRETCHES: u64 = 600;
+/// Shortest of them, in nanoseconds: readings are as far apart.
+const SHORTEST_NS: u64 = 200_000_000;
+
+/// Builds the page of a trace, with what a GPU did meanwhile where that is known.
+pub(crate) fn build(stats: &mut Stats, document: &Value, gpu: &[Held]) -> Page {
     let name = document["inputs"][0]["name"]
         .as_str()
         .unwrap_or("trace")
@@ -29,6 +35,9 @@ pub(crate) fn build(stats: &mut Stats, document: &Value) -> Page {
     ));
     page = page.section(quality);
     page = page.section(traffic(document));
+    page = beside(stats, document, gpu)
+        .into_iter()
+        .fold(page, Page::section);
     page = phases(document).into_iter().fold(page, Page::section);
     page = page.section(sizes(stats));
     let sections = [
@@ -129,14 +138,71 @@ fn first_issue_ns(document: &Value) -> f64 {
         + number(&document["extra"]["metrics_time_base_ns"])
 }
 
+/// What a GPU did meanwhile, and how both clocks were brought together.
+fn beside(stats: &Stats, document: &Value, gpu: &[Held]) -> Option<Section> {
+    let found = &document["gpu_against_io"];
+    let section = Section::new("GPU");
+    if let Some(reason) = found["refused"].as_str() {
+        return Some(section.warning(&format!("not compared: {reason}")));
+    }
+    let first = stats.traffic.first_issue_ns?;
+    let span_ns = stats.traffic.last_issue_ns - first;
+    let method = found["alignment"]["method"].as_str()?;
+    let time = |value: &Value| human::quantity(number(value), Unit::Nanos);
+    let mut text = format!(
+        "Clocks by {method}, give or take {}.",
+        time(&found["alignment"]["uncertainty_ns"])
+    );
+    if let Some(assumed) = found["alignment"]["assumes"].as_str() {
+        text += &format!(" That holds if {assumed}.");
+    }
+    if let Some(share) = found["stalled_on_storage_share"].as_f64() {
+        text += &format!(
+            " Idle while the device was busy: {:.1} % of the time.",
+            share * 100.0
+        );
+    }
+    let width_ns = (span_ns / STRETCHES + 1).max(SHORTEST_NS);
+    let mut sums = vec![(0.0, 0.0); usize::try_from(span_ns / width_ns + 1).ok()?];
+    for held in gpu {
+        let (from, until) = (held.time_ns.start, held.time_ns.end.min(span_ns));
+        for (stretch, (sum, known)) in
+            (from / width_ns..).zip(sums.iter_mut().skip(usize::try_from(from / width_ns).ok()?))
+        {
+            let start = stretch * width_ns;
+            if start >= until {
+                break;
+            }
+            let time = until.min(start + width_ns).saturating_sub(from.max(start)) as f64;
+            *sum += held.percent * time;
+            *known += time;
+        }
+    }
+    let width_s = width_ns as f64 / 1e9;
+    let means = (0_u32..).zip(sums);
+    let means = means.filter(|(_, (_, known))| *known > 0.0);
+    let means = means.map(|(stretch, (sum, known))| (stretch.into(), sum / known));
+    let x =
+        Axis::new("time since the first request", Unit::Seconds).range(0.0, span_ns as f64 / 1e9);
+    let y = Axis::from_zero("busy", Unit::Pct).range(0.0, 100.0);
+    let mut plot = LinePlot::new("Utilisation of the GPU over time", x, y);
+    let points = listed(means, (0.0, width_s), None);
+    plot.series.push(steps("", width_s, points));
+    let caption = format!("means of {width_s:.1} s, where it was read");
+    Some(section.text(&text).figure(&plot.draw(), &caption))
+}
+
 /// What each phase read and wrote, and how long its requests took.
 fn phases(document: &Value) -> Option<Section> {
     let first = first_issue_ns(document);
     let found = list(&document["phases"]["phases"]).map(|phase| ("label", phase));
     let given = list(&document["given_phases"]).map(|phase| ("name", phase));
+    let engine = &document["engine_phases"];
+    let of_engine = list(&engine["phases"]).map(|phase| ("name", phase));
     // A row for each direction: both side by side would be wider than a screen.
     let rows: Vec<Vec<Cell<'_>>> = found
         .chain(given)
+        .chain(of_engine)
         .flat_map(|(name, phase)| DATA.map(|direction| (name, phase, direction.name())))
         .map(|(name, phase, direction)| {
             let at = |key: &str| Cell::Real((number(&phase[key]) - first) / 1e9);
@@ -175,7 +241,14 @@ fn phases(document: &Value) -> Option<Section> {
         Column::real("p99").unit(Unit::Nanos),
     ];
     let table = table("phases", columns, rows)?;
-    Some(Section::new("Phases").table(&table, 100))
+    let section = Section::new("Phases").table(&table, 100);
+    let Some(anchor) = engine["anchor"].as_str() else {
+        return Some(section);
+    };
+    let uncertainty = human::quantity(number(&engine["uncertainty_ns"]), Unit::Nanos);
+    Some(section.text(&format!(
+        "The last three are the engine's, by {anchor}, give or take {uncertainty}."
+    )))
 }
 
 fn sizes(stats: &Stats) -> Section {

@@ -91,19 +91,33 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
         }
     };
     let hint = clock_hint(args, &stats)?;
-    if let Some(gpu) = &gpu {
-        put(
-            &mut document,
-            "gpu_against_io",
-            overlay::gpu(&stats, gpu, &hint),
-        );
+    let aligned = gpu
+        .as_ref()
+        .map(|gpu| overlay::align(&stats, gpu, engine.as_ref(), &hint));
+    if let (Some(gpu), Some(aligned)) = (&gpu, &aligned) {
+        if let Ok(found) = aligned {
+            let held = overlay::held_for_phases(&stats, gpu, found);
+            put(
+                &mut document,
+                "phases",
+                document::phases_beside(&stats, &held),
+            );
+        }
+        let value = overlay::gpu(&stats, gpu, aligned);
+        put(&mut document, "gpu_against_io", value);
     }
     if let Some(engine) = &engine {
-        let value = overlay::engine(&stats, engine, gpu.as_ref(), &hint);
+        let clock = aligned.clone().and_then(Result::ok);
+        let clock = clock.or_else(|| hint.anchored());
+        let value = overlay::engine(&stats, engine, clock.as_ref());
         put(&mut document, "engine_phases", value);
     }
     if let Some(path) = &args.html {
-        let page = page::build(&mut stats, &document);
+        let beside = gpu
+            .as_ref()
+            .zip(aligned.as_ref().and_then(|a| a.as_ref().ok()));
+        let held = beside.map(|(gpu, clock)| overlay::held(&stats, gpu, clock));
+        let page = page::build(&mut stats, &document, &held.unwrap_or_default());
         let mut out = Output::file(path)?;
         out.write_all(page.to_html().as_bytes())?;
         out.finish()?;
@@ -293,6 +307,9 @@ fn beside(document: &Value, first_ns: u64, out: &mut Output) -> anyhow::Result<(
             found["method"].as_str().unwrap_or("-"),
             time(&found["uncertainty_ns"])
         )?;
+        if let Some(assumed) = found["assumes"].as_str() {
+            writeln!(out, "  if {assumed}")?;
+        }
     }
     let engine = &document["engine_phases"];
     let phases: Vec<&Value> = list(&engine["phases"]).collect();

@@ -1,6 +1,8 @@
 //! The tool as a user runs it.
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
+mod clocks;
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -117,7 +117,7 @@ pub(crate) fn of_kernel(name: &[u8]) -> Option<&'static str> {
 /// How a clock lies to wall time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alignment {
-    /// How it was found: `anchors`, `correlation`, `given`.
+    /// How it was found: `given`, `anchors`, `correlation`, `process start order`.
     pub method: &'static str,
     /// Wall nanoseconds minus trace nanoseconds; at the first reading, where there are readings.
     pub offset_ns: i128,
@@ -129,6 +129,8 @@ pub struct Alignment {
     pub correlation: Option<(Peak, Peak)>,
     /// How the offset changes, where there are two readings or more.
     pub drift: Option<Drift>,
+    /// What must be true for the uncertainty to hold, where that is more than what was read.
+    pub assumes: Option<&'static str>,
 }
 
 /// A correlation, and by how much one series was moved for it.
@@ -189,7 +191,7 @@ impl Alignment {
 }
 
 /// Readings of `clock.json` and of a recording's `manifest.json`: every object in it that has both `boottime_ns` and
-/// `realtime_ns`, in order of time. Empty where there is none.
+/// `realtime_ns`, in order of time; with `uncertainty_ns` where it says how well they were read together. Empty where there is none.
 #[must_use]
 pub fn anchors_of_json(text: &[u8]) -> Vec<Anchor> {
     let mut anchors = Vec::new();
@@ -203,7 +205,12 @@ pub fn anchors_of_json(text: &[u8]) -> Vec<Anchor> {
 fn collect_anchors(value: &Value, anchors: &mut Vec<Anchor>) {
     let reading = |key: &str| value.get(key).and_then(Value::as_u64);
     if let (Some(trace_ns), Some(wall_ns)) = (reading("boottime_ns"), reading("realtime_ns")) {
-        anchors.push(Anchor { trace_ns, wall_ns });
+        let uncertainty_ns = reading("uncertainty_ns").unwrap_or(0);
+        anchors.push(Anchor {
+            trace_ns,
+            wall_ns,
+            uncertainty_ns,
+        });
     }
     match value {
         Value::Object(members) => members.values().for_each(|v| collect_anchors(v, anchors)),
@@ -212,8 +219,8 @@ fn collect_anchors(value: &Value, anchors: &mut Vec<Anchor>) {
     }
 }
 
-/// From pairs of readings: the line through the first and the last of them, with the farthest of the others from it as
-/// uncertainty (at least a millisecond, the width of a printed reading).
+/// From pairs of readings: the line through the first and the last of them. Its uncertainty is the largest distance of any
+/// reading from it together with how well that one was read (at least a millisecond, the width of a printed reading).
 #[must_use]
 pub fn from_anchors(anchors: &[Anchor]) -> Option<Alignment> {
     let offset = |a: &Anchor| i128::from(a.wall_ns) - i128::from(a.trace_ns);
@@ -232,10 +239,12 @@ pub fn from_anchors(anchors: &[Anchor]) -> Option<Alignment> {
             elapsed_ns,
             gained_ns,
         }),
+        assumes: None,
     };
-    let distances = anchors
-        .iter()
-        .map(|a| (i128::from(a.wall_ns) - found.wall_of(a.trace_ns)).unsigned_abs());
+    let distances = anchors.iter().map(|a| {
+        let distance = (i128::from(a.wall_ns) - found.wall_of(a.trace_ns)).unsigned_abs();
+        distance.saturating_add(a.uncertainty_ns.into())
+    });
     let farthest = u64::try_from(distances.max()?).unwrap_or(u64::MAX);
     found.uncertainty_ns = farthest.max(1_000_000);
     Some(found)
@@ -249,6 +258,9 @@ mod tests {
     fn readings_of_all_shapes_of_json() {
         let one = br#"{"boottime_ns":7,"realtime_ns":1000}"#;
         assert_eq!(anchors_of_json(one).len(), 1);
+        let doubtful = br#"{"boottime_ns":7,"realtime_ns":1000,"uncertainty_ns":4000000}"#;
+        let found = from_anchors(&anchors_of_json(doubtful)).unwrap();
+        assert_eq!(found.uncertainty_ns, 4_000_000);
         let manifest = br#"{"clocks": {"after": {"boottime_ns": 90, "realtime_ns": 1090},
             "before": {"boottime_ns": 10, "realtime_ns": 1008}}, "device": [{"name": "x"}]}"#;
         let found = anchors_of_json(manifest);
@@ -308,7 +320,11 @@ mod tests {
 
     #[test]
     fn anchors_give_offset_spread_and_drift() {
-        let anchor = |trace_ns, wall_ns| Anchor { trace_ns, wall_ns };
+        let anchor = |trace_ns, wall_ns| Anchor {
+            trace_ns,
+            wall_ns,
+            uncertainty_ns: 0,
+        };
         let found = from_anchors(&[
             anchor(0, 1_000_000_000),
             anchor(10_000_000_000, 11_000_000_000),
@@ -334,6 +350,29 @@ mod tests {
         assert_eq!((back.wall_of(50), back.trace_of(1_000)), (900, 0));
         let wild = from_anchors(&[anchor(0, u64::MAX), anchor(u64::MAX, 0)]).unwrap();
         assert_eq!(wild.uncertainty_ns, u64::MAX);
+        // How well the clocks were read together counts as much as how far the readings lie from the line.
+        let read = |trace_ns, wall_ns, uncertainty_ns| Anchor {
+            trace_ns,
+            wall_ns,
+            uncertainty_ns,
+        };
+        for (anchors, uncertainty_ns) in [
+            (vec![read(5, 1_000, 7_000_000)], 7_000_000),
+            (vec![read(5, 1_000, 70)], 1_000_000),
+            (
+                vec![
+                    read(0, 1_000_000_000, 9),
+                    read(10_000_000_000, 11_000_000_000, 2_000_000),
+                    read(20_000_000_000, 21_010_000_000, 6_000_000),
+                ],
+                7_000_000,
+            ),
+        ] {
+            assert_eq!(
+                from_anchors(&anchors).unwrap().uncertainty_ns,
+                uncertainty_ns
+            );
+        }
         assert!(from_anchors(&[]).is_none());
     }
 }

@@ -13,7 +13,9 @@
 //! * [`gpu`], [`engine`], [`deepnvme`], [`stacks`], [`histogram`], [`fio`], [`printed`]: what lies beside a trace. Stacks are
 //!   also taken from traces that have call chains;
 //! * [`cheops`]: the figures of the published study as data;
-//! * [`clock`]: how the clocks of two streams lie to each other; [`matching`]: how those of two recordings of one run do.
+//! * [`clock`]: how the clocks of two streams lie to each other; [`matching`]: how those of two recordings of one run do;
+//!   [`overlay`]: a trace beside a GPU and an engine, by readings of both clocks, by what goes together, or, with seconds of
+//!   uncertainty, by the order in which the published pipeline starts its processes.
 //!
 //! What it does not do: collecting (the tool `blkio` does), drawing, tables.
 //!

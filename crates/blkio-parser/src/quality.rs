@@ -21,6 +21,8 @@ pub struct Anchor {
     pub trace_ns: u64,
     /// Wall time in nanoseconds since 1970 as printed, without zone unless it was printed.
     pub wall_ns: u64,
+    /// How far apart both may have been read, in nanoseconds; 0 where that is not said.
+    pub uncertainty_ns: u64,
 }
 
 /// What the summary behind the events of a `blkparse` output says of all devices and processors together.
@@ -90,6 +92,8 @@ pub struct LineCounts {
     pub anchors: Vec<Anchor>,
     /// Totals that the tool which wrote the input printed itself.
     pub printed: PrintedTotals,
+    /// When the first message was written into a binary trace: its tools count from there when that is before all events.
+    pub first_message_ns: Option<u64>,
     /// The clock that the input says its times are of.
     pub clock: Option<&'static str>,
 }
@@ -142,6 +146,8 @@ impl LineCounts {
         self.outstanding_at_end = later.outstanding_at_end.or(self.outstanding_at_end);
         self.anchors.extend(later.anchors);
         self.printed.append(later.printed);
+        let messages = [self.first_message_ns, later.first_message_ns];
+        self.first_message_ns = messages.into_iter().flatten().min();
         self.clock = later.clock.or(self.clock);
     }
 }

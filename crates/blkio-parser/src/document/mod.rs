@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::analyse::pairing::Pairing;
+use crate::analyse::phases::Held;
 use crate::analyse::sequential::Class;
 use crate::analyse::traffic::{Amount, Bins, DATA, MAX_BINS, SECOND};
 use crate::rwbs::Direction;
@@ -54,10 +55,17 @@ pub fn stats(stats: &mut Stats, options: DocumentOptions) -> Value {
         ("quality", quality(stats)),
         ("metrics", metrics(stats)),
         ("extra", extra(stats)),
-        ("phases", phases::detected(stats)),
+        ("phases", phases::detected(stats, &[])),
         ("given_phases", phases::given(stats)),
         ("series", series_value(&series, options.compat)),
     ])
+}
+
+/// The member `phases` of a document anew, with what a GPU did meanwhile as one more feature: see
+/// [`overlay::held_for_phases`](crate::overlay::held_for_phases).
+#[must_use]
+pub fn phases_beside(stats: &Stats, gpu: &[Held]) -> Value {
+    phases::detected(stats, gpu)
 }
 
 /// Bytes as text, whatever they are.
@@ -116,14 +124,19 @@ fn amounts(stats: &Stats) -> BTreeMap<Direction, (Amount, BTreeMap<u32, u64>)> {
     totals
 }
 
-/// What is subtracted from the times among the measures: those of binary traces count from their first record, as the
-/// tracer's own tools print them.
+/// What is subtracted from the times among the measures: those of binary traces count from their first event or message, as
+/// the tracer's own tools print them (blkparse 1.2; notes of processes and of the wall clock do not count).
 #[must_use]
 pub fn time_base(stats: &Stats) -> u64 {
     if stats.outcome.has_text() || stats.outcome.inputs.is_empty() {
         return 0;
     }
-    stats.traffic.span_ns.map_or(0, |(first, _)| first)
+    let Some((first, _)) = stats.traffic.span_ns else {
+        return 0;
+    };
+    let inputs = stats.outcome.inputs.iter();
+    let messages = inputs.filter_map(|input| input.counts.first_message_ns);
+    messages.fold(first, u64::min)
 }
 
 /// The measures with the names of the reference.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{distribution, keyed};
 use crate::analyse::distribution::Distribution;
 use crate::analyse::given::GivenPhase;
-use crate::analyse::phases;
+use crate::analyse::phases::{self, Held};
 use crate::analyse::traffic::{Amount, DATA};
 use crate::stats::Stats;
 
@@ -135,9 +135,9 @@ pub(crate) fn members(stats: &Stats, stretch: &Range<u64>) -> Map<String, Value>
     map
 }
 
-/// The phases found in the traffic.
-pub(super) fn detected(stats: &Stats) -> Value {
-    let found = phases::of(&stats.traffic);
+/// The phases found in the traffic, and in what a GPU did meanwhile, where that is known.
+pub(super) fn detected(stats: &Stats, gpu: &[Held]) -> Value {
+    let found = phases::of(&stats.traffic, gpu);
     let first = stats.traffic.first_issue_ns.unwrap_or(0);
     let stretches: Vec<Range<u64>> = found.phases.iter().map(|p| p.start_ns..p.end_ns).collect();
     let mut latencies = latencies(stats, &stretches).into_iter();
@@ -156,6 +156,7 @@ pub(super) fn detected(stats: &Stats) -> Value {
         .collect();
     json!({
         "method": "optimal partition of the bins, labelled by traffic",
+        "with_gpu": found.with_gpu,
         "bin_ns": found.bin_ns,
         "prefill_decode_boundary_ns": found.boundary_ns.map(|(end, start)| [end, start].map(|t| first.saturating_add(t))),
         "compositions_are_exact": stats.composition.as_ref().map(|of| of.is_exact(found.bin_ns)),

@@ -237,7 +237,12 @@ impl Records {
                 sink.counts.anchors.push(Anchor {
                     trace_ns: fields.u64(8),
                     wall_ns,
+                    uncertainty_ns: 0,
                 });
+            }
+            2 => {
+                let first = sink.counts.first_message_ns.unwrap_or(u64::MAX);
+                sink.counts.first_message_ns = Some(first.min(fields.u64(8)));
             }
             _ => {}
         }

@@ -130,6 +130,7 @@ fn anchor(text: &[u8]) -> Option<Anchor> {
     Some(Anchor {
         trace_ns: trace_ns?,
         wall_ns: wall_ns?,
+        uncertainty_ns: 0,
     })
 }
 

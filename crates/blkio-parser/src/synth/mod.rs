@@ -244,7 +244,7 @@ mod tests {
                 let count: u64 = operation.sizes.values().sum();
                 assert_eq!(count, truth["count_by_op"][name], "{name}");
             }
-            let phases = crate::analyse::phases::of(&stats.traffic);
+            let phases = crate::analyse::phases::of(&stats.traffic, &[]);
             let first = stats.traffic.first_issue_ns.unwrap();
             let (end, start) = phases.boundary_ns.unwrap();
             let silence = &truth["phase_boundary_ns"];

@@ -1,58 +1,29 @@
 //! A trace beside a GPU's utilisation and an engine's log: one clock, then what happened together.
 
+mod align;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde_json::{Value, json};
 
+use crate::analyse::phases::Held;
 use crate::analyse::traffic::{Amount, Bins};
 use crate::analyse::{DepthBin, GRID_NS};
-use crate::clock::{Alignment, Peak, from_anchors};
+use crate::clock::Alignment;
 use crate::document::phases;
 use crate::engine::EngineLog;
 use crate::gpu::GpuLog;
-use crate::quality::Anchor;
 use crate::stats::Stats;
 
-/// How far clocks are searched, in bins of the grid: 30 s.
-const REACH: i64 = 150;
-/// A correlation must be this much better than elsewhere to be believed.
-const RATIO: f64 = 1.2;
+pub use align::{ClockHint, align};
+
 /// Utilisation below which the GPU is idle, percent.
 const IDLE_PERCENT: f64 = 5.0;
 /// Utilisation of the device above which I/O is busy, percent: the share of the time with a request in flight.
 const BUSY_PERCENT: u64 = 50;
 /// The same by bytes: above this share of the 95th percentile of all bins.
 const BUSY_SHARE: f64 = 0.1;
-
-/// How far the kernel's clocks of the time since boot may lie apart: some stand still or drift where others do not. Between
-/// those of one run of twenty minutes were 27 ms.
-const BETWEEN_CLOCKS_NS: u64 = 100_000_000;
-
-/// What is known of the clocks.
-#[derive(Debug, Clone, Default)]
-pub struct ClockHint {
-    /// Wall clock minus trace clock, as the user says.
-    pub offset_s: Option<f64>,
-    /// Pairs of readings, in the trace or beside it.
-    pub anchors: Vec<Anchor>,
-    /// Whether those are of the time since boot by another clock than the trace's.
-    pub is_other_clock: bool,
-    /// Local time minus UTC in nanoseconds, of the machine whose tools wrote local times.
-    pub zone_ns: i64,
-}
-
-impl ClockHint {
-    /// The anchors' alignment, with local time as wall time.
-    fn anchored(&self) -> Option<Alignment> {
-        let mut found = from_anchors(&self.anchors)?;
-        found.offset_ns += i128::from(self.zone_ns);
-        if self.is_other_clock {
-            found.uncertainty_ns = found.uncertainty_ns.max(BETWEEN_CLOCKS_NS);
-        }
-        Some(found)
-    }
-}
 
 /// Bytes by bin of the grid since the first issue, of reads and writes together.
 fn io_bins(stats: &Stats) -> Vec<u64> {
@@ -112,26 +83,37 @@ fn utilised(stats: &Stats) -> Option<&[(u64, DepthBin)]> {
     (grid.width_ns == GRID_NS && !grid.bins().is_empty()).then(|| grid.bins())
 }
 
-/// The GPU's value in each bin of the grid from `start_ns` on of the clock that `time_of` gives of its own; a value holds from
-/// the sample before.
-fn gpu_bins(
-    gpu: &GpuLog,
-    start_ns: i128,
-    length: usize,
-    time_of: impl Fn(u64) -> i128,
-) -> Vec<Option<f64>> {
-    let mut bins = vec![None; length];
-    for pair in gpu.samples.windows(2) {
-        let [before, sample] = pair else { continue };
-        let bin = |t_ns: u64| (time_of(t_ns) - start_ns).div_euclid(i128::from(GRID_NS));
-        let (from, to) = (bin(before.t_ns), bin(sample.t_ns));
-        // Times of a clock that was set lie any number of bins apart.
-        let within = |bin: i128| usize::try_from(bin.max(0)).unwrap_or(length).min(length);
-        if let Some(bins) = bins.get_mut(within(from + 1)..within(to + 1)) {
-            bins.fill(sample.percent);
+/// A GPU's values by bins of the grid.
+#[derive(Debug, Clone, Default)]
+struct GpuBins {
+    values: Vec<Option<f64>>,
+    /// From the first that is known to the last. A trace may be far longer than the GPU's log.
+    known: Range<usize>,
+}
+
+impl GpuBins {
+    /// Those from `start_ns` on of the clock that `time_of` gives of the GPU's own; a value holds from the sample before.
+    fn new(gpu: &GpuLog, start_ns: i128, length: usize, time_of: impl Fn(u64) -> i128) -> Self {
+        let mut values = vec![None; length];
+        for pair in gpu.samples.windows(2) {
+            let [before, sample] = pair else { continue };
+            let bin = |t_ns: u64| (time_of(t_ns) - start_ns).div_euclid(i128::from(GRID_NS));
+            let (from, to) = (bin(before.t_ns), bin(sample.t_ns));
+            // Times of a clock that was set lie any number of bins apart.
+            let within = |bin: i128| usize::try_from(bin.max(0)).unwrap_or(length).min(length);
+            if let Some(bins) = values.get_mut(within(from + 1)..within(to + 1)) {
+                bins.fill(sample.percent);
+            }
         }
+        let first = values.iter().position(Option::is_some).unwrap_or(0);
+        let last = values.iter().rposition(Option::is_some);
+        let known = first..last.map_or(first, |last| last + 1);
+        Self { values, known }
     }
-    bins
+
+    fn at(&self, bin: usize) -> Option<f64> {
+        *self.values.get(bin)?
+    }
 }
 
 /// Pearson's correlation of pairs that both have a value.
@@ -176,82 +158,17 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 }
 
 /// Values of both at the same time in some bins, the GPU's moved by `lag` bins.
-fn paired(io: &[u64], gpu: &[Option<f64>], bins: Range<usize>, lag: i64) -> Vec<(f64, f64)> {
-    io.iter()
-        .enumerate()
-        .take(bins.end)
-        .skip(bins.start)
-        .filter_map(|(at, bytes)| {
-            let place = i64::try_from(at).ok()?.checked_add(lag)?;
-            let value = (*gpu.get(usize::try_from(place).ok()?)?)?;
-            Some((*bytes as f64, value))
-        })
-        .collect()
-}
-
-/// Finds how the GPU's wall clock lies to the trace's: what the user says, else anchors, else the best correlation of reading
-/// and utilisation when both start together within half a minute.
-///
-/// # Errors
-///
-/// Why no alignment is believed.
-pub fn align(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Result<Alignment, String> {
-    if let Some(offset_s) = hint.offset_s {
-        let nanos = i128::from(crate::num::whole(offset_s.abs() * 1e9));
-        return Ok(Alignment {
-            method: "given",
-            offset_ns: if offset_s < 0.0 { -nanos } else { nanos },
-            uncertainty_ns: 0,
-            drift_ppm: None,
-            correlation: None,
-            drift: None,
-        });
-    }
-    let first = stats.traffic.first_issue_ns.ok_or("no requests")?;
-    let start = gpu.samples.first().ok_or("no GPU samples")?.t_ns;
-    if let Some(found) = hint.anchored() {
-        let at = found.wall_of(first);
-        let end = gpu.samples.last().map_or(start, |s| s.t_ns);
-        let last = found.wall_of(stats.traffic.last_issue_ns);
-        if at <= i128::from(end) && last >= i128::from(start) {
-            return Ok(found);
-        }
-        return Err("the anchors put the trace and the GPU log at different times: another run, or another time zone (give --tz or --clock-offset)".into());
-    }
-    let io = read_bins(stats);
-    let reach = usize::try_from(REACH).unwrap_or(0);
-    let values = gpu_bins(gpu, start.into(), io.len() + 2 * reach, i128::from);
-    let grid_ns = i64::try_from(GRID_NS).unwrap_or(i64::MAX);
-    let peak = |lag: i64| {
-        let value = pearson(&paired(&io, &values, 0..io.len(), lag))?.abs();
-        let lag_ns = lag * grid_ns;
-        Some(Peak { value, lag_ns })
-    };
-    let mut found: Vec<Peak> = (-REACH..=REACH).filter_map(peak).collect();
-    found.sort_by(|a, b| b.value.total_cmp(&a.value).then(a.lag_ns.cmp(&b.lag_ns)));
-    let best = *found
-        .first()
-        .ok_or("too little in common for a correlation")?;
-    // Lags beside the best one are the same peak.
-    let is_elsewhere = |other: &&Peak| (other.lag_ns - best.lag_ns).abs() > 5 * grid_ns;
-    let second = found.iter().find(is_elsewhere).copied().unwrap_or_default();
-    if best.value < second.value * RATIO {
-        return Err(format!(
-            "no anchors, and the correlation of I/O and GPU is not clear (best {:.3} at {:.1} s, elsewhere {:.3} at {:.1} s): give --clock-offset",
-            best.value,
-            best.lag_ns as f64 / 1e9,
-            second.value,
-            second.lag_ns as f64 / 1e9
-        ));
-    }
-    Ok(Alignment {
-        method: "correlation",
-        offset_ns: i128::from(start) - i128::from(first) + i128::from(best.lag_ns),
-        uncertainty_ns: GRID_NS,
-        drift_ppm: None,
-        correlation: Some((best, second)),
-        drift: None,
+fn paired(io: &[u64], gpu: &GpuBins, bins: Range<usize>, lag: i64) -> Vec<(f64, f64)> {
+    let lag = isize::try_from(lag).unwrap_or(0);
+    // Where the GPU is known, in bins of the traffic.
+    let place = |known: usize| known.saturating_add_signed(lag.saturating_neg());
+    let bins = bins.start.max(place(gpu.known.start))..bins.end.min(place(gpu.known.end));
+    bins.filter_map(|at| {
+        let bytes = io.get(at)?;
+        let value = gpu.at(at.checked_add_signed(lag)?)?;
+        Some((*bytes as f64, value))
     })
+    .collect()
 }
 
 fn alignment_value(found: &Alignment) -> Value {
@@ -260,6 +177,7 @@ fn alignment_value(found: &Alignment) -> Value {
         "wall_minus_trace_ns": i64::try_from(found.offset_ns).ok(),
         "uncertainty_ns": found.uncertainty_ns,
         "drift_ppm": found.drift_ppm,
+        "assumes": found.assumes,
         "correlation": found.correlation.map(|(best, second)| json!({
             "best": best.value,
             "best_lag_s": best.lag_ns as f64 / 1e9,
@@ -301,7 +219,7 @@ fn table(bins: &[(bool, Option<f64>)]) -> (Value, Option<f64>, Option<f64>) {
 }
 
 /// How traffic and utilisation go together in some bins: at the same time, and within 2 s where that is clearest.
-fn correlations(io: &[u64], gpu: &[Option<f64>], bins: Range<usize>) -> [(&'static str, Value); 3] {
+fn correlations(io: &[u64], gpu: &GpuBins, bins: Range<usize>) -> [(&'static str, Value); 3] {
     let at = |lag: i64| paired(io, gpu, bins.clone(), lag);
     let pairs = at(0);
     let (x, y): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
@@ -325,22 +243,54 @@ fn with(mut value: Value, more: [(&'static str, Value); 3]) -> Value {
     value
 }
 
+/// Most by which clocks may lie apart for the GPU to tell phases: as wide as the bins that the specification cuts.
+const MOST_FOR_PHASES_NS: u64 = 1_000_000_000;
+
+/// What the GPU did in nanoseconds since the first issue.
+#[must_use]
+pub fn held(stats: &Stats, gpu: &GpuLog, alignment: &Alignment) -> Vec<Held> {
+    let first = i128::from(stats.traffic.first_issue_ns.unwrap_or(0));
+    let since = |t_ns: u64| (alignment.trace_of(t_ns) - first).max(0);
+    let pairs = gpu.samples.windows(2);
+    let known = pairs.filter_map(|pair| {
+        let [before, sample] = pair else { return None };
+        let from_ns = u64::try_from(since(before.t_ns)).ok()?;
+        let until_ns = u64::try_from(since(sample.t_ns)).unwrap_or(u64::MAX);
+        Some(Held {
+            time_ns: from_ns..until_ns,
+            percent: sample.percent?,
+        })
+    });
+    known.filter(|held| !held.time_ns.is_empty()).collect()
+}
+
+/// The same for [`document::phases_beside`](crate::document::phases_beside): nothing where the clocks are not known to a second,
+/// for phases would then end where nothing ended.
+#[must_use]
+pub fn held_for_phases(stats: &Stats, gpu: &GpuLog, alignment: &Alignment) -> Vec<Held> {
+    if alignment.uncertainty_ns > MOST_FOR_PHASES_NS {
+        return Vec::new();
+    }
+    held(stats, gpu, alignment)
+}
+
 /// Times of an idle or working GPU against a busy or quiet device, and how both go together.
 #[must_use]
-pub fn gpu(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Value {
-    let alignment = match align(stats, gpu, hint) {
+pub fn gpu(stats: &Stats, gpu: &GpuLog, alignment: &Result<Alignment, String>) -> Value {
+    let alignment = match alignment {
         Ok(found) => found,
         Err(reason) => return json!({"alignment": null, "refused": reason}),
     };
     let first = i128::from(stats.traffic.first_issue_ns.unwrap_or(0));
     let io = io_bins(stats);
-    let values = gpu_bins(gpu, first, io.len(), |t_ns| alignment.trace_of(t_ns));
+    let values = GpuBins::new(gpu, first, io.len(), |t_ns| alignment.trace_of(t_ns));
     let busy = busy_bins(stats, &io).into_iter();
-    let together: Vec<(bool, Option<f64>)> = busy.zip(values.clone()).collect();
+    let together: Vec<(bool, Option<f64>)> = busy.zip(values.values.iter().copied()).collect();
     let (time_ns, stalled, _) = table(&together);
     let named = stats.given.phases.iter().map(|p| &p.named);
     let named = named.map(|p| (p.name.clone(), p.start_ns, p.end_ns));
-    let found = crate::analyse::phases::of(&stats.traffic)
+    let held = held_for_phases(stats, gpu, alignment);
+    let found = crate::analyse::phases::of(&stats.traffic, &held)
         .phases
         .into_iter();
     let found = found.map(|p| (p.label.name().to_owned(), p.start_ns, p.end_ns));
@@ -364,7 +314,7 @@ pub fn gpu(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Value {
         })
         .collect();
     let value = json!({
-        "alignment": alignment_value(&alignment),
+        "alignment": alignment_value(alignment),
         "grid_ns": GRID_NS,
         "gpu_idle_below_percent": IDLE_PERCENT,
         "io_busy_above_share_of_p95": BUSY_SHARE,
@@ -379,7 +329,7 @@ pub fn gpu(stats: &Stats, gpu: &GpuLog, hint: &ClockHint) -> Value {
 /// Prefill and decode as the engine's log has them, laid on the trace: the end of the benchmark is the end of traffic, or the
 /// log's last wall time where the clocks are aligned. With bytes and requests per generated token.
 #[must_use]
-pub fn engine(stats: &Stats, log: &EngineLog, gpu: Option<&GpuLog>, hint: &ClockHint) -> Value {
+pub fn engine(stats: &Stats, log: &EngineLog, clock: Option<&Alignment>) -> Value {
     let Some((prefill_s, decode_s, total_s)) = log.latencies_s() else {
         return json!({"refused": "the log has no latencies of prefill and decode"});
     };
@@ -387,7 +337,7 @@ pub fn engine(stats: &Stats, log: &EngineLog, gpu: Option<&GpuLog>, hint: &Clock
         return json!({"refused": "no requests"});
     };
     let [read, write] = stats.traffic.tenths.clone().map(|bins| bins.finish());
-    let (end_ns, anchor, uncertainty_ns) = end_of_run(stats, log, gpu, hint, &read);
+    let (end_ns, anchor, uncertainty_ns) = end_of_run(stats, log, clock, &read);
     let nanos = |seconds: f64| crate::num::whole(seconds * 1e9);
     let start_ns = end_ns.saturating_sub(nanos(total_s));
     let split_ns = start_ns.saturating_add(nanos(prefill_s));
@@ -404,6 +354,11 @@ pub fn engine(stats: &Stats, log: &EngineLog, gpu: Option<&GpuLog>, hint: &Clock
         sum
     };
     let tokens = log.tokens().map(|(_, generated)| generated);
+    // The first token of each sequence comes out of prefill, so its throughput of decode does not count it.
+    let decoded = tokens.map(|all| {
+        let steps = log.decode_steps().map(|steps| steps as f64);
+        steps.map_or(all, |steps| all * steps / (steps + 1.0))
+    });
     let phase = |name: &str, from: u64, to: u64, tokens: Option<f64>| {
         let (r, w) = (within(from, to, &read), within(from, to, &write));
         let per_token = tokens.filter(|t| *t > 0.0).map(|t| {
@@ -458,7 +413,7 @@ pub fn engine(stats: &Stats, log: &EngineLog, gpu: Option<&GpuLog>, hint: &Clock
         "phases": [
             phase("before", 0, start_ns, None),
             phase("prefill", start_ns, split_ns, prompt),
-            phase("decode", split_ns, end_ns, tokens),
+            phase("decode", split_ns, end_ns, decoded),
         ],
     })
 }
@@ -476,15 +431,13 @@ fn amplification(log: &EngineLog, read_bytes: u64) -> Option<f64> {
 fn end_of_run(
     stats: &Stats,
     log: &EngineLog,
-    gpu: Option<&GpuLog>,
-    hint: &ClockHint,
+    clock: Option<&Alignment>,
     read: &BTreeMap<u64, Amount>,
 ) -> (u64, &'static str, u64) {
     let first = i128::from(stats.traffic.first_issue_ns.unwrap_or(0));
-    let aligned = gpu
-        .and_then(|gpu| align(stats, gpu, hint).ok())
-        .or_else(|| hint.anchored());
-    if let (Some(wall), Some(found)) = (log.last_wall_ns, aligned) {
+    // Clocks known to less than what traffic tells are no help.
+    let clock = clock.filter(|found| found.uncertainty_ns <= MOST_FOR_PHASES_NS);
+    if let (Some(wall), Some(found)) = (log.last_wall_ns, clock) {
         let end = found.trace_of(wall) - first;
         if let Ok(end) = u64::try_from(end) {
             return (
@@ -556,10 +509,35 @@ mod tests {
             samples,
             ..GpuLog::default()
         };
-        let found = gpu_bins(&log, start.into(), 6, i128::from);
+        let found = GpuBins::new(&log, start.into(), 6, i128::from);
         let wanted = [2.0, 2.0, 3.0, 3.0, 3.0];
-        assert_eq!(found[..5], wanted.map(Some));
-        assert_eq!(found[5], None);
+        assert_eq!(found.values[..5], wanted.map(Some));
+        assert_eq!((found.values[5], found.known.clone()), (None, 0..5));
+    }
+
+    #[test]
+    fn pairs_are_those_where_the_gpu_is_known() {
+        let io: Vec<u64> = (0..50).collect();
+        let mut values = vec![None; 70];
+        for at in [20, 21, 25, 40] {
+            values[at] = Some(at as f64);
+        }
+        let gpu = GpuBins {
+            known: 20..41,
+            values,
+        };
+        for lag in -45..=45_i64 {
+            for bins in [0..50, 3..22, 30..30] {
+                let twin: Vec<(f64, f64)> = bins
+                    .clone()
+                    .filter_map(|at| {
+                        let place = usize::try_from(at as i64 + lag).ok()?;
+                        Some((io[at] as f64, (*gpu.values.get(place)?)?))
+                    })
+                    .collect();
+                assert_eq!(paired(&io, &gpu, bins, lag), twin, "{lag}");
+            }
+        }
     }
 
     #[test]
