@@ -118,6 +118,7 @@ pub struct Column {
     unit: Unit,
     align: Align,
     reals: Option<RealFormat>,
+    repeats: bool,
 }
 
 impl Column {
@@ -136,6 +137,7 @@ impl Column {
             unit: Unit::None,
             align,
             reals: None,
+            repeats: false,
         }
     }
 
@@ -190,6 +192,19 @@ impl Column {
     pub fn reals(mut self, reals: RealFormat) -> Self {
         self.reals = Some(reals);
         self
+    }
+
+    /// Says that a column of text holds few different ones: Parquet has it as an Arrow dictionary, in which each stands once.
+    #[must_use]
+    pub fn repeating(mut self) -> Self {
+        self.repeats = self.kind == Kind::Text;
+        self
+    }
+
+    /// Whether it holds few different texts.
+    #[must_use]
+    pub fn is_repeating(&self) -> bool {
+        self.repeats
     }
 
     /// Stable machine name.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, RecordBatch, StringBuilder,
-    UInt64Builder,
+    StringDictionaryBuilder, UInt64Builder,
 };
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::KeyValue;
@@ -51,6 +51,8 @@ enum Builder {
     UInt(UInt64Builder),
     Real(Float64Builder),
     Text(StringBuilder),
+    /// A text that comes many times; a batch has fewer rows than there are keys.
+    Repeating(StringDictionaryBuilder<Int32Type>),
     Bool(BooleanBuilder),
 }
 
@@ -73,6 +75,20 @@ impl<W: Write + Send> ParquetWriter<W> {
             .push(KeyValue::new(key.to_owned(), text.to_owned()));
         self
     }
+
+    /// Adds a key and its text that were not known before the rows; to be called between [`RowSink::begin`] and
+    /// [`RowSink::finish`].
+    ///
+    /// # Errors
+    /// Called before or after.
+    pub fn add_metadata(&mut self, key: &str, text: &str) -> Result<()> {
+        let open = self.open.as_mut().ok_or(Error::OutOfOrder {
+            call: "add_metadata",
+        })?;
+        let pair = KeyValue::new(key.to_owned(), text.to_owned());
+        open.writer.append_key_value_metadata(pair);
+        Ok(())
+    }
 }
 
 impl<W: Write + Send> RowSink for ParquetWriter<W> {
@@ -92,7 +108,7 @@ impl<W: Write + Send> RowSink for ParquetWriter<W> {
         self.open = Some(Open {
             writer,
             schema,
-            builders: columns.iter().map(|c| Builder::new(c.kind())).collect(),
+            builders: columns.iter().map(Builder::new).collect(),
             names: columns.iter().map(|c| c.name().into()).collect(),
             rows: 0,
             text: 0,
@@ -161,8 +177,9 @@ impl<W: Write + Send> Open<W> {
 }
 
 impl Builder {
-    fn new(kind: Kind) -> Self {
-        match kind {
+    fn new(column: &Column) -> Self {
+        match column.kind() {
+            Kind::Text if column.is_repeating() => Self::Repeating(StringDictionaryBuilder::new()),
             Kind::Int => Self::Int(Int64Builder::new()),
             Kind::UInt => Self::UInt(UInt64Builder::new()),
             Kind::Real => Self::Real(Float64Builder::new()),
@@ -182,6 +199,8 @@ impl Builder {
             (Self::Real(builder), _) => builder.append_null(),
             (Self::Text(builder), Cell::Text(value)) => builder.append_value(value),
             (Self::Text(builder), _) => builder.append_null(),
+            (Self::Repeating(builder), Cell::Text(value)) => builder.append_value(value),
+            (Self::Repeating(builder), _) => builder.append_null(),
             (Self::Bool(builder), Cell::Bool(value)) => builder.append_value(value),
             (Self::Bool(builder), _) => builder.append_null(),
         }
@@ -193,6 +212,7 @@ impl Builder {
             Self::UInt(builder) => Arc::new(builder.finish()),
             Self::Real(builder) => Arc::new(builder.finish()),
             Self::Text(builder) => Arc::new(builder.finish()),
+            Self::Repeating(builder) => Arc::new(builder.finish()),
             Self::Bool(builder) => Arc::new(builder.finish()),
         }
     }
@@ -203,6 +223,9 @@ fn field(column: &Column) -> Field {
         Kind::Int => DataType::Int64,
         Kind::UInt => DataType::UInt64,
         Kind::Real => DataType::Float64,
+        Kind::Text if column.is_repeating() => {
+            DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+        }
         Kind::Text => DataType::Utf8,
         Kind::Bool => DataType::Boolean,
     };

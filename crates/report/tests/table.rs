@@ -113,7 +113,7 @@ mod parquet_round_trip {
     use arrow::array::{Array, AsArray};
     use arrow::datatypes::{Float64Type, Int64Type, UInt64Type};
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-    use report::{ParquetWriter, SchemaVersion, Unit};
+    use report::{ParquetWriter, RowSink as _, SchemaVersion, Unit};
 
     fn file(table: &Table) -> bytes::Bytes {
         let mut out = Vec::new();
@@ -187,6 +187,58 @@ mod parquet_round_trip {
             back.iter().map(|row| row.1.unwrap()).sum::<u64>(),
             149_999 * 150_000 / 2
         );
+    }
+
+    #[test]
+    fn repeating_texts_are_a_dictionary() {
+        use arrow::datatypes::{DataType, Int32Type};
+        let columns = vec![
+            Column::text("op").repeating(),
+            Column::uint("n").repeating(),
+        ];
+        let mut out = Vec::new();
+        let mut writer = ParquetWriter::new(&mut out, SchemaVersion::new(1, 0));
+        assert!(writer.add_metadata("late", "x").is_err());
+        writer.begin(&columns).unwrap();
+        // More rows than a batch holds.
+        for row in 0..100_000_u64 {
+            let text = ["RA", "WS", "RA"][usize::try_from(row % 3).unwrap()];
+            let cell = if row == 99_999 {
+                Cell::Null
+            } else {
+                text.into()
+            };
+            writer.row(&[cell, row.into()]).unwrap();
+        }
+        writer.add_metadata("late", "word").unwrap();
+        writer.finish().unwrap();
+        assert!(writer.add_metadata("late", "x").is_err());
+        drop(writer);
+        let builder = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(out)).unwrap();
+        assert_eq!(*builder.schema().field(1).data_type(), DataType::UInt64);
+        let pairs = builder
+            .metadata()
+            .file_metadata()
+            .key_value_metadata()
+            .unwrap();
+        let late = pairs.iter().find(|pair| pair.key == "late").unwrap();
+        assert_eq!(late.value.as_deref(), Some("word"));
+        let mut counts = [0, 0, 0];
+        for batch in builder.build().unwrap() {
+            let batch = batch.unwrap();
+            let texts = batch.column(0).as_dictionary::<Int32Type>();
+            let texts = texts.downcast_dict::<arrow::array::StringArray>().unwrap();
+            for text in texts {
+                let place = match text {
+                    Some("RA") => 0,
+                    Some("WS") => 1,
+                    None => 2,
+                    other => panic!("{other:?}"),
+                };
+                counts[place] += 1;
+            }
+        }
+        assert_eq!(counts, [66_666, 33_333, 1]);
     }
 
     #[test]
