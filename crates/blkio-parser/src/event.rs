@@ -219,6 +219,12 @@ impl Symbols {
             .map_or(&[], |comm| comm)
     }
 
+    /// Whether a device number stands for a name, because the trace has no other.
+    #[must_use]
+    pub fn is_named_device(&self, dev: u32) -> bool {
+        dev & NAMED_DEVICE != 0
+    }
+
     /// A device as `major:minor`, or by the name that the trace has for it.
     #[must_use]
     pub fn device_name(&self, dev: u32) -> String {
@@ -271,10 +277,16 @@ impl Renumber {
                 .all(|(i, n)| usize::try_from(*n) == Ok(i))
     }
 
+    /// The number that a number of operation letters becomes.
+    pub(crate) fn rwbs(&self, number: u16) -> u16 {
+        self.rwbs
+            .get(usize::from(number))
+            .copied()
+            .unwrap_or(number)
+    }
+
     pub(crate) fn apply(&self, event: &mut Event) {
-        if let Some(number) = self.rwbs.get(usize::from(event.rwbs)) {
-            event.rwbs = *number;
-        }
+        event.rwbs = self.rwbs(event.rwbs);
         let comm = |number: u32| self.comms.get(index(number.into())).copied();
         event.comm = comm(event.comm).unwrap_or(event.comm);
         if event.dev & NAMED_DEVICE != 0

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::scan::{Cursor, trim};
+use crate::scan::trim;
 
 /// Totals of one job in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -66,20 +66,22 @@ impl FioResult {
             name: name.to_owned(),
             reason,
         };
-        let start = if text.starts_with(b"{") {
-            Some(0)
-        } else {
-            memchr::memmem::find(text, b"\n{").map(|at| at + 1)
-        };
-        let json = start
-            .and_then(|at| text.get(at..))
-            .ok_or_else(|| unreadable("no JSON: run fio with --output-format=json".to_owned()))?;
-        // Text may follow, too.
-        let mut values = serde_json::Deserializer::from_slice(json).into_iter::<Value>();
-        let document = match values.next() {
-            Some(Ok(document)) => document,
-            Some(Err(error)) => return Err(unreadable(format!("not fio's JSON: {error}"))),
-            None => return Err(unreadable("no JSON".to_owned())),
+        let mut document = None;
+        let mut failed = None;
+        // With --status-interval there is one each time, of all so far; and text may stand around them.
+        for json in values_at_line_starts(text) {
+            match json {
+                Ok(value) => document = Some(value),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        let document: Value = match (document, failed) {
+            (Some(document), _) => document,
+            (None, Some(error)) => return Err(unreadable(format!("not fio's JSON: {error}"))),
+            (None, None) => {
+                let reason = "no JSON: run fio with --output-format=json";
+                return Err(unreadable(reason.to_owned()));
+            }
         };
         let global_direct = is_direct(document.get("global options"));
         let version = document.get("fio version").and_then(Value::as_str);
@@ -121,6 +123,27 @@ impl FioResult {
     }
 }
 
+/// The JSON objects that begin in the first column; what stands within one is passed over with it.
+fn values_at_line_starts(text: &[u8]) -> impl Iterator<Item = serde_json::Result<Value>> {
+    let mut rest = text;
+    let mut is_line_start = true;
+    std::iter::from_fn(move || {
+        loop {
+            if is_line_start && rest.starts_with(b"{") {
+                let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<Value>();
+                let value = values.next()?;
+                let length = values.byte_offset().max(1);
+                rest = rest.get(length..).unwrap_or_default();
+                is_line_start = false;
+                return Some(value);
+            }
+            let end = memchr::memchr(b'\n', rest)?;
+            rest = rest.get(end + 1..).unwrap_or_default();
+            is_line_start = true;
+        }
+    })
+}
+
 fn is_direct(options: Option<&Value>) -> Option<bool> {
     let value = options?.get("direct")?;
     Some(match value {
@@ -146,41 +169,124 @@ fn totals(value: Option<&Value>) -> Totals {
     }
 }
 
-/// One line of a log: time in ms since the job began, value, direction (0 read, 1 write, 2 trim), block size, offset.
+/// One line of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLine {
     /// Completion in milliseconds since its job began.
     pub time_ms: u64,
-    /// Latency in nanoseconds, or bandwidth in KiB/s, or IOPS, by the kind of log.
+    /// Latency in nanoseconds, or bandwidth in KiB/s, or IOPS, by the kind of log; of a log with windows (`log_avg_msec`)
+    /// their mean, or with `log_max_value=1` the largest.
     pub value: u64,
+    /// The largest of the window, with `log_max_value=2`.
+    pub largest: Option<u64>,
     /// 0 read, 1 write, 2 trim.
     pub direction: u8,
-    /// Bytes.
+    /// Bytes; 0 where the line is of a window.
     pub block_bytes: u64,
-    /// Offset in the file, if the log has it.
+    /// Offset in the file, with `log_offset=1`.
     pub offset: Option<u64>,
+    /// Priority: 1 for the class of real time, or with `log_prio=1` the whole value.
+    pub priority: Option<u64>,
+    /// When the request was issued, in nanoseconds since its job began, with `log_issue_time=1`.
+    pub issue_ns: Option<u64>,
 }
 
-/// Reads a line of a log.
-#[must_use]
-pub fn log_line(line: &[u8]) -> Option<LogLine> {
-    let mut cursor = Cursor::new(trim(line));
-    let mut column = || {
-        cursor.blanks();
-        let value = cursor.uint()?;
-        cursor.blanks();
-        if !cursor.rest.is_empty() && !cursor.eat(b',') {
-            return None;
+/// Which columns a log of fio has. All lines of a file have the same:
+/// `time, value[, largest], direction, block size[, offset][, priority][, issue time]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogColumns {
+    count: usize,
+    has_largest: bool,
+    has_offset: bool,
+    has_priority: bool,
+    has_issue: bool,
+}
+
+/// The numbers of a line, hexadecimal ones marked.
+fn numbers(line: &[u8]) -> Option<Vec<(u64, bool)>> {
+    let columns = trim(line).split(|b| *b == b',').map(trim);
+    columns
+        .map(|column| match column.strip_prefix(b"0x") {
+            Some(digits) => {
+                let digits = std::str::from_utf8(digits).ok()?;
+                Some((u64::from_str_radix(digits, 16).ok()?, true))
+            }
+            None => Some((crate::scan::whole_uint(column)?, false)),
+        })
+        .collect()
+}
+
+/// Lines that are looked at to tell the columns.
+const TELLING_LINES: usize = 10_000;
+
+impl LogColumns {
+    /// Tells the columns of a log by the values in them; `None` when it is no such log.
+    ///
+    /// A direction is 0, 1 or 2, which tells a log with two values; priorities are 0, 1 or hexadecimal, which tells them from
+    /// offsets (that versions before 3.18 wrote alone).
+    #[must_use]
+    pub fn of(text: &[u8]) -> Option<Self> {
+        let lines = text.split(|b| *b == b'\n').filter_map(numbers);
+        let lines: Vec<Vec<(u64, bool)>> = lines.take(TELLING_LINES).collect();
+        let count = lines.first()?.len();
+        let lines: Vec<_> = lines.iter().filter(|line| line.len() == count).collect();
+        let all = |column: usize, test: &dyn Fn((u64, bool)) -> bool| {
+            lines
+                .iter()
+                .all(|line| line.get(column).is_some_and(|value| test(*value)))
+        };
+        let is_direction = |(value, is_hex): (u64, bool)| value <= 2 && !is_hex;
+        let is_priority = |(value, is_hex): (u64, bool)| value <= 1 || is_hex;
+        let has_largest = match (all(2, &is_direction), all(3, &is_direction)) {
+            (true, _) => false,
+            (false, true) => true,
+            (false, false) => return None,
+        };
+        let base = 4 + usize::from(has_largest);
+        let mut found = Self {
+            count,
+            has_largest,
+            ..Self::default()
+        };
+        match count.checked_sub(base)? {
+            0 => {}
+            1 if all(base, &is_priority) => found.has_priority = true,
+            1 => found.has_offset = true,
+            2 if all(base + 1, &is_priority) => {
+                found.has_offset = true;
+                found.has_priority = true;
+            }
+            2 => {
+                found.has_priority = true;
+                found.has_issue = true;
+            }
+            3 => {
+                found.has_offset = true;
+                found.has_priority = true;
+                found.has_issue = true;
+            }
+            _ => return None,
         }
-        Some(value)
-    };
-    Some(LogLine {
-        time_ms: column()?,
-        value: column()?,
-        direction: u8::try_from(column()?).ok().filter(|d| *d <= 2)?,
-        block_bytes: column()?,
-        offset: column(),
-    })
+        Some(found)
+    }
+
+    /// Reads a line of the log.
+    #[must_use]
+    pub fn line(self, line: &[u8]) -> Option<LogLine> {
+        let numbers = numbers(line).filter(|numbers| numbers.len() == self.count)?;
+        let mut columns = numbers.into_iter().map(|(value, _)| value);
+        let mut next = || columns.next();
+        Some(LogLine {
+            time_ms: next()?,
+            value: next()?,
+            largest: if self.has_largest { next() } else { None },
+            direction: u8::try_from(next()?).ok().filter(|d| *d <= 2)?,
+            block_bytes: next()?,
+            offset: if self.has_offset { next() } else { None },
+            priority: if self.has_priority { next() } else { None },
+            issue_ns: if self.has_issue { next() } else { None },
+        })
+    }
 }
 
 /// A section of a job file: `global` or a job.
@@ -231,7 +337,7 @@ pub(crate) fn is_job_file(head: &[u8]) -> bool {
 
 /// Whether a line is one of such a log.
 pub(crate) fn is_log_line(line: &[u8]) -> bool {
-    log_line(line).is_some()
+    LogColumns::of(line).is_some()
 }
 
 #[cfg(test)]
@@ -246,6 +352,24 @@ mod tests {
         assert!(found.jobs[0].direct && !found.jobs[1].direct);
         assert!(FioResult::parse("x", b"{}").is_err());
         assert!(FioResult::parse("x", b"nothing").is_err());
+    }
+
+    #[test]
+    fn the_last_of_several_results_counts() {
+        let one = |ios: u64| {
+            format!(
+                "{{\n\"fio version\": \"fio-3.33\", \"jobs\": [{{\"jobname\": \"a\", \"read\": {{\"io_bytes\": 4096, \"total_ios\": {ios}}}}}]\n}}\n"
+            )
+        };
+        for text in [
+            [one(1), one(2), one(3)].concat(),
+            [one(1), "note {\n".to_owned(), one(3)].concat(),
+            ["x\n".to_owned(), one(1), one(3), "{cut".to_owned()].concat(),
+        ] {
+            let found = FioResult::parse("x", text.as_bytes()).unwrap();
+            assert_eq!(found.jobs[0].read.ios, 3, "{text}");
+        }
+        assert!(FioResult::parse("x", &one(1).as_bytes()[..40]).is_err());
     }
 
     #[test]
@@ -288,13 +412,86 @@ mod tests {
     }
 
     #[test]
-    fn log_lines() {
-        let line = log_line(b"1, 104851, 1, 131072, 0, 0").unwrap();
-        assert_eq!(
-            (line.value, line.direction, line.offset),
-            (104_851, 1, Some(0))
-        );
-        assert_eq!(log_line(b"1, 2, 0, 4096").unwrap().offset, None);
-        assert_eq!(log_line(b"1, R, 0, 4096"), None);
+    fn columns_of_logs_of_all_versions() {
+        let read = |text: &str| {
+            let columns = LogColumns::of(text.as_bytes())?;
+            let last = text.lines().next_back()?;
+            columns.line(last.as_bytes())
+        };
+        let line = LogLine {
+            time_ms: 1,
+            value: 104_851,
+            largest: None,
+            direction: 1,
+            block_bytes: 131_072,
+            offset: None,
+            priority: None,
+            issue_ns: None,
+        };
+        let some = |largest, offset, priority, issue_ns| LogLine {
+            largest,
+            offset,
+            priority,
+            issue_ns,
+            ..line
+        };
+        for (text, wanted) in [
+            ("1, 104851, 1, 131072", line),
+            // The block size of a request is no direction, however small.
+            (
+                "0, 7, 0, 512, 1\n1, 104851, 1, 131072, 0",
+                some(None, None, Some(0), None),
+            ),
+            (
+                "0, 7, 0, 4096, 4096\n1, 104851, 1, 131072, 0",
+                some(None, Some(0), None, None),
+            ),
+            (
+                "0, 7, 0, 4096, 4096, 0\n1, 104851, 1, 131072, 8192, 1",
+                some(None, Some(8192), Some(1), None),
+            ),
+            (
+                "1, 104851, 1, 131072, 8192, 0x4004",
+                some(None, Some(8192), Some(0x4004), None),
+            ),
+            (
+                "1, 104851, 1, 131072, 0x4004",
+                some(None, None, Some(0x4004), None),
+            ),
+            (
+                "1, 104851, 1, 131072, 0, 99123",
+                some(None, None, Some(0), Some(99_123)),
+            ),
+            (
+                "1, 104851, 1, 131072, 8192, 0, 99123",
+                some(None, Some(8192), Some(0), Some(99_123)),
+            ),
+            (
+                "0, 2, 2, 0, 4096, 0, 0\n1, 104851, 204851, 1, 131072, 8192, 0",
+                some(Some(204_851), Some(8192), Some(0), None),
+            ),
+            (
+                "1, 104851, 204851, 1, 131072, 0",
+                some(Some(204_851), None, Some(0), None),
+            ),
+            (
+                "1, 104851, 204851, 1, 131072, 8192, 0x0000, 99123",
+                some(Some(204_851), Some(8192), Some(0), Some(99_123)),
+            ),
+        ] {
+            assert_eq!(read(text), Some(wanted), "{text}");
+        }
+        for wrong in [
+            "1, R, 0, 4096",
+            "1, 2, 3, 4096",
+            "1, 2, 0",
+            "1, 2, 0, 4, 5, 6, 7, 8, 9",
+            "",
+        ] {
+            assert_eq!(LogColumns::of(wrong.as_bytes()), None, "{wrong}");
+        }
+        // What is cut has fewer columns.
+        let columns = LogColumns::of(b"1, 2, 0, 4096, 8192, 0").unwrap();
+        assert_eq!(columns.line(b"1, 2, 0, 4096, 81"), None);
     }
 }

@@ -100,6 +100,11 @@ fn row(line: &[u8]) -> Option<(Option<i64>, Option<i64>, u64)> {
     Some((from, to, cursor.uint()?))
 }
 
+/// The count of a row, if the line is one.
+pub(crate) fn row_count(line: &[u8]) -> Option<u64> {
+    row(line).map(|row| row.2)
+}
+
 /// Whether a line is a row of a histogram.
 pub(crate) fn is_row(line: &[u8]) -> bool {
     row(line).is_some()
@@ -138,7 +143,10 @@ pub fn parse(text: &[u8]) -> Vec<Printed> {
                 Some((section, value)) => format!("{unit}[{section}={value}]"),
                 None => unit,
             };
-        } else if memchr::memmem::find(line, b" = ").is_some() {
+        } else if memchr::memmem::find(line, b" = ").is_some()
+            // A sum of the histogram before, of `biolatency -e`.
+            && memchr::memmem::find(line, b", total: ").is_none()
+        {
             name = String::from_utf8_lossy(line).into_owned();
         }
     }
@@ -162,6 +170,11 @@ mod tests {
         assert_eq!(found[1].rows[2], (Some(2048), None, 4));
         let keyed = parse(b"@usecs[a: b, 3]: \n[0, 1)  3 |@@@ |\n");
         assert_eq!(keyed[0].name, "usecs[a: b, 3]");
+        let twice = parse(b"disk = sda\n     usecs               : count     distribution\n        0 -> 1        : 3       |**|\n\navg = 7 usecs, total: 21 usecs, count: 3\n\n     usecs               : count     distribution\n        0 -> 1        : 4       |**|\n");
+        assert_eq!(
+            twice.iter().map(|h| h.name.as_str()).collect::<Vec<_>>(),
+            ["usecs[disk=sda]", "usecs"]
+        );
         assert_eq!(found[2].rows, [(Some(64), Some(128), 15)]);
         assert_eq!(found[2].name, "usecs");
     }

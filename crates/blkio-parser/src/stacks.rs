@@ -9,7 +9,9 @@ use crate::scan::trim;
 pub struct Stack {
     /// Name of the printed map, without `@`; of a trace with call chains that of the event.
     pub map: String,
-    /// Frames as printed, leaf first.
+    /// What else the map is keyed by, as printed (`fio, 123` of `@[comm, pid, kstack]`); empty where the stack is all.
+    pub key: String,
+    /// Frames as printed, leaf first. Of a map keyed by two stacks those of the first, then those of the second.
     pub frames: Vec<String>,
     /// Requests.
     pub count: u64,
@@ -127,8 +129,161 @@ pub struct Stacks {
     pub stacks: Vec<Stack>,
     /// Entries printed twice with the same count.
     pub duplicates: u64,
-    /// Entries that were not closed.
+    /// Entries that were not closed, or whose value is no count.
     pub malformed: u64,
+    /// Where the stack of a map, key and frames is.
+    places: BTreeMap<(String, String, Vec<String>), usize>,
+}
+
+/// An entry of a map, as it is read.
+#[derive(Debug, Clone, Default)]
+struct Entry {
+    key: String,
+    frames: Vec<String>,
+    count: u64,
+}
+
+impl Entry {
+    /// Takes a part of the key that is no stack.
+    fn add_key(&mut self, part: &str) {
+        let part = part.trim().trim_matches(',').trim();
+        if !part.is_empty() {
+            let comma = if self.key.is_empty() { "" } else { ", " };
+            self.key.push_str(comma);
+            self.key.push_str(part);
+        }
+    }
+}
+
+/// Where the reading of an entry is.
+enum State {
+    /// Outside of entries.
+    Outside,
+    /// In the key of this entry of this map.
+    Key(String, Entry),
+    /// In the histogram that is the value of an entry.
+    Histogram(String, Entry),
+}
+
+/// What stands behind `]:`.
+enum Value {
+    Count(u64),
+    /// Rows of a histogram follow.
+    Rows,
+    None,
+}
+
+fn value(text: &str) -> Value {
+    let text = text.trim();
+    if text.is_empty() {
+        return Value::Rows;
+    }
+    // `stats()` prints a count and more.
+    let number = match text.strip_prefix("count ") {
+        Some(rest) => rest.split(',').next().unwrap_or(rest),
+        None => text,
+    };
+    number.parse().map_or(Value::None, Value::Count)
+}
+
+/// The entries of all maps that are keyed by a stack, in order.
+///
+/// A key of several parts has them behind each other with `, ` between, each stack on lines of its own:
+/// `@m[fio, ` or `, fio]: 3` or, between two stacks, `, `.
+fn entries(text: &[u8], malformed: &mut u64) -> Vec<(String, Entry)> {
+    let mut found: Vec<(String, Entry)> = Vec::new();
+    let mut state = State::Outside;
+    for line in text.split(|b| *b == b'\n') {
+        let trimmed = trim(line);
+        state = match state {
+            State::Histogram(map, mut entry) => {
+                if let Some(count) = crate::histogram::row_count(trimmed) {
+                    entry.count = entry.count.saturating_add(count);
+                    State::Histogram(map, entry)
+                } else {
+                    found.push((map, entry));
+                    State::Outside
+                }
+            }
+            other => other,
+        };
+        let text = String::from_utf8_lossy(trimmed);
+        if let Some((map, inside)) = text.strip_prefix('@').and_then(|rest| rest.split_once('[')) {
+            *malformed += u64::from(matches!(state, State::Key(..)));
+            state = State::Outside;
+            let map = map.to_owned();
+            let mut entry = Entry::default();
+            match inside.rsplit_once("]:") {
+                None => {
+                    entry.add_key(inside);
+                    state = State::Key(map, entry);
+                }
+                // A stack that is empty leaves nothing between its commas.
+                Some((key, count)) if is_empty_stack(key) => {
+                    entry.add_key(key);
+                    state = end(map, entry, count, &mut found, malformed);
+                }
+                // A map of something else.
+                Some(_) => {}
+            }
+            continue;
+        }
+        state = match state {
+            State::Key(map, mut entry) => {
+                let closing = text.starts_with([']', ',']).then(|| text.rsplit_once("]:"));
+                match closing {
+                    Some(Some((key, count))) => {
+                        entry.add_key(key);
+                        end(map, entry, count, &mut found, malformed)
+                    }
+                    Some(None) => {
+                        entry.add_key(&text);
+                        State::Key(map, entry)
+                    }
+                    None => {
+                        if !text.is_empty() {
+                            entry.frames.push(text.into_owned());
+                        }
+                        State::Key(map, entry)
+                    }
+                }
+            }
+            other => {
+                *malformed += u64::from(text.starts_with("]: "));
+                other
+            }
+        };
+    }
+    match state {
+        State::Key(..) => *malformed += 1,
+        State::Histogram(map, entry) => found.push((map, entry)),
+        State::Outside => {}
+    }
+    found
+}
+
+/// Whether a key that is printed on one line has a stack without frames: `@m[]`, `@m[, fio]`, `@m[fio, ]`.
+fn is_empty_stack(key: &str) -> bool {
+    key.split(',').any(|part| part.trim().is_empty())
+}
+
+/// Takes the value of an entry.
+fn end(
+    map: String,
+    mut entry: Entry,
+    text: &str,
+    found: &mut Vec<(String, Entry)>,
+    malformed: &mut u64,
+) -> State {
+    match value(text) {
+        Value::Rows => return State::Histogram(map, entry),
+        Value::None => *malformed += 1,
+        Value::Count(count) => {
+            entry.count = count;
+            found.push((map, entry));
+        }
+    }
+    State::Outside
 }
 
 impl Stacks {
@@ -143,37 +298,11 @@ impl Stacks {
     #[must_use]
     pub fn parse_with(text: &[u8], own: &OwnRules) -> Self {
         let mut found = Self::default();
-        let mut places: BTreeMap<(String, Vec<String>), usize> = BTreeMap::new();
-        let mut open: Option<(String, Vec<String>)> = None;
-        for line in text.split(|b| *b == b'\n') {
-            let text = String::from_utf8_lossy(trim(line));
-            if let Some(name) = text.strip_prefix('@') {
-                found.malformed += u64::from(open.take().is_some());
-                if let Some((name, count)) = name.split_once("[]: ") {
-                    if let Ok(count) = count.parse() {
-                        found.add(&mut places, name.to_owned(), Vec::new(), count);
-                    }
-                } else if let Some(name) = name.strip_suffix('[') {
-                    open = Some((name.to_owned(), Vec::new()));
-                }
-            } else if let Some(count) = text.strip_prefix("]: ") {
-                match (open.take(), count.parse()) {
-                    (Some((name, frames)), Ok(count)) => {
-                        found.add(&mut places, name, frames, count);
-                    }
-                    _ => found.malformed += 1,
-                }
-            } else if let Some((_, frames)) = &mut open
-                && !text.is_empty()
-            {
-                frames.push(text.into_owned());
-            }
+        for (map, entry) in entries(text, &mut found.malformed) {
+            found.add(map, entry);
         }
-        found.malformed += u64::from(open.is_some());
         if found.stacks.is_empty() {
-            crate::call_chains::each(text, &mut |event, frames| {
-                found.count(&mut places, event, frames);
-            });
+            crate::call_chains::each(text, &mut |event, frames| found.count(event, frames));
         }
         for stack in &mut found.stacks {
             if let Some(class) = own.class(&stack.frames) {
@@ -184,41 +313,50 @@ impl Stacks {
     }
 
     /// Counts a chain of one event.
-    fn count(
-        &mut self,
-        places: &mut BTreeMap<(String, Vec<String>), usize>,
-        map: &str,
-        frames: Vec<String>,
-    ) {
-        let key = (map.to_owned(), frames);
-        match places.get(&key).and_then(|at| self.stacks.get_mut(*at)) {
+    fn count(&mut self, map: &str, frames: Vec<String>) {
+        let entry = Entry {
+            frames,
+            ..Entry::default()
+        };
+        match self.known(map, &entry) {
             Some(known) => known.count += 1,
-            None => self.add(places, key.0, key.1, 1),
+            None => self.add(map.to_owned(), Entry { count: 1, ..entry }),
         }
     }
 
-    fn add(
-        &mut self,
-        places: &mut BTreeMap<(String, Vec<String>), usize>,
-        map: String,
-        frames: Vec<String>,
-        count: u64,
-    ) {
-        let key = (map, frames);
-        if let Some(known) = places.get(&key).and_then(|at| self.stacks.get_mut(*at)) {
-            self.duplicates += u64::from(known.count == count);
+    fn known(&mut self, map: &str, entry: &Entry) -> Option<&mut Stack> {
+        let key = (map.to_owned(), entry.key.clone(), entry.frames.clone());
+        let at = self.places.get(&key)?;
+        self.stacks.get_mut(*at)
+    }
+
+    fn add(&mut self, map: String, entry: Entry) {
+        let count = entry.count;
+        if let Some(known) = self.known(&map, &entry) {
+            let is_same = known.count == count;
             known.count = count;
+            self.duplicates += u64::from(is_same);
             return;
         }
-        let (class, submission) = classify(&key.1);
+        let (class, submission) = classify(&entry.frames);
+        let place = (map.clone(), entry.key.clone(), entry.frames.clone());
+        self.places.insert(place, self.stacks.len());
         self.stacks.push(Stack {
-            map: key.0.clone(),
-            frames: key.1.clone(),
+            map,
+            key: entry.key,
+            frames: entry.frames,
             count,
             class: class.to_owned(),
             submission,
         });
-        places.insert(key, self.stacks.len() - 1);
+    }
+
+    /// Requests by what else a map is keyed by, largest first; nothing for maps of stacks alone.
+    #[must_use]
+    pub fn keys(&self, map: &str) -> Vec<(&str, u64)> {
+        self.sums(map, |stack| {
+            Some(stack.key.as_str()).filter(|key| !key.is_empty())
+        })
     }
 
     /// Requests by class of the stacks of one map, largest first.
@@ -267,7 +405,9 @@ impl Stacks {
     pub fn folded(&self) -> String {
         let mut out = String::new();
         for stack in &self.stacks {
+            let key = stack.key.replace(';', ":");
             let mut frames: Vec<&str> = vec![&stack.map];
+            frames.extend(Some(key.as_str()).filter(|key| !key.is_empty()));
             frames.extend(stack.frames.iter().rev().map(|frame| function(frame)));
             out.push_str(&frames.join(";"));
             out.push_str(&format!(" {}\n", stack.count));
@@ -276,10 +416,29 @@ impl Stacks {
     }
 }
 
-/// The function of a frame: without offset and module.
+/// The function of a frame: without address (`kstack(perf)` prints one before it), offset and module. Names of C++ and Rust
+/// may hold blanks, brackets and plus signs.
 fn function(frame: &str) -> &str {
-    let name = frame.split(' ').next().unwrap_or(frame);
-    name.split_once('+').map_or(name, |(name, _)| name)
+    let mut name = frame.trim();
+    if let Some((address, rest)) = name.split_once(' ')
+        && address.len() >= 8
+        && address.bytes().all(|b| b.is_ascii_hexdigit())
+    {
+        name = rest.trim_start();
+    }
+    if name.ends_with(')')
+        && let Some((before, _)) = name.rsplit_once(" (")
+    {
+        name = before;
+    }
+    let is_offset = |text: &str| {
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit())
+    };
+    match name.rsplit_once('+') {
+        Some((function, offset)) if is_offset(offset) && !function.is_empty() => function,
+        _ => name,
+    }
 }
 
 /// Class and way of submission of a stack.
@@ -288,6 +447,8 @@ fn classify(frames: &[String]) -> (&'static str, Option<&'static str>) {
         frames
             .iter()
             .map(|frame| function(frame))
+            // Kernels before 5.16 release a plug with it, which is no flush of the device's cache.
+            .filter(|name| !name.starts_with("blk_flush_plug"))
             .any(|name| starts.iter().any(|start| name.starts_with(start)))
     };
     let has = |ending: &str| frames.iter().any(|frame| function(frame).ends_with(ending));
@@ -343,6 +504,55 @@ mod tests {
         assert!(found.folded().starts_with(
             "block_rq_issue;aio_read;ext4_file_read_iter;iomap_dio_rw;blk_mq_start_request 2\n"
         ));
+    }
+
+    #[test]
+    fn maps_keyed_by_more_than_the_stack() {
+        // As bpftrace 0.17 prints them.
+        let text = b"Attaching 2 probes...\n\n@e[dd, 24642]: 1\n@e[opt cgu.01, 21649]: 9\n\n@a[my, job, \n    submit_bio+1\n    iomap_dio_rw+3\n]: 3\n@a[bash, \n    submit_bio+1\n]: 5\n@a[cat, ]: 2\n@b[\n    submit_bio+1\n    wb_workfn+3\n, kworker/u8:2, 124]: 7\n@b[, fio, 3]: 1\n@c[\n    read_pages+1\n, \n    0x7f686ccbf090\n    main+3 (/bin/x)\n]: 11\n@d[\n    read_pages+1\n, bash, \n    0x7f686ccbf090\n]: 12\n@p[\n\tffffffff81b0785f blk_mq_start_request+207\n\tffffffff81b0785f read_pages+377\n, bash]: 2\n@usecs[\n    submit_bio+1\n]: \n[4K, 8K)               1 |@@|\n[8K, 16K)              4 |@@@@|\n\n@s[\n    submit_bio+1\n]: count 1985, average 16010, total 31780864\n@avg[\n    submit_bio+1\n]: x\n";
+        let found = Stacks::parse(text);
+        assert_eq!((found.malformed, found.duplicates), (1, 0));
+        assert_eq!(found.maps(), ["a", "b", "c", "d", "p", "usecs", "s"]);
+        assert_eq!(found.keys("a"), [("bash", 5), ("my, job", 3), ("cat", 2)]);
+        assert_eq!(found.classes("a"), [("unknown", 7), ("direct_read", 3)]);
+        assert_eq!(found.keys("b"), [("kworker/u8:2, 124", 7), ("fio, 3", 1)]);
+        assert_eq!(found.classes("b"), [("writeback", 7), ("unknown", 1)]);
+        assert_eq!(found.keys("c"), []);
+        assert_eq!(found.stacks[5].frames.len(), 3);
+        assert_eq!(found.keys("d"), [("bash", 12)]);
+        assert_eq!(found.classes("p"), [("readahead", 2)]);
+        assert_eq!(found.classes("usecs"), [("unknown", 5)]);
+        assert_eq!(found.classes("s"), [("unknown", 1985)]);
+        let folded = found.folded();
+        assert!(folded.contains("\nb;kworker/u8:2, 124;wb_workfn;submit_bio 7\n"));
+        assert!(folded.contains("\nc;main;0x7f686ccbf090;read_pages 11\n"));
+    }
+
+    #[test]
+    fn releasing_a_plug_is_no_flush() {
+        let class = |text: &[u8]| Stacks::parse(text).stacks[0].class.clone();
+        let old = b"@[\n    blk_mq_start_request+1\n    blk_mq_flush_plug_list+1\n    blk_flush_plug_list+2\n    blk_finish_plug+3\n    read_pages+4\n]: 3\n";
+        assert_eq!(class(old), "readahead");
+        let flush = b"@[\n    blk_flush_complete_seq+1\n    read_pages+4\n]: 3\n";
+        assert_eq!(class(flush), "flush");
+    }
+
+    #[test]
+    fn functions_of_all_sorts_of_frames() {
+        for (frame, name) in [
+            ("blk_mq_start_request+207", "blk_mq_start_request"),
+            ("submit_bio+0xc4 ([kernel.kallsyms])", "submit_bio"),
+            ("ext4_x+1 (ext4)", "ext4_x"),
+            (
+                "std::vec::Vec<u8, A>::push+17 (/bin/x)",
+                "std::vec::Vec<u8, A>::push",
+            ),
+            ("operator+(a, b)", "operator+(a, b)"),
+            ("\tffffffff81b0785f read_pages+377", "read_pages"),
+            ("0x7f686ccbf090", "0x7f686ccbf090"),
+        ] {
+            assert_eq!(function(frame), name);
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{Line, Sink};
 use crate::event::{Event, EventKind, NAMED_DEVICE};
 use crate::rwbs::Rwbs;
-use crate::scan::{Cursor, seconds_ns, whole_uint};
+use crate::scan::{Cursor, device_number, seconds_ns, whole_uint};
 
 /// Added to all times: the tool counts from its first line, and that request was issued before.
 pub(crate) const SHIFT_NS: u64 = 1_000_000_000_000;
@@ -19,14 +19,19 @@ pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
         }
         words.push(word);
     }
+    if words == [&b"MAJOR"[..], b"MINOR"] {
+        return Line::Header;
+    }
     match words.first() {
-        Some(first) if first.starts_with(b"TIME(") => return Line::Header,
+        Some(first) if first.starts_with(b"TIME(") || *first == b"TIMESTAMP" => {
+            return Line::Header;
+        }
         Some(first) if first.first().is_some_and(u8::is_ascii_digit) => {}
         _ => return Line::Not,
     }
     let is_bpftrace = words.first().is_some_and(|time| !time.contains(&b'.'));
     let found = if is_bpftrace {
-        latency_only(&words, sink)
+        latency_only(line, &words, sink)
     } else {
         columns(&words, sink)
     };
@@ -49,7 +54,12 @@ fn columns(words: &[&[u8]], sink: &mut Sink) -> Option<()> {
     let disk = *from_end(letters + 1)?;
     let pid = pid(from_end(letters + 2)?)?;
     let name = words.get(1..words.len().checked_sub(letters + 2)?)?;
-    let end_ns = SHIFT_NS.checked_add(nanoseconds(words.first()?, 1_000_000_000)?)?;
+    let time = *words.first()?;
+    let since_ns = match of_day_ns(time) {
+        Some(since_ns) => since_ns,
+        None => nanoseconds(time, 1_000_000_000)?,
+    };
+    let end_ns = SHIFT_NS.checked_add(since_ns)?;
     let issue_ns = end_ns.checked_sub(nanoseconds(from_end(1)?, 1_000_000)?)?;
     let request = Event {
         sector,
@@ -58,16 +68,44 @@ fn columns(words: &[&[u8]], sink: &mut Sink) -> Option<()> {
         pid,
         ..Event::BLANK
     };
-    push(request, (issue_ns, end_ns), rwbs, (disk, name), sink)
+    let device = Device::Name(disk);
+    push(request, (issue_ns, end_ns), rwbs, (device, name), sink)
 }
 
-/// A row of bpftrace's `biosnoop.bt`: `TIME(ms) DISK COMM PID LAT(ms)`. It does not say what was requested or where: each row
-/// gets a place of its own, so that its latency is paired with nothing else, and no bytes.
-fn latency_only(words: &[&[u8]], sink: &mut Sink) -> Option<()> {
-    let (before, [process, latency]) = words.split_last_chunk()?;
-    let [time, disk, name @ ..] = before else {
+/// Nanoseconds since midnight, of a wall time as `biosnoop -t` of libbpf prints it: `13:02:59.042`.
+fn of_day_ns(time: &[u8]) -> Option<u64> {
+    let mut parts = time.split(|b| *b == b':');
+    let hours = whole_uint(parts.next()?).filter(|hours| *hours < 24)?;
+    let minutes = whole_uint(parts.next()?).filter(|minutes| *minutes < 60)?;
+    let seconds_ns = seconds_ns(parts.next()?)?;
+    if parts.next().is_some() || seconds_ns >= 61_000_000_000 {
         return None;
+    }
+    Some((hours * 60 + minutes) * 60_000_000_000 + seconds_ns)
+}
+
+/// Where the process stands on the rows of the first `biosnoop.bt`, which had no column of disks.
+const PROCESS_WITHOUT_DISK: usize = 30;
+
+/// A row of bpftrace's `biosnoop.bt`: `TIME(ms) DISK COMM PID LAT(ms)`, of its newest versions with the device's numbers in
+/// place of its name, of its first without either. It does not say what was requested or where: each row gets a place of its
+/// own, so that its latency is paired with nothing else, and no bytes.
+fn latency_only(line: &[u8], words: &[&[u8]], sink: &mut Sink) -> Option<()> {
+    let (before, [process, latency]) = words.split_last_chunk()?;
+    let (time, before) = before.split_first()?;
+    let process_at = (process.as_ptr() as usize).checked_sub(line.as_ptr() as usize)?;
+    let (device, name) = match before {
+        [major, minor, name @ ..] if !name.is_empty() && whole_uint(major).is_some() => {
+            let device = device_number(whole_uint(major)?, whole_uint(minor)?)?;
+            (Device::Number(device), name)
+        }
+        name if name.len() < 2 || process_at == PROCESS_WITHOUT_DISK => (Device::Unknown, name),
+        [disk, name @ ..] => (Device::Name(disk), name),
+        [] => return None,
     };
+    if name.is_empty() {
+        return None;
+    }
     let end_ms = whole_uint(time)?;
     let end_ns = SHIFT_NS.checked_add(end_ms.checked_mul(1_000_000)?)?;
     let issue_ns = end_ns.checked_sub(nanoseconds(latency, 1_000_000)?)?;
@@ -81,9 +119,17 @@ fn latency_only(words: &[&[u8]], sink: &mut Sink) -> Option<()> {
         request,
         (issue_ns, end_ns),
         Rwbs::new(b"N")?,
-        (disk, name),
+        (device, name),
         sink,
     )
+}
+
+/// What a row tells of the device.
+#[derive(Debug, Clone, Copy)]
+enum Device<'a> {
+    Unknown,
+    Number(u32),
+    Name(&'a [u8]),
 }
 
 /// The issue and the completion of a request.
@@ -91,15 +137,18 @@ fn push(
     request: Event,
     (issue_ns, end_ns): (u64, u64),
     rwbs: Rwbs,
-    (disk, name): (&[u8], &[&[u8]]),
+    (device, name): (Device<'_>, &[&[u8]]),
     sink: &mut Sink,
 ) -> Option<()> {
     let (rwbs, direction) = sink.symbols.rwbs(rwbs)?;
     let issue = Event {
         t_ns: issue_ns,
         comm: sink.symbols.comm(&name.join(&b' ')),
-        // Devices are told apart by name only.
-        dev: NAMED_DEVICE | sink.symbols.comm(disk),
+        dev: match device {
+            Device::Unknown => 0,
+            Device::Number(number) => number,
+            Device::Name(disk) => NAMED_DEVICE | sink.symbols.comm(disk),
+        },
         rwbs,
         direction,
         ..request
@@ -206,6 +255,62 @@ mod tests {
             line(b"611 nvme0n1 bash", &mut sink),
             Line::Malformed(_)
         ));
+    }
+
+    #[test]
+    fn rows_of_the_first_and_of_the_newest_bpftrace() {
+        let mut sink = Sink::default();
+        for row in [
+            &b"611          259   0        bash             4179        10"[..],
+            b"611          259   0        my cksum         4179        10",
+            b"611          bash             4179        10",
+            b"611          my cksum         4179        10",
+            b"611          nvme0n1 my cksum         4179        10",
+        ] {
+            assert_eq!(line(row, &mut sink), Line::Event);
+        }
+        let devices: Vec<String> = sink
+            .events
+            .iter()
+            .step_by(2)
+            .map(|e| sink.symbols.device_name(e.dev))
+            .collect();
+        assert_eq!(devices, ["259:0", "259:0", "0:0", "0:0", "nvme0n1"]);
+        let names: Vec<&[u8]> = sink
+            .events
+            .iter()
+            .step_by(2)
+            .map(|e| sink.symbols.comm_of(e.comm))
+            .collect();
+        assert_eq!(
+            names,
+            [&b"bash"[..], b"my cksum", b"bash", b"my cksum", b"my cksum"]
+        );
+        assert!(sink.events.iter().all(|e| e.pid == 4179));
+        for heading in [
+            &b"             MAJOR MINOR"[..],
+            b"TIMESTAMP    COMM           PID",
+            b"TIME(ms)     DISK ID        COMM",
+        ] {
+            assert_eq!(line(heading, &mut sink), Line::Header);
+        }
+    }
+
+    #[test]
+    fn wall_times_of_libbpf() {
+        let mut sink = Sink::default();
+        let row =
+            b"13:02:59.042 my job         1950    sda     WS   13092432   4096      0.100   0.610";
+        assert_eq!(line(row, &mut sink), Line::Event);
+        assert_eq!(sink.events[1].t_ns - SHIFT_NS, 46_979_042_000_000);
+        assert_eq!(sink.events[1].t_ns - sink.events[0].t_ns, 610_000);
+        for wrong in [
+            &b"25:02:59.042 a 1 sda W 8 4096 0.1"[..],
+            b"13:02 a 1 sda W 8 4096 0.1",
+            b"1:2:3:4.0 a 1 sda W 8 4096 0.1",
+        ] {
+            assert!(matches!(line(wrong, &mut sink), Line::Malformed(_)));
+        }
     }
 
     #[test]

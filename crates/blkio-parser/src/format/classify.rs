@@ -54,17 +54,23 @@ fn summary(text: &[u8], counts: &mut LineCounts) {
     }
 }
 
-/// `Lost N events` of bpftrace, `LOST n events!` of perf, `CPU:n [LOST m EVENTS]` of tracefs, `CPU:n [m EVENTS DROPPED]` of
+/// `Lost N events` of bpftrace, `Possibly lost N samples` of bcc, `lost N events on CPU #n` of libbpf's tools, `LOST n events!` of perf, `CPU:n [LOST m EVENTS]` of tracefs, `CPU:n [m EVENTS DROPPED]` of
 /// trace-cmd, which may leave the number out and stands behind the name of an instance; `Processed n events and lost m chunks!`
 /// of perf, whose chunks are of no known number of events.
 fn lost(text: &[u8], counts: &mut LineCounts) -> bool {
-    let number = if let Some(rest) = text
-        .strip_prefix(b"Lost ")
-        .or_else(|| text.strip_prefix(b"LOST "))
-    {
+    let begins = [
+        &b"Lost "[..],
+        b"LOST ",
+        b"lost ",
+        b"Possibly lost ",
+        b"WARNING: Lost ",
+    ];
+    let behind = begins.iter().find_map(|begin| text.strip_prefix(*begin));
+    let number = if let Some(rest) = behind {
         let mut cursor = Cursor::new(rest);
         let number = cursor.uint();
-        number.filter(|_| trim(cursor.rest).starts_with(b"events"))
+        let what = trim(cursor.rest);
+        number.filter(|_| what.starts_with(b"events") || what.starts_with(b"samples"))
     } else if text.starts_with(b"Processed ") && text.ends_with(b" chunks!") {
         Some(0)
     } else if text.starts_with(b"CPU:") || contains(text, b": CPU:") {
@@ -143,6 +149,9 @@ mod tests {
         for (line, events) in [
             (&b"Lost 12 events"[..], 12),
             (b"LOST 13 events!", 13),
+            (b"Possibly lost 7 samples", 7),
+            (b"lost 8 events on CPU #3", 8),
+            (b"WARNING: Lost 9 events", 9),
             (b"CPU:1 [LOST 14 EVENTS]", 14),
             (b"CPU:7 [204600 EVENTS DROPPED]", 204_600),
             (b"bkio: CPU:0 [15 EVENTS DROPPED]", 15),

@@ -99,7 +99,10 @@ pub fn detect(head: &[u8]) -> Kind {
         Some(end) => head.get(..=end).unwrap_or_default(),
         None => head,
     };
-    if let Some(kind) = secondary(whole) {
+    let beside = secondary(whole);
+    // Programs print events and, at their end, maps.
+    let may_be_printed_at_end = matches!(beside, Some(Kind::Stacks | Kind::Histograms));
+    if let Some(kind) = beside.filter(|_| !may_be_printed_at_end) {
         return kind;
     }
     let mut best: Option<(u64, Format)> = None;
@@ -111,6 +114,9 @@ pub fn detect(head: &[u8]) -> Kind {
         if events > 0 && score > 0 && best.is_none_or(|(most, _)| score > most) {
             best = Some((score, format));
         }
+    }
+    if let (Some(kind), None | Some((_, Format::Biosnoop))) = (beside, best) {
+        return kind;
     }
     match best {
         Some((_, Format::Tracefs)) => Kind::Events(ftrace_dialect(whole)),
@@ -158,8 +164,8 @@ fn secondary(head: &[u8]) -> Option<Kind> {
         return Some(Kind::GpuCsv);
     }
     let has_line = |test: &dyn Fn(&[u8]) -> bool| lines(head).any(test);
-    if has_line(&|line| line.starts_with(b"@") && line.ends_with(b"["))
-        && has_line(&|line| line.starts_with(b"]: "))
+    if has_line(&|line| line.starts_with(b"@") && line.contains(&b'[') && !line.contains(&b']'))
+        && has_line(&|line| matches!(line.first(), Some(b']' | b',')) && contains(line, b"]:"))
     {
         return Some(Kind::Stacks);
     }

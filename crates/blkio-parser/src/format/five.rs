@@ -2,7 +2,7 @@
 
 use wide::u8x16;
 
-use super::{Format, Line, Sink, one_line};
+use super::{Format, Line, Sink, read_line};
 use crate::event::Event;
 use crate::num::{low32, spread};
 use crate::rwbs::{Direction, Rwbs};
@@ -307,7 +307,7 @@ pub(super) fn block(block: &[u8], sink: &mut Sink) {
         usual_lines = 0;
         let line = rest.get(..end).unwrap_or_default();
         let before = sink.events.len();
-        one_line(Format::FiveColumn, line, start, false, sink);
+        read_line(Format::FiveColumn, line, start as u64, false, sink);
         if let Some(event) = sink.events.get(before) {
             recent.learn(line, event);
         }

@@ -2,7 +2,7 @@
 
 use super::blkparse::{self, Before};
 use super::prefix::{self, Found, Prefix};
-use super::{Line, Sink};
+use super::{Line, Sink, fields};
 use crate::event::{Event, EventKind};
 use crate::rwbs::Rwbs;
 use crate::scan::{Cursor, contains, device, trim, whole_uint};
@@ -115,6 +115,15 @@ enum Shape {
     Plug(EventKind),
 }
 
+impl Shape {
+    fn kind(self) -> EventKind {
+        match self {
+            Self::Request(kind) | Self::Ended(kind) | Self::Bio(kind) | Self::Plug(kind) => kind,
+            Self::Split => EventKind::Split,
+        }
+    }
+}
+
 fn shape(event: &[u8]) -> Option<Shape> {
     Some(match event {
         b"block_rq_issue" => Shape::Request(EventKind::Issue),
@@ -149,13 +158,21 @@ fn body(cursor: &mut Cursor<'_>, shape: Shape, before: Before, sink: &mut Sink) 
     };
     if let Shape::Plug(kind) = shape {
         let (rwbs, direction) = sink.symbols.rwbs(Rwbs::new(b"N")?)?;
-        memchr::memrchr(b']', cursor.rest)?;
+        if !fields::begins(cursor.rest) {
+            memchr::memrchr(b']', cursor.rest)?;
+        }
         sink.events.push(Event {
             rwbs,
             direction,
             kind,
             ..event
         });
+        return Some(());
+    }
+    if fields::begins(cursor.rest) {
+        event.kind = shape.kind();
+        fields::fill(cursor.rest, &mut event, &mut sink.symbols)?;
+        sink.events.push(event);
         return Some(());
     }
     event.dev = device(cursor.word())?;
@@ -256,6 +273,48 @@ mod tests {
             assert_eq!(event, first, "{text}");
             assert_eq!(sink.symbols.comm_of(event.comm), b"fio", "{text}");
         }
+    }
+
+    #[test]
+    fn events_printed_field_by_field() {
+        let before = "            sync-20740   [000] ..... 48519.918894: ";
+        for (name, plain, fields) in [
+            (
+                "block_rq_issue",
+                "254,0 RA 16384 () 12947152 + 32 be,0,4 [my sector=1, job]",
+                "dev=0xfe00000 (266338304) sector=0xc58ed0 (12947152) nr_sector=0x20 (32) bytes=0x4000 (16384) ioprio=0x4004 (16388) rwbs=RA comm=my sector=1, job cmd=",
+            ),
+            (
+                "block_rq_complete",
+                "254,0 FF () 18446744073709551615 + 0 none,0,0 [-5]",
+                "dev=0xfe00000 (266338304) sector=0xffffffffffffffff (-1) nr_sector=0x0 (0) error=0xfffffffb (-5) ioprio=0x0 (0) rwbs=FF cmd=",
+            ),
+            (
+                "block_bio_queue",
+                "254,0 RA 12947152 + 32 [bash]",
+                "dev=266338304 sector=12947152 nr_sector=32 rwbs=RA comm=bash",
+            ),
+            (
+                "block_split",
+                "254,0 RA 100 / 200 [bash]",
+                "dev=0xfe00000 (266338304) sector=0x64 (100) new_sector=0xc8 (200) rwbs=RA comm=bash",
+            ),
+            ("block_unplug", "[sync] 1", "nr_rq=0x1 (1) comm=bash"),
+            ("block_plug", "[sync]", "comm=bash"),
+        ] {
+            let (plain, known) = parse(&format!("{before}{name}: {plain}"));
+            let (event, sink) = parse(&format!("{before}{name}: {fields}"));
+            assert_eq!(event, plain, "{name}");
+            assert_eq!(
+                sink.symbols.comm_of(event.comm),
+                known.symbols.comm_of(plain.comm)
+            );
+        }
+        let cut = format!(
+            "{before}block_rq_issue: dev=0xfe00000 (266338304) sector=0xc58ed0 (12947152) nr_sector=0x2"
+        );
+        let found = line(cut.as_bytes(), &mut Sink::default());
+        assert!(matches!(found, Line::Malformed(_)), "{found:?}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub(crate) mod blktrace;
 mod classify;
 mod collector;
 mod detect;
+mod fields;
 mod five;
 mod ftrace;
 mod prefix;
@@ -179,13 +180,20 @@ fn lines(format: Format, block: &[u8], last_is_open: bool, sink: &mut Sink) {
         let end = memchr::memchr(b'\n', rest);
         let line = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
         let open = end.is_none() && last_is_open;
-        one_line(format, line, start, open, sink);
+        read_line(format, line, start as u64, open, sink);
         start += line.len() + 1;
     }
 }
 
-/// Parses and counts one line that begins at `offset` of its block.
-fn one_line(format: Format, line: &[u8], offset: usize, open: bool, sink: &mut Sink) {
+/// Parses and counts one line (without line feed) that begins at `offset`; gives the reason if it is malformed. `open` says that
+/// it has no line feed because the input ends there.
+pub(crate) fn read_line(
+    format: Format,
+    line: &[u8],
+    offset: u64,
+    open: bool,
+    sink: &mut Sink,
+) -> Option<&'static str> {
     sink.counts.lines += 1;
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let before = sink.events.len();
@@ -228,9 +236,11 @@ fn one_line(format: Format, line: &[u8], offset: usize, open: bool, sink: &mut S
         }
         Line::Malformed(reason) => {
             let line_number = counts.lines;
-            counts.malformed(line_number, offset as u64, reason);
+            counts.malformed(line_number, offset, reason);
+            return Some(reason);
         }
     }
+    None
 }
 
 /// Whether the last line, which has no line feed, is complete: where bytes and sectors are both printed they must agree, and

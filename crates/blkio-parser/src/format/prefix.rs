@@ -61,7 +61,9 @@ pub(super) fn find(line: &[u8]) -> Found<'_> {
     }
     match best {
         Found::Prefix(_) => best,
-        _ => without_brackets(line).map_or(best, Found::Prefix),
+        _ => verbose(line)
+            .or_else(|| without_brackets(line))
+            .map_or(best, Found::Prefix),
     }
 }
 
@@ -170,7 +172,8 @@ fn without_brackets(line: &[u8]) -> Option<Prefix<'_>> {
         if word.is_empty() {
             return None;
         }
-        let Some(t_ns) = time_alone(word, &mut cursor) else {
+        let before = trim(line.get(..at)?);
+        let Some(t_ns) = time_alone(word, &mut cursor).or_else(|| ticks(word, before)) else {
             continue;
         };
         let rest = event_of(cursor);
@@ -178,7 +181,6 @@ fn without_brackets(line: &[u8]) -> Option<Prefix<'_>> {
         if !event.starts_with(b"block_") || !begins_event(rest) {
             continue;
         }
-        let before = trim(line.get(..at)?);
         let (before, cpu) = processor_and_flags(before).unwrap_or((before, 0));
         let (name, pid) = task_or_none(before).unwrap_or((before, 0));
         return Some(Prefix {
@@ -208,13 +210,61 @@ fn time_alone(word: &[u8], cursor: &mut Cursor<'_>) -> Option<u64> {
     crate::scan::seconds_ns(time?)
 }
 
+/// `12048:` behind processor and flags: the latency format with a clock that counts.
+fn ticks(word: &[u8], before: &[u8]) -> Option<u64> {
+    let ticks = whole_uint(word.strip_suffix(b":")?)?;
+    processor_and_flags(before).map(|_| ticks)
+}
+
+/// The latency format with `verbose`: task, process, processor, flags, depth of preemption and number of the entry, all apart;
+/// the time in brackets as hexadecimal microseconds, and again since the trace began (`[b4c03351b] 21.537ms (+0.010ms):`).
+/// Clocks that count have ticks in both places.
+fn verbose(line: &[u8]) -> Option<Prefix<'_>> {
+    let (open, after, t_ns) = memchr::memchr_iter(b'[', line).find_map(|open| {
+        let inside = line.get(open + 1..)?;
+        let digits = memchr::memchr(b']', inside).filter(|n| (8..=16).contains(n))?;
+        let text = std::str::from_utf8(inside.get(..digits)?).ok()?;
+        let stamp = u64::from_str_radix(text, 16).ok()?;
+        let mut cursor = Cursor::new(inside.get(digits + 1..)?);
+        let since = cursor.word();
+        let step = cursor.word();
+        let has_step = step.starts_with(b"(+") && step.ends_with(b"):");
+        let t_ns = match since.strip_suffix(b"ms") {
+            Some(ms) => crate::scan::seconds_ns(ms).and(stamp.checked_mul(1000))?,
+            None => whole_uint(since).map(|_| stamp)?,
+        };
+        cursor.blanks();
+        has_step.then_some((open, cursor.rest, t_ns))
+    })?;
+    if !begins_event(after) {
+        return None;
+    }
+    let hexadecimal = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_hexdigit);
+    let (before, _) = last_word(line.get(..open)?).filter(|(_, entry)| hexadecimal(entry))?;
+    let (before, _) = last_word(before).filter(|(_, depth)| hexadecimal(depth))?;
+    let (before, _) = last_word(before).filter(|(_, flags)| whole_uint(flags).is_some())?;
+    let (before, cpu) = last_word(before)?;
+    let cpu = u16::try_from(whole_uint(cpu)?).ok()?;
+    let (name, pid) = task(before)?;
+    Some(Prefix {
+        name,
+        pid,
+        cpu,
+        t_ns,
+        rest: after,
+    })
+}
+
+/// Takes the last word off.
+fn last_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = trim(text);
+    let blank = text.iter().rposition(|b| matches!(b, b' ' | b'\t'));
+    (!text.is_empty()).then(|| text.split_at(blank.map_or(0, |blank| blank + 1)))
+}
+
 /// Takes `1d..2.` off the end: the processor with the flags of the latency format.
 fn processor_and_flags(before: &[u8]) -> Option<(&[u8], u16)> {
-    let start = before
-        .iter()
-        .rposition(|b| matches!(b, b' ' | b'\t'))
-        .map_or(0, |blank| blank + 1);
-    let (task, word) = before.split_at(start);
+    let (task, word) = last_word(before)?;
     let mut cursor = Cursor::new(word);
     let cpu = u16::try_from(cursor.uint()?).ok()?;
     let is_flags = |b: &u8| b.is_ascii_alphanumeric() || *b == b'.' || *b == b'#';
@@ -273,6 +323,46 @@ mod tests {
             let (name, pid, cpu) = wanted;
             let found = prefix(&line);
             assert_eq!(found, (name, pid, cpu, 1_169_077_687_000), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_latency_format_with_all_columns_apart_and_with_ticks() {
+        let event = "block_rq_issue: 254,0 RA 16384 () 12947152 + 32 be,0,4 [bash]";
+        let time = 48_519_918_875_000;
+        for (before, wanted) in [
+            (
+                "            sync   20740   0 0 00000000 00000000 [b4c03351b] 21.537ms (+0.010ms): ",
+                ("sync", 20740, 0, time),
+            ),
+            (
+                "          <idle>       0  12 16 00000001 00000007 [b4c03351b] 21.848ms (+-1.016ms): ",
+                ("<idle>", 0, 12, time),
+            ),
+            (
+                "   CPU 0/KVM [1]      33   1 0 00000000 000000a0 [b4c03351b] 21.848ms (+0.016ms): ",
+                ("CPU 0/KVM [1]", 33, 1, time),
+            ),
+            (
+                "              dd   23166   0 0 00000000 00000006 [000072ef7dd47cec] 76339206 (+957727): ",
+                ("dd", 23166, 0, 0x72ef_7dd4_7cec),
+            ),
+            (
+                "              dd   23166   0 0 00000000 00000006 [0000000012345678] 7 (+9): ",
+                ("dd", 23166, 0, 0x1234_5678),
+            ),
+            (
+                "      dd-23166     0..... 76339206: ",
+                ("dd", 23166, 0, 76_339_206),
+            ),
+        ] {
+            assert_eq!(prefix(&format!("{before}{event}")), wanted, "{before}");
+        }
+        for cut in [
+            "sync 20740 0 0 00000000 00000000 [b4c03351b] 21.537ms (+0.0",
+            "a 1 0 [b4c03351b] 1.5ms (+0.0ms): block_rq_issue: x",
+        ] {
+            assert!(!matches!(find(cut.as_bytes()), Found::Prefix(_)), "{cut}");
         }
     }
 
