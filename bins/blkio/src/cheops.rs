@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use blkio_parser::cheops::{self, Figure};
 use blkio_parser::gpu::GpuLog;
-use blkio_parser::series::Series;
+use blkio_parser::series::{Group, Series};
 use blkio_parser::{Stats, StatsOptions, Wanted, document};
 use serde_json::{Value, json};
 use shell::{OrExit as _, Outcome, Output, ProgressLine};
@@ -118,6 +118,8 @@ pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
     let mut options = StatsOptions::default();
     options.read.threads = args.input.threads().get();
     options.read.strict = args.input.strict;
+    // The published texts have sizes in the order of the log.
+    options.read.first_sizes = true;
     options.read.open = args.input.open_options(Some(progress.counter()));
     options.wanted = Wanted {
         access: true,
@@ -172,7 +174,7 @@ pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
         "gpu": gpu.as_ref().map(gpu_value),
         "engine": engine.as_ref().map(engine_value),
         "average_gpu_util_line": cheops::average_line(gpu.as_ref()),
-        "info": map(series.groups.iter().map(|(name, group)| (name, histogram(&group.sizes_kib)))),
+        "info": map(series.groups.iter().map(|(name, group)| (name, sizes(group)))),
         "sector_access_count": map(series.access.iter().map(|(name, h)| (name, histogram(h)))),
         "stdout_min_max": series.sectors.map(|(min, max, most)| [
             format!("Min start_sector: {min}"),
@@ -192,6 +194,12 @@ pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
             &dir.join(format!("{stem}-sector-access-count-all.txt")),
             access.as_bytes(),
         )?;
+        if args.compat {
+            write(
+                &dir.join(format!("{stem}-sector-access-count-all.pkl")),
+                &cheops::access_pickle(&series),
+            )?;
+        }
     }
     let figures: Vec<_> = figures.into_iter().map(|f| (stem.clone(), f)).collect();
     finish(args, &document, &figures)
@@ -199,6 +207,16 @@ pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
 
 fn map<'a>(items: impl Iterator<Item = (&'a String, Value)>) -> Value {
     Value::Object(items.map(|(key, value)| (key.clone(), value)).collect())
+}
+
+/// In the order of the log.
+fn sizes(group: &Group) -> Value {
+    let counts = group.order_kib.iter();
+    let counts = counts.filter_map(|kib| {
+        let count = group.sizes_kib.get(kib)?;
+        Some((kib.to_string(), json!(count)))
+    });
+    Value::Object(counts.collect())
 }
 
 fn histogram(counts: &std::collections::BTreeMap<u64, u64>) -> Value {
@@ -258,6 +276,9 @@ pub(crate) fn finish(
             }
             if let Some(line) = document["average_gpu_util_line"].as_str() {
                 writeln!(out, "{line}")?;
+            }
+            for line in document["stdout_min_max"].as_array().into_iter().flatten() {
+                writeln!(out, "{}", line.as_str().unwrap_or_default())?;
             }
         }
     }

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use blkio_parser::pipeline::{self, Outcome as Read, Pass, ReadOptions};
-use blkio_parser::{Event, Symbols};
+use blkio_parser::{Event, EventKind, Symbols};
 use byte_source::output::AtomicFile;
 use report::{Cell, Column, RowSink, Unit};
+use serde_json::{Value, json};
 use shell::{OrExit as _, Outcome, ProgressLine, VerbosityArgs};
 
 use crate::NO_INPUT;
@@ -14,21 +15,23 @@ use crate::inputs;
 use crate::stats::read_options;
 
 /// Layout of the table.
-const VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 0);
+const VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 1);
+/// Key of the Parquet file's metadata that says which inputs the rows are of: a JSON array.
+const INPUTS: &str = "inputs";
 
 fn columns() -> Vec<Column> {
     vec![
         Column::uint("t_ns").unit(Unit::None),
-        Column::text("kind"),
-        Column::text("device"),
-        Column::text("rwbs"),
-        Column::text("direction"),
+        Column::text("kind").repeating(),
+        Column::text("device").repeating(),
+        Column::text("rwbs").repeating(),
+        Column::text("direction").repeating(),
         Column::uint("sector"),
         Column::uint("nr_sector").unit(Unit::Count),
         Column::uint("bytes").unit(Unit::Bytes),
         Column::uint("cpu"),
         Column::uint("pid"),
-        Column::text("comm"),
+        Column::text("comm").repeating(),
         Column::int("error"),
     ]
 }
@@ -71,19 +74,20 @@ fn write(
     target: &Path,
 ) -> anyhow::Result<Option<(u64, Read)>> {
     let mut file = AtomicFile::create(target)?;
-    let mut sink: Box<dyn RowSink + '_> = if target.extension().is_some_and(|e| e == "csv") {
-        report::Format::Csv.sink(&mut file)
+    let is_csv = target.extension().is_some_and(|e| e == "csv");
+    let mut table = if is_csv {
+        Table::Csv(report::Format::Csv.sink(&mut file))
     } else {
-        Box::new(report::ParquetWriter::new(&mut file, VERSION))
+        Table::Parquet(Box::new(report::ParquetWriter::new(&mut file, VERSION)))
     };
-    sink.begin(&columns())?;
+    table.rows().begin(&columns())?;
     let given = read.device.unwrap_or(0);
     let mut events = 0;
     let mut failed = None;
     let outcome = pipeline::read_pass(traces, read, pass, &mut |batch, symbols| {
         if failed.is_none() {
             events += batch.len() as u64;
-            failed = rows(&batch, symbols, given, sink.as_mut()).err();
+            failed = rows(&batch, symbols, given, table.rows()).err();
         }
     })
     .or_exit(NO_INPUT)?;
@@ -93,12 +97,46 @@ fn write(
     let Some(outcome) = outcome else {
         return Ok(None);
     };
-    sink.finish()?;
-    drop(sink);
+    if let Table::Parquet(writer) = &mut table {
+        writer.add_metadata(INPUTS, &of_inputs(&outcome).to_string())?;
+    }
+    table.rows().finish()?;
+    drop(table);
     if events > 0 {
         file.commit()?;
     }
     Ok(Some((events, outcome)))
+}
+
+/// The table that is written.
+enum Table<'f> {
+    Csv(Box<dyn RowSink + 'f>),
+    Parquet(Box<report::ParquetWriter<&'f mut AtomicFile>>),
+}
+
+impl<'f> Table<'f> {
+    fn rows(&mut self) -> &mut (dyn RowSink + 'f) {
+        match self {
+            Self::Csv(sink) => sink.as_mut(),
+            Self::Parquet(writer) => writer.as_mut(),
+        }
+    }
+}
+
+/// What the rows are of, and which clock their times are of.
+fn of_inputs(outcome: &Read) -> Value {
+    let inputs = outcome.inputs.iter().map(|input| {
+        let name = Path::new(&input.name).file_name();
+        json!({
+            "name": name.map_or(input.name.as_str().into(), |name| name.to_string_lossy()),
+            "format": input.kind.name(),
+            "clock": input.clock(),
+            "crc32": format!("{:08x}", input.crc32),
+            "malformed": input.counts.malformed,
+            "lost_events": input.counts.lost_events,
+        })
+    });
+    inputs.collect()
 }
 
 /// Says what of the trace is not in the table.
@@ -112,6 +150,30 @@ fn warn(outcome: &Read, verbosity: VerbosityArgs) {
         ];
         for (count, what) in lacks.iter().filter(|(count, _)| *count > 0) {
             verbosity.note(format!("blkio: warning: {name}: {what}: {count}"));
+        }
+    }
+}
+
+/// What a trace does not tell is null: the device, the process, the processor, and of anything that is no end of a request
+/// the error. No event without device, process and processor is of a trace that has these columns.
+struct Known {
+    device: bool,
+    process: bool,
+    cpu: bool,
+    error: bool,
+}
+
+impl Known {
+    fn of(event: &Event, symbols: &Symbols) -> Self {
+        let is_named = event.pid != 0 || event.comm != 0;
+        let has_columns = event.dev != 0 || event.cpu != 0 || is_named;
+        Self {
+            device: event.dev != 0,
+            process: has_columns,
+            // A device that has a name in place of numbers is of biosnoop, which tells no processor.
+            cpu: has_columns && !symbols.is_named_device(event.dev),
+            error: matches!(event.kind, EventKind::Complete | EventKind::Requeue)
+                && !symbols.is_named_device(event.dev),
         }
     }
 }
@@ -133,8 +195,8 @@ fn rows(
         }
         let rwbs = symbols.rwbs_of(event.rwbs);
         let comm = String::from_utf8_lossy(symbols.comm_of(event.comm));
-        let known = event.dev != 0 || given != 0;
-        let device_cell = if known {
+        let known = Known::of(event, symbols);
+        let device_cell = if known.device || given != 0 {
             Cell::Text(&device.1)
         } else {
             Cell::Null
@@ -148,14 +210,26 @@ fn rows(
             Cell::UInt(event.sector),
             event.nr_sector.into(),
             event.bytes.into(),
-            event.cpu.into(),
-            event.pid.into(),
+            if known.cpu {
+                event.cpu.into()
+            } else {
+                Cell::Null
+            },
+            if known.process {
+                event.pid.into()
+            } else {
+                Cell::Null
+            },
             if event.comm == 0 {
                 Cell::Null
             } else {
                 Cell::Text(&comm)
             },
-            event.error.into(),
+            if known.error {
+                event.error.into()
+            } else {
+                Cell::Null
+            },
         ])?;
     }
     Ok(())

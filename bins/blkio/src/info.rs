@@ -386,9 +386,8 @@ fn value_of(name: &str) -> &'static str {
 fn fio_log(name: &str, content: &[u8]) -> Value {
     let lines = content.split(|b| *b == b'\n').map(<[u8]>::trim_ascii);
     let lines: Vec<&[u8]> = lines.filter(|line| !line.is_empty()).collect();
-    let entries = lines
-        .iter()
-        .filter_map(|line| blkio_parser::fio::log_line(line));
+    let columns = blkio_parser::fio::LogColumns::of(content).unwrap_or_default();
+    let entries = lines.iter().filter_map(|line| columns.line(line));
     let found: Vec<blkio_parser::fio::LogLine> = entries.collect();
     let mut map = Map::new();
     map.insert("entries".into(), found.len().into());
@@ -396,26 +395,33 @@ fn fio_log(name: &str, content: &[u8]) -> Value {
     let times = found.iter().map(|line| line.time_ms);
     let span_ms = times.clone().max().zip(times.min()).map(|(a, b)| a - b);
     map.insert("span_s".into(), span_ms.map(|ms| ms as f64 / 1e3).into());
+    // Lines of windows have no size.
+    let is_of_windows = !found.is_empty() && found.iter().all(|line| line.block_bytes == 0);
     for (number, direction) in (0..).zip(["read", "write", "trim"]) {
         let of = found.iter().filter(|line| line.direction == number);
         let bytes: u64 = of
             .clone()
             .fold(0, |sum, line| sum.saturating_add(line.block_bytes));
         let mut values = blkio_parser::analyse::distribution::Distribution::default();
-        of.for_each(|line| values.add(line.value));
+        of.clone().for_each(|line| values.add(line.value));
         if values.count == 0 {
             continue;
         }
+        let largest = of.filter_map(|line| line.largest).max();
         let percentiles = values.percentiles(&[50.0, 99.0]);
         let what = value_of(name);
         let mut inner = Map::new();
-        inner.insert("ios".into(), values.count.into());
-        inner.insert("bytes".into(), bytes.into());
+        if is_of_windows {
+            inner.insert("windows".into(), values.count.into());
+        } else {
+            inner.insert("ios".into(), values.count.into());
+            inner.insert("bytes".into(), bytes.into());
+        }
         for (place, value) in [
             ("mean", values.mean().into()),
             ("p50", percentiles.first().copied().into()),
             ("p99", percentiles.get(1).copied().into()),
-            ("max", values.max.into()),
+            ("max", largest.unwrap_or(values.max).into()),
         ] {
             let value: Value = value;
             inner.insert(format!("{place}_{what}"), value);

@@ -13,6 +13,7 @@ mod info;
 mod inputs;
 mod page;
 mod side;
+mod spare;
 mod stats;
 mod synth;
 mod tables;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<Outcome> {
+    spare::inputs(&cli.command)?;
     match cli.command {
         Command::Info(args) => info::run(&args),
         Command::Stats(args) => stats::run(&args),

@@ -101,6 +101,9 @@ fn own_rules(path: &Path) -> anyhow::Result<OwnRules> {
         .or_exit(NO_INPUT)
 }
 
+/// Keys of a map of stacks that are printed as text; the other formats have all.
+const KEYS_PRINTED: usize = 10;
+
 pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
     let own = match &args.rules {
         None => OwnRules::default(),
@@ -118,12 +121,20 @@ pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
         let mut graph = FlameGraph::new();
         for stack in &found.stacks {
             let mut frames = vec![stack.map.as_str()];
+            frames.extend(Some(stack.key.as_str()).filter(|key| !key.is_empty()));
             frames.extend(stack.frames.iter().rev().map(String::as_str));
             graph.add(frames, stack.count);
         }
         let mut out = Output::file(path)?;
         out.write_all(graph.draw(&FlameOptions::default()).svg.as_str().as_bytes())?;
         out.finish()?;
+    }
+    if found.malformed > 0 {
+        args.verbosity.note(format!(
+            "blkio: warning: {}: entries that are cut or have no count, left out: {}",
+            args.file.display(),
+            found.malformed
+        ));
     }
     let mut out = args.output.open()?;
     if args.folded {
@@ -154,10 +165,16 @@ pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
                         .iter()
                         .map(|(name, count)| json!({"submission": name, "requests": count}))
                         .collect();
-                    (
-                        (*map).to_owned(),
-                        json!({"requests": total, "classes": classes, "submissions": submissions}),
-                    )
+                    let mut value =
+                        json!({"requests": total, "classes": classes, "submissions": submissions});
+                    let keys = found.keys(map);
+                    if !keys.is_empty() {
+                        let keys = keys.iter();
+                        value["keys"] = keys
+                            .map(|(key, count)| json!({"key": key, "requests": count}))
+                            .collect();
+                    }
+                    ((*map).to_owned(), value)
                 })
                 .collect();
             let document = json!({
@@ -177,7 +194,10 @@ pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
                 let total: u64 = classes.iter().map(|c| c.1).sum();
                 let classes = classes.iter().map(|found| ("class", *found));
                 let submissions = found.submissions(map).into_iter();
-                let all = classes.chain(submissions.map(|found| ("submission", found)));
+                let keys = found.keys(map).into_iter();
+                let all = classes
+                    .chain(submissions.map(|found| ("submission", found)))
+                    .chain(keys.map(|found| ("key", found)));
                 let row = move |(by, (name, count)): (&str, (&str, u64))| {
                     let share = count as f64 / total.max(1) as f64;
                     let texts = [*map, by, name].map(Value::from);
@@ -197,6 +217,13 @@ pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
                 }
                 for (name, count) in found.submissions(map) {
                     writeln!(out, "  submitted by {name}: {count}")?;
+                }
+                let keys = found.keys(map);
+                for (key, count) in keys.iter().take(KEYS_PRINTED) {
+                    writeln!(out, "  of {key}: {count}")?;
+                }
+                if keys.len() > KEYS_PRINTED {
+                    writeln!(out, "  and of {} more", keys.len() - KEYS_PRINTED)?;
                 }
             }
         }
@@ -220,6 +247,13 @@ pub(crate) fn fio(args: &FioArgs) -> anyhow::Result<Outcome> {
         .or_exit(NO_INPUT)
         .context("reading the trace")?;
     drop(progress);
+    if stats.traffic.issues == 0 {
+        let names = crate::inputs::name(&trace);
+        return Err(anyhow::anyhow!(
+            "no requests in {names}, so there is nothing to lay beside fio's"
+        ))
+        .or_exit(NO_INPUT);
+    }
     let sum = |direct: bool, pick: fn(&blkio_parser::fio::Job) -> Totals| -> Pair {
         result
             .jobs

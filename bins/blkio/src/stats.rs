@@ -36,8 +36,49 @@ pub(crate) fn read_options(
     read
 }
 
+/// Options that were given and change nothing, and what they would need.
+fn without_effect(args: &StatsArgs) -> Vec<(&'static str, &'static str)> {
+    let plain = StatsOptions::default();
+    let no_wall_time = (
+        args.gpu.is_none() && args.engine.is_none(),
+        "without --gpu or --engine",
+    );
+    let no_pairs = (
+        args.no_latency || args.traffic_only,
+        "when nothing is paired (--no-latency, --traffic-only)",
+    );
+    let no_places = (
+        args.traffic_only,
+        "with --traffic-only, which keeps no places",
+    );
+    let window_ns = args.working_set_window;
+    let rows = [
+        ("--tz", args.tz.is_some(), no_wall_time),
+        ("--clock", args.clock.is_some(), no_wall_time),
+        ("--clock-offset", args.clock_offset.is_some(), no_wall_time),
+        ("--stale", args.stale != plain.stale_ns, no_pairs),
+        (
+            "--reuse-block",
+            2 * args.reuse_block != plain.reuse_block_sectors,
+            no_places,
+        ),
+        ("--exact-reuse", args.exact_reuse, no_places),
+        (
+            "--working-set-window",
+            window_ns != plain.working_set_window_ns,
+            no_places,
+        ),
+    ];
+    let idle = rows.iter().filter(|row| row.1 && row.2.0);
+    idle.map(|row| (row.0, row.2.1)).collect()
+}
+
 pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     let files = inputs::files(&args.files, args.verbosity)?;
+    for (option, needs) in without_effect(args) {
+        let note = format!("blkio: warning: {option} says nothing {needs}");
+        args.verbosity.note(note);
+    }
     let progress = ProgressLine::start("reading", args.verbosity);
     let mut options = StatsOptions::default();
     options.read = read_options(&args.trace, &args.input, &progress);
@@ -86,6 +127,12 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
         None => None,
         Some(path) => {
             let log = EngineLog::parse(&whole(path)?);
+            if log == EngineLog::default() {
+                args.verbosity.note(format!(
+                    "blkio: warning: {}: nothing of what FlexGen or DeepSpeed print: is it the engine's standard output?",
+                    path.display()
+                ));
+            }
             put(&mut document, "engine", engine_value(&log));
             Some(log)
         }

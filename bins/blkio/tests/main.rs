@@ -666,6 +666,156 @@ fn figures_of_a_result_folder() {
     }
     let missing = found["missing"].as_array().unwrap();
     assert!(missing.iter().any(|what| what == "engine log"));
+    let counts = dir
+        .path()
+        .join("figures/opt-13b-model-offload-bs-64-ext4-sector-access-count-all");
+    let text = std::fs::read_to_string(counts.with_extension("txt")).unwrap();
+    let pickle = std::fs::read(counts.with_extension("pkl")).unwrap();
+    assert!(pickle.starts_with(b"\x80\x02}(X") && pickle.ends_with(b"u."));
+    for name in text.lines().step_by(2) {
+        let length = u32::try_from(name.len()).unwrap().to_le_bytes();
+        let key = [b"X", &length[..], name.as_bytes(), b"}"].concat();
+        assert!(pickle.windows(key.len()).any(|part| part == key), "{name}");
+    }
+}
+
+#[test]
+fn what_a_trace_does_not_tell_is_empty_in_its_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let five = "100, R, 4096, 8, 8\n";
+    let tracefs = "  fio-7   [000] ..... 1.000000: block_rq_issue: 8,0 R 4096 () 8 + 8 none,0,0 [fio]\n  <idle>-0   [000] ..... 1.000100: block_rq_complete: 8,0 R () 8 + 8 none,0,0 [-5]\n";
+    let biosnoop = "TIME(s)     COMM           PID     DISK    T SECTOR     BYTES   LAT(ms)\n0.000004    fio            7       sda     R 8          4096       0.74\n";
+    for (name, text, wanted) in [
+        ("five", five, &["100,issue,,R,read,8,8,4096,,,,"][..]),
+        (
+            "tracefs",
+            tracefs,
+            &[
+                "1000000000,issue,8:0,R,read,8,8,4096,0,7,fio,",
+                "1000100000,complete,8:0,R,read,8,8,4096,0,0,<idle>,-5",
+            ],
+        ),
+        (
+            "biosnoop",
+            biosnoop,
+            &[
+                "999999264000,issue,sda,R,read,8,8,4096,,7,fio,",
+                "1000000004000,complete,sda,R,read,8,8,4096,,7,fio,",
+            ],
+        ),
+    ] {
+        std::fs::write(dir.join(name), text).unwrap();
+        let output = blkio(dir, &["convert", name, "o.csv"]);
+        assert!(output.status.success(), "{output:?}");
+        let table = std::fs::read_to_string(dir.join("o.csv")).unwrap();
+        let rows: Vec<&str> = table.lines().skip(1).collect();
+        assert_eq!(rows, wanted, "{name}");
+        assert!(blkio(dir, &["convert", name, "o.parquet"]).status.success());
+        let bytes = std::fs::read(dir.join("o.parquet")).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        // The metadata stands in the footer as it is.
+        assert!(
+            text.contains(&format!("[{{\"name\":\"{name}\",\"format\":")),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn options_and_files_that_say_nothing_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("a"), "100, R, 4096, 8, 8\n").unwrap();
+    std::fs::write(dir.join("empty"), "").unwrap();
+    let said = |words: &[&str]| {
+        let output = blkio(dir, &[&["stats", "a"], words].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for (words, option) in [
+        (&["--tz", "+01:00"][..], "--tz"),
+        (&["--clock-offset", "5"], "--clock-offset"),
+        (&["--no-latency", "--stale", "1s"], "--stale"),
+        (&["--traffic-only", "--reuse-block", "64K"], "--reuse-block"),
+        (&["--traffic-only", "--exact-reuse"], "--exact-reuse"),
+        (
+            &["--traffic-only", "--working-set-window", "1s"],
+            "--working-set-window",
+        ),
+    ] {
+        let said = said(words);
+        let wanted = format!("warning: {option} says nothing w");
+        assert_eq!(said.matches(&wanted).count(), 1, "{words:?} {said}");
+        assert_eq!(said.lines().count(), 1, "{words:?} {said}");
+    }
+    assert_eq!(
+        said(&["--stale", "1s", "--reuse-block", "64K", "--exact-reuse"]),
+        ""
+    );
+    assert!(said(&["--engine", "a"]).contains("a: nothing of what FlexGen"));
+    let json = "{\n\"fio version\": \"fio-3.33\", \"jobs\": [{\"jobname\": \"a\", \"read\": {\"io_bytes\": 8192, \"total_ios\": 2}}]\n}\n";
+    std::fs::write(dir.join("fio.json"), json).unwrap();
+    let words = |trace| ["fio", "fio.json", "--trace", trace];
+    assert!(blkio(dir, &words("a")).status.success());
+    let output = blkio(dir, &words("empty"));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no requests in empty"));
+}
+
+#[test]
+fn no_output_takes_the_place_of_an_input() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let text = "100, R, 4096, 8, 8\n";
+    std::fs::write(dir.join("a.csv"), text).unwrap();
+    for words in [
+        &["convert", "a.csv", "./a.csv"][..],
+        &["stats", "a.csv", "-o", "a.csv"],
+        &["stats", "a.csv", "--html", "a.csv"],
+        &["info", "a.csv", "-o", "a.csv"],
+        &["compare", "a.csv", "b", "-o", "a.csv"],
+        &["stacks", "a.csv", "--svg", "a.csv"],
+        &["fio", "x", "--trace", "a.csv", "-o", "a.csv"],
+        &["synth", "-o", "new", "--truth", "new"],
+    ] {
+        let output = blkio(dir, words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("name another"), "{words:?} {said}");
+        assert_eq!(std::fs::read_to_string(dir.join("a.csv")).unwrap(), text);
+    }
+    assert_eq!(std::fs::read_dir(dir).unwrap().count(), 1);
+    assert!(
+        blkio(dir, &["stats", "a.csv", "-o", "-", "--html", "/dev/null"])
+            .status
+            .success()
+    );
+}
+
+#[test]
+fn stacks_by_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let text = "@m[fio, \n    submit_bio+1\n    wb_workfn+3\n]: 3\n@m[dd, \n    submit_bio+1\n    wb_workfn+3\n]: 5\n@m[dd, \n    sub";
+    std::fs::write(dir.join("s"), text).unwrap();
+    let output = blkio(dir, &["stacks", "s", "--json"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("s: entries that are cut"), "{said}");
+    let map = json(&output)["maps"]["m"].clone();
+    assert_eq!(map["requests"], 8);
+    assert_eq!(map["classes"][0]["class"], "writeback");
+    assert_eq!(map["keys"][0]["key"], "dd");
+    assert_eq!(map["keys"][0]["requests"], 5);
+    let folded = blkio(dir, &["stacks", "s", "--folded"]).stdout;
+    assert_eq!(
+        folded,
+        b"m;fio;wb_workfn;submit_bio 3\nm;dd;wb_workfn;submit_bio 5\n"
+    );
+    let csv = blkio(dir, &["stacks", "s", "--format", "csv"]).stdout;
+    assert!(String::from_utf8_lossy(&csv).contains("m,key,dd,5,0.625"));
+    let text = blkio(dir, &["stacks", "s"]).stdout;
+    assert!(String::from_utf8_lossy(&text).contains("  of fio: 3\n"));
 }
 
 #[test]
@@ -1038,6 +1188,13 @@ fn every_file_beside_a_trace_is_named() {
             700.into(),
         ),
         (
+            "w_clat.1.log",
+            "fio-log",
+            "500, 4000, 9000, 0, 0, 0\n1000, 5000, 8000, 0, 0, 0\n",
+            "/read/max_completion_latency_ns",
+            9000.into(),
+        ),
+        (
             "fio.json",
             "fio-json",
             "{\n\"fio version\": \"fio-3.33\", \"jobs\": [{\"jobname\": \"a\", \"read\": {\"io_bytes\": 8192, \"total_ios\": 2}}]\n}\n",
@@ -1126,12 +1283,12 @@ fn every_file_beside_a_trace_is_named() {
     let all: Value = serde_json::from_slice(&all.stdout).unwrap();
     std::fs::create_dir(dir.join("nothing")).unwrap();
     assert_eq!(blkio(dir, &["info", "nothing"]).status.code(), Some(2));
-    assert_eq!(all["files"].as_array().unwrap().len(), 14);
+    assert_eq!(all["files"].as_array().unwrap().len(), 15);
     assert_eq!(all["files"][0]["kind"], "unreadable");
     assert_eq!(all["files"][1]["kind"], "fio-log");
     let table = blkio(dir, &["info", ".", "--format", "csv"]);
     let table = String::from_utf8(table.stdout).unwrap();
-    assert_eq!(table.lines().count(), 14, "{table}");
+    assert_eq!(table.lines().count(), 15, "{table}");
 }
 
 #[test]

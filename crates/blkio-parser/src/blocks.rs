@@ -7,6 +7,7 @@ use byte_source::{Chunk, Chunks};
 use crate::analyse::runs::Shape;
 use crate::error::Result;
 use crate::event::{Event, Symbols};
+use crate::first_sizes::FirstSizes;
 use crate::format::{Format, MAX_LINE, Sink, parse_block};
 use crate::order::{Piece, Scratch};
 use crate::quality::LineCounts;
@@ -18,6 +19,8 @@ const LONGEST_CARRY: usize = 16 * MAX_LINE;
 pub(crate) struct Parsed {
     pub(crate) piece: Piece,
     pub(crate) symbols: Symbols,
+    /// Which sizes come first, if that is wanted.
+    pub(crate) first_sizes: Option<FirstSizes>,
 }
 
 impl Parsed {
@@ -26,14 +29,17 @@ impl Parsed {
         symbols: Symbols,
         device: Option<u32>,
         shaping: Option<(u64, Shape)>,
+        wants_first_sizes: bool,
         scratch: &mut Scratch,
     ) -> Self {
         if let Some(device) = device {
             events.retain(|e| e.dev == device || e.dev == 0);
         }
+        let first_sizes = wants_first_sizes.then(|| FirstSizes::of(&events));
         Self {
             piece: Piece::new(events, shaping, scratch),
             symbols,
+            first_sizes,
         }
     }
 }
@@ -52,6 +58,8 @@ pub(crate) struct Block {
     pub(crate) symbols: Symbols,
     /// The first issue of the trace, when the shape is wanted, and memory for it.
     pub(crate) shaping: Option<(u64, Shape)>,
+    /// Whether it is to be noted which sizes come first.
+    pub(crate) wants_first_sizes: bool,
 }
 
 /// A block and what was in it.
@@ -81,7 +89,14 @@ impl Block {
             number: self.number,
             offset: self.offset,
             counts,
-            parsed: Parsed::new(sink.events, sink.symbols, device, self.shaping, scratch),
+            parsed: Parsed::new(
+                sink.events,
+                sink.symbols,
+                device,
+                self.shaping,
+                self.wants_first_sizes,
+                scratch,
+            ),
         }
     }
 }
@@ -191,6 +206,7 @@ impl Blocks {
             spare: Vec::new(),
             symbols: Symbols::default(),
             shaping: None,
+            wants_first_sizes: false,
         }
     }
 }

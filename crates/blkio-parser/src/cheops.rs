@@ -439,7 +439,8 @@ impl Figure {
     }
 }
 
-/// The text results: the average GPU utilisation, and sizes of every group as maps.
+/// The text results: the average GPU utilisation, and sizes of every group as maps, in the order in which the sizes first
+/// stand in the log if that was noted, as the published scripts have them.
 #[must_use]
 pub fn info_text(series: &Series, gpu: Option<&GpuLog>) -> String {
     let mut out = String::new();
@@ -447,7 +448,7 @@ pub fn info_text(series: &Series, gpu: Option<&GpuLog>) -> String {
         let _ = writeln!(out, "{line}\n");
     }
     for (name, group) in &series.groups {
-        let _ = writeln!(out, "{name}\n{}\n", python_map(&group.sizes_kib));
+        let _ = writeln!(out, "{name}\n{}\n", size_map(group));
     }
     out
 }
@@ -459,7 +460,8 @@ pub fn average_line(gpu: Option<&GpuLog>) -> Option<String> {
     Some(format!("Average GPU Utilization: {mean:.2}%"))
 }
 
-/// Access counts of every text of letters as the published script prints them.
+/// Access counts of every text of letters as the published script prints them. It takes the texts out of a set of Python,
+/// whose order changes from run to run; here they are in the order of their first appearance, and counts ascend.
 #[must_use]
 pub fn access_text(series: &Series) -> String {
     let mut out = String::new();
@@ -467,6 +469,23 @@ pub fn access_text(series: &Series) -> String {
         let _ = writeln!(out, "{name}\n{}", python_map(histogram));
     }
     out
+}
+
+/// The same counts as a map of maps for Python's `pickle.load`: letters, then access count to number of sectors.
+#[must_use]
+pub fn access_pickle(series: &Series) -> Vec<u8> {
+    crate::pickle::of_maps(&series.access)
+}
+
+fn size_map(group: &Group) -> String {
+    let count = |kib: &u64| {
+        group
+            .sizes_kib
+            .get(kib)
+            .map(|count| format!("{kib}: {count}"))
+    };
+    let items: Vec<String> = group.order_kib.iter().filter_map(count).collect();
+    format!("{{{}}}", items.join(", "))
 }
 
 fn python_map(map: &BTreeMap<u64, u64>) -> String {

@@ -8,7 +8,7 @@
 //!   stage of the block layer where the trace has the events; queue depth goes by direction and bin of time, sequentiality by
 //!   direction and process, and what was issued by phase. [`Wanted`] leaves analyses out: totals, sizes and series alone
 //!   ([`Wanted::TRAFFIC`]) of a long log take a fraction of the time;
-//! * [`pipeline`]: the events themselves, in order;
+//! * [`pipeline`]: the events themselves, in order; [`Reader`]: those of one input one by one, as its lines stand;
 //! * [`document`]: the results as JSON;
 //! * [`gpu`], [`engine`], [`deepnvme`], [`stacks`], [`histogram`], [`fio`], [`printed`]: what lies beside a trace. Stacks are
 //!   also taken from traces that have call chains;
@@ -42,6 +42,7 @@ pub mod engine;
 mod error;
 mod event;
 pub mod fio;
+mod first_sizes;
 mod format;
 pub mod gpu;
 pub mod histogram;
@@ -50,10 +51,12 @@ mod merge;
 mod num;
 mod order;
 pub mod overlay;
+mod pickle;
 pub mod pipeline;
 pub mod printed;
 pub mod quality;
 mod radix;
+mod reader;
 mod rwbs;
 mod scan;
 pub mod series;
@@ -64,7 +67,9 @@ mod tail;
 
 pub use error::{Error, Result};
 pub use event::{Event, EventKind, SECTOR_BYTES, Symbols};
+pub use first_sizes::FirstSizes;
 pub use format::{Format, Kind, detect};
+pub use reader::Reader;
 pub use rwbs::{Direction, Operation, Rwbs};
 pub use stats::{Stats, StatsOptions, Wanted};
 pub use tail::{Follow, Grown};

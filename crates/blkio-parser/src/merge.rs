@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::analyse::runs::{Batch, Shape};
 use crate::blocks::{Block, Parsed};
 use crate::event::Symbols;
+use crate::first_sizes::FirstSizes;
 use crate::order::{Held, Order};
 
 /// Batches handed on whose memory is waited for before new memory is taken.
@@ -30,6 +31,8 @@ pub(crate) struct Merge<'a, 't> {
     spare: Shape,
     /// Names of processes that some inputs tell for all: those of records of blktrace.
     names: FxHashMap<u32, u32>,
+    /// Which sizes come first, if that is wanted.
+    pub(crate) first_sizes: Option<FirstSizes>,
     take: &'a mut Take<'t>,
 }
 
@@ -44,14 +47,22 @@ impl<'a, 't> Merge<'a, 't> {
             first_issue_ns: None,
             spare: Shape::default(),
             names: FxHashMap::default(),
+            first_sizes: None,
             take,
         }
     }
 
     /// Takes the events of the next block.
     pub(crate) fn block(&mut self, parsed: Parsed) {
-        let Parsed { mut piece, symbols } = parsed;
+        let Parsed {
+            mut piece,
+            symbols,
+            first_sizes,
+        } = parsed;
         let renumber = self.symbols.absorb(&symbols);
+        if let (Some(all), Some(these)) = (&mut self.first_sizes, first_sizes) {
+            all.append(&these, &renumber);
+        }
         if !renumber.is_identity() {
             for event in piece.events_mut() {
                 renumber.apply(event);
@@ -113,6 +124,7 @@ impl<'a, 't> Merge<'a, 't> {
     /// Gives a block what its reader needs: the texts so far, and memory if there is any to use again.
     pub(crate) fn equip(&mut self, block: &mut Block) {
         block.symbols = self.symbols.to_begin_with();
+        block.wants_first_sizes = self.first_sizes.is_some();
         let Batch { events, shape } = self.unused();
         block.spare = Arc::into_inner(events).unwrap_or_default();
         block.spare.clear();

@@ -15,6 +15,7 @@ use crate::analyse::runs::Batch;
 use crate::blocks::{Block, Blocks, Done, Parsed};
 use crate::error::{Error, Result};
 use crate::event::{Event, Symbols};
+use crate::first_sizes::FirstSizes;
 use crate::format::blktrace::Records;
 use crate::format::{Format, Kind, Sink, detect};
 use crate::merge::{Merge, Take};
@@ -47,6 +48,8 @@ pub struct ReadOptions {
     pub follow: Option<Follow>,
     /// The only input, where it was opened before.
     pub opened: Option<Opened>,
+    /// Note in which order sizes first stand in the inputs.
+    pub first_sizes: bool,
 }
 
 /// An input that [`identify`] opened and that cannot be opened again: standard input, a pipe. It is read once.
@@ -76,6 +79,7 @@ impl Default for ReadOptions {
             open: OpenOptions::default(),
             follow: None,
             opened: None,
+            first_sizes: false,
         }
     }
 }
@@ -123,6 +127,8 @@ pub struct Outcome {
     pub late_events: u64,
     /// The device that was asked for, which is that of events without one.
     pub device: Option<u32>,
+    /// In which order sizes first stand in the inputs, if that was asked for.
+    pub first_sizes: Option<FirstSizes>,
 }
 
 impl Outcome {
@@ -233,7 +239,8 @@ fn pass(
         Pass::Holding => (true, false),
     };
     let order = Order::new(options.window_ns, keep_all, may_restart);
-    let merge = Merge::new(order, shaping, take);
+    let mut merge = Merge::new(order, shaping, take);
+    merge.first_sizes = options.first_sizes.then(FirstSizes::default);
     read_once(paths, options, may_restart, merge)
 }
 
@@ -268,6 +275,7 @@ fn read_once(
         backward_steps: merge.order.backward_steps,
         late_events: merge.order.late,
         device: options.device,
+        first_sizes: merge.first_sizes,
     }))
 }
 
@@ -379,6 +387,7 @@ fn read_records(
             sink.symbols.clone(),
             options.device,
             None,
+            options.first_sizes,
             &mut scratch,
         ));
     };

@@ -1,10 +1,11 @@
 //! The quantities of the published figures, in the published arithmetic.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analyse::access::{SectorAccess, cumulative};
 use crate::analyse::traffic::PerOperation;
 use crate::event::Symbols;
+use crate::first_sizes::FirstSizes;
 use crate::rwbs::{Direction, Rwbs};
 use crate::stats::Stats;
 
@@ -16,6 +17,9 @@ const MAX_SECONDS: u64 = 1 << 22;
 pub struct Group {
     /// Requests by whole KiB.
     pub sizes_kib: BTreeMap<u64, u64>,
+    /// The same sizes in the order in which they first stand in the inputs; ascending where that was not noted
+    /// ([`ReadOptions::first_sizes`](crate::pipeline::ReadOptions::first_sizes)).
+    pub order_kib: Vec<u64>,
     /// KiB by whole second of the trace's clock; seconds without traffic are left out.
     pub kib: BTreeMap<u64, u64>,
 }
@@ -153,6 +157,17 @@ impl Series {
             all.push((ALL_WRITES.to_owned(), writes));
         }
         all.extend(groups);
+        for (name, group) in &mut all {
+            let belongs = |rwbs: &Rwbs| match name.as_str() {
+                ALL_READS => is_read(rwbs),
+                ALL_WRITES => is_write(rwbs),
+                name => rwbs.as_str() == name,
+            };
+            group.order_kib = order_kib(stats, belongs);
+            if group.order_kib.is_empty() {
+                group.order_kib = group.sizes_kib.keys().copied().collect();
+            }
+        }
         let mut series = Self {
             requests: stats.traffic.issues,
             groups: all,
@@ -203,6 +218,19 @@ impl Series {
         let ends = self.groups.iter().filter_map(|(_, group)| group.seconds());
         ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
+}
+
+/// Sizes of these operations in the order in which they first stand in the inputs; empty if that was not noted.
+fn order_kib(stats: &Stats, belongs: impl Fn(&Rwbs) -> bool) -> Vec<u64> {
+    let outcome = &stats.outcome;
+    let noted = outcome.first_sizes.as_ref();
+    let mut seen = BTreeSet::new();
+    let sizes = noted.map(FirstSizes::in_order).unwrap_or_default().iter();
+    sizes
+        .filter(|(rwbs, _)| outcome.symbols.rwbs_of(*rwbs).is_some_and(|r| belongs(&r)))
+        .map(|(_, kib)| u64::from(*kib))
+        .filter(|kib| seen.insert(*kib))
+        .collect()
 }
 
 /// Operations that were issued, with their letters.

@@ -410,7 +410,9 @@ fn figures_equal_what_the_published_scripts_plotted() {
         let wanted = json(&data.join("expected").join(file));
         let stem = file.split('.').next().unwrap();
         let log = data.join(format!("synthetic/{stem}.issue.txt"));
-        let mut stats = Stats::of_files(&[log], &StatsOptions::default()).unwrap();
+        let mut options = StatsOptions::default();
+        options.read.first_sizes = true;
+        let mut stats = Stats::of_files(&[log], &options).unwrap();
         let series = blkio_parser::series::Series::published(&mut stats);
         let text = std::fs::read(data.join("published").join(gpu)).unwrap();
         let gpu = blkio_parser::gpu::GpuLog::parse(gpu, &text).unwrap();
@@ -454,6 +456,11 @@ fn figures_equal_what_the_published_scripts_plotted() {
             continue;
         }
         compare("info", &wanted["info"], &sizes, &mut errors);
+        for (name, group) in &series.groups {
+            let order = wanted["info"][name.as_str()].as_object().unwrap().keys();
+            let order: Vec<u64> = order.map(|kib| kib.parse().unwrap()).collect();
+            assert_eq!(group.order_kib, order, "{file} {name}");
+        }
         let access =
             serde_json::to_value(series.access.iter().cloned().collect::<BTreeMap<_, _>>())
                 .unwrap();

@@ -7,7 +7,8 @@
 use std::path::PathBuf;
 
 use blkio_parser::document::{self, DocumentOptions};
-use blkio_parser::{Kind, Stats, StatsOptions, detect};
+use blkio_parser::series::Series;
+use blkio_parser::{Format, Kind, Stats, StatsOptions, Wanted, detect};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -188,4 +189,114 @@ fn zone_resets_are_reads_for_the_published_scripts_alone() {
     };
     assert_eq!(reads(false), json!([4]));
     assert_eq!(reads(true), json!([4, 8]));
+}
+
+#[test]
+fn a_trace_in_all_layouts_of_tracefs() {
+    // One recording of Linux 6.18, its output switched between the layouts.
+    let plain = document(
+        &[b"            sync-20740   [000] ..... 48519.918894: block_rq_issue: 254,0 RA 16384 () 12947152 + 32 be,0,4 [bash]\n          <idle>-0       [001] ..s1. 48519.919185: block_rq_complete: 254,0 RA () 12947152 + 32 be,0,4 [0]\n"],
+        false,
+    )["metrics"]
+        .clone();
+    assert_eq!(
+        (&plain["issues"], &plain["completions"]),
+        (&json!(1), &json!(1))
+    );
+    for (layout, text) in [
+        ("verbose", &b"            sync   20740   0 0 00000000 00000006 [b4c03352e] 21.556ms (+0.291ms): block_rq_issue: 254,0 RA 16384 () 12947152 + 32 be,0,4 [bash]\n          <idle>       0   1 16 00000001 00000007 [b4c033651] 21.848ms (+0.016ms): block_rq_complete: 254,0 RA () 12947152 + 32 be,0,4 [0]\n"[..]),
+        ("fields", b"            sync-20740   [000] ..... 48519.918894: block_rq_issue: dev=0xfe00000 (266338304) sector=0xc58ed0 (12947152) nr_sector=0x20 (32) bytes=0x4000 (16384) ioprio=0x4004 (16388) rwbs=RA comm=bash cmd=\n          <idle>-0       [001] ..s1. 48519.919185: block_rq_complete: dev=0xfe00000 (266338304) sector=0xc58ed0 (12947152) nr_sector=0x20 (32) error=0x0 (0) ioprio=0x4004 (16388) rwbs=RA cmd=\n"),
+    ] {
+        let found = document(&[text], false);
+        assert_eq!(found["metrics"], plain, "{layout}");
+        assert_eq!(found["quality"]["lines"]["malformed"], 0, "{layout}");
+    }
+}
+
+#[test]
+fn maps_behind_events_hide_no_events() {
+    let events = "Attaching 3 probes...\n100, R, 4096, 8, 8\n200, W, 4096, 16, 8\n\n";
+    for map in [
+        "@usecs:\n[64, 128)  32 |@@@  |\n[128, 256)  2 |@    |\n\n",
+        "@[\n    submit_bio+1\n]: 3\n",
+        "@[fio, \n    submit_bio+1\n]: 3\n",
+    ] {
+        let text = [events, map].concat();
+        assert_eq!(detect(text.as_bytes()), Kind::Events(Format::FiveColumn));
+        let found = document(&[text.as_bytes()], false);
+        assert_eq!(found["metrics"]["issues"], 2, "{map}");
+        assert!(!matches!(detect(map.as_bytes()), Kind::Events(_)), "{map}");
+    }
+}
+
+#[test]
+fn sizes_are_in_the_order_of_the_lines_whatever_the_threads() {
+    // Times that step back by up to half a second, and more lines than one block of the input holds.
+    let mut text = String::new();
+    let mut state = 1_u64;
+    let mut wanted: Vec<(&str, Vec<u64>)> = vec![
+        ("ALL_READS", Vec::new()),
+        ("ALL_WRITES", Vec::new()),
+        ("R", Vec::new()),
+        ("RA", Vec::new()),
+        ("WS", Vec::new()),
+    ];
+    for line in 0..60_000_u64 {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let random = state >> 33;
+        let (all, rwbs) = [(0, "R"), (0, "RA"), (1, "WS")][usize::try_from(random % 3).unwrap()];
+        // New sizes keep coming, so that every block has some.
+        let bytes = 512 * (1 + random / 3 % (1 + line / 100));
+        let time = 10_000_000_000 + line * 10_000 - random % 500_000_000;
+        text.push_str(&format!(
+            "{time}, {rwbs}, {bytes}, {}, {}\n",
+            random % 4096 * 8,
+            bytes / 512
+        ));
+        let kib = bytes / 1024;
+        for (number, (name, sizes)) in wanted.iter_mut().enumerate() {
+            if (number == all || *name == rwbs) && !sizes.contains(&kib) {
+                sizes.push(kib);
+            }
+        }
+    }
+    assert!(wanted.iter().all(|(_, sizes)| !sizes.is_sorted()));
+    let dir = TempDir::new().unwrap();
+    let (one, half) = ([dir.path().join("one")], text.len() / 2);
+    let cut = half + text[half..].find('\n').unwrap() + 1;
+    std::fs::write(&one[0], &text).unwrap();
+    let halves = [dir.path().join("a"), dir.path().join("b")];
+    std::fs::write(&halves[0], &text[..cut]).unwrap();
+    std::fs::write(&halves[1], &text[cut..]).unwrap();
+    for (files, threads, window_ns) in [
+        (&one[..], 1, 1_000_000_000),
+        (&one, 4, 1_000_000_000),
+        (&one, 3, 1_000),
+        (&halves, 2, 1_000_000_000),
+    ] {
+        let mut options = StatsOptions::default();
+        options.read.threads = threads;
+        options.read.window_ns = window_ns;
+        options.read.first_sizes = true;
+        options.wanted = Wanted::TRAFFIC;
+        let mut stats = Stats::of_files(files, &options).unwrap();
+        let series = Series::published(&mut stats);
+        for (name, sizes) in &wanted {
+            let group = series.group(name).unwrap();
+            assert!(&group.order_kib == sizes, "{name} {threads} {window_ns}");
+        }
+        let info = blkio_parser::cheops::info_text(&series, None);
+        let first = wanted[0].1[0];
+        assert!(
+            info.starts_with(&format!("ALL_READS\n{{{first}: ")),
+            "{info}"
+        );
+    }
+    // Where it was not asked for, they ascend.
+    let mut stats = Stats::of_files(&halves, &StatsOptions::default()).unwrap();
+    let series = Series::published(&mut stats);
+    assert!(series.group("R").unwrap().order_kib.is_sorted());
+    assert!(!series.group("R").unwrap().order_kib.is_empty());
 }
