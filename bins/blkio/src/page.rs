@@ -189,7 +189,32 @@ fn beside(stats: &Stats, document: &Value, gpu: &[Held]) -> Option<Section> {
     let points = listed(means, (0.0, width_s), None);
     plot.series.push(steps("", width_s, points));
     let caption = format!("means of {width_s:.1} s, where it was read");
-    Some(section.text(&text).figure(&plot.draw(), &caption))
+    let section = section.text(&text).figure(&plot.draw(), &caption);
+    let rows = list(&found["by_phase"]).map(|phase| {
+        let at = |key: &str| Cell::Real((number(&phase[key]) - first as f64) / 1e9);
+        let percent = |key: &str, scale: f64| {
+            let value = phase[key].as_f64();
+            value.map_or(Cell::Null, |value| Cell::Real(value * scale))
+        };
+        vec![
+            Cell::from(phase["phase"].as_str().unwrap_or("")),
+            at("start_ns"),
+            at("end_ns"),
+            percent("gpu_mean_percent", 1.0),
+            percent("stalled_on_storage_share", 100.0),
+        ]
+    });
+    let columns = vec![
+        Column::text("phase"),
+        Column::real("from").unit(Unit::Seconds),
+        Column::real("to").unit(Unit::Seconds),
+        Column::real("busy").unit(Unit::Pct),
+        Column::real("waiting for the device").unit(Unit::Pct),
+    ];
+    match table("GPU by phase", columns, rows) {
+        Some(table) => Some(section.table(&table, 100)),
+        None => Some(section),
+    }
 }
 
 /// What each phase read and wrote, and how long its requests took.

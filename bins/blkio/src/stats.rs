@@ -141,22 +141,25 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     let aligned = gpu
         .as_ref()
         .map(|gpu| overlay::align(&stats, gpu, engine.as_ref(), &hint));
-    if let (Some(gpu), Some(aligned)) = (&gpu, &aligned) {
-        if let Ok(found) = aligned {
-            let held = overlay::held_for_phases(&stats, gpu, found);
-            put(
-                &mut document,
-                "phases",
-                document::phases_beside(&stats, &held),
-            );
-        }
-        let value = overlay::gpu(&stats, gpu, aligned);
-        put(&mut document, "gpu_against_io", value);
+    if let (Some(gpu), Some(Ok(found))) = (&gpu, &aligned) {
+        let held = overlay::held_for_phases(&stats, gpu, found);
+        let phases = document::phases_beside(&stats, &held);
+        put(&mut document, "phases", phases);
     }
-    if let Some(engine) = &engine {
+    let engine_value = engine.as_ref().map(|engine| {
         let clock = aligned.clone().and_then(Result::ok);
         let clock = clock.or_else(|| hint.anchored());
-        let value = overlay::engine(&stats, engine, clock.as_ref());
+        overlay::engine(&stats, engine, clock.as_ref())
+    });
+    if let (Some(gpu), Some(aligned)) = (&gpu, &aligned) {
+        let phases = engine_value.iter();
+        let phases: Vec<Named> = phases
+            .flat_map(|value| overlay::engine_phases(&stats, value))
+            .collect();
+        let value = overlay::gpu(&stats, gpu, aligned, &phases);
+        put(&mut document, "gpu_against_io", value);
+    }
+    if let Some(value) = engine_value {
         put(&mut document, "engine_phases", value);
     }
     if let Some(path) = &args.html {

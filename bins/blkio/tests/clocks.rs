@@ -167,6 +167,34 @@ fn tokens_of_decode_are_those_that_the_engine_counts() {
     assert_eq!(decode["tokens_per_s"], 0.4);
     let bytes = decode["read"]["bytes"].as_f64().unwrap();
     assert_eq!(decode["per_token"]["read_bytes"], bytes / 28.0);
+    // What the GPU did in each of them, if it is known.
+    std::fs::write(
+        dir.join("gpu"),
+        gpu(105, |ms| if ms > 40_000 { 80 } else { 10 }),
+    )
+    .unwrap();
+    let words = ["io", "--engine", "engine", "--gpu", "gpu", "--clock-offset"];
+    let offset_s = ((HOUR_NS - FIRST_NS) / 1_000_000_000).to_string();
+    let both = json(dir, &[&words[..], &[&offset_s]].concat());
+    let by_phase = both["gpu_against_io"]["by_phase"].as_array().unwrap();
+    let mean = |name: &str| {
+        let of = by_phase.iter().find(|phase| phase["phase"] == name);
+        of.unwrap()["gpu_mean_percent"].as_f64().unwrap()
+    };
+    // Reading ends 100 s behind the first issue: prefill is from 20 to 30 s, decode until then.
+    assert!((mean("prefill") - 10.0).abs() < 1e-9);
+    assert!((mean("decode") - 70.0).abs() < 0.3, "{by_phase:?}");
+    let args = ["--html", "page.html"];
+    let words = [&words[..], &[&offset_s], &args].concat();
+    assert!(stats(dir, &words).status.success());
+    let page = std::fs::read_to_string(dir.join("page.html")).unwrap();
+    for said in [
+        "Clocks by given",
+        "waiting for the device",
+        "The last three are the engine",
+    ] {
+        assert!(page.contains(said), "{said}");
+    }
     let amplification = document["engine_phases"]["decode_read_amplification"].as_f64();
     assert_eq!(amplification, Some(bytes / (7.0 * f64::from(1 << 30))));
 }

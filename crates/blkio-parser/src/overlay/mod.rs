@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 
+use crate::analyse::given::Named;
 use crate::analyse::phases::Held;
 use crate::analyse::traffic::{Amount, Bins};
 use crate::analyse::{DepthBin, GRID_NS};
@@ -274,9 +275,15 @@ pub fn held_for_phases(stats: &Stats, gpu: &GpuLog, alignment: &Alignment) -> Ve
     held(stats, gpu, alignment)
 }
 
-/// Times of an idle or working GPU against a busy or quiet device, and how both go together.
+/// Times of an idle or working GPU against a busy or quiet device, and how both go together: of the run, of the phases found
+/// in it, of those given, and of more, such as the engine's.
 #[must_use]
-pub fn gpu(stats: &Stats, gpu: &GpuLog, alignment: &Result<Alignment, String>) -> Value {
+pub fn gpu(
+    stats: &Stats,
+    gpu: &GpuLog,
+    alignment: &Result<Alignment, String>,
+    more: &[Named],
+) -> Value {
     let alignment = match alignment {
         Ok(found) => found,
         Err(reason) => return json!({"alignment": null, "refused": reason}),
@@ -287,7 +294,7 @@ pub fn gpu(stats: &Stats, gpu: &GpuLog, alignment: &Result<Alignment, String>) -
     let busy = busy_bins(stats, &io).into_iter();
     let together: Vec<(bool, Option<f64>)> = busy.zip(values.values.iter().copied()).collect();
     let (time_ns, stalled, _) = table(&together);
-    let named = stats.given.phases.iter().map(|p| &p.named);
+    let named = stats.given.phases.iter().map(|p| &p.named).chain(more);
     let named = named.map(|p| (p.name.clone(), p.start_ns, p.end_ns));
     let held = held_for_phases(stats, gpu, alignment);
     let found = crate::analyse::phases::of(&stats.traffic, &held)
@@ -416,6 +423,24 @@ pub fn engine(stats: &Stats, log: &EngineLog, clock: Option<&Alignment>) -> Valu
             phase("decode", split_ns, end_ns, decoded),
         ],
     })
+}
+
+/// The phases of what [`engine`] says, from the first issue on.
+#[must_use]
+pub fn engine_phases(stats: &Stats, engine: &Value) -> Vec<Named> {
+    let first = stats.traffic.first_issue_ns.unwrap_or(0);
+    let phases = engine["phases"].as_array().into_iter().flatten();
+    let named = phases.filter_map(|phase| {
+        let since = |key: &str| Some(phase[key].as_u64()?.saturating_sub(first));
+        Some(Named {
+            name: phase["name"].as_str()?.to_owned(),
+            start_ns: since("start_ns")?,
+            end_ns: since("end_ns")?,
+        })
+    });
+    named
+        .filter(|named| named.start_ns < named.end_ns)
+        .collect()
 }
 
 /// Bytes read in decode over those of reading the whole cache once in each of its steps; `None` when the log does not tell
