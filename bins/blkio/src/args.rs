@@ -20,8 +20,8 @@ Example:
   blkio compare before/blk after/blk
   blkio cheops25 flexgen-kv-offload-opt-6.7b-bs-64-ext4-trace --figure 5
 
-Exit codes: 0 done; 2 wrong usage, unreadable input, or no events; 3 a quality
-gate (--max-loss, --max-malformed) is not met.";
+Exit codes: 0 done; 1 the result cannot be written; 2 wrong usage, unreadable
+input, or no events; 3 a quality gate (--max-loss, --max-malformed) is not met.";
 
 /// Block I/O of model and KV-cache offloading, from trace to figures.
 #[derive(Debug, Parser)]
@@ -213,7 +213,7 @@ pub(crate) struct CheopsArgs {
     /// A result folder of the published pipeline
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Which figure
+    /// Which figure of the study
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=6))]
     pub(crate) figure: u8,
     /// The published arithmetic and axes instead of the repaired ones
@@ -316,7 +316,7 @@ pub(crate) struct CompareArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SynthArgs {
-    /// What to make, as a JSON object (fields: see --help). Without it a small KV-offloading run
+    /// What to make, as a JSON object (--help has its fields). Without it a small KV-offloading run
     ///
     /// Fields, all of which may be left out: requests, prefill_share (0 to 1), silence_ns (between prefill and decode),
     /// mean_gap_ns, arrivals (poisson, constant, bursts), mean_latency_ns, latency_law (exponential, constant, uniform,

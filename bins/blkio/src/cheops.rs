@@ -43,6 +43,13 @@ pub(crate) fn files_in(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
         ))
         .or_exit(NO_INPUT);
     }
+    if !dir.exists() {
+        return Err(anyhow::anyhow!(
+            "{}: no such folder: check the path",
+            dir.display()
+        ))
+        .or_exit(NO_INPUT);
+    }
     let entries = std::fs::read_dir(dir)
         .with_context(|| format!("{}: cannot list the folder", dir.display()))
         .or_exit(NO_INPUT)?;

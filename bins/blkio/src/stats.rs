@@ -428,11 +428,18 @@ fn summary(stats: &Stats, document: &Value, out: &mut Output) -> anyhow::Result<
     }
     let rates = &document["extra"]["mean_rates"];
     let span = rates["span_s"].as_f64().unwrap_or(0.0);
-    writeln!(
-        out,
-        "{} requests issued, {} completed, over {span:.3} s",
-        stats.traffic.issues, stats.traffic.completions
-    )?;
+    match stats.traffic.completions {
+        0 => writeln!(
+            out,
+            "{} requests issued over {span:.3} s; no completions, so no latency and no depth",
+            stats.traffic.issues
+        )?,
+        completions => writeln!(
+            out,
+            "{} requests issued, {completions} completed, over {span:.3} s",
+            stats.traffic.issues
+        )?,
+    }
     if let Some(totals) = metrics["totals"].as_object() {
         for (direction, amount) in totals {
             let ios = amount["ios"].as_u64().unwrap_or(0);
@@ -493,9 +500,14 @@ fn summary(stats: &Stats, document: &Value, out: &mut Output) -> anyhow::Result<
     given_phases(document, first_ns, out)?;
     beside(document, first_ns, out)?;
     let lines = &document["quality"]["lines"];
+    let pieces = if stats.outcome.has_text() {
+        "lines"
+    } else {
+        "records"
+    };
     writeln!(
         out,
-        "quality: {} lines, {} malformed, {} events lost, largest step back {}",
+        "quality: {} {pieces}, {} malformed, {} events lost, largest step back {}",
         lines["lines"],
         lines["malformed"],
         lines["lost_events"],

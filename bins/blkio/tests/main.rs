@@ -1006,6 +1006,10 @@ fn the_offloading_run_in_five_formats() {
             at("last_issue_ns") - at("first_issue_ns")
         };
         assert_eq!(span(found), span(&truth), "{name}");
+        let text = blkio(&dir, &["stats", &file]).stdout;
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(text.contains("no completions"), name == "issues.txt");
+        assert_eq!(text.contains(" records, "), name == "blktrace.0");
         if name == "issues.txt" {
             continue;
         }
