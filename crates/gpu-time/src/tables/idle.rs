@@ -1,9 +1,11 @@
 //! Idle time.
 
+use std::collections::BTreeMap;
+
 use report::{Cell, Column, Result, Table};
 
 use super::of::{Keys, Of};
-use super::{count, nanos, place, place_cells};
+use super::{count, nanos, place, place_cells, short_names};
 use crate::idle::{Idle, IdleScope, IdleTime};
 
 /// Idle time by cause.
@@ -113,11 +115,13 @@ pub fn idle_steps(results: &[(Of, &Idle)]) -> Result<Table> {
 }
 
 /// The name of work next to a gap; null where there is none.
-fn named(name: &str) -> Cell<'_> {
+fn named<'n>(name: &'n str, short: &'n BTreeMap<&str, String>) -> Cell<'n> {
+    let name = short.get(name).map_or(name, String::as_str);
     Some(name).filter(|name| !name.is_empty()).into()
 }
 
-/// The longest gaps; for people their place is the time since the first device work.
+/// The longest gaps; for people their place is the time since the first device work, and kernels have no template arguments and
+/// parameters where that leaves them distinct.
 ///
 /// # Errors
 ///
@@ -141,6 +145,11 @@ pub fn gaps(results: &[(Of, &Idle)], for_people: bool) -> Result<Table> {
         columns.push(Column::text("call"));
     }
     let mut table = Table::new("gaps", columns)?;
+    let mut short = BTreeMap::new();
+    if for_people {
+        let gaps = results.iter().flat_map(|(_, result)| &result.gaps);
+        short = short_names(gaps.flat_map(|gap| [gap.before.as_str(), gap.after.as_str()]));
+    }
     for (of, result) in results {
         for gap in &result.gaps {
             let mut cells = Vec::new();
@@ -154,8 +163,8 @@ pub fn gaps(results: &[(Of, &Idle)], for_people: bool) -> Result<Table> {
             cells.extend([
                 Cell::from(gap.time.idle_ns),
                 gap.cause().name().into(),
-                named(&gap.before),
-                named(&gap.after),
+                named(&gap.before, &short),
+                named(&gap.after, &short),
             ]);
             if !for_people {
                 cells.push(gap.call.as_deref().into());

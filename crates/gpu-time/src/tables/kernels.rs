@@ -2,7 +2,9 @@
 
 use report::{Cell, Column, Result, Table};
 
-use super::{count, nanos, pct, real_nanos, rows_of, spread_cells, spread_columns, trace};
+use super::{
+    count, nanos, pct, real_nanos, rows_of, short_names, spread_cells, spread_columns, trace,
+};
 use crate::compat::tracelens::Launcher;
 use crate::kernels::Kernels;
 
@@ -48,7 +50,7 @@ pub fn kernels<'r>(
     Ok(table)
 }
 
-/// The same of one trace, for people.
+/// The same of one trace, for people: kernels without template arguments and parameters, where that leaves them distinct.
 ///
 /// # Errors
 ///
@@ -63,10 +65,12 @@ pub fn kernels_narrow(result: &Kernels, top: usize) -> Result<Table> {
         real_nanos("p99_ns", "p99"),
     ];
     let mut table = Table::new("kernels", columns)?;
+    let by_name = result.groups.iter().filter(|group| group.kind.is_some());
+    let short = short_names(by_name.map(|group| group.name.as_str()));
     for group in result.groups.iter().take(top) {
         let s = &group.spread;
         table.push(&[
-            Cell::from(&group.name),
+            Cell::from(short.get(group.name.as_str()).unwrap_or(&group.name)),
             s.count.into(),
             s.sum_ns.into(),
             group.share_gpu_pct.into(),

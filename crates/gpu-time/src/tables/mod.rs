@@ -11,7 +11,10 @@ mod launch;
 mod memory;
 mod of;
 
+use std::collections::BTreeMap;
+
 use report::{Cell, Column, SchemaVersion, Table, Unit};
+use trace_model::align::kernel_stem;
 use trace_model::{DeviceId, StreamId};
 
 use crate::note::Note;
@@ -46,6 +49,27 @@ fn bytes(name: &'static str, title: &'static str) -> Column {
 
 fn pct(name: &'static str, title: &'static str) -> Column {
     Column::real(name).unit(Unit::Pct).title(title)
+}
+
+/// Names of device work for people: kernels without template arguments and parameters, in full where two of the list would be
+/// the same without them.
+fn short_names<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeMap<&'n str, String> {
+    // What a copy says in brackets is where from and where to.
+    let stem = |name: &str| match name.starts_with("Mem") {
+        true => name.to_owned(),
+        false => kernel_stem(name).trim_end().to_owned(),
+    };
+    let mut short: BTreeMap<&str, String> = names.into_iter().map(|n| (n, stem(n))).collect();
+    let mut times: BTreeMap<String, u32> = BTreeMap::new();
+    for stem in short.values() {
+        *times.entry(stem.clone()).or_default() += 1;
+    }
+    for (name, stem) in &mut short {
+        if stem.is_empty() || times.get(stem) != Some(&1) {
+            *stem = (*name).to_owned();
+        }
+    }
+    short
 }
 
 fn trace() -> Column {
@@ -141,4 +165,26 @@ pub fn notes<'n>(notes: impl IntoIterator<Item = (&'n str, &'n Note)>) -> report
         ])?;
     }
     Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_names_stay_distinct() {
+        let names = [
+            "void flash::attend<1>(flash::Params)",
+            "void norm<float>(int)",
+            "void norm<half>(int)",
+            "Memcpy HtoD (Pinned -> Device)",
+            "(int)",
+        ];
+        let short = short_names(names);
+        let short = names.map(|name| short[name].as_str());
+        let [attend, .., copy, odd] = short;
+        assert_eq!(attend, "flash::attend");
+        assert_eq!([copy, odd], [names[3], names[4]]);
+        assert_eq!(short[1..3], names[1..3]);
+    }
 }
