@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use byte_source::output::AtomicFile;
+use byte_source::unfinished::Unfinished;
 use shell::{Outcome, Output, Stage};
 use tempfile::TempDir;
 use trace_model::Trace;
@@ -48,6 +49,7 @@ fn read(args: &ConvertArgs) -> anyhow::Result<Trace> {
 /// A folder that takes its place only when it is complete.
 struct NewFolder {
     temporary: TempDir,
+    _unfinished: Unfinished,
     target: PathBuf,
 }
 
@@ -72,13 +74,17 @@ impl NewFolder {
                 parent.display()
             );
         }
-        let temporary = tempfile::Builder::new()
-            .prefix(".trace-info.")
-            .suffix(".tmp")
-            .tempdir_in(parent)
+        let make = || {
+            tempfile::Builder::new()
+                .prefix(".trace-info.")
+                .suffix(".tmp")
+                .tempdir_in(parent)
+        };
+        let (temporary, unfinished) = Unfinished::made(make, TempDir::path)
             .with_context(|| format!("{name}: cannot create the folder"))?;
         Ok(Self {
             temporary,
+            _unfinished: unfinished,
             target: target.to_owned(),
         })
     }

@@ -1,19 +1,27 @@
 //! An interrupted tool leaves nothing behind.
 #![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The trace never ends, so the Parquet file has been begun and cannot be finished.
 #[test]
 fn an_unfinished_parquet_file_is_removed() {
+    ends_without_a_trace(&["kernels", "-", "--format", "parquet", "-o"]);
+}
+
+#[test]
+fn an_unfinished_folder_is_removed() {
+    ends_without_a_trace(&["convert", "-", "--to", "parquet", "-o"]);
+}
+
+/// The input never ends, so the output has been begun and cannot be finished.
+fn ends_without_a_trace(words: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
-    let output = folder.path().join("kernels.parquet");
     let mut tool = Command::new(env!("CARGO_BIN_EXE_trace-info"))
-        .args(["kernels", "--format", "parquet", "--output"])
-        .arg(&output)
-        .arg("-")
+        .args(words)
+        .arg(folder.path().join("output"))
         .stdin(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -23,7 +31,7 @@ fn an_unfinished_parquet_file_is_removed() {
     let entries = || std::fs::read_dir(folder.path()).unwrap().count();
     let deadline = Instant::now() + Duration::from_secs(60);
     while entries() == 0 {
-        assert!(Instant::now() < deadline, "no temporary file appeared");
+        assert!(Instant::now() < deadline, "nothing temporary appeared");
         std::thread::sleep(Duration::from_millis(5));
     }
     let killed = Command::new("kill")
