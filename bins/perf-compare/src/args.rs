@@ -57,6 +57,8 @@ pub(crate) struct Cli {
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
+    pub(crate) verbosity: VerbosityArgs,
+    #[command(flatten)]
     pub(crate) statistics: StatisticsArgs,
     #[command(flatten)]
     pub(crate) gate: GateArgs,
@@ -64,8 +66,6 @@ pub(crate) struct Cli {
     pub(crate) compat: CompatArgs,
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    #[command(flatten)]
-    pub(crate) verbosity: VerbosityArgs,
 }
 
 /// Formats of the report.
@@ -95,7 +95,7 @@ pub(crate) struct StatisticsArgs {
     /// Resamples of each interval
     #[arg(long, value_name = "N", default_value_t = 1_999)]
     pub(crate) resamples: usize,
-    /// Seed of all random numbers
+    /// Seed of all random numbers [default: 20240229]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// False discovery rate

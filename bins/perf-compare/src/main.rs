@@ -148,14 +148,16 @@ fn outcome(cli: &Cli, report: &Report) -> Outcome {
     if !cli.gate.gate {
         return Outcome::Fine;
     }
-    match report.gate(
+    let (said, outcome) = match report.gate(
         cli.gate.fail_on.into(),
         cli.statistics.min_effect.unwrap_or(0.0),
     ) {
-        Gate::Pass => Outcome::Fine,
-        Gate::Worse => Outcome::ConditionFailed,
-        _ => Outcome::Code(OPEN),
-    }
+        Gate::Pass => ("passed", Outcome::Fine),
+        Gate::Worse => ("failed", Outcome::ConditionFailed),
+        _ => ("cannot be told", Outcome::Code(OPEN)),
+    };
+    cli.verbosity.note(format!("gate: {said}"));
+    outcome
 }
 
 fn published(cli: &Cli) -> anyhow::Result<Outcome> {

@@ -222,8 +222,14 @@ fn the_gate_passes_fails_and_stays_open() {
     };
     let regressed = ["--fail-on", "regressed", "--min-effect", "2%"];
     assert_eq!(code(&gate("same.csv", &regressed)), 0);
-    assert_eq!(code(&gate("slow.csv", &regressed)), 1);
-    assert_eq!(code(&gate("fast.csv", &regressed)), 0);
+    for (file, exit_code, said) in [
+        ("slow.csv", 1, "gate: failed\n"),
+        ("fast.csv", 0, "gate: passed\n"),
+    ] {
+        let out = gate(file, &regressed);
+        assert_eq!(code(&out), exit_code);
+        assert_eq!(String::from_utf8_lossy(&out.stderr), said);
+    }
     assert_eq!(
         code(&gate(
             "fast.csv",
@@ -251,10 +257,13 @@ fn the_gate_passes_fails_and_stays_open() {
         "{xml}"
     );
     assert!(xml.contains("<failure message=\"changed by at least"));
-    assert!(
-        fs::read_to_string(&md)
-            .unwrap()
-            .contains("| slower | `ttft` |")
+    let md_text = fs::read_to_string(&md).unwrap();
+    let row = md_text.lines().find(|line| line.contains("`ttft`"));
+    // Both sides and their difference have the unit.
+    assert_eq!(
+        row.map(|row| row.matches(" ms").count()),
+        Some(3),
+        "{md_text}"
     );
     gate("noisy.csv", &[&regressed[..], &files].concat());
     let xml = fs::read_to_string(&junit).unwrap();

@@ -63,6 +63,15 @@ pub(crate) fn interval(effect: &Effect) -> String {
         })
 }
 
+/// The interval with its unit, behind it the change in percent.
+fn change(effect: &Effect, unit: &str) -> String {
+    let unit = match effect.interval {
+        Some(_) if !unit.is_empty() => format!(" {unit}"),
+        _ => String::new(),
+    };
+    format!("{}{unit}{}", interval(effect), percent(effect))
+}
+
 pub(crate) fn percent(effect: &Effect) -> String {
     effect.ratio.map_or(String::new(), |ratio| {
         format!(" ({:+.1} %)", (ratio - 1.0) * 100.0)
@@ -82,6 +91,14 @@ pub(crate) fn name(finding: &Finding) -> String {
 }
 
 impl Report {
+    /// What is said of the cause, without its name.
+    pub(crate) fn said(&self) -> &str {
+        let verdict = &self.verdict;
+        let rest = verdict.summary.strip_prefix(&verdict.cause);
+        rest.and_then(|rest| rest.strip_prefix(": "))
+            .unwrap_or(&verdict.summary)
+    }
+
     /// The JSON document, one object.
     ///
     /// # Errors
@@ -188,13 +205,13 @@ impl Report {
     pub fn to_markdown(&self) -> String {
         let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
         let mut out = format!(
-            "## Performance: {} → {}\n\n**{}**; cause: **{}** (confidence {:.2}). {}\n\n",
+            "## Performance: {} → {}\n\n**{}**; cause: **{}** (confidence {:.2}): {}\n\n",
             cell(&self.baseline.name),
             cell(&self.candidate.name),
             status(self),
             self.verdict.cause,
             self.verdict.confidence,
-            cell(&self.verdict.summary)
+            cell(self.said())
         );
         for reason in &self.comparability.reasons {
             let _ = writeln!(out, "- {}", cell(&reason.text));
@@ -229,16 +246,15 @@ impl Report {
         if !declared.is_empty() {
             out.push_str("\n| change | what | baseline | candidate | difference (95 %) | q |\n|---|---|---:|---:|---:|---:|\n");
             for f in declared.iter().take(20) {
+                let unit = cell(&f.unit);
                 let _ = writeln!(
                     out,
-                    "| {} | `{}` | {} | {} {} | {}{} | {} |",
+                    "| {} | `{}` | {} {unit} | {} {unit} | {} | {} |",
                     word(f.change, f.verdict),
                     cell(&name(f)),
                     short(f.effect.baseline),
                     short(f.effect.candidate),
-                    f.unit,
-                    interval(&f.effect),
-                    percent(&f.effect),
+                    change(&f.effect, &unit),
                     f.q.map_or("-".to_owned(), short)
                 );
             }
@@ -334,7 +350,7 @@ impl Report {
                 decisive: true,
                 open: open(&time.effect, time.verdict, time.effect.baseline, true),
                 bound_pct: bound(&time.effect, time.effect.baseline),
-                text: format!("{}{}", interval(&time.effect), percent(&time.effect)),
+                text: change(&time.effect, "us"),
             });
         }
         for finding in &self.findings {
@@ -357,7 +373,7 @@ impl Report {
                 decisive,
                 open: open(&finding.effect, finding.verdict, base, up_is_bad),
                 bound_pct: bound(&finding.effect, base),
-                text: format!("{}{}", interval(&finding.effect), percent(&finding.effect)),
+                text: change(&finding.effect, &finding.unit),
             });
         }
         cases

@@ -1,5 +1,7 @@
 //! The report in at most 25 lines of 80 columns, for a terminal.
 
+use std::borrow::Cow;
+
 use crate::document::{CycleTime, Finding, Report, Statement};
 use crate::render::{interval, name, percent, status, word};
 use crate::report_text::short;
@@ -10,6 +12,19 @@ const WIDTH: usize = 80;
 /// Findings shown.
 const SHOWN: usize = 8;
 
+/// A name in so many columns. Of a path the end is kept, as the two sides often lie in the same place.
+fn fitted(name: &str, columns: usize) -> Cow<'_, str> {
+    let folders = name.match_indices('/');
+    let mut ends = folders.map(|(at, _)| name.get(at..).unwrap_or_default());
+    let fits = |end: &&str| end.chars().count() < columns;
+    if name.chars().count() > columns
+        && let Some(end) = ends.find(fits).filter(|end| end.len() > 1)
+    {
+        return format!("…{end}").into();
+    }
+    report::text::shorten(name, columns)
+}
+
 /// Words of a line put into lines that fit; all but the first begin with `indent`.
 fn wrap(line: &str, indent: &str, out: &mut Vec<String>) {
     let line = report::text::printable(line);
@@ -17,7 +32,7 @@ fn wrap(line: &str, indent: &str, out: &mut Vec<String>) {
     let mut current = line[..start].to_owned();
     let mut empty = true;
     for word in line.split_whitespace() {
-        let word = report::text::shorten(word, WIDTH - indent.len().max(start) - 1);
+        let word = fitted(word, WIDTH - indent.len().max(start) - 1);
         if !empty && current.chars().count() + 1 + word.chars().count() > WIDTH {
             out.push(std::mem::replace(&mut current, indent.to_owned()));
             empty = true;
@@ -83,10 +98,7 @@ impl Report {
             ("candidate", &self.candidate),
         ] {
             let name = report::text::printable(&info.name);
-            lines.push(format!(
-                "  {side} {}",
-                report::text::shorten(&name, WIDTH - 12)
-            ));
+            lines.push(format!("  {side} {}", fitted(&name, WIDTH - 12)));
         }
         for reason in self.comparability.reasons.iter().take(3) {
             wrap(&format!("  {}", reason.text), "    ", lines);
@@ -95,13 +107,7 @@ impl Report {
             "cause: {} (confidence {:.2})",
             self.verdict.cause, self.verdict.confidence
         ));
-        let cause = format!("{}: ", self.verdict.cause);
-        let summary = self.verdict.summary.strip_prefix(&cause);
-        wrap(
-            &format!("  {}", summary.unwrap_or(&self.verdict.summary)),
-            "  ",
-            lines,
-        );
+        wrap(&format!("  {}", self.said()), "  ", lines);
         if let Some(next) = &self.verdict.runner_up {
             lines.push(format!(
                 "  runner-up: {} ({:.2})",
@@ -173,5 +179,17 @@ mod tests {
         assert!(lines.len() > 3);
         assert!(lines.iter().all(|line| line.chars().count() <= WIDTH));
         assert!(lines[0].starts_with("  note word") && lines[1].starts_with("    word"));
+    }
+
+    #[test]
+    fn paths_keep_what_tells_them_apart() {
+        let of = |side: &str| format!("/a/long/{}/{side}/result.csv", "folder/".repeat(20));
+        let (normal, abnormal) = (of("normal"), of("abnormal"));
+        let shown = fitted(&abnormal, 30);
+        assert!(shown.ends_with("/abnormal/result.csv") && shown.starts_with("…/"));
+        assert!(shown.chars().count() <= 30);
+        assert_ne!(fitted(&normal, 30), shown);
+        assert_eq!(fitted("short", 30), "short");
+        assert_eq!(fitted("a_name_without_any_folder_in_it", 9), "a_na…n_it");
     }
 }
