@@ -14,7 +14,10 @@ Recording an input:
 
 Example:
   cycle-rca analyse t.json.gz
-  cycle-rca batch runs -o out --format json | jq '.cases[].culprits[0]'";
+  cycle-rca batch runs -o out --format json | jq '.cases[].culprits[0]'
+
+Exit codes: 0 done; 1 unreadable trace, output that cannot be written, no period
+found, or steps that alarm; 2 wrong usage, no such file.";
 
 /// From a serving trace to cycles, per-cycle performance and the cause
 #[derive(Debug, Parser)]

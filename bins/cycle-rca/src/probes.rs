@@ -36,14 +36,16 @@ impl Pair {
 pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
     let source = Source::open(path, &OpenOptions::default())?;
-    source.into_read()?.read_to_string(&mut text)?;
+    source
+        .into_read()?
+        .read_to_string(&mut text)
+        .with_context(|| path.display().to_string())?;
     Ok(text)
 }
 
 /// What the log of an engine says of it.
 pub(crate) fn serving(path: &Path) -> anyhow::Result<kunlun_reader::Serving> {
-    let text = text(path).with_context(|| path.display().to_string())?;
-    Ok(kunlun_reader::serving(&text))
+    Ok(kunlun_reader::serving(&text(path)?))
 }
 
 /// Microseconds as whole nanoseconds.

@@ -90,16 +90,19 @@ pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Re
         .filter(|c| c.partial.is_none())
         .map(rca_cycles::Cycle::length_ns)
         .sum();
-    writeln!(out, "\n  own time by function (share of all cycles)")?;
+    writeln!(
+        out,
+        "\n  own time by function (of all cycles' time; threads and devices add up)"
+    )?;
     for f in blame(analysis).into_iter().take(15) {
         let (own, _, calls, _, _) = sums(analysis, f);
         let kind = f.kind.name();
         writeln!(
             out,
-            "  {:>7} {:>9} {calls:>7} x {}  {kind}",
+            "  {:>8} {:>9} {calls:>7} x {}  {kind}",
             share(own, whole),
             time(own),
-            name(&f.name, 46_usize.saturating_sub(kind.len())),
+            name(&f.name, 45_usize.saturating_sub(kind.len())),
         )?;
     }
     if !analysis.interference.is_empty() {

@@ -39,7 +39,7 @@ bad index, cancelled, unreadable trace; 2 wrong usage; 3 nothing found, with
 
 /// From which host call stacks were these GPU kernels launched, and what did they cost?
 ///
-/// Reads Kineto/Chrome JSON and Perfetto traces, plain or compressed. Several traces are the
+/// Reads Kineto/Chrome JSON, Perfetto traces and rocPD databases, plain or compressed. Several traces are the
 /// ranks of one job: their stacks are merged and late ranks found.
 #[derive(Debug, Parser)]
 #[command(

@@ -12,7 +12,10 @@ Recording an input:
 Example:
   rocpd summary -i *_results.db --domain-summary
   rocpd query -i run.rpdb --query \"SELECT * FROM top_kernels\"
-  rocpd convert -i run/ -f pftrace";
+  rocpd convert -i run/ -f pftrace
+
+Exit codes: 0 done; 1 unreadable database, failed query, output that cannot be
+written; 2 wrong usage, no such file; 3 a format that this build cannot write.";
 
 /// Query, summarise, convert, merge and package rocPD databases
 ///
@@ -254,7 +257,7 @@ pub(crate) struct PackageArgs {
     /// Move the databases into the package
     #[arg(short, long)]
     pub(crate) consolidate: bool,
-    /// Copy them instead
+    /// With --consolidate: copy them instead
     #[arg(long, requires = "consolidate")]
     pub(crate) copy: bool,
     #[command(flatten)]
@@ -399,11 +402,12 @@ pub(crate) struct NameArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Tables and views are those of the format (rocpd_*, kernels, regions, memory_copies, top, busy, ...), each over
-all databases; launch_links, steps and gaps come on top.
+Tables and views are those of the format (rocpd_*, kernels, regions,
+memory_copies, top, busy, ...), each over all databases; launch_links, steps and
+gaps come on top.
 
 Example:
-  rocpd query -i *.db --query \"SELECT name, SUM(duration) AS ns FROM kernels GROUP BY name\" --format csv")]
+  rocpd query -i *.db --query \"SELECT * FROM top_kernels\" --format csv")]
 pub(crate) struct QueryArgs {
     #[command(flatten)]
     pub(crate) shared: SharedArgs,

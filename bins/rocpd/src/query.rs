@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use rocpd_db::{KernelNames, RocpdSet};
-use shell::{OrExit as _, Outcome, Stage};
+use shell::{Outcome, Stage};
 
 use crate::args::{QueryArgs, QueryFormat};
 use crate::names::OutputNames;
@@ -13,10 +13,7 @@ use crate::{console, mail, select};
 
 pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Outcome> {
     if args.format == QueryFormat::Clipboard {
-        return Err(anyhow::anyhow!(
-            "--format clipboard: there is no clipboard here: use --format console and a pipe"
-        ))
-        .or_exit(3);
+        return tables::no_clipboard();
     }
     let shared = &args.shared;
     let letter = mail::letter(&args.mail)?;

@@ -57,11 +57,12 @@ pub(crate) fn open(
                 Output::file(path)?,
             ))
         }
-        QueryFormat::Clipboard => unreachable_clipboard()?,
+        QueryFormat::Clipboard => no_clipboard()?,
     })
 }
 
-fn unreachable_clipboard() -> anyhow::Result<Box<dyn RowTaker>> {
+/// The error of a format of the reference's that asks for a desktop.
+pub(crate) fn no_clipboard<T>() -> anyhow::Result<T> {
     use shell::OrExit as _;
     Err(anyhow::anyhow!(
         "--format clipboard: there is no clipboard here: use --format console and a pipe"

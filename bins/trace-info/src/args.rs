@@ -17,7 +17,10 @@ Recording an input:
 
 Example:
   trace-info t.json.gz
-  trace-info tables t.json.gz --table slice --output slices.csv";
+  trace-info tables t.json.gz --table slice --output slices.csv
+
+Exit codes: 0 done; 1 unreadable trace, output that cannot be written, or with
+--check a trace that is not healthy; 2 wrong usage.";
 
 /// What is in a trace, and how healthy it is
 ///
@@ -138,9 +141,9 @@ Example:
   trace-info tables t.json.gz --table slice --output slices.csv";
 
 const CONVERT_HELP: &str = "\
-perfetto is one file for ui.perfetto.dev and other tools; parquet is a new folder
-with one file for each table, each with its schema version in the metadata.
-The output appears when it is complete, or not at all.
+perfetto is one file for ui.perfetto.dev and other tools; parquet is a new
+folder with one file for each table, each with its schema version in the
+metadata. The output appears when it is complete, or not at all.
 
 Example:
   trace-info convert t.json.gz --to parquet --output t.tables

@@ -11,9 +11,10 @@ use crate::args::{ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
 
 pub(crate) const HELP: &str = "\
-Give all ranks of a job, in any order; missing ranks and captures that begin or end at different
-times are fine. Latency is the shortest duration over the ranks; bandwidths are those of nccl-tests
-over it. Clocks are aligned by the ends of collectives that wait for all ranks.
+Give all ranks of a job, in any order; missing ranks and captures that begin or
+end at different times are fine. Latency is the shortest duration over the
+ranks; bandwidths are those of nccl-tests over it. Clocks are aligned by the
+ends of collectives that wait for all ranks.
 
 Example:
   trace-info comm rank*.json.gz

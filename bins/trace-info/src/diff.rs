@@ -12,9 +12,10 @@ use crate::args::{ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
 
 pub(crate) const HELP: &str = "\
-A is the first trace, B the second; differences are B - A. Kernels are compared where both traces
-have the same operators and functions around the launch, whatever they are called; each side adds up
-to the total of `trace-info kernels`.
+A is the first trace, B the second; differences are B - A. Kernels are compared
+where both traces have the same operators and functions around the launch,
+whatever they are called; each side adds up to the total of `trace-info
+kernels`.
 
 Example:
   trace-info diff h100.json.gz mi300.json.gz

@@ -106,13 +106,12 @@ fn warnings(read: &NamedTrace) -> Vec<String> {
             continue;
         }
         let first = issue.places.first();
-        let place = first.map_or_else(String::new, |place| format!(", first at {place}"));
-        lines.push(format!(
-            "warning: {}: {} ({} times{place})",
-            read.name,
-            issue.kind.explanation(),
-            issue.count
-        ));
+        let what = format!("warning: {}: {}", read.name, issue.kind.explanation());
+        lines.push(match (issue.count, first) {
+            (1, Some(place)) => format!("{what} (at {place})"),
+            (count, Some(place)) => format!("{what} ({count} times, first at {place})"),
+            (count, None) => format!("{what} ({count} times)"),
+        });
     }
     lines
 }
