@@ -94,7 +94,16 @@ pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Re
         out,
         "\n  own time by function (of all cycles' time; threads and devices add up)"
     )?;
-    for f in blame(analysis).into_iter().take(15) {
+    let mut listed = blame(analysis);
+    listed.truncate(15);
+    let on_device = listed.iter().filter(|f| f.kind.is_device());
+    let short = gpu_time::tables::short_names(on_device.map(|f| f.name.as_str()));
+    for f in listed {
+        let full = f.name.as_str();
+        let shown = match f.kind.is_device() {
+            true => short.get(full).map_or(full, String::as_str),
+            false => full,
+        };
         let (own, _, calls, _, _) = sums(analysis, f);
         let kind = f.kind.name();
         writeln!(
@@ -102,7 +111,7 @@ pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Re
             "  {:>8} {:>9} {calls:>7} x {}  {kind}",
             share(own, whole),
             time(own),
-            name(&f.name, 45_usize.saturating_sub(kind.len())),
+            name(shown, 45_usize.saturating_sub(kind.len())),
         )?;
     }
     if !analysis.interference.is_empty() {

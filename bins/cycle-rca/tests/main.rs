@@ -5,6 +5,7 @@
 #[path = "../../../xtask/src/dataset/faults/model.rs"]
 #[expect(dead_code, reason = "the corpus uses more of it")]
 mod model;
+mod people;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -53,7 +53,7 @@ fn pct(name: &'static str, title: &'static str) -> Column {
 
 /// Names of device work for people: kernels without template arguments and parameters, in full where two of the list would be
 /// the same without them.
-fn short_names<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeMap<&'n str, String> {
+pub fn short_names<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeMap<&'n str, String> {
     // What a copy says in brackets is where from and where to.
     let stem = |name: &str| match name.starts_with("Mem") {
         true => name.to_owned(),
