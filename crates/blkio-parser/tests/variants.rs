@@ -181,6 +181,15 @@ fn processes_of_a_text_have_the_names_that_a_binary_file_wrote() {
 }
 
 #[test]
+fn what_is_read_again_is_counted_by_sectors() {
+    let text = b"10000000000, R, 512, 9, 1\n10000000001, R, 512, 9, 1\n10000000002, W, 1024, 10, 2\n10000000003, R, 512, 10, 1\n";
+    assert_eq!(
+        document(&[text], false)["extra"]["reuse"],
+        json!({"re_read_factor": 1.5, "bytes_written_never_read": 512, "distinct_bytes": 1536}),
+    );
+}
+
+#[test]
 fn zone_resets_are_reads_for_the_published_scripts_alone() {
     let text = b"10000000000, R, 4096, 8, 8\n11000000000, ZR, 8192, 16, 16\n";
     let reads = |compat| {

@@ -108,6 +108,8 @@ pub struct SectorAccess {
     /// Of twice the number of the operation letters; one more for what the counts of blocks of 4 KiB change at more: a
     /// request counts for all of a block that it begins or ends in the middle of.
     borders: Borders,
+    /// Whether there are any of those.
+    has_cuts: bool,
     /// Smallest first sector.
     pub min_sector: Option<u64>,
     /// Largest first sector.
@@ -119,7 +121,9 @@ pub struct SectorAccess {
     pub operations: Vec<BTreeMap<u64, u64>>,
     /// The same of reads and writes together.
     pub sectors: BTreeMap<u64, u64>,
-    /// The same of distinct blocks of 4 KiB by direction, reads first: a request counts once for each block it touches.
+    /// Distinct sectors by direction, reads first.
+    pub distinct_sectors: [u64; 2],
+    /// Access count to number of distinct blocks of 4 KiB by direction, reads first: a request counts once for each block it touches.
     pub blocks: [BTreeMap<u64, u64>; 2],
     /// The same of reads and writes together.
     pub all_blocks: BTreeMap<u64, u64>,
@@ -167,6 +171,7 @@ impl SectorAccess {
             self.settle(of, start, end);
         }
         if !(run.sector | sectors).is_multiple_of(BLOCK) {
+            self.has_cuts = true;
             for start in (0..u64::from(run.count)).map(|i| run.sector + i * sectors) {
                 self.cut(of | 1, start, start.saturating_add(sectors));
             }
@@ -217,6 +222,8 @@ impl SectorAccess {
         let mut operations = vec![Counts::default(); open.len()];
         let (mut sectors, mut all_blocks) = <(Counts, Counts)>::default();
         let mut blocks = <[Counts; 2]>::default();
+        let mut sectors_of = <[Counts; 2]>::default();
+        let has_cuts = self.has_cuts;
         let mut borders = std::mem::take(&mut self.borders);
         borders.for_each_in_order(|Change { sector, of, by }| {
             let number = index(u64::from(of >> 1));
@@ -227,8 +234,13 @@ impl SectorAccess {
                 if let Some(counts) = operations.get_mut(number) {
                     counts.change(sector, by);
                 }
-                if direction.is_some() {
+                if let Some(direction) = direction {
                     sectors.change(sector, by);
+                    // Of whole blocks alone their number tells that of sectors.
+                    let counts = sectors_of.get_mut(direction.slot());
+                    if let Some(counts) = counts.filter(|_| has_cuts) {
+                        counts.change(sector, by);
+                    }
                 }
             }
             if let Some(direction) = direction
@@ -245,6 +257,14 @@ impl SectorAccess {
         self.operations = operations.into_iter().map(Counts::histogram).collect();
         self.sectors = sectors.histogram();
         self.blocks = blocks.map(Counts::histogram);
+        let distinct = |histogram: &BTreeMap<u64, u64>| histogram.values().sum::<u64>();
+        self.distinct_sectors = if has_cuts {
+            sectors_of.map(|counts| distinct(&counts.histogram()))
+        } else {
+            self.blocks
+                .each_ref()
+                .map(|blocks| distinct(blocks) * BLOCK)
+        };
         self.all_blocks = all_blocks.histogram();
     }
 }
@@ -323,19 +343,33 @@ mod tests {
             unit in prop::sample::select(vec![1_u32, 8]),
         ) {
             let mut access = SectorAccess::default();
-            let mut array = [0_u64; 2300];
+            // By operation: reads, writes.
+            let mut arrays = [[0_u64; 2300]; 2];
             for (start, sectors) in requests {
                 let nr_sector = u32::from(sectors) * unit;
-                access.observe(&Event { sector: u64::from(start) * u64::from(unit), nr_sector, ..Event::BLANK });
+                let direction = if start % 3 == 0 { Direction::Write } else { Direction::Read };
+                let rwbs = u16::try_from(direction.slot()).unwrap();
+                let sector = u64::from(start) * u64::from(unit);
+                access.observe(&Event { sector, nr_sector, rwbs, direction, ..Event::BLANK });
                 let range = usize::from(start)..usize::from(start) + usize::from(sectors);
-                array[range].iter_mut().for_each(|c| *c += 1);
+                arrays[direction.slot()][range].iter_mut().for_each(|c| *c += 1);
             }
-            let mut twin = BTreeMap::new();
-            for count in array.into_iter().filter(|c| *c > 0) {
-                *twin.entry(count).or_insert(0_u64) += u64::from(unit);
-            }
+            let histogram = |counts: &[u64]| {
+                let mut histogram = BTreeMap::new();
+                for count in counts.iter().filter(|c| **c > 0) {
+                    *histogram.entry(*count).or_default() += u64::from(unit);
+                }
+                histogram
+            };
             access.finish();
-            prop_assert_eq!(&access.operations, &vec![twin.clone(); access.operations.len()]);
+            let twins = arrays.each_ref().map(|counts| histogram(counts));
+            let distinct = twins.each_ref().map(|twin| twin.values().sum::<u64>());
+            prop_assert_eq!(access.distinct_sectors, distinct);
+            for (found, twin) in access.operations.iter().zip(&twins) {
+                prop_assert_eq!(found, twin);
+            }
+            let all: Vec<u64> = arrays[0].iter().zip(&arrays[1]).map(|(a, b)| a + b).collect();
+            let twin = histogram(&all);
             prop_assert_eq!(access.sectors, twin);
         }
     }

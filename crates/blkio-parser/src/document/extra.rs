@@ -9,6 +9,7 @@ use super::{amounts, dense, distribution, keyed, latency, places, series, sizes,
 use crate::analyse::access::{cumulative, hottest};
 use crate::analyse::bursts::Burst;
 use crate::analyse::traffic::{Amount, DATA, SECOND};
+use crate::event::SECTOR_BYTES;
 use crate::rwbs::Direction;
 use crate::stats::Stats;
 
@@ -94,14 +95,16 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
     );
     map.insert("bursts".into(), bursts(&arrivals.first));
     if let Some(access) = &stats.access {
-        let blocks = access.distinct_blocks();
-        let reread = (blocks.read > 0).then(|| read.bytes as f64 / (blocks.read * 4096) as f64);
+        let [read_sectors, _] = access.distinct_sectors;
+        let sectors: u64 = access.sectors.values().sum();
+        let distinct = read_sectors.saturating_mul(SECTOR_BYTES);
+        let reread = (distinct > 0).then(|| read.bytes as f64 / distinct as f64);
         map.insert(
             "reuse".into(),
             json!({
                 "re_read_factor": reread,
-                "bytes_written_never_read": (blocks.write - blocks.both) * 4096,
-                "distinct_bytes": blocks.union * 4096,
+                "bytes_written_never_read": (sectors - read_sectors).saturating_mul(SECTOR_BYTES),
+                "distinct_bytes": sectors.saturating_mul(SECTOR_BYTES),
             }),
         );
     }
