@@ -83,21 +83,22 @@ fn bare(time: &[u8], cursor: &mut Cursor<'_>, sink: &mut Sink) -> Line {
     Line::Event
 }
 
-/// What the letters of an action mean; the inner `None` is a message, which is free text.
+/// What the letters of an action mean, or its name, which the kernel's tracer prints with `verbose`; the inner `None` is a
+/// message, which is free text.
 fn action(letters: &[u8]) -> Option<Option<EventKind>> {
     Some(Some(match letters {
-        b"Q" => EventKind::Queue,
-        b"G" => EventKind::GetRq,
-        b"I" => EventKind::Insert,
-        b"D" => EventKind::Issue,
-        b"C" => EventKind::Complete,
-        b"M" | b"F" => EventKind::Merge,
-        b"R" => EventKind::Requeue,
-        b"P" => EventKind::Plug,
-        b"U" | b"UT" => EventKind::Unplug,
-        b"X" => EventKind::Split,
-        b"A" => EventKind::Remap,
-        b"S" | b"B" => EventKind::Note,
+        b"Q" | b"queue" => EventKind::Queue,
+        b"G" | b"getrq" => EventKind::GetRq,
+        b"I" | b"insert" => EventKind::Insert,
+        b"D" | b"issue" => EventKind::Issue,
+        b"C" | b"complete" => EventKind::Complete,
+        b"M" | b"F" | b"backmerge" | b"frontmerge" => EventKind::Merge,
+        b"R" | b"requeue" => EventKind::Requeue,
+        b"P" | b"plug" => EventKind::Plug,
+        b"U" | b"UT" | b"unplug_io" | b"unplug_timer" => EventKind::Unplug,
+        b"X" | b"split" => EventKind::Split,
+        b"A" | b"remap" => EventKind::Remap,
+        b"S" | b"B" | b"sleeprq" | b"bounce" => EventKind::Note,
         b"m" => return Some(None),
         _ => return None,
     }))
@@ -105,7 +106,12 @@ fn action(letters: &[u8]) -> Option<Option<EventKind>> {
 
 /// `ACTION RWBS ...`
 pub(super) fn body(cursor: &mut Cursor<'_>, before: Before, sink: &mut Sink) -> Option<Line> {
-    let Some(kind) = action(cursor.word())? else {
+    let mut word = cursor.word();
+    // The control group, by its path or by two hexadecimal numbers (`blk_cgroup`, `blk_cgname` of the kernel's tracer).
+    if word.starts_with(b"/") || word.contains(&b',') || word == b"<...>" {
+        word = cursor.word();
+    }
+    let Some(kind) = action(word)? else {
         return Some(Line::Foreign);
     };
     let (rwbs, direction) = sink.symbols.rwbs(Rwbs::new(cursor.word())?)?;

@@ -107,13 +107,22 @@ fn comment(text: &[u8], counts: &mut LineCounts) {
     } else if let Some(rest) = body.strip_prefix(b"outstanding:") {
         counts.outstanding_at_end = whole_uint(trim(rest));
     } else if let Some(rest) = body.strip_prefix(b"entries-in-buffer/entries-written:") {
-        let mut cursor = Cursor::new(trim(rest));
-        if let (Some(kept), true, Some(written)) = (cursor.uint(), cursor.eat(b'/'), cursor.uint())
-        {
-            counts.lost_events = counts
-                .lost_events
-                .saturating_add(written.saturating_sub(kept));
-        }
+        counts.lost_events = counts.lost_events.saturating_add(overwritten(trim(rest)));
+    } else if let Some(rest) = body.strip_prefix(b"latency:")
+        && let Some(at) = memchr::memchr(b'#', rest)
+    {
+        // The latency format: `latency: 0 us, #8354/8400, CPU#0 | ...`
+        let rest = rest.get(at + 1..).unwrap_or_default();
+        counts.lost_events = counts.lost_events.saturating_add(overwritten(rest));
+    }
+}
+
+/// Of `KEPT/WRITTEN`, the entries that a ring overwrote.
+fn overwritten(text: &[u8]) -> u64 {
+    let mut cursor = Cursor::new(text);
+    match (cursor.uint(), cursor.eat(b'/'), cursor.uint()) {
+        (Some(kept), true, Some(written)) => written.saturating_sub(kept),
+        _ => 0,
     }
 }
 
@@ -143,6 +152,23 @@ fn anchor(text: &[u8]) -> Option<Anchor> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn overwritten_entries_of_both_headings() {
+        for (line, lost) in [
+            (&b"# entries-in-buffer/entries-written: 20/25   #P:2"[..], 5),
+            (
+                b"# latency: 0 us, #8354/8400, CPU#0 | (M:PREEMPT VP:0, KP:0, SP:0 HP:0 #P:2)",
+                46,
+            ),
+            (b"# latency: 0 us, #8354/8354, CPU#0 | (M:PREEMPT)", 0),
+            (b"# latency: what #is", 0),
+        ] {
+            let mut counts = LineCounts::default();
+            count(line, &mut counts);
+            assert_eq!(counts.lost_events, lost);
+        }
+    }
 
     #[test]
     fn losses_as_tracers_report_them() {

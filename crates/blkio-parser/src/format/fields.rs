@@ -1,4 +1,4 @@
-//! Events that tracefs prints field by field (`trace_options` with `fields`):
+//! Events that are printed field by field: by tracefs with `fields` among its `trace_options`, by `trace-cmd report -R`:
 //! `dev=0xfe00000 (266338304) sector=0xc58ed0 (12947152) nr_sector=0x20 (32) rwbs=RA comm=bash`.
 
 use crate::event::{Event, EventKind, Symbols};
@@ -45,7 +45,7 @@ pub(super) fn fill(body: &[u8], event: &mut Event, symbols: &mut Symbols) -> Opt
     );
     if let Some(comm) = comm.filter(|_| names_task) {
         let end = memchr::memmem::rfind(comm, b" cmd=").unwrap_or(comm.len());
-        event.comm = symbols.comm(trim(comm.get(..end)?));
+        event.comm = symbols.comm(unquoted(trim(comm.get(..end)?)));
     }
     Some(())
 }
@@ -59,9 +59,14 @@ fn value<'a>(fields: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
             return None;
         }
         if let Some(value) = word.strip_prefix(name) {
-            return Some(value);
+            return Some(unquoted(value));
         }
     }
+}
+
+fn unquoted(text: &[u8]) -> &[u8] {
+    let inside = text.strip_prefix(b"\"").and_then(|t| t.strip_suffix(b"\""));
+    inside.unwrap_or(text)
 }
 
 /// A number, in hexadecimal with `0x`; a negative one as its two's complement.
