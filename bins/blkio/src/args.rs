@@ -38,6 +38,10 @@ pub(crate) enum Command {
     /// All analyses of a trace, in one pass
     Stats(Box<StatsArgs>),
     /// Events as one table: Parquet or CSV, by the name of the output
+    ///
+    /// Columns: t_ns (whole nanoseconds of the trace's own clock), kind, device, rwbs, direction, sector, nr_sector, bytes,
+    /// cpu, pid, comm, error. What the trace does not tell is null, in CSV empty. In Parquet the texts are dictionaries, and
+    /// the file's metadata has the inputs with their formats, clocks and losses under `inputs`.
     Convert(ConvertArgs),
     /// The figures of the published study as SVG, PNG, PDF and CSV
     Cheops25(CheopsArgs),
@@ -247,8 +251,9 @@ pub(crate) struct DeepnvmeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct StacksArgs {
-    /// Output of the stack-counting script, or a trace whose events have call
-    /// chains (perf script, tracefs)
+    /// Output of the stack-counting script or of any map keyed by stacks (and by
+    /// more: comm, pid), or a trace whose events have call chains (perf script,
+    /// tracefs)
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Classes of your own, before the built-in ones: on each line a class, then

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use blkio_parser::cheops::{self, Figure};
 use blkio_parser::gpu::GpuLog;
 use blkio_parser::series::{Group, Series};
-use blkio_parser::{Stats, StatsOptions, Wanted, document};
+use blkio_parser::{Error, Stats, StatsOptions, Wanted, document};
 use serde_json::{Value, json};
 use shell::{OrExit as _, Outcome, Output, ProgressLine};
 
@@ -24,15 +24,20 @@ struct Found {
     block: Option<PathBuf>,
     gpu: Option<PathBuf>,
     engine: Option<PathBuf>,
+    /// The command that began the run (`SCRIPT-log.txt`), which tells the batch and the lengths.
+    command: Option<PathBuf>,
 }
 
 fn ends(path: &Path, suffix: &str) -> bool {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
-    let plain = [".gz", ".zst", ".xz"]
-        .iter()
-        .find_map(|ending| name.strip_suffix(ending))
-        .unwrap_or(name);
-    plain.ends_with(suffix)
+    uncompressed(name).ends_with(suffix)
+}
+
+/// The name of a file without the ending that says that it is compressed.
+pub(crate) fn uncompressed(name: &str) -> &str {
+    let mut endings = [".gz", ".zst", ".xz"].iter();
+    let plain = endings.find_map(|ending| name.strip_suffix(ending));
+    plain.unwrap_or(name)
 }
 
 pub(crate) fn files_in(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
@@ -91,7 +96,13 @@ fn find(dir: &Path, figure: u8) -> anyhow::Result<Found> {
             && name.contains("-bs-")
     };
     let engine = first(&is_engine, &run);
-    Ok(Found { block, gpu, engine })
+    let command = first(&|path| ends(path, "-log.txt"), &run);
+    Ok(Found {
+        block,
+        gpu,
+        engine,
+        command,
+    })
 }
 
 /// `-bs-64-ext4` out of a file name.
@@ -113,8 +124,8 @@ pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
     if args.figure == 2 {
         return crate::deepnvme::figure_2(args);
     }
-    let found = find(&args.dir, args.figure)?;
-    let Some(named) = found.block.as_ref().or(found.gpu.as_ref()) else {
+    let mut found = find(&args.dir, args.figure)?;
+    let Some(named) = found.block.clone().or_else(|| found.gpu.clone()) else {
         return Err(anyhow::anyhow!(
             "{}: neither a block I/O log (*-bpftrace-block.txt) nor GPU utilisation (*-gpu.txt)",
             args.dir.display()
@@ -132,22 +143,37 @@ pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
         access: true,
         ..Wanted::TRAFFIC
     };
-    let mut stats = Stats::of_files(found.block.as_slice(), &options).or_exit(NO_INPUT)?;
+    let mut unreadable = Vec::new();
+    let mut stats = match Stats::of_files(found.block.as_slice(), &options) {
+        // The published repository has its large logs so; what lies beside them can still be drawn.
+        Err(error @ Error::LfsPointer { .. }) if found.gpu.is_some() => {
+            unreadable.push(error.to_string());
+            found.block = None;
+            Stats::of_files(&[], &options).or_exit(NO_INPUT)?
+        }
+        read => read.or_exit(NO_INPUT)?,
+    };
     drop(progress);
-    let mut unreadable = None;
     let gpu = match &found.gpu {
         None => None,
         Some(path) => match GpuLog::parse(&path.display().to_string(), &whole(path)?) {
             Ok(log) => Some(log),
             Err(error) => {
-                unreadable = Some(error.to_string());
+                unreadable.push(error.to_string());
                 None
             }
         },
     };
     let engine = match &found.engine {
         None => None,
-        Some(path) => Some(blkio_parser::engine::EngineLog::parse(&whole(path)?)),
+        Some(path) => {
+            let mut text = whole(path)?;
+            if let Some(command) = &found.command {
+                text.push(b'\n');
+                text.extend(whole(command)?);
+            }
+            Some(blkio_parser::engine::EngineLog::parse(&text))
+        }
     };
     let series = Series::by(&mut stats, args.compat);
     let (mut figures, mut missing) = cheops::run_figures(
@@ -170,7 +196,7 @@ pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
     let stem = format!(
         "{}{}",
         cheops::published_stem(args.figure).unwrap_or("figure"),
-        run_suffix(named)
+        run_suffix(&named)
     );
     let document = json!({
         "schema_version": 1,

@@ -1,6 +1,6 @@
 //! `blkio deepnvme`, and figure 2 of `blkio cheops25`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use shell::{OrExit as _, Outcome};
 
 use crate::NO_INPUT;
 use crate::args::{CheopsArgs, DeepnvmeArgs};
-use crate::cheops::{files_in, finish, save};
+use crate::cheops::{files_in, finish, save, uncompressed};
 use crate::side::whole;
 use crate::tables;
 
@@ -28,14 +28,19 @@ fn results(dir: &Path) -> anyhow::Result<Found> {
     let mut file_systems: BTreeMap<String, Results> = BTreeMap::new();
     let mut problems = Vec::new();
     let mut folders = vec![dir.to_owned()];
+    // A link may lead back.
+    let mut seen = BTreeSet::new();
     while let Some(folder) = folders.pop() {
+        if !seen.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
+            continue;
+        }
         for path in files_in(&folder)? {
             if path.is_dir() {
                 folders.push(path);
                 continue;
             }
             let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
-            let Some((series, file_system, size)) = run_of(name) else {
+            let Some((series, file_system, size)) = run_of(uncompressed(name)) else {
                 continue;
             };
             let results = file_systems.entry(file_system).or_default();
@@ -54,11 +59,14 @@ fn results(dir: &Path) -> anyhow::Result<Found> {
         }
     }
     if file_systems.values().all(Results::is_empty) {
-        return Err(anyhow::anyhow!(
-            "{}: no deepnvme logs (deepnvme-ENGINE-FS-EXPERIMENT-SIZE-mb.txt)",
-            dir.display()
-        ))
-        .or_exit(NO_INPUT);
+        let what = match problems.as_slice() {
+            [] => "no deepnvme logs (deepnvme-ENGINE-FS-EXPERIMENT-SIZE-mb.txt)".to_owned(),
+            [first, ..] => format!(
+                "no result in any of {} deepnvme logs, as the runs failed or the logs are cut: {first}",
+                problems.len()
+            ),
+        };
+        return Err(anyhow::anyhow!("{}: {what}", dir.display())).or_exit(NO_INPUT);
     }
     Ok(Found {
         file_systems,

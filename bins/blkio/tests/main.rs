@@ -794,6 +794,73 @@ fn no_output_takes_the_place_of_an_input() {
 }
 
 #[test]
+fn folders_of_deepnvme_that_fail_lead_back_or_are_compressed() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let failed = dir.join("failed");
+    std::fs::create_dir(&failed).unwrap();
+    std::fs::write(
+        failed.join("deepnvme-py-ext4-load-cpu-2-mb.txt"),
+        "killed\n",
+    )
+    .unwrap();
+    let output = blkio(dir, &["deepnvme", "failed"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("no result in any of 1") && said.contains("load-cpu-2-mb.txt"),
+        "{said}"
+    );
+    std::os::unix::fs::symlink(".", dir.join("loop")).unwrap();
+    let line = "aio load_cpu: 0.5 GB, 0.25 secs,  2.00 GB/sec\n";
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, line.as_bytes()).unwrap();
+    let name = "deepnvme-aio-ext4-load-cpu-1-mb.txt.gz";
+    std::fs::write(dir.join(name), packed.finish().unwrap()).unwrap();
+    let found = json(&blkio(dir, &["deepnvme", ".", "--json"]));
+    assert_eq!(
+        found["deepnvme_gb_per_s"]["aio-load-cpu"]["1"], 2.0,
+        "{found}"
+    );
+}
+
+#[test]
+fn a_pointer_in_place_of_the_log_leaves_the_rest() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let stem = "opt-6.7b-kv-offload-bs-64-ext4";
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 275388642\n";
+    std::fs::write(dir.join(format!("{stem}-bpftrace-block.txt")), pointer).unwrap();
+    let words = ["cheops25", ".", "--figure", "5", "--json"];
+    assert_eq!(blkio(dir, &words).status.code(), Some(2));
+    let gpu = "timestamp, utilization.gpu [%]\n2025/01/21 01:31:52.000, 10 %\n";
+    std::fs::write(dir.join(format!("{stem}-gpu.txt")), gpu).unwrap();
+    let found = json(&blkio(dir, &words));
+    assert_eq!(
+        found["average_gpu_util_line"],
+        "Average GPU Utilization: 10.00%"
+    );
+    assert_eq!(found["figures"].as_array().unwrap().len(), 1);
+    // What the engine printed is checked against the command, which has a file of its own.
+    let engine = "prefill latency: 21.923 s\tprefill throughput: 747.328 token/s\n";
+    std::fs::write(dir.join(format!("{stem}.txt")), engine).unwrap();
+    let command =
+        "python3 -m flexgen.flex_opt --gpu-batch-size 64 --prompt-len 256 --gen-len 256\n";
+    std::fs::write(dir.join("flexgen-kv-offload-trace-log.txt"), command).unwrap();
+    let engine = json(&blkio(dir, &words))["engine"].clone();
+    assert_eq!(
+        (&engine["batch"], &engine["prompt_len"]),
+        (&64.into(), &256.into())
+    );
+    assert_eq!(engine["identities"][0]["holds"], true, "{engine}");
+    let missing = found["missing"].to_string();
+    assert!(
+        missing.contains("Git LFS pointer") && missing.contains("275388642"),
+        "{missing}"
+    );
+}
+
+#[test]
 fn stacks_by_process() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();

@@ -86,7 +86,10 @@ impl GpuLog {
             let place = |name: &[u8]| columns.iter().position(|c| c.starts_with(name));
             if let Some(time) = place(b"timestamp") {
                 time_at = time;
-                value_at = place(b"utilization.gpu").unwrap_or(1);
+                value_at = place(b"utilization.gpu").ok_or_else(|| Error::Unreadable {
+                    name: name.to_owned(),
+                    reason: "no column utilization.gpu: ask nvidia-smi for --query-gpu=timestamp,utilization.gpu".into(),
+                })?;
                 name_at = NAMES.iter().find_map(|name| place(name));
                 continue;
             }
@@ -224,6 +227,13 @@ mod tests {
         assert!((weighted - (50.0 * 0.2 + 100.0) / 1.2).abs() < 1e-9);
         assert_eq!(log.gaps().len(), 1);
         assert_eq!(log.zero_samples(), 1);
+    }
+
+    #[test]
+    fn another_utilisation_is_not_taken_for_it() {
+        let text = b"timestamp, utilization.memory [%]\n2025/01/21 01:31:52.000, 7 %\n";
+        let error = GpuLog::parse("gpu", text).unwrap_err().to_string();
+        assert!(error.contains("gpu: no column utilization.gpu"), "{error}");
     }
 
     #[test]

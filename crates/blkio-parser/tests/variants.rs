@@ -59,6 +59,8 @@ fn one_request_in_many_layouts() {
         ("blkparse", "  8,0    1        1     1.000000000 77  D  RS 64 + 8 (   12.50) [fio]\n  8,0    0        1     1.000250000 0  C  RS 64 + 8 (  250000) [0]\n".to_owned()),
         ("blkparse", "1.000000000 D RS 64 8 4096\n1.000250000 C RS 64 8 4096\n".to_owned()),
         ("blk-tracer", "             fio-77    [001] d..1.     1.000000:   8,0    D  RS 64 + 8 [fio]\n          <idle>-0     [000] d.h1.     1.000250:   8,0    C  RS 64 + 8 [0]\n".to_owned()),
+        ("blk-tracer", "             fio-77    [001] d..1.     1.000000:   8,0  /system.slice/x    D  RS 64 + 8 [fio]\n          <idle>-0     [000] d.h1.     1.000250:   8,0  1a3,1    C  RS 64 + 8 [0]\n".to_owned()),
+        ("blk-tracer", "             fio-77    [001] d..1.     1.000000:   8,0 issue  RS 64 + 8 [fio]\n          <idle>-0     [000] d.h1.     1.000250:   8,0 complete  RS 64 + 8 [0]\n".to_owned()),
     ] {
         for mark in [&b""[..], b"\xef\xbb\xbf"] {
             let text = [mark, text.as_bytes()].concat();
@@ -308,4 +310,9 @@ fn sizes_are_in_the_order_of_the_lines_whatever_the_threads() {
     let series = Series::published(&mut stats);
     assert!(series.group("R").unwrap().order_kib.is_sorted());
     assert!(!series.group("R").unwrap().order_kib.is_empty());
+    // What several figures lack is said once.
+    let none = Series::default();
+    let (_, missing) = blkio_parser::cheops::run_figures(5, &none, &stats.traffic, None, true);
+    let kinds = missing.iter().filter(|what| what.contains("of kind RA"));
+    assert_eq!(kinds.count(), 1, "{missing:?}");
 }
