@@ -1,34 +1,13 @@
 //! No output takes the place of an input.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::args::Command;
 
 /// Refuses a command line whose output is one of its inputs, or its other output.
 pub(crate) fn inputs(command: &Command) -> anyhow::Result<()> {
     let (outputs, inputs) = files(command);
-    for (number, output) in outputs.iter().enumerate() {
-        let earlier = outputs.iter().take(number);
-        if inputs.iter().any(|input| is_same(input, output)) {
-            return Err(shell::usage(format!(
-                "{}: an input, which the output would replace: name another output",
-                output.display()
-            )));
-        }
-        if earlier.into_iter().any(|other| other == output) {
-            return Err(shell::usage(format!(
-                "{}: named for two outputs: name another for one",
-                output.display()
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Whether two paths are of one existing file. What is no file, like `/dev/null`, is replaced by nothing.
-fn is_same(input: &Path, output: &Path) -> bool {
-    let real = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
-    real(input).is_some_and(|input| real(output) == Some(input))
+    shell::spare(inputs, outputs)
 }
 
 /// What a command writes and what it reads.
@@ -73,6 +52,5 @@ fn files(command: &Command) -> (Vec<&PathBuf>, Vec<&PathBuf>) {
         // These read folders or a device.
         Command::Cheops25(_) | Command::Deepnvme(_) | Command::Collect(_) => {}
     }
-    outputs.retain(|path| path.as_os_str() != "-" && !path.starts_with("/dev"));
     (outputs, inputs)
 }

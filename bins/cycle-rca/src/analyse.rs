@@ -116,6 +116,7 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
     let list = jobs(&args.paths, folder.as_deref(), args.cut.compat)?;
     let options = options(&args.cut)?;
     let paths: Vec<PathBuf> = list.iter().map(|j| j.path.clone()).collect();
+    shell::spare(&paths, args.output.output.iter().chain(&args.perfetto))?;
     let by_path = |name: &str| -> Option<&Job> {
         list.iter()
             .find(|j| j.path.display().to_string() == name)

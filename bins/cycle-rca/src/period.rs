@@ -20,6 +20,8 @@ use crate::{document, perf, probes, text};
 
 pub(crate) fn run(args: &PeriodArgs) -> anyhow::Result<Outcome> {
     must_exist(&args.file)?;
+    let outputs = args.output.output.iter();
+    shell::spare([&args.file], outputs.chain(&args.export_annotated_json))?;
     let annotated = args.export_annotated_json.is_some();
     let read = trace_input::read(&args.file, &args.input, args.verbosity, |read| {
         read.keep_negative = args.cut.compat;

@@ -114,6 +114,7 @@ fn followed(path: &Path, args: &AnalyseArgs, seconds: u64) -> anyhow::Result<Don
 
 pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
     let path = args.input.get()?;
+    shell::spare([path], &args.output.output)?;
     let table = args.table.as_deref().map(table_named).transpose()?;
     let wanted = tables_of(&args.metrics)?;
     let format = args.format.format();
@@ -431,6 +432,7 @@ fn folder_of(run_id: &str) -> String {
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Outcome> {
+    shell::spare([&args.before, &args.after], &args.output.output)?;
     let of = |path| processed(path, &args.read, &args.label, &args.compute, false);
     let (before, after) = (of(&args.before)?, of(&args.after)?);
     let table = coded(compare_analyses(&before.analysis, &after.analysis))?;

@@ -88,6 +88,7 @@ fn write(
     names: Names,
     steps: Steps,
 ) -> anyhow::Result<Outcome> {
+    shell::spare([&args.input], [&args.output])?;
     let to_stdout = args.output.as_os_str() == "-";
     let mut out = if to_stdout {
         Destination::Stdout(BufWriter::new(io::stdout()))

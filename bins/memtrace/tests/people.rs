@@ -72,3 +72,15 @@ fn what_is_no_parquet_cannot_be_checked_and_the_way_is_named() {
     ok(&call(dir, &["label", "perf.txt", "-o", "trace.parquet"]));
     assert!(ok(&call(dir, &["check", "trace.parquet"])).contains("schema fine"));
 }
+
+#[test]
+fn no_output_replaces_the_input() {
+    let folder = folder();
+    let dir = folder.path();
+    for step in ["parse", "label", "convert", "analyse"] {
+        let said = fails(dir, &[step, "perf.txt", "-o", "./perf.txt"], 2);
+        assert!(said.contains("would replace"), "{step}: {said}");
+    }
+    let kept = std::fs::read_to_string(dir.join("perf.txt")).unwrap();
+    assert_eq!(kept, capture(5));
+}

@@ -24,6 +24,8 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<Outcome> {
+    let inputs = cli.traces.iter().chain(&cli.kernels.capture);
+    shell::spare(inputs, &cli.output.output)?;
     let mut query = question::query(&cli)?;
     let inputs = input::traces(&cli)?;
     if cli.report.diff && inputs.len() != 2 {

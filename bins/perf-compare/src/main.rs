@@ -46,6 +46,10 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
             ));
         }
     };
+    let gate = &cli.gate;
+    let beside = [&cli.html, &gate.junit, &gate.markdown, &gate.save_baseline];
+    let outputs = beside.into_iter().flatten().chain(&cli.output);
+    shell::spare([baseline, candidate], outputs)?;
     let options = options(&cli)?;
     let baseline = read(&cli, baseline)?;
     let candidate = read(&cli, candidate)?;

@@ -53,6 +53,7 @@ mod output;
 mod progress;
 mod run;
 mod size;
+mod spare;
 mod stage;
 pub mod terminal;
 
@@ -62,4 +63,5 @@ pub use output::Output;
 pub use progress::ProgressLine;
 pub use run::{OrExit, Outcome, complain, main, main_from, usage};
 pub use size::{ByteSize, ByteSizeError};
+pub use spare::spare;
 pub use stage::Stage;

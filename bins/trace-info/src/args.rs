@@ -118,7 +118,9 @@ pub(crate) struct ReportArgs {
 impl ReportArgs {
     /// The files that are meant.
     pub(crate) fn traces(&self) -> anyhow::Result<Vec<PathBuf>> {
-        trace_input::expand(&self.files, self.verbosity)
+        let traces = trace_input::expand(&self.files, self.verbosity)?;
+        shell::spare(&traces, &self.output.output)?;
+        Ok(traces)
     }
 }
 

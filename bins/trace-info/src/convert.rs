@@ -15,6 +15,7 @@ use crate::args::{ConvertArgs, Target};
 use crate::tables;
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
+    shell::spare([&args.trace], [&args.output])?;
     match args.to {
         Target::Perfetto => {
             // Created before the work of reading, so that a wrong path is known at once.

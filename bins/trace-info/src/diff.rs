@@ -64,6 +64,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Outcome> {
     let [first, second] = report.files.as_slice() else {
         return Err(shell::usage("diff needs exactly two traces"));
     };
+    shell::spare(&report.files, &report.output.output)?;
     let to = Destination::open(report)?;
     let read = |path| {
         trace_input::read(path, &report.input, report.verbosity, |options| {

@@ -16,6 +16,7 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     let mut summaries = Vec::new();
     let mut failed = None;
     let files = trace_input::expand(&args.files, args.verbosity)?;
+    shell::spare(&files, &args.output.output)?;
     for path in &files {
         match read(args, path) {
             Ok(summary) => summaries.push(summary),

@@ -15,6 +15,7 @@ use trace_tables::{SCHEMA_VERSION, Table, TableOptions};
 use crate::args::{TableFormat, TableName, TablesArgs};
 
 pub(crate) fn run(args: &TablesArgs) -> anyhow::Result<Outcome> {
+    shell::spare([&args.trace], &args.output.output)?;
     // Outputs are opened before the work of reading, so that a wrong path is known at once.
     if args.format() == TableFormat::Parquet {
         let mut file = AtomicFile::create(parquet_path(args)?)?;

@@ -646,12 +646,14 @@ fn help_says_how_to_record_and_fits_the_terminal() {
         &["summary", "--help"],
         &["tables", "--help"],
         &["convert", "--help"],
+        &["comm", "--help"],
+        &["diff", "--help"],
     ] {
         let (code, text, _) = outcome(words.iter());
         assert_eq!(code, 0);
         assert!(text.contains("Example"), "{text}");
         for line in text.lines() {
-            assert!(line.chars().count() <= 90, "{line}");
+            assert!(line.chars().count() <= 80, "{line}");
         }
     }
     let (_, text, _) = outcome(["--help"]);
@@ -664,4 +666,23 @@ fn help_says_how_to_record_and_fits_the_terminal() {
     ] {
         assert!(text.contains(said), "{text}");
     }
+}
+
+#[test]
+fn no_output_replaces_the_trace() {
+    let folder = folder();
+    let trace = written(folder.path(), "t.json", TRACE.as_bytes());
+    let path = trace.to_str().unwrap();
+    for words in [
+        &["summary", path][..],
+        &["tables", path, "--table", "slice"],
+        &["convert", path, "--to", "perfetto"],
+        &["gpu", path],
+        &["diff", path, path],
+    ] {
+        let (code, _, said) = outcome([words, &["--output", path]].concat());
+        assert_eq!(code, 2, "{words:?}: {said}");
+        assert!(said.contains("would replace"), "{words:?}: {said}");
+    }
+    assert_eq!(fs::read_to_string(&trace).unwrap(), TRACE);
 }
