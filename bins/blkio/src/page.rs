@@ -1,6 +1,6 @@
 //! The page with plots.
 
-use blkio_parser::analyse::phases::Held;
+use blkio_parser::analyse::phases::{Held, means};
 use blkio_parser::analyse::traffic::DATA;
 use blkio_parser::{Direction, Stats};
 use charts::html::{Page, Section};
@@ -163,30 +163,15 @@ fn beside(stats: &Stats, document: &Value, gpu: &[Held]) -> Option<Section> {
         );
     }
     let width_ns = (span_ns / STRETCHES + 1).max(SHORTEST_NS);
-    let mut sums = vec![(0.0, 0.0); usize::try_from(span_ns / width_ns + 1).ok()?];
-    for held in gpu {
-        let (from, until) = (held.time_ns.start, held.time_ns.end.min(span_ns));
-        for (stretch, (sum, known)) in
-            (from / width_ns..).zip(sums.iter_mut().skip(usize::try_from(from / width_ns).ok()?))
-        {
-            let start = stretch * width_ns;
-            if start >= until {
-                break;
-            }
-            let time = until.min(start + width_ns).saturating_sub(from.max(start)) as f64;
-            *sum += held.percent * time;
-            *known += time;
-        }
-    }
+    let count = usize::try_from(span_ns / width_ns + 1).ok()?;
     let width_s = width_ns as f64 / 1e9;
-    let means = (0_u32..).zip(sums);
-    let means = means.filter(|(_, (_, known))| *known > 0.0);
-    let means = means.map(|(stretch, (sum, known))| (stretch.into(), sum / known));
+    let known = (0_u32..).zip(means(gpu, width_ns, count));
+    let known = known.filter_map(|(stretch, mean)| Some((stretch.into(), mean?)));
     let x =
         Axis::new("time since the first request", Unit::Seconds).range(0.0, span_ns as f64 / 1e9);
     let y = Axis::from_zero("busy", Unit::Pct).range(0.0, 100.0);
     let mut plot = LinePlot::new("Utilisation of the GPU over time", x, y);
-    let points = listed(means, (0.0, width_s), None);
+    let points = listed(known, (0.0, width_s), None);
     plot.series.push(steps("", width_s, points));
     let caption = format!("means of {width_s:.1} s, where it was read");
     let section = section.text(&text).figure(&plot.draw(), &caption);

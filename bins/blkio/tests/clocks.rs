@@ -199,6 +199,49 @@ fn tokens_of_decode_are_those_that_the_engine_counts() {
     assert_eq!(amplification, Some(bytes / (7.0 * f64::from(1 << 30))));
 }
 
+#[test]
+fn the_benchmark_ends_before_the_engine_exits() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    // Another process reads as much from 40 s behind the engine's last read on.
+    let log = reads(100);
+    let later = log.lines().skip(1).map(|line| {
+        let (t_ns, rest) = line.split_once(',').unwrap();
+        let t_ns: u64 = t_ns.parse().unwrap();
+        format!("{},{rest}\n", t_ns + 140_000_000_000)
+    });
+    std::fs::write(dir.join("io"), log.clone() + &later.collect::<String>()).unwrap();
+    let offset_s = ((HOUR_NS - FIRST_NS) / 1_000_000_000).to_string();
+    let words = [
+        "io",
+        "--engine",
+        "engine",
+        "--gpu",
+        "gpu",
+        "--clock-offset",
+        &offset_s,
+    ];
+    std::fs::write(dir.join("gpu"), gpu(200, |_| 50)).unwrap();
+    let end = |exit: &str| {
+        let engine = format!(
+            "prefill latency: 10.000 s\ndecode latency: 70.000 s\ntotal latency: 80.000 s\n\
+            [2025-01-21 01:{exit},000] [INFO] [launch.py:351:main] Process 1 exits successfully.\n\
+            [2025-01-21 01:59:00,000] [INFO] bye\n"
+        );
+        std::fs::write(dir.join("engine"), engine).unwrap();
+        let found = json(dir, &words)["engine_phases"].clone();
+        let end_ns = found["phases"][2]["end_ns"].as_u64().unwrap() - FIRST_NS;
+        let uncertainty_ns = found["uncertainty_ns"].as_u64().unwrap();
+        (end_ns / 1_000_000, uncertainty_ns / 1_000_000_000)
+    };
+    // Reading ends 100 s behind the first issue.
+    assert_eq!(end("01:54"), (100_100, 1));
+    // Without reading for that long nobody knows how long it took to exit.
+    assert_eq!(end("02:15"), (135_000, 30));
+    // Of an exit behind the other process' reads nothing is known of whose they are.
+    assert_eq!(end("04:10"), (240_100, 1));
+}
+
 /// A record of blktrace on processor 0.
 fn record(t_ns: u64, sector: u64, bytes: u32, action: u32, pdu: &[u8]) -> Vec<u8> {
     let mut record = 0x6561_7407_u32.to_le_bytes().to_vec();

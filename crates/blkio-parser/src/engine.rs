@@ -56,6 +56,8 @@ pub struct EngineLog {
     pub last_wall_ns: Option<u64>,
     /// The first time-stamped line.
     pub first_wall_ns: Option<u64>,
+    /// The first time-stamped line behind the results; the last one, where results are behind all of them.
+    pub end_wall_ns: Option<u64>,
 }
 
 /// One relation between printed values.
@@ -80,6 +82,7 @@ impl EngineLog {
         for line in text.split(|b| matches!(b, b'\n' | b'\r')).map(trim) {
             log.line(line);
         }
+        log.end_wall_ns = log.end_wall_ns.or(log.last_wall_ns);
         log
     }
 
@@ -92,6 +95,9 @@ impl EngineLog {
         {
             self.first_wall_ns.get_or_insert(wall);
             self.last_wall_ns = Some(wall);
+            if self.values.contains_key("total latency") {
+                self.end_wall_ns.get_or_insert(wall);
+            }
         }
         if let Some(rest) = line.strip_prefix(b"token_latency=") {
             self.token_latency_s = list(rest);
@@ -125,6 +131,8 @@ impl EngineLog {
                 let point = value.iter().position(|b| *b == b'.');
                 let digits = point.map_or(0, |at| value.len() - at - 1);
                 self.values.insert(key, number);
+                // Of several runs the last counts.
+                self.end_wall_ns = None;
                 self.digits.insert(key, digits);
             }
         }
@@ -345,6 +353,20 @@ mod tests {
             deepspeed.last_wall_ns,
             parse_wall(b"2025-01-21 01:35:15,998")
         );
+        assert_eq!(deepspeed.end_wall_ns, deepspeed.last_wall_ns);
+        let results = "decode latency: 1.000 s\ntotal latency: 2.000 s\n";
+        let stamp = |second: u32| format!("[2025-01-21 01:35:{second},998] [INFO] x\n");
+        let text = [
+            &stamp(10),
+            results,
+            &stamp(20),
+            results,
+            &stamp(30),
+            &stamp(40),
+        ]
+        .concat();
+        let twice = EngineLog::parse(text.as_bytes());
+        assert_eq!(twice.end_wall_ns, parse_wall(b"2025-01-21 01:35:30,998"));
         assert!(deepspeed.identities().iter().all(|i| i.holds));
         assert_eq!(deepspeed.prefill_timings_s, [5.97]);
         let markers = EngineLog::parse(b"init weight...\nwarmup - generate\nbenchmark - generate\npeak gpu mem: 1.5 GB\tprojected: False\n");

@@ -142,7 +142,9 @@ pub fn detect(
             sum.write.add(*amount);
         }
     }
-    lay(gpu, bin_ns, &mut bins);
+    for (bin, mean) in bins.iter_mut().zip(means(gpu, bin_ns, count)) {
+        bin.gpu = mean;
+    }
     let with_gpu = bins.iter().any(|bin| bin.gpu.is_some());
     let usual = usual_bytes(&bins);
     let rows = features(&bins);
@@ -184,13 +186,14 @@ pub fn detect(
     }
 }
 
-/// Gives each bin the mean of what held in it, weighted by time.
-fn lay(gpu: &[Held], bin_ns: u64, bins: &mut [Bin]) {
-    let mut sums = vec![(0.0, 0.0); bins.len()];
+/// The mean of what held in each of so many bins from the first issue on, weighted by time; `None` where nothing is known.
+#[must_use]
+pub fn means(gpu: &[Held], bin_ns: u64, count: usize) -> Vec<Option<f64>> {
+    let mut sums = vec![(0.0, 0.0); count];
     for held in gpu.iter().filter(|held| !held.time_ns.is_empty()) {
         let (from, until) = (held.time_ns.start, held.time_ns.end);
         let first = crate::num::index(from / bin_ns);
-        let last = crate::num::index((until - 1) / bin_ns).min(bins.len().saturating_sub(1));
+        let last = crate::num::index((until - 1) / bin_ns).min(count.saturating_sub(1));
         for (bin, sum) in sums.iter_mut().enumerate().take(last + 1).skip(first) {
             let start = (bin as u64).saturating_mul(bin_ns);
             let end = start.saturating_add(bin_ns).min(until);
@@ -199,9 +202,8 @@ fn lay(gpu: &[Held], bin_ns: u64, bins: &mut [Bin]) {
             sum.1 += time;
         }
     }
-    for (bin, (sum, time)) in bins.iter_mut().zip(sums) {
-        bin.gpu = (time > 0.0).then(|| sum / time);
-    }
+    let mean = |(sum, time): (f64, f64)| (time > 0.0).then(|| sum / time);
+    sums.into_iter().map(mean).collect()
 }
 
 /// What some bins mostly do.
@@ -543,17 +545,14 @@ mod tests {
             time_ns: from_ns..until_ns,
             percent,
         };
-        let mut bins = vec![Bin::default(); 4];
         let known = [
             held(5, 20, 100.0),
             held(20, 25, 40.0),
             held(7, 7, 9.0),
             held(38, u64::MAX, 60.0),
         ];
-        lay(&known, 10, &mut bins);
-        let found: Vec<Option<f64>> = bins.iter().map(|bin| bin.gpu).collect();
+        let found = means(&known, 10, 4);
         assert_eq!(found, [Some(100.0), Some(100.0), Some(40.0), Some(60.0)]);
-        lay(&[], 10, &mut bins);
-        assert!(bins.iter().all(|bin| bin.gpu.is_none()));
+        assert_eq!(means(&[], 10, 2), [None, None]);
     }
 }
