@@ -159,6 +159,30 @@ impl Outcome {
 /// on so far is wrong: `restart` is called, and all inputs are read again and held. That is not possible for standard input,
 /// where such events are handed on late and counted.
 ///
+/// ```
+/// use std::cell::Cell;
+///
+/// use blkio_parser::EventKind;
+/// use blkio_parser::pipeline::{ReadOptions, read};
+///
+/// let dir = tempfile::tempdir()?;
+/// let log = dir.path().join("issue.txt");
+/// std::fs::write(&log, "20, W, 8192, 128, 16\n10, RA, 4096, 64, 8\n")?;
+/// // Both closures need the sum: one adds, one begins anew.
+/// let sum = Cell::new(0);
+/// let outcome = read(
+///     &[log],
+///     &ReadOptions::default(),
+///     &mut |batch| {
+///         let issues = batch.iter().filter(|event| event.kind == EventKind::Issue);
+///         sum.set(sum.get() + issues.map(|event| event.bytes).sum::<u32>());
+///     },
+///     &mut || sum.set(0),
+/// )?;
+/// assert_eq!((sum.get(), outcome.largest_backward_step_ns), (12_288, 10));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 ///
 /// What cannot be opened or is no trace; with `strict` the first malformed line.
