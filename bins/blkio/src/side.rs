@@ -101,6 +101,12 @@ fn own_rules(path: &Path) -> anyhow::Result<OwnRules> {
         .or_exit(NO_INPUT)
 }
 
+/// Requests of all classes.
+fn total(classes: &[(&str, u64)]) -> u64 {
+    let counts = classes.iter().map(|class| class.1);
+    counts.fold(0, u64::saturating_add)
+}
+
 /// Keys of a map of stacks that are printed as text; the other formats have all.
 const KEYS_PRINTED: usize = 10;
 
@@ -152,7 +158,7 @@ pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
             let maps: serde_json::Map<String, Value> = maps
                 .iter()
                 .map(|(map, classes)| {
-                    let total: u64 = classes.iter().map(|c| c.1).sum();
+                    let total = total(classes);
                     let classes: Vec<Value> = classes
                         .iter()
                         .map(|(class, count)| {
@@ -191,7 +197,7 @@ pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
             let mut columns = tables::named(&["map", "by", "name"], &["requests"]);
             columns.push(Column::real("share"));
             let rows = maps.iter().flat_map(|(map, classes)| {
-                let total: u64 = classes.iter().map(|c| c.1).sum();
+                let total = total(classes);
                 let classes = classes.iter().map(|found| ("class", *found));
                 let submissions = found.submissions(map).into_iter();
                 let keys = found.keys(map).into_iter();
@@ -209,7 +215,7 @@ pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
         }
         shell::Format::Text => {
             for (map, classes) in &maps {
-                let total: u64 = classes.iter().map(|c| c.1).sum();
+                let total = total(classes);
                 writeln!(out, "{map}: {total} requests")?;
                 for (class, count) in classes {
                     let share = *count as f64 / total.max(1) as f64 * 100.0;
@@ -260,7 +266,9 @@ pub(crate) fn fio(args: &FioArgs) -> anyhow::Result<Outcome> {
             .iter()
             .filter(|job| job.direct == direct)
             .map(pick)
-            .fold((0, 0), |sum, t| (sum.0 + t.ios, sum.1 + t.bytes))
+            .fold((0, 0), |sum: Pair, t| {
+                (sum.0.saturating_add(t.ios), sum.1.saturating_add(t.bytes))
+            })
     };
     // Requests by letters: what went around the page cache is synchronous and nothing else.
     let of = |test: &dyn Fn(&str) -> bool| -> Pair {

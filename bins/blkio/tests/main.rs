@@ -883,6 +883,11 @@ fn stacks_by_process() {
     assert!(String::from_utf8_lossy(&csv).contains("m,key,dd,5,0.625"));
     let text = blkio(dir, &["stacks", "s"]).stdout;
     assert!(String::from_utf8_lossy(&text).contains("  of fio: 3\n"));
+    let most = u64::MAX;
+    let wild = format!("@m[\n    submit_bio+1\n]: {most}\n@m[\n    wb_workfn+3\n]: 5\n");
+    std::fs::write(dir.join("wild"), wild).unwrap();
+    let found = json(&blkio(dir, &["stacks", "wild", "--json"]));
+    assert_eq!(found["maps"]["m"]["requests"], most);
 }
 
 #[test]

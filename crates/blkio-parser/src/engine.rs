@@ -201,9 +201,10 @@ impl EngineLog {
     #[must_use]
     pub fn tokens(&self) -> Option<(f64, f64)> {
         match (self.batch, self.prompt_len, self.gen_len) {
-            (Some(batch), Some(prompt), Some(generated)) => {
-                Some(((batch * prompt) as f64, (batch * generated) as f64))
-            }
+            (Some(batch), Some(prompt), Some(generated)) => Some((
+                batch as f64 * prompt as f64,
+                batch as f64 * generated as f64,
+            )),
             _ => Some((
                 self.roundest("prefill throughput", "prefill latency")?,
                 self.roundest("total throughput", "total latency")?,
@@ -290,19 +291,19 @@ impl EngineLog {
             throughput(
                 "prefill throughput = batch x prompt / prefill latency",
                 "prefill throughput",
-                batch * prompt,
+                batch.saturating_mul(prompt),
                 "prefill latency",
             );
             throughput(
                 "decode throughput = batch x (generated - 1) / decode latency",
                 "decode throughput",
-                batch * generated.saturating_sub(1),
+                batch.saturating_mul(generated.saturating_sub(1)),
                 "decode latency",
             );
             throughput(
                 "total throughput = batch x generated / total latency",
                 "total throughput",
-                batch * generated,
+                batch.saturating_mul(generated),
                 "total latency",
             );
         }
@@ -388,6 +389,17 @@ mod tests {
             assert_eq!(found.model.as_deref(), Some("facebook/opt-6.7b"));
             assert_eq!(found.offload_dir.as_deref(), Some("/mnt/x"));
         }
+    }
+
+    #[test]
+    fn wild_lengths_are_no_failure() {
+        let most = u64::MAX;
+        let text = format!(
+            "x --prompt-len {most} --gen-len {most} --batch-size 9\nprefill latency: 1.000 s\nprefill throughput: 5.0 token/s\n"
+        );
+        let log = EngineLog::parse(text.as_bytes());
+        assert!(!log.identities()[0].holds);
+        assert!(log.tokens().is_some_and(|(prompt, _)| prompt > 1e20));
     }
 
     #[test]

@@ -15,16 +15,17 @@ impl Printed {
     /// Number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.rows.iter().map(|row| row.2).sum()
+        let counts = self.rows.iter().map(|row| row.2);
+        counts.fold(0, u64::saturating_add)
     }
 
     /// The row that holds a percentile by nearest rank: the value lies in this interval.
     #[must_use]
     pub fn percentile(&self, percentile: f64) -> Option<(Option<i64>, Option<i64>)> {
         let rank = crate::num::nearest_rank(percentile, self.count());
-        let mut seen = 0;
+        let mut seen = 0_u64;
         self.rows.iter().find_map(|(from, to, count)| {
-            seen += count;
+            seen = seen.saturating_add(*count);
             (rank > 0 && seen >= rank).then_some((*from, *to))
         })
     }
@@ -170,6 +171,9 @@ mod tests {
         assert_eq!(found[1].rows[2], (Some(2048), None, 4));
         let keyed = parse(b"@usecs[a: b, 3]: \n[0, 1)  3 |@@@ |\n");
         assert_eq!(keyed[0].name, "usecs[a: b, 3]");
+        let wild = parse(b"@w:\n[0, 1)  18446744073709551615 |@@@ |\n[1, 2)  7 |@ |\n");
+        assert_eq!(wild[0].count(), u64::MAX);
+        assert_eq!(wild[0].percentile(99.0), Some((Some(0), Some(1))));
         let twice = parse(b"disk = sda\n     usecs               : count     distribution\n        0 -> 1        : 3       |**|\n\navg = 7 usecs, total: 21 usecs, count: 3\n\n     usecs               : count     distribution\n        0 -> 1        : 4       |**|\n");
         assert_eq!(
             twice.iter().map(|h| h.name.as_str()).collect::<Vec<_>>(),
