@@ -4,7 +4,6 @@ pub mod access;
 mod borders;
 pub mod bursts;
 pub mod by_pid;
-mod cells;
 pub mod composition;
 mod depth;
 pub mod detail;

@@ -3,7 +3,8 @@
 //! Where requests begin or end at many blocks of a piece, a byte for each takes about the memory of a list of those where they
 //! do, and a change costs one addition instead of its share of sorting.
 
-use super::borders::{GRID_BITS, OF_BITS, Placed};
+use super::OF_BITS;
+use super::piece::{GRID_BITS, Placed};
 use crate::num::index;
 
 /// Binary digits of what can be counted here.
