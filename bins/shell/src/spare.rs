@@ -15,7 +15,11 @@ pub fn spare<I: AsRef<Path>, O: AsRef<Path>>(
     outputs: impl IntoIterator<Item = O>,
 ) -> anyhow::Result<()> {
     let mut outputs: Vec<O> = outputs.into_iter().collect();
-    outputs.retain(|path| path.as_ref() != Path::new("-") && !path.as_ref().starts_with("/dev"));
+    outputs.retain(|path| {
+        let path = path.as_ref();
+        // What is in memory has its files there, too.
+        path != Path::new("-") && (!path.starts_with("/dev") || path.is_file())
+    });
     if outputs.is_empty() {
         return Ok(());
     }
