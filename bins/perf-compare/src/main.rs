@@ -46,6 +46,11 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
             ));
         }
     };
+    if baseline.as_os_str() == "-" && candidate.as_os_str() == "-" {
+        return Err(shell::usage(
+            "standard input holds one of the two inputs: name a file for the other",
+        ));
+    }
     let gate = &cli.gate;
     let beside = [&cli.html, &gate.junit, &gate.markdown, &gate.save_baseline];
     let outputs = beside.into_iter().flatten().chain(&cli.output);

@@ -345,6 +345,9 @@ fn wrong_usage_and_missing_files() {
     assert_eq!(code(&run(&[text(folder.path()), text(folder.path())])), 2);
     assert_eq!(code(&run(&[text(&missing)])), 2);
     assert_eq!(code(&run(&["a", "b", "--no-such-option"])), 2);
+    let twice = run(&["-", "-"]);
+    assert_eq!(code(&twice), 2);
+    assert!(String::from_utf8_lossy(&twice.stderr).contains("one of the two inputs"));
     let out = folder.path().join("out");
     let nothing = run(&["--compat", text(folder.path()), "-o", text(&out)]);
     assert_ne!(code(&nothing), 0);

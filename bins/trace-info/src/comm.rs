@@ -204,9 +204,10 @@ fn lines(digests: &[RankDigest], job: &Job, document: &mut Document) {
         more => format!(", size of {} more from their operators", n(more)),
     };
     document.line("job", format!(
-        "{} ranks, {} collective kernels; {} collectives joined over ranks, {} kernels without a partner; \
+        "{} rank{}, {} collective kernels; {} collectives joined over ranks, {} kernels without a partner; \
 metadata of {}{by_operator}, launch of {} kernels known",
         n(digests.len()),
+        if digests.len() == 1 { "" } else { "s" },
         n(kernels),
         n(joined.count()),
         n(job.unmatched()),

@@ -116,6 +116,21 @@ fn exposed_and_overlapped_time_make_up_every_kernel() {
 }
 
 #[test]
+fn of_a_rank_alone_no_waits_are_known() {
+    let output = Command::new(env!("CARGO_BIN_EXE_trace-info"))
+        .args(["comm", "--json"])
+        .arg(demo("demo-rank0.json.gz"))
+        .output()
+        .unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rank = &rows(&document, "ranks")[0];
+    assert_eq!(rank["collectives"], 0);
+    for unknown in ["waited_ns", "inflicted_ns", "avoidable_ns"] {
+        assert!(rank[unknown].is_null(), "{unknown}: {rank}");
+    }
+}
+
+#[test]
 fn every_format_and_number_of_threads_says_the_same() {
     let once = comm(&["--threads", "1", "--json"]);
     assert_eq!(once, comm(&["--threads", "4", "--json"]));

@@ -246,6 +246,7 @@ pub fn ranks(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
         let via = clock.and_then(|c| digests.get(c.via)).map(|d| d.rank.0);
         let finite = |x: f64| x.is_finite().then_some(x);
         let cause = sum.causes.first();
+        let known = |ns: i64| (sum.collectives > 0).then_some(ns);
         table.push(&[
             digest.rank.0.into(),
             digest.source.as_str().into(),
@@ -269,9 +270,9 @@ pub fn ranks(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
             fit.and_then(|f| finite(f.drift_high_ppb)).into(),
             fit.map(|f| f.noise_ns).into(),
             sum.collectives.into(),
-            sum.waited_ns.into(),
-            sum.inflicted_ns.into(),
-            sum.avoidable_ns.into(),
+            known(sum.waited_ns).into(),
+            known(sum.inflicted_ns).into(),
+            known(sum.avoidable_ns).into(),
             sum.times_last.into(),
             sum.times_first.into(),
             cause.map(|c| c.0.kind.name()).into(),
@@ -308,13 +309,15 @@ pub fn ranks_narrow(digests: &[RankDigest], job: &Job) -> report::Result<Table> 
             let name = c.0.short_name();
             name.unwrap_or_else(|| c.0.kind.name().to_owned())
         });
+        // Of a rank alone nothing is known of waits.
+        let known = |ns: i64| (sum.collectives > 0).then_some(ns);
         table.push(&[
             digest.rank.0.into(),
             fit.map(|f| f.ahead_ns).into(),
             fit.map(|f| f.ahead_error_ns).into(),
             share.into(),
-            sum.waited_ns.into(),
-            sum.inflicted_ns.into(),
+            known(sum.waited_ns).into(),
+            known(sum.inflicted_ns).into(),
             sum.times_last.into(),
             cause.as_deref().into(),
         ])?;
