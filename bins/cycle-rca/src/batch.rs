@@ -34,6 +34,10 @@ pub(crate) fn run(args: &BatchArgs) -> anyhow::Result<Outcome> {
             args.dir.display()
         ));
     }
+    let sides = cases.iter().flat_map(|case| [&case.normal, &case.abnormal]);
+    let entries = sides.filter_map(|side| side.read_dir().ok()).flatten();
+    let recordings = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    shell::spare(recordings, &args.perfetto)?;
     let mut failed = false;
     let mut results = Vec::new();
     let mut tracks = Vec::new();

@@ -209,6 +209,12 @@ fn batch_takes_every_recording_of_a_side_and_shows_what_it_found() {
     assert_eq!(case["phases"][0]["normal_cycles"], 14);
     let first = &case["culprits"][0];
     assert_eq!(first["name"], KERNELS[1].0);
+    // No tracks in place of a recording.
+    let recording = folder.path().join("abnormal/part0.json");
+    let before = std::fs::read(&recording).unwrap();
+    let refused = ["batch", text(folder.path()), "--perfetto", text(&recording)];
+    assert_eq!(run(&refused).status.code(), Some(2));
+    assert_eq!(std::fs::read(&recording).unwrap(), before);
     let shown = run(&["batch", text(folder.path()), "-o", text(&out)]);
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains(KERNELS[1].0), "{shown}");
