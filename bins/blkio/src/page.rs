@@ -256,8 +256,9 @@ fn phases(document: &Value) -> Option<Section> {
         return Some(section);
     };
     let uncertainty = human::quantity(number(&engine["uncertainty_ns"]), Unit::Nanos);
+    let count = list(&engine["phases"]).count();
     Some(section.text(&format!(
-        "The last three are the engine's, by {anchor}, give or take {uncertainty}."
+        "The last {count} are the engine's, by {anchor}, give or take {uncertainty}."
     )))
 }
 

@@ -191,7 +191,7 @@ fn tokens_of_decode_are_those_that_the_engine_counts() {
     for said in [
         "Clocks by given",
         "waiting for the device",
-        "The last three are the engine",
+        "The last 3 are the engine",
     ] {
         assert!(page.contains(said), "{said}");
     }
