@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use trace_model::{
     ArgsRef, CategoryId, EndData, EndOrder, EventOrder, FinishOptions, FlowBinding, FlowPoint,
     FlowRole, FlowSpace, IssueKind, LaneId, Nanos, OverlapPolicy, Pid, Process, SliceData, Thread,
-    Tid, Trace, TraceBuilder, Track, TrackKind,
+    Tid, TimeRange, Timestamp, Trace, TraceBuilder, Track, TrackKind,
 };
 
 fn chrome() -> FinishOptions {
@@ -120,6 +120,48 @@ fn arrows(trace: &Trace) -> Vec<(&str, &str)> {
         .iter()
         .map(|f| (name(f.from), name(f.to)))
         .collect()
+}
+
+/// Perfetto's slice tracker looks at the slice around unclosed ones only past its end: what starts exactly there
+/// leaves them open, and what starts a nanosecond later closes them.
+#[test]
+fn unclosed_slices_are_cut_past_the_end_of_the_slice_around_them() {
+    for (ts, cut, unclosed) in [(100, 0, None), (101, 1, Some(90))] {
+        let mut t = Timeline::new(1);
+        t.x(0, 0, 100, "around")
+            .b(0, 10, "unclosed")
+            .x(0, ts, 5, "next");
+        let trace = t.finish(&chrome());
+        let found = rows(&trace);
+        assert_eq!(found[1], ("unclosed", 10, unclosed, 1, Some("around")));
+        let next_depth = if cut == 0 { 2 } else { 0 };
+        assert_eq!((found[2].0, found[2].3), ("next", next_depth), "at {ts}");
+        let issues = trace.diagnostics();
+        assert_eq!(issues.count_of(IssueKind::MisplacedEnd), cut, "at {ts}");
+    }
+}
+
+/// A range of time holds its start and not its end.
+#[test]
+fn slices_starting_in_a_range() {
+    let mut t = Timeline::new(1);
+    for ts in [10, 20, 20, 30] {
+        t.i(0, ts, "at");
+    }
+    let trace = t.finish(&chrome());
+    for ((start, end), want) in [
+        ((10, 30), vec![10, 20, 20]),
+        ((20, 21), vec![20, 20]),
+        ((11, 20), vec![]),
+        ((30, 31), vec![30]),
+        ((20, 20), vec![]),
+        ((25, 15), vec![]),
+    ] {
+        let at = Timestamp::from_nanos;
+        let range = TimeRange::new(at(start), at(end));
+        let found = trace.starting_in(range).map(|s| s.ts().nanos());
+        assert_eq!(found.collect::<Vec<_>>(), want, "{start}..{end}");
+    }
 }
 
 #[test]
