@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::empty::EmptyArgs;
 use crate::{comm, diff, gpu, idle, kernels, launch, memory};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use shell::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
@@ -110,6 +111,8 @@ pub(crate) struct ReportArgs {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
+    pub(crate) empty: EmptyArgs,
+    #[command(flatten)]
     pub(crate) input: InputArgs,
     #[command(flatten)]
     pub(crate) verbosity: VerbosityArgs,
@@ -159,6 +162,8 @@ pub(crate) struct SummaryArgs {
     /// Exit with 1 when a trace is not healthy
     #[arg(long)]
     pub(crate) check: bool,
+    #[command(flatten)]
+    pub(crate) empty: EmptyArgs,
     #[command(flatten)]
     pub(crate) format: FormatArgs<SummaryFormat>,
     #[command(flatten)]

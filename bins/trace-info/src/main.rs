@@ -5,6 +5,7 @@ mod comm;
 mod convert;
 mod diff;
 mod document;
+mod empty;
 mod gpu;
 mod idle;
 mod kernels;

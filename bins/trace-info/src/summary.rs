@@ -2,24 +2,31 @@
 
 use std::io::Write as _;
 
+use gpu_time::{NoGpuWork, no_gpu_work};
 use perfetto_reader::ArgPolicy;
 use report::JsonDocument;
 use shell::{Outcome, Stage};
 use trace_model::correlation::CORRELATION_KEYS;
+use trace_model::kernel::{TraceIndex, Vocabulary};
 use trace_tables::{SUMMARY_VERSION, Summary, summarise};
 
 use crate::args::{SummaryArgs, SummaryFormat};
+use crate::empty::EmptyTraces;
 use crate::render;
 
 pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     let mut out = args.output.open()?;
     let mut summaries = Vec::new();
+    let mut empty = EmptyTraces::default();
     let mut failed = None;
     let files = trace_input::expand(&args.files, args.verbosity)?;
     shell::spare(&files, &args.output.output)?;
     for path in &files {
         match read(args, path) {
-            Ok(summary) => summaries.push(summary),
+            Ok((summary, why)) => {
+                empty.add(&summary.file.name, why);
+                summaries.push(summary);
+            }
             Err(error) if files.len() == 1 => return Err(error),
             Err(error) => {
                 // The others are still worth reading.
@@ -44,6 +51,7 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
         }
     }
     out.finish()?;
+    let outcome = empty.end(args.empty, args.verbosity);
     if let Some(path) = failed {
         anyhow::bail!(
             "not all traces could be read, the last one was {}",
@@ -53,10 +61,13 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     if args.check && !summaries.iter().all(|s| s.healthy) {
         return Ok(Outcome::ConditionFailed);
     }
-    Ok(Outcome::Fine)
+    Ok(outcome)
 }
 
-fn read(args: &SummaryArgs, path: &std::path::Path) -> anyhow::Result<Summary> {
+fn read(
+    args: &SummaryArgs,
+    path: &std::path::Path,
+) -> anyhow::Result<(Summary, Option<NoGpuWork>)> {
     // The text lists the issues itself.
     let mut verbosity = args.verbosity;
     verbosity.quiet |= args.format.format() == SummaryFormat::Text && !args.input.strict;
@@ -65,5 +76,6 @@ fn read(args: &SummaryArgs, path: &std::path::Path) -> anyhow::Result<Summary> {
         options.args = ArgPolicy::Only(keys.collect());
     })?;
     let _stage = Stage::start("summarise", args.verbosity);
-    Ok(summarise(&input.name, &input.trace))
+    let index = TraceIndex::new(&input.trace, Vocabulary::default());
+    Ok((summarise(&input.name, &input.trace), no_gpu_work(&index)))
 }

@@ -10,6 +10,7 @@
 //! * [`launches`], [`launch_parts`]: the way from the call to the device, and the depth of the
 //!   queues;
 //! * [`memory()`]: allocations, where they were recorded;
+//! * [`no_gpu_work`]: why a trace holds no GPU activity, in one sentence;
 //! * [`compat`]: the windows, classes and tables of HolisticTraceAnalysis and TraceLens.
 //! * [`diff`]: two traces of the same model, matched by structure;
 //! * [`comm`]: collectives of all ranks of a job, clocks, waits, the straggler.
@@ -43,6 +44,7 @@ mod kernels;
 mod launch;
 mod memory;
 mod named;
+mod no_work;
 mod note;
 mod origin;
 mod rules;
@@ -63,6 +65,7 @@ pub use launch::{
     launches,
 };
 pub use memory::{MEMORY_KEYS, Memory, MemoryPoint, MemoryRow, MemorySource, memory};
+pub use no_work::{NoGpuReason, NoGpuWork, no_gpu_work, no_gpu_work_in};
 pub use note::Note;
 pub use origin::{module_of, operator_of};
 pub use rules::{Role, Roles, Rules};
