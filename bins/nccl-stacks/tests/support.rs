@@ -6,21 +6,9 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// The folder of real recordings, or a loud remark that these tests do not run.
-pub(crate) fn data() -> Option<PathBuf> {
-    let root = std::env::var_os("INFERSCOPE_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let folder = root.join("perfetto");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!(
-        "SKIPPED: no recordings in {} (set INFERSCOPE_DATA)",
-        folder.display()
-    );
-    None
+/// The reference data of these tests.
+pub(crate) fn data() -> PathBuf {
+    test_data::reference("perfetto")
 }
 
 /// A file of the demonstration traces.

@@ -14,22 +14,9 @@ use std::path::{Path, PathBuf};
 
 use support::{Csv, run, table};
 
-/// The reference data, or a loud line on stderr.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
-fn reference_data() -> Option<PathBuf> {
-    let root = std::env::var_os("INFERSCOPE_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let found = root.join("perfetto/golden");
-    if found.is_dir() {
-        return Some(root.join("perfetto"));
-    }
-    eprintln!(
-        "SKIPPED: no reference data at {}: set INFERSCOPE_DATA to compare with it",
-        found.display()
-    );
-    None
+/// The reference data of these tests.
+fn reference_data() -> PathBuf {
+    test_data::reference("perfetto")
 }
 
 /// A file's bytes, decompressed if need be.
@@ -53,9 +40,7 @@ struct Golden {
 }
 
 fn goldens() -> Vec<Golden> {
-    let Some(root) = reference_data() else {
-        return Vec::new();
-    };
+    let root = reference_data();
     let mut all: Vec<Golden> = std::fs::read_dir(root.join("golden"))
         .unwrap()
         .map(|entry| {
@@ -206,6 +191,7 @@ fn same_owner(
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn slices_are_the_same_in_id_time_nesting_owner_and_lane() {
     let mut out = Differences::default();
     let mut slices = 0;
@@ -247,6 +233,7 @@ fn slices_are_the_same_in_id_time_nesting_owner_and_lane() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn flows_are_the_same() {
     let mut out = Differences::default();
     for golden in goldens() {
@@ -265,6 +252,7 @@ fn flows_are_the_same() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn counters_are_the_same() {
     let mut out = Differences::default();
     for golden in goldens() {
@@ -283,6 +271,7 @@ fn counters_are_the_same() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn threads_are_the_same() {
     let mut out = Differences::default();
     for golden in goldens() {
@@ -326,6 +315,7 @@ fn threads_are_the_same() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn arguments_are_the_same() {
     let mut out = Differences::default();
     let mut compared = 0;
@@ -352,6 +342,7 @@ fn arguments_are_the_same() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn what_both_count_is_counted_the_same() {
     let mut out = Differences::default();
     let goldens = goldens();
@@ -399,10 +390,9 @@ fn trace_tables_names() -> BTreeSet<&'static str> {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn what_the_reference_rejects_is_read() {
-    let Some(root) = reference_data() else {
-        return;
-    };
+    let root = reference_data();
     for (name, names) in [
         ("js_surrogates.json", ["\u{1f600} ok", ""]),
         ("js_object_truncated.json", ["a", "b"]),
@@ -435,10 +425,9 @@ const LINKS: [(&str, &str); 6] = [
 ];
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn kernels_are_linked_as_brute_force_finds() {
-    let Some(root) = reference_data() else {
-        return;
-    };
+    let root = reference_data();
     let measures = std::fs::read_to_string(root.join("measures.json")).unwrap();
     let measures: serde_json::Value = serde_json::from_str(&measures).unwrap();
     for (name, expected) in measures.as_object().unwrap() {
@@ -480,10 +469,9 @@ fn exact_ns(text: &str) -> i64 {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn without_compat_times_are_the_decimals_of_the_file() {
-    let Some(root) = reference_data() else {
-        return;
-    };
+    let root = reference_data();
     for name in [
         "mi300_resnet_act_checkpoint.json.gz",
         "hta_nccl_data.json.gz",

@@ -1,29 +1,17 @@
 //! `trace-info gpu` equals the reference on every published trace, to the nanosecond.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-/// The reference data, or a loud line on stderr.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
-fn peers() -> Option<PathBuf> {
-    let root = std::env::var_os("INFERSCOPE_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let found = root.join("peers");
-    if found.join("reference_gpu_time.csv").exists() {
-        return Some(found);
-    }
-    eprintln!(
-        "SKIPPED: no reference data at {}: set INFERSCOPE_DATA to compare with it",
-        found.display()
-    );
-    None
+/// The reference data of these tests.
+fn peers() -> PathBuf {
+    test_data::reference("peers")
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn every_column_of_every_trace_equals_the_reference() {
-    let Some(peers) = peers() else { return };
+    let peers = peers();
     let text = std::fs::read_to_string(peers.join("reference_gpu_time.csv")).unwrap();
     let want = text.replace("\r\n", "\n");
     let traces: Vec<PathBuf> = want

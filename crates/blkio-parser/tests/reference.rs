@@ -13,21 +13,9 @@ use blkio_parser::document::{self, DocumentOptions};
 use blkio_parser::{Direction, EventKind, Stats, StatsOptions, matching, pipeline};
 use serde_json::Value;
 
-/// The data set, or `None` with a loud remark.
-fn data() -> Option<PathBuf> {
-    let root = std::env::var_os("INFERSCOPE_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let dir = root.join("blkio");
-    if dir.is_dir() {
-        return Some(dir);
-    }
-    eprintln!(
-        "SKIPPED: no reference data at {} (set INFERSCOPE_DATA)",
-        dir.display()
-    );
-    None
+/// The reference data of these tests.
+fn data() -> PathBuf {
+    test_data::reference("blkio")
 }
 
 /// The text of a file, decompressed.
@@ -126,8 +114,9 @@ fn expected(data: &Path, ending: &str) -> Vec<(String, Value)> {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn metrics_equal_the_reference_with_any_number_of_threads() {
-    let Some(data) = data() else { return };
+    let data = data();
     let mut errors = Vec::new();
     for (stem, wanted) in expected(&data, ".metrics.json") {
         let paths = inputs(&data, &stem);
@@ -144,8 +133,9 @@ fn metrics_equal_the_reference_with_any_number_of_threads() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn series_equal_the_published_arithmetic() {
-    let Some(data) = data() else { return };
+    let data = data();
     let mut errors = Vec::new();
     for (stem, wanted) in expected(&data, ".series.json") {
         let path = if stem.starts_with("real-") {
@@ -175,8 +165,9 @@ fn series_equal_the_published_arithmetic() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn line_classes_losses_and_bytes_equal_the_reference() {
-    let Some(data) = data() else { return };
+    let data = data();
     let text = std::fs::read_to_string(data.join("expected/lines.jsonl")).unwrap();
     for line in text.lines() {
         let wanted: Value = serde_json::from_str(line).unwrap();
@@ -257,8 +248,9 @@ fn requests(paths: &[PathBuf]) -> (Vec<Request>, usize) {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn one_run_in_nine_formats_is_one_run() {
-    let Some(data) = data() else { return };
+    let data = data();
     let run = data.join("real/multi-e");
     let read = |file: &str| requests(&[run.join(file)]);
     let (binary, completions) =
@@ -288,8 +280,9 @@ fn one_run_in_nine_formats_is_one_run() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn fio_totals_of_direct_jobs_are_found_in_the_trace() {
-    let Some(data) = data() else { return };
+    let data = data();
     for run in ["loop-ext4-a", "multi-e", "disk-ext4-c"] {
         let dir = data.join("real").join(run);
         let fio = std::fs::read(dir.join("fio.json")).unwrap();
@@ -306,8 +299,9 @@ fn fio_totals_of_direct_jobs_are_found_in_the_trace() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn published_gpu_logs_and_deepnvme_results() {
-    let Some(data) = data() else { return };
+    let data = data();
     let wanted = json(&data.join("expected/published.json"));
     for (file, wanted) in wanted["gpu"].as_object().unwrap() {
         let text = std::fs::read(data.join("published").join(file)).unwrap();
@@ -361,8 +355,9 @@ fn published_gpu_logs_and_deepnvme_results() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn truth_of_the_synthetic_logs_and_their_phases() {
-    let Some(data) = data() else { return };
+    let data = data();
     for stem in ["small-kv", "small-model", "big-lba", "edge", "medium-kv"] {
         let truth = json(&data.join(format!("synthetic/{stem}.truth.json")));
         let plain = data.join(format!("synthetic/{stem}.issue.txt"));
@@ -388,8 +383,9 @@ fn truth_of_the_synthetic_logs_and_their_phases() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn figures_equal_what_the_published_scripts_plotted() {
-    let Some(data) = data() else { return };
+    let data = data();
     for (file, number, gpu) in [
         (
             "small-model.fig3.json",
@@ -508,8 +504,9 @@ fn btt_stages(text: &str) -> BTreeMap<String, (f64, u64)> {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn times_between_stages_are_those_of_btt() {
-    let Some(data) = data() else { return };
+    let data = data();
     for run in ["loop-ext4-a", "multi-e"] {
         let document = document(&inputs(&data, &format!("real-{run}.blktrace")), 2, false);
         let stages = &document["extra"]["stages_ns"];
@@ -530,8 +527,9 @@ fn times_between_stages_are_those_of_btt() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn phases_add_up_to_the_run() {
-    let Some(data) = data() else { return };
+    let data = data();
     for stem in [
         "real-loop-ext4-a.events",
         "small-kv",
@@ -575,8 +573,9 @@ fn phases_add_up_to_the_run() {
 
 /// The phases found, given once more by hand: another analysis, from single events, must say the same of them.
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn phases_found_are_made_of_what_given_ones_are() {
-    let Some(data) = data() else { return };
+    let data = data();
     for stem in [
         "real-loop-ext4-a.events",
         "small-kv",
@@ -631,8 +630,9 @@ fn phases_found_are_made_of_what_given_ones_are() {
 
 /// Depth by class and by bin adds up to the depth of all, and that is Little's law.
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn depths_of_classes_and_bins_add_up() {
-    let Some(data) = data() else { return };
+    let data = data();
     for stem in ["real-loop-ext4-a.events", "small-model"] {
         let document = document(&inputs(&data, stem), 2, false);
         let depth = &document["extra"]["queue_depth"];
@@ -664,8 +664,9 @@ fn depths_of_classes_and_bins_add_up() {
 
 /// Each process alone is what filtering the trace for it gives.
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn processes_are_as_sequential_as_alone() {
-    let Some(data) = data() else { return };
+    let data = data();
     let path = data.join("real/disk-ext4-c/events.txt.gz");
     let together = document(std::slice::from_ref(&path), 2, false);
     let text = content(&path);
@@ -712,8 +713,9 @@ fn processes_are_as_sequential_as_alone() {
 
 /// blkparse's summary, which follows its events on the same output, agrees with what was read; with an event less it does not.
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn totals_that_blkparse_printed_are_ours() {
-    let Some(data) = data() else { return };
+    let data = data();
     let run = data.join("real/multi-e");
     let events = content(&run.join("blkparse.txt.gz"));
     let summary = content(&run.join("blkparse-summary.txt"));
@@ -734,8 +736,9 @@ fn totals_that_blkparse_printed_are_ours() {
 
 /// One run, recorded with three clocks: a journal write was noted at 1168.999452 s, 1169.024196 s and about 1168.9970 s.
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn clocks_of_two_recordings_of_one_run() {
-    let Some(data) = data() else { return };
+    let data = data();
     let run = data.join("real/multi-e");
     let options = pipeline::ReadOptions::default();
     let against = |name: &str| {
@@ -758,8 +761,9 @@ fn clocks_of_two_recordings_of_one_run() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn checksums_are_those_in_the_compressed_files() {
-    let Some(data) = data() else { return };
+    let data = data();
     let paths = [
         data.join("real/multi-e/blk.blktrace.0.gz"),
         data.join("synthetic/medium-kv.issue.txt.gz"),

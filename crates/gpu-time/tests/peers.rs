@@ -11,22 +11,9 @@ use gpu_time::{GpuTime, GpuWork, KernelOptions, Roles, Rules, account, gpu_time,
 use perfetto_reader::ReadOptions;
 use trace_model::Trace;
 
-/// The reference data, or a loud line on stderr.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
-fn peers() -> Option<PathBuf> {
-    let root = std::env::var_os("INFERSCOPE_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let found = root.join("peers");
-    if found.join("reference_gpu_time.csv").exists() {
-        return Some(found);
-    }
-    eprintln!(
-        "SKIPPED: no reference data at {}: set INFERSCOPE_DATA to compare with it",
-        found.display()
-    );
-    None
+/// The reference data of these tests.
+fn peers() -> PathBuf {
+    test_data::reference("peers")
 }
 
 fn read(peers: &Path, name: &str) -> Trace {
@@ -119,8 +106,9 @@ fn hta_time(work: &GpuWork<'_>, rounding: bool) -> GpuTime {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn breakdowns_of_hta_without_rounding() {
-    let Some(peers) = peers() else { return };
+    let peers = peers();
     for name in ALL {
         let trace = read(&peers, name);
         let work = GpuWork::new(&trace);
@@ -151,8 +139,9 @@ fn breakdowns_of_hta_without_rounding() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn breakdowns_of_hta_with_rounding() {
-    let Some(peers) = peers() else { return };
+    let peers = peers();
     for name in ALL {
         let (folder, rank) = hta_folder(name);
         let path = peers
@@ -177,8 +166,9 @@ fn breakdowns_of_hta_with_rounding() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn combinations_of_kernel_types() {
-    let Some(peers) = peers() else { return };
+    let peers = peers();
     let mut folders: BTreeMap<&str, BTreeMap<String, i64>> = BTreeMap::new();
     for name in ALL {
         let trace = read(&peers, name);
@@ -208,8 +198,9 @@ fn combinations_of_kernel_types() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn kernels_of_hta() {
-    let Some(peers) = peers() else { return };
+    let peers = peers();
     for name in ALL {
         let trace = read(&peers, name);
         let work = GpuWork::new(&trace);
@@ -241,8 +232,9 @@ fn kernels_of_hta() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn idle_time_of_hta_with_rounding() {
-    let Some(peers) = peers() else { return };
+    let peers = peers();
     for name in ALL {
         let trace = read(&peers, name);
         let work = GpuWork::new(&trace);
@@ -301,8 +293,9 @@ fn check_timeline(path: &Path, time: &GpuTime, tolerance_us: f64) {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn timelines_of_tracelens() {
-    let Some(peers) = peers() else { return };
+    let peers = peers();
     for name in ALL {
         let trace = read(&peers, name);
         let work = GpuWork::new(&trace);
@@ -321,8 +314,9 @@ fn timelines_of_tracelens() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn kernel_summaries_of_tracelens() {
-    let Some(peers) = peers() else { return };
+    let peers = peers();
     for name in ALL {
         let trace = read(&peers, name);
         let work = GpuWork::new(&trace);
@@ -358,8 +352,9 @@ fn kernel_summaries_of_tracelens() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn launchers_of_tracelens() {
-    let Some(peers) = peers() else { return };
+    let peers = peers();
     let mut compared = 0;
     for name in ALL {
         let path = peers

@@ -88,8 +88,9 @@ fn compare(what: &str, ours: &Value, theirs: &Value, tolerance_ns: f64) {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn every_case_gives_the_tables_of_the_reference() {
-    let Some(folder) = data() else { return };
+    let folder = data();
     let mut seen = 0;
     for version in ["0.1.0", "0.1.23"] {
         for entry in fs::read_dir(folder.join(format!("expected_{version}"))).unwrap() {

@@ -19,7 +19,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
-use support::{data, read};
+use support::read;
 
 const TEXTS: [&str; 9] = [
     "cli 42/43 [000] 1.5: 1 cpu/mem-loads,ldlat=20/P: 7f3a00001000 f+0x1 (/x.so) 1a05080144 |OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK N/A 61\n# c\n\n42 1.5: 7f00\n",
@@ -73,9 +73,11 @@ static SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     ] {
         seeds.push(packed(codec));
     }
-    if let Some(folder) = data() {
-        seeds.push(read(&folder.join("real/bp.perf.data")));
-        let memray = read(&folder.join("real/numpy_infer.memray.bin"));
+    // Real recordings are more seeds, where they are at hand.
+    let real = test_data::root().join("memtrace/real");
+    if real.is_dir() {
+        seeds.push(read(&real.join("bp.perf.data")));
+        let memray = read(&real.join("numpy_infer.memray.bin"));
         // What is packed breaks at once, so it is damaged within.
         let mut plain = Vec::new();
         let mut frame = lz4_flex::frame::FrameDecoder::new(&memray[..]);

@@ -12,20 +12,9 @@ use perfetto_reader::{ReadOptions, json};
 use serde_json::Value;
 use trace_model::{ArgValue, Slice, Trace, Track, TrackKind};
 
-fn data() -> Option<PathBuf> {
-    let root = std::env::var_os("INFERSCOPE_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let dir = root.join("perfetto");
-    if dir.is_dir() {
-        return Some(dir);
-    }
-    eprintln!(
-        "SKIPPED: no conformance data at {}: set INFERSCOPE_DATA",
-        dir.display()
-    );
-    None
+/// The reference data of these tests.
+fn data() -> PathBuf {
+    test_data::reference("perfetto")
 }
 
 type Row = Vec<Option<String>>;
@@ -324,8 +313,9 @@ fn json_goldens(data: &Path) -> Vec<(String, PathBuf)> {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn every_table_matches_row_by_row() {
-    let Some(data) = data() else { return };
+    let data = data();
     let mut compared = 0;
     for (name, path) in json_goldens(&data) {
         let dir = data.join("golden").join(&name);
@@ -347,8 +337,9 @@ fn every_table_matches_row_by_row() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn files_that_the_reference_rejects_are_read() {
-    let Some(data) = data() else { return };
+    let data = data();
     let names = |file: &str| -> Vec<String> {
         let trace = read(&data.join("synth").join(file));
         trace
@@ -361,8 +352,9 @@ fn files_that_the_reference_rejects_are_read() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn device_rows_are_kept_apart_by_default() {
-    let Some(data) = data() else { return };
+    let data = data();
     let source = Source::open(data.join("synth/js_misc.json"), &OpenOptions::default()).unwrap();
     let trace = json::read(source, &ReadOptions::default()).unwrap();
     let row = |name: &str| {

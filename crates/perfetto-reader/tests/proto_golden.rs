@@ -13,21 +13,9 @@ use byte_source::{OpenOptions, Source};
 use perfetto_reader::{ReadOptions, proto};
 use trace_model::{ArgValue, Trace, TrackKind};
 
-/// Folder with `golden/` and `synth/`, unless the data is absent.
-fn data() -> Option<PathBuf> {
-    let root = std::env::var_os("INFERSCOPE_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let folder = root.join("perfetto");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!(
-        "SKIPPED: no reference tables in {}; set INFERSCOPE_DATA to compare with them",
-        folder.display()
-    );
-    None
+/// The reference data of these tests.
+fn data() -> PathBuf {
+    test_data::reference("perfetto")
 }
 
 fn traces(folder: &Path) -> Vec<String> {
@@ -318,8 +306,9 @@ fn check(folder: &Path, name: &str, compat: bool) {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn compat_tables_are_those_of_the_reference() {
-    let Some(folder) = data() else { return };
+    let folder = data();
     let names = traces(&folder);
     assert_eq!(names.len(), 10, "traces with tables: {names:?}");
     for name in names {
@@ -328,8 +317,9 @@ fn compat_tables_are_those_of_the_reference() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn default_tables_differ_only_where_documented() {
-    let Some(folder) = data() else { return };
+    let folder = data();
     for name in traces(&folder) {
         check(&folder, &name, false);
     }

@@ -14,18 +14,9 @@ use rocpd_db::{
 };
 use serde_json::Value;
 
-/// The folder of the samples; says so when it is not there.
-fn data() -> Option<PathBuf> {
-    let folder = std::env::var_os("INFERSCOPE_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let folder = folder.join("rocpd");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("SKIPPED: no {}: set INFERSCOPE_DATA", folder.display());
-    None
+/// The reference data of these tests.
+fn data() -> PathBuf {
+    test_data::reference("rocpd")
 }
 
 /// Compressed databases are read as they are.
@@ -91,8 +82,9 @@ fn cells(row: &SummaryRow, total: i128) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn summaries_of_the_reference() {
-    let Some(data) = data() else { return };
+    let data = data();
     let set = open(&data.join("dev_small"));
     let filter = Filter::default();
     let summary = Summary::collect(&set, &filter, &SummaryOptions::default()).unwrap();
@@ -152,8 +144,9 @@ fn summaries_of_the_reference() {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn views_of_the_reference() {
-    let Some(data) = data() else { return };
+    let data = data();
     let set = open(&data.join("dev_small"));
     let session = set.sql(None, KernelNames::default()).unwrap();
     for view in ["top", "top_kernels", "busy"] {
@@ -201,8 +194,9 @@ fn planted(value: &Value) -> Rows {
 }
 
 #[test]
+#[ignore = "needs INFERSCOPE_DATA"]
 fn truth_of_all_samples() {
-    let Some(data) = data() else { return };
+    let data = data();
     for sample in ["dev_small", "dev_two", "dev_edge"] {
         let set = open(&data.join(sample));
         let filter = Filter::default();

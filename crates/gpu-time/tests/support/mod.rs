@@ -16,22 +16,9 @@ use trace_model::{
     Track, TrackKind,
 };
 
-/// The folder with results of public analysers, or a loud line on standard error.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
-pub(crate) fn peers() -> Option<PathBuf> {
-    let root = std::env::var_os("INFERSCOPE_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let found = root.join("peers");
-    if found.is_dir() {
-        return Some(found);
-    }
-    eprintln!(
-        "SKIPPED: no reference data at {}: set INFERSCOPE_DATA to compare with it",
-        found.display()
-    );
-    None
+/// The reference data of these tests.
+pub(crate) fn peers() -> PathBuf {
+    test_data::reference("peers")
 }
 
 /// Reads a trace with all arguments.

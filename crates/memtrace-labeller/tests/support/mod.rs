@@ -6,21 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The folder of the reference data, or `None`, said aloud.
-pub(crate) fn data() -> Option<PathBuf> {
-    let root = std::env::var_os("INFERSCOPE_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let folder = root.join("memtrace");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!(
-        "SKIPPED: no reference data at {} (set INFERSCOPE_DATA)",
-        folder.display()
-    );
-    None
+/// The reference data of these tests.
+pub(crate) fn data() -> PathBuf {
+    test_data::reference("memtrace")
 }
 
 /// The file, unpacked when it is gzip.

@@ -7,20 +7,9 @@ use std::path::{Path, PathBuf};
 
 use byte_source::{OpenOptions, Source};
 
-/// The folder of the recordings; `None`, said loudly, if there is none.
-pub(crate) fn recordings() -> Option<PathBuf> {
-    let folder = std::env::var_os("INFERSCOPE_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let found = folder.join("deepdive").is_dir();
-    if !found {
-        eprintln!(
-            "SKIPPED: no published recordings in {}: set INFERSCOPE_DATA",
-            folder.display()
-        );
-    }
-    found.then(|| folder.join("deepdive"))
+/// The reference data of these tests.
+pub(crate) fn recordings() -> PathBuf {
+    test_data::reference("deepdive")
 }
 
 /// The text of a file, decompressed.
