@@ -1,7 +1,6 @@
 //! Every file of the reference: measures, series and line classes of synthetic, real and published inputs.
 #![expect(
     clippy::unwrap_used,
-    clippy::print_stderr,
     reason = "a test stops where something is not as it should be, and says so when it is skipped"
 )]
 

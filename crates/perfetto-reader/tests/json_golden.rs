@@ -1,6 +1,5 @@
 //! Row by row against the tables of Perfetto's trace processor, in compat mode.
 
-#![expect(clippy::print_stderr, reason = "skipped data must be seen")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where they are")]
 
 use std::collections::{BTreeMap, BTreeSet};

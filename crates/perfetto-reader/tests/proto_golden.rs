@@ -1,10 +1,6 @@
 //! Protobuf traces against the tables of Perfetto's trace processor, row for row.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "helpers of tests, which say when they are skipped"
-)]
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::print_stderr,
     reason = "helpers of tests fail by panic, and say when they are skipped"
 )]
 

@@ -1,7 +1,6 @@
 //! Our rows against the reference's, cell by cell, on the pair that comes with its outputs.
 #![expect(
     clippy::unwrap_used,
-    clippy::print_stderr,
     reason = "helpers of tests fail by panic, and say when they are skipped"
 )]
 
