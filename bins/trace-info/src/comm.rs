@@ -1,6 +1,7 @@
 //! `trace-info comm`.
 
 use clap::{Args, ValueEnum};
+use gpu_time::GpuWork;
 use gpu_time::comm::{CommRules, Job, RankDigest, arg_keys, assign_ranks, tracelens};
 use gpu_time::tables::{SCHEMA_VERSION, comm as tables};
 use report::Table;
@@ -9,6 +10,7 @@ use shell::{Outcome, Stage};
 
 use crate::args::{ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
+use crate::empty;
 
 pub(crate) const HELP: &str = "\
 Give all ranks of a job, in any order; missing ranks and captures that begin or
@@ -72,29 +74,41 @@ pub(crate) fn run(args: &CommArgs) -> anyhow::Result<Outcome> {
     let keys = arg_keys();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let paths = trace_input::expand_ranks(&report.files, report.verbosity)?;
-    let each = trace_input::read_each(
+    let mut each = empty::read_each(
+        report,
         &paths,
-        &report.input,
-        report.verbosity,
         |options| trace_input::only_args(options, &keys),
-        |input| Ok(RankDigest::new(&input.name, &input.trace, rules)),
+        |input| {
+            let digest = RankDigest::new(&input.name, &input.trace, rules);
+            let why = match digest.time.busy_ns {
+                0 => gpu_time::no_gpu_work(GpuWork::new(&input.trace).index()),
+                _ => None,
+            };
+            Ok((digest, why))
+        },
     )?;
-    let mut digests = each.results;
+    let mut digests = std::mem::take(&mut each.results);
     let placed = assign_ranks(&mut digests) && digests.len() > 1;
     if placed {
         report.verbosity.note(
             "warning: neither the files nor their names say distinct ranks: numbered in the order of their names",
         );
     }
-    let document = match args.rules {
-        RulesName::Tracelens => compat(args, &digests)?,
-        RulesName::Extended => {
+    let text = matches!(
+        report.format.format(),
+        ReportFormat::Text | ReportFormat::Md
+    );
+    let empty = each.reasons_only(SCHEMA_VERSION).filter(|_| text);
+    let document = match (args.rules, empty) {
+        (RulesName::Extended, Some(empty)) => empty,
+        (RulesName::Tracelens, _) => compat(args, &digests)?,
+        (RulesName::Extended, None) => {
             let job = Stage::time("join", report.verbosity, || Job::new(&digests));
             extended(args, &digests, &job)?
         }
     };
     document.write(to)?;
-    each.failed.map_or(Ok(Outcome::Fine), Err)
+    each.end(report)
 }
 
 /// TraceLens' tables; which of them is the main one follows the names of our own.

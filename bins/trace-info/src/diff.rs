@@ -10,6 +10,7 @@ use trace_input::NamedTrace;
 
 use crate::args::{ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
+use crate::empty::EmptyTraces;
 
 pub(crate) const HELP: &str = "\
 A is the first trace, B the second; differences are B - A. Kernels are compared
@@ -93,7 +94,12 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Outcome> {
         }
     };
     document.write(to)?;
-    Ok(Outcome::Fine)
+    let mut empty = EmptyTraces::default();
+    for input in &traces {
+        let why = gpu_time::no_gpu_work(GpuWork::new(&input.trace).index());
+        empty.add(&input.name, why);
+    }
+    Ok(empty.end(report.empty, report.verbosity))
 }
 
 fn compat(table: impl Fn() -> report::Result<Table>) -> anyhow::Result<Document> {

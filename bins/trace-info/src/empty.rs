@@ -1,8 +1,16 @@
 //! Traces without GPU activity: the warning, and `--fail-on-empty`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use gpu_time::NoGpuWork;
+use perfetto_reader::ReadOptions;
+use report::SchemaVersion;
 use shell::{Outcome, VerbosityArgs};
+use trace_input::NamedTrace;
+
+use crate::args::ReportArgs;
+use crate::document::Document;
 
 /// What to do about a trace without GPU activity.
 #[derive(Debug, Clone, Copy, Args)]
@@ -32,4 +40,81 @@ impl EmptyTraces {
             false => Outcome::Fine,
         }
     }
+}
+
+/// What a command made of the traces that could be read, in the order of the paths.
+pub(crate) struct Answers<T> {
+    /// One for each trace.
+    pub(crate) results: Vec<T>,
+    /// The reason for each of `results` whose trace holds no GPU activity.
+    reasons: Vec<Option<NoGpuWork>>,
+    empty: EmptyTraces,
+    failed: Option<anyhow::Error>,
+}
+
+/// Reads several traces as [`trace_input::read_each`] does. `analyse` returns its result, and the reason if the trace,
+/// or the window of it that was asked for, holds no GPU activity.
+///
+/// # Errors
+///
+/// Those of the only trace.
+pub(crate) fn read_each<T: Send>(
+    report: &ReportArgs,
+    paths: &[PathBuf],
+    choose: impl Fn(&mut ReadOptions) + Sync,
+    analyse: impl Fn(&NamedTrace) -> anyhow::Result<(T, Option<NoGpuWork>)> + Sync,
+) -> anyhow::Result<Answers<T>> {
+    let each = trace_input::read_each(paths, &report.input, report.verbosity, choose, |input| {
+        let (result, why) = analyse(input)?;
+        Ok((input.name.clone(), result, why))
+    })?;
+    let mut answers = Answers {
+        results: Vec::with_capacity(each.results.len()),
+        reasons: Vec::with_capacity(each.results.len()),
+        empty: EmptyTraces::default(),
+        failed: each.failed,
+    };
+    for (name, result, why) in each.results {
+        answers.empty.add(&name, why.clone());
+        answers.results.push(result);
+        answers.reasons.push(why);
+    }
+    Ok(answers)
+}
+
+impl<T> Answers<T> {
+    /// The results, each with the reason if its trace holds no GPU activity.
+    pub(crate) fn with_reasons(&self) -> impl Iterator<Item = (&T, Option<&NoGpuWork>)> {
+        let reasons = self.reasons.iter().map(Option::as_ref);
+        self.results.iter().zip(reasons)
+    }
+
+    /// A text with the reasons alone if no trace holds GPU activity.
+    pub(crate) fn reasons_only(&self, version: SchemaVersion) -> Option<Document> {
+        let all = self.empty.0.len() == self.reasons.len() && !self.reasons.is_empty();
+        let mut document = Document::new(version);
+        for (trace, why) in &self.empty.0 {
+            document.heading(trace_input::short_name(trace));
+            instead_of_tables(&mut document, Some(why));
+        }
+        all.then_some(document)
+    }
+
+    /// Warns of traces without GPU activity and returns how the run ends, once the results are written.
+    ///
+    /// # Errors
+    ///
+    /// When a trace could not be read.
+    pub(crate) fn end(self, report: &ReportArgs) -> anyhow::Result<Outcome> {
+        let outcome = self.empty.end(report.empty, report.verbosity);
+        self.failed.map_or(Ok(outcome), Err)
+    }
+}
+
+/// Writes the reason in place of a trace's tables, which would show zeros only. Returns `true` if there is one.
+pub(crate) fn instead_of_tables(document: &mut Document, why: Option<&NoGpuWork>) -> bool {
+    if let Some(why) = why {
+        document.line("empty", why.text.clone());
+    }
+    why.is_some()
 }

@@ -3,13 +3,14 @@
 use clap::{Args, ValueEnum};
 use gpu_time::compat::{hta, tracelens};
 use gpu_time::tables::{self, GpuRow};
-use gpu_time::{GpuTime, GpuWork, Note, PlaceKind, Roles, Rules, account, notes, split};
+use gpu_time::{GpuTime, GpuWork, NoGpuWork, Note, PlaceKind, Roles, Rules, account, notes, split};
 use shell::Outcome;
 use trace_input::NamedTrace;
 use trace_model::TimeRange;
 
 use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
+use crate::empty::{self, Answers};
 use crate::part::{self, PartArgs};
 
 pub(crate) const HELP: &str = "\
@@ -116,18 +117,17 @@ pub(crate) fn run(args: &GpuArgs) -> anyhow::Result<Outcome> {
     args.rules.check()?;
     let report = &args.report;
     let to = Destination::open(report)?;
-    let each = trace_input::read_each(
+    let each = empty::read_each(
+        report,
         &report.traces()?,
-        &report.input,
-        report.verbosity,
         |options| args.part.keep_args(options),
         |input| answer(args, input),
     )?;
-    document(args, &each.results)?.write(to)?;
-    each.failed.map_or(Ok(Outcome::Fine), Err)
+    document(args, &each)?.write(to)?;
+    each.end(report)
 }
 
-fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<Answer> {
+fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<(Answer, Option<NoGpuWork>)> {
     let work = GpuWork::new(&input.trace);
     let rules = Rules::from(args.rules.rules);
     let events = args.rules.events(&work);
@@ -177,13 +177,14 @@ fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<Answer> {
         RulesName::Hta => hta::combinations(&mut roles, &events),
         _ => Vec::new(),
     };
-    Ok(Answer {
+    let answer = Answer {
         trace,
         rows,
         whole,
         notes,
         types,
-    })
+    };
+    Ok((answer, part::no_gpu_work(&work, &how)))
 }
 
 fn clipped(events: &[gpu_time::GpuEvent], window: Option<TimeRange>) -> u64 {
@@ -194,7 +195,8 @@ fn clipped(events: &[gpu_time::GpuEvent], window: Option<TimeRange>) -> u64 {
     window.map_or(0, |w| cut(w.start.nanos()) + cut(w.end.nanos()))
 }
 
-fn document(args: &GpuArgs, answers: &[Answer]) -> anyhow::Result<Document> {
+fn document(args: &GpuArgs, each: &Answers<Answer>) -> anyhow::Result<Document> {
+    let answers = &each.results;
     let rows: Vec<GpuRow> = answers.iter().flat_map(|a| a.rows.clone()).collect();
     let notes = answers
         .iter()
@@ -208,8 +210,11 @@ fn document(args: &GpuArgs, answers: &[Answer]) -> anyhow::Result<Document> {
         document.tables.push(tables::hta_types(types)?);
     }
     document.csv = Some((tables::reference(&rows)?, "nan"));
-    for answer in answers {
+    for (answer, why) in each.with_reasons() {
         document.heading(&answer.trace);
+        if empty::instead_of_tables(&mut document, why) {
+            continue;
+        }
         document.notes(&answer.notes);
         if args.part.per_step || args.per_stream || args.per_device {
             if !answer.rows.is_empty() {

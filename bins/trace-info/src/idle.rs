@@ -9,6 +9,7 @@ use shell::Outcome;
 
 use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
+use crate::empty;
 use crate::gpu::{RulesArgs, RulesName};
 use crate::part::{self, PartArgs};
 
@@ -65,10 +66,9 @@ pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
     }
     let report = &args.report;
     let to = Destination::open(report)?;
-    let each = trace_input::read_each(
+    let each = empty::read_each(
+        report,
         &report.traces()?,
-        &report.input,
-        report.verbosity,
         |options| args.part.keep_args(options),
         |input| {
             let work = GpuWork::new(&input.trace);
@@ -76,23 +76,25 @@ pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
             let rounding = args.rules.hta_rounding;
             if is_hta {
                 let events = hta::events(&work, rounding);
-                return Ok(Answer {
+                let answer = Answer {
                     trace,
                     parts: Vec::new(),
                     notes: Vec::new(),
                     hta: hta::idle(&work, &events, rounding),
-                });
+                };
+                return Ok((answer, gpu_time::no_gpu_work(work.index())));
             }
             let (how, notes) = args.part.resolve(input, &work)?;
             let parts = idle_parts(&work, &how, args.longest).into_iter();
-            Ok(Answer {
+            let answer = Answer {
                 parts: parts
                     .map(|part| (part::of(&trace, &how, part.step), part.idle))
                     .collect(),
                 trace,
                 notes,
                 hta: Vec::new(),
-            })
+            };
+            Ok((answer, part::no_gpu_work(&work, &how)))
         },
     )?;
     let answers = &each.results;
@@ -111,14 +113,17 @@ pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
             tables::gaps(&all, false)?,
             tables::notes(notes)?,
         ];
-        for answer in answers {
+        for (answer, why) in each.with_reasons() {
             document.heading(&answer.trace);
+            if empty::instead_of_tables(&mut document, why) {
+                continue;
+            }
             document.notes(&answer.notes);
             people(args, answer, &mut document)?;
         }
     }
     document.write(to)?;
-    each.failed.map_or(Ok(Outcome::Fine), Err)
+    each.end(report)
 }
 
 impl Answer {

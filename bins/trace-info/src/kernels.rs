@@ -8,6 +8,7 @@ use shell::Outcome;
 
 use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
+use crate::empty;
 use crate::gpu::{RulesArgs, RulesName};
 
 pub(crate) const HELP: &str = "\
@@ -109,22 +110,22 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
     options.sort = args.sort.into();
     options.numbered = args.numbered;
     let wants_launchers = args.rules.rules == RulesName::Tracelens && args.by == ByName::Operator;
-    let each = trace_input::read_each(
+    let each = empty::read_each(
+        report,
         &report.traces()?,
-        &report.input,
-        report.verbosity,
         |options| trace_input::only_args(options, ARG_KEYS),
         |input| {
             let work = GpuWork::new(&input.trace);
             let events = args.rules.events(&work);
-            Ok(Answer {
+            let answer = Answer {
                 trace: trace_input::short_name(&input.name).to_owned(),
                 kernels: kernels(&work, &events, &options),
                 launchers: match wants_launchers {
                     true => tracelens::launchers(&work, &tracelens::linked(&work)),
                     false => Vec::new(),
                 },
-            })
+            };
+            Ok((answer, gpu_time::no_gpu_work(work.index())))
         },
     )?;
     let answers = &each.results;
@@ -137,9 +138,12 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
             .map(|a| (a.trace.as_str(), a.launchers.as_slice()));
         document.tables.push(tables::launchers(all)?);
     }
-    for answer in answers {
+    for (answer, why) in each.with_reasons() {
         let k = &answer.kernels;
         document.heading(&answer.trace);
+        if empty::instead_of_tables(&mut document, why) {
+            continue;
+        }
         document.line("events", human::count(k.events));
         let ns = |ns: i64| human::quantity(precise(ns), report::Unit::Nanos);
         document.line(
@@ -159,7 +163,7 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
         document.table("", tables::kernels_narrow(k, top)?);
     }
     document.write(to)?;
-    each.failed.map_or(Ok(Outcome::Fine), Err)
+    each.end(report)
 }
 
 /// A span as a number to scale for people.

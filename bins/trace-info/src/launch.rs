@@ -8,6 +8,7 @@ use shell::Outcome;
 
 use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
+use crate::empty;
 use crate::kernels::precise;
 use crate::part::{self, PartArgs};
 
@@ -56,23 +57,23 @@ impl Answer {
 pub(crate) fn run(args: &LaunchArgs) -> anyhow::Result<Outcome> {
     let report = &args.report;
     let to = Destination::open(report)?;
-    let each = trace_input::read_each(
+    let each = empty::read_each(
+        report,
         &report.traces()?,
-        &report.input,
-        report.verbosity,
         |options| args.part.keep_args(options),
         |input| {
             let work = GpuWork::new(&input.trace);
             let trace = trace_input::short_name(&input.name).to_owned();
             let (how, notes) = args.part.resolve(input, &work)?;
             let parts = launch_parts(&work, &how, args.series).into_iter();
-            Ok(Answer {
+            let answer = Answer {
                 parts: parts
                     .map(|part| (part::of(&trace, &how, part.step), part.launches))
                     .collect(),
                 trace,
                 notes,
-            })
+            };
+            Ok((answer, part::no_gpu_work(&work, &how)))
         },
     )?;
     let answers = &each.results;
@@ -86,13 +87,16 @@ pub(crate) fn run(args: &LaunchArgs) -> anyhow::Result<Outcome> {
         document.tables.push(tables::depth_series(&all, false)?);
     }
     document.tables.push(tables::notes(notes)?);
-    for answer in answers {
+    for (answer, why) in each.with_reasons() {
         document.heading(&answer.trace);
+        if empty::instead_of_tables(&mut document, why) {
+            continue;
+        }
         document.notes(&answer.notes);
         people(args, answer, &mut document)?;
     }
     document.write(to)?;
-    each.failed.map_or(Ok(Outcome::Fine), Err)
+    each.end(report)
 }
 
 fn people(args: &LaunchArgs, answer: &Answer, document: &mut Document) -> anyhow::Result<()> {

@@ -1,11 +1,12 @@
 //! `trace-info memory`.
 
 use clap::Args;
-use gpu_time::{MEMORY_KEYS, Memory, memory, tables};
+use gpu_time::{GpuWork, MEMORY_KEYS, Memory, memory, tables};
 use shell::Outcome;
 
 use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
+use crate::empty;
 
 pub(crate) const HELP: &str = "\
 From PyTorch's allocation events (profile_memory=True) and counters of memory.
@@ -26,14 +27,19 @@ pub(crate) struct MemoryArgs {
 pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
     let report = &args.report;
     let to = Destination::open(report)?;
-    let each = trace_input::read_each(
+    let each = empty::read_each(
+        report,
         &report.traces()?,
-        &report.input,
-        report.verbosity,
         |options| trace_input::only_args(options, MEMORY_KEYS),
         |input| {
             let trace = trace_input::short_name(&input.name).to_owned();
-            Ok((trace, memory(&input.trace, args.series)))
+            let result = memory(&input.trace, args.series);
+            // Memory of the host is an answer, too.
+            let why = match result.rows.is_empty() {
+                true => gpu_time::no_gpu_work(GpuWork::new(&input.trace).index()),
+                false => None,
+            };
+            Ok(((trace, result), why))
         },
     )?;
     let answers: &[(String, Memory)] = &each.results;
@@ -47,8 +53,11 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
     if args.series > 0 {
         document.tables.push(tables::memory_series(all(), false)?);
     }
-    for (trace, result) in answers {
+    for ((trace, result), why) in each.with_reasons() {
         document.heading(trace);
+        if empty::instead_of_tables(&mut document, why) {
+            continue;
+        }
         if result.rows.is_empty() {
             document.line("memory", "not recorded: use profile_memory=True");
             continue;
@@ -60,5 +69,5 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
         }
     }
     document.write(to)?;
-    each.failed.map_or(Ok(Outcome::Fine), Err)
+    each.end(report)
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use gpu_time::tables::Of;
-use gpu_time::{ARG_KEYS, GpuWork, Note, Split, Step, StepRule, WindowSpec, steps};
+use gpu_time::{ARG_KEYS, GpuWork, NoGpuWork, Note, Split, Step, StepRule, WindowSpec, steps};
 use rca_cycles::Failure;
 use trace_input::{NamedTrace, only_args};
 use trace_model::{TimeRange, Timestamp};
@@ -190,6 +190,14 @@ fn cycles(input: &NamedTrace) -> Result<(Vec<Step>, String), Failure> {
         Step::new(cycle.phase.name(), range).partial(cycle.partial.map(|why| why.name()))
     });
     Ok((steps.collect(), text))
+}
+
+/// Returns why the trace, or the window of it that is wanted, holds no GPU activity, or `None` if it holds any.
+pub(crate) fn no_gpu_work(work: &GpuWork<'_>, how: &Split) -> Option<NoGpuWork> {
+    match how.window {
+        Some(window) => gpu_time::no_gpu_work_in(work.index(), window),
+        None => gpu_time::no_gpu_work(work.index()),
+    }
 }
 
 /// What a row of `trace` is of: of its step with that number, of no step, or of all of it.
