@@ -101,6 +101,12 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
             ));
         }
     }
+    if summary.replays > 0 {
+        shared.verbosity.note(format!(
+            "note: {} dispatches are further passes of kernel replay: calls and durations of kernels count every pass",
+            summary.replays
+        ));
+    }
     if summary.views.is_empty() {
         shared
             .verbosity

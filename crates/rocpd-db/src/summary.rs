@@ -63,6 +63,9 @@ pub struct Summary<'a> {
     /// Records that the views of the format leave out, because something they join is missing: dispatches, copies,
     /// allocations, regions and samples.
     pub lost: Lost,
+    /// Dispatches that repeat another one to collect further counters (kernel replay, pass 1 and later). Each is a row of the
+    /// view `kernels` with a duration of its own, and is counted there.
+    pub replays: u64,
 }
 
 /// Records that joined views leave out.
@@ -216,6 +219,7 @@ impl<'a> Summary<'a> {
         let mut summary = Self {
             views: Vec::new(),
             lost: Lost::default(),
+            replays: 0,
             processes,
         };
         let firsts = first_of_guid(&summary.processes);
@@ -305,6 +309,9 @@ impl<'a> Summary<'a> {
                 None => rows.lasting(process, NO_NAME),
             };
             row.add(dispatch.duration_ns(), options.quantiles);
+            if dispatch.replay_pass.is_some_and(|pass| pass > 0) {
+                self.replays += 1;
+            }
         }
         Ok(rows.view("kernels".to_owned()))
     }

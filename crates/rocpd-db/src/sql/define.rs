@@ -27,6 +27,7 @@ fn literal(text: &str) -> String {
 pub(super) struct Newest {
     graphs: bool,
     samples: bool,
+    replays: bool,
 }
 
 impl Newest {
@@ -39,6 +40,7 @@ impl Newest {
         Self {
             graphs: any("rocpd_kernel_dispatch", "graph_exec_id"),
             samples: any("rocpd_pmc_event", "sample_id"),
+            replays: any("rocpd_kernel_dispatch", "replay_pass"),
         }
     }
 }
@@ -254,7 +256,9 @@ impl Part<'_> {
                     out.push_str(", M.graph_exec_id, M.graph_node_id");
                 }
                 "event_since_3_0_3" if self.newest.samples => out.push_str(", K.event_id"),
-                "since_3_0_2" | "copy_since_3_0_2" | "event_since_3_0_3" => {}
+                "replay_since_3_0_5" if self.newest.replays => out.push_str(", K.replay_pass"),
+                "since_3_0_2" | "copy_since_3_0_2" | "event_since_3_0_3" | "replay_since_3_0_5" => {
+                }
                 name if self.plain => {
                     let _ = write!(out, "rocpd_{name}");
                 }

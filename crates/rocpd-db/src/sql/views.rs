@@ -167,14 +167,14 @@ pub(super) const VIEWS: [(&str, &str); 21] = [
          K.group_segment_size AS lds_block_size, K.private_segment_size AS scratch_size, S.arch_vgpr_count AS vgpr_count, \
          S.accum_vgpr_count, S.sgpr_count, PI.name AS counter_name, PI.symbol AS counter_symbol, PI.component, PI.description, \
          PI.block, PI.expression, PI.value_type, PI.id AS counter_id, SUM(PE.value) AS value, K.start, K.\"end\", PI.is_constant, \
-         PI.is_derived, (K.\"end\" - K.start) AS duration, {category} AS category, K.nid, E.extdata, S.code_object_id \
+         PI.is_derived, (K.\"end\" - K.start) AS duration, {category} AS category, K.nid, E.extdata, S.code_object_id{replay_since_3_0_5} \
          FROM {pmc_event} PE JOIN {info_pmc} PI ON PI.id = PE.pmc_id AND PI.guid = PE.guid \
          JOIN {event} E ON E.id = PE.event_id AND E.guid = PE.guid \
          JOIN {kernel_dispatch} K ON K.event_id = PE.event_id AND K.guid = PE.guid \
          JOIN {info_agent} A ON A.id = K.agent_id AND A.guid = K.guid \
          JOIN {info_kernel_symbol} S ON S.id = K.kernel_id AND S.guid = K.guid \
          JOIN {info_process} P ON P.id = K.pid AND P.guid = K.guid JOIN {info_thread} T ON T.id = K.tid AND T.guid = K.guid \
-         WHERE PE.sample_id IS NULL GROUP BY PE.guid, K.dispatch_id, PI.name, K.agent_id",
+         WHERE PE.sample_id IS NULL GROUP BY PE.guid, E.id, K.id, PI.name, K.agent_id",
     ),
     (
         "graph_launches",
@@ -200,11 +200,26 @@ pub(super) const VIEWS: [(&str, &str); 21] = [
     ),
     (
         "spm_counters",
-        "SELECT PE.id, PE.guid, PE.sample_id, R.timestamp, PE.pmc_id, PI.name AS counter_name, PE.value AS counter_value, PE.xcc, \
-         PE.shader_engine, PE.shader_array, PE.wgp, PE.instance, T.pid AS process_id, PI.agent_id \
+        "SELECT PE.id, PE.guid, K.dispatch_id, K.kernel_id, E.id AS event_id, E.correlation_id, E.stack_id, E.parent_stack_id, \
+         P.pid, TH.tid, COALESCE(K.agent_id, PI.agent_id) AS agent_id, A.absolute_index AS agent_abs_index, \
+         A.logical_index AS agent_log_index, A.type_index AS agent_type_index, A.type AS agent_type, K.queue_id, K.grid_size_x, \
+         K.grid_size_y, K.grid_size_z, (K.grid_size_x * K.grid_size_y * K.grid_size_z) AS grid_size, S.display_name AS kernel_name, \
+         (SELECT string FROM {string} RS WHERE RS.id = K.region_name_id AND RS.guid = K.guid) AS kernel_region, K.workgroup_size_x, \
+         K.workgroup_size_y, K.workgroup_size_z, (K.workgroup_size_x * K.workgroup_size_y * K.workgroup_size_z) AS workgroup_size, \
+         K.group_segment_size AS lds_block_size, K.private_segment_size AS scratch_size, S.arch_vgpr_count AS vgpr_count, \
+         S.accum_vgpr_count, S.sgpr_count, PI.name AS counter_name, PI.symbol AS counter_symbol, PI.component, PI.description, \
+         PI.block, PI.expression, PI.value_type, PI.id AS counter_id, PE.xcc, PE.shader_engine, PE.instance, PE.value, R.timestamp, \
+         PI.is_constant, PI.is_derived, {category} AS category, COALESCE(K.nid, T.nid) AS nid, E.extdata, S.code_object_id, \
+         PE.shader_array, PE.wgp, PE.sample_id, PE.pmc_id, PE.value AS counter_value, COALESCE(T.pid, K.pid) AS process_id \
          FROM {pmc_event} PE JOIN {info_pmc} PI ON PI.id = PE.pmc_id AND PI.guid = PE.guid \
          JOIN {sample} R ON R.id = PE.sample_id AND R.guid = PE.guid \
-         LEFT JOIN {track} T ON T.id = R.track_id AND T.guid = R.guid",
+         LEFT JOIN {track} T ON T.id = R.track_id AND T.guid = R.guid \
+         LEFT JOIN {kernel_dispatch} K ON K.event_id = PE.event_id AND K.guid = PE.guid \
+         LEFT JOIN {event} E ON E.id = COALESCE(PE.event_id, R.event_id) AND E.guid = PE.guid \
+         LEFT JOIN {info_agent} A ON A.id = COALESCE(K.agent_id, PI.agent_id) AND A.guid = PE.guid \
+         LEFT JOIN {info_kernel_symbol} S ON S.id = K.kernel_id AND S.guid = PE.guid \
+         LEFT JOIN {info_process} P ON P.id = COALESCE(K.pid, T.pid) AND P.guid = PE.guid \
+         LEFT JOIN {info_thread} TH ON TH.id = COALESCE(K.tid, T.tid) AND TH.guid = PE.guid",
     ),
     (
         "device_records",

@@ -36,18 +36,11 @@ pub(super) fn write(job: &Job<'_>, file: &str, unified: bool) -> anyhow::Result<
         "{first} Correlation_Id Dispatch_Id {pass} {WHERE} {needs} Counter_Name Counter_Value Start_Timestamp End_Timestamp"
     );
     let mut sheet = job.sheet(file, &columns)?;
-    let (replay, join) = match replays {
-        true => (
-            "K.replay_pass",
-            "LEFT JOIN (SELECT guid AS of_guid, event_id AS of_event, MAX(replay_pass) AS replay_pass FROM rocpd_kernel_dispatch \
-             GROUP BY guid, event_id) K ON K.of_guid = C.guid AND K.of_event = C.event_id",
-        ),
-        false => ("NULL", ""),
-    };
+    let replay = if replays { "replay_pass" } else { "NULL" };
     let mut statement = session.prepare(&format!(
         "SELECT guid, stack_id, dispatch_id, agent_abs_index, agent_log_index, agent_type_index, agent_type, queue_id, pid, tid, \
          grid_size, kernel_id, kernel_name, workgroup_size, lds_block_size, scratch_size, vgpr_count, accum_vgpr_count, sgpr_count, \
-         counter_name, value, start, \"end\", {replay} FROM counters_collection C {join} ORDER BY guid, start, \"end\" DESC, id"
+         counter_name, value, start, \"end\", {replay} FROM counters_collection ORDER BY guid, start, \"end\" DESC, id"
     ))?;
     let mut rows = statement.query(&[])?;
     while let Some(row) = rows.next()? {
@@ -125,12 +118,21 @@ fn view(
         .position(|name| name == "Agent_Id");
     while let Some(row) = rows.next()? {
         let agent = agent(job.args.agent_index_value, row, 0);
+        let reals: Vec<String> = (4..row.len())
+            .map(|at| match row.get(at) {
+                SqlValue::Real(value) => plain(value),
+                _ => String::new(),
+            })
+            .collect();
         let mut fields = Vec::with_capacity(row.len());
-        for at in 4..row.len() {
+        for (at, real) in (4..).zip(&reals) {
             if agent_at == Some(fields.len()) {
                 fields.push(Field::Text(&agent));
             }
-            fields.push(field(row.get(at)));
+            fields.push(match row.get(at) {
+                SqlValue::Real(_) => Field::Bare(real),
+                value => field(value),
+            });
         }
         sheet.row(&fields)?;
     }
@@ -170,10 +172,15 @@ pub(super) fn spm(job: &Job<'_>) -> anyhow::Result<()> {
     view(
         job,
         ("rocpd_pmc_event", "spm_counter_collection_trace.csv"),
-        "Guid Sample_Id Timestamp Counter_Id Counter_Name Counter_Value Xcc Shader_Engine Shader_Array Wgp Instance",
-        "SELECT NULL, NULL, NULL, NULL, guid, sample_id, timestamp, pmc_id, counter_name, \
-         CASE WHEN counter_value = CAST(counter_value AS INTEGER) THEN CAST(counter_value AS INTEGER) \
-         ELSE CAST(counter_value AS TEXT) END, xcc, shader_engine, shader_array, wgp, instance \
+        &format!(
+            "Guid Correlation_Id Dispatch_Id {WHERE} {UNIFIED_NEEDS} Counter_Name Counter_Value Timestamp"
+        ),
+        "SELECT agent_abs_index, agent_log_index, agent_type_index, agent_type, guid, stack_id, dispatch_id, queue_id, pid, tid, \
+         grid_size, kernel_id, kernel_name, workgroup_size, lds_block_size, scratch_size, vgpr_count, accum_vgpr_count, sgpr_count, \
+         counter_name || CASE WHEN COALESCE(xcc, shader_engine, shader_array, wgp, instance) IS NULL THEN '' ELSE '[' || \
+         SUBSTR(COALESCE(', XCC: ' || xcc, '') || COALESCE(', SE: ' || shader_engine, '') || COALESCE(', SA: ' || shader_array, '') || \
+         COALESCE(', WGP: ' || wgp, '') || COALESCE(', Instance: ' || instance, ''), 3) || ']' END, \
+         value, timestamp \
          FROM spm_counters ORDER BY guid, timestamp, id",
     )
 }

@@ -351,6 +351,7 @@ impl<'a, W: Write> Part<'a, W> {
         args.maybe("queue", r.queue_id);
         args.maybe("tid", r.thread.map(|t| t.tid));
         args.maybe("kernel_id", r.kernel_id);
+        args.maybe("replay_pass", r.replay_pass);
         args.maybe("Scratch_Size", r.scratch_bytes);
         args.maybe("LDS_Block_Size", r.lds_bytes);
         args.text("workgroup_size", self.texts.get(workgroup));
