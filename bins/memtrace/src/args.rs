@@ -396,7 +396,7 @@ pub(crate) struct CompareArgs {
 pub(crate) struct CheckArgs {
     /// The folder of a run, or a trace
     pub(crate) path: PathBuf,
-    /// What the trace was collected with: perf-mem, perf-mem-labelled, memray, other [default: what the run says]
+    /// What the trace was collected with: perf-mem, perf-mem-labelled, memray, pagefaults, other [default: what the run says]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<String>,
     #[command(flatten)]
@@ -421,9 +421,9 @@ pub(crate) struct RunArgs {
     /// The experiment's YAML file
     #[arg(short, long, value_name = "FILE", conflicts_with = "command")]
     pub(crate) config: Option<PathBuf>,
-    /// Folder for the run, of a command without a configuration
-    #[arg(short, long, value_name = "DIR", default_value = "results/run")]
-    pub(crate) output: PathBuf,
+    /// New folder for the run of a command [default: results/run, or results/run-2, ... where that exists]
+    #[arg(short, long, value_name = "DIR", conflicts_with = "config")]
+    pub(crate) output: Option<PathBuf>,
     /// Accesses for each sample
     #[arg(long, value_name = "N", default_value_t = 4000)]
     pub(crate) period: u64,

@@ -7,8 +7,8 @@ use std::path::Path;
 use byte_source::{OpenOptions, Source};
 use memtrace_labeller::{InputFormat, InputOptions, RowStream, Schema, check_parquet};
 use memtrace_run::{
-    FileFinding, MANIFEST_FILE, Quality, QualityProfile, Verdict, judge, run_metadata, unlisted,
-    verify_manifest,
+    ACCESSES, FIRST_TOUCHES, FileFinding, MANIFEST_FILE, Quality, QualityProfile, Verdict, judge,
+    run_metadata, unlisted, verify_manifest,
 };
 use report::{JsonDocument, SchemaVersion};
 use shell::{Format, Outcome, usage};
@@ -22,15 +22,15 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
         coded(Source::open(&args.path, &OpenOptions::default()))?;
     }
     let profile = match args.profile.as_deref() {
-        None if args.path.is_dir() => profile_of(&args.path),
-        None => None,
+        None => profile_of(&args.path),
         Some("perf-mem") => Some(QualityProfile::PerfMem),
         Some("perf-mem-labelled") => Some(QualityProfile::PerfMemLabelled),
         Some("memray") => Some(QualityProfile::Memray),
+        Some("pagefaults") => Some(QualityProfile::PageFaults),
         Some("other") => Some(QualityProfile::Other),
         Some(_) => {
             return Err(usage(
-                "--profile is one of perf-mem, perf-mem-labelled, memray, other",
+                "--profile is one of perf-mem, perf-mem-labelled, memray, pagefaults, other",
             ));
         }
     };
@@ -95,13 +95,16 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
         for (file, problem) in &schemas {
             match problem {
                 Some(problem) => writeln!(out, "{file}: {problem}")?,
-                None => writeln!(out, "{file}: schema fine")?,
+                None => writeln!(out, "{file}: schema ok")?,
             }
         }
         if let Some(quality) = &quality {
             writeln!(out, "quality: {:?}, {} rows", quality.verdict, quality.rows)?;
             for (column, share, verdict) in &quality.columns {
                 writeln!(out, "  {column}: {:.1} % {verdict:?}", share * 100.0)?;
+                if *column == ACCESSES && *verdict != Verdict::Pass {
+                    writeln!(out, "{FIRST_TOUCHES}")?;
+                }
             }
         }
         if !bad {
@@ -132,12 +135,13 @@ fn problem(path: &Path, schema: Schema) -> anyhow::Result<Option<String>> {
         .map(|error| error.to_string()))
 }
 
-/// What a run must have recorded, by the collector that its metadata names.
-fn profile_of(folder: &Path) -> Option<QualityProfile> {
-    let metadata = run_metadata(folder).ok()?;
-    match metadata.get("collector")?.get("type")?.as_str()? {
-        "perf" | "perf_mem" => Some(QualityProfile::PerfMem),
-        "memray" => Some(QualityProfile::Memray),
-        _ => None,
+/// What a run must have recorded, by the collector that its metadata names; whatever collected, page faults are no accesses.
+fn profile_of(path: &Path) -> Option<QualityProfile> {
+    let metadata = run_metadata(path).unwrap_or_default();
+    let collector = metadata.get("collector").and_then(|used| used.get("type"));
+    match collector.and_then(|name| name.as_str()) {
+        Some("perf" | "perf_mem") => Some(QualityProfile::PerfMem),
+        Some("memray") => Some(QualityProfile::Memray),
+        _ => Some(QualityProfile::PageFaults),
     }
 }

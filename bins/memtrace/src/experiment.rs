@@ -1,10 +1,11 @@
 //! `validate`, `plan`, `run`, `doctor`, `version`.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use memtrace_run::{
-    Experiment, RunOptions, Stop, diagnose, has_memray, on_path, plan_text, run_command,
-    run_experiment,
+    Experiment, RunOptions, Stop, diagnose, has_memray, next_folder, on_path, plan_text,
+    run_command, run_experiment,
 };
 use report::{JsonDocument, SchemaVersion};
 use serde_json::json;
@@ -126,7 +127,13 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
             };
             coded(run_experiment(&experiment, &options))?
         }
-        (None, false) => vec![coded(run_command(&args.command, &args.output, &options))?],
+        (None, false) => {
+            let folder = match &args.output {
+                Some(folder) => folder.clone(),
+                None => next_folder(Path::new("results/run")),
+            };
+            vec![coded(run_command(&args.command, &folder, &options))?]
+        }
         (None, true) => return Err(usage("give --config FILE, or a command after --")),
     };
     let mut out = Output::stdout();

@@ -50,7 +50,7 @@ fn code(error: &Error) -> u8 {
         Error::Analysis(_) | Error::DiskFull { .. } => IO_FAILED,
         Error::NoCollector { .. } => CANNOT_COLLECT,
         Error::NothingRead { .. } => BAD_DATA,
-        Error::PhaseMark { .. } | Error::Limit { .. } => 2,
+        Error::PhaseMark { .. } | Error::Limit { .. } | Error::FolderExists { .. } => 2,
         Error::PhasePipe { .. } => IO_FAILED,
         _ => 1,
     }

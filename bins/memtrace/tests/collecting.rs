@@ -1,6 +1,7 @@
 //! What a run says of the machine, and how it is told of phases.
 #![cfg(target_os = "linux")]
 
+use std::fmt::Write as _;
 use std::os::unix::net::UnixStream;
 
 use super::*;
@@ -229,4 +230,54 @@ fn a_missing_memray_is_told() {
     );
     let (document, _) = validate(&["validate", "--config", "c.yaml", "--json"]);
     assert!(document.contains("memray is not installed"), "{document}");
+}
+
+/// Page faults are what a machine without counters can record: where memory was touched first, and nothing that was read.
+#[test]
+fn page_faults_are_no_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let mut text = String::new();
+    for page in 0..400_u64 {
+        let _ = writeln!(
+            text,
+            "llm 7/7 [000] {}.{:03}: 1 page-faults:u: {:x} 401136 read_model+0x4 (/opt/llm)",
+            1 + page / 1000,
+            page % 1000,
+            0x7f00_0000_0000 + page * 4096,
+        );
+    }
+    std::fs::write(dir.join("faults.txt"), &text).unwrap();
+    let perf = "if [ $1 = script ]; then cat $FAULTS; exit; fi\n\
+        while [ $# -gt 0 ]; do case $1 in -o) touch $2;; --) shift; exec \"$@\";; esac; shift; done";
+    let path = with_programs(dir, &[("perf", perf)]);
+    let words = ["run", "--collector", "pagefaults", "-o", "out", "--"];
+    let marks = "echo 'phase weight_load start 0' > $MEMTRACE_PHASES; sleep 0.2";
+    let words = [&words[..], &["sh", "-c", marks]].concat();
+    let told = ok(&command(dir, &words)
+        .env("PATH", path)
+        .env("FAULTS", dir.join("faults.txt"))
+        .output()
+        .unwrap());
+    assert!(told.contains("400 first touches by pagefaults"), "{told}");
+    let checked = call(dir, &["check", "out"]);
+    let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert_eq!(checked.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("retention") && !said.contains("fine"),
+        "{said}"
+    );
+    let words = ["analyse", "faults.txt", "--infer-phases", "--json"];
+    for found in [
+        json(&call(dir, &words)),
+        json(&call(dir, &["analyse", "out", "--json"])),
+    ] {
+        assert!(cell(&found, "retention_summary", "unknown", "retention_p50_s").is_null());
+        let reads = found["read_freq"]["rows"].as_array().unwrap();
+        assert!(reads.iter().all(|row| row["total_reads"] == 0), "{reads:?}");
+        assert_eq!(
+            found["retention_summary"]["rows"].as_array().unwrap().len(),
+            1
+        );
+    }
 }

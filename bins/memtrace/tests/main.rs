@@ -320,7 +320,7 @@ fn an_exported_run_is_whole_and_checked() {
     };
     assert_eq!(checked("perf"), (Some(1), "FAIL".into()));
     assert_eq!(checked("memray"), (Some(0), "PASS".into()));
-    assert_eq!(checked("pagefaults"), (Some(0), Value::Null));
+    assert_eq!(checked("pagefaults"), (Some(0), "PASS".into()));
     // A changed, a missing and an unlisted file are found.
     std::fs::write(dir.join("run/metrics.csv"), "changed").unwrap();
     std::fs::remove_file(dir.join("run/write_once.svg")).unwrap();
@@ -1013,18 +1013,30 @@ fn a_command_is_run_and_watched() {
     let folder = folder();
     let dir = folder.path();
     let words = ["run", "--collector", "monitor", "-o", "out", "--json", "--"];
+    let missing = [&words[..], &["no-such-program-here"]].concat();
+    fails(dir, &missing, 5);
     let result = json(&call(dir, &[&words[..], &["sleep", "0.4"]].concat()));
     assert_eq!(result["runs"][0]["exit_code"], 0);
+    // A second run with that name changes nothing.
+    let before = std::fs::read(dir.join("out/metadata.json")).unwrap();
+    assert!(fails(dir, &[&words[..], &["true"]].concat(), 2).contains("new folder"));
+    assert_eq!(
+        std::fs::read(dir.join("out/metadata.json")).unwrap(),
+        before
+    );
+    let unnamed = ["run", "--collector", "monitor", "--", "true"];
+    for folder in ["results/run", "results/run-2", "results/run-3"] {
+        assert!(ok(&call(dir, &unnamed)).contains(&format!("in {folder}\n")));
+        assert!(dir.join(folder).join("manifest.json").is_file());
+    }
     assert_eq!(result["runs"][0]["collector"], "monitor");
     assert!(dir.join("out/raw/process_monitor.csv").is_file());
     assert!(ok(&call(dir, &["check", "out"])).contains("fine"));
-    let failing = call(dir, &[&words[..], &["false"]].concat());
-    assert_eq!(failing.status.code(), Some(1));
+    let failing = ["run", "--collector", "monitor", "--", "false"];
+    assert_eq!(call(dir, &failing).status.code(), Some(1));
     fails(dir, &["run"], 2);
-    let nobody = ["run", "--collector", "nothing", "-o", "out", "--", "true"];
+    let nobody = ["run", "--collector", "nothing", "-o", "none", "--", "true"];
     fails(dir, &nobody, 4);
-    let missing = [&words[..], &["no-such-program-here"]].concat();
-    fails(dir, &missing, 5);
 }
 
 #[test]
@@ -1083,6 +1095,7 @@ fn phases_are_marked_through_the_pipe_and_by_the_output() {
     let folder = folder();
     let dir = folder.path();
     let run = |options: &[&str], script: &str| {
+        let _ = std::fs::remove_dir_all(dir.join("out"));
         let words = [
             &["run", "--collector", "monitor", "-o", "out"],
             options,
@@ -1135,7 +1148,7 @@ fn phases_are_marked_through_the_pipe_and_by_the_output() {
     let taken = [
         "run",
         "-o",
-        "out",
+        "taken",
         "--phase-pipe",
         "perf.txt",
         "--collector",

@@ -144,6 +144,14 @@ pub struct Sampling {
     pub coverage: f64,
 }
 
+impl TypeMetrics {
+    /// Returns `true` if the type has loads or stores. Without them nothing is known about its retention.
+    #[must_use]
+    pub fn has_accesses(&self) -> bool {
+        self.loads + self.stores > 0
+    }
+}
+
 /// A region type.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -152,7 +160,7 @@ pub struct TypeMetrics {
     pub region_type: String,
     /// Regions whose first row has this type; 0 for a type that only later rows of other regions have.
     pub n_regions: u64,
-    /// Quantiles of retention over regions, seconds: 50, 90, 99 %, mean.
+    /// Quantiles of retention over regions, seconds: 50, 90, 99 %, mean. Without loads and stores they are 0 and mean nothing.
     pub retention_s: [f64; 4],
     /// Mean retention with regions weighted by their accesses, seconds.
     pub retention_mean_by_accesses_s: f64,
@@ -180,6 +188,10 @@ pub struct TypeMetrics {
     pub suitability: &'static str,
     /// Rows of this type.
     pub samples: u64,
+    /// Loads among the rows.
+    pub loads: u64,
+    /// Stores among the rows. Rows that are neither are first touches (page faults), of which only place and time are known.
+    pub stores: u64,
     /// Distinct pages. Our semantics only, as all that follow; 0 otherwise.
     pub distinct_pages: u64,
     /// Distinct lines of 64 bytes.

@@ -246,6 +246,8 @@ fn of_type(
         intervals: None,
         suitability: "low_mrm",
         samples: own.accesses,
+        loads: own.loads,
+        stores: own.stores,
         distinct_pages: 0,
         distinct_lines: 0,
         shared_pages: 0,
@@ -279,6 +281,9 @@ fn suitability(metrics: &TypeMetrics, options: &AnalysisOptions) -> &'static str
     if options.semantics == Semantics::Native {
         if metrics.region_type == "unknown" {
             return "unknown";
+        }
+        if !metrics.has_accesses() {
+            return "cannot_say";
         }
         if metrics.samples < options.min_samples {
             return "too_few_samples";

@@ -5,6 +5,7 @@ use std::io::Write;
 use report::{Cell, RowSink, Table};
 
 use crate::error::{Error, Result};
+use crate::options::Semantics;
 use crate::result::Analysis;
 use crate::tables::AnalysisTable;
 
@@ -75,14 +76,19 @@ impl Analysis {
             let id = Cell::UInt(region.region_id);
             let kind = Cell::Text(self.type_name(region.type_index));
             match table {
-                AnalysisTable::RetentionPerRegion => row(&[
-                    id,
-                    kind,
-                    region.first_write_ns.into(),
-                    region.last_read_ns.into(),
-                    region.retention_ns.into(),
-                    region.retention_s().into(),
-                ])?,
+                AnalysisTable::RetentionPerRegion => {
+                    let accessed = region.total_reads + region.total_writes > 0;
+                    let known = accessed || self.semantics == Semantics::Mrm;
+                    let cell = |value: Cell<'static>| if known { value } else { Cell::Null };
+                    row(&[
+                        id,
+                        kind,
+                        cell(region.first_write_ns.into()),
+                        cell(region.last_read_ns.into()),
+                        cell(region.retention_ns.into()),
+                        cell(region.retention_s().into()),
+                    ])?;
+                }
                 AnalysisTable::WriteOnce => {
                     if let Some(ratio) = region.write_once_ratio() {
                         row(&[
@@ -142,14 +148,22 @@ impl Analysis {
             if kind.n_regions == 0 {
                 continue;
             }
+            let known = kind.has_accesses() || self.semantics == Semantics::Mrm;
+            let time = |seconds: f64| {
+                if known {
+                    Cell::Real(seconds)
+                } else {
+                    Cell::Null
+                }
+            };
             match table {
                 AnalysisTable::RetentionSummary => row(&[
                     name,
                     kind.n_regions.into(),
-                    p50.into(),
-                    p90.into(),
-                    p99.into(),
-                    mean.into(),
+                    time(p50),
+                    time(p90),
+                    time(p99),
+                    time(mean),
                 ])?,
                 AnalysisTable::WorkingSetSummary => row(&[
                     name,
@@ -168,8 +182,8 @@ impl Analysis {
                 _ => row(&[
                     name,
                     kind.write_once_ratio_mean.unwrap_or(0.0).into(),
-                    p99.into(),
-                    p50.into(),
+                    time(p99),
+                    time(p50),
                     kind.suitability.into(),
                 ])?,
             }

@@ -25,7 +25,7 @@ pub struct Access {
     pub address: u64,
     /// Page of the address; normally `address >> 12`, but a page that a row brings is kept.
     pub address_page: u64,
-    /// `load`, `store`, or what the row said.
+    /// `load`, `store`, `page_fault`, or what the row said.
     pub op: Name,
     /// Function that made the access.
     pub symbol: Name,
@@ -104,6 +104,12 @@ impl Access {
     #[must_use]
     pub fn is_load(&self) -> bool {
         self.op == Name::LOAD
+    }
+
+    /// Returns `true` if this is the first touch of a page and neither a load nor a store.
+    #[must_use]
+    pub fn is_page_fault(&self) -> bool {
+        self.op == Name::PAGE_FAULT
     }
 
     /// Renumbers texts that were interned in another table.

@@ -381,7 +381,13 @@ impl Labeller {
     }
 
     fn verdict(&mut self, row: &Access, names: &mut Names) -> Option<Name> {
-        let key = [row.phase, row.op, row.symbol, row.dso];
+        // Everything that a process touches for the first time while it loads is touched then: the phase is no evidence of its type.
+        let phase = if row.is_page_fault() && !self.is_mrm() {
+            Name::NULL
+        } else {
+            row.phase
+        };
+        let key = [phase, row.op, row.symbol, row.dso];
         if let Some((known, verdict)) = &self.last
             && *known == key
         {
@@ -394,7 +400,7 @@ impl Labeller {
                     .options
                     .rules
                     .classify(
-                        names.get(row.phase),
+                        names.get(phase),
                         names.text(row.op),
                         names.text(row.symbol),
                         names.text(row.dso),

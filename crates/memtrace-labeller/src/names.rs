@@ -56,6 +56,8 @@ fixed! {
     LFB = 15, "LFB";
     /// The cache level `DRAM`.
     DRAM = 16, "DRAM";
+    /// The operation `page_fault`: the first touch of a page, of which nobody knows whether it was a load or a store.
+    PAGE_FAULT = 17, "page_fault";
 }
 
 impl Name {

@@ -24,6 +24,10 @@ const MAX_FORKS: usize = 16;
 /// The type of hardware breakpoints in an attribute.
 const BREAKPOINT: u32 = 5;
 
+/// The type of software events in an attribute, and those of its events that are page faults: all, minor, major.
+const SOFTWARE: u32 = 1;
+const PAGE_FAULTS: [u64; 3] = [2, 5, 6];
+
 /// A breakpoint on stores.
 const WRITES: u32 = 2;
 /// A breakpoint on loads and stores.
@@ -83,6 +87,7 @@ fn pair(held: &mut Vec<Held>) -> usize {
 #[derive(Debug, Clone, Default)]
 struct Attribute {
     kind: u32,
+    config: u64,
     breakpoint: u32,
     sample_type: u64,
     read_format: u64,
@@ -249,6 +254,7 @@ impl PerfDataRows {
                 .unwrap_or_default();
             self.attributes.push(Attribute {
                 kind: u32_at(bytes, 0),
+                config: u64_at(bytes, 8),
                 sample_type: u64_at(bytes, 24),
                 read_format: u64_at(bytes, 32),
                 breakpoint: u32_at(bytes, 52),
@@ -427,6 +433,9 @@ impl PerfDataRows {
             return Err(Skip::KernelAddress);
         }
         row.dso = self.object_of(pid, ip);
+        if attribute.kind == SOFTWARE && PAGE_FAULTS.contains(&attribute.config) {
+            row.op = Name::PAGE_FAULT;
+        }
         if attribute.kind == BREAKPOINT {
             // Without symbols the instruction tells loads from stores.
             row.symbol = names.intern(&format!("{ip:#x}"));

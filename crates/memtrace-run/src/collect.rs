@@ -16,11 +16,14 @@ mod sensors;
 mod stop;
 mod watch;
 
+use self::result::OBSERVED_TOUCHES;
 pub(crate) use machine::free_bytes;
+pub use observe::next_folder;
 pub use options::RunOptions;
-pub use result::RunResult;
+pub use result::{FIRST_TOUCHES, RunResult};
 pub use stop::Stop;
 
+use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -124,11 +127,16 @@ fn collect(
     patterns.extend(marks::patterns(&options.phase_patterns, false)?);
     let raw = prepare(folder)?;
     let words = wrapped(&collector, command, &raw, options);
-    let observed = Observed::of(&words, &collector, &raw, &patterns, options)?;
+    let observed = Observed::of(&words, &collector, &raw, &patterns, options);
+    if observed.is_err() {
+        // Where nothing was collected the folder is free for the next attempt.
+        let _ = fs::remove_dir(&raw).and_then(|()| fs::remove_dir(folder));
+    }
+    let observed = observed?;
     let ranges = mapped(&raw, observed.watched.maps.as_deref(), command, options)?;
     let (boundaries, source) = observed.marks.phases(observed.start_ns, observed.end_ns);
     let mut phases = FoundPhases { boundaries, source };
-    let class = observed.describe(folder, options, &mut metadata);
+    let (class, validity_reasons) = observed.describe(folder, options, &mut metadata);
     let tokens = TokenCounts::of_logs(&raw);
     let generation = metadata
         .get_mut("generation")
@@ -173,7 +181,13 @@ fn collect(
     exporter.compression = options.compression;
     exporter.figures.clone_from(&options.figures);
     let ranges = ranges.into_iter().map(|range| shifted(range, offset));
-    let rows = export(exporter, input, &phases, ranges.collect(), options)?;
+    let exported = export(exporter, input, &phases, ranges.collect(), options)?;
+    let (rows, observed_as) = match exported {
+        Some((rows, accesses)) if accesses == 0 && rows > 0 => (Some(rows), OBSERVED_TOUCHES),
+        Some((rows, _)) if collector == "memray" => (Some(rows), "allocations"),
+        Some((rows, _)) => (Some(rows), "loads and stores"),
+        None => (None, "nothing"),
+    };
     Ok(RunResult {
         run_id: run_id.to_owned(),
         folder: folder.to_owned(),
@@ -181,20 +195,23 @@ fn collect(
         fallback_reason,
         exit_code: observed.status.code(),
         rows,
+        observed: observed_as,
         validity: class.name(),
+        validity_reasons,
         phases: phases.source,
         interrupted: observed.interrupted,
     })
 }
 
-/// Makes the folder of what was collected; says how many rows it has, `None` when there is nothing to be read.
+/// Makes the folder of what was collected; returns how many rows it has and how many of them are loads or stores, `None` when there
+/// is nothing to be read.
 fn export(
     mut exporter: RunExporter,
     input: Option<PathBuf>,
     phases: &FoundPhases,
     ranges: Vec<AddressRange>,
     options: &RunOptions,
-) -> Result<Option<u64>> {
+) -> Result<Option<(u64, u64)>> {
     let Some(path) = input else {
         write_json(&exporter.folder.join("metadata.json"), &exporter.metadata)?;
         write_manifest(&exporter.folder, &exporter.run_id)?;
@@ -216,7 +233,9 @@ fn export(
         ..Steps::default()
     };
     let (processed, _) = exporter.export(stream, names, steps)?;
-    Ok(Some(processed.report.rows))
+    let types = processed.analysis.iter().flat_map(|found| &found.types);
+    let accesses = types.map(|kind| kind.loads + kind.stores).sum();
+    Ok(Some((processed.report.rows, accesses)))
 }
 
 /// How the collectors' files are read.

@@ -30,8 +30,8 @@ struct Bin {
 
 /// Finds the end of loading and the beginning of the teardown of a run in its accesses.
 ///
-/// * Loading ends with the first lasting drop of stores to pages that nothing was stored to before (of first touches, in captures
-///   that know no stores, as page faults); about there, where loads begin.
+/// * Loading ends with the first lasting drop of stores to pages that nothing was stored to before (of first accesses, in captures
+///   that know no stores); about there, where loads begin. Page faults are neither loads nor stores and are ignored.
 /// * The teardown is a last stretch with hardly a load, but with stores.
 ///
 /// Both are changes of a rate: the place where two Poisson rates explain the counts best, if the rate falls to a quarter at least
@@ -67,7 +67,8 @@ pub struct PhaseDetector {
 impl PhaseDetector {
     /// Adds rows, in any order.
     pub fn push(&mut self, rows: &[Access]) {
-        for row in rows {
+        // First touches come in the order in which a program happens to use its memory, and are no phases.
+        for row in rows.iter().filter(|row| !row.is_page_fault()) {
             let time = row.timestamp_ns;
             self.last_ns = self.last_ns.max(time);
             let bin = self.bins.entry(time >> self.shift).or_default();

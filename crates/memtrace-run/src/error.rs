@@ -76,6 +76,12 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The folder of a run has something in it, which a run never replaces.
+    #[error("{folder}: exists and is not empty; a run needs a new folder")]
+    FolderExists {
+        /// The folder.
+        folder: String,
+    },
     /// A mark of a phase that cannot be used.
     #[error("phase mark '{argument}': {what}")]
     PhaseMark {

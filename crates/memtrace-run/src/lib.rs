@@ -79,7 +79,10 @@ mod quality;
 mod runs;
 mod validity;
 
-pub use collect::{PROMPTS_FILE, RunOptions, RunResult, Stop, run_command, run_experiment};
+pub use collect::{
+    FIRST_TOUCHES, PROMPTS_FILE, RunOptions, RunResult, Stop, next_folder, run_command,
+    run_experiment,
+};
 pub use compare::compare_analyses;
 pub use config::{
     AnalyserConfig, CollectorConfig, Config, ExperimentInfo, FormatsConfig, LabellerConfig,
@@ -100,7 +103,7 @@ pub use manifest::{
 pub use metrics_csv::{METRICS_COLUMNS, metrics_csv};
 pub use page::{dataset_columns, write_dataset_card, write_report};
 pub use pipeline::{Processed, RowOutput, Steps, process};
-pub use quality::{Quality, QualityProfile, Verdict, judge};
+pub use quality::{ACCESSES, Quality, QualityProfile, Verdict, judge};
 pub use runs::{analyse_run, report_run};
 pub use validity::{
     Disturbance, ObserverEffect, ObserverSample, ObserverVersion, Validity, ValidityLimits,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use memtrace_analyser::Analysis;
+use memtrace_analyser::{Analysis, Semantics};
 
 /// Columns of `metrics.csv`, in order.
 pub const METRICS_COLUMNS: [&str; 11] = [
@@ -26,7 +26,10 @@ pub fn metrics_csv(analysis: &Analysis) -> String {
     let mut out = METRICS_COLUMNS.join(",");
     out.push('\n');
     for kind in analysis.types.iter().filter(|kind| kind.n_regions > 0) {
-        let [p50, p90, p99, mean] = kind.retention_s.map(real);
+        // Of first touches alone no retention is known.
+        let known = kind.has_accesses() || analysis.semantics == Semantics::Mrm;
+        let time = |seconds| if known { real(seconds) } else { String::new() };
+        let [p50, p90, p99, mean] = kind.retention_s.map(time);
         let ratio = kind.write_once_ratio_mean.map(real).unwrap_or_default();
         #[expect(clippy::cast_precision_loss, reason = "a size in MiB is a real")]
         let mib = (kind.total_pages * 4096) as f64 / 1_048_576.0;

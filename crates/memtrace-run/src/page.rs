@@ -91,7 +91,11 @@ pub fn dataset_columns(
     };
     let add = |(sum, count): (f64, u64), value: f64| (sum + value, count + 1);
     let types = analysis.map(|analysis| &analysis.types);
-    let retentions = types.into_iter().flatten().map(|kind| kind.retention_s[2]);
+    let known = types
+        .into_iter()
+        .flatten()
+        .filter(|kind| kind.has_accesses());
+    let retentions = known.map(|kind| kind.retention_s[2]);
     let retention = retentions.fold((0.0, 0), add);
     let mut ratios = (0.0, 0);
     for region in analysis.iter().flat_map(|analysis| &analysis.regions) {

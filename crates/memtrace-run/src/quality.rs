@@ -5,6 +5,9 @@ use serde::Serialize;
 
 use crate::error::Result;
 
+/// The share of rows that are loads or stores, and not first touches of a page.
+pub const ACCESSES: &str = "loads_and_stores";
+
 /// Verdict of the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
@@ -28,6 +31,8 @@ pub enum QualityProfile {
     PerfMemLabelled,
     /// Allocations: nothing is asked.
     Memray,
+    /// First touches of pages, which cannot answer what the analysis asks.
+    PageFaults,
     /// Anything else.
     Other,
 }
@@ -46,6 +51,7 @@ impl QualityProfile {
                 ("region_classified", 0.05, 0.001),
             ],
             Self::Memray => &[],
+            Self::PageFaults => &[(ACCESSES, 0.50, 0.10)],
             Self::Other => &[
                 ("access_latency_ns", 0.50, 0.10),
                 ("cache_level", 0.50, 0.10),
@@ -77,9 +83,11 @@ pub fn judge(mut stream: RowStream, profile: QualityProfile) -> Result<Quality> 
     let mut names = Names::new();
     let mut rows = Vec::new();
     let (mut all, mut latency, mut level, mut classified, mut symbols) = (0_u64, 0, 0, 0, 0);
+    let mut touches = 0;
     while stream.next_batch(&mut names, &mut rows)? {
         for row in rows.drain(..) {
             all += 1;
+            touches += u64::from(row.is_page_fault());
             latency += u64::from(row.access_latency_ns.is_some());
             level += u64::from(!row.cache_level.is_null());
             classified += u64::from(row.region_type != Name::UNKNOWN && !row.region_type.is_null());
@@ -94,13 +102,16 @@ pub fn judge(mut stream: RowStream, profile: QualityProfile) -> Result<Quality> 
             count as f64 / all as f64
         }
     };
-    let columns: Vec<(&'static str, f64, Verdict)> = profile
-        .limits()
+    // An empty trace has no page faults.
+    let is_vacuous = all == 0 && profile == QualityProfile::PageFaults;
+    let limits = if is_vacuous { &[] } else { profile.limits() };
+    let columns: Vec<(&'static str, f64, Verdict)> = limits
         .iter()
         .map(|(column, pass, warn)| {
             let found = share(match *column {
                 "access_latency_ns" => latency,
                 "cache_level" => level,
+                ACCESSES => all - touches,
                 _ => classified,
             });
             let verdict = if found < *warn {
@@ -120,7 +131,11 @@ pub fn judge(mut stream: RowStream, profile: QualityProfile) -> Result<Quality> 
         .unwrap_or(Verdict::Pass);
     Ok(Quality {
         rows: all,
-        verdict: if all == 0 { Verdict::Fail } else { worst },
+        verdict: if all == 0 && !is_vacuous {
+            Verdict::Fail
+        } else {
+            worst
+        },
         columns,
         symbol_share: share(symbols),
     })

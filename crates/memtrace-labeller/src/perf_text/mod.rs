@@ -84,7 +84,9 @@ pub(crate) fn for_each_line(block: &[u8], mut each: impl FnMut(u64, &[u8])) {
 /// The row of a sample; texts are added to `names`.
 pub(crate) fn to_access(sample: &PerfSample<'_>, names: &mut Names) -> Access {
     let mut row = Access::new(sample.timestamp_ns, sample.address);
-    row.op = if sample.store {
+    row.op = if sample.page_fault {
+        Name::PAGE_FAULT
+    } else if sample.store {
         Name::STORE
     } else {
         Name::LOAD

@@ -69,8 +69,18 @@ pub(super) fn parse(line: &[u8], list: Option<FieldList>) -> Result<PerfSample<'
     };
     sample.store = contains_word(sample.event, b"mem-store")
         || sample.event.starts_with(b"mem:") && sample.event.ends_with(b":w");
+    sample.page_fault = is_page_fault(sample.event);
     after_event(trim(rest), list, &mut sample)?;
     Ok(sample)
+}
+
+/// Returns `true` for the software events of page faults, with any modifiers: `page-faults`, `minor-faults:u`.
+fn is_page_fault(event: &[u8]) -> bool {
+    let name = event.split(|byte| *byte == b':').next();
+    matches!(
+        name,
+        Some(b"page-faults" | b"faults" | b"minor-faults" | b"major-faults")
+    )
 }
 
 /// Text before the time, the time in nanoseconds (if it is one), text after its colon.

@@ -14,6 +14,8 @@ pub struct PerfSample<'a> {
     pub wide: Option<u128>,
     /// Whether it is a store; what is not known to be a store is a load.
     pub store: bool,
+    /// `true` if the event is a page fault, which is neither a load nor a store; our own grammar only.
+    pub page_fault: bool,
     /// Event text, with the period when that cannot be told apart.
     pub event: &'a [u8],
     /// Function, without its offset.
@@ -44,6 +46,7 @@ impl PerfSample<'_> {
         address: 0,
         wide: None,
         store: false,
+        page_fault: false,
         event: b"",
         symbol: b"",
         dso: b"",

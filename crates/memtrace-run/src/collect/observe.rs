@@ -1,7 +1,8 @@
 //! One run of a command under a collector: started, watched, waited for.
 
 use std::fs;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
@@ -104,7 +105,7 @@ impl Observed {
         folder: &Path,
         options: &RunOptions,
         metadata: &mut Map<String, Value>,
-    ) -> Validity {
+    ) -> (Validity, Vec<String>) {
         let effect = ObserverEffect::new(
             &self.watched.observer,
             &self.watched.target_mb,
@@ -125,6 +126,7 @@ impl Observed {
             ..seen
         };
         let (class, reasons) = classify(&judged, &options.limits);
+        let told = reasons.iter().map(ToString::to_string).collect();
         let members = [
             ("machine_id", machine_slug().into()),
             ("observer_effect_summary", json!(effect)),
@@ -151,15 +153,46 @@ impl Observed {
         for (name, value) in members {
             metadata.insert(name.to_owned(), value);
         }
-        class
+        (class, told)
     }
 }
 
-/// The folder for what collectors write; what an earlier run left there goes with its manifest.
-pub(super) fn prepare(folder: &Path) -> Result<std::path::PathBuf> {
+/// Makes the folder of a run and in it the one for what collectors write.
+///
+/// # Errors
+///
+/// [`Error::FolderExists`] if there is something in the folder already: a run never replaces another.
+pub(super) fn prepare(folder: &Path) -> Result<PathBuf> {
     let raw = folder.join("raw");
-    fs::create_dir_all(&raw).map_err(io_error(&raw))?;
-    // What an earlier run left is not complete any more.
-    crate::manifest::remove_manifest(folder)?;
+    if let Some(parent) = folder.parent() {
+        fs::create_dir_all(parent).map_err(io_error(parent))?;
+    }
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && is_empty(folder) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return Err(Error::FolderExists {
+                folder: folder.display().to_string(),
+            });
+        }
+        made => made.map_err(io_error(folder))?,
+    }
+    fs::create_dir(&raw).map_err(io_error(&raw))?;
     Ok(raw)
+}
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// Returns the first of `base`, `base-2`, `base-3`, ... that does not exist or is an empty folder.
+#[must_use]
+pub fn next_folder(base: &Path) -> PathBuf {
+    let name = base.file_name().unwrap_or_default().to_string_lossy();
+    let numbered = |number: u64| match number {
+        1 => base.to_owned(),
+        _ => base.with_file_name(format!("{name}-{number}")),
+    };
+    let free = |path: &PathBuf| !path.exists() || is_empty(path);
+    let mut found = (1..u64::MAX).map(numbered).filter(free);
+    found.next().unwrap_or_else(|| base.to_owned())
 }

@@ -20,8 +20,12 @@ pub struct RunResult {
     pub exit_code: Option<i32>,
     /// Rows of the trace; `None` when there is no trace.
     pub rows: Option<u64>,
-    /// Class of validity.
+    /// What the rows are: `loads and stores`, `first touches`, `allocations`, or `nothing` without a trace.
+    pub observed: &'static str,
+    /// Class of validity: how much the collector or the machine disturbed the run.
     pub validity: &'static str,
+    /// Why the run is not `clean`.
+    pub validity_reasons: Vec<String>,
     /// Where the phases are from: `pipe` (or the socket), `output`, `pipe and output`, `inferred`, or `none`.
     pub phases: &'static str,
     /// Whether it was stopped before its end.
@@ -35,13 +39,13 @@ impl RunResult {
         self.exit_code != Some(0) && !self.interrupted
     }
 
-    /// The result as a line for people.
+    /// The result as text: one line, and below it what keeps the run from answering.
     #[must_use]
     pub fn line(&self) -> String {
-        let rows = self
-            .rows
-            .map_or("no trace".to_owned(), |rows| format!("{rows} rows"));
-        format!(
+        let rows = self.rows.map_or("no trace".to_owned(), |rows| {
+            format!("{rows} {}", self.observed)
+        });
+        let mut text = format!(
             "{}: {} by {}, phases {}, {}{}, in {}",
             self.run_id,
             rows,
@@ -54,6 +58,22 @@ impl RunResult {
                 ""
             },
             self.folder.display()
-        )
+        );
+        if self.observed == OBSERVED_TOUCHES {
+            text.push_str("\n  ");
+            text.push_str(FIRST_TOUCHES);
+        }
+        for reason in &self.validity_reasons {
+            text.push_str(&format!("\n  {}: {reason}", self.validity));
+        }
+        text
     }
 }
+
+/// What page faults are called.
+pub(super) const OBSERVED_TOUCHES: &str = "first touches";
+
+/// What page faults cannot answer, and what to record.
+pub const FIRST_TOUCHES: &str = "only page faults were recorded, the first touch of each page: which memory was used and when it was \
+    first used is known; loads, stores, retention and phases are not. Record loads and stores: perf mem on a machine with \
+    memory-sampling counters, or valgrind --tool=lackey --trace-mem=yes";
