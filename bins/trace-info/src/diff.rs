@@ -1,9 +1,9 @@
 //! `trace-info diff`.
 
 use clap::{Args, ValueEnum};
-use gpu_time::GpuWork;
-use gpu_time::diff::{ARG_KEYS, Diff, diff, hta, tracelens};
+use gpu_time::diff::{ARG_KEYS, Basis, Comparison, Metric, StepKind, compare, hta, tracelens};
 use gpu_time::tables::{SCHEMA_VERSION, diff as tables};
+use gpu_time::{GpuWork, Rules};
 use report::{Table, human};
 use shell::{Outcome, Stage};
 use trace_input::NamedTrace;
@@ -11,21 +11,30 @@ use trace_input::NamedTrace;
 use crate::args::{ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
 use crate::empty::EmptyTraces;
+use crate::part::PartArgs;
 
 pub(crate) const HELP: &str = "\
-A is the first trace, B the second; differences are B - A. Kernels are compared
-where both traces have the same operators and functions around the launch,
-whatever they are called; each side adds up to the total of `trace-info
-kernels`.
+A is the first trace, B the second. Where both have steps of the same kind
+(annotations whose names differ in numbers only), these are compared: times are
+per step, and what lies outside of all steps does not count. Otherwise all of
+both recordings is compared. A step lasts on the GPU from its first kernel to
+the first of the next step. Kernels are compared where both traces have the same
+operators and functions around the launch, whatever they are called.
 
 Example:
   trace-info diff h100.json.gz mi300.json.gz
+  trace-info diff before.json.gz after.json.gz --window +0ms..+50ms
   trace-info diff before.json.gz after.json.gz --table operators --format csv";
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
     #[command(flatten)]
     pub(crate) report: ReportArgs,
+    /// Compare all of both recordings, not step with step
+    #[arg(long, conflicts_with = "per_step")]
+    pub(crate) whole: bool,
+    #[command(flatten)]
+    pub(crate) part: PartArgs,
     /// Only this table; CSV and Parquet have the kernels unless given
     #[arg(long, value_enum, value_name = "TABLE")]
     pub(crate) table: Option<TableName>,
@@ -46,6 +55,10 @@ pub(crate) enum TableName {
     Operators,
     /// Both sides, and by what evidence they are matched
     Totals,
+    /// What the time of a step is made of on both sides
+    Time,
+    /// The steps of both sides
+    Steps,
 }
 
 /// Rules, as arguments.
@@ -69,7 +82,12 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Outcome> {
     let to = Destination::open(report)?;
     let read = |path| {
         trace_input::read(path, &report.input, report.verbosity, |options| {
-            trace_input::only_args(options, &ARG_KEYS);
+            let keys: Vec<&str> = ARG_KEYS
+                .iter()
+                .chain(rca_cycles::ARG_KEYS)
+                .copied()
+                .collect();
+            trace_input::only_args(options, &keys);
         })
     };
     let traces = [read(first)?, read(second)?];
@@ -115,59 +133,273 @@ fn structure(
     people: bool,
     top: usize,
 ) -> anyhow::Result<Document> {
-    let found = diff(
-        &GpuWork::new(&traces[0].trace),
-        &GpuWork::new(&traces[1].trace),
-    );
+    let (found, why) = compared(args, traces)?;
     let names = [traces[0].name.as_str(), traces[1].name.as_str()];
     let mut document = Document::new(SCHEMA_VERSION);
     let wanted = |name: TableName| args.table.is_none_or(|t| t == name);
     if !people {
-        for name in [TableName::Kernels, TableName::Operators, TableName::Totals] {
+        for name in [
+            TableName::Kernels,
+            TableName::Operators,
+            TableName::Totals,
+            TableName::Time,
+            TableName::Steps,
+        ] {
             if wanted(name) {
                 document.tables.push(match name {
                     TableName::Kernels => tables::kernels(&found, top)?,
                     TableName::Operators => tables::operators(&found, top)?,
-                    TableName::Totals => tables::totals(&found, names)?,
+                    TableName::Totals => tables::totals(&found.diff, names)?,
+                    TableName::Time => tables::time(&found)?,
+                    TableName::Steps => tables::steps(&found)?,
                 });
             }
         }
         return Ok(document);
     }
-    lines(&found, names, &mut document);
-    if wanted(TableName::Totals) {
-        let title = "device work, and by what it is matched";
-        document.table(title, tables::totals_narrow(&found)?);
+    document.sentence(answer(&found, why.is_some()));
+    for (name, label) in names.into_iter().zip(["A", "B"]) {
+        document.line(label, name);
     }
+    if let Some(why) = why {
+        document.line("caution", why);
+    }
+    if found.is_equal() {
+        return Ok(document);
+    }
+    lines(&found, &mut document);
+    if wanted(TableName::Time) {
+        for kind in &found.kinds {
+            let title = match kind.name.as_str() {
+                "" => "time".to_owned(),
+                name => format!("time of a step {name}, medians of {}", steps_of(kind)),
+            };
+            document.table(&title, tables::time_narrow(kind)?);
+        }
+    }
+    if args.table == Some(TableName::Steps) || args.part.per_step {
+        document.table("steps", tables::steps(&found)?);
+    }
+    if wanted(TableName::Totals) {
+        let title = "GPU activity that is compared, and by what it is matched";
+        document.table(title, tables::totals_narrow(&found.diff)?);
+    }
+    let per_step = match found.basis {
+        Basis::Steps | Basis::StepsByTime => " per step",
+        _ => "",
+    };
     if wanted(TableName::Operators) {
-        let title = "operators, largest difference first";
-        document.table(title, tables::operators_narrow(&found, top)?);
+        let title = format!("operators{per_step}, largest difference first");
+        document.table(&title, tables::operators_narrow(&found.diff, top)?);
     }
     if wanted(TableName::Kernels) {
-        let title = "kernels, largest difference first";
-        document.table(title, tables::kernels_narrow(&found, top)?);
+        let title = format!("kernels{per_step}, largest difference first");
+        document.table(&title, tables::kernels_narrow(&found.diff, top)?);
     }
     Ok(document)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "four digits are shown of spans")]
-fn lines(found: &Diff, names: [&str; 2], document: &mut Document) {
-    for (name, label) in names.into_iter().zip(["A", "B"]) {
-        document.line(label, name);
+/// The comparison, and what is not like with like about it.
+fn compared(
+    args: &DiffArgs,
+    traces: &[NamedTrace; 2],
+) -> anyhow::Result<(Comparison, Option<String>)> {
+    let mut works = [
+        GpuWork::new(&traces[0].trace),
+        GpuWork::new(&traces[1].trace),
+    ];
+    let mut windows = [None, None];
+    for (work, window) in works.iter_mut().zip(&mut windows) {
+        *window = args.part.window(work)?;
+        if let Some(window) = window {
+            let (start, end) = (window.start.nanos(), window.end.nanos());
+            work.retain(|event| start <= event.start_ns && event.start_ns < end);
+        }
     }
-    let ns = |ns: i64| human::duration(ns as f64);
-    let [a, b] = found.totals;
-    document.line(
-        "B - A",
-        format!(
-            "{} of device work: {} and {}",
-            ns(b.ns.saturating_sub(a.ns)),
-            ns(a.ns),
-            ns(b.ns)
-        ),
-    );
+    let both = [&works[0], &works[1]];
+    let whole = |why| (compare(both, Rules::Extended, None, windows), why);
+    if args.whole {
+        return Ok(whole(None));
+    }
+    let found = [0, 1].map(|i| args.part.find_steps(&traces[i], both[i]));
+    let [(a, how_a), (b, how_b)] = found;
+    let why = match (a.is_empty(), b.is_empty()) {
+        (false, false) if how_a.text != how_b.text => Some(format!(
+            "the steps are of different kinds: {} in A, {} in B",
+            how_a.text, how_b.text
+        )),
+        (false, false) => {
+            let result = compare(both, Rules::Extended, Some([&a, &b]), windows);
+            if !result.kinds.is_empty() {
+                return Ok((result, None));
+            }
+            let kinds = |side: usize| {
+                let names = result.lonely.iter().filter(|kind| kind.steps[side] > 0);
+                let names: Vec<&str> = names.map(|kind| kind.name.as_str()).collect();
+                match names.is_empty() {
+                    true => "no step with GPU activity".to_owned(),
+                    false => names.join(", "),
+                }
+            };
+            Some(format!(
+                "no kind of step is in both: {} in A, {} in B",
+                kinds(0),
+                kinds(1)
+            ))
+        }
+        (true, true) => Some(format!("neither trace has steps ({})", how_a.text)),
+        (true, false) => Some(format!("A has no steps ({})", how_a.text)),
+        (false, true) => Some(format!("B has no steps ({})", how_b.text)),
+    };
+    let remedy = "all of both recordings is compared, which is like with like only if both hold \
+                  the same amount of work; name what marks a step with --per-step --step-pattern, \
+                  or choose equal stretches with --window";
+    if args.part.per_step {
+        anyhow::bail!("{}: steps cannot be compared", why.unwrap_or_default());
+    }
+    // A window is the choice that the remedy asks for.
+    let chosen = windows.iter().any(Option::is_some);
+    let why = why
+        .filter(|_| !chosen)
+        .map(|why| format!("{why}: {remedy}"));
+    Ok(whole(why))
+}
+
+fn steps_of(kind: &StepKind) -> String {
+    match kind.steps {
+        [a, b] if a == b => format!("{a} step{} each", if a == 1 { "" } else { "s" }),
+        [a, b] => format!("{a} steps of A and {b} of B"),
+    }
+}
+
+/// Times that differ by less than this part are about the same.
+const ALIKE: f64 = 0.01;
+
+/// The answer: how long both take, and what of the time differs most.
+fn answer(found: &Comparison, unlike: bool) -> String {
+    if found.is_equal() {
+        return "A and B do not differ: the same GPU activity with the same times.".to_owned();
+    }
+    let Some(kind) = found.kinds.first() else {
+        return "A and B have nothing in common that can be compared.".to_owned();
+    };
+    let median = |metric: Metric| kind.metric(metric).map(|spread| spread.median_ns);
+    let [a, b] = median(Metric::Wall);
+    let what = match found.basis {
+        Basis::Steps | Basis::StepsByTime => {
+            format!("per step (median of {}, {})", steps_of(kind), kind.name)
+        }
+        Basis::Window => "in the window".to_owned(),
+        _ => "for all of the recording".to_owned(),
+    };
+    let parts = [
+        (Metric::Idle, "GPU idle"),
+        (Metric::Computation, "computation"),
+        (Metric::ExposedComm, "exposed communication"),
+        (Metric::ExposedOther, "exposed memcpy and other"),
+    ];
+    let mut changes: Vec<(f64, &str)> = parts
+        .iter()
+        .map(|(metric, name)| {
+            let [a, b] = median(*metric);
+            (b - a, *name)
+        })
+        .filter(|(change, _)| change.abs() >= 1.0)
+        .collect();
+    changes.sort_by(|x, y| y.0.abs().total_cmp(&x.0.abs()));
+    let signed = |ns: f64| match ns < 0.0 {
+        true => format!("-{}", human::duration(-ns)),
+        false => format!("+{}", human::duration(ns)),
+    };
+    let changes: Vec<String> = changes
+        .iter()
+        .take(3)
+        .map(|(change, name)| format!("{name} {}", signed(*change)))
+        .collect();
+    let changes = match changes.is_empty() {
+        true => String::new(),
+        false => format!("; {}", changes.join(", ")),
+    };
+    let ratio = match a > 0.0 {
+        true => format!(" ({})", human::percent(100.0 * b / a)),
+        false => String::new(),
+    };
+    let word = match b - a {
+        change if change.abs() < ALIKE * a => "about as fast as",
+        change if change > 0.0 => "slower than",
+        _ => "faster than",
+    };
+    let few = kind.steps.iter().any(|n| *n < 3) && found.basis != Basis::Whole;
+    let few = match few && found.basis != Basis::Window {
+        true => " Too few steps to tell a difference from chance.",
+        false => "",
+    };
+    let more = match found.kinds.len() {
+        0 | 1 => String::new(),
+        n => format!(" {} other kinds of steps are below.", n - 1),
+    };
+    let but = match unlike {
+        true => "A and B cannot be compared step with step (see caution): ",
+        false => "",
+    };
+    format!(
+        "{but}B is {word} A {what}: {} against {}{ratio}{changes}.{few}{more}",
+        human::duration(b),
+        human::duration(a)
+    )
+}
+
+/// The GPU activities per step of each side, where one side has more than one and a half times as
+/// many: then the sides do not do the same.
+fn unequal(kind: &StepKind) -> Option<[u64; 2]> {
+    let mean = [0, 1].map(|i| kind.events[i].div_ceil(kind.steps[i].max(1)));
+    (2 * mean[0].max(mean[1]) > 3 * mean[0].min(mean[1])).then_some(mean)
+}
+
+fn lines(found: &Comparison, document: &mut Document) {
+    let ns = |ns: i64| human::duration(crate::kernels::precise(ns));
+    if found.basis == Basis::StepsByTime {
+        let text = "no launch call lies in a step: a step holds the GPU activity that starts in it";
+        document.line("steps", text);
+    }
+    for kind in &found.kinds {
+        if let Some([a, b]) = unequal(kind) {
+            document.line(
+                "caution",
+                format!(
+                    "{} holds {a} GPU activities in A and {b} in B: not the same work",
+                    match kind.name.as_str() {
+                        "" => "the recording".to_owned(),
+                        name => format!("a step {name}"),
+                    }
+                ),
+            );
+        }
+    }
+    for kind in &found.lonely {
+        let side = if kind.steps[0] > 0 { "A" } else { "B" };
+        let count = human::count(kind.steps[0].max(kind.steps[1]));
+        let text = format!(
+            "{count} steps {} are only in {side}: not compared",
+            kind.name
+        );
+        document.line("steps", text);
+    }
+    let [a, b] = found.left_out;
+    if a.0 + b.0 > 0 {
+        document.line(
+            "left out",
+            format!(
+                "{} GPU activities of A ({}) and {} of B ({}) belong to no step that is compared",
+                human::count(a.0),
+                ns(a.1),
+                human::count(b.0),
+                ns(b.1)
+            ),
+        );
+    }
     let only = |status: &str, side: usize| {
-        let rows = || found.kernels.iter().filter(|k| k.status() == status);
+        let rows = || found.diff.kernels.iter().filter(|k| k.status() == status);
         let count: u64 = rows().map(|k| k.count[side]).sum();
         let sum: i64 = rows().map(|k| k.ns[side]).sum();
         format!("{} ({})", human::count(count), ns(sum))

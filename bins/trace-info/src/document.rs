@@ -39,6 +39,8 @@ impl Destination {
 pub(crate) enum Block {
     /// A heading.
     Heading(String),
+    /// A sentence over the whole width: the answer.
+    Sentence(String),
     /// A word on the left, text on the right.
     Line(String, String),
     /// A table and what it is called.
@@ -68,6 +70,11 @@ impl Document {
 
     pub(crate) fn heading(&mut self, text: &str) {
         self.text.push(Block::Heading(text.to_owned()));
+    }
+
+    /// The answer, in a sentence.
+    pub(crate) fn sentence(&mut self, text: impl Into<String>) {
+        self.text.push(Block::Sentence(text.into()));
     }
 
     pub(crate) fn line(&mut self, label: &str, text: impl Into<String>) {
@@ -151,6 +158,12 @@ impl Document {
                     writeln!(out, "{mark}{text}")?;
                     if markdown {
                         writeln!(out)?;
+                    }
+                }
+                Block::Sentence(text) if markdown => writeln!(out, "{text}\n")?,
+                Block::Sentence(text) => {
+                    for part in wrapped(text, 78) {
+                        writeln!(out, "{part}")?;
                     }
                 }
                 Block::Line(label, text) if markdown => writeln!(out, "- {label}: {text}")?,

@@ -119,7 +119,8 @@ impl PartArgs {
         Ok((how, notes))
     }
 
-    fn window(&self, work: &GpuWork<'_>) -> anyhow::Result<Option<TimeRange>> {
+    /// The window of one trace that is asked for.
+    pub(crate) fn window(&self, work: &GpuWork<'_>) -> anyhow::Result<Option<TimeRange>> {
         if let Some(pattern) = &self.window_of {
             let found = steps(work, Some(pattern));
             let count = found.len();
@@ -135,7 +136,8 @@ impl PartArgs {
         Ok(self.window.and_then(|spec| spec.resolve(work)))
     }
 
-    fn find_steps(&self, input: &NamedTrace, work: &GpuWork<'_>) -> (Vec<Step>, Note) {
+    /// The steps of one trace, and how they were found.
+    pub(crate) fn find_steps(&self, input: &NamedTrace, work: &GpuWork<'_>) -> (Vec<Step>, Note) {
         if self.steps != StepsName::Cycle {
             let found = steps(work, self.step_pattern.as_deref());
             let by_annotation = !found.is_empty()

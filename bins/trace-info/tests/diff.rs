@@ -43,7 +43,7 @@ fn json(words: &[&str], files: &[PathBuf]) -> Value {
 
 #[test]
 fn each_side_adds_up_to_the_kernels_of_its_trace() {
-    let diff = json(&["diff", "--json"], &both());
+    let diff = json(&["diff", "--json", "--whole"], &both());
     let rows = diff["kernels"]["rows"].as_array().unwrap();
     for (side, column) in ["a_ns", "b_ns"].into_iter().enumerate() {
         let ours: i64 = rows.iter().map(|r| r[column].as_i64().unwrap()).sum();
@@ -101,7 +101,7 @@ fn formats_rules_and_wrong_use() {
         "{text}"
     );
     assert!(
-        text.contains("operators, largest difference first"),
+        text.contains("operators per step, largest difference first"),
         "{text}"
     );
     assert_eq!(
@@ -117,7 +117,10 @@ fn formats_rules_and_wrong_use() {
         "--top",
         "3",
     ]);
-    assert!(csv.starts_with("module,operator,status,"), "{csv}");
+    assert!(
+        csv.starts_with("step_kind,module,operator,status,"),
+        "{csv}"
+    );
     assert_eq!(csv.lines().count(), 4);
     let hta = said(&["diff", "--rules", "hta", "--format", "csv"]);
     assert!(
@@ -132,4 +135,75 @@ fn formats_rules_and_wrong_use() {
     let (code, _, err) = run(&["diff"], &both()[..1]);
     assert_eq!(code, Some(2));
     assert!(err.contains("exactly two traces"), "{err}");
+}
+
+/// A trace of `steps` equal steps with a pause of `pause_us` after each.
+fn made(folder: &Path, name: &str, steps: usize, pause_us: usize) -> PathBuf {
+    let mut events = Vec::new();
+    for step in 0..steps {
+        let at = step * (1_000 + pause_us);
+        events.push(format!(
+            r#"{{"ph":"X","ts":{at},"dur":1000,"name":"ProfilerStep#{}","cat":"user_annotation","pid":1,"tid":1}}"#,
+            step + 7
+        ));
+        for kernel in 0..9 {
+            let (call, start) = (at + 10 + kernel * 100, at + 20 + kernel * 100);
+            let id = step * 9 + kernel + 1;
+            events.push(format!(
+                r#"{{"ph":"X","ts":{call},"dur":5,"name":"cudaLaunchKernel","cat":"cuda_runtime","pid":1,"tid":1,"args":{{"correlation":{id}}}}}"#
+            ));
+            events.push(format!(
+                r#"{{"ph":"X","ts":{start},"dur":90,"name":"gemm_{kernel}","cat":"kernel","pid":0,"tid":7,"args":{{"correlation":{id},"device":0,"stream":7}}}}"#
+            ));
+        }
+    }
+    let path = folder.join(name);
+    let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn more_steps_are_not_slower_and_pauses_of_the_host_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let three = made(folder.path(), "three.json", 3, 0);
+    let five = made(folder.path(), "five.json", 5, 0);
+    let paused = made(folder.path(), "paused.json", 4, 3_000);
+    let (_, text, _) = run(&["diff"], &[three.clone(), five.clone()]);
+    assert!(
+        text.starts_with("B is about as fast as A per step (median of 3 steps of A and 5 of B"),
+        "{text}"
+    );
+    let diff = json(&["diff", "--json"], &[three.clone(), five]);
+    for row in diff["kernels"]["rows"].as_array().unwrap() {
+        assert_eq!(
+            (
+                &row["status"],
+                row["diff_per_step_ns"].as_f64(),
+                &row["diff_ns"]
+            ),
+            (&"matched".into(), Some(0.0), &Value::Null),
+            "{row}"
+        );
+    }
+    let (_, text, _) = run(&["diff"], &[three.clone(), paused]);
+    let first = text.lines().next().unwrap();
+    assert!(first.starts_with("B is slower than A per step"), "{text}");
+    assert!(text.contains("GPU idle +3.000 ms"), "{text}");
+    let (_, text, _) = run(&["diff"], &[three.clone(), three.clone()]);
+    assert!(text.starts_with("A and B do not differ"), "{text}");
+    assert!(!text.contains('─'), "{text}");
+    // Without steps on one side it is said that totals are compared.
+    let (_, text, _) = run(
+        &["diff", "--step-pattern", "no such name", "--per-step"],
+        &[three.clone(), three.clone()],
+    );
+    assert_eq!(text, "");
+    let (code, text, _) = run(&["diff"], &[three, demo("demo-rank0.json.gz")]);
+    assert_eq!(code, Some(0));
+    assert!(
+        text.starts_with("A and B cannot be compared step with step"),
+        "{text}"
+    );
+    assert!(text.contains("--step-pattern"), "{text}");
 }

@@ -69,6 +69,8 @@ pub use no_work::{NoGpuReason, NoGpuWork, no_gpu_work, no_gpu_work_in};
 pub use note::Note;
 pub use origin::{module_of, operator_of};
 pub use rules::{Role, Roles, Rules};
-pub use split::{Part, PlaceKind, STEP_PATTERNS, Split, Step, StepRule, WindowSpec, split, steps};
+pub use split::{
+    Part, PlaceKind, STEP_PATTERNS, Split, Step, StepRule, WindowSpec, known_steps, split, steps,
+};
 pub use spread::Spread;
 pub use work::{ARG_KEYS, GpuEvent, GpuWork, Selection, WorkKind};

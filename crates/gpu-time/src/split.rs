@@ -130,16 +130,21 @@ impl Step {
     }
 }
 
+/// The steps that one of [`STEP_PATTERNS`] marks, with the pattern; none if no annotation is known
+/// as a step.
+pub fn known_steps(work: &GpuWork<'_>) -> Option<(&'static str, Vec<Step>)> {
+    let mut found = STEP_PATTERNS
+        .iter()
+        .map(|pattern| (*pattern, steps_of(work, pattern, false)));
+    found.find(|(_, steps)| !steps.is_empty())
+}
+
 /// The steps of a trace in ascending time: outermost annotations of the host whose name matches
 /// `pattern` (a glob, alternatives separated by `|`), or else one of [`STEP_PATTERNS`].
 pub fn steps(work: &GpuWork<'_>, pattern: Option<&str>) -> Vec<Step> {
     match pattern {
         Some(pattern) => steps_of(work, pattern, true),
-        None => STEP_PATTERNS
-            .iter()
-            .map(|pattern| steps_of(work, pattern, false))
-            .find(|steps| !steps.is_empty())
-            .unwrap_or_default(),
+        None => known_steps(work).map(|found| found.1).unwrap_or_default(),
     }
 }
 

@@ -173,6 +173,11 @@ impl<'t> GpuWork<'t> {
         &self.events
     }
 
+    /// Keeps only the events that `keep` accepts, so that an analysis sees a part of the trace.
+    pub fn retain(&mut self, keep: impl FnMut(&GpuEvent) -> bool) {
+        self.events.retain(keep);
+    }
+
     /// How it was found.
     pub fn selection(&self) -> Selection {
         self.selection

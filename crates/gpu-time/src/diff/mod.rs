@@ -7,8 +7,12 @@
 //! before the recording began is compared by name and class. Every piece of device work is in
 //! exactly one row, so that each side adds up to its own total.
 //!
+//! [`compare`] compares like with like: step with step where both traces have steps of the same
+//! kind, else windows or whole recordings, and measures what the time of both sides is made of.
+//!
 //! [`hta`] and [`tracelens`] are the tables of other analysers by their own rules.
 
+mod compare;
 pub mod hta;
 mod pair;
 pub mod tracelens;
@@ -19,10 +23,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use trace_model::kernel::KernelClass;
 
+pub use compare::{Basis, Comparison, Metric, StepKind, StepTime, compare, step_kind};
 pub use pair::Evidence;
 
-use crate::diff::pair::{Places, Side, pair};
-use crate::diff::tree::{Kinds, Node, Texts, Tree};
+use crate::diff::pair::{Places, Side, keys, pair};
+use crate::diff::tree::{Kinds, Node, Texts, Tree, python_track};
 use crate::work::{GpuWork, WorkKind};
 
 /// Name of the operator of work whose launch was not recorded.
@@ -51,6 +56,10 @@ pub const ARG_KEYS: [&str; 15] = [
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct KernelPair {
+    /// The kind of step that it belongs to, as a place of [`Comparison::kinds`]; 0 for [`diff`].
+    pub step_kind: usize,
+    /// How many steps of that kind `count` and `ns` are sums of; 1 for whole traces.
+    pub steps: [u64; 2],
     /// The modules around, outermost first, without instance numbers: `Model/DecoderLayer/MLP`.
     pub module: String,
     /// The lowest operator or function that both traces have around.
@@ -70,15 +79,32 @@ pub struct KernelPair {
 }
 
 impl KernelPair {
-    /// Second minus first.
-    pub fn diff_ns(&self) -> i64 {
-        self.ns[1].saturating_sub(self.ns[0])
+    /// Second minus first, of the sums; only where both are sums of the same number of steps.
+    pub fn diff_ns(&self) -> Option<i64> {
+        (self.steps[0] == self.steps[1]).then(|| self.ns[1].saturating_sub(self.ns[0]))
+    }
+
+    /// Time per step of each side, in nanoseconds.
+    pub fn per_step_ns(&self) -> [f64; 2] {
+        per_step(self.ns, self.steps)
     }
 
     /// `matched`, `gone` (only in the first trace) or `new` (only in the second).
     pub fn status(&self) -> &'static str {
         status([self.kernels[0].is_some(), self.kernels[1].is_some()])
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a mean")]
+fn per_step(ns: [i64; 2], steps: [u64; 2]) -> [f64; 2] {
+    let mean = |i: usize| ns[i] as f64 / steps[i].max(1) as f64;
+    [mean(0), mean(1)]
+}
+
+/// The absolute difference per step, by which rows are sorted.
+fn weight(ns: [i64; 2], steps: [u64; 2]) -> f64 {
+    let [a, b] = per_step(ns, steps);
+    (b - a).abs()
 }
 
 fn status(has: [bool; 2]) -> &'static str {
@@ -93,6 +119,10 @@ fn status(has: [bool; 2]) -> &'static str {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct OperatorPair {
+    /// As [`KernelPair::step_kind`].
+    pub step_kind: usize,
+    /// As [`KernelPair::steps`].
+    pub steps: [u64; 2],
     /// The modules around.
     pub module: String,
     /// Name of the operator.
@@ -108,9 +138,14 @@ pub struct OperatorPair {
 }
 
 impl OperatorPair {
-    /// Second minus first.
-    pub fn diff_ns(&self) -> i64 {
-        self.ns[1].saturating_sub(self.ns[0])
+    /// Second minus first, of the sums; only where both are sums of the same number of steps.
+    pub fn diff_ns(&self) -> Option<i64> {
+        (self.steps[0] == self.steps[1]).then(|| self.ns[1].saturating_sub(self.ns[0]))
+    }
+
+    /// Time per step of each side, in nanoseconds.
+    pub fn per_step_ns(&self) -> [f64; 2] {
+        per_step(self.ns, self.steps)
     }
 
     /// `matched`, `gone` or `new`.
@@ -158,99 +193,184 @@ pub struct Diff {
 /// # Ok::<(), trace_model::BuildError>(())
 /// ```
 pub fn diff(first: &GpuWork<'_>, second: &GpuWork<'_>) -> Diff {
+    let all = |work: &GpuWork<'_>| vec![(0..work.events().len()).collect()];
+    diff_kinds([first, second], &[[all(first), all(second)]])
+}
+
+/// The steps of one kind on both sides, each as its events: places of `work.events()`, ascending.
+pub(crate) type Steps = [Vec<Vec<usize>>; 2];
+
+/// Compares steps with steps of the same kind, for each of `kinds`. Each step of the side that has
+/// more of them is matched with one of the other side, some of which serve several times and count
+/// once: each step is in the sums of its side exactly once.
+pub(crate) fn diff_kinds(works: [&GpuWork<'_>; 2], kinds: &[Steps]) -> Diff {
     let mut texts = Texts::default();
-    let mut side = |work| {
-        let tree = Tree::new(work, Kinds::All, &mut texts);
-        Side::new(work, tree, &mut texts)
-    };
-    // Not an array literal: the second needs the texts of the first.
-    let a = side(first);
-    let b = side(second);
-    let sides = [&a, &b];
-    let (pairs, matched) = pair(&a, &b);
-    let mut totals = [SideTotal::default(); 2];
-    let mut table: BTreeMap<Key, (Measure, Measure)> = BTreeMap::new();
-    for p in &pairs {
-        let named = usize::from(p.events[0].is_none());
-        let (Some(side), Some(node)) = (sides.get(named), p.nodes.get(named)) else {
-            continue;
-        };
-        let mut names = [None, None];
-        let mut measures = [Measure::default(); 2];
-        let mut what = None;
+    let keys_of = works.map(|work| keys(work, &mut texts));
+    let python = works.map(python_track);
+    let mut rows = Rows::default();
+    for (kind, steps) in kinds.iter().enumerate() {
+        let counts = [steps[0].len(), steps[1].len()];
+        let mut sides: [Vec<Side<'_, '_>>; 2] = [Vec::new(), Vec::new()];
         for i in 0..2 {
-            let Some(event) = p.events[i].and_then(|e| sides[i].work.events().get(e)) else {
-                continue;
+            // A kind that only one side has is compared with nothing.
+            let nothing = [Vec::new()];
+            let list = if steps[i].is_empty() {
+                &nothing[..]
+            } else {
+                &steps[i]
             };
-            let name = sides[i].work.name(event);
-            what = what.or_else(|| Some((event.kind, sides[i].work.index().vocabulary(), name)));
-            names[i] = Some(name.to_owned());
-            measures[i] = Measure {
-                count: 1,
-                ns: event.dur_ns(),
-            };
-            let total = &mut totals[i];
-            total.events += 1;
-            total.ns = total.ns.saturating_add(event.dur_ns());
-            let place = Evidence::ALL.iter().position(|e| *e == p.evidence);
-            if let Some(sum) = place.and_then(|at| total.by_evidence_ns.get_mut(at)) {
-                *sum = sum.saturating_add(event.dur_ns());
+            for events in list {
+                let events = events.iter().copied();
+                let tree = Tree::of(works[i], Kinds::All, events, python[i], &mut texts);
+                sides[i].push(Side {
+                    work: works[i],
+                    tree,
+                    keys: &keys_of[i],
+                });
             }
         }
-        let Some((kind, ..)) = what else { continue };
-        let (module, operator) = match p.linked(&a, &b) {
-            true => (
-                module(&side.tree, *node, &texts),
-                label(&side.tree, *node, &texts),
-            ),
-            false => (String::new(), NO_LAUNCH.to_owned()),
-        };
-        let key = Key {
-            module,
-            operator,
-            names,
-            kind,
-            evidence: p.evidence,
-        };
-        let entry = table.entry(key).or_default();
-        entry.0.add(measures[0]);
-        entry.1.add(measures[1]);
-    }
-    for (total, side) in totals.iter_mut().zip(sides) {
-        let unlinked = side
-            .tree
-            .unlinked
-            .iter()
-            .filter_map(|e| side.work.events().get(*e));
-        total.unlinked_ns = unlinked.map(|e| e.dur_ns()).sum();
-    }
-    let vocabulary = first.index().vocabulary();
-    let mut kernels: Vec<KernelPair> = table
-        .into_iter()
-        .map(|(key, (x, y))| {
-            let name = key.names.iter().flatten().next();
-            KernelPair {
-                class: name.map_or(KernelClass::Other, |n| vocabulary.class(n)),
-                module: key.module,
-                operator: key.operator,
-                kernels: key.names,
-                kind: key.kind,
-                evidence: key.evidence,
-                count: [x.count, y.count],
-                ns: [x.ns, y.ns],
+        for at in 0..counts[0].max(counts[1]) {
+            let [a, b] = [0, 1].map(|i| sides[i].get(at % sides[i].len()));
+            if let (Some(a), Some(b)) = (a, b) {
+                rows.add(kind, [a, b], counts.map(|n| at < n), &texts);
             }
-        })
-        .collect();
-    kernels.sort_by_key(|k| std::cmp::Reverse(k.diff_ns().unsigned_abs()));
-    Diff {
-        kernels,
-        operators: operators(sides, &matched, &texts),
-        totals,
+        }
+    }
+    let steps = |kind: usize| {
+        kinds
+            .get(kind)
+            .map_or([0; 2], |k| [k[0].len() as u64, k[1].len() as u64])
+    };
+    rows.finish(works[0], steps)
+}
+
+/// Sums over all pairs of steps.
+#[derive(Default)]
+struct Rows {
+    kernels: BTreeMap<Key, [Measure; 2]>,
+    operators: BTreeMap<(usize, String, String), OperatorPair>,
+    totals: [SideTotal; 2],
+}
+
+impl Rows {
+    /// Matches two steps and adds what of them counts.
+    fn add(
+        &mut self,
+        step_kind: usize,
+        sides: [&Side<'_, '_>; 2],
+        counts: [bool; 2],
+        texts: &Texts,
+    ) {
+        let (pairs, matched) = pair(sides[0], sides[1]);
+        for p in &pairs {
+            if (0..2).all(|i| p.events[i].is_none() || !counts[i]) {
+                continue;
+            }
+            let named = usize::from(p.events[0].is_none());
+            let (Some(side), Some(node)) = (sides.get(named), p.nodes.get(named)) else {
+                continue;
+            };
+            let mut names = [None, None];
+            let mut measures = [Measure::default(); 2];
+            let mut what = None;
+            for i in 0..2 {
+                let Some(event) = p.events[i].and_then(|e| sides[i].work.events().get(e)) else {
+                    continue;
+                };
+                what = what.or(Some(event.kind));
+                names[i] = Some(sides[i].work.name(event).to_owned());
+                if !counts[i] {
+                    continue;
+                }
+                measures[i] = Measure {
+                    count: 1,
+                    ns: event.dur_ns(),
+                };
+                let total = &mut self.totals[i];
+                total.events += 1;
+                total.ns = total.ns.saturating_add(event.dur_ns());
+                let place = Evidence::ALL.iter().position(|e| *e == p.evidence);
+                if let Some(sum) = place.and_then(|at| total.by_evidence_ns.get_mut(at)) {
+                    *sum = sum.saturating_add(event.dur_ns());
+                }
+            }
+            let Some(kind) = what else { continue };
+            let (module, operator) = match p.linked(sides[0], sides[1]) {
+                true => (
+                    module(&side.tree, *node, texts),
+                    label(&side.tree, *node, texts),
+                ),
+                false => (String::new(), NO_LAUNCH.to_owned()),
+            };
+            let key = Key {
+                step_kind,
+                module,
+                operator,
+                names,
+                kind,
+                evidence: p.evidence,
+            };
+            let entry = self.kernels.entry(key).or_default();
+            entry[0].add(measures[0]);
+            entry[1].add(measures[1]);
+        }
+        for i in (0..2).filter(|i| counts[*i]) {
+            let side = sides[i];
+            let unlinked = side.tree.unlinked.iter();
+            let unlinked = unlinked.filter_map(|e| side.work.events().get(*e));
+            self.totals[i].unlinked_ns += unlinked.map(|e| e.dur_ns()).sum::<i64>();
+        }
+        operators(
+            step_kind,
+            sides,
+            counts,
+            &matched,
+            texts,
+            &mut self.operators,
+        );
+    }
+
+    fn finish(self, first: &GpuWork<'_>, steps: impl Fn(usize) -> [u64; 2]) -> Diff {
+        let vocabulary = first.index().vocabulary();
+        let mut kernels: Vec<KernelPair> = self
+            .kernels
+            .into_iter()
+            .map(|(key, [x, y])| {
+                let name = key.names.iter().flatten().next();
+                KernelPair {
+                    class: name.map_or(KernelClass::Other, |n| vocabulary.class(n)),
+                    steps: steps(key.step_kind),
+                    step_kind: key.step_kind,
+                    module: key.module,
+                    operator: key.operator,
+                    kernels: key.names,
+                    kind: key.kind,
+                    evidence: key.evidence,
+                    count: [x.count, y.count],
+                    ns: [x.ns, y.ns],
+                }
+            })
+            .collect();
+        let order = |a: ([i64; 2], [u64; 2]), b: ([i64; 2], [u64; 2])| {
+            weight(b.0, b.1).total_cmp(&weight(a.0, a.1))
+        };
+        kernels.sort_by(|a, b| order((a.ns, a.steps), (b.ns, b.steps)));
+        let mut operators: Vec<OperatorPair> = self.operators.into_values().collect();
+        for row in &mut operators {
+            row.steps = steps(row.step_kind);
+        }
+        operators.sort_by(|a, b| order((a.ns, a.steps), (b.ns, b.steps)));
+        Diff {
+            kernels,
+            operators,
+            totals: self.totals,
+        }
     }
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
+    step_kind: usize,
     module: String,
     operator: String,
     names: [Option<String>; 2],
@@ -310,16 +430,26 @@ fn label(tree: &Tree, at: usize, texts: &Texts) -> String {
     }
 }
 
-fn operators(sides: [&Side<'_, '_>; 2], matched: &Places, texts: &Texts) -> Vec<OperatorPair> {
-    let mut table: BTreeMap<(String, String), OperatorPair> = BTreeMap::new();
+/// Adds the operators of two matched steps.
+fn operators(
+    step_kind: usize,
+    sides: [&Side<'_, '_>; 2],
+    counts: [bool; 2],
+    matched: &Places,
+    texts: &Texts,
+    table: &mut BTreeMap<(usize, String, String), OperatorPair>,
+) {
     let mut row = |tree: &Tree, at: Option<usize>, change: &mut dyn FnMut(&mut OperatorPair)| {
-        let key = match at {
+        let (module, operator) = match at {
             Some(at) => (module(tree, at, texts), label(tree, at, texts)),
             None => (String::new(), NO_LAUNCH.to_owned()),
         };
+        let key = (step_kind, module, operator);
         let entry = table.entry(key).or_insert_with_key(|key| OperatorPair {
-            module: key.0.clone(),
-            operator: key.1.clone(),
+            step_kind,
+            steps: [0; 2],
+            module: key.1.clone(),
+            operator: key.2.clone(),
             calls: [0; 2],
             matched: 0,
             kernels: [0; 2],
@@ -327,7 +457,8 @@ fn operators(sides: [&Side<'_, '_>; 2], matched: &Places, texts: &Texts) -> Vec<
         });
         change(entry);
     };
-    for (i, side) in sides.into_iter().enumerate() {
+    for i in (0..2).filter(|i| counts[*i]) {
+        let side = sides[i];
         let mut add = |at: Option<usize>, events: &[usize], calls: u64| {
             let ns: i64 = events
                 .iter()
@@ -350,6 +481,9 @@ fn operators(sides: [&Side<'_, '_>; 2], matched: &Places, texts: &Texts) -> Vec<
             add(None, &side.tree.unlinked, 0);
         }
     }
+    if counts != [true; 2] {
+        return;
+    }
     let tree = &sides[0].tree;
     for (x, _) in matched {
         let node = tree.nodes.get(*x);
@@ -357,7 +491,4 @@ fn operators(sides: [&Side<'_, '_>; 2], matched: &Places, texts: &Texts) -> Vec<
             row(tree, Some(*x), &mut |r| r.matched += 1);
         }
     }
-    let mut rows: Vec<OperatorPair> = table.into_values().collect();
-    rows.sort_by_key(|r| std::cmp::Reverse(r.diff_ns().unsigned_abs()));
-    rows
 }

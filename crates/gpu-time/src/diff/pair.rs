@@ -47,49 +47,48 @@ pub(crate) struct EventPair {
     pub(crate) nodes: [usize; 2],
 }
 
-/// One trace as it is compared.
+/// One trace, or one step of it, as it is compared.
 pub(crate) struct Side<'s, 't> {
     pub(crate) work: &'s GpuWork<'t>,
     pub(crate) tree: Tree,
-    /// By event: name, stem, kind and class.
-    keys: Vec<Key>,
+    /// By event of the trace: name, stem, kind and class.
+    pub(crate) keys: &'s [Key],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Key {
+pub(crate) struct Key {
     name: u32,
     stem: u32,
     class: (WorkKind, KernelClass),
 }
 
-impl<'s, 't> Side<'s, 't> {
-    pub(crate) fn new(work: &'s GpuWork<'t>, tree: Tree, texts: &mut Texts) -> Self {
-        let mut known: Vec<Option<(u32, u32, KernelClass)>> =
-            vec![None; work.trace().strings().len() + 1];
-        let keys = work
-            .events()
-            .iter()
-            .map(|event| {
-                let at = event.name.map_or(known.len() - 1, |n| n.index());
-                let name = work.name(event);
-                let mut make = || {
-                    let class = work.index().vocabulary().class(name);
-                    (texts.place(name), texts.place(&kernel_stem(name)), class)
-                };
-                let (name, stem, class) = match known.get_mut(at) {
-                    Some(slot) => *slot.get_or_insert_with(make),
-                    None => make(),
-                };
-                Key {
-                    name,
-                    stem,
-                    class: (event.kind, class),
-                }
-            })
-            .collect();
-        Self { work, tree, keys }
-    }
+/// What of each event of a trace is compared, by place. Cost: a look-up for each distinct name.
+pub(crate) fn keys(work: &GpuWork<'_>, texts: &mut Texts) -> Vec<Key> {
+    let mut known: Vec<Option<(u32, u32, KernelClass)>> =
+        vec![None; work.trace().strings().len() + 1];
+    work.events()
+        .iter()
+        .map(|event| {
+            let at = event.name.map_or(known.len() - 1, |n| n.index());
+            let name = work.name(event);
+            let mut make = || {
+                let class = work.index().vocabulary().class(name);
+                (texts.place(name), texts.place(&kernel_stem(name)), class)
+            };
+            let (name, stem, class) = match known.get_mut(at) {
+                Some(slot) => *slot.get_or_insert_with(make),
+                None => make(),
+            };
+            Key {
+                name,
+                stem,
+                class: (event.kind, class),
+            }
+        })
+        .collect()
+}
 
+impl Side<'_, '_> {
     fn node(&self, at: usize) -> Option<&Node> {
         self.tree.nodes.get(at)
     }

@@ -87,8 +87,21 @@ struct Builder<'w, 't> {
 }
 
 impl Tree {
-    /// Builds the tree. Cost: linear in the ancestors of launches.
+    /// Builds the tree of all GPU activity. Cost: linear in the ancestors of launches.
     pub(crate) fn new(work: &GpuWork<'_>, kinds: Kinds, texts: &mut Texts) -> Self {
+        let python = (kinds == Kinds::All).then(|| python_track(work)).flatten();
+        Self::of(work, kinds, 0..work.events().len(), python, texts)
+    }
+
+    /// Builds the tree of some events, which are places of `work.events()` in ascending order;
+    /// `python` is the trace's [`python_track`].
+    pub(crate) fn of(
+        work: &GpuWork<'_>,
+        kinds: Kinds,
+        events: impl IntoIterator<Item = usize>,
+        python: Option<TrackId>,
+        texts: &mut Texts,
+    ) -> Self {
         let trace = work.trace();
         let root = Node {
             slice: None,
@@ -102,7 +115,7 @@ impl Tree {
             events: Vec::new(),
         };
         let mut builder = Builder {
-            python: (kinds == Kinds::All).then(|| python_track(work)).flatten(),
+            python,
             work,
             kinds,
             texts,
@@ -114,7 +127,10 @@ impl Tree {
         };
         let mut unlinked = Vec::new();
         let mut launches: Vec<(i64, usize, Slice<'_>)> = Vec::new();
-        for (at, event) in work.events().iter().enumerate() {
+        for at in events {
+            let Some(event) = work.events().get(at) else {
+                continue;
+            };
             match launch(work, event) {
                 Some(call) => launches.push((call.ts().nanos(), at, call)),
                 None => unlinked.push(at),
@@ -154,7 +170,9 @@ fn launch<'t>(work: &GpuWork<'t>, event: &GpuEvent) -> Option<Slice<'t>> {
     work.index().launch_of(work.slice(event)).map(|l| l.0)
 }
 
-fn python_track(work: &GpuWork<'_>) -> Option<TrackId> {
+/// The only track with Python functions, for threads whose operators are on another one; none if
+/// there are several. Cost: a pass over the slices.
+pub(crate) fn python_track(work: &GpuWork<'_>) -> Option<TrackId> {
     let trace = work.trace();
     let mut found = None;
     for slice in trace.slices() {

@@ -3,10 +3,10 @@
 use report::{Cell, Column, RealFormat, Table, Unit};
 use trace_model::align::kernel_stem;
 
-use super::{count, nanos, pct};
+use super::{count, nanos, pct, real_nanos};
 use crate::diff::hta::NameRow;
 use crate::diff::tracelens::DiffStatsRow;
-use crate::diff::{Diff, Evidence, KernelPair};
+use crate::diff::{Comparison, Diff, Evidence, KernelPair, Metric, StepKind};
 use crate::percent;
 
 fn signed(name: &'static str, title: &'static str) -> Column {
@@ -14,8 +14,204 @@ fn signed(name: &'static str, title: &'static str) -> Column {
 }
 
 /// How much the second is in percent of the first.
-fn ratio(ns: [i64; 2]) -> Option<f64> {
-    percent(ns[1], ns[0])
+fn ratio([a, b]: [f64; 2]) -> Option<f64> {
+    (a > 0.0).then(|| 100.0 * b / a)
+}
+
+/// The columns of a difference: sums of both sides, their difference where both are sums of the same
+/// number of steps, and the same per step.
+fn difference() -> [Column; 9] {
+    [
+        count("steps_a", "steps A"),
+        count("steps_b", "steps B"),
+        nanos("a_ns", "A"),
+        nanos("b_ns", "B"),
+        signed("diff_ns", "B - A"),
+        real_nanos("a_per_step_ns", "A per step"),
+        real_nanos("b_per_step_ns", "B per step"),
+        real_nanos("diff_per_step_ns", "B - A per step"),
+        pct("b_of_a_pct", "B of A"),
+    ]
+}
+
+fn difference_cells(
+    ns: [i64; 2],
+    steps: [u64; 2],
+    diff_ns: Option<i64>,
+    per_step: [f64; 2],
+) -> [Cell<'static>; 9] {
+    [
+        steps[0].into(),
+        steps[1].into(),
+        ns[0].into(),
+        ns[1].into(),
+        diff_ns.into(),
+        per_step[0].into(),
+        per_step[1].into(),
+        (per_step[1] - per_step[0]).into(),
+        ratio(per_step).into(),
+    ]
+}
+
+/// The columns of a difference in text: per step.
+fn narrow_difference() -> [Column; 4] {
+    [
+        real_nanos("a_per_step_ns", "A"),
+        real_nanos("b_per_step_ns", "B"),
+        real_nanos("diff_per_step_ns", "B - A"),
+        pct("b_of_a_pct", "B of A"),
+    ]
+}
+
+fn narrow_cells([a, b]: [f64; 2]) -> [Cell<'static>; 4] {
+    [a.into(), b.into(), (b - a).into(), ratio([a, b]).into()]
+}
+
+fn kind_name(found: &Comparison, at: usize) -> Option<&str> {
+    let name = found.kinds.get(at)?.name.as_str();
+    Some(name).filter(|name| !name.is_empty())
+}
+
+/// The time of both sides: for each kind of step and each metric its distribution over the steps.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn time(found: &Comparison) -> report::Result<Table> {
+    let mut columns = vec![
+        Column::text("step_kind"),
+        Column::text("metric"),
+        count("steps_a", "steps A"),
+        count("steps_b", "steps B"),
+    ];
+    let each = [
+        ("a_sum_ns", "b_sum_ns"),
+        ("a_min_ns", "b_min_ns"),
+        ("a_max_ns", "b_max_ns"),
+    ];
+    columns.extend(
+        each.into_iter()
+            .flat_map(|(a, b)| [nanos(a, a), nanos(b, b)]),
+    );
+    let each = [
+        ("a_mean_ns", "b_mean_ns"),
+        ("a_median_ns", "b_median_ns"),
+        ("a_p90_ns", "b_p90_ns"),
+    ];
+    columns.extend(
+        each.into_iter()
+            .flat_map(|(a, b)| [real_nanos(a, a), real_nanos(b, b)]),
+    );
+    columns.push(real_nanos("diff_median_ns", "B - A"));
+    columns.push(pct("b_of_a_pct", "B of A"));
+    let mut table = Table::new("time", columns)?;
+    for kind in found.kinds.iter().chain(&found.lonely) {
+        for (metric, [a, b]) in Metric::ALL.into_iter().zip(kind.metrics) {
+            if metric == Metric::HostStep && kind.name.is_empty() {
+                continue;
+            }
+            let both = kind.is_comparable();
+            let medians = [a.median_ns, b.median_ns];
+            table.push(&[
+                Some(kind.name.as_str()).filter(|n| !n.is_empty()).into(),
+                metric.name().into(),
+                kind.steps[0].into(),
+                kind.steps[1].into(),
+                a.sum_ns.into(),
+                b.sum_ns.into(),
+                a.min_ns.into(),
+                b.min_ns.into(),
+                a.max_ns.into(),
+                b.max_ns.into(),
+                a.mean_ns.into(),
+                b.mean_ns.into(),
+                a.median_ns.into(),
+                b.median_ns.into(),
+                a.p90_ns.into(),
+                b.p90_ns.into(),
+                both.then_some(medians[1] - medians[0]).into(),
+                both.then(|| ratio(medians)).flatten().into(),
+            ])?;
+        }
+    }
+    Ok(table)
+}
+
+/// The time of one kind of step in text.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn time_narrow(kind: &StepKind) -> report::Result<Table> {
+    let mut columns = vec![Column::text("what").title("")];
+    columns.extend(narrow_difference());
+    let mut table = Table::new("time", columns)?;
+    let mut push = |name: &str, values: [f64; 2]| {
+        let mut cells = vec![Cell::from(name)];
+        cells.extend(narrow_cells(values));
+        table.push(&cells)
+    };
+    let [a, b] = kind.metric(Metric::Wall);
+    if kind.steps.iter().any(|n| *n > 1) {
+        push("step time, median", [a.median_ns, b.median_ns])?;
+        push("step time, p90", [a.p90_ns, b.p90_ns])?;
+        push("step time, mean", [a.mean_ns, b.mean_ns])?;
+    } else {
+        push("wall time", [a.median_ns, b.median_ns])?;
+    }
+    for (metric, name) in [
+        (Metric::Busy, "  GPU busy"),
+        (Metric::Computation, "    computation"),
+        (Metric::ExposedComm, "    exposed communication"),
+        (Metric::ExposedOther, "    exposed memcpy and other"),
+        (Metric::Idle, "  GPU idle"),
+        (Metric::Communication, "communication in all"),
+        (Metric::HostStep, "host annotation"),
+    ] {
+        let medians = kind.metric(metric).map(|s| s.median_ns);
+        if medians.iter().any(|ns| *ns > 0.0) {
+            push(name, medians)?;
+        }
+    }
+    Ok(table)
+}
+
+/// The steps of both sides, one after the other.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn steps(found: &Comparison) -> report::Result<Table> {
+    let columns = vec![
+        Column::text("side"),
+        Column::uint("step_index").title("step"),
+        Column::text("name"),
+        Column::int("start_ns").title("start ns"),
+        nanos("wall_ns", "wall"),
+        nanos("busy_ns", "busy"),
+        nanos("idle_ns", "idle"),
+        nanos("comp_ns", "comp."),
+        nanos("exposed_comm_ns", "exp. comm"),
+        nanos("host_step_ns", "host"),
+    ];
+    let mut table = Table::new("steps", columns)?;
+    for (side, list) in ["a", "b"].into_iter().zip(&found.steps) {
+        for (at, step) in list.iter().enumerate() {
+            table.push(&[
+                side.into(),
+                at.into(),
+                step.name.as_str().into(),
+                step.time.start_ns.into(),
+                step.time.span_ns.into(),
+                step.time.busy_ns.into(),
+                step.time.idle_ns.into(),
+                step.time.comp_ns.into(),
+                step.time.exposed_comm_ns.into(),
+                step.host_ns.into(),
+            ])?;
+        }
+    }
+    Ok(table)
 }
 
 /// One row for each pair of kernels at one place of the program, largest absolute difference first.
@@ -23,8 +219,9 @@ fn ratio(ns: [i64; 2]) -> Option<f64> {
 /// # Errors
 ///
 /// None but defects: the columns are fixed.
-pub fn kernels(diff: &Diff, top: usize) -> report::Result<Table> {
-    let columns = vec![
+pub fn kernels(found: &Comparison, top: usize) -> report::Result<Table> {
+    let mut columns = vec![
+        Column::text("step_kind"),
         Column::text("module"),
         Column::text("operator"),
         Column::text("kernel_a"),
@@ -35,14 +232,12 @@ pub fn kernels(diff: &Diff, top: usize) -> report::Result<Table> {
         Column::text("evidence"),
         count("count_a", "count A"),
         count("count_b", "count B"),
-        nanos("a_ns", "A"),
-        nanos("b_ns", "B"),
-        signed("diff_ns", "B - A"),
-        pct("b_of_a_pct", "B of A"),
     ];
+    columns.extend(difference());
     let mut table = Table::new("kernels", columns)?;
-    for row in diff.kernels.iter().take(top) {
-        table.push(&[
+    for row in found.diff.kernels.iter().take(top) {
+        let mut cells: Vec<Cell<'_>> = vec![
+            kind_name(found, row.step_kind).into(),
             row.module.as_str().into(),
             row.operator.as_str().into(),
             row.kernels[0].as_deref().into(),
@@ -53,11 +248,10 @@ pub fn kernels(diff: &Diff, top: usize) -> report::Result<Table> {
             row.evidence.name().into(),
             row.count[0].into(),
             row.count[1].into(),
-            row.ns[0].into(),
-            row.ns[1].into(),
-            row.diff_ns().into(),
-            ratio(row.ns).into(),
-        ])?;
+        ];
+        let per_step = row.per_step_ns();
+        cells.extend(difference_cells(row.ns, row.steps, row.diff_ns(), per_step));
+        table.push(&cells)?;
     }
     Ok(table)
 }
@@ -68,26 +262,23 @@ pub fn kernels(diff: &Diff, top: usize) -> report::Result<Table> {
 ///
 /// None but defects: the columns are fixed.
 pub fn kernels_narrow(diff: &Diff, top: usize) -> report::Result<Table> {
-    let columns = vec![
+    let mut columns = vec![
         Column::text("operator"),
         Column::text("kernel_a").title("kernel of A"),
         Column::text("kernel_b").title("kernel of B"),
-        nanos("a_ns", "A"),
-        nanos("b_ns", "B"),
-        signed("diff_ns", "B - A"),
     ];
+    columns.extend(narrow_difference());
     let mut table = Table::new("kernels", columns)?;
     let short = |row: &KernelPair, i: usize| row.kernels[i].as_deref().map(kernel_stem);
     for row in diff.kernels.iter().take(top) {
         let names = [short(row, 0), short(row, 1)];
-        table.push(&[
+        let mut cells: Vec<Cell<'_>> = vec![
             row.operator.as_str().into(),
             names[0].as_deref().into(),
             names[1].as_deref().into(),
-            row.ns[0].into(),
-            row.ns[1].into(),
-            row.diff_ns().into(),
-        ])?;
+        ];
+        cells.extend(narrow_cells(row.per_step_ns()));
+        table.push(&cells)?;
     }
     Ok(table)
 }
@@ -98,8 +289,9 @@ pub fn kernels_narrow(diff: &Diff, top: usize) -> report::Result<Table> {
 /// # Errors
 ///
 /// None but defects: the columns are fixed.
-pub fn operators(diff: &Diff, top: usize) -> report::Result<Table> {
-    let columns = vec![
+pub fn operators(found: &Comparison, top: usize) -> report::Result<Table> {
+    let mut columns = vec![
+        Column::text("step_kind"),
         Column::text("module"),
         Column::text("operator"),
         Column::text("status"),
@@ -108,14 +300,12 @@ pub fn operators(diff: &Diff, top: usize) -> report::Result<Table> {
         count("calls_matched", "calls matched"),
         count("kernels_a", "kernels A"),
         count("kernels_b", "kernels B"),
-        nanos("a_ns", "A"),
-        nanos("b_ns", "B"),
-        signed("diff_ns", "B - A"),
-        pct("b_of_a_pct", "B of A"),
     ];
+    columns.extend(difference());
     let mut table = Table::new("operators", columns)?;
-    for row in diff.operators.iter().take(top) {
-        table.push(&[
+    for row in found.diff.operators.iter().take(top) {
+        let mut cells: Vec<Cell<'_>> = vec![
+            kind_name(found, row.step_kind).into(),
             row.module.as_str().into(),
             row.operator.as_str().into(),
             row.status().into(),
@@ -124,11 +314,10 @@ pub fn operators(diff: &Diff, top: usize) -> report::Result<Table> {
             row.matched.into(),
             row.kernels[0].into(),
             row.kernels[1].into(),
-            row.ns[0].into(),
-            row.ns[1].into(),
-            row.diff_ns().into(),
-            ratio(row.ns).into(),
-        ])?;
+        ];
+        let per_step = row.per_step_ns();
+        cells.extend(difference_cells(row.ns, row.steps, row.diff_ns(), per_step));
+        table.push(&cells)?;
     }
     Ok(table)
 }
@@ -139,26 +328,23 @@ pub fn operators(diff: &Diff, top: usize) -> report::Result<Table> {
 ///
 /// None but defects: the columns are fixed.
 pub fn operators_narrow(diff: &Diff, top: usize) -> report::Result<Table> {
-    let columns = vec![
+    let mut columns = vec![
         Column::text("module"),
         Column::text("operator"),
         count("kernels_a", "n A"),
         count("kernels_b", "n B"),
-        nanos("a_ns", "A"),
-        nanos("b_ns", "B"),
-        signed("diff_ns", "B - A"),
     ];
+    columns.extend(narrow_difference());
     let mut table = Table::new("operators", columns)?;
     for row in diff.operators.iter().take(top) {
-        table.push(&[
+        let mut cells: Vec<Cell<'_>> = vec![
             row.module.as_str().into(),
             row.operator.as_str().into(),
             row.kernels[0].into(),
             row.kernels[1].into(),
-            row.ns[0].into(),
-            row.ns[1].into(),
-            row.diff_ns().into(),
-        ])?;
+        ];
+        cells.extend(narrow_cells(row.per_step_ns()));
+        table.push(&cells)?;
     }
     Ok(table)
 }

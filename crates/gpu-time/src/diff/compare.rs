@@ -1,0 +1,403 @@
+//! Like with like: the steps, windows or whole recordings of two traces, and what their time is
+//! made of.
+
+use trace_model::{TimeRange, Timestamp};
+
+use crate::account::{Account, GpuTime, account};
+use crate::diff::{Diff, diff_kinds};
+use crate::rules::{Roles, Rules};
+use crate::split::{Split, Step};
+use crate::spread::Spread;
+use crate::work::GpuWork;
+
+/// What one number of a comparison is. Times are nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum Metric {
+    /// From the first GPU activity of the step to the first of the next, of the last step to the
+    /// end of its own; of a window its length, of a recording the span of its GPU activity.
+    Wall,
+    /// Part of it in which anything ran.
+    Busy,
+    /// Part of it in which nothing ran.
+    Idle,
+    /// Part of it in which computation ran.
+    Computation,
+    /// Part of it in which communication ran and no computation.
+    ExposedComm,
+    /// Part of it in which only memcpy or other activity ran.
+    ExposedOther,
+    /// Part of it in which communication ran.
+    Communication,
+    /// Length of the host's annotation; only of steps.
+    HostStep,
+}
+
+impl Metric {
+    /// All metrics. [`Metric::Wall`] is the sum of computation, exposed communication, exposed other
+    /// and idle, exactly, for each step.
+    pub const ALL: [Self; 8] = [
+        Self::Wall,
+        Self::Busy,
+        Self::Idle,
+        Self::Computation,
+        Self::ExposedComm,
+        Self::ExposedOther,
+        Self::Communication,
+        Self::HostStep,
+    ];
+
+    /// Stable machine name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wall => "wall",
+            Self::Busy => "busy",
+            Self::Idle => "idle",
+            Self::Computation => "computation",
+            Self::ExposedComm => "exposed_comm",
+            Self::ExposedOther => "exposed_other",
+            Self::Communication => "communication",
+            Self::HostStep => "host_step",
+        }
+    }
+
+    fn of(self, time: &GpuTime, host_ns: i64) -> i64 {
+        match self {
+            Self::Wall => time.span_ns,
+            Self::Busy => time.busy_ns,
+            Self::Idle => time.idle_ns,
+            Self::Computation => time.comp_ns,
+            Self::ExposedComm => time.exposed_comm_ns,
+            Self::ExposedOther => time.exposed_memcpy_ns + time.exposed_other_ns,
+            Self::Communication => time.comm_ns,
+            Self::HostStep => host_ns,
+        }
+    }
+}
+
+/// What is compared with what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Basis {
+    /// All of both recordings.
+    Whole,
+    /// A window of each.
+    Window,
+    /// Steps, each with the GPU activity that was launched in it.
+    Steps,
+    /// Steps, each with the GPU activity that starts in it: launches are not recorded.
+    StepsByTime,
+}
+
+/// Steps of one kind on both sides, or all of both sides.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct StepKind {
+    /// The names of the steps, numbers replaced by `*`; empty for windows and whole recordings.
+    pub name: String,
+    /// Steps of each side; 1 for windows and whole recordings.
+    pub steps: [u64; 2],
+    /// For each of [`Metric::ALL`] how it is distributed over the steps of each side.
+    pub metrics: [[Spread; 2]; 8],
+    /// Kernels, memcpy and memset of each side, in all steps.
+    pub events: [u64; 2],
+}
+
+impl StepKind {
+    /// The distribution of one metric on both sides.
+    pub fn metric(&self, metric: Metric) -> [Spread; 2] {
+        let at = Metric::ALL.iter().position(|m| *m == metric);
+        at.and_then(|at| self.metrics.get(at))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Has each side steps of this kind?
+    pub fn is_comparable(&self) -> bool {
+        self.steps.iter().all(|n| *n > 0)
+    }
+}
+
+/// One step of one side.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct StepTime {
+    /// The name of the step.
+    pub name: String,
+    /// Length of the host's annotation in nanoseconds.
+    pub host_ns: i64,
+    /// Its time, from [`Metric::Wall`]'s start to its end.
+    pub time: GpuTime,
+}
+
+/// Two traces compared, like with like.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Comparison {
+    /// What is compared with what.
+    pub basis: Basis,
+    /// The kinds of steps that both sides have, most time of the first side first; one for windows
+    /// and whole recordings.
+    pub kinds: Vec<StepKind>,
+    /// Kinds of steps that only one side has. They are not compared.
+    pub lonely: Vec<StepKind>,
+    /// Kernels and operators of what is compared.
+    pub diff: Diff,
+    /// The steps of each side that have GPU activity, in ascending time.
+    pub steps: [Vec<StepTime>; 2],
+    /// GPU activity of each side that belongs to none of the compared steps: number and time.
+    pub left_out: [(u64, i64); 2],
+}
+
+impl Comparison {
+    /// `true` if both sides have the same GPU activity with the same durations and the same times.
+    pub fn is_equal(&self) -> bool {
+        let same = |kind: &StepKind| {
+            kind.steps[0] == kind.steps[1] && kind.metrics.iter().all(|[a, b]| a == b)
+        };
+        self.lonely.is_empty()
+            && self.kinds.iter().all(same)
+            && self.left_out[0] == self.left_out[1]
+            && self
+                .diff
+                .kernels
+                .iter()
+                .all(|k| k.ns[0] == k.ns[1] && k.count[0] == k.count[1])
+    }
+}
+
+/// The kind of a step: its name with every number but zero replaced by `*`, since zero tells
+/// phases apart (`execute_context_0(0)_generation_32(32)`) and other numbers are sizes and
+/// counters.
+///
+/// ```
+/// use gpu_time::diff::step_kind;
+/// assert_eq!(step_kind("ProfilerStep#0"), "ProfilerStep#*");
+/// assert_eq!(step_kind("step[DECODE bs=32]"), "step[DECODE bs=*]");
+/// assert_eq!(
+///     step_kind("execute_context_0(0)_generation_32(32)"),
+///     "execute_context_0(0)_generation_*(*)"
+/// );
+/// ```
+pub fn step_kind(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, digits) = rest.split_at(at);
+        out.push_str(before);
+        let end = digits.find(|c: char| !c.is_ascii_digit());
+        let (number, after) = digits.split_at(end.unwrap_or(digits.len()));
+        let is_zero = number.bytes().all(|b| b == b'0') && !before.ends_with('#');
+        out.push_str(if is_zero { "0" } else { "*" });
+        rest = after;
+    }
+    out + rest
+}
+
+/// A step of one side: its events, when its GPU activity begins, and how long the host took.
+struct Cut {
+    kind: String,
+    name: String,
+    events: Vec<usize>,
+    start_ns: i64,
+    end_ns: i64,
+    host_ns: i64,
+    time: GpuTime,
+}
+
+/// Compares two traces: their steps where `steps` has some of both, all of them otherwise; `windows`
+/// are the lengths of what is compared where it is not all. Steps that were recorded in part do not
+/// count.
+///
+/// Cost: that of [`diff`](crate::diff::diff()), and a pass over the events of each side.
+pub fn compare(
+    works: [&GpuWork<'_>; 2],
+    rules: Rules,
+    steps: Option<[&[Step]; 2]>,
+    windows: [Option<TimeRange>; 2],
+) -> Comparison {
+    let Some(steps) = steps else {
+        return whole(works, rules, windows);
+    };
+    let by_launch = [0, 1].map(|i| cuts(works[i], steps[i], true));
+    let has_launches = by_launch.iter().all(|cuts| !cuts.is_empty());
+    let (basis, mut cuts) = match has_launches {
+        true => (Basis::Steps, by_launch),
+        false => (
+            Basis::StepsByTime,
+            [0, 1].map(|i| cuts(works[i], steps[i], false)),
+        ),
+    };
+    for (cuts, work) in cuts.iter_mut().zip(works) {
+        measure(work, rules, cuts);
+    }
+    let mut names: Vec<&str> = cuts.iter().flatten().map(|c| c.kind.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut all: Vec<(StepKind, [Vec<Vec<usize>>; 2])> = names
+        .iter()
+        .map(|name| {
+            let of = [0, 1].map(|i| {
+                let found = cuts[i].iter().filter(|c| c.kind == *name);
+                found.collect::<Vec<_>>()
+            });
+            let events = [0, 1].map(|i| of[i].iter().map(|c| c.events.clone()).collect());
+            (kind(name, &of), events)
+        })
+        .collect();
+    all.sort_by_key(|(kind, _)| std::cmp::Reverse(kind.metric(Metric::Wall)[0].sum_ns));
+    let (common, lonely): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|(kind, _)| kind.is_comparable());
+    let (kinds, events): (Vec<StepKind>, Vec<_>) = common.into_iter().unzip();
+    let diff = diff_kinds(works, &events);
+    let left_out = [0, 1].map(|i| {
+        let ns: i64 = works[i].events().iter().map(|e| e.dur_ns()).sum();
+        let total = &diff.totals[i];
+        (
+            (works[i].events().len() as u64).saturating_sub(total.events),
+            ns.saturating_sub(total.ns),
+        )
+    });
+    Comparison {
+        basis,
+        kinds,
+        lonely: lonely.into_iter().map(|(kind, _)| kind).collect(),
+        diff,
+        steps: cuts.map(|cuts| cuts.into_iter().map(StepTime::from).collect()),
+        left_out,
+    }
+}
+
+impl From<Cut> for StepTime {
+    fn from(cut: Cut) -> Self {
+        Self {
+            name: cut.name,
+            host_ns: cut.host_ns,
+            time: cut.time,
+        }
+    }
+}
+
+fn whole(works: [&GpuWork<'_>; 2], rules: Rules, windows: [Option<TimeRange>; 2]) -> Comparison {
+    let cuts = [0, 1].map(|i| {
+        let time = account(
+            &mut Roles::new(works[i], rules),
+            works[i].events(),
+            windows[i],
+        );
+        Cut {
+            kind: String::new(),
+            name: String::new(),
+            events: (0..works[i].events().len()).collect(),
+            start_ns: time.start_ns,
+            end_ns: time.start_ns.saturating_add(time.span_ns),
+            host_ns: 0,
+            time,
+        }
+    });
+    let events = cuts.each_ref().map(|cut| vec![cut.events.clone()]);
+    Comparison {
+        basis: match windows {
+            [None, None] => Basis::Whole,
+            _ => Basis::Window,
+        },
+        kinds: vec![kind("", &cuts.each_ref().map(|cut| vec![cut]))],
+        lonely: Vec::new(),
+        diff: diff_kinds(works, &[events]),
+        steps: [Vec::new(), Vec::new()],
+        left_out: [(0, 0); 2],
+    }
+}
+
+fn kind(name: &str, of: &[Vec<&Cut>; 2]) -> StepKind {
+    let metrics = Metric::ALL.map(|metric| {
+        [0, 1].map(|i| {
+            let values = of[i].iter().map(|cut| metric.of(&cut.time, cut.host_ns));
+            Spread::of(&mut values.collect::<Vec<_>>())
+        })
+    });
+    StepKind {
+        name: name.to_owned(),
+        steps: [of[0].len() as u64, of[1].len() as u64],
+        metrics,
+        events: [0, 1].map(|i| of[i].iter().map(|cut| cut.events.len() as u64).sum()),
+    }
+}
+
+/// The steps of one side that have GPU activity, in ascending time. By launch a step holds what was
+/// launched in it, by time what starts between its start and the start of the next.
+fn cuts(work: &GpuWork<'_>, steps: &[Step], by_launch: bool) -> Vec<Cut> {
+    let mut how = Split::default();
+    how.steps = Some(steps.to_vec());
+    let mut events: Vec<Vec<usize>> = vec![Vec::new(); steps.len()];
+    for (place, event) in work.events().iter().enumerate() {
+        let at = match by_launch {
+            true => how.launched_in(work, event),
+            false => {
+                let start = Timestamp::from_nanos(event.start_ns);
+                steps
+                    .partition_point(|s| s.range.start <= start)
+                    .checked_sub(1)
+            }
+        };
+        if let Some(list) = at.and_then(|at| events.get_mut(at)) {
+            list.push(place);
+        }
+    }
+    let end_of = |events: &[usize]| {
+        let found = events.iter().filter_map(|e| work.events().get(*e));
+        found.map(|e| e.end_ns).max()
+    };
+    let mut out: Vec<Cut> = Vec::new();
+    for (step, events) in steps.iter().zip(events) {
+        let first = events.first().and_then(|e| work.events().get(*e));
+        let (Some(first), Some(end_ns), None) = (first, end_of(&events), &step.partial) else {
+            continue;
+        };
+        let start_ns = match by_launch {
+            true => first.start_ns,
+            false => step.range.start.nanos(),
+        };
+        // On several streams a step may begin before the step before it; then it has no time of
+        // its own until that one began.
+        let start_ns = out
+            .last()
+            .map_or(start_ns, |last| last.start_ns.max(start_ns));
+        if let Some(last) = out.last_mut() {
+            last.end_ns = start_ns;
+        }
+        out.push(Cut {
+            kind: step_kind(&step.name),
+            name: step.name.clone(),
+            events,
+            start_ns,
+            end_ns: end_ns.max(start_ns),
+            host_ns: step.range.duration().get(),
+            time: GpuTime::default(),
+        });
+    }
+    out
+}
+
+/// Measures the time of each step: all GPU activity that runs in it, whoever launched it.
+fn measure(work: &GpuWork<'_>, rules: Rules, cuts: &mut [Cut]) {
+    let mut roles = Roles::new(work, rules);
+    let range = |cut: &Cut| {
+        let at = Timestamp::from_nanos;
+        TimeRange::new(at(cut.start_ns), at(cut.end_ns))
+    };
+    let mut accounts: Vec<Account> = cuts.iter().map(|c| Account::within(range(c))).collect();
+    for event in work.events() {
+        let role = roles.of(event);
+        let from = cuts.partition_point(|c| c.end_ns <= event.start_ns);
+        for (cut, account) in cuts.iter().zip(&mut accounts).skip(from) {
+            if cut.start_ns >= event.end_ns {
+                break;
+            }
+            account.add(event.kind, role, event.interval());
+        }
+    }
+    for (cut, account) in cuts.iter_mut().zip(&accounts) {
+        cut.time = account.finish();
+    }
+}

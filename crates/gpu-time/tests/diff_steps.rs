@@ -1,0 +1,145 @@
+//! Steps of two made traces compared: per step, whatever the number of steps.
+
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "numbers are small"
+)]
+
+mod support;
+
+use gpu_time::diff::{Basis, Comparison, Metric, compare};
+use gpu_time::{GpuWork, Rules, steps};
+use support::{Dice, Maker, Value};
+use trace_model::Trace;
+
+/// One step: its name, how long each of its kernels runs, and the pause of the host after it.
+struct Made {
+    name: &'static str,
+    kernels: Vec<i64>,
+    pause: i64,
+}
+
+fn made(list: &[Made]) -> Trace {
+    let mut maker = Maker::new();
+    let (mut at, mut id) = (1_000, 0);
+    for (number, step) in list.iter().enumerate() {
+        let begin = at;
+        for (kernel, ns) in step.kernels.iter().enumerate() {
+            id += 1;
+            let args = [("correlation", Value::Int(id))];
+            maker.host((at, 10), "cuda_runtime", "cudaLaunchKernel", &args);
+            maker.kernel(7, (at + 20, *ns), &format!("kernel_{kernel}"), &args);
+            at += 20 + ns;
+        }
+        let name = format!("{} bs={}]", step.name, number + 3);
+        maker.host((begin, at - begin), "user_annotation", &name, &[]);
+        at += 1 + step.pause;
+    }
+    maker.finish()
+}
+
+fn compared(a: &[Made], b: &[Made]) -> Comparison {
+    let (a, b) = (made(a), made(b));
+    let works = [&GpuWork::new(&a), &GpuWork::new(&b)];
+    let found = works.map(|work| steps(work, None));
+    let both = [found[0].as_slice(), found[1].as_slice()];
+    compare(works, Rules::Extended, Some(both), [None, None])
+}
+
+fn of(name: &'static str, n: i64, kernels: &[i64], pause: i64) -> Vec<Made> {
+    let one = |_| Made {
+        name,
+        kernels: kernels.to_vec(),
+        pause,
+    };
+    (0..n).map(one).collect()
+}
+
+#[test]
+fn the_number_of_steps_does_not_matter() {
+    let mut dice = Dice(11);
+    for _ in 0..30 {
+        let kernels: Vec<i64> = (0..1 + dice.below(6))
+            .map(|_| 50 + dice.below(900))
+            .collect();
+        let (n, m) = (2 + dice.below(6), 2 + dice.below(6));
+        let pause = dice.below(5_000);
+        let found = compared(
+            &of("step[DECODE", n, &kernels, 10),
+            &of("step[DECODE", m, &kernels, 10 + pause),
+        );
+        assert_eq!(found.basis, Basis::Steps);
+        assert_eq!(found.left_out, [(0, 0); 2]);
+        let [kind] = found.kinds.as_slice() else {
+            panic!("{:?}", found.kinds);
+        };
+        assert_eq!(kind.name, "step[DECODE bs=*]");
+        assert_eq!(kind.steps, [n as u64, m as u64]);
+        for row in &found.diff.kernels {
+            let [a, b] = row.per_step_ns();
+            assert!((a - b).abs() < 1e-6, "{row:?}");
+            assert_eq!(row.status(), "matched");
+            assert_eq!(row.diff_ns().is_some(), n == m);
+        }
+        for (side, total) in found.diff.totals.iter().enumerate() {
+            let steps = [n, m][side];
+            assert_eq!(total.ns, steps * kernels.iter().sum::<i64>());
+        }
+        // The last step of a trace has no pause after it, so the median of three has it.
+        if n > 2 && m > 2 {
+            let idle = kind.metric(Metric::Idle);
+            assert_eq!((idle[1].median_ns - idle[0].median_ns) as i64, pause);
+        }
+        for side in &found.steps {
+            for step in side {
+                let t = &step.time;
+                assert_eq!(t.busy_ns + t.idle_ns, t.span_ns);
+            }
+        }
+    }
+}
+
+#[test]
+fn steps_of_other_kinds_are_left_out() {
+    let mut a = of("step[EXTEND", 2, &[9_000, 8_000], 5);
+    a.extend(of("step[DECODE", 5, &[100, 200], 5));
+    let found = compared(&a, &of("step[DECODE", 3, &[100, 400], 5));
+    assert_eq!(found.kinds.len(), 1);
+    assert_eq!(found.lonely.len(), 1);
+    assert_eq!(found.lonely[0].steps, [2, 0]);
+    assert_eq!(found.left_out, [(4, 34_000), (0, 0)]);
+    let slow = &found.diff.kernels[0];
+    assert_eq!(slow.per_step_ns(), [200.0, 400.0]);
+    assert_eq!(found.diff.totals[0].ns, 1_500);
+}
+
+#[test]
+fn without_launches_a_step_holds_what_starts_in_it() {
+    let side = |n: i64, ns: i64| {
+        let mut maker = Maker::new();
+        for step in 0..n {
+            let at = 10_000 * step;
+            maker.host(
+                (at, 5_000),
+                "user_annotation",
+                &format!("ProfilerStep#{step}"),
+                &[],
+            );
+            maker.kernel(7, (at + 100, ns), "replayed", &[]);
+            maker.kernel(7, (at + 7_000, ns), "replayed late", &[]);
+        }
+        maker.finish()
+    };
+    let (a, b) = (side(3, 500), side(4, 700));
+    let works = [&GpuWork::new(&a), &GpuWork::new(&b)];
+    let found = works.map(|work| steps(work, None));
+    let both = [found[0].as_slice(), found[1].as_slice()];
+    let found = compare(works, Rules::Extended, Some(both), [None, None]);
+    assert_eq!(found.basis, Basis::StepsByTime);
+    assert_eq!(found.left_out, [(0, 0); 2]);
+    for row in &found.diff.kernels {
+        assert_eq!(row.per_step_ns(), [500.0, 700.0]);
+    }
+    assert_eq!(found.kinds[0].metric(Metric::Wall)[0].max_ns, 10_000);
+}
