@@ -18,6 +18,7 @@ const STEPS: &[Step] = &[
     ("clippy", clippy),
     ("doc", doc),
     ("fuzz", fuzz::check),
+    ("otf2", otf2),
     ("oracle", || {
         run_command(&mut cargo(&["test", "--package", "perfetto-oracle"]))
     }),
@@ -63,6 +64,29 @@ fn clippy() -> Result<()> {
         "--",
         "-D",
         "warnings",
+    ];
+    run_command(&mut cargo(&args))
+}
+
+/// Archives of OTF2, read back by its own printer.
+fn otf2() -> Result<()> {
+    if let Err(error) = std::process::Command::new("otf2-print")
+        .arg("--version")
+        .output()
+    {
+        println!("skipped: otf2-print: {error}: install OTF2's tools (Debian: otf2-tools)");
+        return Ok(());
+    }
+    let args = [
+        "test",
+        "-p",
+        "otf2-writer",
+        "-p",
+        "rocpd",
+        "--test",
+        "layout",
+        "--test",
+        "otf2",
     ];
     run_command(&mut cargo(&args))
 }

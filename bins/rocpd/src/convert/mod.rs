@@ -3,12 +3,11 @@
 mod csv;
 mod items;
 mod labels;
-#[cfg(feature = "otf2")]
 mod otf2;
 mod pftrace;
 mod rows;
 
-use shell::{OrExit as _, Outcome, Stage};
+use shell::{Outcome, Stage};
 
 use crate::args::{ConvertArgs, ConvertFormat};
 use crate::names::OutputNames;
@@ -16,12 +15,6 @@ use crate::{console, select};
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
     let shared = &args.shared;
-    if cfg!(not(feature = "otf2")) && args.output_format.contains(&ConvertFormat::Otf2) {
-        return Err(anyhow::anyhow!(
-            "-f otf2: this build has no OTF2 support: build it with --features otf2 where the OTF2 C library is installed (Debian: libotf2-trace-dev), or convert to pftrace, parquet or csv"
-        ))
-        .or_exit(3);
-    }
     let set = Stage::time("open", shared.verbosity, || select::open(shared))?;
     if args.list_categories {
         return list_categories(&set);
@@ -43,10 +36,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
             ConvertFormat::Parquet | ConvertFormat::Arrow | ConvertFormat::Json => {
                 rows::write(&set, &filter, args, &names, *format)?;
             }
-            #[cfg(feature = "otf2")]
             ConvertFormat::Otf2 => otf2::write(&set, &filter, args, &names)?,
-            #[cfg(not(feature = "otf2"))]
-            ConvertFormat::Otf2 => {}
         }
     }
     select::report_issues(&set, shared.verbosity);

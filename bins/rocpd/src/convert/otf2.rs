@@ -1,15 +1,14 @@
-//! OTF2 archives, written through the C library as the records come.
+//! OTF2 archives, written as the records come.
 
-mod library;
 mod places;
 
 use anyhow::Context as _;
 use byte_source::unfinished::Unfinished;
+use otf2_writer::{Archive, Role};
 use rocpd_db::{
     AllocType, Allocation, Copy, Dispatch, Filter, KernelNames, Process, Region, RocpdSet,
 };
 
-use self::library::{Archive, Role};
 use self::places::{Place, Places};
 use super::items::{Item, Items};
 use crate::args::ConvertArgs;
@@ -38,7 +37,9 @@ pub(super) fn write(
     let (made, _unfinished) = Unfinished::made(make, tempfile::TempDir::path)
         .with_context(|| format!("{}: cannot make a temporary folder", folder.display()))?;
 
-    let mut places = Places::new(Archive::create(made.path(), &name)?, set, args);
+    let creator = concat!("inferscope rocpd ", env!("CARGO_PKG_VERSION"));
+    let archive = Archive::create(made.path(), &name, creator)?;
+    let mut places = Places::new(archive, set, args);
     let kernel_names = KernelNames::from(&args.names);
     let mut items = Items::new(set, filter)?;
     while let Some(item) = items.next()? {

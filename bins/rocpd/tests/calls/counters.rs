@@ -4,26 +4,8 @@ use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
+use crate::csv::csv;
 use crate::support::{Run, ok, two};
-
-/// Rows of a CSV file by column.
-fn csv(path: &std::path::Path) -> Vec<BTreeMap<String, String>> {
-    let mut rows = vec![vec![String::new()]];
-    let mut quoted = false;
-    for c in std::fs::read_to_string(path).unwrap().chars() {
-        let row = rows.last_mut().unwrap();
-        match c {
-            '"' => quoted = !quoted,
-            ',' if !quoted => row.push(String::new()),
-            '\n' if !quoted => rows.push(vec![String::new()]),
-            c => row.last_mut().unwrap().push(c),
-        }
-    }
-    rows.pop();
-    let header = rows.remove(0);
-    let named = |row: Vec<String>| header.iter().cloned().zip(row).collect();
-    rows.into_iter().map(named).collect()
-}
 
 /// Guid and suffix of each database, and a connection to it.
 fn databases(run: &Run) -> Vec<(String, String, Connection)> {
@@ -155,7 +137,7 @@ fn sampled_counters_name_their_dispatch_and_instance() {
                 [
                     value.to_string(),
                     row.get::<_, i64>(6).unwrap().to_string(),
-                    row.get::<_, String>(7).unwrap().replace('"', ""),
+                    row.get::<_, String>(7).unwrap(),
                     row.get::<_, i64>(8).unwrap().to_string(),
                 ],
             );

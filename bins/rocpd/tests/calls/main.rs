@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod counters;
+mod csv;
 mod mail;
 mod merge;
 mod perfetto;
 mod support;
+mod unknown_tables;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -330,10 +332,6 @@ fn empty_results_and_errors() {
     );
     assert_eq!(missing.status.code(), Some(2));
     assert!(!run.path("nothing.db").exists());
-    if cfg!(not(feature = "otf2")) {
-        let otf2 = run.call(&["convert", "-f", "otf2"]);
-        assert_eq!(otf2.status.code(), Some(3));
-    }
     let unknown = run.call(&["summary", "--region-categories", "HIPP", "-d", "out"]);
     assert_eq!(unknown.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("HIP, HSA"));

@@ -1,10 +1,10 @@
 //! Places of events: what OTF2 calls locations, and their definitions.
 
+use otf2_writer::{Archive, GroupKind, Location as Events, LocationKind, Role};
 use rocpd_db::{Agent, Process, RocpdSet};
 use rustc_hash::FxHashMap;
 use trace_model::LaneTimes;
 
-use super::library::{Archive, Events, GroupKind, LocationKind, Role};
 use super::program;
 use crate::args::{AgentIndex, ConvertArgs};
 
@@ -42,7 +42,6 @@ struct Location {
     group: u32,
     /// Ends and regions that are open, the innermost last.
     open: Vec<(i64, u32)>,
-    count: u64,
     /// Whose lane it is, and which.
     lanes: usize,
     lane: usize,
@@ -119,6 +118,8 @@ pub(super) struct Places {
     last_ns: Option<i64>,
 }
 
+/// Times are nanoseconds.
+const TICKS_PER_SECOND: u64 = 1_000_000_000;
 /// The only attribute.
 const CATEGORY: u32 = 0;
 
@@ -160,7 +161,7 @@ impl Places {
                 if own.partition == process.partition && own.id == process.id {
                     let key = (process.partition, process.id, Some(agent.id));
                     let name = places.agent(Some(agent));
-                    places.group(key, name, GroupKind::Device, node);
+                    places.group(key, name, GroupKind::Accelerator, node);
                 }
             }
         }
@@ -215,7 +216,6 @@ impl Places {
                 && until <= start
             {
                 location.open.pop();
-                location.count += 1;
                 self.archive.leave(location.events, time(until), region)?;
             }
             lanes.rooms.set(lane, location.room());
@@ -237,16 +237,15 @@ impl Places {
             .and_then(|agent| self.group_of.get(&(key.0, key.1, Some(agent))));
         let group = device.or_else(|| self.group_of.get(&(key.0, key.1, None)));
         let kind = match place {
-            Place::Compute(..) => LocationKind::DeviceStream,
+            Place::Compute(..) => LocationKind::AcceleratorStream,
             _ => LocationKind::Thread,
         };
         self.locations.push(Location {
-            events: self.archive.events(number as u64)?,
+            events: self.archive.add_location(),
             name,
             kind,
             group: group.copied().unwrap_or_default(),
             open: Vec::new(),
-            count: 0,
             lanes: own,
             lane,
         });
@@ -272,7 +271,6 @@ impl Places {
         };
         self.archive
             .enter(location.events, time(start), region, attribute)?;
-        location.count += 1;
         location.open.push((end, region));
         if let Some(lanes) = self.lanes.get_mut(location.lanes) {
             lanes.rooms.set(location.lane, end);
@@ -292,14 +290,13 @@ impl Places {
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
         for location in &mut self.locations {
             while let Some((until, region)) = location.open.pop() {
-                location.count += 1;
                 self.archive.leave(location.events, time(until), region)?;
             }
         }
         let first = self.first_ns.map_or(0, time);
         let last = self.last_ns.map_or(first, time);
-        let count = self.locations.len() as u64;
-        self.archive.define(0..count, first, last)?;
+        self.archive
+            .clock(TICKS_PER_SECOND, first, last.saturating_sub(first))?;
 
         // Texts that only definitions use.
         let class = self.string("node");
@@ -316,23 +313,24 @@ impl Places {
         let location_names = names(&mut self, location_names);
 
         let archive = &mut self.archive;
-        for (own, text) in (0..).zip(&self.strings.list) {
-            archive.string(own, text)?;
+        // The archive numbers definitions from 0, as the lists do.
+        for text in &self.strings.list {
+            archive.string(text)?;
         }
-        archive.attribute(CATEGORY, category, description)?;
-        for (own, name) in (0..).zip(node_names) {
-            archive.node(own, name, class)?;
+        archive.string_attribute(category, description)?;
+        for name in node_names {
+            archive.node(name, class)?;
         }
-        for ((own, group), name) in (0..).zip(&self.groups).zip(group_names) {
-            archive.group(own, name, group.kind, group.node)?;
+        for (group, name) in self.groups.iter().zip(group_names) {
+            archive.group(name, group.kind, group.node)?;
         }
-        for ((own, location), name) in (0..).zip(&self.locations).zip(location_names) {
-            archive.location(own, name, location.kind, location.count, location.group)?;
+        for (location, name) in self.locations.iter().zip(location_names) {
+            archive.location(location.events, name, location.kind, location.group)?;
         }
-        for (own, (name, role)) in (0..).zip(&self.regions.list) {
-            archive.region(own, *name, *role)?;
+        for (name, role) in &self.regions.list {
+            archive.region(*name, *role)?;
         }
-        self.archive.close()?;
+        self.archive.finish()?;
         Ok(())
     }
 }
