@@ -189,6 +189,7 @@ impl Writer<'_> {
                 .map(|row| row.stat.total_ns)
                 .sum()
         };
+        let long = Long::of(rows.iter().map(|row| [row.stat.total_ns, row.bytes]));
         let totals: Vec<i128> = (0..self.processes.len().max(1)).map(total).collect();
         self.write(file, by_rank, rows.len(), |at, values| {
             let Some(row) = rows.get(at) else { return };
@@ -200,7 +201,7 @@ impl Writer<'_> {
             values.push(SqlValue::Text(&row.name));
             let stddev = row.stat.stddev_ns();
             numbers(
-                &row.stat,
+                (&row.stat, long.value(at, 0)),
                 row.stat.mean_ns(),
                 row.stat.share_pct(whole),
                 stddev,
@@ -209,13 +210,14 @@ impl Writer<'_> {
             if self.args.extended {
                 let mut durations = row.durations_ns.clone();
                 quantiles(&Quantiles::of(&mut durations), values);
-                bytes(row, values);
+                bytes(row, long.value(at, 1), values);
             }
             self.process_after(by_rank, row.process, values);
         })
     }
 
     fn domains(&self, file: &str, rows: &[DomainRow], by_rank: bool) -> anyhow::Result<()> {
+        let long = Long::of(rows.iter().map(|row| [row.stat.total_ns, 0]));
         self.write(file, by_rank, rows.len(), |at, values| {
             let Some(row) = rows.get(at) else { return };
             self.process(by_rank, row.process, values);
@@ -225,7 +227,8 @@ impl Writer<'_> {
                 true => (row.sum_of_means_ns, row.sum_of_stddevs_ns),
                 false => (row.stat.mean_ns(), row.stat.stddev_ns()),
             };
-            numbers(&row.stat, mean, row.share_pct, stddev, values);
+            let total = (&row.stat, long.value(at, 0));
+            numbers(total, mean, row.share_pct, stddev, values);
             if self.args.extended {
                 quantiles(&row.quantiles.unwrap_or_default(), values);
                 values.push(SqlValue::Null);
@@ -266,17 +269,36 @@ impl Writer<'_> {
     }
 }
 
-fn numbers(
-    stat: &Stat,
+/// Sums of rows. Those beyond 64 bits are texts of all their digits: no value of the formats holds them, and none is cut off.
+struct Long(Vec<[(i128, Option<String>); 2]>);
+
+impl Long {
+    fn of(rows: impl Iterator<Item = [i128; 2]>) -> Self {
+        let text = |sum: i128| match i64::try_from(sum) {
+            Ok(_) => (sum, None),
+            Err(_) => (sum, Some(sum.to_string())),
+        };
+        Self(rows.map(|sums| sums.map(text)).collect())
+    }
+
+    fn value(&self, row: usize, sum: usize) -> SqlValue<'_> {
+        match self.0.get(row).and_then(|sums| sums.get(sum)) {
+            Some((_, Some(text))) => SqlValue::Text(text),
+            Some((sum, None)) => i64::try_from(*sum).map_or(SqlValue::Null, SqlValue::Int),
+            None => SqlValue::Null,
+        }
+    }
+}
+
+fn numbers<'v>(
+    (stat, total): (&Stat, SqlValue<'v>),
     mean: f64,
     share: Option<f64>,
     stddev: Option<f64>,
-    values: &mut Values<'_>,
+    values: &mut Values<'v>,
 ) {
     values.push(SqlValue::Int(i64::try_from(stat.calls).unwrap_or(i64::MAX)));
-    values.push(SqlValue::Int(
-        i64::try_from(stat.total_ns).unwrap_or(i64::MAX),
-    ));
+    values.push(total);
     values.push(SqlValue::Real(mean));
     values.push(share.map_or(SqlValue::Null, SqlValue::Real));
     values.push(SqlValue::Int(stat.min_ns));
@@ -298,12 +320,12 @@ fn quantiles(found: &Quantiles, values: &mut Values<'_>) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate is a ratio of reals")]
-fn bytes(row: &SummaryRow, values: &mut Values<'_>) {
+fn bytes<'v>(row: &SummaryRow, sum: SqlValue<'v>, values: &mut Values<'v>) {
     if row.bytes == 0 {
         values.extend([SqlValue::Null, SqlValue::Null]);
         return;
     }
-    values.push(SqlValue::Int(i64::try_from(row.bytes).unwrap_or(i64::MAX)));
+    values.push(sum);
     // Bytes in a nanosecond are gigabytes in a second.
     values.push(match row.stat.total_ns {
         0 => SqlValue::Null,

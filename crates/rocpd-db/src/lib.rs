@@ -63,6 +63,7 @@ mod numbers;
 mod orphans;
 mod package;
 mod partition;
+mod quality;
 mod records;
 mod scan;
 mod scratch;
@@ -96,6 +97,7 @@ pub use crate::merge::{MergeOptions, Merged, merge};
 pub use crate::orphans::Orphans;
 pub use crate::package::{PackageOptions, package};
 pub use crate::partition::Partition;
+pub use crate::quality::OddTimes;
 pub use crate::records::{
     AllocLevel, AllocType, Allocation, Arg, Copy, Dispatch, Event, EventTexts, PmcEvent, Record,
     Region, Sample,

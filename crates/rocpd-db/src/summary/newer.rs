@@ -30,6 +30,7 @@ impl Summary<'_> {
             let mut rows = 0;
             for partition in set.partitions() {
                 rows += partition.rows(table)?;
+                crate::quality::check_times(partition, table)?;
             }
             if rows == 0 {
                 continue;
