@@ -16,7 +16,7 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
     for (number, partition) in set.partitions().iter().enumerate() {
         partitions.push(describe(&set, partition, number)?);
     }
-    let bounds = set.time_bounds(&Filter::default())?;
+    let odd_times = set.odd_times()?;
     let issues: Vec<Value> = set
         .issues()
         .iter()
@@ -25,8 +25,19 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
                    "first_rowid": issue.first_rowid, "found": issue.found})
         })
         .collect();
+    let bounds = set.time_bounds(&Filter::default())?;
     let orphans = set.orphans()?;
-    let healthy = issues.is_empty() && set.warnings().is_empty() && orphans.is_empty();
+    let healthy = issues.is_empty()
+        && set.warnings().is_empty()
+        && orphans.is_empty()
+        && odd_times.is_empty();
+    let odd_times: Vec<Value> = odd_times
+        .iter()
+        .map(|odd| {
+            json!({"file": odd.file, "guid": odd.guid, "table": odd.table, "reversed": odd.reversed, "negative": odd.negative,
+                   "first_rowid": odd.first_rowid, "says": odd.to_string()})
+        })
+        .collect();
     let orphans: Vec<Value> = orphans
         .iter()
         .map(|orphans| {
@@ -35,7 +46,7 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
         })
         .collect();
     let document = json!({
-        "schema_version": "1.1",
+        "schema_version": "1.2",
         "files": set.files().collect::<Vec<_>>(),
         "start_ns": bounds.map(|b| b.first_ns),
         "end_ns": bounds.map(|b| b.last_ns),
@@ -43,6 +54,7 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
         "warnings": set.warnings(),
         "issues": issues,
         "orphans": orphans,
+        "odd_times": odd_times,
         "healthy": healthy,
     });
     let shown = match args.format.format() {
@@ -91,6 +103,7 @@ fn describe(set: &RocpdSet, partition: &Partition, number: usize) -> anyhow::Res
         "threads": set.threads().filter(|(process, _)| process.partition == number).count(),
         "agents": agents,
         "rows": rows,
+        "unknown_tables": partition.unknown_tables().collect::<Vec<_>>(),
     }))
 }
 
@@ -167,7 +180,12 @@ fn text(document: &Value) -> String {
         }
         for (table, rows) in partition["rows"].as_object().into_iter().flatten() {
             if rows != 0 {
-                out += &format!("  {:>12}  {table}\n", rows.to_string());
+                let unknown = partition["unknown_tables"].as_array();
+                let note = match unknown.is_some_and(|list| list.contains(&json!(table))) {
+                    true => "  (not known to this version: merge keeps it, query shows it)",
+                    false => "",
+                };
+                out += &format!("  {:>12}  {table}{note}\n", rows.to_string());
             }
         }
     }
@@ -184,8 +202,10 @@ fn text(document: &Value) -> String {
             shown(&issue["column"])
         );
     }
-    for orphans in document["orphans"].as_array().into_iter().flatten() {
-        out += &format!("warning: {}\n", shown(&orphans["says"]));
+    for list in ["orphans", "odd_times"] {
+        for found in document[list].as_array().into_iter().flatten() {
+            out += &format!("warning: {}\n", shown(&found["says"]));
+        }
     }
     out
 }

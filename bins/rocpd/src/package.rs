@@ -29,6 +29,9 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
             "note: removed {file}, left by a merge that was killed"
         ));
     }
+    for note in &merged.notes {
+        args.verbosity.note(format!("note: {note}"));
+    }
     for offset in &merged.offsets {
         console::print(&format!(
             "Times of {}: {:+} ns\n",

@@ -92,6 +92,7 @@ fn answer(
     if args.script.is_none()
         && names == KernelNames::default()
         && let Some(view) = rocpd_db::ViewScan::of_query(&args.query)
+        && view.is_faithful(set)
     {
         // A whole view needs no SQL engine.
         let columns: Vec<String> = view.columns(set).into_iter().map(str::to_owned).collect();

@@ -91,6 +91,17 @@ pub enum Error {
         /// A table and the column that it lacks, if that is why.
         lacks: Option<(&'static str, &'static str)>,
     },
+    /// Texts of the database are compressed, as a draft of the format has them.
+    #[error(
+        "{name}: its texts are compressed ({compression}), a draft of the rocPD format that is not supported: record without \
+         compression, or decompress the columns extdata, call_stack and line_info with the tool that wrote it"
+    )]
+    Compressed {
+        /// The file.
+        name: String,
+        /// What its metadata say.
+        compression: String,
+    },
     /// Texts of the database are not UTF-8.
     #[error(
         "{name}: text encoding {found} of the database is not UTF-8: write it anew with `VACUUM` under PRAGMA encoding='UTF-8'"

@@ -37,6 +37,8 @@ pub struct Merged {
     pub rows: u64,
     /// By how much the times of each node were moved, if that was asked for.
     pub offsets: Vec<ClockOffset>,
+    /// What of the inputs could not be brought to new ids, in words.
+    pub notes: Vec<String>,
     /// Temporary files of merges that were killed, found beside the output and removed.
     pub removed: Vec<String>,
 }
@@ -47,7 +49,9 @@ pub struct Merged {
 /// without suffix gets one from its guid. Plain views (`rocpd_region`, ...) over all of them are added. With
 /// [`MergeOptions::reassign_ids`] all are rows of one set of tables instead. Either way the views of the format (`kernels`,
 /// `counters_collection`, `top`, ...) are defined anew, for tools that read them by name. Nothing of the inputs' schemas is executed:
-/// tables are made from the names of their columns.
+/// tables are made from the names of their columns. Tables `rocpd_*` that this version does not know are copied, too; with new
+/// ids, columns that have the name of a key of the format follow their rows and all others stay as recorded, which
+/// [`Merged::notes`] lists.
 ///
 /// Rows are copied by SQLite from one attached database at a time, in constant memory, to a temporary file beside the
 /// output that is forced to the disk and renamed. Rows are counted on both sides. A merge that is killed leaves a file
@@ -201,7 +205,12 @@ fn check_rows(
 }
 
 /// How a column is declared, as far as it matters to what SQLite stores.
-fn declared(base: &str, column: &str) -> String {
+///
+/// Values of tables that the format does not know are stored as they are.
+fn declared(partition: &crate::Partition, base: &str, column: &str) -> String {
+    if !crate::partition::TABLES.contains(&base) && !(column == "id" && partition.is_keyed(base)) {
+        return quoted(column);
+    }
     let affinity = match column {
         "id" => return "\"id\" INTEGER PRIMARY KEY NOT NULL".to_owned(),
         "guid" | "string" | "name" | "tag" | "type" | "level" | "command" | "kernel_name"

@@ -87,7 +87,9 @@ pub struct Partition {
     suffix: String,
     schema: String,
     guid: String,
-    tables: FxHashMap<&'static str, Table>,
+    tables: FxHashMap<Box<str>, Table>,
+    /// Tables that the format does not know, without suffix, in the order of the file.
+    unknown: Vec<Box<str>>,
     info: Info,
     names: OnceLock<Names>,
     issues: Arc<Issues>,
@@ -124,11 +126,21 @@ impl Partition {
         self.info.processes.values()
     }
 
-    /// Names of the tables that are there, without suffix, in the order of the format.
-    pub fn tables(&self) -> impl Iterator<Item = &'static str> {
+    /// Names of the tables that are there, without suffix: those of the format in its order, then
+    /// [`Partition::unknown_tables`].
+    pub fn tables(&self) -> impl Iterator<Item = &str> {
         TABLES
             .into_iter()
-            .filter(|table| self.tables.contains_key(table))
+            .filter(|table| self.tables.contains_key(*table))
+            .chain(self.unknown_tables())
+    }
+
+    /// Names of the tables `rocpd_*` that this version does not know, without suffix, in the order of the file.
+    ///
+    /// They come with versions of the format that are newer than 3.0.5 and the draft of 4.1.0. SQL shows them and merging
+    /// keeps them; nothing else reads them.
+    pub fn unknown_tables(&self) -> impl Iterator<Item = &str> {
+        self.unknown.iter().map(AsRef::as_ref)
     }
 
     /// Columns of a table, in order; `None` if there is no such table.
@@ -171,6 +183,13 @@ impl Partition {
             .is_some_and(|table| table.def.column(column).is_some())
     }
 
+    /// Returns `true` if the column `id` of a table is its row id.
+    pub(crate) fn is_keyed(&self, base: &str) -> bool {
+        let columns = self.tables.get(base).map(|table| &table.def.columns);
+        let mut columns = columns.into_iter().flatten();
+        columns.any(|column| column.is_rowid && column.name.eq_ignore_ascii_case("id"))
+    }
+
     /// Tables that should be there, with their suffix. What is a view or a virtual table is not there: it is never read.
     pub(crate) fn missing_tables(&self) -> Vec<String> {
         if self.schema.starts_with('4') {
@@ -179,7 +198,7 @@ impl Partition {
         let lacks = TABLES
             .into_iter()
             .take_while(|base| *base != FIRST_LATER)
-            .filter(|base| !MAY_LACK.contains(base) && !self.tables.contains_key(base));
+            .filter(|base| !MAY_LACK.contains(base) && !self.tables.contains_key(*base));
         lacks.map(|base| format!("{base}{}", self.suffix)).collect()
     }
 
@@ -264,9 +283,10 @@ pub(crate) fn partitions_of(
             headers.push(Vec::new());
         }
     }
-    if suffixes.is_empty() {
+    if suffixes.is_empty() || is_legacy(&catalog) {
         return Err(foreign(file, &catalog));
     }
+    let all = suffixes.clone();
     let mut partitions = Vec::new();
     for (suffix, meta) in suffixes.into_iter().zip(headers) {
         if !suffix
@@ -279,7 +299,14 @@ pub(crate) fn partitions_of(
             });
         }
         let number = first_number + partitions.len();
-        partitions.push(partition(file, &catalog, suffix, &meta, number, issues)?);
+        partitions.push(partition(
+            file,
+            &catalog,
+            (suffix, &all),
+            &meta,
+            number,
+            issues,
+        )?);
     }
     Ok(partitions)
 }
@@ -293,22 +320,24 @@ fn tag<'m>(meta: &'m [(String, String)], tag: &str) -> Option<&'m str> {
 fn partition(
     file: &PageFile,
     catalog: &Catalog,
-    suffix: String,
+    (suffix, suffixes): (String, &[String]),
     meta: &[(String, String)],
     number: usize,
     issues: &Arc<Issues>,
 ) -> Result<Partition> {
-    let mut tables = FxHashMap::default();
-    for base in TABLES {
-        if let Some(def) = catalog.table(&format!("{base}{suffix}")) {
-            tables.insert(
-                base,
-                Table {
-                    def: def.clone(),
-                    leaves: OnceLock::new(),
-                },
-            );
-        }
+    let mut tables: FxHashMap<Box<str>, Table> = FxHashMap::default();
+    let mut unknown: Vec<Box<str>> = Vec::new();
+    let found = |base: &str| Some((Box::from(base), catalog.table(&format!("{base}{suffix}"))?));
+    let others = catalog.tables.iter().filter_map(|table| {
+        let base = base_of(&table.name, &suffix, suffixes)?;
+        (!TABLES.contains(&base)).then_some(base)
+    });
+    unknown.extend(others.map(Box::from));
+    let names = TABLES.into_iter().chain(unknown.iter().map(AsRef::as_ref));
+    for (base, def) in names.filter_map(found) {
+        let leaves = OnceLock::new();
+        let def = def.clone();
+        tables.insert(base, Table { def, leaves });
     }
     for table in REQUIRED {
         if !tables.contains_key(table) {
@@ -320,6 +349,12 @@ fn partition(
         }
     }
     let schema = tag(meta, "schema_version").unwrap_or("3").to_owned();
+    if let Some(compression) = tag(meta, "compression").filter(|found| *found != "none") {
+        return Err(Error::Compressed {
+            name: file.name().to_owned(),
+            compression: compression.to_owned(),
+        });
+    }
     let stated = tag(meta, "guid").filter(|guid| is_guid(guid));
     let fallback = match stated {
         Some(guid) => guid.to_owned(),
@@ -332,6 +367,7 @@ fn partition(
         schema,
         guid: fallback.clone(),
         tables,
+        unknown,
         info: Info::default(),
         names: OnceLock::new(),
         issues: Arc::clone(issues),
@@ -342,6 +378,16 @@ fn partition(
         partition.guid.clone_from(&first.guid);
     }
     Ok(partition)
+}
+
+/// The name of a table of the partition with this suffix, without it. A table belongs to the longest suffix that its name
+/// ends in.
+fn base_of<'n>(name: &'n str, suffix: &str, suffixes: &[String]) -> Option<&'n str> {
+    let base = name.strip_suffix(suffix)?;
+    let own = |other: &String| other.len() > suffix.len() && name.ends_with(other.as_str());
+    let is_plain = base.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let belongs = base.len() > "rocpd_".len() && base.starts_with("rocpd_") && is_plain;
+    (belongs && !suffixes.iter().any(own)).then_some(base)
 }
 
 /// Times of records: tables, and the columns without which their rows cannot be placed. A draft of generation 4 keeps
@@ -389,11 +435,18 @@ fn check_schema(partition: &Partition) -> Result<()> {
     })
 }
 
+/// Returns `true` for recordings of rocmProfileData, which have tables for strings and metadata of the same names.
+fn is_legacy(catalog: &Catalog) -> bool {
+    let has = |start: &str| catalog.tables.iter().any(|t| t.name.starts_with(start));
+    catalog.table("rocpd_api").is_some() && !has("rocpd_info_") && !has("rocpd_event")
+}
+
 /// A database of something else: says of what.
 fn foreign(file: &PageFile, catalog: &Catalog) -> Error {
     let has = |name: &str| catalog.table(name).is_some();
     let found = if has("rocpd_api") || has("rocpd_op") {
-        "it is a rocmProfileData (.rpd) recording, an older format with other tables"
+        "it is a rocmProfileData (.rpd) recording, an older format with other tables (schema_version 2): convert it with that \
+         project's rpd2tracing.py and read the trace, or record anew with rocprofv3 --output-format rocpd"
     } else if has("ENUM_NSYS_EVENT_TYPE") || has("StringIds") {
         "it looks like an export of Nsight Systems"
     } else if catalog.tables.is_empty() && catalog.ignored == 0 {

@@ -17,6 +17,9 @@ use crate::scan::{Order, Scan};
 use crate::scratch::Scratch;
 use crate::sqlite::{PageFile, check_sidecars};
 
+/// Tables of a draft of the format that keeps events in encoded form.
+const BLOBS: [&str; 1] = ["rocpd_blob_event"];
+
 /// How to open databases.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -110,6 +113,15 @@ impl RocpdSet {
                     lacks.join(", "),
                     partition.guid()
                 ));
+            }
+            for table in BLOBS {
+                let rows = partition.rows(table)?;
+                if rows > 0 {
+                    self.warnings.push(format!(
+                        "{name}: {rows} rows of {table} of guid {}: a draft of the format whose events are encoded; they are not counted",
+                        partition.guid()
+                    ));
+                }
             }
             // Those before it may have been left out.
             partition.set_number(self.partitions.len());

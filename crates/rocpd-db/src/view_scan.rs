@@ -173,6 +173,18 @@ impl ViewScan {
         }))
     }
 
+    /// Returns `true` if a scan gives what SQL gives: not for regions of databases that keep call stacks or source lines
+    /// in tables of their own, as the draft of 4.1.0 does.
+    #[must_use]
+    pub fn is_faithful(self, set: &RocpdSet) -> bool {
+        let kept_apart = ["rocpd_call_stack", "rocpd_line_info"];
+        self.0 != View::Regions
+            || !set
+                .partitions()
+                .iter()
+                .any(|p| kept_apart.iter().any(|table| p.table(table).is_some()))
+    }
+
     /// Names of the columns, in the order of the view.
     #[must_use]
     pub fn columns(self, set: &RocpdSet) -> Vec<&'static str> {

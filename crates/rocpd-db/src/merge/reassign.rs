@@ -108,8 +108,14 @@ pub(super) fn fill(
         }
     }
     // Columns of all generations; NULL where an input lacks one.
-    let mut columns: Vec<(&'static str, Vec<String>)> = Vec::new();
-    for base in TABLES {
+    let mut columns: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut bases = TABLES.to_vec();
+    for base in set.partitions().iter().flat_map(Partition::unknown_tables) {
+        if !bases.contains(&base) {
+            bases.push(base);
+        }
+    }
+    for base in bases {
         let mut list: Vec<String> = Vec::new();
         for partition in set.partitions() {
             for column in partition.columns(base).unwrap_or_default() {
@@ -126,7 +132,10 @@ pub(super) fn fill(
         if base != "rocpd_metadata" && !list.iter().any(|column| column == "guid") {
             list.push("guid".to_owned());
         }
-        let declarations: Vec<String> = list.iter().map(|c| declared(base, c)).collect();
+        let with_table = set.partitions().iter().find(|p| p.table(base).is_some());
+        let partition = with_table.unwrap_or(first);
+        let declarations = list.iter().map(|c| declared(partition, base, c));
+        let declarations: Vec<String> = declarations.collect();
         connection
             .execute_batch(&format!(
                 "CREATE TABLE {base} ({})",
@@ -143,7 +152,7 @@ pub(super) fn fill(
             ))
             .map_err(failed.to("make a table of ids"))?;
     }
-    let mut next: FxHashMap<&'static str, i64> = FxHashMap::default();
+    let mut next: FxHashMap<&str, i64> = FxHashMap::default();
     each_partition(connection, set, failed, |partition| {
         copy_partition(
             connection, partition, &columns, offsets, &mut next, merged, path,
@@ -171,17 +180,17 @@ pub(super) fn fill(
     Ok(())
 }
 
-fn copy_partition(
+fn copy_partition<'b>(
     connection: &Connection,
     partition: &Partition,
-    columns: &[(&'static str, Vec<String>)],
+    columns: &[(&'b str, Vec<String>)],
     offsets: &Offsets,
-    next: &mut FxHashMap<&'static str, i64>,
+    next: &mut FxHashMap<&'b str, i64>,
     merged: &mut Merged,
     path: &Path,
 ) -> Result<()> {
     let failed = Failed { path };
-    let mut changes: FxHashMap<&'static str, Change> = FxHashMap::default();
+    let mut changes: FxHashMap<&str, Change> = FxHashMap::default();
     for (base, _) in columns {
         changes.insert(*base, change(connection, partition, base, next, path)?);
     }
@@ -200,6 +209,8 @@ fn copy_partition(
         }
         let mut names = Vec::new();
         let mut values = Vec::new();
+        let is_unknown = !TABLES.contains(base);
+        let mut unknown = Unknown::default();
         for column in all {
             let value = format!("X.{}", quoted(column));
             let there = own.contains(&column.as_str());
@@ -208,7 +219,27 @@ fn copy_partition(
                 "guid" if !there && partition.is_shared() => "NULL".to_owned(),
                 "guid" => guid.clone(),
                 _ if !there => continue,
+                "id" if is_unknown && !partition.is_keyed(base) => value,
                 "id" => change_of(base).of(base, &value),
+                column if is_unknown => match target(base, column, has_categories) {
+                    Some(table)
+                        if all_named(
+                            connection,
+                            from,
+                            &value,
+                            change_of(table),
+                            table,
+                            failed,
+                        )? =>
+                    {
+                        unknown.changed.push(column);
+                        change_of(table).of(table, &value)
+                    }
+                    _ => {
+                        unknown.kept.push(column);
+                        crate::align::moved(offsets, partition, base, column, value)
+                    }
+                },
                 "extdata" if *base == "rocpd_arg" => {
                     stream_of_argument(change_of("rocpd_info_stream"))
                 }
@@ -231,8 +262,52 @@ fn copy_partition(
             )
             .map_err(failed.to("copy a table"))?;
         check_rows(partition, base, copied, merged)?;
+        if is_unknown {
+            merged.notes.push(unknown.says(partition, base));
+        }
     }
     Ok(())
+}
+
+/// Columns of a table that the format does not know.
+#[derive(Debug, Default)]
+struct Unknown<'c> {
+    changed: Vec<&'c str>,
+    kept: Vec<&'c str>,
+}
+
+impl Unknown<'_> {
+    fn says(&self, partition: &Partition, base: &str) -> String {
+        let list = |columns: &[&str]| match columns {
+            [] => "none".to_owned(),
+            columns => columns.join(", "),
+        };
+        format!(
+            "{}: table {base} is not one of the format: columns with new ids: {}; columns as recorded: {}",
+            partition.path(),
+            list(&self.changed),
+            list(&self.kept)
+        )
+    }
+}
+
+/// Returns `true` if every value of a column of a table `X` of the input names a row of the table that its name says.
+fn all_named(
+    connection: &Connection,
+    from: &str,
+    value: &str,
+    change: Change,
+    table: &str,
+    failed: Failed<'_>,
+) -> Result<bool> {
+    let new = change.of(table, value);
+    let sql = format!(
+        "SELECT NOT EXISTS (SELECT 1 FROM one.{} X WHERE {value} IS NOT NULL AND {new} IS NULL)",
+        quoted(from)
+    );
+    connection
+        .query_row(&sql, [], |row| row.get(0))
+        .map_err(failed.to("look at keys"))
 }
 
 /// The JSON of an argument `X`, in which arguments named `stream` name theirs by id.
@@ -250,18 +325,19 @@ fn stream_of_argument(change: Change) -> String {
 }
 
 /// How the ids of a table change, and remembers what is used up.
-fn change(
+fn change<'b>(
     connection: &Connection,
     partition: &Partition,
-    base: &'static str,
-    next: &mut FxHashMap<&'static str, i64>,
+    base: &'b str,
+    next: &mut FxHashMap<&'b str, i64>,
     path: &Path,
 ) -> Result<Change> {
     let failed = Failed { path };
     let Some(from) = partition.table_name(base) else {
         return Ok(Change::Nothing);
     };
-    if base == "rocpd_metadata" || !partition.has_column(base, "id") {
+    let is_keyed = TABLES.contains(&base) || partition.is_keyed(base);
+    if base == "rocpd_metadata" || !partition.has_column(base, "id") || !is_keyed {
         return Ok(Change::Nothing);
     }
     let from = quoted(from);

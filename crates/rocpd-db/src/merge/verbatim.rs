@@ -10,9 +10,6 @@ use crate::error::{Error, Result};
 use crate::partition::Partition;
 use crate::set::RocpdSet;
 
-/// A table that was copied: without suffix, its name, its columns.
-type Copied = (&'static str, String, Vec<String>);
-
 pub(super) fn fill(
     connection: &Connection,
     set: &RocpdSet,
@@ -20,60 +17,17 @@ pub(super) fn fill(
     path: &Path,
     merged: &mut Merged,
 ) -> Result<()> {
-    let mut names: Vec<Copied> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
     each_partition(connection, set, Failed { path }, |partition| {
         copy_partition(connection, partition, offsets, &mut names, merged, path)
-    })?;
-    // Those of the format follow, with everything that is made of them.
-    for base in crate::partition::TABLES {
-        if !crate::sql::is_unified(base) {
-            add_view(connection, base, &names, path)?;
-        }
-    }
-    Ok(())
-}
-
-/// A plain view over all tables of one kind.
-fn add_view(connection: &Connection, base: &str, names: &[Copied], path: &Path) -> Result<()> {
-    let own: Vec<_> = names.iter().filter(|(table, ..)| *table == base).collect();
-    // Columns of all generations; NULL where a table lacks one.
-    let mut columns: Vec<&String> = Vec::new();
-    for (_, _, list) in &own {
-        for column in list {
-            if !columns.contains(&column) {
-                columns.push(column);
-            }
-        }
-    }
-    if own.is_empty() || own.iter().any(|(_, name, _)| name == base) {
-        return Ok(());
-    }
-    let selects: Vec<String> = own
-        .iter()
-        .map(|(_, name, list)| {
-            let values: Vec<String> = columns
-                .iter()
-                .map(|column| match list.contains(column) {
-                    true => quoted(column),
-                    false => format!("NULL AS {}", quoted(column)),
-                })
-                .collect();
-            format!("SELECT {} FROM {}", values.join(", "), quoted(name))
-        })
-        .collect();
-    connection
-        .execute_batch(&format!(
-            "CREATE VIEW {base} AS {}",
-            crate::sql::union(&selects)
-        ))
-        .map_err(Failed { path }.to("add views"))
+    })
 }
 
 fn copy_partition(
     connection: &Connection,
     partition: &Partition,
     offsets: &Offsets,
-    names: &mut Vec<Copied>,
+    names: &mut Vec<String>,
     merged: &mut Merged,
     path: &Path,
 ) -> Result<()> {
@@ -96,13 +50,14 @@ fn copy_partition(
             continue;
         };
         let to = format!("{base}{suffix}");
-        if names.iter().any(|(_, known, _)| *known == to) {
+        if names.contains(&to) {
             return Err(Error::Merge {
                 name: partition.path().to_owned(),
                 what: format!("table {to} comes twice: the same process is in two inputs"),
             });
         }
-        let declarations: Vec<String> = columns.iter().map(|c| declared(base, c)).collect();
+        let declarations = columns.iter().map(|c| declared(partition, base, c));
+        let declarations: Vec<String> = declarations.collect();
         let list: Vec<String> = columns.iter().map(|column| quoted(column)).collect();
         let values: Vec<String> = columns
             .iter()
@@ -141,7 +96,7 @@ fn copy_partition(
             say_offsets(connection, &to, partition, offsets, failed)?;
         }
         merged.tables += 1;
-        names.push((base, to, columns.into_iter().map(str::to_owned).collect()));
+        names.push(to);
     }
     Ok(())
 }

@@ -304,9 +304,10 @@ impl<'a> sealed::Read<'a> for Allocation<'a> {
         let end = good!(row.need(7));
         let (start_ns, end_ns) = known!(context.filter.keep(start, end));
         let owner = known!(good!(context.owner(row, 14)));
-        let agent = context.agent(good!(row.int(3)));
-        let stream_id = good!(row.int(11));
-        let queue_id = good!(row.int(10));
+        let track = owner.track;
+        let agent = context.agent(good!(row.int(3)).or(track.and_then(|t| t.agent_id)));
+        let stream_id = good!(row.int(11)).or(track.and_then(|t| t.stream_id));
+        let queue_id = good!(row.int(10)).or(track.and_then(|t| t.queue_id));
         wanted!(
             context
                 .filter

@@ -1,7 +1,7 @@
 //! The tables of the format as one generation has them, for SQL.
 
 /// Tables and the names of their columns, with blanks between: those of all generations of 3.x.
-pub(super) const BASE: [(&str, &str); 24] = [
+pub(super) const BASE: [(&str, &str); 28] = [
     ("rocpd_metadata", "id tag value"),
     ("rocpd_string", "id guid string"),
     (
@@ -76,7 +76,23 @@ pub(super) const BASE: [(&str, &str); 24] = [
         "id guid nid pid tid agent_id queue_id source_queue_id stream_id start end name_id hip_event_handle event_id extdata",
     ),
     ("rocpd_info_category", "id guid name"),
-    ("rocpd_call_stack", "id guid event_id extdata"),
+    ("rocpd_call_stack", "id guid event_id pc_id depth extdata"),
+    (
+        "rocpd_line_info",
+        "id guid event_id source_code_id pc_id extdata",
+    ),
+    (
+        "rocpd_info_pc",
+        "id guid nid pid function address_id file line extdata",
+    ),
+    (
+        "rocpd_info_address_range",
+        "id guid nid pid address_base address_low address_high extdata",
+    ),
+    (
+        "rocpd_info_source_code",
+        "id guid nid pid address_id file line_number lines instructions extdata",
+    ),
 ];
 
 /// The columns of a table of [`BASE`].

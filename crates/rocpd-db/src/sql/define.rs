@@ -7,7 +7,7 @@ use crate::kernel_names::KernelNames;
 use crate::partition::Partition;
 use crate::set::RocpdSet;
 use crate::sql::base::{BASE, IN_TRACK, SPANS, columns};
-use crate::sql::views::{FROM_SAMPLES, OVER_ALL, SUMMARIES, SUMMARY, VIEWS};
+use crate::sql::views::{CALL_STACK, FROM_SAMPLES, LINE_INFO, OVER_ALL, SUMMARIES, SUMMARY, VIEWS};
 
 /// Selects joined by UNION ALL at once; SQLite allows 500.
 const UNION_PARTS: usize = 400;
@@ -59,20 +59,25 @@ pub(super) struct Part<'a> {
     pub(super) plain: bool,
 }
 
-/// Whether a table is among those of [`base_views`].
-pub(crate) fn is_unified(table: &str) -> bool {
-    BASE.iter().any(|(base, _)| *base == table)
-}
-
-/// Statements that make the tables of the format over some partitions; `kind` goes before `VIEW`. The columns are those of
-/// all generations of 3.x, with `others` those that partitions have besides.
-pub(super) fn base_views(parts: &[Part<'_>], kind: &str, others: bool) -> String {
+/// Statements that make views over the tables of some partitions; `kind` goes before `VIEW`. Tables and columns are those of
+/// all generations of 3.x, and those that partitions have besides: newer versions add tables and columns, and a view must
+/// not hide what is recorded.
+pub(super) fn base_views(parts: &[Part<'_>], kind: &str) -> String {
     let mut script = String::new();
-    for (base, list) in BASE {
-        let mut columns = columns(list);
+    let mut tables: Vec<(&str, Vec<&str>)> = Vec::new();
+    tables.extend(BASE.iter().map(|(base, list)| (*base, columns(list))));
+    for base in parts.iter().flat_map(|part| part.partition.tables()) {
+        if !tables.iter().any(|(known, _)| *known == base) {
+            tables.push((base, Vec::new()));
+        }
+    }
+    for (base, mut columns) in tables {
         let own = parts.iter().filter_map(|part| part.partition.columns(base));
-        for column in own.flatten().filter(|_| others) {
-            if !columns.contains(&column) {
+        for column in own.flatten() {
+            if !columns
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(column))
+            {
                 columns.push(column);
             }
         }
@@ -139,7 +144,7 @@ pub(crate) fn stored_views(set: &RocpdSet) -> String {
             let parts: Vec<Part<'_>> = all.iter().map(|one| part(one, false)).collect();
             let whole: Vec<Part<'_>> = all.iter().take(1).map(|one| part(one, true)).collect();
             // Views over views, for those over each partition would take a megabyte for every thirty of them.
-            base_views(&parts, "", true) + &data_views(&whole, "")
+            base_views(&parts, "") + &data_views(&whole, "")
         }
     }
 }
@@ -157,6 +162,7 @@ impl Part<'_> {
         let has = |column: &str| self.partition.has_column(base, column);
         let tracked =
             !has("pid") && has("track_id") && self.partition.table("rocpd_track").is_some();
+        let mut lists: Vec<String> = Vec::new();
         let list: Vec<String> = columns
             .iter()
             .map(|&column| {
@@ -176,6 +182,9 @@ impl Part<'_> {
                     self.clipped(column)
                 } else if has(column) {
                     format!("X.{alias} AS {alias}")
+                } else if let Some(list) = self.list_of_event(base, column) {
+                    lists.push(list);
+                    format!("LIST{}.list AS {alias}", lists.len())
                 } else {
                     format!("NULL AS {alias}")
                 }
@@ -187,6 +196,12 @@ impl Part<'_> {
                 select,
                 " LEFT JOIN {} TK ON TK.id = X.track_id",
                 self.table(track)
+            );
+        }
+        for (number, list) in (1..).zip(lists) {
+            let _ = write!(
+                select,
+                " LEFT JOIN ({list}) LIST{number} ON LIST{number}.of_event = X.id"
             );
         }
         if let Some(window) = self.window {
@@ -201,6 +216,30 @@ impl Part<'_> {
             }
         }
         select
+    }
+
+    /// What generation 4 keeps of events in tables of their own, as the JSON that earlier ones have in a column: a select of
+    /// `of_event` and `list`. Nothing unless the tables are there.
+    fn list_of_event(&self, base: &str, column: &str) -> Option<String> {
+        let template = match (base, column) {
+            ("rocpd_event", "call_stack") => CALL_STACK,
+            ("rocpd_event", "line_info") => LINE_INFO,
+            _ => return None,
+        };
+        let main = if column == "call_stack" {
+            "rocpd_call_stack"
+        } else {
+            "rocpd_line_info"
+        };
+        self.partition.table(main)?;
+        // Tables besides the main one may be missing.
+        Some(
+            Part {
+                plain: false,
+                ..*self
+            }
+            .fill(template),
+        )
     }
 
     /// A table where it is.
@@ -230,6 +269,8 @@ impl Part<'_> {
             "graph_launches" => "rocpd_graph_launch",
             "hip_events" => "rocpd_hip_event",
             "spm_counters" => "rocpd_pmc_event",
+            "call_stacks" => "rocpd_call_stack",
+            "source_lines" => "rocpd_line_info",
             _ => return true,
         };
         self.plain || self.partition.table(table).is_some()
@@ -334,7 +375,7 @@ fn closing(text: &str) -> usize {
 }
 
 /// All rows of several selects, in groups of as many as SQLite takes at once.
-pub(crate) fn union(selects: &[String]) -> String {
+fn union(selects: &[String]) -> String {
     if selects.len() <= UNION_PARTS {
         return selects.join(" UNION ALL ");
     }

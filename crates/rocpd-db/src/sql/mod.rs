@@ -7,7 +7,7 @@ mod rows;
 mod session;
 mod views;
 
-pub(crate) use define::{is_unified, stored_views, union};
+pub(crate) use define::stored_views;
 pub use rows::{Rows, SqlRow, SqlValue, Statement};
 pub use session::SqlSession;
 pub(crate) use session::uri;

@@ -216,7 +216,7 @@ impl SqlSession {
                 plain: false,
             })
             .collect();
-        let mut script = base_views(&parts, "TEMP ", false);
+        let mut script = base_views(&parts, "TEMP ");
         script += &data_views(&parts, "TEMP ");
         self.connection
             .execute_batch(&script)

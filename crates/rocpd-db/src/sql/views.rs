@@ -5,7 +5,7 @@
 //! `{each name: select}` inside an aggregate is such a union.
 
 /// Name, and the select over one partition.
-pub(super) const VIEWS: [(&str, &str); 21] = [
+pub(super) const VIEWS: [(&str, &str); 23] = [
     (
         "code_objects",
         "SELECT CO.id, CO.guid, CO.nid, P.pid, A.absolute_index AS agent_abs_index, CO.uri, CO.load_base, CO.load_size, \
@@ -222,6 +222,19 @@ pub(super) const VIEWS: [(&str, &str); 21] = [
          LEFT JOIN {info_thread} TH ON TH.id = COALESCE(K.tid, T.tid) AND TH.guid = PE.guid",
     ),
     (
+        "call_stacks",
+        "SELECT CS.id, CS.guid, CS.event_id, CS.depth, PC.function, PC.file, PC.line, CS.pc_id, AR.address_base, AR.address_low, \
+         AR.address_high, CS.extdata FROM {call_stack} CS LEFT JOIN {info_pc} PC ON PC.id = CS.pc_id AND PC.guid = CS.guid \
+         LEFT JOIN {info_address_range} AR ON AR.id = PC.address_id AND AR.guid = CS.guid",
+    ),
+    (
+        "source_lines",
+        "SELECT L.id, L.guid, L.event_id, PC.function, COALESCE(SC.file, PC.file) AS file, COALESCE(SC.line_number, PC.line) AS line, \
+         SC.lines, SC.instructions, L.pc_id, L.source_code_id, L.extdata FROM {line_info} L \
+         LEFT JOIN {info_pc} PC ON PC.id = L.pc_id AND PC.guid = L.guid \
+         LEFT JOIN {info_source_code} SC ON SC.id = L.source_code_id AND SC.guid = L.guid",
+    ),
+    (
         "device_records",
         "SELECT K.guid, E.stack_id, 'kernel' AS kind, S.display_name AS name, K.agent_id, K.queue_id, K.stream_id, K.start, K.\"end\" \
          FROM {kernel_dispatch} K JOIN {event} E ON E.id = K.event_id AND E.guid = K.guid \
@@ -309,6 +322,17 @@ pub(super) const SUMMARY: &str = "SELECT {key} AS name, COUNT(*) AS calls, SUM(d
     SQRT(SUM(off * off) / (COUNT(*) - 1)) AS STD_DEV \
     FROM (SELECT {key}, duration, duration - AVG(duration) OVER (PARTITION BY {key}) AS off FROM {view}) \
     GROUP BY {key} ORDER BY \"DURATION (nsec)\" DESC, name";
+
+/// Call stacks of events, the innermost frame (depth 0) first, as a JSON list.
+pub(super) const CALL_STACK: &str = "SELECT event_id AS of_event, JSON_GROUP_ARRAY(JSON_OBJECT('depth', depth, 'function', function, \
+    'file', file, 'line', line)) AS list FROM (SELECT CS.event_id, CS.depth, PC.function, PC.file, PC.line FROM {call_stack} CS \
+    LEFT JOIN {info_pc} PC ON PC.id = CS.pc_id AND PC.guid = CS.guid ORDER BY CS.event_id, CS.depth, CS.id) GROUP BY event_id";
+
+/// Source lines of events as a JSON list.
+pub(super) const LINE_INFO: &str = "SELECT event_id AS of_event, JSON_GROUP_ARRAY(JSON_OBJECT('function', function, 'file', file, \
+    'line', line)) AS list FROM (SELECT L.event_id, PC.function, COALESCE(SC.file, PC.file) AS file, \
+    COALESCE(SC.line_number, PC.line) AS line FROM {line_info} L LEFT JOIN {info_pc} PC ON PC.id = L.pc_id AND PC.guid = L.guid \
+    LEFT JOIN {info_source_code} SC ON SC.id = L.source_code_id AND SC.guid = L.guid ORDER BY L.event_id, L.id) GROUP BY event_id";
 
 /// Joins of samples.
 pub(super) const FROM_SAMPLES: &str = "FROM {sample} R JOIN {track} TR ON TR.id = R.track_id AND TR.guid = R.guid \
