@@ -13,6 +13,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("report", &[]),
     ("spill-sort", &[]),
     ("rocpd-synth", &[]),
+    ("otf2-writer", &[]),
     ("test-data", &[]),
     // floor 1
     ("perfetto-reader", &["trace-model", "byte-source"]),
