@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// Version of the JSON document.
-pub const SCHEMA_VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 1);
+pub const SCHEMA_VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 2);
 
 /// Whether the sides may be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -22,7 +22,7 @@ pub enum Status {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Reason {
-    /// Stable short name: `anchor`, `cycle_type`, `too_few_cycles`, `roles`, `coverage`, `unit`, `functions`, `no_data`.
+    /// Stable short name: `anchor`, `cycle_type`, `too_few_cycles`, `roles`, `devices`, `coverage`, `unit`, `functions`, `no_data`.
     pub code: &'static str,
     /// Whether it alone forbids the comparison.
     pub stops: bool,
@@ -92,7 +92,7 @@ pub struct Effect {
     pub ratio_interval: Option<[f64; 2]>,
     /// Observations on each side.
     pub n: [usize; 2],
-    /// What they are worth: n (1 − ρ)/(1 + ρ).
+    /// Numbers of independent observations with as certain a mean.
     pub effective_n: [f64; 2],
     /// Correlation of neighbouring observations.
     pub autocorrelation: f64,
@@ -128,6 +128,8 @@ pub struct Finding {
     pub device: String,
     /// Number of the role, from 0; absent for joint quantities and samples.
     pub role: Option<usize>,
+    /// Rank of the role in the candidate (`rank 3`, or `role 1` where files do not name ranks); absent with one role.
+    pub rank: Option<String>,
     /// Type of cycle, or group of the samples.
     pub cycle_type: String,
     /// Unit of the effect.
@@ -204,6 +206,9 @@ pub struct CycleTime {
     pub cycles_needed_for_2pct: Option<u64>,
     /// Change from first to second half of each side, in percent, where it is beyond chance.
     pub drift_pct: [Option<f64>; 2],
+    /// `true` if the difference between the sides is no more than the drift within them, continued: then no change is
+    /// declared.
+    pub continues_drift: bool,
     /// Numbers of candidate cycles far beyond the baseline, if they are few: intermittent trouble.
     pub intermittent_cycles: Vec<i64>,
     /// The cycles, for drawing.
@@ -218,12 +223,29 @@ pub struct Role {
     pub role: usize,
     /// Process on each side.
     pub pids: [i64; 2],
+    /// Rank on each side (`rank 3`), where each rank has a file of its own.
+    pub ranks: [Option<String>; 2],
+    /// Numbers of the processes in their captures.
+    #[serde(skip)]
+    pub(crate) places: [usize; 2],
     /// Devices on each side.
     pub devices: [Vec<String>; 2],
     /// 0 (alike) to 2: unlike profile, other device, other host.
     pub cost: f64,
     /// How much more the next best assignment would cost; absent with one role.
     pub margin: Option<f64>,
+}
+
+impl Role {
+    /// Where it runs on a side: its rank, then its devices.
+    pub(crate) fn device(&self, side: usize) -> String {
+        let devices = self.devices[side].join(", ");
+        match &self.ranks[side] {
+            Some(rank) if devices.is_empty() => rank.clone(),
+            Some(rank) => format!("{rank} ({devices})"),
+            None => devices,
+        }
+    }
 }
 
 /// One row of evidence, or one counter.

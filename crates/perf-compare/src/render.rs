@@ -81,12 +81,14 @@ pub(crate) fn percent(effect: &Effect) -> String {
 pub(crate) fn name(finding: &Finding) -> String {
     let name = report::text::printable(&finding.name);
     let name = report::text::shorten(&name, NAME).into_owned();
-    match (finding.kind, finding.role) {
-        ("collective_transfer", _) => format!("{name} [transfer, all ranks]"),
-        ("collective_total", _) => format!("{name} [sum, all ranks]"),
-        ("metric", _) => name,
-        (_, Some(role)) => format!("{name} [role {role}, {}]", finding.device),
-        _ => name,
+    match finding.kind {
+        "collective_transfer" => format!("{name} [transfer, all ranks]"),
+        "collective_total" => format!("{name} [sum, all ranks]"),
+        "metric" => name,
+        _ => match &finding.rank {
+            Some(rank) => format!("{name} [{rank}, {}]", finding.device),
+            None => format!("{name} [{}]", finding.device),
+        },
     }
 }
 

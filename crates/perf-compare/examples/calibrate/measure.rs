@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use perf_compare::document::{Change, Report, Statement};
 use perf_compare::{Options, compare};
 
-use crate::simulate::{PROCESSES, Process, World};
+use crate::simulate::{PROCESSES, Process, SLOW, World};
 
 /// A proportion and its Monte-Carlo standard error.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +45,10 @@ fn judge(a: &World, b: &World, seed: u64, options: &Options) -> Report {
     compare(&a.side(2 * seed), &b.side(2 * seed + 1), options)
 }
 
+fn names_a_cause(report: &Report) -> bool {
+    !matches!(report.verdict.cause.as_str(), "none" | "unknown" | "drift")
+}
+
 /// What pairs without any difference give.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Null {
@@ -52,6 +56,8 @@ pub(crate) struct Null {
     pub(crate) any: Share,
     /// Pairs whose cycle time is declared different.
     pub(crate) cycle: Share,
+    /// Pairs for which a cause is named.
+    pub(crate) cause: Share,
     /// Intervals of functions that hold the true difference, 0.
     pub(crate) covered: Share,
     /// Intervals of the cycle time that hold it.
@@ -70,6 +76,7 @@ pub(crate) fn null(process: Process, cycles: usize, pairs: usize) -> Null {
     let mut out = Null {
         any: zero,
         cycle: zero,
+        cause: zero,
         covered: zero,
         cycle_covered: zero,
     };
@@ -84,6 +91,8 @@ pub(crate) fn null(process: Process, cycles: usize, pairs: usize) -> Null {
                 .iter()
                 .any(|f| f.verdict == Statement::Changed),
         );
+        out.cause.of += 1;
+        out.cause.hits += usize::from(names_a_cause(&report));
         for time in &report.cycle_time {
             out.cycle.of += 1;
             out.cycle.hits += usize::from(time.verdict == Statement::Changed);
@@ -96,6 +105,55 @@ pub(crate) fn null(process: Process, cycles: usize, pairs: usize) -> Null {
         }
     }
     out
+}
+
+/// Families of `functions` kernels besides the usual ones, the first of which takes `factor` times as long in the candidate.
+/// Returns how often that one is declared, and how often another one is.
+pub(crate) fn wide(functions: usize, factor: f64, cycles: usize, pairs: usize) -> (Share, Share) {
+    let healthy = World {
+        functions,
+        cycles,
+        ..World::default()
+    };
+    let slow = World {
+        first_function: factor,
+        ..healthy.clone()
+    };
+    let options = options();
+    let (mut found, mut others) = (Share { hits: 0, of: pairs }, Share { hits: 0, of: pairs });
+    for seed in 0..pairs {
+        let report = judge(&healthy, &slow, 70_000 + seed as u64, &options);
+        let declared = || {
+            let all = report.findings.iter();
+            all.filter(|f| f.verdict == Statement::Changed)
+        };
+        found.hits += usize::from(declared().any(|f| f.name == "function_0"));
+        others.hits += usize::from(declared().any(|f| f.name != "function_0"));
+    }
+    (found, others)
+}
+
+/// One drifting run cut in two: how often the cycle time is declared changed, how often drift is named, and how often another
+/// cause.
+pub(crate) fn cut_in_two(pairs: usize) -> (Share, Share, Share) {
+    let first = World {
+        drift: 0.002,
+        ..World::default()
+    };
+    let second = World {
+        before: first.cycles,
+        ..first.clone()
+    };
+    let none = Share { hits: 0, of: pairs };
+    let (mut changed, mut drift, mut cause) = (none, none, none);
+    for seed in 0..pairs {
+        let report = judge(&first, &second, 80_000 + seed as u64, &options());
+        let is = |time: &perf_compare::document::CycleTime| time.verdict == Statement::Changed;
+        changed.hits += usize::from(report.cycle_time.iter().any(is));
+        drift.hits += usize::from(report.verdict.cause == "drift");
+        cause.hits += usize::from(names_a_cause(&report));
+    }
+    (changed, drift, cause)
 }
 
 /// A kernel at 11 % of the cycle made 10 % slower: how often it is declared, and how often ranked first.
@@ -166,29 +224,72 @@ pub(crate) fn power_at_stated_size(pairs: usize) -> (u64, Share) {
     (size, found)
 }
 
+fn null_table(out: &mut String, processes: &[Process], pairs: usize) {
+    out.push_str(
+        "| cycles vary as | any function declared | cycle time declared | a cause named | intervals of functions cover | intervals of cycle time cover |\n\
+|---|---:|---:|---:|---:|---:|\n",
+    );
+    for process in processes {
+        let null = null(*process, 57, pairs);
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} |",
+            process.name(),
+            null.any.shown(),
+            null.cycle.shown(),
+            null.cause.shown(),
+            null.covered.shown(),
+            null.cycle_covered.shown()
+        );
+    }
+}
+
 /// All tables as Markdown.
 pub(crate) fn document(pairs: usize, power: usize) -> String {
     let mut out = format!(
         "# Calibration of perf-compare\n\n\
 Made by `cargo xtask calibrate` from fixed seeds; ± is the Monte-Carlo standard error. Cycles of a simulated server with\n\
-ten kernels and five other functions, 57 cycles a side, 999 permutations.\n\n\
+ten kernels and five other functions, 57 cycles a side, 999 permutations at least.\n\n\
 ## Pairs without a difference\n\n\
 {pairs} pairs each, no practical limit (so that statistics alone decide). Nominal: 5 % for any declared function and for\n\
-cycle time, 95 % for intervals.\n\n\
-| cycles vary as | any function declared | cycle time declared | intervals of functions cover | intervals of cycle time cover |\n\
-|---|---:|---:|---:|---:|\n"
+cycle time, 95 % for intervals.\n\n"
     );
-    for process in PROCESSES {
-        let null = null(process, 57, pairs);
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} |",
-            process.name(),
-            null.any.shown(),
-            null.cycle.shown(),
-            null.covered.shown(),
-            null.cycle_covered.shown()
-        );
+    null_table(&mut out, &PROCESSES, pairs);
+    let slow = pairs.div_ceil(5);
+    let _ = write!(
+        out,
+        "\n{slow} pairs each of processes in which 57 cycles say little, because neighbours resemble each other:\n\n"
+    );
+    null_table(&mut out, &SLOW, slow);
+    let (changed, drift, cause) = cut_in_two(power);
+    let _ = write!(
+        out,
+        "\nOne run whose host part grows by 0.2 % per cycle, cut in two ({power} runs): cycle time declared {}, drift named {},\n\
+another cause named {}.\n",
+        changed.shown(),
+        drift.shown(),
+        cause.shown()
+    );
+    let wide_pairs = power.div_ceil(4);
+    let _ = write!(
+        out,
+        "\n## Families of many functions\n\n{wide_pairs} pairs each, 57 cycles a side. One function of the family is changed, or none.\n\n\
+| functions | factor | the changed one declared | any other declared |\n|---:|---:|---:|---:|\n"
+    );
+    for functions in [300, 600, 2000] {
+        for factor in [1.0, 1.1, 1.3, 2.0] {
+            let (found, others) = wide(functions, factor, 57, wide_pairs);
+            let shown = if factor > 1.0 {
+                found.shown()
+            } else {
+                "-".to_owned()
+            };
+            let _ = writeln!(
+                out,
+                "| {functions} | {factor} | {shown} | {} |",
+                others.shown()
+            );
+        }
     }
     let (declared, first) = power_of_kernel(power);
     let (size, found) = power_at_stated_size(power);

@@ -45,7 +45,16 @@ pub(crate) enum Process {
     LogNormal,
     /// Normal, and 5 % of the cycles far out.
     Outliers,
+    /// First-order autoregressive, correlation 0.95.
+    Persistent,
+    /// Two levels, each kept with probability 0.95, and noise.
+    Regimes,
+    /// Sum of independent normal steps.
+    RandomWalk,
 }
+
+/// Processes whose neighbours resemble each other so much that few cycles say little.
+pub(crate) const SLOW: [Process; 3] = [Process::Persistent, Process::Regimes, Process::RandomWalk];
 
 pub(crate) const PROCESSES: [Process; 4] = [
     Process::Independent,
@@ -61,6 +70,9 @@ impl Process {
             Self::Correlated => "AR(1), 0.6",
             Self::LogNormal => "log-normal",
             Self::Outliers => "5 % outliers",
+            Self::Persistent => "AR(1), 0.95",
+            Self::Regimes => "two levels, kept with 0.95",
+            Self::RandomWalk => "random walk",
         }
     }
 
@@ -83,6 +95,18 @@ impl Process {
                 Self::Outliers => {
                     let far = noise.uniform() < 0.05;
                     noise.normal() * if far { 8.0 } else { 1.0 }
+                }
+                Self::Persistent => {
+                    state = 0.95 * state + (1.0_f64 - 0.95 * 0.95).sqrt() * noise.normal();
+                    state
+                }
+                Self::Regimes => {
+                    state = state.signum() * if noise.uniform() < 0.05 { -1.0 } else { 1.0 };
+                    0.85 * state + 0.5 * noise.normal()
+                }
+                Self::RandomWalk => {
+                    state += 0.3 * noise.normal();
+                    state
                 }
             })
             .collect()
@@ -139,6 +163,12 @@ pub(crate) struct World {
     pub(crate) swap: f64,
     pub(crate) mem_available: f64,
     pub(crate) mem_usage: f64,
+    /// Small kernels besides the others, of 20 microseconds each, and the factor on the first of them.
+    pub(crate) functions: usize,
+    pub(crate) first_function: f64,
+    /// Relative growth of the host part with every cycle, and cycles that went before.
+    pub(crate) drift: f64,
+    pub(crate) before: usize,
     /// First process number.
     pub(crate) pid: i64,
     pub(crate) anchor: &'static str,
@@ -173,6 +203,10 @@ impl Default for World {
             swap: 0.0,
             mem_available: 1e9,
             mem_usage: 6.0,
+            functions: 0,
+            first_function: 1.0,
+            drift: 0.0,
+            before: 0,
             pid: 4000,
             anchor: "Scheduler.run_batch",
         }
@@ -204,6 +238,7 @@ impl World {
         let kernels: Vec<Vec<f64>> = (0..self.ranks * KERNELS.len()).map(|_| series()).collect();
         let others: Vec<Vec<f64>> = (0..8).map(|_| series()).collect();
         let small: Vec<Vec<f64>> = (0..12).map(|_| series()).collect();
+        let many: Vec<Vec<f64>> = (0..self.functions).map(|_| series()).collect();
         let mut start = 1_700_000_000_000_000.0;
         for cycle in 0..self.cycles {
             let vary = |us: f64, by: f64| (us * (1.0 + self.jitter * by)).max(0.0);
@@ -247,6 +282,24 @@ impl World {
                         counters: vec![gpu[0]],
                     });
                 }
+                for (at, series) in many.iter().enumerate() {
+                    let us = if at == 0 {
+                        400.0 * self.first_function
+                    } else {
+                        20.0
+                    };
+                    let us = vary(us, series[cycle]);
+                    busy += us;
+                    rows.push(Row {
+                        rank,
+                        name: format!("function_{at}"),
+                        device: device(rank),
+                        func_type: "gpu_compute",
+                        us,
+                        calls: 1.0,
+                        counters: Vec::new(),
+                    });
+                }
                 let copy = vary(120.0 * self.copy_factor, others[0][cycle]);
                 rows.push(Row {
                     rank,
@@ -283,7 +336,8 @@ impl World {
             let python = vary(self.python_us, others[3][cycle]);
             let run_queue = vary(self.run_queue_us, others[4][cycle]);
             let disk = vary(self.disk_us, others[5][cycle]);
-            let host_us = vary(self.host_us, host[cycle]);
+            let grown = 1.0 + self.drift * (self.before + cycle) as f64;
+            let host_us = vary(self.host_us * grown, host[cycle]);
             let length = host_us
                 + slowest
                 + python

@@ -99,7 +99,22 @@ pub(super) fn captures(
             .and_then(|p| p.sides[side].first())
             .map_or(0, |c| c.processes.len())
     };
-    if ranks(0) != ranks(1) {
+    let devices = [0, 1].map(|side| {
+        pairings
+            .first()
+            .and_then(|p| p.sides[side].first())
+            .map_or(0, |capture| devices(capture))
+    });
+    if devices[0] != devices[1] && devices.iter().all(|n| *n > 0) {
+        reasons.push(reason(
+            "devices",
+            true,
+            format!(
+                "{} GPUs in the baseline against {} in the candidate: the same work is divided differently",
+                devices[0], devices[1]
+            ),
+        ));
+    } else if ranks(0) != ranks(1) {
         reasons.push(reason(
             "roles",
             matched_roles == 0,
@@ -111,6 +126,16 @@ pub(super) fn captures(
         ));
     }
     conclude(reasons)
+}
+
+/// Number of devices that worked, each rank's own.
+fn devices(capture: &Capture) -> usize {
+    let all = capture.functions.iter().filter(|f| f.class.on_device());
+    let places = all.map(|f| {
+        let rank = capture.processes.get(f.process).map(|p| &p.rank);
+        (rank, f.device.as_str())
+    });
+    places.collect::<BTreeSet<_>>().len()
 }
 
 fn conclude(reasons: Vec<Reason>) -> Comparability {

@@ -8,8 +8,8 @@ use crate::document::{Change, CycleTime, Effect, Finding, Statement};
 use crate::report_text::short;
 use crate::side::{Side, unit_to_us};
 use crate::stats::{
-    Compared, adjust, choose, compare_columns, drift, mean, median, normal_quantile, quantile,
-    quantile_change, sorted,
+    Compared, adjust, attainable, compare_columns, continued, drift, mean, median, normal_quantile,
+    quantile, quantile_change, sorted,
 };
 
 /// Runs below which nothing can be declared.
@@ -114,8 +114,9 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
     let mut family: Vec<(usize, usize, Compared)> = Vec::new();
     let mut limits = Vec::new();
     let mut totals_changed = Vec::new();
+    let tested: usize = panels.iter().map(|panel| panel.columns.len()).sum();
     for (at, panel) in panels.iter().enumerate() {
-        let effort = options.effort(!panel.by_run);
+        let effort = options.effort(!panel.by_run, tested);
         let mut columns: Vec<[Vec<f64>; 2]> = vec![panel.totals.clone()];
         columns.extend(panel.columns.iter().map(|column| column.values.clone()));
         let mut compared = compare_columns(&columns, effort).into_iter();
@@ -164,13 +165,10 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
         let (limit, _) = limits[*at];
         let margin =
             (options.equivalence_pct / 100.0 * (found.mean[0] + found.mean[1]) / 2.0).max(limit);
-        let verdict = state(
-            found,
-            q.is_some_and(|q| q <= options.level),
-            limit,
-            margin,
-            panel.by_run,
-        );
+        let declared = q.is_some_and(|q| q <= options.level);
+        let [one, two] = &column.values;
+        let drifts = declared && !panel.by_run && continued(one, two).is_some();
+        let verdict = state(found, declared && !drifts, limit, margin, panel.by_run);
         let mut change = direction(verdict, found.delta);
         match column.present {
             [false, true] if verdict == Statement::Changed || !panel.by_run => change = Change::New,
@@ -188,6 +186,7 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
             class: column.key.class.name(),
             device: column.key.device.clone(),
             role: column.key.role,
+            rank: None,
             cycle_type: panel.cycle_type.clone(),
             unit: "us".to_owned(),
             change,
@@ -239,27 +238,29 @@ fn rank(findings: &mut [Finding]) {
     }
 }
 
-/// Says when no member of the family could be declared, whatever its values.
+/// Says how many members of the family could not be declared alone, whatever their values, since there are too few cycles.
 fn warn_if_hopeless(
     family: &[(usize, usize, Compared)],
     m: usize,
     options: &Options,
     notes: &mut Vec<String>,
 ) {
-    let best = family
+    let needed = options.effort(true, m).family.smallest();
+    let least: Vec<f64> = family
         .iter()
-        .map(|(_, _, found)| {
-            let blocks = found.n.map(|n| n.div_ceil(found.dependence.block));
-            2.0 / choose(blocks[0] + blocks[1], blocks[0]) as f64
-        })
-        .fold(f64::INFINITY, f64::min);
-    if m > 0 && best > options.level / m as f64 {
-        notes.push(format!(
-            "the smallest attainable p is {}, above {}/{m}: a single changed function could not be declared; capture more cycles",
-            short(best),
-            options.level
-        ));
+        .map(|(_, _, found)| attainable(found.n, found.dependence.block))
+        .filter(|p| *p > needed)
+        .collect();
+    if m == 0 || least.len() * 10 < m {
+        return;
     }
+    let best = least.iter().copied().fold(f64::INFINITY, f64::min);
+    notes.push(format!(
+        "{} of {m} functions could not be declared alone, whatever their difference: this many cycles attain p = {} at best, and {} is needed among {m} functions; record more cycles",
+        least.len(),
+        short(best),
+        short(needed)
+    ));
 }
 
 fn cycle_time(
@@ -272,12 +273,27 @@ fn cycle_time(
 ) -> CycleTime {
     let significant = total.p.is_some_and(|p| p <= options.level);
     let margin = options.equivalence_pct / 100.0 * cycle;
-    let verdict = state(total, significant, limit, margin, panel.by_run);
     let lengths = panel
         .cycles
         .each_ref()
         .map(|side| side.iter().map(|c| c.1).collect::<Vec<f64>>());
-    let effort = options.effort(true);
+    let drifting = continued(&lengths[0], &lengths[1]).filter(|_| !panel.by_run);
+    // Drift makes neighbours alike, so that its difference need not be significant.
+    let continues_drift = drifting.is_some() && total.delta.abs() > limit;
+    let verdict = state(
+        total,
+        significant && !continues_drift,
+        limit,
+        margin,
+        panel.by_run,
+    );
+    if let (Some(slope), true) = (drifting, continues_drift) {
+        notes.push(format!(
+            "cycle time drifts by {:+.1} % per 100 cycles within both captures, and their difference is no more than this drift continued: warm up longer, or record the two alternately",
+            slope * 1e4 / cycle
+        ));
+    }
+    let effort = options.effort(true, 1);
     let of = |p: f64| {
         (
             lengths.each_ref().map(|side| quantile(&sorted(side), p)),
@@ -309,6 +325,7 @@ fn cycle_time(
         detectable_pct,
         cycles_needed_for_2pct,
         drift_pct: drifts,
+        continues_drift,
         intermittent_cycles: intermittent(panel),
         cycles_us: lengths,
     }
@@ -434,7 +451,7 @@ pub(super) fn samples(a: &Side, b: &Side, options: &Options) -> Inferred {
         }
     }
     let by_run = out.by_run;
-    let compared = compare_columns(&columns, options.effort(!by_run));
+    let compared = compare_columns(&columns, options.effort(!by_run, columns.len()));
     let testable: Vec<usize> = (0..compared.len())
         .filter(|&at| compared[at].p.is_some())
         .collect();
@@ -468,6 +485,7 @@ pub(super) fn samples(a: &Side, b: &Side, options: &Options) -> Inferred {
             class: "metric",
             device: String::new(),
             role: None,
+            rank: None,
             cycle_type: series.group.clone(),
             unit: series.unit.clone(),
             change: direction(verdict, worse),

@@ -73,7 +73,7 @@ pub(super) fn counters(
             .iter()
             .map(|key| [0, 1].map(|side| observe(sides[side].get(*key))))
             .collect();
-        let compared = compare_columns(&columns, options.effort(!by_run));
+        let compared = compare_columns(&columns, options.effort(!by_run, columns.len()));
         let p: Vec<f64> = compared.iter().filter_map(|found| found.p).collect();
         let mut adjusted = adjust(&p, options.any_dependence).into_iter();
         for (key, found) in keys.into_iter().zip(&compared) {

@@ -13,14 +13,15 @@ pub(crate) use self::infer::more_is_better;
 use self::panel::{Pairing, Panel};
 use crate::document::{Report, Role, SCHEMA_VERSION, SideInfo, Status};
 use crate::side::Side;
-use crate::stats::Effort;
+use crate::stats::{Effort, Family};
 use crate::verdict::{self, Facts, Signatures};
 
 /// Settings of a comparison.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// Permutations of each test, unless all arrangements can be counted; 9,999 unless set.
+    /// Minimum number of permutations of each test, unless all arrangements can be counted; 9,999 unless set. Tests that are
+    /// still open get as many as the number of functions demands.
     pub permutations: usize,
     /// Resamples for each interval; 1,999 unless set.
     pub resamples: usize,
@@ -69,9 +70,19 @@ impl Default for Options {
 }
 
 impl Options {
-    fn effort(&self, in_time: bool) -> Effort {
+    /// For one of `size` hypotheses that are tested together.
+    fn effort(&self, in_time: bool, size: usize) -> Effort {
+        let penalty = if self.any_dependence {
+            (1..=size).map(|i| 1.0 / i as f64).sum::<f64>().max(1.0)
+        } else {
+            1.0
+        };
         Effort {
             permutations: self.permutations.max(19),
+            family: Family {
+                size,
+                level: self.level / penalty,
+            },
             resamples: self.resamples.max(99),
             seed: self.seed,
             threads: self.threads,
@@ -157,12 +168,21 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
         notes.extend(panel.notes.iter().cloned());
         notes.extend(panel.swaps.iter().cloned());
     }
-    let inferred = if go && samples {
+    let mut inferred = if go && samples {
         infer::samples(baseline_table, candidate_table, options)
     } else {
         infer::panels(&panels, options)
     };
-    notes.extend(inferred.notes);
+    notes.append(&mut inferred.notes);
+    if roles.len() > 1 {
+        for finding in &mut inferred.findings {
+            let role = finding.role.and_then(|at| roles.get(at));
+            finding.rank = role.map(|role| {
+                let rank = role.ranks[1].clone().or_else(|| role.ranks[0].clone());
+                rank.unwrap_or_else(|| format!("role {}", role.role))
+            });
+        }
+    }
     let counter_findings = if go {
         inside::counters(&pairings, &roles, &inferred.findings, options)
     } else {
@@ -230,6 +250,8 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
 fn mirror(role: &Role) -> Role {
     let mut role = role.clone();
     role.pids.swap(0, 1);
+    role.ranks.swap(0, 1);
+    role.places.swap(0, 1);
     role.devices.swap(0, 1);
     role
 }

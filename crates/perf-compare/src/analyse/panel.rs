@@ -276,10 +276,8 @@ fn panel(
         let captures = &pairing.sides[side];
         // Roles are numbers of processes in the first capture; other captures have the same order of places.
         let by_place: Vec<Option<usize>> = captures.first().map_or(Vec::new(), |first| {
-            first
-                .processes
-                .iter()
-                .map(|p| roles.iter().position(|role| role.pids[side] == p.pid))
+            (0..first.processes.len())
+                .map(|at| roles.iter().position(|role| role.places[side] == at))
                 .collect()
         });
         sights(captures, &kept[side], |_, process| {
@@ -434,11 +432,8 @@ fn joint(
     if let [Some((one, first)), Some((two, second))] = longest
         && first != second
     {
-        let device = |role: usize, side: usize| {
-            roles
-                .get(role)
-                .map_or(String::new(), |r| r.devices[side].join(", "))
-        };
+        let device =
+            |role: usize, side: usize| roles.get(role).map_or(String::new(), |r| r.device(side));
         swaps.push(format!(
             "in `{name}` the rank that waits is role {first} ({}, {one:.0} µs per cycle) in the baseline and role {second} ({}, {two:.0} µs) in the candidate: the ranks changed places, which is no cause",
             device(first, 0),

@@ -1,4 +1,4 @@
-//! Which process answers to which: by what they do, never by their numbers.
+//! Which process answers to which: by what they do and their rank, never by their process numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,6 +8,8 @@ use crate::side::{Capture, Class, Process};
 /// Cost of another device, and of another host.
 const OTHER_DEVICE: f64 = 0.5;
 const OTHER_HOST: f64 = 0.5;
+/// Cost of another rank.
+const OTHER_RANK: f64 = 0.5;
 
 /// Names of the functions of both captures by their rank in byte order.
 fn ranks(captures: [&Capture; 2]) -> BTreeMap<&str, u32> {
@@ -56,6 +58,9 @@ fn cost((p, one): (&Process, &Profile), (q, two): (&Process, &Profile)) -> f64 {
     if p.devices != q.devices {
         cost += OTHER_DEVICE;
     }
+    if p.rank.is_some() && q.rank.is_some() && p.rank != q.rank {
+        cost += OTHER_RANK;
+    }
     if !p.host.is_empty() && !q.host.is_empty() && p.host != q.host {
         cost += OTHER_HOST;
     }
@@ -94,6 +99,9 @@ pub(super) fn assign(a: &Capture, b: &Capture, map: &[(i64, i64)]) -> Vec<Role> 
             Role {
                 role,
                 pids: [a.processes[i].pid, b.processes[j].pid],
+                ranks: [&a.processes[i], &b.processes[j]]
+                    .map(|process| process.rank.as_ref().map(ToString::to_string)),
+                places: [i, j],
                 devices: [
                     a.processes[i].devices.clone(),
                     b.processes[j].devices.clone(),

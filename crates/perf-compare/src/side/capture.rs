@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::class::Class;
 use super::counters::Counters;
+use super::rank::Rank;
 use crate::table::{Names, PerfRow};
 
 /// One cycle.
@@ -18,6 +19,8 @@ pub(crate) struct Cycle {
 #[derive(Debug, Clone)]
 pub(crate) struct Process {
     pub(crate) pid: i64,
+    /// Its rank, if each rank has a file of its own.
+    pub(crate) rank: Option<Rank>,
     pub(crate) host: String,
     /// Devices it used, sorted.
     pub(crate) devices: Vec<String>,
@@ -65,6 +68,8 @@ pub(crate) struct Capture {
     pub(crate) contradictions: u64,
     /// Cycles whose length is missing or not positive.
     pub(crate) bad_cycles: u64,
+    /// Cycles that some ranks have and others lack.
+    pub(crate) partial_cycles: u64,
     /// The cycles, from and to, during which device capture was on throughout; all without device rows.
     pub(crate) whole: (usize, usize),
 }
@@ -74,10 +79,42 @@ type Coincident = (f64, f64, bool);
 
 type FunctionKey = (i64, String, String);
 
+/// The rows of one file of a capture.
+#[derive(Debug)]
+pub(crate) struct Part<'r> {
+    pub(crate) rank: Option<Rank>,
+    pub(crate) rows: &'r [PerfRow],
+}
+
+/// Common cycles from which on those that some ranks lack are left out.
+const COMMON: usize = 5;
+
 impl Capture {
-    /// Gathers the rows of a file.
-    pub(crate) fn gather(file: String, kind: String, rows: &[PerfRow], names: &Names) -> Self {
+    /// Gathers the rows of a file, or of the files of all ranks of one run. A process number is that of a process within its
+    /// file only. Cycles of the same number are one cycle: it begins with the first rank and takes as long as the slowest.
+    pub(crate) fn gather(file: String, kind: String, parts: &[Part<'_>], names: &Names) -> Self {
         let text = |name| names.text(name);
+        let pids = parts.iter().enumerate();
+        let pids: BTreeSet<(usize, i64)> = pids
+            .flat_map(|(part, own)| own.rows.iter().map(move |row| (part, row.pid)))
+            .collect();
+        let identities: Vec<(usize, i64)> = pids.into_iter().collect();
+        let numbers: BTreeMap<(usize, i64), i64> = identities.iter().copied().zip(0..).collect();
+        let numbered = |part: usize, row: &PerfRow| PerfRow {
+            pid: numbers.get(&(part, row.pid)).copied().unwrap_or(0),
+            ..*row
+        };
+        let rows: Vec<PerfRow> = parts
+            .iter()
+            .enumerate()
+            .flat_map(|(part, own)| own.rows.iter().map(move |row| numbered(part, row)))
+            .collect();
+        let part_of = |number: i64| {
+            usize::try_from(number)
+                .ok()
+                .and_then(|at| identities.get(at).copied())
+                .unwrap_or((0, 0))
+        };
         // The order of rows in the file must not show, not even in the last digit of a sum.
         let mut sorted: Vec<&PerfRow> = rows.iter().collect();
         let key = |row: &PerfRow| {
@@ -96,7 +133,7 @@ impl Capture {
                 .then(a.mu_pct.total_cmp(&b.mu_pct))
         });
         let rows = sorted;
-        let mut cycles: BTreeMap<i64, Cycle> = BTreeMap::new();
+        let mut cycles: BTreeMap<i64, (Cycle, BTreeSet<usize>)> = BTreeMap::new();
         let mut anchors: BTreeSet<&str> = BTreeSet::new();
         let mut capture = Self {
             file,
@@ -109,16 +146,30 @@ impl Capture {
                 bad.insert(row.cycle);
                 continue;
             }
-            cycles.entry(row.cycle).or_insert(Cycle {
+            let fresh = Cycle {
                 number: row.cycle,
                 dur_us: row.cycle_us,
                 start_us: row.start_us,
-            });
+            };
+            let (cycle, seen) = cycles
+                .entry(row.cycle)
+                .or_insert_with(|| (fresh, BTreeSet::new()));
+            // Within a file the first row counts.
+            if seen.insert(part_of(row.pid).0) {
+                cycle.dur_us = cycle.dur_us.max(row.cycle_us);
+                cycle.start_us = cycle.start_us.min(row.start_us);
+            }
             anchors.extend(row.anchor.map(text));
         }
         capture.bad_cycles = bad.len() as u64;
         capture.anchors = anchors.into_iter().map(str::to_owned).collect();
-        capture.cycles = cycles.into_values().collect();
+        let complete = |seen: &BTreeSet<usize>| seen.len() == parts.len();
+        let common = cycles.values().filter(|(_, seen)| complete(seen)).count();
+        if common >= COMMON {
+            capture.partial_cycles = (cycles.len() - common) as u64;
+            cycles.retain(|_, (_, seen)| complete(seen));
+        }
+        capture.cycles = cycles.into_values().map(|(cycle, _)| cycle).collect();
         capture.cycles.sort_by(|a, b| {
             a.start_us
                 .total_cmp(&b.start_us)
@@ -174,24 +225,29 @@ impl Capture {
                 sums[at].2 |= row.sampled;
             }
         }
-        capture.processes = processes
+        let mut found: Vec<(i64, Process)> = processes
             .into_iter()
-            .map(|(pid, (host, devices))| Process {
-                pid,
-                host,
-                devices: devices.into_iter().collect(),
+            .map(|(number, (host, devices))| {
+                let (part, pid) = part_of(number);
+                let process = Process {
+                    pid,
+                    rank: parts.get(part).and_then(|part| part.rank.clone()),
+                    host,
+                    devices: devices.into_iter().collect(),
+                };
+                (number, process)
             })
             .collect();
         // By place, not by pid: pids are accidental.
-        capture
-            .processes
-            .sort_by(|a, b| (&a.host, &a.devices, a.pid).cmp(&(&b.host, &b.devices, b.pid)));
-        let index: BTreeMap<i64, usize> = capture
-            .processes
+        found.sort_by(|(_, a), (_, b)| {
+            (&a.rank, &a.host, &a.devices, a.pid).cmp(&(&b.rank, &b.host, &b.devices, b.pid))
+        });
+        let index: BTreeMap<i64, usize> = found
             .iter()
             .enumerate()
-            .map(|(at, process)| (process.pid, at))
+            .map(|(at, (number, _))| (*number, at))
             .collect();
+        capture.processes = found.into_iter().map(|(_, process)| process).collect();
         capture.functions = functions
             .into_iter()
             .filter_map(|((pid, device, name), (class, dur_us, calls))| {
@@ -326,7 +382,15 @@ mod tests {
             row(3, 2, 3, 2.0),
             row(3, 2, 3, 9.0),
         ];
-        let capture = Capture::gather("f".into(), String::new(), &rows, &names);
+        let capture = Capture::gather(
+            "f".into(),
+            String::new(),
+            &[Part {
+                rank: None,
+                rows: &rows,
+            }],
+            &names,
+        );
         assert_eq!(capture.whole, (1, 3));
         assert_eq!(capture.contradictions, 1);
         let of = |name: &str| capture.functions.iter().find(|f| f.name == name).unwrap();

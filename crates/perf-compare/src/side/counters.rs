@@ -82,6 +82,17 @@ impl Counters {
         Ok(counters)
     }
 
+    /// Adds the samples of another file.
+    pub(crate) fn merge(&mut self, other: Self) {
+        for (name, counter) in other.by_name {
+            let own = self.by_name.entry(name).or_default();
+            own.samples.extend(counter.samples);
+            own.samples
+                .sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        }
+        self.odd += other.odd;
+    }
+
     /// Means over equal spans of time, per counter: at most `most` spans, and no more than the sparsest counter with at
     /// least three samples has samples, so that each is one observation.
     pub(crate) fn binned(&self, most: usize) -> BTreeMap<&str, Vec<f64>> {

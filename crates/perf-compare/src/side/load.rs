@@ -1,13 +1,15 @@
 //! Finding and reading the files of a side.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use byte_source::{OpenOptions, Source};
 
-use super::capture::Capture;
+use super::capture::{Capture, Part};
 use super::counters::Counters;
 use super::parquet_table::{self, MAGIC};
+use super::rank::{self, Rank};
 use super::{Side, samples};
 use crate::compat::{is_perf_data, job_and_suffix, plain_name};
 use crate::error::{Error, Result};
@@ -48,17 +50,88 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Side> {
         // Of a plain and a compressed copy only one counts.
         files.sort_by_key(|file| (file.with_file_name(plain_name(file)), file.clone()));
         files.dedup_by_key(|file| file.with_file_name(plain_name(file)));
-        for file in &files {
-            side.add_perf_data(file, options)?;
-        }
+        side.add_files(&files, options)?;
     } else if is_perf_data(path) || is_perf_table(path, options)? {
-        side.add_perf_data(path, options)?;
+        side.add_files(&[path.to_owned()], options)?;
     } else {
         side.add_samples(path, options)?;
     }
     side.captures
         .sort_by(|a, b| (&a.kind, &a.file).cmp(&(&b.kind, &b.file)));
     Ok(side)
+}
+
+/// A file of perf data that has been read.
+struct Table {
+    file: PathBuf,
+    /// `prefill`, `decode`, `layer`, or nothing.
+    kind: String,
+    rank: Option<Rank>,
+    rows: PerfTable,
+    open: OpenOptions,
+}
+
+impl Table {
+    fn read(
+        file: &Path,
+        rank: Option<Rank>,
+        options: &LoadOptions,
+        names: &mut Names,
+    ) -> Result<Self> {
+        let strictness = if options.strict {
+            Strictness::Refuse
+        } else {
+            Strictness::Count
+        };
+        let rows = PerfTable::read(file, &options.open, names, strictness)?;
+        Ok(Self {
+            file: file.to_owned(),
+            kind: kind_of(file),
+            rank,
+            rows,
+            open: options.open.clone(),
+        })
+    }
+
+    /// Start of the first cycle and end of the last.
+    fn span(&self) -> (f64, f64) {
+        let rows = || self.rows.rows.iter();
+        (
+            rows().map(|r| r.start_us).fold(f64::INFINITY, f64::min),
+            rows()
+                .map(|r| r.start_us + r.cycle_us)
+                .fold(f64::NEG_INFINITY, f64::max),
+        )
+    }
+
+    fn devices(&self, names: &Names) -> BTreeSet<String> {
+        let all = self.rows.rows.iter().filter_map(|row| row.device);
+        let all = all.map(|name| names.text(name).to_owned());
+        all.filter(|name| name.starts_with("GPU")).collect()
+    }
+}
+
+/// Type of the cycles of a file, by its name.
+fn kind_of(file: &Path) -> String {
+    let kind = job_and_suffix(file)
+        .map(|(_, suffix)| suffix)
+        .unwrap_or_default();
+    kind.trim_start_matches('_').to_owned()
+}
+
+/// Returns `true` if the files are of devices of their own that worked at the same time: ranks of one run.
+fn ran_together(tables: &[Table], names: &Names) -> bool {
+    let mut seen = BTreeSet::new();
+    for table in tables {
+        let devices = table.devices(names);
+        if devices.is_empty() || devices.iter().any(|device| !seen.insert(device.clone())) {
+            return false;
+        }
+    }
+    let spans: Vec<(f64, f64)> = tables.iter().map(Table::span).collect();
+    let from = spans.iter().map(|s| s.0).fold(f64::NEG_INFINITY, f64::max);
+    let to = spans.iter().map(|s| s.1).fold(f64::INFINITY, f64::min);
+    spans.iter().all(|(a, b)| (to - from) > 0.5 * (b - a))
 }
 
 /// Whether the header is that of perf data, whatever the file is called.
@@ -85,7 +158,14 @@ impl Side {
         let mut names = Names::default();
         let file = Path::new(name);
         let table = PerfTable::parse(perf, file, &mut names, Strictness::Count)?;
-        side.add_table(file, String::new(), &table, &names);
+        side.note_table(file, &table);
+        let part = Part {
+            rank: None,
+            rows: &table.rows,
+        };
+        let capture = Capture::gather(name.to_owned(), String::new(), &[part], &names);
+        side.note_capture(&capture);
+        side.captures.push(capture);
         if let (Some(counters), Some(capture)) = (counters, side.captures.last_mut()) {
             capture.counters = Counters::parse(counters, file)?;
             capture.has_counter_file = !capture.counters.by_name.is_empty();
@@ -113,39 +193,97 @@ impl Side {
         Ok(side)
     }
 
-    fn add_perf_data(&mut self, file: &Path, options: &LoadOptions) -> Result<()> {
-        let strictness = if options.strict {
-            Strictness::Refuse
-        } else {
-            Strictness::Count
-        };
-        let mut names = Names::default();
-        let table = PerfTable::read(file, &options.open, &mut names, strictness)?;
-        let kind = job_and_suffix(file)
-            .map(|(_, suffix)| suffix)
-            .unwrap_or_default();
-        let kind = kind.trim_start_matches('_').to_owned();
-        self.add_table(file, kind, &table, &names);
-        if let Some(beside) = counters_beside(file) {
-            let source = Source::open(&beside, &options.open)?;
-            let counters = Counters::parse(source.into_read()?, &beside)?;
-            let Some(capture) = self.captures.last_mut() else {
-                return Ok(());
-            };
-            capture.counters = counters;
-            capture.has_counter_file = !capture.counters.by_name.is_empty();
-            if capture.counters.odd > 0 {
-                self.notes.push(format!(
-                    "{}: {} samples could not be read",
-                    beside.display(),
-                    capture.counters.odd
-                ));
+    /// Adds files as runs: files of several ranks in one folder, or of folders named after ranks, are one run.
+    fn add_files(&mut self, files: &[PathBuf], options: &LoadOptions) -> Result<()> {
+        let mut groups: BTreeMap<(PathBuf, String), Vec<(Option<Rank>, &PathBuf)>> =
+            BTreeMap::new();
+        for file in files {
+            let (rank, folder) = rank::of(file);
+            let group = groups.entry((folder, kind_of(file))).or_default();
+            group.push((rank, file));
+        }
+        for group in groups.into_values() {
+            // The second file of a rank is of the second run.
+            let mut runs: BTreeMap<usize, Vec<(Option<Rank>, &PathBuf)>> = BTreeMap::new();
+            let mut counts: BTreeMap<Rank, usize> = BTreeMap::new();
+            let mut others = Vec::new();
+            for (rank, file) in group {
+                match rank {
+                    Some(rank) => {
+                        let run = counts.entry(rank.clone()).or_default();
+                        runs.entry(*run).or_default().push((Some(rank), file));
+                        *run += 1;
+                    }
+                    None => others.push((None, file)),
+                }
+            }
+            for run in runs.into_values() {
+                let mut names = Names::default();
+                let mut tables = run
+                    .into_iter()
+                    .map(|(rank, file)| Table::read(file, rank, options, &mut names))
+                    .collect::<Result<Vec<Table>>>()?;
+                tables.sort_by(|a, b| a.rank.cmp(&b.rank));
+                self.add_run(tables, &names)?;
+            }
+            let mut names = Names::default();
+            let tables = others
+                .into_iter()
+                .map(|(rank, file)| Table::read(file, rank, options, &mut names))
+                .collect::<Result<Vec<Table>>>()?;
+            if tables.len() > 1 && ran_together(&tables, &names) {
+                self.add_run(tables, &names)?;
+            } else {
+                for table in tables {
+                    self.add_run(vec![table], &names)?;
+                }
             }
         }
         Ok(())
     }
 
-    fn add_table(&mut self, file: &Path, kind: String, table: &PerfTable, names: &Names) {
+    /// Adds the files of one run: one, or one for each rank.
+    fn add_run(&mut self, run: Vec<Table>, names: &Names) -> Result<()> {
+        let Some(first) = run.first() else {
+            return Ok(());
+        };
+        let mut shown = first.file.display().to_string();
+        if run.len() > 1 {
+            shown += &format!(" and {} more ranks", run.len() - 1);
+        }
+        for table in &run {
+            self.note_table(&table.file, &table.rows);
+        }
+        let parts: Vec<Part<'_>> = run
+            .iter()
+            .map(|table| Part {
+                rank: table.rank.clone().filter(|_| run.len() > 1),
+                rows: &table.rows.rows,
+            })
+            .collect();
+        let mut capture = Capture::gather(shown, first.kind.clone(), &parts, names);
+        self.note_capture(&capture);
+        for table in &run {
+            let Some(beside) = counters_beside(&table.file) else {
+                continue;
+            };
+            let source = Source::open(&beside, &table.open)?;
+            let counters = Counters::parse(source.into_read()?, &beside)?;
+            capture.has_counter_file |= !counters.by_name.is_empty();
+            if counters.odd > 0 {
+                self.notes.push(format!(
+                    "{}: {} samples could not be read",
+                    beside.display(),
+                    counters.odd
+                ));
+            }
+            capture.counters.merge(counters);
+        }
+        self.captures.push(capture);
+        Ok(())
+    }
+
+    fn note_table(&mut self, file: &Path, table: &PerfTable) {
         let shown = file.display();
         if table.odd > 0 {
             self.notes.push(format!(
@@ -162,7 +300,10 @@ impl Side {
                 "{shown}: compressed data is damaged or cut; what came before is used"
             ));
         }
-        let capture = Capture::gather(shown.to_string(), kind, &table.rows, names);
+    }
+
+    fn note_capture(&mut self, capture: &Capture) {
+        let shown = &capture.file;
         if capture.contradictions > 0 {
             self.notes.push(format!(
                 "{shown}: {} rows repeat a cycle, process, function and device with another duration; the first one counts",
@@ -175,7 +316,12 @@ impl Side {
                 capture.bad_cycles
             ));
         }
-        self.captures.push(capture);
+        if capture.partial_cycles > 0 {
+            self.notes.push(format!(
+                "{shown}: {} cycles that some ranks lack were left out",
+                capture.partial_cycles
+            ));
+        }
     }
 
     fn add_samples(&mut self, file: &Path, options: &LoadOptions) -> Result<()> {

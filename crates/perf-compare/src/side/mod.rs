@@ -7,6 +7,7 @@ mod class;
 mod counters;
 mod load;
 mod parquet_table;
+mod rank;
 mod samples;
 
 pub(crate) use capture::{Capture, Function, Process};

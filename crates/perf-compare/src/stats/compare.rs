@@ -1,10 +1,10 @@
 //! Two sides of many columns compared: test, interval, effects.
 
 use super::effect::{brunner_munzel, cliffs_delta, hodges_lehmann, mean, trimmed};
-use super::permute::{Shape, permute};
+use super::permute::{Budget, Family, Shape, attainable, permute};
 use super::random::Stream;
 use super::serial::Dependence;
-use super::special::{normal_quantile, student_quantile};
+use super::special::{normal_quantile, student_quantile, student_sf2};
 use super::{Moments, quantile, sorted};
 
 /// Names the use of random numbers; the sides' resamples are one apart.
@@ -13,7 +13,10 @@ const PURPOSE: u64 = 16;
 /// How much work is spent, and from where chance comes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
+    /// Permutations of every column; more where the family needs them.
     pub(crate) permutations: usize,
+    /// Hypotheses that are tested together.
+    pub(crate) family: Family,
     pub(crate) resamples: usize,
     pub(crate) seed: u64,
     pub(crate) threads: usize,
@@ -44,12 +47,72 @@ pub(crate) struct Compared {
     pub(crate) trimmed: Option<(f64, [f64; 2])>,
 }
 
+impl Compared {
+    /// Without tests and intervals.
+    fn bare([one, two]: [Moments; 2], dependence: Dependence) -> Self {
+        let ratio = one.mean > 0.0 && two.mean > 0.0;
+        Self {
+            n: [one.n, two.n],
+            mean: [one.mean, two.mean],
+            std: [one.std, two.std],
+            dependence,
+            delta: two.mean - one.mean,
+            interval: [f64::NAN; 2],
+            interval90: [f64::NAN; 2],
+            ratio: ratio.then(|| (two.mean / one.mean, [f64::NAN; 2])),
+            p: None,
+            exact: false,
+            p_rank: f64::NAN,
+            shift: f64::NAN,
+            dominance: f64::NAN,
+            trimmed: None,
+        }
+    }
+
+    /// Shortens the blocks until there are enough of them to declare one of a family at `p`. What shorter blocks do not see
+    /// of the dependence is in [`Dependence::caution`].
+    fn shorten_blocks(&mut self, p: f64) {
+        while self.dependence.block > 1 && attainable(self.n, self.dependence.block) > p / 2.0 {
+            self.dependence.block -= 1;
+        }
+    }
+
+    /// p of Welch's test with the effective numbers of values where neighbours are clearly correlated, else 0.
+    fn p_of_effective_values(&self) -> f64 {
+        if !self.dependence.established {
+            return 0.0;
+        }
+        let error = (0..2)
+            .map(|side| self.std[side].powi(2) / self.dependence.effective(self.n[side]))
+            .sum::<f64>()
+            .sqrt();
+        let t = self.delta / error;
+        if t.is_nan() {
+            return if self.delta.abs() > 0.0 { 0.0 } else { 1.0 };
+        }
+        student_sf2(t, freedom(self))
+    }
+}
+
+/// p of Welch's test of two series in time with their effective numbers of values; 0 where neighbours are not correlated.
+pub(crate) fn p_in_time(one: &[f64], two: &[f64]) -> f64 {
+    if one.len().min(two.len()) < 2 {
+        return 0.0;
+    }
+    let dependence = Dependence::of(one, two);
+    let sides = [one, two].map(|side| Moments::of(side.iter().copied()));
+    Compared::bare(sides, dependence).p_of_effective_values()
+}
+
 /// Compares every column; order of the result is that of the columns.
 pub(crate) fn compare_columns(columns: &[[Vec<f64>; 2]], effort: Effort) -> Vec<Compared> {
     let mut results: Vec<Compared> = columns
         .iter()
         .map(|c| describe(c, effort.in_time))
         .collect();
+    for result in &mut results {
+        result.shorten_blocks(effort.family.smallest());
+    }
     // Columns of one shape share arrangements and resamples.
     let mut shapes: Vec<([usize; 2], usize)> =
         results.iter().map(|r| (r.n, r.dependence.block)).collect();
@@ -97,14 +160,19 @@ pub(crate) fn compare_columns(columns: &[[Vec<f64>; 2]], effort: Effort) -> Vec<
             members.len(),
             &shape,
             &widening,
-            effort.permutations,
-            effort.seed,
-            effort.threads,
+            Budget {
+                permutations: effort.permutations,
+                family: effort.family,
+                seed: effort.seed,
+                threads: effort.threads,
+            },
         );
         let resampled = resample(&matrix, members.len(), &shape, effort);
         for (place, &at) in members.iter().enumerate() {
             let result = &mut results[at];
-            result.p = tested.p.get(place).copied();
+            let exchanged = tested.p.get(place).copied();
+            // Few blocks that are all alike inside say less than their number.
+            result.p = exchanged.map(|p| p.max(result.p_of_effective_values()));
             result.exact = tested.exact;
             let (middle, scale) = centre[place];
             let sides = resampled.side_means(place, middle, scale);
@@ -142,22 +210,13 @@ fn describe(column: &[Vec<f64>; 2], in_time: bool) -> Compared {
     } else {
         Dependence::NONE
     };
-    let delta = m2.mean - m1.mean;
+    let bare = Compared::bare([m1, m2], dependence);
     Compared {
-        n: [m1.n, m2.n],
-        mean: [m1.mean, m2.mean],
-        std: [m1.std, m2.std],
-        dependence,
-        delta,
-        interval: [f64::NAN; 2],
-        interval90: [f64::NAN; 2],
-        ratio: (m1.mean > 0.0 && m2.mean > 0.0).then(|| (m2.mean / m1.mean, [f64::NAN; 2])),
-        p: None,
-        exact: false,
         p_rank: brunner_munzel(one, two),
         shift: hodges_lehmann(one, two),
         dominance: cliffs_delta(one, two),
         trimmed: trimmed(one, two, dependence.inflation().sqrt()),
+        ..bare
     }
 }
 
@@ -311,6 +370,10 @@ mod tests {
 
     const EFFORT: Effort = Effort {
         permutations: 999,
+        family: Family {
+            size: 1,
+            level: 0.05,
+        },
         resamples: 499,
         seed: 3,
         threads: 1,

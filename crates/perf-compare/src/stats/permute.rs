@@ -1,19 +1,71 @@
 //! Permutation of blocks with a studentised statistic, for many columns at once.
+//!
+//! A family of m hypotheses declares one of them at p <= level / m, which a fixed number of permutations may never reach. So
+//! permutations go on in rounds for the columns that are still open (Besag and Clifford 1991): a column ends once
+//! [`ENOUGH`] permutations reached its statistic, since more of them would only refine a p that is large already, or once it
+//! is declared with room to spare.
 
+use std::ops::Range;
 use std::thread;
 
+use super::multiple::adjust;
 use super::random::Stream;
 
 /// Enumerate instead of sampling up to this many arrangements.
 const ENUMERATE: u128 = 20_000;
 /// Names the use of random numbers.
 const PURPOSE: u64 = 1;
+/// Permutations as extreme as the observed arrangement after which a column is not followed further.
+const ENOUGH: u64 = 20;
+/// Permutations expected beyond the smallest p that matters, when a column is followed to the end.
+const RESOLUTION: f64 = 10.0;
+/// Maximum number of permutations, whatever the size of the family.
+const MOST: usize = 2_000_000;
 
 /// Columns of equal shape: rows of the first side, then of the second, row by row.
 #[derive(Debug)]
 pub(crate) struct Shape {
     pub(crate) n: [usize; 2],
     pub(crate) block: usize,
+}
+
+/// How many hypotheses are tested together, and at which rate of false discoveries.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Family {
+    pub(crate) size: usize,
+    pub(crate) level: f64,
+}
+
+impl Family {
+    /// p at which a single member is declared.
+    pub(crate) fn smallest(self) -> f64 {
+        self.level / self.size.max(1) as f64
+    }
+
+    /// Permutations that resolve [`Self::smallest`]; at least `asked`.
+    fn permutations(self, asked: usize) -> usize {
+        let mut wanted = asked;
+        while wanted < MOST && (wanted as f64) < RESOLUTION / self.smallest() {
+            wanted = wanted.saturating_mul(2).max(1);
+        }
+        wanted
+    }
+
+    /// Adjusted p of some members, the others taken to be null.
+    fn adjusted(self, p: &[f64]) -> Vec<f64> {
+        let mut all = p.to_vec();
+        all.resize(self.size.max(p.len()), 1.0);
+        let mut q = adjust(&all, false);
+        q.truncate(p.len());
+        q
+    }
+}
+
+/// Smallest p that exchanging blocks can give: 2 of all arrangements, or 1 where the sides differ in size.
+pub(crate) fn attainable(n: [usize; 2], block: usize) -> f64 {
+    let blocks = n.map(|n| n.div_ceil(block.max(1)));
+    let as_extreme = if n[0] == n[1] { 2.0 } else { 1.0 };
+    (as_extreme / choose(blocks[0] + blocks[1], blocks[0]) as f64).min(1.0)
 }
 
 /// p of each column, and whether all arrangements were counted.
@@ -113,6 +165,13 @@ impl Columns<'_> {
     }
 }
 
+/// The columns at `places` of a matrix, and their number.
+fn selected(matrix: &[f64], width: usize, places: &[usize]) -> Vec<f64> {
+    let rows = matrix.chunks_exact(width.max(1));
+    rows.flat_map(|row| places.iter().filter_map(|&at| row.get(at).copied()))
+        .collect()
+}
+
 /// Two-sided p values. `matrix` has `width` columns and as many rows as both sides; `widening` divides the observed
 /// statistic of each column. Columns should be of a common order of magnitude (they are scaled by the caller).
 pub(crate) fn permute(
@@ -120,110 +179,161 @@ pub(crate) fn permute(
     width: usize,
     shape: &Shape,
     widening: &[f64],
-    permutations: usize,
-    seed: u64,
-    threads: usize,
+    budget: Budget,
 ) -> Permuted {
-    let rows = shape.n[0] + shape.n[1];
-    let mut total = vec![0.0; width];
-    let mut total_squares = vec![0.0; width];
-    for row in matrix.chunks_exact(width.max(1)) {
-        for (at, value) in row.iter().enumerate() {
-            total[at] += value;
-            total_squares[at] += value * value;
+    let (all, first) = blocks(shape);
+    let exact = choose(all.len(), first) <= ENUMERATE;
+    let mut p = vec![1.0; width];
+    let mut counts = vec![0_u64; width];
+    let mut open: Vec<usize> = (0..width).collect();
+    if exact {
+        let trial = Trial::new(matrix, width, shape, widening);
+        let (found, tried) =
+            trial.reached(&mut |chosen| next_combination(chosen, all.len(), first));
+        for (p, count) in p.iter_mut().zip(found) {
+            *p = count as f64 / tried.max(1) as f64;
+        }
+        return Permuted { p, exact };
+    }
+    let most = budget.family.permutations(budget.permutations);
+    let (mut done, mut until) = (0, budget.permutations);
+    while !open.is_empty() {
+        let own: Vec<f64> = open
+            .iter()
+            .filter_map(|&at| widening.get(at).copied())
+            .collect();
+        let part = selected(matrix, width, &open);
+        let trial = Trial::new(&part, open.len(), shape, &own);
+        let found = trial.sampled(done..until, budget.seed, budget.threads);
+        done = until;
+        for (&at, found) in open.iter().zip(found) {
+            counts[at] += found;
+            p[at] = (counts[at] as f64 + 1.0) / (done as f64 + 1.0);
+        }
+        if done >= most {
+            break;
+        }
+        let q = budget.family.adjusted(&p);
+        open.retain(|&at| counts[at] < ENOUGH && q[at] > budget.family.level / 2.0);
+        until = done.saturating_mul(2).min(most);
+    }
+    Permuted { p, exact }
+}
+
+/// How many permutations are made for whom, and from where chance comes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Budget {
+    /// Permutations of every column; open columns get more.
+    pub(crate) permutations: usize,
+    pub(crate) family: Family,
+    pub(crate) seed: u64,
+    pub(crate) threads: usize,
+}
+
+/// Columns with their observed statistics, ready for other arrangements.
+struct Trial<'m> {
+    columns: Columns<'m>,
+    blocks: Vec<(usize, usize)>,
+    first: usize,
+    observed: Vec<f64>,
+}
+
+impl<'m> Trial<'m> {
+    fn new(matrix: &'m [f64], width: usize, shape: &Shape, widening: &[f64]) -> Self {
+        let mut total = vec![0.0; width];
+        let mut total_squares = vec![0.0; width];
+        for row in matrix.chunks_exact(width.max(1)) {
+            for (at, value) in row.iter().enumerate() {
+                total[at] += value;
+                total_squares[at] += value * value;
+            }
+        }
+        let columns = Columns {
+            matrix,
+            width,
+            rows: shape.n[0] + shape.n[1],
+            total,
+            total_squares,
+        };
+        let (blocks, first) = blocks(shape);
+        let fresh = || vec![0.0; width];
+        let mut observed = fresh();
+        columns.statistics(
+            blocks.get(..first).unwrap_or_default(),
+            &mut fresh(),
+            &mut fresh(),
+            &mut observed,
+        );
+        for (t, widening) in observed.iter_mut().zip(widening) {
+            // The observed arrangement must count as extreme as itself.
+            *t = *t / widening * (1.0 - 1e-10);
+        }
+        Self {
+            columns,
+            blocks,
+            first,
+            observed,
         }
     }
-    let columns = Columns {
-        matrix,
-        width,
-        rows,
-        total,
-        total_squares,
-    };
-    let (all, first) = blocks(shape);
-    let fresh = || vec![0.0; width];
-    let mut observed = fresh();
-    columns.statistics(
-        all.get(..first).unwrap_or_default(),
-        &mut fresh(),
-        &mut fresh(),
-        &mut observed,
-    );
-    for (t, widening) in observed.iter_mut().zip(widening) {
-        // The observed arrangement must count as extreme as itself.
-        *t = *t / widening * (1.0 - 1e-10);
-    }
-    let exact = choose(all.len(), first) <= ENUMERATE;
-    let reached = |next: &mut dyn FnMut(&mut Vec<usize>) -> bool| {
+
+    /// How many of the arrangements from `next` reach the observed statistic of each column, and their number.
+    fn reached(&self, next: &mut dyn FnMut(&mut Vec<usize>) -> bool) -> (Vec<u64>, u64) {
+        let width = self.columns.width;
+        let fresh = || vec![0.0; width];
         let mut counts = vec![0_u64; width];
         let mut tried = 0_u64;
         let (mut sums, mut squares, mut t) = (fresh(), fresh(), fresh());
         let mut chosen = Vec::new();
-        let mut picked = Vec::with_capacity(first);
+        let mut picked = Vec::with_capacity(self.first);
         while next(&mut chosen) {
             picked.clear();
-            picked.extend(
-                chosen
-                    .iter()
-                    .take(first)
-                    .filter_map(|&at| all.get(at).copied()),
-            );
-            columns.statistics(&picked, &mut sums, &mut squares, &mut t);
-            for ((count, t), limit) in counts.iter_mut().zip(&t).zip(&observed) {
+            let own = chosen.iter().take(self.first);
+            picked.extend(own.filter_map(|&at| self.blocks.get(at).copied()));
+            self.columns
+                .statistics(&picked, &mut sums, &mut squares, &mut t);
+            for ((count, t), limit) in counts.iter_mut().zip(&t).zip(&self.observed) {
                 *count += u64::from(t >= limit);
             }
             tried += 1;
         }
         (counts, tried)
-    };
-    if exact {
-        let (counts, tried) = reached(&mut |chosen| next_combination(chosen, all.len(), first));
-        let p = counts
-            .iter()
-            .map(|&count| count as f64 / tried.max(1) as f64)
-            .collect();
-        return Permuted { p, exact };
     }
-    let threads = threads.clamp(1, 64);
-    let part = |thread: usize| {
-        let mut index = thread;
-        reached(&mut |chosen| {
-            if index >= permutations {
-                return false;
-            }
-            shuffle(
-                chosen,
-                all.len(),
-                first,
-                &mut Stream::new(seed, PURPOSE, index as u64),
-            );
-            index += threads;
-            true
-        })
-    };
-    let mut counts = vec![0_u64; width];
-    thread::scope(|scope| {
-        let part = &part;
-        let workers: Vec<_> = (1..threads)
-            .map(|at| scope.spawn(move || part(at)))
-            .collect();
-        let mut add = |found: Vec<u64>| {
-            for (sum, count) in counts.iter_mut().zip(found) {
-                *sum += count;
-            }
+
+    /// The same for the random arrangements with these numbers; the number of threads does not show.
+    fn sampled(&self, indices: Range<usize>, seed: u64, threads: usize) -> Vec<u64> {
+        let threads = threads.clamp(1, 64);
+        let part = |thread: usize| {
+            let mut index = indices.start + thread;
+            self.reached(&mut |chosen| {
+                if index >= indices.end {
+                    return false;
+                }
+                let mut stream = Stream::new(seed, PURPOSE, index as u64);
+                shuffle(chosen, self.blocks.len(), self.first, &mut stream);
+                index += threads;
+                true
+            })
+            .0
         };
-        add(part(0).0);
-        for (at, worker) in (1..).zip(workers) {
-            // A worker that died is done again here; it has no state of its own.
-            add(worker.join().unwrap_or_else(|_| part(at)).0);
-        }
-    });
-    let tries = permutations as f64;
-    let p = counts
-        .iter()
-        .map(|&count| (count as f64 + 1.0) / (tries + 1.0))
-        .collect();
-    Permuted { p, exact }
+        let mut counts = vec![0_u64; self.columns.width];
+        thread::scope(|scope| {
+            let part = &part;
+            let workers: Vec<_> = (1..threads)
+                .map(|at| scope.spawn(move || part(at)))
+                .collect();
+            let mut add = |found: Vec<u64>| {
+                for (sum, count) in counts.iter_mut().zip(found) {
+                    *sum += count;
+                }
+            };
+            add(part(0));
+            for (at, worker) in (1..).zip(workers) {
+                // A worker that died is done again here; it has no state of its own.
+                add(worker.join().unwrap_or_else(|_| part(at)));
+            }
+        });
+        counts
+    }
 }
 
 /// The first `k` places become a random choice.
@@ -258,6 +368,15 @@ fn next_combination(chosen: &mut Vec<usize>, n: usize, k: usize) -> bool {
 mod tests {
     use super::*;
 
+    fn budget(permutations: usize, seed: u64, threads: usize, size: usize) -> Budget {
+        Budget {
+            permutations,
+            family: Family { size, level: 0.05 },
+            seed,
+            threads,
+        }
+    }
+
     #[test]
     fn complete_separation_has_the_smallest_p() {
         let matrix: Vec<f64> = [0.0, 0.1, 0.2, 0.3, 0.4, 9.0, 9.1, 9.2, 9.3, 9.4].to_vec();
@@ -265,7 +384,7 @@ mod tests {
             n: [5, 5],
             block: 1,
         };
-        let result = permute(&matrix, 1, &shape, &[1.0], 99, 1, 1);
+        let result = permute(&matrix, 1, &shape, &[1.0], budget(99, 1, 1, 1));
         assert!(result.exact);
         assert!((result.p[0] - 2.0 / 252.0).abs() < 1e-12, "{:?}", result.p);
     }
@@ -277,10 +396,35 @@ mod tests {
             n: [20, 20],
             block: 2,
         };
-        let p = |threads| permute(&matrix, 2, &shape, &[1.0, 1.0], 999, 5, threads).p;
+        let p = |threads| permute(&matrix, 2, &shape, &[1.0, 1.0], budget(999, 5, threads, 40)).p;
         let one = p(1);
         assert_eq!(one, p(2));
         assert_eq!(one, p(7));
+    }
+
+    #[test]
+    fn permutations_go_on_until_the_family_can_be_declared() {
+        // The first column differs between the sides, the second does not.
+        let matrix: Vec<f64> = (0..40)
+            .flat_map(|i| [f64::from(i % 7 + 20 * (i / 20)), f64::from(i * 11 % 13)])
+            .collect();
+        let shape = Shape {
+            n: [20, 20],
+            block: 1,
+        };
+        for family in [1, 15, 500, 2000] {
+            let p = permute(&matrix, 2, &shape, &[1.0, 1.0], budget(999, 3, 2, family)).p;
+            let q = p[0] * family as f64;
+            assert!(q <= 0.05, "{family}: q {q}");
+            assert!(p[1] > 0.05, "{family}: p {}", p[1]);
+        }
+    }
+
+    #[test]
+    fn smallest_attainable() {
+        assert!((attainable([5, 5], 1) - 2.0 / 252.0).abs() < 1e-12);
+        assert!((attainable([10, 10], 2) - 2.0 / 252.0).abs() < 1e-12);
+        assert!((attainable([2, 3], 1) - 0.1).abs() < 1e-12);
     }
 
     #[test]

@@ -28,18 +28,41 @@ fn correlation(sides: [&[f64]; 2], lag: usize) -> f64 {
     if square > 0.0 { product / square } else { 0.0 }
 }
 
+/// Largest correlation that is reckoned with: beyond it a series is not stationary for its length.
+const LARGEST: f64 = 0.98;
+
+/// Values of a side from which on the decay is estimated apart from the correlation of neighbours.
+const MEMORY_FROM: usize = 20;
+
+/// Factor by which the correlation falls from lag to lag, from lags 1 to 3.
+fn memory(one: &[f64], two: &[f64], per_side: f64) -> f64 {
+    let at = |lag| correlation([one, two], lag) + 1.0 / per_side;
+    let (first, second, third) = (at(1), at(2), at(3));
+    (second + third) / (first + second)
+}
+
 /// What is known about the dependence of successive values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Dependence {
-    /// Correlation of neighbours, corrected for the bias of short series, between 0 and 0.95.
+    /// Correlation of neighbours, corrected for the bias of short series, between 0 and [`LARGEST`].
     pub(crate) rho: f64,
+    /// Factor from the correlation at one lag to that at the next, at least `rho`: larger where a slow process is mixed with
+    /// noise that has no memory.
+    pub(crate) decay: f64,
+    /// Whether the correlation of neighbours is beyond chance.
+    pub(crate) established: bool,
     /// Length of blocks that are exchanged and resampled together.
     pub(crate) block: usize,
 }
 
 impl Dependence {
     /// Values that may be exchanged freely, such as means of runs.
-    pub(crate) const NONE: Self = Self { rho: 0.0, block: 1 };
+    pub(crate) const NONE: Self = Self {
+        rho: 0.0,
+        decay: 0.0,
+        established: false,
+        block: 1,
+    };
 
     /// From both sides in the order of time.
     ///
@@ -57,31 +80,41 @@ impl Dependence {
             .find(|&lag| correlation([one, two], lag).abs() < bound)
             .unwrap_or(longest);
         let raw = correlation([one, two], 1);
+        let established = raw > bound;
         // E[r] is near rho − (1 + 3 rho)/n for a series of n values (Kendall 1954, Marriott and Pope 1954).
         let rho = (per_side * raw + 1.0) / (per_side - 3.0).max(1.0);
         // Half a standard error (Bartlett) on the safe side: too little dependence makes false findings, too much only
         // costs some power.
         let rho = rho + 0.5 * ((1.0 - rho.clamp(0.0, 1.0).powi(2)) / all).sqrt();
+        let rho = rho.clamp(0.0, LARGEST);
+        let decay = if established && n >= MEMORY_FROM {
+            memory(one, two, per_side)
+        } else {
+            rho
+        };
         Self {
-            rho: rho.clamp(0.0, 0.95),
+            rho,
+            decay: decay.clamp(rho, LARGEST),
+            established,
             block,
         }
     }
 
-    /// Variance of a mean relative to independent values, for a first-order process.
+    /// Variance of a mean relative to independent values. The correlation at lag k is taken to be rho decay^(k - 1), that of
+    /// a first-order autoregressive process observed with noise.
     pub(crate) fn inflation(self) -> f64 {
-        (1.0 + self.rho) / (1.0 - self.rho)
+        1.0 + 2.0 * self.rho / (1.0 - self.decay)
     }
 
-    /// Variance of a mean of `length` neighbours relative to independent values, for a first-order process.
+    /// Variance of a mean of `length` neighbours relative to independent values.
     fn inflation_of(self, length: f64) -> f64 {
         let mut sum = 1.0;
-        let mut power = 1.0;
+        let mut power = self.rho;
         let mut lag = 1.0;
         // What is left after that many lags is below the last digit of the sum.
         while lag < length && power > 1e-12 {
-            power *= self.rho;
             sum += 2.0 * (1.0 - lag / length) * power;
+            power *= self.decay;
             lag += 1.0;
         }
         sum
@@ -118,7 +151,7 @@ impl Dependence {
         self.widening() * student_quantile(FAR, effective) / student_quantile(FAR, nominal)
     }
 
-    /// n (1 − ρ)/(1 + ρ).
+    /// Number of independent values whose mean is as certain as that of `n` of these.
     pub(crate) fn effective(self, n: usize) -> f64 {
         n as f64 / self.inflation()
     }
@@ -142,20 +175,31 @@ mod tests {
     }
 
     #[test]
+    fn noise_does_not_hide_a_slow_process() {
+        // Two regimes of 20 cycles each, under noise as large as their distance: neighbours correlate little, for long.
+        let series: Vec<f64> = (0..80)
+            .map(|i| f64::from(i / 20 % 2) * 4.0 + f64::from(i * 7 % 5))
+            .collect();
+        let d = Dependence::of(&series, &series);
+        assert!(d.established && d.decay > d.rho + 0.1, "{d:?}");
+        let first_order = (1.0 + d.rho) / (1.0 - d.rho);
+        assert!(d.inflation() > 1.5 * first_order, "{d:?}");
+    }
+
+    #[test]
     fn widening_completes_what_blocks_see() {
-        let d = Dependence { rho: 0.5, block: 1 };
+        let of = |rho, block| Dependence {
+            rho,
+            decay: rho,
+            established: true,
+            block,
+        };
+        let d = of(0.5, 1);
         assert!((d.widening() - 3.0_f64.sqrt()).abs() < 1e-12);
-        assert!(
-            Dependence {
-                rho: 0.5,
-                block: 50
-            }
-            .widening()
-                < 1.05
-        );
+        assert!(of(0.5, 50).widening() < 1.05);
         // Without dependence only the degree of freedom of the mean is missing.
         assert!((Dependence::NONE.resampled_widening(10) - (10.0_f64 / 9.0).sqrt()).abs() < 1e-12);
-        let d = Dependence { rho: 0.6, block: 4 };
+        let d = of(0.6, 4);
         assert!(d.resampled_widening(57) > d.widening());
         assert_eq!(
             Dependence::of(&[1.0; 9], &[1.0; 9]).rho.clamp(0.0, 0.3),

@@ -19,6 +19,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) swaps: Vec<String>,
 }
 
+/// Causes whose evidence is times alone, which drift explains as well.
+const TIMES_ONLY: [&str; 1] = ["host_code"];
+
 /// How a signature fits.
 struct Fit<'s> {
     signature: &'s Signature,
@@ -184,6 +187,13 @@ pub(crate) fn conclude(
     let (there, back) = (&there[..], &back[..]);
     let forward = fits(there, signatures, false);
     let best = forward.iter().map(|fit| fit.score).fold(0.0, f64::max);
+    if facts.cycle_time.iter().any(|time| time.continues_drift)
+        && forward
+            .iter()
+            .all(|fit| fit.score <= 0.0 || TIMES_ONLY.contains(&fit.signature.cause.as_str()))
+    {
+        return (drift(facts, forward), table);
+    }
     let improved = facts
         .findings
         .iter()
@@ -373,6 +383,26 @@ fn on_critical_path(direction: &str, facts: &Facts<'_>) -> Option<bool> {
         Change::Faster
     };
     Some(facts.cycle_time.iter().any(|c| c.change == wanted))
+}
+
+/// The captures differ as one drifting run cut in two does.
+fn drift(facts: &Facts<'_>, fits: Vec<Fit<'_>>) -> Verdict {
+    let moved = facts
+        .cycle_time
+        .iter()
+        .find(|time| time.continues_drift)
+        .and_then(|time| time.effect.ratio)
+        .map_or(0.0, |ratio| (ratio - 1.0) * 100.0);
+    Verdict {
+        cause: "drift".to_owned(),
+        confidence: 0.6,
+        summary: format!(
+            "drift: cycle time drifts within both captures, and the difference of {moved:+.1} % between them is no more than this drift continued; warm up longer, or record the two alternately"
+        ),
+        covers: "A drift within both captures that explains their difference: warming up, growing caches or contexts."
+            .to_owned(),
+        ..nameless(fits, facts)
+    }
 }
 
 fn nameless(fits: Vec<Fit<'_>>, facts: &Facts<'_>) -> Verdict {

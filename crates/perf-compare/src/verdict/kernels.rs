@@ -128,7 +128,7 @@ pub(super) fn signals(
             .map(|(_, t)| t)
             .collect();
         let Some(series) = index(&own) else { continue };
-        let device = entry.devices[1].join(", ");
+        let device = entry.device(1);
         let typical = series.each_ref().map(|s| median(s));
         indices.insert(role, typical);
         let slower = typical[1] / typical[0] * clock_ratio(&device, out);
@@ -145,7 +145,7 @@ pub(super) fn signals(
             series,
         ));
     }
-    skew(&indices, out);
+    skew(&indices, roles, out);
 
     let matched: Vec<(&(usize, String), &Track)> = tracks
         .iter()
@@ -233,7 +233,7 @@ pub(super) fn signals(
         for (key, track) in matched.iter().filter(|(key, _)| key.1 == **name) {
             let device = roles
                 .get(key.0)
-                .map_or(String::new(), |role| role.devices[1].join(", "));
+                .map_or(String::new(), |role| role.device(1));
             let series = [track.per_call_by_cycle(0), track.per_call_by_cycle(1)];
             out.extend(Signal::series(
                 "kernel_top_us_per_call",
@@ -330,16 +330,20 @@ fn index(own: &[&Track]) -> Option<[Vec<f64>; 2]> {
 }
 
 /// How much one rank's kernels slowed more than another's.
-fn skew(indices: &BTreeMap<usize, [f64; 2]>, out: &mut Vec<Signal>) {
+fn skew(indices: &BTreeMap<usize, [f64; 2]>, roles: &[Role], out: &mut Vec<Signal>) {
     if indices.len() < 2 {
         return;
     }
     let slow: Vec<f64> = indices.values().map(|[a, b]| b / a).collect();
     let most = slow.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let least = slow.iter().copied().fold(f64::INFINITY, f64::min);
+    let slowest = indices
+        .iter()
+        .max_by(|a, b| (a.1[1] / a.1[0]).total_cmp(&(b.1[1] / b.1[0])))
+        .and_then(|(role, _)| roles.get(*role));
     out.extend(Signal::point(
         "rank_skew_pct",
-        "all ranks",
+        &slowest.map_or("all ranks".to_owned(), |role| role.device(1)),
         "%",
         [0.0, (most / least - 1.0) * 100.0],
     ));

@@ -17,10 +17,8 @@ pub(crate) fn roles_by_place(
     side: usize,
 ) -> Vec<Option<usize>> {
     captures.first().map_or(Vec::new(), |first| {
-        first
-            .processes
-            .iter()
-            .map(|p| roles.iter().position(|role| role.pids[side] == p.pid))
+        (0..first.processes.len())
+            .map(|at| roles.iter().position(|role| role.places[side] == at))
             .collect()
     })
 }
@@ -68,12 +66,16 @@ fn observe_cycles(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> 
     let mut out = Vec::new();
     counters(sides, &mut out);
     device_counters(sides, roles, &mut out);
+    let recorded = out.len();
     classes(sides, comparable, &mut out);
     kernels::signals(sides, roles, comparable, &mut out);
     ranks::signals(sides, roles, comparable, &mut out);
     if comparable {
         cycles(sides, &mut out);
         host_functions(sides, &mut out);
+    }
+    for signal in out.iter_mut().skip(recorded) {
+        signal.follow_in_time();
     }
     out.sort_by(|a, b| (&a.metric, &a.device).cmp(&(&b.metric, &b.device)));
     out
@@ -203,9 +205,7 @@ fn device_counters(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal
         let device = if *host {
             "Host".to_owned()
         } else {
-            roles
-                .get(*role)
-                .map_or(String::new(), |r| r.devices[1].join(", "))
+            roles.get(*role).map_or(String::new(), |r| r.device(1))
         };
         out.extend(Signal::series(
             metric,
@@ -226,7 +226,7 @@ fn device_counters(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal
         if let [Some(one), Some(two)] = others {
             out.extend(Signal::point(
                 "gpu_usage_of_others",
-                &entry.devices[1].join(", "),
+                &entry.device(1),
                 "%",
                 [one, two],
             ));

@@ -17,7 +17,7 @@ pub(super) fn signals(
 ) {
     transfer(sides, out);
     if comparable {
-        wait(sides, out);
+        wait(sides, roles, out);
         host_skew(sides, roles, out);
     }
 }
@@ -57,35 +57,67 @@ fn transfer(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
     ));
 }
 
-/// Time per cycle that all ranks together spend in collectives beyond the shortest rank's: waiting for the last one.
-fn wait(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
-    let series = sides.map(|captures| {
+/// Time per cycle that all ranks together spend in collectives beyond the shortest rank's: waiting for the last one. What the
+/// others wait longer than before counts for the rank that waits least, which comes last.
+fn wait(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal>) {
+    let mut by_rank: [BTreeMap<usize, Vec<f64>>; 2] = [BTreeMap::new(), BTreeMap::new()];
+    let series = [0, 1].map(|side| {
+        let places = roles_by_place(sides[side], roles, side);
         let mut values = Vec::new();
-        for capture in captures {
-            let mut by_name: BTreeMap<&str, Vec<&[f64]>> = BTreeMap::new();
+        for capture in sides[side] {
+            let mut by_name: BTreeMap<&str, Vec<(Option<usize>, &[f64])>> = BTreeMap::new();
             for function in &capture.functions {
                 if function.class == Class::Collective {
+                    let role = places.get(function.process).copied().flatten();
                     let ranks = by_name.entry(&function.name).or_default();
-                    ranks.push(&function.dur_us);
+                    ranks.push((role, &function.dur_us));
                 }
             }
             by_name.retain(|_, ranks| ranks.len() > 1);
             if by_name.is_empty() {
                 continue;
             }
-            values.extend((0..capture.cycles.len()).map(|at| {
-                by_name
-                    .values()
-                    .map(|ranks| {
-                        let shortest = ranks.iter().map(|durs| durs[at]).fold(f64::NAN, f64::min);
+            for at in 0..capture.cycles.len() {
+                let mut all = 0.0;
+                let mut own: BTreeMap<usize, f64> = BTreeMap::new();
+                for ranks in by_name.values() {
+                    let shortest = ranks.iter().map(|(_, d)| d[at]).fold(f64::NAN, f64::min);
+                    for (role, durs) in ranks {
                         // A rank that was not observed makes the cycle unusable.
-                        ranks.iter().map(|durs| durs[at] - shortest).sum::<f64>()
-                    })
-                    .sum::<f64>()
-            }));
+                        all += durs[at] - shortest;
+                        if let Some(role) = role {
+                            *own.entry(*role).or_default() += durs[at] - shortest;
+                        }
+                    }
+                }
+                values.push(all);
+                for (role, wait) in own {
+                    by_rank[side].entry(role).or_default().push(wait);
+                }
+            }
         }
         values
     });
+    let (count, grown) = (by_rank[1].len() as f64, {
+        let typical = series.each_ref().map(|side| median(side));
+        typical[1] - typical[0]
+    });
+    let last = by_rank[1]
+        .iter()
+        .map(|(role, waits)| (*role, median(waits)))
+        .min_by(|a, b| a.1.total_cmp(&b.1));
+    if let Some((role, _)) = last
+        && count > 1.0
+        && grown.is_finite()
+    {
+        let device = roles.get(role).map_or(String::new(), |role| role.device(1));
+        out.extend(Signal::point(
+            "rank_late_us",
+            &device,
+            "us per cycle",
+            [0.0, grown / (count - 1.0)],
+        ));
+    }
     out.extend(Signal::series(
         "collective_wait_us",
         "all ranks",
@@ -113,19 +145,26 @@ fn host_skew(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal>) {
             .map(|(role, durs)| (role, median(&durs)))
             .collect::<BTreeMap<usize, f64>>()
     });
-    let slower: Vec<f64> = typical[0]
+    let slower: Vec<(usize, f64)> = typical[0]
         .iter()
-        .filter_map(|(role, before)| Some(typical[1].get(role)? / before))
-        .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+        .filter_map(|(role, before)| Some((*role, typical[1].get(role)? / before)))
+        .filter(|(_, ratio)| ratio.is_finite() && *ratio > 0.0)
         .collect();
     if slower.len() < 2 {
         return;
     }
-    let most = slower.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let least = slower.iter().copied().fold(f64::INFINITY, f64::min);
+    let by_ratio = |a: &&(usize, f64), b: &&(usize, f64)| a.1.total_cmp(&b.1);
+    let (Some((slowest, most)), Some((_, least))) = (
+        slower.iter().max_by(by_ratio),
+        slower.iter().min_by(by_ratio),
+    ) else {
+        return;
+    };
     out.extend(Signal::point(
         "rank_host_skew_pct",
-        "all ranks",
+        &roles
+            .get(*slowest)
+            .map_or("all ranks".to_owned(), |role| role.device(1)),
         "%",
         [0.0, (most / least - 1.0) * 100.0],
     ));

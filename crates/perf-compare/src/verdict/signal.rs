@@ -1,7 +1,7 @@
 //! One measured quantity on both sides.
 
 use crate::document::Evidence;
-use crate::stats::{Stream, cliffs_delta, mean, median, quantile, sorted};
+use crate::stats::{Stream, cliffs_delta, mean, median, p_in_time, quantile, sorted};
 
 /// Resamples for the interval of a quantity.
 const RESAMPLES: u64 = 300;
@@ -21,6 +21,8 @@ pub(crate) struct Signal {
     pub(crate) point: bool,
     /// Observations are runs, which must be told apart almost without exception.
     pub(crate) by_run: bool,
+    /// Whether neighbouring cycles resemble each other so much that the difference is no more than chance.
+    pub(crate) by_chance: bool,
     median: [f64; 2],
     mean: [f64; 2],
     pub(crate) separation: f64,
@@ -61,6 +63,7 @@ impl Signal {
             values,
             point: false,
             by_run: false,
+            by_chance: false,
         })
     }
 
@@ -77,6 +80,14 @@ impl Signal {
             reduced.by_run = true;
             *self = reduced;
         }
+    }
+
+    /// Takes the observations as following one another in time.
+    pub(crate) fn follow_in_time(&mut self) {
+        /// Level of the test.
+        const CHANCE: f64 = 0.05;
+        let [one, two] = &self.values;
+        self.by_chance = !self.point && p_in_time(one, two) > CHANCE;
     }
 
     /// A single number per side.

@@ -116,7 +116,7 @@ impl Clause {
             by_chance
         };
         let needed = self.separation.max(least);
-        let separated = signal.point || signal.separation.abs() >= needed;
+        let separated = signal.point || (!signal.by_chance && signal.separation.abs() >= needed);
         if self.direction == Direction::Flat {
             let limit = self.pct.unwrap_or(FLAT_PCT);
             let within = self

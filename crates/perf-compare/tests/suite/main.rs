@@ -22,6 +22,7 @@ mod data;
 mod oracles;
 mod planted;
 mod published;
+mod ranks;
 mod real_faults;
 mod runs;
 mod workload;

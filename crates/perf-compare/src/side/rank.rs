@@ -1,0 +1,103 @@
+//! Which rank a file is of, by its name or that of its folder.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::compat::plain_name;
+
+/// Kinds of parallelism that engines write into names of files, in the order in which they sort.
+const KINDS: [&str; 4] = ["dp", "pp", "tp", "ep"];
+
+/// A rank: its number, or its place in each kind of parallelism.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    /// `rank3`.
+    Number(u64),
+    /// `TP-1-DP-0`, by kind.
+    Places(Vec<(&'static str, u64)>),
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "rank {number}"),
+            Self::Places(places) => {
+                let shown: Vec<String> = places
+                    .iter()
+                    .map(|(kind, number)| format!("{}{number}", kind.to_ascii_uppercase()))
+                    .collect();
+                write!(f, "rank {}", shown.join(" "))
+            }
+        }
+    }
+}
+
+/// The number behind a word, joined to it or next to it: `rank3`, `rank_3`, `TP-3`.
+fn numbered(words: &[&str], word: &str) -> Option<u64> {
+    words.iter().enumerate().find_map(|(at, own)| {
+        let rest = own.strip_prefix(word)?;
+        let digits = if rest.is_empty() {
+            words.get(at + 1)?
+        } else {
+            rest
+        };
+        digits.parse().ok()
+    })
+}
+
+fn in_text(text: &str) -> Option<Rank> {
+    let lower = text.to_ascii_lowercase();
+    let words: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    if let Some(number) = numbered(&words, "rank") {
+        return Some(Rank::Number(number));
+    }
+    let places: Vec<(&'static str, u64)> = KINDS
+        .iter()
+        .filter_map(|kind| Some((*kind, numbered(&words, kind)?)))
+        .collect();
+    (!places.is_empty()).then_some(Rank::Places(places))
+}
+
+/// Returns the rank of a file and the folder in which the other ranks are: the rank is part of the file's name, or of its
+/// folder's.
+pub(super) fn of(file: &Path) -> (Option<Rank>, PathBuf) {
+    let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+    if let Some(rank) = in_text(&plain_name(file)) {
+        return (Some(rank), folder);
+    }
+    let name = folder
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    match name.and_then(|name| in_text(&name)) {
+        Some(rank) => {
+            let above = folder.parent().unwrap_or(Path::new("")).to_owned();
+            (Some(rank), above)
+        }
+        None => (None, folder),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_engines() {
+        let rank = |name: &str| of(Path::new(name)).0.map(|rank| rank.to_string());
+        let one = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            rank("x/rank0.17.pt.trace_decode_perf_data.csv"),
+            one("rank 0")
+        );
+        assert_eq!(
+            rank("dp0_pp0_tp1_dcp0_ep1_rank12.17_perf_data.csv"),
+            one("rank 12")
+        );
+        assert_eq!(rank("1757-TP-3-DP-1_perf_data.csv.gz"), one("rank DP1 TP3"));
+        assert_eq!(rank("run/rank_4/result_perf_data.csv"), one("rank 4"));
+        assert_eq!(rank("run1/result_perf_data.csv"), None);
+        assert_eq!(rank("franking_perf_data.csv"), None);
+        let (_, folder) = of(Path::new("run/rank4/result_perf_data.csv"));
+        assert_eq!(folder, Path::new("run"));
+    }
+}
