@@ -57,7 +57,7 @@ pub(crate) enum TableName {
 /// Rules, as arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum RulesName {
-    /// Custom and symmetric-memory collectives too; joined by number, else by rhythm
+    /// All communication, expert-parallel and custom too; joined by number, else by rhythm
     #[default]
     Extended,
     /// As TraceLens' NcclAnalyser: joined by place in the group, clocks as they are

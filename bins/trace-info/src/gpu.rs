@@ -82,11 +82,11 @@ impl RulesArgs {
 /// Rules, as arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum RulesName {
-    /// Communication is kernels named nccl or rccl
+    /// Collective libraries, expert-parallel dispatch and combine, custom and fused collectives
     #[default]
-    Exact,
-    /// And custom, symmetric-memory and fused collectives
     Extended,
+    /// Communication is kernels named nccl or rccl
+    Exact,
     /// Window, classes and events of HolisticTraceAnalysis
     Hta,
     /// Classes of TraceLens

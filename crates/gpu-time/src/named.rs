@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::comm::{CauseKind, CommLibrary, RankSource};
+use crate::comm::{CauseKind, RankSource};
 use crate::diff::Evidence;
 use crate::memory::MemorySource;
 
@@ -16,4 +16,4 @@ macro_rules! by_name {
     )*};
 }
 
-by_name!(CauseKind, CommLibrary, RankSource, Evidence, MemorySource);
+by_name!(CauseKind, RankSource, Evidence, MemorySource);

@@ -1,9 +1,7 @@
-//! What counts as communication, computation and copying: three public definitions and one that
-//! recognises more.
+//! What counts as communication, computation and copying: the project's definition and those of other analysers.
 
 use serde::Serialize;
 use trace_model::StrId;
-use trace_model::kernel::KernelClass;
 
 use crate::work::{GpuEvent, GpuWork, WorkKind};
 
@@ -14,10 +12,12 @@ use crate::work::{GpuEvent, GpuWork, WorkKind};
 pub enum Rules {
     /// Communication is a kernel with `nccl` or `rccl` in its name, in any case; computation all
     /// other kernels and the fills; copying the copies.
-    #[default]
     Exact,
-    /// As `Exact`, and communication is also what the vocabulary knows as a collective: custom,
-    /// symmetric-memory and fused all-reduces, NVSHMEM and others.
+    /// Communication is what the vocabulary knows as such
+    /// ([`Vocabulary::communication`](trace_model::kernel::Vocabulary::communication)): collective libraries, dispatch and
+    /// combine of expert parallelism, custom, symmetric-memory and fused all-reduces, NVSHMEM and others; all else as
+    /// `Exact`.
+    #[default]
     Extended,
     /// Those of HolisticTraceAnalysis 0.5: communication `nccl*Kernel*`, copying `Memcpy*`,
     /// `Memset*` and `dma*`, computation all else whose name has no `Memcpy`, `Memset` or `Sync`.
@@ -43,7 +43,7 @@ impl Rules {
         match self {
             Self::Exact => "communication = kernels named nccl or rccl",
             Self::Extended => {
-                "communication = kernels named nccl or rccl, custom and symmetric-memory collectives"
+                "communication = collective libraries, expert-parallel dispatch and combine, custom and symmetric-memory collectives"
             }
             Self::Hta => {
                 "as HolisticTraceAnalysis 0.5: its window, nccl*Kernel, any event with a stream"
@@ -54,9 +54,9 @@ impl Rules {
         }
     }
 
-    /// What a piece of device work of this kind and name is. `class` is what the vocabulary says of
-    /// the name, asked only where it matters.
-    pub fn role(self, kind: WorkKind, name: &str, class: impl FnOnce() -> KernelClass) -> Role {
+    /// What a piece of device work of this kind and name is. `communicates` is what the vocabulary says of the name, asked
+    /// only where it matters.
+    pub fn role(self, kind: WorkKind, name: &str, communicates: impl FnOnce() -> bool) -> Role {
         if self == Self::Hta {
             return hta_role(name);
         }
@@ -65,11 +65,14 @@ impl Rules {
             WorkKind::Memset => return Role::Memset,
             WorkKind::Kernel => {}
         }
-        if has(name, "nccl") || has(name, "rccl") {
+        let is_communication = match self {
+            Self::Extended => communicates(),
+            _ => has(name, "nccl") || has(name, "rccl"),
+        };
+        if is_communication {
             return Role::Communication;
         }
         match self {
-            Self::Extended if class() == KernelClass::Collective => return Role::Communication,
             Self::TraceLens if name.contains("cross_device_reduce") => {
                 return Role::Communication;
             }
@@ -164,7 +167,10 @@ impl<'w, 't> Roles<'w, 't> {
         let (work, rules) = (self.work, self.rules);
         let decide = |name: Option<StrId>| {
             let name = name.map_or("", |id| work.trace().text(id));
-            rules.role(event.kind, name, || work.index().vocabulary().class(name))
+            let vocabulary = work.index().vocabulary();
+            rules.role(event.kind, name, || {
+                vocabulary.communication(name).is_some()
+            })
         };
         let kind = match event.kind {
             WorkKind::Kernel => 0,
@@ -186,7 +192,8 @@ mod tests {
     #[test]
     fn the_rules_differ_where_they_should() {
         use Role::{Communication as Comm, Computation as Comp, CopyKernel, Memcpy, Neither};
-        let class = |name: &str| trace_model::kernel::Vocabulary::default().class(name);
+        let vocabulary = trace_model::kernel::Vocabulary::default();
+        let communicates = |name: &str| vocabulary.communication(name).is_some();
         // Exact, Extended, Hta, TraceLens.
         for (name, want) in [
             (
@@ -196,6 +203,11 @@ mod tests {
             ("ncclDev_AllReduce", [Comm, Comm, Comp, Comm]),
             ("void RCCLSomething()", [Comm, Comm, Comp, Comm]),
             ("multimem_all_reduce_kernel", [Comp, Comm, Comp, Comp]),
+            (
+                "void deep_ep::intranode::dispatch<8>(int)",
+                [Comp, Comm, Comp, Comp],
+            ),
+            ("void gemm<ncclComm>(int)", [Comm, Comp, Comp, Comm]),
             (
                 "sglang::cross_device_reduce_1stage",
                 [Comp, Comm, Comp, Comm],
@@ -208,7 +220,7 @@ mod tests {
             ("gemm", [Comp, Comp, Comp, Comp]),
         ] {
             let all = [Rules::Exact, Rules::Extended, Rules::Hta, Rules::TraceLens];
-            let got = all.map(|r| r.role(WorkKind::Kernel, name, || class(name)));
+            let got = all.map(|r| r.role(WorkKind::Kernel, name, || communicates(name)));
             assert_eq!(got, want, "{name}");
         }
     }

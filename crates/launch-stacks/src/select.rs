@@ -1,6 +1,6 @@
 //! Which kernels a question is about.
 
-use trace_model::kernel::{KernelClass, Vocabulary};
+use trace_model::kernel::Vocabulary;
 use trace_model::{SliceId, Trace};
 
 use crate::window::NameMatch;
@@ -48,7 +48,7 @@ impl KernelSelector {
     /// Is a kernel of this name selected?
     pub fn matches(&self, name: &str, vocabulary: &Vocabulary) -> bool {
         self.names.iter().any(|n| n.matches(name))
-            || (self.collectives && vocabulary.class(name) == KernelClass::Collective)
+            || (self.collectives && vocabulary.communication(name).is_some())
     }
 
     /// The selected kernels of `trace` in ascending time. Cost: one pass over the kernels;

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use trace_model::kernel::demangle;
+
 use crate::records::Dispatch;
 
 /// How kernels are called; by default as the recording displays them.
@@ -92,26 +94,6 @@ impl KernelNames {
         }
         name
     }
-}
-
-/// The C++ name that an object file's name stands for; `None` if it stands for none.
-///
-/// ```
-/// let name = rocpd_db::demangle("_Z14rmsnorm_kernelIfEvPT_S1_.kd");
-/// assert_eq!(name.as_deref(), Some("void rmsnorm_kernel<float>(float*, float*)"));
-/// assert_eq!(rocpd_db::demangle("Cijk_Alik.kd"), None);
-/// ```
-#[must_use]
-pub fn demangle(kernel_name: &str) -> Option<String> {
-    let mangled = kernel_name.strip_suffix(".kd").unwrap_or(kernel_name);
-    if !mangled.starts_with("_Z") {
-        return None;
-    }
-    let options = cpp_demangle::DemangleOptions::new().recursion_limit(96);
-    cpp_demangle::Symbol::new(mangled)
-        .ok()?
-        .demangle_with_options(&options)
-        .ok()
 }
 
 /// A C++ name without its parameter list.

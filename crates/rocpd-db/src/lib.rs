@@ -90,7 +90,7 @@ pub use crate::filter::{Edge, Filter, Window, domain_of};
 pub use crate::info::{Agent, Channel, Node, Pmc, Process, Symbol, Thread};
 pub use crate::inputs::expand;
 pub use crate::issues::Issue;
-pub use crate::kernel_names::{KernelNames, demangle, truncate};
+pub use crate::kernel_names::{KernelNames, truncate};
 pub use crate::load::{load, slice_category};
 pub use crate::lookup::Lookup;
 pub use crate::merge::{MergeOptions, Merged, merge};
@@ -110,3 +110,4 @@ pub use crate::summary::{DomainRow, Lost, Summary, SummaryOptions, SummaryRow, S
 pub use crate::tabular::{ColumnKind, RowScan, TableColumn, TableKind};
 pub use crate::view_scan::ViewScan;
 pub use crate::window::{Bound, Occurrence, TimeBounds, TimePoint, WindowRequest};
+pub use trace_model::kernel::demangle;

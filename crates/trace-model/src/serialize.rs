@@ -2,8 +2,8 @@
 
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
-use crate::kernel::KernelClass;
 use crate::kernel::collective::{Collective, CollectiveKind, CollectiveOp, SizeSource};
+use crate::kernel::{CommLibrary, KernelClass};
 use crate::{SliceId, TimeRange};
 
 macro_rules! by_name {
@@ -16,7 +16,7 @@ macro_rules! by_name {
     )*};
 }
 
-by_name!(CollectiveOp, KernelClass, SizeSource);
+by_name!(CollectiveOp, CommLibrary, KernelClass, SizeSource);
 
 /// The fields of its kind and its own side by side.
 impl Serialize for Collective {

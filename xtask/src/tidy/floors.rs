@@ -97,7 +97,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("zip", &["byte-source", "rocpd"]),
     ("rusqlite", &["rocpd-db", "rocpd-synth"]),
     ("lettre", &["rocpd"]),
-    ("cpp_demangle", &["rocpd-db"]),
+    ("cpp_demangle", &["trace-model"]),
     ("memmap2", &["byte-source"]),
 ];
 

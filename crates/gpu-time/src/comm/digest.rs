@@ -9,11 +9,11 @@ use trace_model::interval::{Interval, IntervalSet};
 use trace_model::kernel::collective::{
     COLLECTIVE_KEYS, Collective, CollectiveReader, KnownKinds, SHAPE_KEYS, SizeSource,
 };
-use trace_model::kernel::{Activity, TraceIndex, Vocabulary};
+use trace_model::kernel::{Activity, CommLibrary, TraceIndex, Vocabulary};
 use trace_model::{ArgValue, DeviceId, Rank, Slice, StreamId, Trace};
 
 use crate::comm::before::{self, Before};
-use crate::comm::library::{CommLibrary, ranks_in_name};
+use crate::comm::named_ranks::ranks_in_name;
 
 /// Keys, without prefix, of the arguments that [`RankDigest::new`] reads; a reader may leave out
 /// all others.
@@ -95,6 +95,8 @@ pub struct Run {
     pub exposed_ns: i64,
     /// Start of the call that launched it.
     pub launch_ns: Option<i64>,
+    /// The implementation of the kernel.
+    pub library: CommLibrary,
 }
 
 impl Run {
@@ -230,6 +232,9 @@ impl RankDigest {
                 end_ns: kernel.end().nanos(),
                 exposed_ns: 0,
                 launch_ns: launch.map(|l| l.ts().nanos()),
+                library: index
+                    .communication(*kernel)
+                    .map_or(CommLibrary::Other, |c| c.library),
             });
             threads.push(launch.map(Slice::track_id));
         }
@@ -473,12 +478,5 @@ impl<'t> Devices<'t> {
             }
         }
         time
-    }
-}
-
-impl RankDigest {
-    /// The library of a run's kernel.
-    pub fn library(&self, run: &Run) -> CommLibrary {
-        CommLibrary::of_kernel(self.kernel_name(run))
     }
 }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use rustc_hash::FxBuildHasher;
 use serde::Serialize;
 use trace_model::align::kernel_stem;
+use trace_model::kernel::CommLibrary;
 use trace_model::kernel::collective::{Collective, CollectiveOp};
 use trace_model::{DeviceId, StreamId};
 
 use crate::comm::digest::{RankDigest, Run};
-use crate::comm::library::CommLibrary;
 use crate::comm::sequence::{Beat, Token, align};
 
 /// Collectives that only wait for each other within it.
@@ -115,7 +115,7 @@ fn groups_of(digest: &RankDigest) -> Vec<GroupKey> {
     let mut by_stream: BTreeMap<_, Option<&GroupKey>> = BTreeMap::new();
     for (run, key) in digest.runs.iter().zip(&stated) {
         if let Some(key) = key {
-            let place = (run.device, run.stream, digest.library(run));
+            let place = (run.device, run.stream, run.library);
             by_stream
                 .entry(place)
                 .and_modify(|known| {
@@ -131,7 +131,7 @@ fn groups_of(digest: &RankDigest) -> Vec<GroupKey> {
         .iter()
         .zip(&stated)
         .map(|(run, key)| {
-            let library = digest.library(run);
+            let library = run.library;
             let of_stream = || {
                 let found = by_stream.get(&(run.device, run.stream, library));
                 found.copied().flatten().cloned()

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use trace_model::kernel::CommLibrary;
 use trace_model::kernel::collective::CollectiveOp;
 
 use crate::comm::digest::RankDigest;
 use crate::comm::job::Job;
-use crate::comm::library::CommLibrary;
 use crate::comm::real::{count, real};
 
 /// What the collectives of one row have in common.
@@ -81,9 +81,7 @@ pub fn summarise(digests: &[RankDigest], job: &Job) -> Vec<CommSummary> {
                 Some((digest, digest.runs.get(*place)?))
             })
             .collect();
-        let library = runs
-            .first()
-            .map_or(CommLibrary::Other, |(d, r)| d.library(r));
+        let library = runs.first().map_or(CommLibrary::Other, |(_, r)| r.library);
         let key = SummaryKey {
             op: c.what.op,
             group: c.matched.group,

@@ -107,7 +107,7 @@ pub fn kernels(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
                 what.op.map(|op| op.name()).into(),
                 Some(what.name.as_str()).filter(|n| !n.is_empty()).into(),
                 digest.kernel_name(run).into(),
-                digest.library(run).name().into(),
+                run.library.name().into(),
                 what.dtype.as_deref().into(),
                 what.bytes_of(what.elements_in).into(),
                 what.bytes_of(what.elements_out).into(),

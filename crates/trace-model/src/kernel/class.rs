@@ -37,6 +37,29 @@ pub enum KernelClass {
 }
 
 impl KernelClass {
+    /// All classes.
+    pub const ALL: [Self; 14] = [
+        Self::Collective,
+        Self::Gemm,
+        Self::Attention,
+        Self::Norm,
+        Self::Moe,
+        Self::Embedding,
+        Self::Activation,
+        Self::Quantise,
+        Self::Sampling,
+        Self::Convolution,
+        Self::Reduction,
+        Self::Copy,
+        Self::Elementwise,
+        Self::Other,
+    ];
+
+    /// Returns the class of this machine name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.name() == name)
+    }
+
     /// Stable machine name.
     pub fn name(self) -> &'static str {
         match self {
@@ -80,12 +103,6 @@ pub const CLASS_RULES: &[ClassRule] = &[
     ),
     rule("*splitK*reduce*|*split_k*reduce*", KernelClass::Gemm),
     rule("*at::native::reduce_kernel*", KernelClass::Reduction),
-    rule(
-        "nccl*Kernel*|rccl*|mscclKernel*|*mscclpp*|*all_reduce_kernel*|*allreduce_kernel*|*cross_device_reduce*|\
-*multimem_*|*one_shot*reduce*|*two_shot*reduce*|*oneshot*reduce*|*twoshot*reduce*|*allreduce_fusion_kernel*|*nvshmem*|\
-*reduce_scatter*|*all_gather*|*reducescatter*kernel*|*allgather*kernel*|*quick_reduce*|*all_to_all*kernel*|*quickreduce*",
-        KernelClass::Collective,
-    ),
     rule(
         "*flash_fwd*|*flash_bwd*|*FlashAttn*|*attention*|*fmha*|*attn_fwd*|*attn_kernel*|*BatchDecode*|*BatchPrefill*|\
 *SinglePrefill*|*paged_attn*|*reshape_and_cache*|*mla_*|*xqa*|*_fwd_kernel*attn*|*pa_fwd*|*pa_decode*",
@@ -136,10 +153,10 @@ pub const CLASS_RULES: &[ClassRule] = &[
 /// and not found.
 pub const COLLECTIVE_HINTS: &[&str] = &["nccl", "reduce", "gather", "broadcast", "scatter"];
 
-/// Is a kernel of this name a collective, by the built-in table? For many names use
-/// [`Vocabulary::class`].
+/// Returns `true` if a kernel of this name is communication by the built-in table. For many names use
+/// [`Vocabulary::communication`].
 pub fn is_collective(kernel: &str) -> bool {
-    Vocabulary::default().class(kernel) == KernelClass::Collective
+    Vocabulary::default().communication(kernel).is_some()
 }
 
 #[cfg(test)]

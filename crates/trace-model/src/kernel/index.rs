@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use crate::correlation::{CorrelationIndex, ExternalIndex, LinkMethod};
 use crate::ids::{DeviceId, SliceId, StreamId};
-use crate::kernel::{Activity, ActivityMap, DevicePlaces, KernelClass, Vocabulary};
+use crate::kernel::{Activity, ActivityMap, Communication, DevicePlaces, KernelClass, Vocabulary};
 use crate::trace::{Slice, Trace};
 
 /// The classification and the id indexes of one trace, each made when it is first needed.
@@ -19,6 +19,8 @@ pub struct TraceIndex<'t> {
     /// By place among the device work: the call at the begin of the arrows that lead there.
     chains: OnceLock<Vec<Option<SliceId>>>,
     classes: OnceLock<Vec<KernelClass>>,
+    /// By name: what kernels of this name communicate.
+    communication: OnceLock<Vec<Option<Communication>>>,
 }
 
 impl<'t> TraceIndex<'t> {
@@ -33,6 +35,7 @@ impl<'t> TraceIndex<'t> {
             places: OnceLock::new(),
             chains: OnceLock::new(),
             classes: OnceLock::new(),
+            communication: OnceLock::new(),
         }
     }
 
@@ -142,9 +145,30 @@ impl<'t> TraceIndex<'t> {
             .map_or(KernelClass::Other, |c| *c)
     }
 
-    /// Is `slice` a collective kernel?
+    /// Returns what the kernel `slice` communicates between devices; `None` if it does not or is no kernel.
+    ///
+    /// This is the one definition of communication, by the kernel's name; names are tried once each.
+    pub fn communication(&self, slice: Slice<'_>) -> Option<Communication> {
+        if !self.is_kernel(slice) {
+            return None;
+        }
+        let known = self.communication.get_or_init(|| {
+            let mut known = vec![None; self.trace.strings().len()];
+            for s in self.kernels() {
+                if let Some(slot) = s.name_id().and_then(|n| known.get_mut(n.index())) {
+                    slot.get_or_insert_with(|| {
+                        self.vocabulary.communication(s.name().unwrap_or(""))
+                    });
+                }
+            }
+            known.into_iter().map(Option::flatten).collect()
+        });
+        *known.get(slice.name_id()?.index())?
+    }
+
+    /// Returns `true` if `slice` is a communication kernel.
     pub fn is_collective(&self, slice: Slice<'_>) -> bool {
-        self.is_kernel(slice) && self.class(slice) == KernelClass::Collective
+        self.communication(slice).is_some()
     }
 
     fn places(&self) -> &DevicePlaces {

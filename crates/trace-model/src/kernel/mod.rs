@@ -8,17 +8,23 @@
 mod activity;
 mod class;
 pub mod collective;
+mod communication;
 mod index;
+mod name;
 mod pattern;
 mod place;
+mod rules;
 
 pub use activity::{
     ACTIVITY_RULES, Activity, ActivityMap, ActivityRule, is_graph_launch, is_launch_api,
 };
 pub use class::{CLASS_RULES, COLLECTIVE_HINTS, ClassRule, KernelClass, is_collective};
+pub use communication::{CommLibrary, Communication};
 pub use index::TraceIndex;
+pub use name::{KernelName, demangle};
 pub use pattern::NamePattern;
 pub use place::{DeviceLane, DevicePlaces, PLACE_KEYS};
+pub use rules::{KernelRules, RuleError};
 
 /// The rules that classify slices, a caller's own before the built-in ones.
 #[derive(Clone, Debug)]
@@ -26,7 +32,8 @@ pub struct Vocabulary {
     activities: Vec<(Vec<NamePattern>, Vec<NamePattern>, Activity)>,
     classes: Vec<(Vec<NamePattern>, KernelClass)>,
     own_activities: usize,
-    own_classes: usize,
+    /// A caller's rules for kernels, which go before the built-in ones.
+    own: KernelRules,
 }
 
 impl Default for Vocabulary {
@@ -40,7 +47,7 @@ impl Default for Vocabulary {
             activities: activities.collect(),
             classes: classes.collect(),
             own_activities: 0,
-            own_classes: 0,
+            own: KernelRules::default(),
         }
     }
 }
@@ -56,12 +63,18 @@ impl Vocabulary {
         self
     }
 
-    /// Adds a rule for kernels that goes before the built-in ones and after those added earlier.
+    /// Adds a rule for kernels that goes before the built-in ones and after those added earlier: globs over the
+    /// function's name, alternatives separated by `|`.
     #[must_use]
     pub fn with_class(mut self, name: &str, class: KernelClass) -> Self {
-        self.classes
-            .insert(self.own_classes, (alternatives(name), class));
-        self.own_classes += 1;
+        self.own.push_class(name, class);
+        self
+    }
+
+    /// Sets the caller's own rules for kernels, which go before the built-in ones.
+    #[must_use]
+    pub fn with_rules(mut self, rules: KernelRules) -> Self {
+        self.own = rules;
         self
     }
 
@@ -73,12 +86,26 @@ impl Vocabulary {
             .map_or(Activity::Other, |(_, _, activity)| *activity)
     }
 
-    /// What a kernel of this name computes.
+    /// Returns what a kernel of this name communicates between devices; `None` if it does not. Symbols and demangled names
+    /// give the same answer.
+    ///
+    /// Cost: the name is demangled and tried against all patterns; keep the answer for names that occur often.
+    pub fn communication(&self, kernel: &str) -> Option<Communication> {
+        let name = KernelName::of(kernel);
+        let own = self.own.communication(&name);
+        own.or_else(|| KernelRules::builtin().communication(&name))
+            .flatten()
+    }
+
+    /// Returns what a kernel of this name computes.
     pub fn class(&self, kernel: &str) -> KernelClass {
-        self.classes
-            .iter()
-            .find(|(n, _)| any(n, kernel))
-            .map_or(KernelClass::Other, |(_, class)| *class)
+        if self.communication(kernel).is_some() {
+            return KernelClass::Collective;
+        }
+        self.own.class(kernel).unwrap_or_else(|| {
+            let row = self.classes.iter().find(|(n, _)| any(n, kernel));
+            row.map_or(KernelClass::Other, |(_, class)| *class)
+        })
     }
 
     /// The activity of all slices of `category` if the name does not matter to it.

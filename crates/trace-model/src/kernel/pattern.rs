@@ -114,6 +114,40 @@ impl NamePattern {
     }
 }
 
+/// Several globs over lower-case texts, one of which must match.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Alternatives(Vec<Alternative>);
+
+#[derive(Clone, Debug)]
+enum Alternative {
+    /// `*text*`: most patterns of names, and much cheaper to look for.
+    Contains(String),
+    Glob(NamePattern),
+}
+
+impl Alternatives {
+    /// Parses globs separated by `|`; blanks around them do not matter.
+    pub(crate) fn parse(text: &str) -> Self {
+        let globs = text.split('|').map(|glob| {
+            let glob = glob.trim().to_ascii_lowercase();
+            let inner = glob.strip_prefix('*').and_then(|g| g.strip_suffix('*'));
+            match inner.filter(|inner| !inner.contains(['*', '?'])) {
+                Some(part) => Alternative::Contains(part.to_owned()),
+                None => Alternative::Glob(NamePattern::glob(&glob)),
+            }
+        });
+        Self(globs.collect())
+    }
+
+    /// Returns `true` if one of the globs matches `name`, which is in lower case.
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        self.0.iter().any(|one| match one {
+            Alternative::Contains(part) => name.contains(part.as_str()),
+            Alternative::Glob(glob) => glob.matches(name),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

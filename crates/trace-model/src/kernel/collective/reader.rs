@@ -147,9 +147,7 @@ impl CollectiveReader {
                 return found;
             }
         }
-        if !index.is_collective(kernel) {
-            return None;
-        }
+        let communication = index.communication(kernel)?;
         let marked = launch.and_then(|l| {
             l.ancestors().find_map(|s| {
                 let name = s.name()?;
@@ -157,7 +155,7 @@ impl CollectiveReader {
                 is_mark.then(|| known.named(s))?
             })
         });
-        let mut kind = marked.or_else(|| known.named(kernel))?;
+        let mut kind = marked.or_else(|| known.kernel(kernel, communication.op))?;
         if !self.dims.is_empty()
             && let Some(launch) = launch
             && let Some((elements, dtype)) = self.size_by_operator(launch, kind.op)
@@ -297,6 +295,8 @@ impl Stated<'_> {
 pub struct KnownKinds<'t> {
     /// By the name of a slice; none if the name stands for no operation.
     named: HashMap<StrId, Option<Arc<CollectiveKind>>, FxBuildHasher>,
+    /// By the name of a communication kernel; none if its operation is unknown.
+    kernels: HashMap<StrId, Option<Arc<CollectiveKind>>, FxBuildHasher>,
     stated: HashMap<Stated<'t>, Arc<CollectiveKind>, FxBuildHasher>,
 }
 
@@ -311,6 +311,19 @@ impl<'t> KnownKinds<'t> {
         kind.clone()
     }
 
+    /// What the name of the communication kernel `slice`, which stands for `op`, says.
+    fn kernel(
+        &mut self,
+        slice: Slice<'t>,
+        op: Option<CollectiveOp>,
+    ) -> Option<Arc<CollectiveKind>> {
+        let kind = self
+            .kernels
+            .entry(slice.name_id()?)
+            .or_insert_with(|| Some(Arc::new(CollectiveKind::named(slice.name()?, Some(op?)))));
+        kind.clone()
+    }
+
     fn stated(&mut self, stated: Stated<'t>) -> Arc<CollectiveKind> {
         let kind = self
             .stated
@@ -322,7 +335,7 @@ impl<'t> KnownKinds<'t> {
 
 impl std::fmt::Debug for KnownKinds<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let kinds = self.stated.len() + self.named.len();
+        let kinds = self.stated.len() + self.named.len() + self.kernels.len();
         f.debug_struct("KnownKinds").field("kinds", &kinds).finish()
     }
 }

@@ -1,0 +1,268 @@
+//! Names of kernels: demangled, and taken apart into function and template arguments.
+
+use std::borrow::Cow;
+
+/// Returns the C++ name of a symbol (`_ZN…`, also with HIP's suffix `.kd`); `None` if the text is no such symbol.
+///
+/// ```
+/// use trace_model::kernel::demangle;
+///
+/// let name = demangle("_Z14rmsnorm_kernelIfEvPT_S1_.kd");
+/// assert_eq!(name.as_deref(), Some("void rmsnorm_kernel<float>(float*, float*)"));
+/// assert_eq!(demangle("Cijk_Alik.kd"), None);
+/// ```
+#[must_use]
+pub fn demangle(symbol: &str) -> Option<String> {
+    let mangled = symbol.strip_suffix(".kd").unwrap_or(symbol);
+    if !mangled.starts_with("_Z") {
+        return None;
+    }
+    let options = cpp_demangle::DemangleOptions::new().recursion_limit(96);
+    cpp_demangle::Symbol::new(mangled)
+        .ok()?
+        .demangle_with_options(&options)
+        .ok()
+}
+
+/// A kernel's name taken apart: `void a::(anonymous namespace)::f<int, 4>(int*)` is the function `a::f` with the arguments
+/// `int, 4`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct KernelName<'n> {
+    /// The function with its namespaces, without return type, template arguments, parameters and unnamed namespaces.
+    pub function: Cow<'n, str>,
+    /// The template arguments of the function; empty without any.
+    pub arguments: Cow<'n, str>,
+}
+
+impl<'n> KernelName<'n> {
+    /// Takes `name` apart, a symbol of an object file as well as a demangled name. A name that is not C++ is all function.
+    ///
+    /// ```
+    /// use trace_model::kernel::KernelName;
+    ///
+    /// let name = KernelName::of("std::enable_if<(8>0), void>::type vllm::norm_kernel<c10::Half, 8>(c10::Half*)");
+    /// assert_eq!(name.function, "vllm::norm_kernel");
+    /// assert_eq!(name.arguments, "c10::Half, 8");
+    /// assert_eq!(KernelName::of("Memcpy HtoD (Pinned -> Device)").function, "Memcpy HtoD (Pinned -> Device)");
+    /// ```
+    #[must_use]
+    pub fn of(name: &'n str) -> Self {
+        if let Some(demangled) = demangle(name) {
+            let parts = parts_of(&demangled);
+            return Self {
+                function: Cow::Owned(parts.function),
+                arguments: Cow::Owned(parts.arguments),
+            };
+        }
+        let name = name.strip_suffix(".kd").unwrap_or(name);
+        if !name.contains(['<', '(', ':']) {
+            let function = name.strip_prefix("void ").unwrap_or(name);
+            return Self {
+                function: Cow::Borrowed(function),
+                arguments: Cow::Borrowed(""),
+            };
+        }
+        let parts = parts_of(name);
+        Self {
+            function: Cow::Owned(parts.function),
+            arguments: Cow::Owned(parts.arguments),
+        }
+    }
+}
+
+struct Parts {
+    function: String,
+    arguments: String,
+}
+
+/// Scans `name` once. Brackets nest in a stack, so that a comparison within parentheses closes no template list.
+fn parts_of(name: &str) -> Parts {
+    const UNNAMED: [&str; 3] = ["(anonymous namespace)", "{anonymous}", "<unnamed>"];
+    let whole = || Parts {
+        function: name.to_owned(),
+        arguments: String::new(),
+    };
+    let (mut function, mut arguments) = (String::new(), String::new());
+    let mut open: Vec<char> = Vec::new();
+    let mut inside = String::new();
+    let mut at = 0;
+    while let Some(c) = name.get(at..).and_then(|rest| rest.chars().next()) {
+        let rest = &name[at..];
+        at += c.len_utf8();
+        if open.is_empty() {
+            if let Some(unnamed) = UNNAMED.iter().find(|unnamed| rest.starts_with(**unnamed)) {
+                at += unnamed.len() - c.len_utf8();
+                if name[at..].starts_with("::") {
+                    at += 2;
+                }
+                continue;
+            }
+            let is_operator = function.ends_with("operator") || function.ends_with("operator<");
+            match c {
+                '(' if is_operator && rest.starts_with("()") => {
+                    function.push_str("()");
+                    at += 1;
+                    continue;
+                }
+                '<' | '>' | '-' if is_operator => function.push(c),
+                // `f(int)::{lambda}` lies within `f`; a list in front of nothing more is that of the parameters.
+                '(' if function.is_empty() || function.ends_with(' ') => return whole(),
+                '(' | '<' | '[' | '{' => {
+                    open.push(c);
+                    inside.clear();
+                }
+                ' ' => {
+                    // What stands before a space is a return type.
+                    function.clear();
+                    arguments.clear();
+                    if name[at..].starts_with(['(', '['])
+                        && !UNNAMED.iter().any(|u| name[at..].starts_with(u))
+                    {
+                        return whole();
+                    }
+                }
+                ':' => {
+                    // What is left of `f(int)::{lambda()#1}::operator()` is `f::operator()`.
+                    if !function.ends_with("::") {
+                        function.push(c);
+                    }
+                    arguments.clear();
+                }
+                _ => function.push(c),
+            }
+            continue;
+        }
+        let closes = match c {
+            '>' if rest.len() < name.len() && name[..at - 1].ends_with('-') => false,
+            '>' => open.last() == Some(&'<'),
+            ')' | ']' | '}' => {
+                let wanted = match c {
+                    ')' => '(',
+                    ']' => '[',
+                    _ => '{',
+                };
+                // A `<` that is still open within was a comparison.
+                while open.len() > 1 && open.last() != Some(&wanted) && open.contains(&wanted) {
+                    open.pop();
+                }
+                open.last() == Some(&wanted)
+            }
+            '(' | '<' | '[' | '{' => {
+                open.push(c);
+                false
+            }
+            _ => false,
+        };
+        if !closes {
+            inside.push(c);
+            continue;
+        }
+        let closed = open.pop();
+        if !open.is_empty() {
+            inside.push(c);
+            continue;
+        }
+        match closed {
+            Some('<') => arguments = std::mem::take(&mut inside),
+            Some('(') => {
+                let rest = &name[at..];
+                let rest = rest.strip_prefix(" const").unwrap_or(rest);
+                if !rest.starts_with("::") && !function.starts_with("decltype") {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    if function.is_empty() {
+        whole()
+    } else {
+        Parts {
+            function,
+            arguments,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_come_apart() {
+        for (name, function, arguments) in [
+            ("void f<A(int)>(float*, int)", "f", "A(int)"),
+            ("f(int)", "f", ""),
+            ("void f", "f", ""),
+            ("my kernel", "my kernel", ""),
+            ("_ZN2ns1fIiEEvPT_.kd", "ns::f", "int"),
+            ("Cijk_Alik_Bljk_MT64x64.kd", "Cijk_Alik_Bljk_MT64x64", ""),
+            (
+                "std::enable_if<!(false), void>::type a::kernel<int, true>(X<int>)",
+                "a::kernel",
+                "int, true",
+            ),
+            (
+                "std::enable_if<(((8)>(0)))&&a::B<c10::Half>::ok, void>::type v::norm<c10::Half, 8>(int)",
+                "v::norm",
+                "c10::Half, 8",
+            ),
+            ("void (anonymous namespace)::g<int>(int)", "g", "int"),
+            (
+                "void a::(anonymous namespace)::b::g<c<d<1> >, 2>(int)",
+                "a::b::g",
+                "c<d<1> >, 2",
+            ),
+            ("decltype(f(0)) g<1>(int)", "g", "1"),
+            (
+                "a::f(int)::{lambda()#1}::operator()() const",
+                "a::f::operator()",
+                "",
+            ),
+            ("void a::F<int>::run(int)", "a::F::run", ""),
+            (
+                "Memcpy DtoD (Device -> Device)",
+                "Memcpy DtoD (Device -> Device)",
+                "",
+            ),
+            ("kernel<int", "kernel", ""),
+        ] {
+            let parts = KernelName::of(name);
+            assert_eq!(
+                (parts.function.as_ref(), parts.arguments.as_ref()),
+                (function, arguments),
+                "{name}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_has_a_function(name in "[a<>(){}\\[\\]: ,&é*-]{1,30}") {
+            prop_assert!(!KernelName::of(&name).function.is_empty());
+        }
+
+        #[test]
+        fn generated_names_come_apart(
+            scopes in prop::collection::vec("[a-z]{1,5}", 0..3),
+            function in "[a-z_]{1,8}",
+            arguments in prop::collection::vec("(int|float|[a-z]{1,3}<[a-z]{1,3}, 4>|\\(int\\)7|f\\(x<int>\\))", 0..4),
+            returned in "(void |int const\\* |std::enable_if<\\(8>0\\), void>::type )",
+        ) {
+            prop_assume!(function != "operator");
+            let scope: String = scopes.iter().map(|s| format!("{s}::(anonymous namespace)::")).collect();
+            let plain: String = scopes.iter().map(|s| format!("{s}::")).collect();
+            let list = arguments.join(", ");
+            let name = if list.is_empty() {
+                format!("{returned}{scope}{function}(int*, T<3>)")
+            } else {
+                format!("{returned}{scope}{function}<{list}>(int*, T<3>)")
+            };
+            let parts = KernelName::of(&name);
+            prop_assert_eq!(parts.function.as_ref(), format!("{plain}{function}"));
+            prop_assert_eq!(parts.arguments.as_ref(), list);
+        }
+    }
+}
