@@ -357,10 +357,7 @@ fn rows(name: &str, analysis: &Analysis) -> Vec<[String; 7]> {
             c.end_ns.to_string(),
             c.phase.name().to_owned(),
             c.partial.is_some().to_string(),
-            c.critical_path
-                .bound()
-                .map_or("", rca_cycles::Bound::name)
-                .to_owned(),
+            c.bound().map_or("", rca_cycles::Bound::name).to_owned(),
         ]
     })
     .collect()

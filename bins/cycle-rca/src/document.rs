@@ -97,6 +97,12 @@ fn cycle(trace: &Trace, analysis: &Analysis, index: usize, c: &Cycle) -> Value {
         "index": index,
         "start_ns": c.start_ns,
         "end_ns": c.end_ns,
+        "host_start_ns": c.host_ns.0,
+        "host_end_ns": c.host_ns.1,
+        "host_active_ns": c.host_active_ns,
+        "gpu_ns": c.gpu_ns,
+        "queued_ns": c.queued_ns,
+        "bound": c.bound().map(rca_cycles::Bound::name),
         "phase": c.phase.name(),
         "phase_confidence": c.confidence,
         "partial": c.partial.is_some(),
@@ -121,6 +127,9 @@ fn cycle(trace: &Trace, analysis: &Analysis, index: usize, c: &Cycle) -> Value {
         },
         "launches": {
             "count": c.launches.count,
+            "calls": c.launches.calls,
+            "graphs": c.launches.graphs,
+            "lead_median_ns": c.launches.lead_median_ns,
             "latency_median_ns": c.launches.latency_median_ns,
             "queue_median_ns": c.launches.queue_median_ns,
             "queue_total_ns": c.launches.queue_total_ns,
@@ -191,6 +200,7 @@ pub(crate) fn job(
     members.insert("anchor", &analysis.anchor)?;
     members.insert("process", &member(analysis, analysis.reference))?;
     members.insert("period_ns", &analysis.period_ns())?;
+    members.insert("bottlenecks", &crate::bound::document(analysis))?;
     let cycles = || {
         let cycles = analysis.cycles.iter().enumerate();
         cycles.map(|(i, c)| cycle(trace, analysis, i, c))

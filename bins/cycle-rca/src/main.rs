@@ -4,6 +4,7 @@ mod agreement;
 mod analyse;
 mod args;
 mod batch;
+mod bound;
 mod document;
 mod files;
 mod info;

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use rca_cycles::health::ailments;
-use rca_cycles::{Analysis, Phase};
+use rca_cycles::{Analysis, Bottleneck, Phase, Verdict, bottlenecks};
 use report::human;
+use report::text::wrapped;
 
+use crate::bound;
 use crate::document::{blame, sums};
 
 #[expect(clippy::cast_precision_loss, reason = "shown with four digits")]
-fn time(ns: i64) -> String {
+pub(crate) fn time(ns: i64) -> String {
     human::duration(ns as f64)
 }
 
@@ -48,72 +50,11 @@ pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Re
             name(&analysis.anchor, room.min(60))
         },
     )?;
-    if let Some(period) = analysis.period_ns() {
-        writeln!(out, "  median period {}", time(period))?;
-    }
-    for phase in [Phase::Prefill, Phase::Decode, Phase::Mixed, Phase::Unknown] {
-        let list: Vec<_> = analysis
-            .cycles
-            .iter()
-            .filter(|c| c.partial.is_none() && c.phase == phase)
-            .collect();
-        let Some(median) = analysis.median_ns(phase) else {
-            continue;
-        };
-        let total: i64 = list.iter().map(|c| c.length_ns()).sum();
-        let sum =
-            |f: &dyn Fn(&rca_cycles::Gaps) -> i64| list.iter().map(|c| f(&c.gaps)).sum::<i64>();
-        writeln!(
-            out,
-            "\n  {} x {}, median {}",
-            list.len(),
-            phase.name(),
-            time(median)
-        )?;
-        for (what, ns) in [
-            ("device busy", sum(&|g| g.gpu_busy_ns)),
-            (
-                "exposed communication",
-                sum(&|g| g.exposed_communication_ns),
-            ),
-            ("synchronisation", sum(&|g| g.synchronisation_ns)),
-            ("exposed host code", sum(&|g| g.exposed_host_ns)),
-            ("idle", sum(&|g| g.idle_ns)),
-        ] {
-            writeln!(out, "    {what:<22} {:>7}", share(ns, total))?;
-        }
+    for b in bottlenecks(analysis) {
+        phase(out, analysis, &b)?;
     }
     unwell(out, analysis)?;
-    let whole: i64 = analysis
-        .cycles
-        .iter()
-        .filter(|c| c.partial.is_none())
-        .map(rca_cycles::Cycle::length_ns)
-        .sum();
-    writeln!(
-        out,
-        "\n  own time by function (of all cycles' time; threads and devices add up)"
-    )?;
-    let mut listed = blame(analysis);
-    listed.truncate(15);
-    let on_device = listed.iter().filter(|f| f.kind.is_device());
-    let short = gpu_time::tables::short_names(on_device.map(|f| f.name.as_str()));
-    for f in listed {
-        let full = f.name.as_str();
-        let shown = match f.kind.is_device() {
-            true => short.get(full).map_or(full, String::as_str),
-            false => full,
-        };
-        let (own, _, calls, _, _) = sums(analysis, f);
-        let kind = f.kind.name();
-        writeln!(
-            out,
-            "  {:>8} {:>9} {calls:>7} x {}  {kind}",
-            share(own, whole),
-            time(own),
-            name(shown, 45_usize.saturating_sub(kind.len())),
-        )?;
-    }
+    costs(out, analysis)?;
     if !analysis.interference.is_empty() {
         writeln!(out, "\n  slow in a few cycles only")?;
     }
@@ -133,6 +74,99 @@ pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Re
             i.cycles.len(),
             i.phase.name(),
             shown.join(", ")
+        )?;
+    }
+    Ok(())
+}
+
+/// What limits the steps of a phase, and where their time goes.
+fn phase(out: &mut dyn Write, analysis: &Analysis, b: &Bottleneck) -> io::Result<()> {
+    writeln!(out)?;
+    for sentence in bound::sentences(analysis, b) {
+        for (i, line) in wrapped(&sentence, 74).iter().enumerate() {
+            writeln!(out, "  {}{line}", if i > 0 { "  " } else { "" })?;
+        }
+    }
+    let [p50, p95, p99] = b.step_ns.map(time);
+    let steps = if b.steps == 1 { "step" } else { "steps" };
+    match b.steps {
+        1 => writeln!(out, "    1 step of {p50}")?,
+        n => writeln!(out, "    {n} {steps}: p50 {p50}, p95 {p95}, p99 {p99}")?,
+    }
+    let whole = |c: &&rca_cycles::Cycle| {
+        c.phase == b.phase && (c.partial.is_none() || only_partial(analysis, b.phase))
+    };
+    let list: Vec<_> = analysis.cycles.iter().filter(whole).collect();
+    let total: i64 = list.iter().map(|c| c.length_ns()).sum();
+    let sum = |f: &dyn Fn(&rca_cycles::Gaps) -> i64| list.iter().map(|c| f(&c.gaps)).sum::<i64>();
+    if b.verdict == Verdict::NoGpuActivity {
+        return Ok(());
+    }
+    for (what, ns) in [
+        ("GPU busy", sum(&|g| g.gpu_busy_ns)),
+        (
+            "exposed communication",
+            sum(&|g| g.exposed_communication_ns),
+        ),
+        ("host waits, GPU idle", sum(&|g| g.synchronisation_ns)),
+        ("exposed host code", sum(&|g| g.exposed_host_ns)),
+        ("nothing recorded", sum(&|g| g.idle_ns)),
+    ] {
+        writeln!(out, "    {what:<22} {:>7}", share(ns, total))?;
+    }
+    Ok(())
+}
+
+/// Returns `true` if no step of the phase is recorded as a whole.
+fn only_partial(analysis: &Analysis, phase: Phase) -> bool {
+    let mut of = analysis.cycles.iter().filter(|c| c.phase == phase);
+    of.all(|c| c.partial.is_some())
+}
+
+/// Kernels by their share of the GPU time, and functions of the host by own time. The two have clocks of their
+/// own: a host that runs ahead works in one step for the next.
+fn costs(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
+    let all = blame(analysis);
+    let (kernels, host): (Vec<_>, Vec<_>) = all.into_iter().partition(|f| f.kind.is_device());
+    let total: i64 = kernels.iter().map(|f| sums(analysis, f).0).sum();
+    let short = gpu_time::tables::short_names(kernels.iter().map(|f| f.name.as_str()));
+    if !kernels.is_empty() {
+        writeln!(
+            out,
+            "\n  GPU time by kernel, of {} in whole steps",
+            time(total)
+        )?;
+    }
+    for f in kernels.iter().take(10) {
+        let full = f.name.as_str();
+        let shown = short.get(full).map_or(full, String::as_str);
+        let (own, _, calls, _, _) = sums(analysis, f);
+        let kind = f.kind.name();
+        writeln!(
+            out,
+            "  {:>8} {:>9} {calls:>7} x {}  {kind}",
+            share(own, total),
+            time(own),
+            name(shown, 45_usize.saturating_sub(kind.len())),
+        )?;
+    }
+    let steps = analysis
+        .cycles
+        .iter()
+        .filter(|c| c.partial.is_none())
+        .count();
+    let per_step = |ns: i64| ns / i64::try_from(steps.max(1)).unwrap_or(1);
+    if !host.is_empty() {
+        writeln!(out, "\n  own time of host functions per step, all threads")?;
+    }
+    for f in host.iter().take(10) {
+        let (own, _, calls, _, _) = sums(analysis, f);
+        let kind = f.kind.name();
+        writeln!(
+            out,
+            "  {:>9} {calls:>8} x {}  {kind}",
+            time(per_step(own)),
+            name(&f.name, 53_usize.saturating_sub(kind.len())),
         )?;
     }
     Ok(())

@@ -48,11 +48,11 @@ pub(crate) fn job(name: &str, analysis: &Analysis) -> Job {
         .cycles
         .iter()
         .filter_map(|c| {
-            let bound = c.critical_path.bound()?;
+            let bound = c.bound()?;
             Some((format!("{} bound", bound.name()), c.start_ns, c.end_ns))
         })
         .collect();
-    tracks.push(("critical path".to_owned(), bound));
+    tracks.push(("bound".to_owned(), bound));
     for i in analysis.interference.iter().take(10) {
         let f = &analysis.functions[i.function];
         let spans = i.cycles.iter().filter_map(|&c| {

@@ -186,8 +186,8 @@ fn cycles(input: &NamedTrace) -> Result<(Vec<Step>, String), Failure> {
     );
     let steps = found.cycles.iter().map(|cycle| {
         let range = TimeRange::new(
-            Timestamp::from_nanos(cycle.start_ns),
-            Timestamp::from_nanos(cycle.end_ns),
+            Timestamp::from_nanos(cycle.host_ns.0),
+            Timestamp::from_nanos(cycle.host_ns.1),
         );
         Step::new(cycle.phase.name(), range).partial(cycle.partial.map(|why| why.name()))
     });

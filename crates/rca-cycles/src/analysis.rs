@@ -14,6 +14,7 @@ use crate::measure::{
 use crate::num::{median, nanos, span};
 use crate::outlier::{Interference, interference};
 use crate::phase::{Phase, Workload, phases};
+use crate::step_time::{self, StepTime};
 use crate::steps::{self, Method};
 use crate::timeline::{Kind, Member, Timeline};
 use crate::topology::Topology;
@@ -71,10 +72,20 @@ pub enum Failure {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Cycle {
-    /// When it begins, ns in the trace's clock.
+    /// When its time begins, ns in the trace's clock: at the end of the step before.
     pub start_ns: i64,
-    /// When the next one begins, or when its work ends if a pause follows.
+    /// When its time ends: where the next one starts on the host, or where its own work ends on the
+    /// device if that is later.
     pub end_ns: i64,
+    /// Its part on the host, ns: from its start to that of the next one, or to its end before a pause.
+    /// What is launched in there is its work.
+    pub host_ns: (i64, i64),
+    /// How long the host worked in that part and did not wait, ns.
+    pub host_active_ns: i64,
+    /// How long its own work kept the devices of the process busy, wherever that was, overlaps counted once, ns.
+    pub gpu_ns: i64,
+    /// How long a first step was queued behind earlier work, ns; not part of its time.
+    pub queued_ns: i64,
     /// What it is for.
     pub phase: Phase,
     /// How sure that is, from 0 to 1.
@@ -98,7 +109,7 @@ pub struct Cycle {
 }
 
 impl Cycle {
-    /// Its length, ns.
+    /// Its time, ns.
     pub fn length_ns(&self) -> i64 {
         self.end_ns - self.start_ns
     }
@@ -177,13 +188,13 @@ impl Analysis {
         (!list.is_empty()).then(|| nanos(median(&list)))
     }
 
-    /// Median distance of the starts of consecutive cycles, ns; none of fewer than two cycles.
+    /// Median distance of the starts of consecutive cycles on the host, ns; none of fewer than two cycles.
     pub fn period_ns(&self) -> Option<i64> {
         let list: Vec<f64> = self
             .cycles
             .windows(2)
             .filter(|w| w[0].partial.is_none() && w[1].partial.is_none())
-            .map(|w| span(w[1].start_ns - w[0].start_ns))
+            .map(|w| span(w[1].host_ns.0 - w[0].host_ns.0))
             .collect();
         (!list.is_empty()).then(|| nanos(median(&list)))
     }
@@ -216,7 +227,12 @@ pub fn analyse(trace: &Trace, options: &Options) -> Result<Analysis, Failure> {
         return Err(Failure::NoSteps);
     }
     let engine = found.engine.and_then(|i| options.engines.get(i));
-    let (cycles, exposed_communication) = cycles(&timeline, &cuts, engine);
+    // Windows of the device need no host, and layers are parts of a step.
+    let of_host = !matches!(
+        found.method,
+        Method::Device | Method::Whole | Method::Layers
+    );
+    let (cycles, exposed_communication) = cycles(&timeline, &cuts, engine, of_host);
     let functions = functions(&timeline, &cuts);
     let counters = counters(&timeline, &cuts);
     let interference = interference(&cycles, &functions);
@@ -246,6 +262,7 @@ fn cycles(
     timeline: &Timeline<'_>,
     cuts: &Cuts,
     engine: Option<&Engine>,
+    of_host: bool,
 ) -> (Vec<Cycle>, Vec<(i64, i64)>) {
     let windows = cuts.cycles();
     let lengths: Vec<f64> = windows.iter().map(|w| span(w.end - w.start)).collect();
@@ -258,6 +275,11 @@ fn cycles(
     let free = measure::stream_free(timeline);
     let syncs = doing.sync.as_slice();
     let exposed = doing.communication.subtract(&doing.compute);
+    let by_end = step_time::by_end(timeline, process);
+    let times = match of_host {
+        true => step_time::step_times(timeline, cuts, (process, &doing), &work),
+        false => windows.iter().map(StepTime::of_window).collect(),
+    };
     let cycles = windows
         .iter()
         .enumerate()
@@ -274,17 +296,32 @@ fn cycles(
                 .copied()
                 .filter(|&k| timeline.work[k as usize].process == process)
                 .collect();
+            let busy: trace_model::interval::IntervalSet = own
+                .iter()
+                .map(|&k| &timeline.work[k as usize])
+                .map(|w| (w.ts.max(times[i].start), w.end))
+                .filter(|r| r.0 < r.1)
+                .collect();
             Cycle {
-                start_ns: w.start,
-                end_ns: w.end,
+                start_ns: times[i].start,
+                end_ns: times[i].end,
+                host_ns: (w.start, w.end),
+                host_active_ns: step_time::host_part(&doing, w),
+                gpu_ns: busy.measure().get(),
+                queued_ns: times[i].queued_ns,
                 phase: verdicts[i].phase,
                 confidence: verdicts[i].confidence,
                 partial: w.partial,
                 anchor: w.anchor,
                 workload: verdicts[i].workload,
-                gaps: gaps(&doing, w.start, w.end),
-                launches: launches(timeline, &own, &free),
-                critical_path: critical_path(timeline, &own, syncs, (w.start, w.end)),
+                gaps: gaps(&doing, times[i].start, times[i].end),
+                launches: launches(timeline, &own, &free, (w.start, w.end)),
+                critical_path: critical_path(
+                    timeline,
+                    &by_end,
+                    syncs,
+                    (times[i].start, times[i].end),
+                ),
                 skew: skew(timeline, &work[i]),
                 device_ns: device_ns.into_iter().collect(),
             }

@@ -31,7 +31,7 @@ impl Partial {
     }
 }
 
-/// One cycle of one process, ns.
+/// The host interval of one cycle of one process, ns. What is launched inside belongs to the cycle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub(crate) start: i64,
@@ -39,6 +39,18 @@ pub(crate) struct Window {
     pub(crate) end: i64,
     pub(crate) anchor: Option<SliceId>,
     pub(crate) partial: Option<Partial>,
+}
+
+impl Window {
+    /// A cycle without a call or range of its own.
+    fn between(start: i64, end: i64) -> Self {
+        Self {
+            start,
+            end,
+            anchor: None,
+            partial: None,
+        }
+    }
 }
 
 /// The cycles of each process, and whose count.
@@ -79,10 +91,10 @@ pub(crate) fn cut(timeline: &Timeline<'_>, found: &Found, engines: &[Engine]) ->
         }
         Steps::Spans(spans) => {
             for (process, list) in spans.iter().enumerate() {
-                windows[process] = list
+                let marks = list
                     .iter()
-                    .map(|s| window((s.start, s.end), timeline.trace.slice(s.first)))
-                    .collect();
+                    .map(|s| window((s.start, s.end), timeline.trace.slice(s.first)));
+                windows[process] = start_to_start(marks.collect());
             }
         }
         Steps::Times {
@@ -94,12 +106,7 @@ pub(crate) fn cut(timeline: &Timeline<'_>, found: &Found, engines: &[Engine]) ->
             windows[*process as usize] = starts
                 .iter()
                 .zip(ends)
-                .map(|(&start, &end)| Window {
-                    start,
-                    end,
-                    anchor: None,
-                    partial: None,
-                })
+                .map(|(&start, &end)| Window::between(start, end))
                 .collect();
         }
     }
@@ -207,11 +214,41 @@ fn of_calls(timeline: &Timeline<'_>, calls: &[SliceId], engine: Option<&Engine>)
     pieces(timeline, thread, &steps, &siblings, engine)
 }
 
-/// Ranges that a program marked are cycles as they are.
+/// Ranges that a program marked: what the host does between two of them (scheduling, waiting for
+/// tokens, output) belongs to the earlier one.
 fn ranges(steps: &[Slice<'_>]) -> Vec<Window> {
     let each = steps.iter();
-    each.map(|s| window((s.ts().nanos(), s.end().nanos()), *s))
-        .collect()
+    start_to_start(
+        each.map(|s| window((s.ts().nanos(), s.end().nanos()), *s))
+            .collect(),
+    )
+}
+
+/// A gap is a pause between requests, not a part of a step, beyond so many periods and so many ns.
+const PAUSE: (f64, i64) = (5.0, 50_000_000);
+
+/// Extends each marked range to the start of the next, unless a pause follows. The last one ends with its
+/// own range; where that leaves out much of what others have after theirs, it is partial, unless steps are few.
+fn start_to_start(mut windows: Vec<Window>) -> Vec<Window> {
+    let starts: Vec<i64> = windows.iter().map(|w| w.start).collect();
+    let periods: Vec<f64> = starts.windows(2).map(|s| span(s[1] - s[0])).collect();
+    let period = median(&periods);
+    let mut after: Vec<f64> = Vec::with_capacity(periods.len());
+    for (w, &next) in windows.iter_mut().zip(starts.iter().skip(1)) {
+        let gap = next - w.end;
+        if span(gap) > PAUSE.0 * period && gap > PAUSE.1 {
+            continue;
+        }
+        after.push(span(gap.max(0)));
+        w.end = next.max(w.start);
+    }
+    if windows.len() >= 8
+        && median(&after) > 0.1 * period
+        && let Some(last) = windows.last_mut()
+    {
+        last.partial.get_or_insert(Partial::Tail);
+    }
+    windows
 }
 
 /// A cycle that `first` opens; what the recording did not see the end of is not whole.

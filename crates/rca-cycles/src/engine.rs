@@ -164,7 +164,7 @@ pub(crate) fn is_wait(name: &str) -> bool {
         "recv_requests",
     ];
     let last = name.rsplit([' ', '.']).next().unwrap_or(name);
-    WAITS.contains(&last)
+    WAITS.contains(&last) || (last == "result" && name.contains("concurrent/futures"))
 }
 
 #[cfg(test)]

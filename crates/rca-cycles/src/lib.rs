@@ -47,6 +47,7 @@
 
 mod analysis;
 pub mod anatomy;
+mod bottleneck;
 mod cadence;
 pub mod compare;
 pub mod compat;
@@ -62,6 +63,7 @@ mod phase;
 mod rows;
 pub mod sentinel;
 mod statistics;
+mod step_time;
 mod steps;
 mod timeline;
 mod topology;
@@ -80,6 +82,7 @@ pub const ARG_KEYS: &[&str] = &[
 ];
 
 pub use analysis::{Analysis, CounterSeries, Cycle, Failure, Options, analyse};
+pub use bottleneck::{Bottleneck, Verdict, bottlenecks};
 pub use cut::Partial;
 pub use measure::{Bound, Cell, CriticalPath, Function, Gaps, Launches, Skew};
 pub use origin::{Origin, Origins};

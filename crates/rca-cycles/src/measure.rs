@@ -7,9 +7,9 @@ use trace_model::interval::{Interval, IntervalSet};
 use trace_model::{SliceId, StrId, TimeRange, Timestamp};
 
 use crate::cut::Cuts;
-use crate::engine::{is_blocking_copy, is_wait};
+use crate::engine::is_wait;
 use crate::num::median;
-use crate::timeline::{Kind, Timeline, Work};
+use crate::timeline::{Kind, Timeline};
 
 /// Where the time of a cycle went; the parts add up to its length exactly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,6 +44,14 @@ impl Gaps {
 pub struct Launches {
     /// Work with a known launch.
     pub count: usize,
+    /// Calls that launched it: a graph is one call.
+    pub calls: usize,
+    /// How many of these launched a graph.
+    pub graphs: usize,
+    /// Longest time between two of these calls, or between them and the bounds of the host's part, ns.
+    pub widest_gap_ns: i64,
+    /// Median time from such a call to the start of its first work, ns.
+    pub lead_median_ns: f64,
     /// Median of start of work minus start of call, less the time its stream was taken.
     pub latency_median_ns: f64,
     /// Median time work waited for its stream.
@@ -239,22 +247,16 @@ pub(crate) fn activity(timeline: &Timeline<'_>, process: u32, longest_ns: i64) -
             compute.push((work.ts, work.end));
         }
     }
-    let (mut sync, mut host): (Vec<Interval>, Vec<Interval>) = Default::default();
+    let mut sync: Vec<Interval> = Vec::new();
+    let mut threads: BTreeMap<u32, [Vec<Interval>; 2]> = BTreeMap::new();
     let mut waits: FxHashMap<StrId, bool> = FxHashMap::default();
-    let mut blocks: FxHashMap<StrId, bool> = FxHashMap::default();
     for slice in timeline.trace.slices() {
         let kind = timeline.kind(slice);
         if timeline.process(slice) != process || !kind.is_code() {
             continue;
         }
         let range = (slice.ts().nanos(), slice.end().nanos());
-        let blocking = kind == Kind::Launch
-            && slice.name_id().is_some_and(|n| {
-                *blocks
-                    .entry(n)
-                    .or_insert_with(|| is_blocking_copy(timeline.trace.text(n)))
-            });
-        if kind == Kind::Sync || blocking {
+        if kind == Kind::Sync {
             sync.push(range);
             continue;
         }
@@ -263,9 +265,19 @@ pub(crate) fn activity(timeline: &Timeline<'_>, process: u32, longest_ns: i64) -
                 .entry(n)
                 .or_insert_with(|| is_wait(timeline.trace.text(n)))
         });
-        if range.1 - range.0 <= longest_ns && !waiting {
-            host.push(range);
+        let [running, waited] = threads.entry(timeline.thread(slice)).or_default();
+        if waiting {
+            waited.push(range);
+        } else if range.1 - range.0 <= longest_ns {
+            running.push(range);
         }
+    }
+    // A frame around a wait runs no code meanwhile; other threads may.
+    let mut host: Vec<Interval> = Vec::new();
+    for [running, waited] in threads.into_values() {
+        let running: IntervalSet = running.into_iter().collect();
+        let waited: IntervalSet = waited.into_iter().collect();
+        host.extend_from_slice(running.subtract(&waited).as_slice());
     }
     Activity {
         compute: compute.into_iter().collect(),
@@ -323,22 +335,47 @@ pub(crate) fn stream_free(timeline: &Timeline<'_>) -> Vec<i64> {
         .collect()
 }
 
-pub(crate) fn launches(timeline: &Timeline<'_>, list: &[u32], free: &[i64]) -> Launches {
+pub(crate) fn launches(
+    timeline: &Timeline<'_>,
+    list: &[u32],
+    free: &[i64],
+    host: (i64, i64),
+) -> Launches {
     let mut latency = Vec::new();
     let mut queue = Vec::new();
     let mut total = 0;
+    // The first work of each call: a graph has hundreds.
+    let mut calls: BTreeMap<SliceId, i64> = BTreeMap::new();
     for &i in list {
         let work = &timeline.work[i as usize];
-        let Some((_, call)) = work.launch else {
+        let Some((slice, call)) = work.launch else {
             continue;
         };
+        let lead = calls.entry(slice).or_insert(i64::MAX);
+        *lead = (*lead).min((work.ts - call).max(0));
         let ready = free[i as usize].clamp(call, work.ts.max(call));
         queue.push(crate::num::span(ready - call));
         total += ready - call;
         latency.push(crate::num::span((work.ts - ready).max(0)));
     }
+    let is_graph = |id: &&SliceId| {
+        let name = timeline.trace.slice(**id).name().unwrap_or("");
+        name.contains("GraphLaunch")
+    };
+    let mut starts: Vec<i64> = calls
+        .keys()
+        .map(|id| timeline.trace.slice(*id).ts().nanos())
+        .chain([host.0, host.1])
+        .collect();
+    starts.sort_unstable();
+    let widest = starts.windows(2).map(|s| s[1] - s[0]).max();
+    let leads: Vec<f64> = calls.values().map(|ns| crate::num::span(*ns)).collect();
     Launches {
         count: latency.len(),
+        calls: calls.len(),
+        graphs: calls.keys().filter(is_graph).count(),
+        widest_gap_ns: widest.unwrap_or(0),
+        lead_median_ns: median(&leads),
         latency_median_ns: median(&latency),
         queue_median_ns: median(&queue),
         queue_total_ns: total,
@@ -346,22 +383,23 @@ pub(crate) fn launches(timeline: &Timeline<'_>, list: &[u32], free: &[i64]) -> L
 }
 
 /// Walks back from the end of a cycle: from work to what its stream did before or to its launch,
-/// from a call that waited to the work it waited for.
+/// from a call that waited to the work it waited for. `by_end` is the work of the process in order of end.
 pub(crate) fn critical_path(
     timeline: &Timeline<'_>,
-    list: &[u32],
+    by_end: &[u32],
     syncs: &[(i64, i64)],
     (start, end): (i64, i64),
 ) -> CriticalPath {
     let mut path = CriticalPath::default();
     let mut stretches: Vec<(SliceId, i64)> = Vec::new();
-    let mut by_end: Vec<&Work> = list.iter().map(|&i| &timeline.work[i as usize]).collect();
-    by_end.sort_by_key(|w| (w.end, w.ts, w.slice));
+    let work_at = |place: usize| &timeline.work[by_end[place] as usize];
+    // Only work that reaches into the cycle.
     let last_before = |t: i64| {
         by_end
-            .partition_point(|w| w.end <= t)
+            .partition_point(|&i| timeline.work[i as usize].end <= t)
             .checked_sub(1)
-            .map(|i| by_end[i])
+            .map(work_at)
+            .filter(|w| w.end > start)
     };
     let charge = |path: &mut CriticalPath, bound: Bound, from: i64, to: i64| {
         let (from, to) = (from.max(start), to.max(start));
@@ -370,43 +408,55 @@ pub(crate) fn critical_path(
         }
     };
     let mut at = end;
-    let mut guard = list.len() * 2 + syncs.len() * 2 + 4;
-    while at > start && guard > 0 {
-        guard -= 1;
-        // On the host: back to the last call that waited for the device.
-        let sync = syncs[..syncs.partition_point(|s| s.1 <= at)]
-            .last()
-            .copied();
-        let Some((call, returned)) = sync.filter(|s| s.1 > start) else {
+    // A step that the device ends is followed from there.
+    let mut ended_by = last_before(end).filter(|w| w.end == end);
+    let mut before = i64::MAX;
+    while at > start {
+        if at >= before {
+            // Work without length at the instant where a call returns leads nowhere.
             charge(&mut path, Bound::Host, start, at);
             break;
+        }
+        before = at;
+        let mut work = if let Some(work) = ended_by.take() {
+            work
+        } else {
+            // On the host: back to the last call that waited for the device.
+            let sync = syncs[..syncs.partition_point(|s| s.1 <= at)]
+                .last()
+                .copied();
+            let Some((call, returned)) = sync.filter(|s| s.1 > start && s.0 < s.1) else {
+                charge(&mut path, Bound::Host, start, at);
+                break;
+            };
+            charge(&mut path, Bound::Host, returned, at);
+            at = returned;
+            let Some(work) = last_before(returned).filter(|w| w.end > call) else {
+                // It waited for nothing that was recorded.
+                charge(&mut path, Bound::Synchronisation, call, at);
+                at = call;
+                continue;
+            };
+            charge(&mut path, Bound::Synchronisation, work.end, at);
+            at = work.end;
+            work
         };
-        charge(&mut path, Bound::Host, returned, at);
-        at = returned;
-        let Some(mut work) = last_before(returned).filter(|w| w.end > call) else {
-            // It waited for nothing: a call like others.
-            charge(&mut path, Bound::Host, call, at);
-            at = call;
-            continue;
-        };
-        charge(&mut path, Bound::Synchronisation, work.end, at);
-        at = work.end;
         loop {
             let bound = if work.kind == Kind::Communication {
                 Bound::Communication
             } else {
                 Bound::Gpu
             };
-            charge(&mut path, bound, work.ts.min(at), at);
-            stretches.push((work.slice, at - work.ts.min(at)));
-            at = at.min(work.ts);
+            let from = work.ts.clamp(start, at);
+            charge(&mut path, bound, from, at);
+            stretches.push((work.slice, at - from));
+            at = from;
             let launched = work.launch.map_or(at, |l| l.1.min(at));
-            let before = last_before(at).filter(|w| w.end > launched && w.slice != work.slice);
-            match before {
-                Some(earlier) if guard > 0 && at > start => {
-                    guard -= 1;
+            let earlier = last_before(at).filter(|w| w.end > launched && w.ts < at);
+            match earlier {
+                Some(earlier) if at > start => {
                     charge(&mut path, Bound::Launch, earlier.end, at);
-                    at = at.min(earlier.end);
+                    at = earlier.end;
                     work = earlier;
                 }
                 _ => {
@@ -416,9 +466,6 @@ pub(crate) fn critical_path(
                 }
             }
         }
-    }
-    if guard == 0 {
-        charge(&mut path, Bound::Host, start, at);
     }
     stretches.sort_by_key(|s| (std::cmp::Reverse(s.1), s.0));
     stretches.truncate(5);

@@ -40,7 +40,7 @@ pub fn add_events(trace: &Trace, analysis: &Analysis, reports: &mut [Report]) {
     for cycle in reports.iter_mut().flat_map(|r| &mut r.cycles) {
         let of = cycle.number.checked_sub(1);
         if let Some(c) = of.and_then(|i| analysis.cycles.get(i)) {
-            cycle.events = events(trace, c.start_ns, c.end_ns);
+            cycle.events = events(trace, c.host_ns.0.min(c.start_ns), c.end_ns);
         }
     }
 }
@@ -104,7 +104,7 @@ fn report(
                 delayed: false,
                 diagnosis: None,
                 events: if chosen {
-                    events(trace, c.start_ns, c.end_ns)
+                    events(trace, c.host_ns.0.min(c.start_ns), c.end_ns)
                 } else {
                     Vec::new()
                 },

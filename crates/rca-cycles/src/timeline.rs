@@ -5,6 +5,7 @@ use trace_model::correlation::CorrelationColumn;
 use trace_model::kernel::{Activity, DeviceLane, DevicePlaces, KernelClass, Vocabulary};
 use trace_model::{Slice, SliceId, StrId, Trace, TrackId};
 
+use crate::engine::is_blocking_copy;
 use crate::num::row;
 use crate::origin::{Origins, nested_int};
 
@@ -220,7 +221,8 @@ impl<'t> Timeline<'t> {
         let mut clashes: FxHashMap<(u32, i64), (SliceId, i64)> = FxHashMap::default();
         for slice in self.trace.slices() {
             let kind = self.kind(slice);
-            if !matches!(kind, Kind::Launch | Kind::Api) {
+            // A copy that blocks is a wait, and launches the copy.
+            if !matches!(kind, Kind::Launch | Kind::Api | Kind::Sync) {
                 continue;
             }
             let Some(id) = correlation(slice) else {
@@ -358,6 +360,7 @@ fn kind_of(vocabulary: &Vocabulary, category: &str, name: &str) -> Kind {
         Activity::PythonFunction => Kind::Python,
         Activity::CpuOp => Kind::Op,
         Activity::UserAnnotation => Kind::Annotation,
+        Activity::Launch | Activity::MemcpyApi if is_blocking_copy(name) => Kind::Sync,
         Activity::Launch | Activity::GraphLaunch | Activity::MemcpyApi | Activity::MemsetApi => {
             Kind::Launch
         }

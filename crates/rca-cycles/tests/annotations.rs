@@ -80,7 +80,7 @@ fn hidden_steps(all: bool) {
             .cycles
             .iter()
             .filter(|c| c.partial.is_none())
-            .map(|c| c.start_ns)
+            .map(|c| c.host_ns.0)
             .collect();
         // The reader may count from a base time.
         let base = trace.meta().base_time_ns;

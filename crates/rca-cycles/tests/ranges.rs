@@ -52,8 +52,10 @@ fn parts_that_take_turns_are_one_step_and_so_are_layers() {
         for k in 0..8 {
             layers.push(range(format!("layer_{k}"), 1, at + k * 100, 100));
         }
-        want.push((at, at + 800));
+        want.push((at, at + 1_001 + 2 * i));
     }
+    // What follows the parts belongs to the step; after the last one it was not recorded.
+    want[8].1 = want[8].0 + 800;
     for (ranges, anchor) in [(phases, "schedule"), (layers, "layer_0")] {
         let found = analysed(&ranges, None);
         assert_eq!((found.method, &*found.anchor), (Method::Ranges, anchor));
@@ -77,7 +79,8 @@ fn numbered_steps_of_threads_that_take_turns_are_all_found() {
     let ranges: Vec<_> = (0..12).map(step).collect();
     let found = analysed(&ranges, None);
     assert_eq!(found.anchor, "decode_step_# (decoder #)");
-    let want: Vec<(i64, i64)> = ranges.iter().map(|r| (r.2, r.2 + r.3)).collect();
+    let mut want: Vec<(i64, i64)> = ranges.iter().map(|r| (r.2, r.2 + 50)).collect();
+    want[11].1 = ranges[11].2 + ranges[11].3;
     assert_eq!(spans(&found), want);
     for (i, cycle) in found.cycles.iter().enumerate() {
         let prefill = i % 4 == 0;

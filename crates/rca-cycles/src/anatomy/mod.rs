@@ -219,8 +219,8 @@ fn one(
 ) -> CycleAnatomy {
     let trace = timeline.trace;
     let range = TimeRange::new(
-        Timestamp::from_nanos(cycle.start_ns),
-        Timestamp::from_nanos(cycle.end_ns),
+        Timestamp::from_nanos(cycle.host_ns.0),
+        Timestamp::from_nanos(cycle.host_ns.1),
     );
     let anchor = cycle.anchor.map(|id| trace.slice(id));
     let thread = anchor.map(|a| timeline.thread(a));
@@ -251,7 +251,7 @@ fn one(
     let mut busy = IntervalSet::new();
     for work in &timeline.work {
         let at = work.launch.map_or(work.ts, |l| l.1);
-        if at < cycle.start_ns || at >= cycle.end_ns {
+        if at < cycle.host_ns.0 || at >= cycle.host_ns.1 {
             continue;
         }
         let dur = work.end - work.ts;

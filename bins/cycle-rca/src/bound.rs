@@ -1,0 +1,198 @@
+//! What limits the steps of a phase, as a sentence with its numbers and one advice.
+
+use rca_cycles::{Analysis, Bottleneck, Phase, Verdict, bottlenecks};
+use report::human;
+use serde_json::{Value, json};
+
+use crate::text::{name, time};
+
+fn percent(share: f64) -> String {
+    human::percent(share * 100.0)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "calls in a step")]
+fn count(n: f64) -> String {
+    human::count(n.round() as i64)
+}
+
+/// What a share of the step is taken by.
+fn taken_by(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Gpu => "the GPU works",
+        Verdict::Communication => "the GPU only communicates",
+        Verdict::Host | Verdict::Launch | Verdict::NoGpuActivity => {
+            "the GPU is idle while the host runs code"
+        }
+        Verdict::Waiting => "the host waits while no GPU activity is recorded",
+        _ => "nothing is recorded, on neither host nor GPU",
+    }
+}
+
+fn verdict_words(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Gpu => "GPU-bound",
+        Verdict::Communication => "communication-bound",
+        Verdict::Host => "host-bound",
+        Verdict::Launch => "host-bound (launch-bound)",
+        Verdict::Waiting => "waits for work that was not recorded",
+        Verdict::NoGpuActivity => {
+            "no GPU activity was recorded, so what limits the step cannot be said"
+        }
+        _ => "what limits the step cannot be said",
+    }
+}
+
+fn phase_words(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Unknown => "steps",
+        other => other.name(),
+    }
+}
+
+/// The answer in sentences: verdict, evidence, advice.
+pub(crate) fn sentences(analysis: &Analysis, b: &Bottleneck) -> Vec<String> {
+    let step = time(b.step_ns[0]);
+    let mut lines = Vec::new();
+    let phase = phase_words(b.phase);
+    if b.verdict == Verdict::NoGpuActivity {
+        lines.push(format!(
+            "{phase}: {}: {step} per step",
+            verdict_words(b.verdict)
+        ));
+        lines
+            .push("Record GPU activity (CUPTI, roctracer) together with the host code.".to_owned());
+        return lines;
+    }
+    let largest = if b.share < 0.5 {
+        " (the largest part)"
+    } else {
+        ""
+    };
+    let mut answer = format!(
+        "{phase}: {}: {} {} of the step{largest}, {step} per step",
+        verdict_words(b.verdict),
+        taken_by(b.verdict),
+        percent(b.share)
+    );
+    if let Some((second, share)) = b.second.filter(|s| s.1 >= 0.1) {
+        answer.push_str(&format!("; {} {}", taken_by(second), percent(share)));
+    }
+    lines.push(answer);
+    let graphs = match b.graph_launches {
+        n if n >= 0.5 => format!("{} of them a graph", count(n)),
+        _ => "no graph".to_owned(),
+    };
+    lines.push(format!(
+        "GPU time {}, host time {} per step; work starts {} after its launch; {} launches of {} operations, {graphs}",
+        time(b.gpu_ns),
+        time(b.host_ns),
+        time(b.queue_ns),
+        count(b.launch_calls),
+        count(b.gpu_operations),
+    ));
+    let classes: Vec<String> = b
+        .classes
+        .iter()
+        .take(4)
+        .map(|(class, share)| format!("{class} {}", percent(*share)))
+        .collect();
+    if !classes.is_empty() {
+        lines.push(format!("GPU time by class: {}", classes.join(", ")));
+    }
+    if b.queued_ns > 0 {
+        lines.push(format!(
+            "The first step was queued {} behind earlier work; that is not part of its time.",
+            time(b.queued_ns)
+        ));
+    }
+    lines.extend(advice(analysis, b));
+    lines
+}
+
+fn advice(analysis: &Analysis, b: &Bottleneck) -> Option<String> {
+    let called = |i: usize| name(&analysis.functions[i].name, 60);
+    match b.verdict {
+        Verdict::Gpu => {
+            let (kernel, share) = b.kernel?;
+            let class = b.classes.first()?;
+            Some(format!(
+                "Begin with {}, {} of the GPU time; the kernel with most time is {}: {}.",
+                class.0,
+                percent(class.1),
+                called(kernel),
+                percent(share)
+            ))
+        }
+        Verdict::Communication => Some(
+            "Compare the ranks (trace-info comm): a late rank makes others wait; else overlap or shrink collectives."
+                .to_owned(),
+        ),
+        #[expect(clippy::cast_precision_loss, reason = "shown with four digits")]
+        Verdict::Launch => {
+            let each = human::duration(b.step_ns[0] as f64 / b.launch_calls.max(1.0));
+            let kernel = human::duration(b.gpu_ns as f64 / b.gpu_operations.max(1.0));
+            let advice = match b.graph_launches {
+                n if n >= 0.5 => "Bring more of the step into graphs",
+                _ => "Run the step with CUDA or HIP graphs",
+            };
+            Some(format!(
+                "{advice}: the host launches once in {each}, an operation takes {kernel} of GPU time."
+            ))
+        }
+        Verdict::Host => {
+            let (function, ns) = b.function?;
+            Some(format!(
+                "Begin with {}: {} of own time per step.",
+                called(function),
+                time(ns)
+            ))
+        }
+        Verdict::Waiting => {
+            Some("Begin the recording earlier, or record all streams and processes of the GPU.".to_owned())
+        }
+        _ => Some(
+            "Record Python functions (with_stack) of the process that schedules, to see the time between steps."
+                .to_owned(),
+        ),
+    }
+}
+
+/// The same for machines.
+pub(crate) fn document(analysis: &Analysis) -> Vec<Value> {
+    let each = bottlenecks(analysis).into_iter();
+    each.map(|b| {
+        let classes: Vec<Value> = b
+            .classes
+            .iter()
+            .map(|(class, share)| json!({"class": class, "share_pct": share * 100.0}))
+            .collect();
+        json!({
+            "phase": b.phase.name(),
+            "steps": b.steps,
+            "bound": b.verdict.name(),
+            "share_pct": b.share * 100.0,
+            "second": b.second.map(|(v, share)| json!({"bound": v.name(), "share_pct": share * 100.0})),
+            "step_p50_ns": b.step_ns[0],
+            "step_p95_ns": b.step_ns[1],
+            "step_p99_ns": b.step_ns[2],
+            "gpu_ns": b.gpu_ns,
+            "host_ns": b.host_ns,
+            "queue_ns": b.queue_ns,
+            "queued_ns": b.queued_ns,
+            "launch_calls": b.launch_calls,
+            "graph_launches": b.graph_launches,
+            "gpu_operations": b.gpu_operations,
+            "classes": classes,
+            "top_kernel": b.kernel.map(|(i, share)| json!({
+                "name": analysis.functions[i].name,
+                "share_pct": share * 100.0,
+            })),
+            "top_function": b.function.map(|(i, ns)| json!({
+                "name": analysis.functions[i].name,
+                "self_ns_per_step": ns,
+            })),
+            "text": sentences(analysis, &b),
+        })
+    })
+    .collect()
+}

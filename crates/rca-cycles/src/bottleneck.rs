@@ -1,0 +1,227 @@
+//! What limits the steps of a phase, in one verdict with its numbers.
+
+use std::collections::BTreeMap;
+
+use trace_model::kernel::Vocabulary;
+
+use crate::analysis::{Analysis, Cycle};
+use crate::measure::{Bound, Gaps};
+use crate::num::{median, nanos, quantile, real, span};
+use crate::phase::Phase;
+use crate::timeline::Kind;
+
+/// What limits the steps of a phase.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// The GPU computes or copies most of the time.
+    Gpu,
+    /// Communication that nothing else hides takes most of the time.
+    Communication,
+    /// Code on the host leaves the GPU idle.
+    Host,
+    /// As [`Verdict::Host`], by many small launches.
+    Launch,
+    /// The host waits while the GPU is idle as far as it was recorded.
+    Waiting,
+    /// Neither host code nor GPU activity was recorded most of the time.
+    Unrecorded,
+    /// The recording has no GPU activity.
+    NoGpuActivity,
+}
+
+impl Verdict {
+    /// Stable machine name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gpu => "gpu",
+            Self::Communication => "communication",
+            Self::Host => "host",
+            Self::Launch => "launch",
+            Self::Waiting => "waiting",
+            Self::Unrecorded => "unrecorded",
+            Self::NoGpuActivity => "no_gpu_activity",
+        }
+    }
+}
+
+/// Launch calls per step from which on launching is what the host does.
+const MANY_LAUNCHES: f64 = 50.0;
+/// A pause between launches of this share of the step is a reason by itself.
+const ONE_PAUSE: f64 = 0.3;
+
+/// The steps of one phase and what limits them. Times are per step, medians over whole steps, ns.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Bottleneck {
+    /// The phase.
+    pub phase: Phase,
+    /// Whole steps; all of them if none is whole.
+    pub steps: usize,
+    /// What limits them.
+    pub verdict: Verdict,
+    /// The share of their time that this takes, 0 to 1.
+    pub share: f64,
+    /// The largest other share, and of what.
+    pub second: Option<(Verdict, f64)>,
+    /// Time of a step at the 50 %, 95 % and 99 % quantile.
+    pub step_ns: [i64; 3],
+    /// How long the GPU worked for a step, overlaps counted once.
+    pub gpu_ns: i64,
+    /// How long the host worked for it, waits left out.
+    pub host_ns: i64,
+    /// From a launch call to the start of its first work, median.
+    pub queue_ns: i64,
+    /// Calls that launched work.
+    pub launch_calls: f64,
+    /// How many of these launched a graph.
+    pub graph_launches: f64,
+    /// Kernels, copies and fills.
+    pub gpu_operations: f64,
+    /// The longest time that a first step was queued behind earlier work.
+    pub queued_ns: i64,
+    /// GPU time by class of kernel, largest first, as share of it: 0 to 1.
+    pub classes: Vec<(String, f64)>,
+    /// The kernel with most time and its share of the GPU time.
+    pub kernel: Option<(usize, f64)>,
+    /// The host function with most own time, and that per step.
+    pub function: Option<(usize, i64)>,
+}
+
+/// The larger of the groups of a gap account first; the unrecorded rest is one.
+fn groups(g: &Gaps) -> [(Verdict, i64); 5] {
+    let mut list = [
+        (Verdict::Gpu, g.gpu_busy_ns),
+        (Verdict::Communication, g.exposed_communication_ns),
+        (Verdict::Host, g.exposed_host_ns),
+        (Verdict::Waiting, g.synchronisation_ns),
+        (Verdict::Unrecorded, g.idle_ns),
+    ];
+    list.sort_by_key(|x| std::cmp::Reverse(x.1));
+    list
+}
+
+impl Cycle {
+    /// What takes most of its time; none where that was not recorded.
+    pub fn bound(&self) -> Option<Bound> {
+        let (verdict, ns) = groups(&self.gaps)[0];
+        match verdict {
+            _ if ns <= 0 => None,
+            Verdict::Gpu => Some(Bound::Gpu),
+            Verdict::Communication => Some(Bound::Communication),
+            Verdict::Host | Verdict::Launch => Some(Bound::Host),
+            Verdict::Waiting => Some(Bound::Synchronisation),
+            Verdict::Unrecorded | Verdict::NoGpuActivity => None,
+        }
+    }
+}
+
+/// What limits the steps of each phase that occurs.
+pub fn bottlenecks(analysis: &Analysis) -> Vec<Bottleneck> {
+    [Phase::Prefill, Phase::Decode, Phase::Mixed, Phase::Unknown]
+        .into_iter()
+        .filter_map(|phase| one(analysis, phase))
+        .collect()
+}
+
+fn one(analysis: &Analysis, phase: Phase) -> Option<Bottleneck> {
+    let of = |c: &&(usize, &Cycle)| c.1.phase == phase;
+    let all: Vec<(usize, &Cycle)> = analysis.cycles.iter().enumerate().collect();
+    let mut list: Vec<(usize, &Cycle)> = all.iter().filter(of).copied().collect();
+    if list.iter().any(|c| c.1.partial.is_none()) {
+        list.retain(|c| c.1.partial.is_none());
+    }
+    if list.is_empty() {
+        return None;
+    }
+    let mut sum = Gaps::default();
+    for (_, c) in &list {
+        sum.gpu_busy_ns += c.gaps.gpu_busy_ns;
+        sum.exposed_communication_ns += c.gaps.exposed_communication_ns;
+        sum.exposed_host_ns += c.gaps.exposed_host_ns;
+        sum.synchronisation_ns += c.gaps.synchronisation_ns;
+        sum.idle_ns += c.gaps.idle_ns;
+    }
+    let total = span(sum.total_ns().max(1));
+    let middle = |f: &dyn Fn(&Cycle) -> f64| {
+        let values: Vec<f64> = list.iter().map(|c| f(c.1)).collect();
+        median(&values)
+    };
+    let lengths: Vec<f64> = list.iter().map(|c| span(c.1.length_ns())).collect();
+    let [largest, second, ..] = groups(&sum);
+    let launch_calls = middle(&|c| real(c.launches.calls));
+    let (classes, kernel, function) = costs(analysis, &list);
+    let steady = middle(&|c| span(c.launches.widest_gap_ns)) < ONE_PAUSE * median(&lengths);
+    let no_gpu = analysis.functions.iter().all(|f| !f.kind.is_device());
+    let verdict = match largest.0 {
+        _ if no_gpu => Verdict::NoGpuActivity,
+        Verdict::Host if launch_calls >= MANY_LAUNCHES && steady => Verdict::Launch,
+        other => other,
+    };
+    Some(Bottleneck {
+        phase,
+        steps: list.len(),
+        verdict,
+        share: span(largest.1) / total,
+        second: (second.1 > 0).then(|| (second.0, span(second.1) / total)),
+        step_ns: [0.5, 0.95, 0.99].map(|q| nanos(quantile(&lengths, q))),
+        gpu_ns: nanos(middle(&|c| span(c.gpu_ns))),
+        host_ns: nanos(middle(&|c| span(c.host_active_ns))),
+        queue_ns: nanos(middle(&|c| c.launches.lead_median_ns)),
+        launch_calls,
+        graph_launches: middle(&|c| real(c.launches.graphs)),
+        gpu_operations: middle(&|c| real(c.launches.count)),
+        queued_ns: list.iter().map(|c| c.1.queued_ns).max().unwrap_or(0),
+        classes,
+        kernel,
+        function: function.map(|(i, ns)| (i, nanos(span(ns) / real(list.len())))),
+    })
+}
+
+/// A function and what it cost, ns or as a share.
+type Top<T> = Option<(usize, T)>;
+
+/// GPU time by class, the kernel and the host function with most time over the cycles.
+fn costs(
+    analysis: &Analysis,
+    list: &[(usize, &Cycle)],
+) -> (Vec<(String, f64)>, Top<f64>, Top<i64>) {
+    let vocabulary = Vocabulary::default();
+    let mut classes: BTreeMap<&str, i64> = BTreeMap::new();
+    let (mut kernel, mut function): (Top<i64>, Top<i64>) = (None, None);
+    let mut is_in = vec![false; analysis.cycles.len()];
+    for (i, _) in list {
+        is_in[*i] = true;
+    }
+    for (i, f) in analysis.functions.iter().enumerate() {
+        let cells = f.cells.iter().filter(|c| is_in[c.cycle as usize]);
+        let own: i64 = cells.map(|c| c.self_ns).sum();
+        let best = if f.kind.is_device() {
+            let class = match f.kind {
+                Kind::Compute => vocabulary.class(&f.name).name(),
+                Kind::Communication => "collective",
+                _ => "memcpy and memset",
+            };
+            *classes.entry(class).or_default() += own;
+            &mut kernel
+        } else if matches!(f.kind, Kind::Python | Kind::Op) && !crate::engine::is_wait(&f.name) {
+            &mut function
+        } else {
+            continue;
+        };
+        if best.is_none_or(|b| own > b.1) && own > 0 {
+            *best = Some((i, own));
+        }
+    }
+    let total = span(classes.values().sum::<i64>().max(1));
+    let mut classes: Vec<(String, f64)> = classes
+        .into_iter()
+        .map(|(name, ns)| (name.to_owned(), span(ns) / total))
+        .collect();
+    classes.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    (
+        classes,
+        kernel.map(|(i, ns)| (i, span(ns) / total)),
+        function,
+    )
+}
