@@ -8,9 +8,9 @@ use anyhow::Context as _;
 use memtrace_analyser::{Analysis, AnalysisTable, Semantics};
 use memtrace_labeller::{Names, Phases};
 use memtrace_run::{
-    Follow, PROMPTS_FILE, Processed, RunExporter, append_dataset_row, compare_analyses, copy_whole,
-    dataset_columns, facts, follow, other_input, phases_json, process, report_json, run_metadata,
-    slug, write_dataset_card, write_report,
+    Answer, Follow, PROMPTS_FILE, Processed, RunExporter, answers, append_dataset_row,
+    compare_analyses, copy_whole, dataset_columns, facts, follow, other_input, phases_json,
+    process, report_json, run_metadata, slug, write_dataset_card, write_report,
 };
 use report::{
     Cell, CsvOptions, CsvWriter, JsonDocument, Kind, SchemaVersion, Table, TextOptions, TextWriter,
@@ -22,6 +22,7 @@ use crate::args::{
     AnalyseArgs, CompareArgs, ComputeArgs, ExportArgs, LabelArgs, Layout, Message, ReadArgs,
     ReportArgs,
 };
+use crate::experiment::hanging;
 use crate::input::{BAD_DATA, coded, name_of, read, refuse_nothing, trace_of};
 use crate::rows::{outcome, tell};
 
@@ -212,6 +213,14 @@ fn text(
     let wanted = match table {
         Some(table) => vec![table],
         None => {
+            for answer in answers(analysis) {
+                let Answer {
+                    sentence,
+                    confidence,
+                    ..
+                } = answer;
+                hanging("", &format!("{sentence} [confidence {confidence}]"), out)?;
+            }
             writeln!(
                 out,
                 "{} rows, {} regions, {} types",
@@ -224,6 +233,12 @@ fn text(
                 writeln!(
                     out,
                     "quantiles of many values are within {percent:.2} percent"
+                )?;
+            }
+            if analysis.made_up_clock {
+                writeln!(
+                    out,
+                    "the recording has no clock: times count instructions, and are no seconds"
                 )?;
             }
             if analysis.resolution_ns > 0 {

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -131,6 +131,9 @@ pub(crate) struct ReadArgs {
     /// Nanoseconds that an instruction counts for, in streams without a clock
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) ns_per_instruction: u64,
+    /// Accesses that a sample stands for, where the input does not state it; 1 if every access was recorded
+    #[arg(long, value_name = "N", conflicts_with = "compat")]
+    pub(crate) period: Option<NonZeroU64>,
     /// Clock of the cores: with it latencies are nanoseconds, without they are cycles as the profiler gives them
     #[arg(long, value_name = "MHZ", conflicts_with = "compat")]
     pub(crate) core_mhz: Option<NonZeroU32>,

@@ -1,6 +1,6 @@
 //! `validate`, `plan`, `run`, `doctor`, `version`.
 
-use std::io::Write as _;
+use std::io::Write;
 use std::path::Path;
 
 use memtrace_run::{
@@ -183,7 +183,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Outcome> {
 }
 
 /// Writes a text behind a head, further lines below its beginning.
-fn hanging(head: &str, text: &str, out: &mut Output) -> anyhow::Result<()> {
+pub(crate) fn hanging(head: &str, text: &str, out: &mut dyn Write) -> anyhow::Result<()> {
     let indent = head.chars().count();
     let mut line = head.to_owned();
     let mut width = indent;

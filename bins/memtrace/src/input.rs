@@ -1,6 +1,7 @@
 //! From arguments to streams of rows and the steps they go through.
 
 use std::io::Read as _;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -99,6 +100,7 @@ impl ReadArgs {
         options.threads = self.input.threads();
         options.ns_per_instruction = self.ns_per_instruction;
         options.core_mhz = self.core_mhz;
+        options.period = self.period.map_or(0, NonZeroU64::get);
         options.split_bytes = self.split_bytes.map_or(0, ByteSize::bytes);
         options.symbols = self.symbol_table()?;
         options.run_id = self.run_id.clone().unwrap_or_else(|| name_of(path));

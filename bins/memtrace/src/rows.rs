@@ -103,7 +103,8 @@ fn write(
             args.read.semantics(),
             Compression::Zstd,
         )
-        .clock_step(stream.resolution_ns());
+        .clock_step(stream.resolution_ns())
+        .instruction_clock(stream.counts_instructions());
         let processed = coded(process(stream, names, steps, Some(&mut writer)))?;
         coded(writer.finish())?;
         processed

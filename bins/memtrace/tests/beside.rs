@@ -188,9 +188,11 @@ fn limits_of_suitability_are_parameters() {
             "c 1 [0] {second}.0: mem-loads: 7f0000001000 kv_read+0x1 (/x)"
         );
     }
+    // Long after the last load, so that the end of the recording cuts nothing off.
+    text.push_str("c 1 [0] 60.0: mem-loads: 7f0000009000 main+0x1 (/x)\n");
     std::fs::write(dir.join("perf.txt"), text).unwrap();
     let class = |limits: &[&str]| {
-        let words = [&["analyse", "perf.txt", "--json"], limits].concat();
+        let words = [&["analyse", "perf.txt", "--period", "1", "--json"], limits].concat();
         cell(
             &json(&call(dir, &words)),
             "suitability",

@@ -174,3 +174,41 @@ fn allocations_of_heaptrack_are_read() {
     std::fs::write(dir.join("new.txt"), "v 20000 9\nX ./a\n").unwrap();
     fails(dir, &["parse", "new.txt"], 3);
 }
+
+/// A block that nobody was seen to write lives from its allocation, or from where it was seen, and not from the beginning of time.
+#[test]
+fn blocks_live_from_what_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let mut text = String::new();
+    for (time, address) in [(102, 4096), (103, 4096), (150, 9000), (152, 9000)] {
+        text.push_str(&format!(
+            "c 1 [0] {time}.0: mem-loads: {address:x} kv_read+0x1 (/x)\n"
+        ));
+    }
+    std::fs::write(dir.join("perf.txt"), text).unwrap();
+    let table = r#"{"base_address": 4096, "block_bytes": 256,
+        "blocks": [{"block_id": 0, "alloc_ns": 101000000000, "free_ns": 104000000000}]}"#;
+    std::fs::write(dir.join("table.json"), table).unwrap();
+    let words = [
+        "export",
+        "perf.txt",
+        "--kv-table",
+        "table.json",
+        "-o",
+        "run",
+    ];
+    ok(&call(dir, &words));
+    let drawn = std::fs::read_to_string(dir.join("run/kv_occupancy.csv")).unwrap();
+    let times: Vec<u64> = drawn
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').next().unwrap().parse().unwrap())
+        .collect();
+    // From the allocation of the first to the last access of the second.
+    let second = 1_000_000_000;
+    assert_eq!(
+        (times[0], *times.last().unwrap()),
+        (101 * second, 152 * second)
+    );
+}

@@ -4,6 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::engine::{Extent, spill};
 use crate::error::Result;
+use crate::evidence::{Evidence, Periods, Recent};
 use crate::options::{AnalysisOptions, Semantics};
 use crate::quantile::OrderStats;
 use crate::record::{
@@ -46,6 +47,7 @@ pub(crate) struct KindAddresses {
     pub(crate) window_loads: Vec<u64>,
     pub(crate) window_stores: Vec<u64>,
     pub(crate) bands: Bands,
+    pub(crate) evidence: Evidence,
 }
 
 /// Accesses over time of neighbouring pages. Pages come in order of their addresses and nobody knows how many there will be, so
@@ -145,6 +147,7 @@ struct Page {
     page: u64,
     windows: FxHashSet<u32>,
     threads: [bool; 256],
+    rows: u64,
     line: Option<u64>,
 }
 
@@ -156,6 +159,8 @@ struct Address {
     stores: StoreCounts,
     stored_at: Option<u64>,
     read_at: Option<u64>,
+    loads: u64,
+    recent: Recent,
 }
 
 /// Stores to one address by region. That is nearly always one; an address that is mapped over and over has as many as it had eras.
@@ -232,16 +237,17 @@ struct Scan<'a> {
 pub(crate) fn scan_addresses(
     sorter: Sorter<ByAddress>,
     known: &Regions,
-    kinds: usize,
+    periods: &[Periods],
     extent: Extent,
     options: &AnalysisOptions,
 ) -> Result<AddressScan> {
     let native = options.semantics == Semantics::Native;
     let windows = Windows::new(extent, options.windows);
     // Three collections for each type share an eighth of the budget: the rows themselves have half of it.
-    let share = 24 * kinds.max(1) as u64;
+    let share = 24 * periods.len().max(1) as u64;
     let stats = || OrderStats::new(spill(options, share), options.approximate);
-    let kind = || KindAddresses {
+    let kind = |periods: &Periods| KindAddresses {
+        evidence: Evidence::new(periods.probability(), extent.first_ns),
         intervals: stats(),
         value_retention: stats(),
         read_age: stats(),
@@ -271,14 +277,14 @@ pub(crate) fn scan_addresses(
                 written: counts(),
                 written_once: counts(),
             },
-            kinds: (0..kinds).map(|_| kind()).collect(),
+            kinds: periods.iter().map(kind).collect(),
             pages: 0,
         },
         page_regions: PageRegions::default(),
         irregular_pages: Sorter::new(spill(options, 32)),
         last_irregular: None,
         irregular_stores: Sorter::new(spill(options, 32)),
-        all_pages: (native && kinds > 1).then(|| Sorter::new(spill(options, 32))),
+        all_pages: (native && periods.len() > 1).then(|| Sorter::new(spill(options, 32))),
     };
     let mut records = sorter.finish()?;
     let mut address: Option<Address> = None;
@@ -299,6 +305,8 @@ pub(crate) fn scan_addresses(
                 stores: StoreCounts::default(),
                 stored_at: None,
                 read_at: None,
+                loads: 0,
+                recent: Recent::default(),
             });
         }
         scan.region_page(&record)?;
@@ -323,6 +331,7 @@ pub(crate) fn scan_addresses(
                         page: number,
                         windows: FxHashSet::default(),
                         threads: [false; 256],
+                        rows: 0,
                         line: None,
                     },
                 ));
@@ -376,6 +385,8 @@ impl Scan<'_> {
         if !self.native {
             return Ok(());
         }
+        at.loads += u64::from(record.op == LOAD);
+        kind.evidence.access(record.op, record.time, &mut at.recent);
         if record.op == STORE {
             close_value(at, kind)?;
             at.stored_at = Some(record.time);
@@ -406,6 +417,11 @@ impl Scan<'_> {
         }
         if let Some(kind) = self.out.kinds.get_mut(usize::from(at.kind)) {
             close_value(at, kind)?;
+            if self.native {
+                let stores = at.stores.iter().map(|(_, count)| count).sum();
+                kind.evidence
+                    .address(at.address, at.loads, stores, &at.recent);
+            }
             kind.addresses += 1;
             kind.seen_once += u64::from(at.seen == 1);
             kind.seen_twice += u64::from(at.seen == 2);
@@ -415,6 +431,7 @@ impl Scan<'_> {
 
     fn page_step(&mut self, at: &mut Page, record: &Record) {
         let window = self.windows.at(record.time);
+        at.rows += 1;
         at.windows.insert(u32::try_from(window).unwrap_or(u32::MAX));
         if let Some(seen) = at.threads.get_mut(usize::from(record.thread)) {
             *seen = true;
@@ -447,6 +464,10 @@ impl Scan<'_> {
             return Ok(());
         };
         kind.pages += 1;
+        let [pages, once, twice] = &mut kind.evidence.pages;
+        *pages += 1;
+        *once += u64::from(at.rows == 1);
+        *twice += u64::from(at.rows == 2);
         kind.shared_pages += u64::from(at.threads.iter().filter(|seen| **seen).count() > 1);
         #[expect(
             clippy::iter_over_hash_type,

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::addresses::{AddressScan, scan_addresses};
 use crate::error::{Error, Result};
+use crate::evidence::Periods;
 use crate::options::{AnalysisOptions, Semantics};
 use crate::record::{
     ByAddress, ByRegion, Detail, LOAD, OTHER, PAGE_BITS, Pair, Record, STORE, Step,
@@ -63,6 +64,8 @@ pub struct Analyser {
     reuse: Option<ReuseScan>,
     tokens: TokenCounts,
     extent: Extent,
+    /// By type.
+    periods: Vec<Periods>,
 }
 
 impl std::fmt::Debug for Analyser {
@@ -89,6 +92,7 @@ impl Analyser {
             kinds: Vec::new(),
             kind_of: FxHashMap::default(),
             tokens: TokenCounts::default(),
+            periods: Vec::new(),
             extent: Extent {
                 rows: 0,
                 first_ns: u64::MAX,
@@ -136,6 +140,11 @@ impl Analyser {
             Name::STORE => STORE,
             _ => OTHER,
         };
+        if let Some(periods) = self.periods.get_mut(usize::from(kind)) {
+            periods.add(op, row.period);
+        }
+        // What states no period stands for itself.
+        let period = row.period.max(1);
         let (time, address, page) = (row.timestamp_ns, row.address, row.address_page);
         let has_own_page = page != address >> PAGE_BITS;
         let region = self
@@ -144,11 +153,11 @@ impl Analyser {
             .ok_or(Error::TooManyRegions { limit: u32::MAX })?;
         let detail = if has_own_page {
             if op != OTHER {
-                self.regions.weigh(region, op == STORE, row.period);
+                self.regions.weigh(region, op == STORE, period);
             }
             Detail::Page(page)
         } else {
-            Detail::Period(row.period)
+            Detail::Period(period)
         };
         let extent = &mut self.extent;
         extent.sorted &= extent.rows == 0 || time >= extent.last_ns;
@@ -157,7 +166,7 @@ impl Analyser {
         extent.last_ns = extent.last_ns.max(time);
         extent.wide |= !row.wide.is_null();
         // A period is what the input says, and may be anything.
-        extent.weighted = extent.weighted.saturating_add(row.period);
+        extent.weighted = extent.weighted.saturating_add(period);
         if let Some(token) = row.token_index {
             self.tokens.add(token, kind, op);
         }
@@ -189,6 +198,7 @@ impl Analyser {
             .filter(|kind| *kind != u16::MAX)
             .ok_or(Error::TooManyTypes { limit })?;
         self.kinds.push(name);
+        self.periods.push(Periods::default());
         self.kind_of.insert(name, kind);
         Ok(kind)
     }
@@ -208,11 +218,11 @@ impl Analyser {
         self.options.memory_bytes = self.budget_of_rows();
         let (options, regions, extent) = (&self.options, &self.regions, self.extent);
         let native = options.semantics == Semantics::Native;
-        let kinds = self.kinds.len();
+        let periods = &self.periods;
         let (by_address, by_region) = (self.by_address, self.by_region);
         let (addresses, walks): (Result<AddressScan>, Result<WalkScan>) = thread::scope(|scope| {
             let addresses =
-                scope.spawn(|| scan_addresses(by_address, regions, kinds, extent, options));
+                scope.spawn(|| scan_addresses(by_address, regions, periods, extent, options));
             let by_time = (native && !extent.sorted).then(|| Sorter::new(spill(options, 8)));
             let walks = scan_walks(by_region, regions, options, by_time);
             (addresses.join().unwrap_or(Err(Error::Thread)), walks)

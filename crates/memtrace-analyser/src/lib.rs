@@ -45,6 +45,7 @@
 mod addresses;
 mod engine;
 mod error;
+mod evidence;
 mod options;
 mod quantile;
 mod record;
@@ -57,10 +58,12 @@ mod summary;
 mod table_rows;
 mod tables;
 mod tokens;
+mod verdict;
 mod walk;
 
 pub use engine::Analyser;
 pub use error::{Error, Result};
+pub use evidence::Rate;
 pub use options::{AnalysisOptions, Semantics, SuitabilityLimits};
 pub use region_list::{RegionList, Regions};
 pub use result::{
@@ -68,6 +71,7 @@ pub use result::{
     TypeMetrics, Values,
 };
 pub use tables::AnalysisTable;
+pub use verdict::{Bounds, Verdict};
 
 use memtrace_labeller::{Access, Names};
 

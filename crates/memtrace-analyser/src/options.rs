@@ -103,6 +103,8 @@ pub struct AnalysisOptions {
     pub windows: usize,
     /// Step of the capture's clock: what lived shorter is counted as such. 0 when times are exact.
     pub resolution_ns: u64,
+    /// `true` if times are no times of day or of a run: Lackey counts instructions. Nothing is concluded from them in seconds then.
+    pub made_up_clock: bool,
     /// Whether quantiles of many values are taken from a sketch in fixed memory, within [`Analysis::quantile_error`].
     ///
     /// [`Analysis::quantile_error`]: crate::Analysis::quantile_error
@@ -119,6 +121,7 @@ impl Default for AnalysisOptions {
             min_samples: 10,
             windows: 64,
             resolution_ns: 0,
+            made_up_clock: false,
             approximate: false,
         }
     }

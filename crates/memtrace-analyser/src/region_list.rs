@@ -101,7 +101,7 @@ impl Iterator for Regions<'_> {
 }
 
 impl Item for RegionMetrics {
-    const BYTES: usize = 16 * 8;
+    const BYTES: usize = 18 * 8;
 
     fn put(&self, out: &mut Vec<u8>) {
         let words = [
@@ -121,6 +121,8 @@ impl Item for RegionMetrics {
             self.mean_stride_bytes.to_bits(),
             self.median_stride_bytes.to_bits(),
             self.same_page_fraction.to_bits(),
+            self.gap_ns,
+            u64::from(self.begun_before),
         ];
         for value in words {
             value.put(out);
@@ -146,6 +148,8 @@ impl Item for RegionMetrics {
             mean_stride_bytes: f64::from_bits(at(13)),
             median_stride_bytes: f64::from_bits(at(14)),
             same_page_fraction: f64::from_bits(at(15)),
+            gap_ns: at(16),
+            begun_before: at(17) == 1,
         }
     }
 }
@@ -191,7 +195,8 @@ mod tests {
 
     #[test]
     fn metrics_come_back_from_bytes() {
-        let mut bytes: Vec<u8> = (1_u8..=128).collect();
+        let mut bytes: Vec<u8> = (1_u8..=144).collect();
+        bytes[17 * 8..].copy_from_slice(&1_u64.to_le_bytes());
         // Reals with a fraction and the sign of none.
         bytes[13 * 8..14 * 8].copy_from_slice(&1.5_f64.to_le_bytes());
         bytes[14 * 8..15 * 8].copy_from_slice(&(-0.25_f64).to_le_bytes());

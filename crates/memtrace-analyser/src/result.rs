@@ -1,7 +1,9 @@
 //! What comes out.
 
+use crate::evidence::Rate;
 use crate::options::Semantics;
 use crate::region_list::RegionList;
+use crate::verdict::Verdict;
 
 /// A region.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,6 +41,10 @@ pub struct RegionMetrics {
     pub median_stride_bytes: f64,
     /// Share of neighbouring accesses on the same page.
     pub same_page_fraction: f64,
+    /// Usual time between two loads (between store and load if there is one load, between stores if there is none).
+    pub gap_ns: u64,
+    /// `true` if the region was loaded from before any store to it was recorded: its life began earlier.
+    pub begun_before: bool,
 }
 
 impl RegionMetrics {
@@ -150,6 +156,23 @@ impl TypeMetrics {
     pub fn has_accesses(&self) -> bool {
         self.loads + self.stores > 0
     }
+
+    /// Returns `true` if every access of the type was recorded, as far as can be told.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let rate = self.verdict.as_ref().map(|verdict| verdict.rate);
+        rate == Some(Rate::Complete)
+    }
+
+    /// Age of data when it is read, ns: 50, 90, 99 %, each where its bounds are less than a factor of two apart.
+    #[must_use]
+    pub fn read_ages(&self) -> [Option<f64>; 3] {
+        let ages = self
+            .verdict
+            .as_ref()
+            .and_then(|verdict| verdict.read_age_ns);
+        ages.map_or([None; 3], |ages| ages.map(|age| age.value()))
+    }
 }
 
 /// A region type.
@@ -184,8 +207,11 @@ pub struct TypeMetrics {
     pub same_page_fraction: f64,
     /// Intervals between accesses of the same address; `None` when there are none.
     pub intervals: Option<Intervals>,
-    /// Suitability: `high_mrm`, `medium_mrm`, `low_mrm`; in our semantics also `unknown` and `too_few_samples`.
+    /// Suitability: `high_mrm`, `medium_mrm`, `low_mrm`; in our semantics also `unknown`, `too_few_samples` and
+    /// `cannot_say`, see [`Verdict`].
     pub suitability: &'static str,
+    /// What can be concluded, and how sure that is; our semantics only.
+    pub verdict: Option<Verdict>,
     /// Rows of this type.
     pub samples: u64,
     /// Loads among the rows.
@@ -286,4 +312,6 @@ pub struct Analysis {
     pub quantile_error: f64,
     /// Step of the clock, 0 when times are exact.
     pub resolution_ns: u64,
+    /// `true` if times are no times: see [`AnalysisOptions::made_up_clock`](crate::AnalysisOptions::made_up_clock).
+    pub made_up_clock: bool,
 }

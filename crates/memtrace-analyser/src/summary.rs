@@ -5,6 +5,7 @@ use spill_sort::SpillList;
 use crate::addresses::{AddressScan, KindAddresses, Windows};
 use crate::engine::{Extent, spill};
 use crate::error::Result;
+use crate::evidence::Rate;
 use crate::options::{AnalysisOptions, Semantics};
 use crate::quantile::{OrderStats, mean, real};
 use crate::region_list::RegionList;
@@ -15,6 +16,7 @@ use crate::result::{
 use crate::reuse::ReuseScan;
 use crate::sketch::RELATIVE_ERROR;
 use crate::tokens::TokenCounts;
+use crate::verdict::{Bounds, Grounds, class_of, verdict};
 use crate::walk::WalkScan;
 
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
@@ -43,7 +45,11 @@ pub(crate) fn summarise(
 
     let mut sums: Vec<TypeSums> = order
         .iter()
-        .map(|_| TypeSums::new(&options, order.len()))
+        .map(|kind| {
+            let rate = addresses.kinds.get(*kind).map(|kind| kind.evidence.rate());
+            let complete = rate == Some(Rate::Complete);
+            TypeSums::new(&options, order.len(), complete, extent.last_ns)
+        })
         .collect();
     let mut regions = SpillList::new(spill(&options, 16));
     let mut placed = walks.regions.finish()?;
@@ -101,6 +107,7 @@ pub(crate) fn summarise(
         reuse,
         tokens,
         resolution_ns: options.resolution_ns,
+        made_up_clock: options.made_up_clock,
         quantile_error: if options.approximate {
             RELATIVE_ERROR
         } else {
@@ -129,6 +136,13 @@ fn round_as_reference(region: &mut RegionMetrics, without_stores: bool, without_
 
 /// What the regions of a type add up to, in order of their ids.
 struct TypeSums {
+    /// Whether every access was recorded.
+    complete: bool,
+    end_ns: u64,
+    /// Retention that is known to be no longer, of regions of which that is known.
+    retention_at_most: OrderStats,
+    cut_by_end: u64,
+    begun_before: u64,
     regions: u64,
     retention: OrderStats,
     retention_s: f64,
@@ -151,10 +165,16 @@ struct TypeSums {
 }
 
 impl TypeSums {
-    fn new(options: &AnalysisOptions, types: usize) -> Self {
+    fn new(options: &AnalysisOptions, types: usize, complete: bool, end_ns: u64) -> Self {
+        let stats = || OrderStats::new(spill(options, 32 * types.max(1) as u64), false);
         Self {
+            complete,
+            end_ns,
+            retention_at_most: stats(),
+            cut_by_end: 0,
+            begun_before: 0,
             regions: 0,
-            retention: OrderStats::new(spill(options, 16 * types.max(1) as u64), false),
+            retention: stats(),
             retention_s: 0.0,
             retention_by_accesses: 0.0,
             retention_by_pages: 0.0,
@@ -200,7 +220,51 @@ impl TypeSums {
         // Periods are what the input says, and may be anything.
         let weighted = region.weighted_reads.saturating_add(region.weighted_writes);
         self.weighted = self.weighted.saturating_add(weighted);
+        self.life(region)
+    }
+
+    /// What is known of the end of a region's life. What was accessed within twice the usual time before the end of the recording
+    /// would have been accessed again; what was sampled may have been accessed before and after its samples.
+    fn life(&mut self, region: &RegionMetrics) -> Result<()> {
+        let last = region.last_read_ns.max(region.first_write_ns);
+        let cut = self.end_ns.saturating_sub(last) <= region.gap_ns.saturating_mul(2);
+        self.cut_by_end += u64::from(cut);
+        self.begun_before += u64::from(region.begun_before);
+        if cut || region.begun_before || !self.complete && region.total_reads < 2 {
+            return Ok(());
+        }
+        let hidden = match self.complete {
+            true => 0,
+            false => region.gap_ns.saturating_mul(3),
+        };
+        self.retention_at_most
+            .push(region.retention_ns.saturating_add(hidden))?;
         Ok(())
+    }
+
+    /// Bounds of quantiles of retention, seconds, from those of what was seen.
+    fn retention_bounds(&mut self, seen_s: [f64; 2]) -> Result<[Bounds; 2]> {
+        let bounded = self.retention_at_most.count();
+        // The rank among all regions, of which those without a bound are the longest.
+        let rank = [0.5, 0.99].map(|q| q * real(self.regions.saturating_sub(1)));
+        let last = real(bounded.saturating_sub(1));
+        let wanted = rank.map(|rank| {
+            if last > 0.0 {
+                (rank / last).min(1.0)
+            } else {
+                0.0
+            }
+        });
+        let found = self
+            .retention_at_most
+            .take_quantiles_of(&wanted, |ns| real(ns) / 1e9)?;
+        let mut found = found.into_iter();
+        let [a, b] = rank.map(|rank| found.next().filter(|_| bounded > 0 && rank <= last));
+        let [p50, p99] = seen_s;
+        Ok([
+            Bounds::new(p50, a.map(|high| high.max(p50))),
+            Bounds::new(p99, b.map(|high| high.max(p99))),
+        ])
     }
 }
 
@@ -245,6 +309,7 @@ fn of_type(
         same_page_fraction: average(own.same_page, n),
         intervals: None,
         suitability: "low_mrm",
+        verdict: None,
         samples: own.accesses,
         loads: own.loads,
         stores: own.stores,
@@ -259,12 +324,36 @@ fn of_type(
         bands: Vec::new(),
         region_type,
     };
-    metrics.suitability = suitability(&metrics, options);
+    let [p50, _, p99, _] = metrics.retention_s;
+    let ratio = metrics.write_once_ratio_mean;
+    metrics.suitability = class_of(&options.limits, ratio.unwrap_or(0.0), p50, p99);
     if let Some(mut scan) = scan {
         metrics.intervals = intervals(&mut scan.intervals, native)?;
         if native {
             metrics.sampling = sampling(&own, &scan, extent);
-            metrics.values = Some(values(&mut scan)?);
+            let (values, ages) = values(&mut scan)?;
+            metrics.values = Some(values);
+            let bounds = |(low, high)| Bounds::new(low, Some(high));
+            let grounds = Grounds {
+                rate: scan.evidence.rate(),
+                coverage: metrics.sampling.map_or(0.0, |sampling| sampling.coverage),
+                write_once: scan.evidence.write_once(ratio).map(bounds),
+                retention_s: own.retention_bounds([p50, p99])?,
+                cut_by_end: own.cut_by_end,
+                begun_before: own.begun_before,
+                read_age_ns: match scan.evidence.rate() {
+                    Rate::Complete => ages,
+                    Rate::Sampled(_) => scan
+                        .evidence
+                        .read_age(QUANTILES)
+                        .map(|ages| ages.map(|(low, high)| Bounds::new(low, high))),
+                    Rate::Unknown => None,
+                },
+                pairs: scan.evidence.pairs(),
+            };
+            let verdict = verdict(&metrics, grounds, options);
+            metrics.suitability = verdict.class;
+            metrics.verdict = Some(verdict);
             metrics.distinct_pages = scan.pages;
             metrics.distinct_lines = scan.lines;
             metrics.shared_pages = scan.shared_pages;
@@ -275,30 +364,6 @@ fn of_type(
         }
     }
     Ok(metrics)
-}
-
-fn suitability(metrics: &TypeMetrics, options: &AnalysisOptions) -> &'static str {
-    if options.semantics == Semantics::Native {
-        if metrics.region_type == "unknown" {
-            return "unknown";
-        }
-        if !metrics.has_accesses() {
-            return "cannot_say";
-        }
-        if metrics.samples < options.min_samples {
-            return "too_few_samples";
-        }
-    }
-    let limits = options.limits;
-    let ratio = metrics.write_once_ratio_mean.unwrap_or(0.0);
-    let [p50, _, p99, _] = metrics.retention_s;
-    if ratio >= limits.high_write_once && p99 >= limits.high_retention_s {
-        "high_mrm"
-    } else if ratio >= limits.medium_write_once && p50 >= limits.medium_retention_s {
-        "medium_mrm"
-    } else {
-        "low_mrm"
-    }
 }
 
 fn intervals(stats: &mut OrderStats, native: bool) -> Result<Option<Intervals>> {
@@ -341,16 +406,38 @@ fn four(stats: &mut OrderStats) -> Result<Option<[f64; 4]>> {
     Ok(Some([at(0), at(1), at(2), mean]))
 }
 
-fn values(scan: &mut KindAddresses) -> Result<Values> {
-    Ok(Values {
+/// What stores leave, and bounds of the age of data when it is read: loads of what was stored before the recording began may have
+/// found it at any age.
+fn values(scan: &mut KindAddresses) -> Result<(Values, Option<[Bounds; 3]>)> {
+    let (known, before) = (scan.read_age.count(), scan.reads_before_store);
+    let share = average(real(before), known + before);
+    let low = QUANTILES.map(|q| ((q - share) / (1.0 - share).max(f64::MIN_POSITIVE)).max(0.0));
+    let high = QUANTILES.map(|q| q / (1.0 - share).max(f64::MIN_POSITIVE));
+    let mean = scan.read_age.mean();
+    let wanted: Vec<f64> = [QUANTILES, low, high]
+        .as_flattened()
+        .iter()
+        .map(|q| q.min(1.0))
+        .collect();
+    let found = match known {
+        0 => Vec::new(),
+        _ => scan.read_age.take_quantiles(&wanted)?,
+    };
+    let at = |at: usize| found.get(at).copied().unwrap_or(0.0);
+    let bound = |of: usize| {
+        let is_known = high.get(of).is_some_and(|q| *q <= 1.0);
+        Bounds::new(at(3 + of), is_known.then(|| at(6 + of)))
+    };
+    let values = Values {
         n_values: scan.value_retention.count(),
         n_read: scan.values_read,
         n_below_resolution: scan.values_below,
-        n_reads: scan.read_age.count(),
-        n_reads_before_store: scan.reads_before_store,
+        n_reads: known,
+        n_reads_before_store: before,
         retention_ns: four(&mut scan.value_retention)?,
-        read_age_ns: four(&mut scan.read_age)?,
-    })
+        read_age_ns: (known > 0).then(|| [at(0), at(1), at(2), mean]),
+    };
+    Ok((values, (known > 0).then(|| [bound(0), bound(1), bound(2)])))
 }
 
 fn sampling(own: &TypeSums, scan: &KindAddresses, extent: Extent) -> Option<Sampling> {
@@ -389,7 +476,7 @@ fn wilson(hits: u64, n: u64) -> Estimate {
 }
 
 /// Chao's lower bound of a number of kinds, from those seen, seen once and seen twice.
-fn chao(seen: u64, once: u64, twice: u64) -> Estimate {
+pub(crate) fn chao(seen: u64, once: u64, twice: u64) -> Estimate {
     let (d, f1, f2) = (real(seen), real(once), real(twice));
     let unseen = f1 * (f1 - 1.0).max(0.0) / (2.0 * (f2 + 1.0));
     if unseen <= 0.0 {

@@ -5,9 +5,11 @@ use std::io::Write;
 use report::{Cell, RowSink, Table};
 
 use crate::error::{Error, Result};
+use crate::evidence::Rate;
 use crate::options::Semantics;
 use crate::result::Analysis;
 use crate::tables::AnalysisTable;
+use crate::verdict::{Bounds, Verdict};
 
 type Rows<'a> = dyn FnMut(&[Cell<'_>]) -> Result<()> + 'a;
 
@@ -234,9 +236,20 @@ impl Analysis {
                     kind.distinct_lines.into(),
                     kind.shared_pages.into(),
                 ])?,
+                (AnalysisTable::Verdict, _, _) => {
+                    if let Some(verdict) = &kind.verdict {
+                        row(&verdict_cells(name, verdict))?;
+                    }
+                }
                 (AnalysisTable::Values, Some(values), _) => {
-                    let [r50, r90, r99, rmean] = cells(values.retention_ns);
-                    let [a50, a90, a99, amean] = cells(values.read_age_ns);
+                    // Samples join values: what they leave says nothing about single values.
+                    let is_complete = kind.is_complete();
+                    let own = |all: Option<[f64; 4]>| all.filter(|_| is_complete);
+                    let [r50, r90, r99, rmean] = cells(own(values.retention_ns));
+                    let [mut a50, mut a90, mut a99, amean] = cells(own(values.read_age_ns));
+                    if !is_complete {
+                        [a50, a90, a99] = kind.read_ages().map(Cell::from);
+                    }
                     row(&[
                         name,
                         values.n_values.into(),
@@ -257,9 +270,13 @@ impl Analysis {
                 (AnalysisTable::RefreshNeed, Some(values), _) => {
                     // A value that lives for t in memory that keeps data for T is refreshed t/T times on average.
                     let mean = values.retention_ns.map(|[_, _, _, mean]| mean);
-                    let [_, _, p99, _] = cells(values.read_age_ns);
+                    let mean = mean.filter(|_| kind.is_complete());
+                    let mut p99 = values.read_age_ns.map(|[_, _, p99, _]| p99);
+                    if !kind.is_complete() {
+                        [_, _, p99] = kind.read_ages();
+                    }
                     let times = |interval_ns: f64| mean.map(|mean| mean / interval_ns);
-                    row(&[name, p99, times(1e9).into(), times(60e9).into()])?;
+                    row(&[name, p99.into(), times(1e9).into(), times(60e9).into()])?;
                 }
                 (AnalysisTable::Sampling, _, Some(sampling)) => {
                     let three = |e: crate::result::Estimate| [e.value, e.low, e.high];
@@ -355,6 +372,40 @@ impl Analysis {
         text.push_str("}\n");
         out.write_all(text.as_bytes()).map_err(failed)
     }
+}
+
+/// The row of a verdict.
+fn verdict_cells<'a>(name: Cell<'a>, verdict: &'a Verdict) -> Vec<Cell<'a>> {
+    let (sampling, period) = match verdict.rate {
+        Rate::Complete => ("complete", Some(1.0)),
+        Rate::Sampled(p) => ("sampled", Some(1.0 / p)),
+        Rate::Unknown => ("not stated", None),
+    };
+    let mut cells = vec![
+        name,
+        verdict.class.into(),
+        verdict.confidence.into(),
+        verdict.reason.into(),
+        verdict.at_least.into(),
+        verdict.at_most.into(),
+        sampling.into(),
+        period.into(),
+        verdict.coverage.into(),
+    ];
+    let both = |bounds: Option<Bounds>| -> [Cell<'static>; 2] {
+        let high = bounds.and_then(|bounds| bounds.high);
+        [bounds.map(|bounds| bounds.low).into(), high.into()]
+    };
+    cells.extend(both(verdict.write_once));
+    cells.extend(both(Some(verdict.retention_p50_s)));
+    cells.extend(both(Some(verdict.retention_p99_s)));
+    cells.extend([verdict.cut_by_end, verdict.begun_before].map(Cell::UInt));
+    for at in 0..3 {
+        let ages = verdict.read_age_ns.as_ref();
+        cells.extend(both(ages.and_then(|ages| ages.get(at).copied())));
+    }
+    cells.push(verdict.pairs.into());
+    cells
 }
 
 /// Quantiles as cells, empty where there are none.

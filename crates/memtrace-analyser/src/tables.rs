@@ -29,6 +29,8 @@ pub enum AnalysisTable {
     Iai,
     /// What could sit in memory that forgets.
     Suitability,
+    /// What can be concluded about each type, with bounds and how sure it is.
+    Verdict,
     /// Our figures by type: weighted means, distinct pages, sharing.
     Types,
     /// What stores leave until the next store, and how old it is when it is read.
@@ -64,7 +66,8 @@ impl AnalysisTable {
     ];
 
     /// The tables that only we have.
-    pub const NATIVE: [Self; 8] = [
+    pub const NATIVE: [Self; 9] = [
+        Self::Verdict,
         Self::Types,
         Self::Values,
         Self::RefreshNeed,
@@ -114,6 +117,7 @@ impl AnalysisTable {
             Self::LocalitySummary => "locality_summary",
             Self::Iai => "iai",
             Self::Suitability => "suitability",
+            Self::Verdict => "verdict",
             Self::Types => "types",
             Self::Values => "values",
             Self::RefreshNeed => "refresh_need",
@@ -210,6 +214,32 @@ impl AnalysisTable {
                 real("retention_p99_s"),
                 real("retention_p50_s"),
                 C::text("suitability"),
+            ],
+            Self::Verdict => vec![
+                kind(),
+                C::text("suitability"),
+                C::text("confidence"),
+                C::text("reason"),
+                C::text("at_least"),
+                C::text("at_most"),
+                C::text("sampling"),
+                real("period"),
+                real("coverage"),
+                real("write_once_low"),
+                real("write_once_high"),
+                real("retention_p50_low_s"),
+                real("retention_p50_high_s"),
+                real("retention_p99_low_s"),
+                real("retention_p99_high_s"),
+                count("n_regions_cut_by_end"),
+                count("n_regions_begun_before"),
+                real_ns("read_age_p50_low_ns"),
+                real_ns("read_age_p50_high_ns"),
+                real_ns("read_age_p90_low_ns"),
+                real_ns("read_age_p90_high_ns"),
+                real_ns("read_age_p99_low_ns"),
+                real_ns("read_age_p99_high_ns"),
+                count("n_pairs"),
             ],
             Self::Types => vec![
                 kind(),

@@ -34,6 +34,8 @@ struct Region {
     before: Step,
     min_store: Option<u64>,
     min_any: u64,
+    min_load: Option<u64>,
+    max_store: Option<u64>,
     max_load: Option<u64>,
     loads: u64,
     stores: u64,
@@ -52,6 +54,8 @@ impl Region {
             before: first,
             min_store: None,
             min_any: first.time,
+            min_load: None,
+            max_store: None,
             max_load: None,
             loads: 0,
             stores: 0,
@@ -70,9 +74,11 @@ impl Region {
             self.weighted_stores = self.weighted_stores.saturating_add(step.period());
             // Rows come in order of time.
             self.min_store = self.min_store.or(Some(step.time));
+            self.max_store = Some(step.time);
         } else if step.op == LOAD {
             self.loads += 1;
             self.weighted_loads = self.weighted_loads.saturating_add(step.period());
+            self.min_load = self.min_load.or(Some(step.time));
             self.max_load = Some(step.time);
         }
     }
@@ -88,6 +94,19 @@ impl Region {
         self.same_page += u64::from(step.page() == self.before.page());
         self.before = *step;
         Ok(())
+    }
+
+    /// Usual time between two accesses that matter: loads, else what there is.
+    fn gap_ns(&self) -> u64 {
+        let mean = |first: Option<u64>, last: Option<u64>, count: u64| {
+            let span = last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
+            span / count.saturating_sub(1).max(1)
+        };
+        match self.loads {
+            0 => mean(self.min_store, self.max_store, self.stores),
+            1 => mean(self.min_store, self.max_load, 2),
+            loads => mean(self.min_load, self.max_load, loads),
+        }
     }
 
     fn end(self, strides: &mut OrderStats, regions: &Regions) -> Result<Placed> {
@@ -112,6 +131,11 @@ impl Region {
             mean_stride_bytes: locality.mean_stride_bytes,
             median_stride_bytes: locality.median_stride_bytes,
             same_page_fraction: locality.same_page_fraction,
+            gap_ns: self.gap_ns(),
+            begun_before: match (self.min_load, self.min_store) {
+                (Some(load), Some(store)) => load < store,
+                (load, _) => load.is_some(),
+            },
         };
         Ok(Placed { at, metrics })
     }

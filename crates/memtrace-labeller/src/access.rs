@@ -56,7 +56,7 @@ pub struct Access {
     pub context_tokens: Option<u32>,
     /// Bytes that were accessed, 0 when the capture does not say.
     pub size_bytes: u32,
-    /// Accesses that this sample stands for, at least 1.
+    /// Accesses that this sample stands for (the sampling period); 0 when the capture does not state it.
     pub period: u64,
     /// Decimal text of an address beyond 64 bits, which only the reference's grammar accepts; else [`Name::NULL`].
     /// `address` is then a number that stands for it.
@@ -89,7 +89,7 @@ impl Access {
             token_index: None,
             context_tokens: None,
             size_bytes: 0,
-            period: 1,
+            period: 0,
             wide: Name::NULL,
         }
     }

@@ -67,7 +67,6 @@ pub(crate) fn cells<'a>(row: &Access, names: &'a Names) -> [Cell<'a>; 23] {
         number(row.numa_node.filter(|_| row.hops.is_some())),
         number(row.hops),
         number(Some(row.size_bytes).filter(|size| *size > 0)),
-        // One is what every row stands for of which nothing else is said.
-        number(Some(row.period).filter(|period| *period != 1)),
+        number(Some(row.period).filter(|period| *period > 0)),
     ]
 }

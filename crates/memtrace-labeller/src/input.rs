@@ -158,6 +158,8 @@ pub struct InputOptions {
     pub core_mhz: Option<NonZeroU32>,
     /// Accesses of Lackey are split at multiples of so many bytes; 0 leaves them whole.
     pub split_bytes: u64,
+    /// Accesses that a sample stands for, where the capture does not state it; 0 when that is not known.
+    pub period: u64,
     /// Names the functions of instructions, where a capture gives their addresses alone.
     pub symbols: Option<Arc<SymbolTable>>,
     /// Threads that parse.
@@ -174,6 +176,7 @@ impl Default for InputOptions {
             ns_per_instruction: 1,
             core_mhz: None,
             split_bytes: 0,
+            period: 0,
             symbols: None,
             threads: NonZeroUsize::MIN,
         }
@@ -240,6 +243,8 @@ pub struct RowStream {
     run_name: Option<Name>,
     phases: Phases,
     latency: Latency,
+    /// The period of rows that state none.
+    period: u64,
     /// The run that the first row names, once there was one.
     first_run: Option<Name>,
     /// Rows that were read to know their run.
@@ -328,6 +333,17 @@ impl RowStream {
             run_name: None,
             phases: Phases::default(),
             latency: Latency::new(format, options),
+            period: match options.period {
+                // These record everything.
+                0 if matches!(
+                    format,
+                    InputFormat::Lackey | InputFormat::Memray | InputFormat::Heaptrack
+                ) =>
+                {
+                    1
+                }
+                period => period,
+            },
             first_run: None,
             held: None,
         })
@@ -355,6 +371,7 @@ impl RowStream {
                 run_name: None,
                 phases: Phases::default(),
                 latency: Latency::default(),
+                period: 0,
                 first_run: None,
                 held: None,
             }),
@@ -388,6 +405,15 @@ impl RowStream {
         match &self.reader {
             Reader::Parquet(rows) => rows.clock_step_ns(),
             _ => self.format.resolution_ns(),
+        }
+    }
+
+    /// Returns `true` if times count instructions: such captures have no clock, which a trace of ours remembers.
+    #[must_use]
+    pub fn counts_instructions(&self) -> bool {
+        match &self.reader {
+            Reader::Parquet(rows) => rows.counts_instructions(),
+            _ => self.format == InputFormat::Lackey,
         }
     }
 
@@ -453,6 +479,9 @@ impl RowStream {
         let run = *self.run_name.get_or_insert_with(|| names.intern(run_id));
         for row in rows.iter_mut().skip(before) {
             self.latency.tell(row);
+            if row.period == 0 {
+                row.period = self.period;
+            }
             if row.run_id == Name::EMPTY {
                 row.run_id = run;
             }

@@ -25,10 +25,16 @@ pub struct KvBlock {
     pub evict_ns: Option<u64>,
     /// Accesses that are no stores.
     pub total_reads: u64,
+    /// When the block's life began: its allocation, where a table of blocks says it, else the first store, else the first access. In
+    /// the reference's way the first store, or 0.
+    pub start_ns: u64,
+    /// `true` if `start_ns` is an allocation or a store. The life of another block began earlier than that.
+    pub start_known: bool,
 }
 
 impl KvBlock {
-    /// From the first store to the end: eviction, else the last load, else the store. A time of 0 counts as absent.
+    /// Time from [`KvBlock::start_ns`] to the end: eviction, else the last load, else the store. A time of 0 counts as absent. Without
+    /// a known start or an eviction the life is at least as long.
     #[must_use]
     pub fn lifetime_ns(&self) -> u64 {
         let end = match (self.evict_ns, self.last_read_ns) {
@@ -36,12 +42,13 @@ impl KvBlock {
             (_, read) if read > 0 => read,
             _ => self.write_ns,
         };
-        end.saturating_sub(self.write_ns)
+        end.saturating_sub(self.start_ns)
     }
 }
 
 const WRITTEN: u8 = 1;
 const EVICTED: u8 = 2;
+const ALLOCATED: u8 = 4;
 
 /// Which block an access belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -50,10 +57,11 @@ pub(crate) enum KvKey {
     Page { page: u64, address: u64 },
     /// The block that begins at an address, if `era` is 0; later blocks in its place are kept apart.
     At { address: u64, era: u32 },
-    /// A block of an engine's table: its rank, where it begins, when it was freed.
+    /// A block of an engine's table: its rank, where it begins, when it was allocated and freed.
     Listed {
         rank: u64,
         address: u64,
+        allocated_ns: Option<u64>,
         freed_ns: Option<u64>,
     },
 }
@@ -67,6 +75,8 @@ pub struct KvBlocks {
     /// Where they are not those of the addresses: in the reference's way.
     pages: Vec<u64>,
     writes: Vec<u64>,
+    /// When lives began; none in the reference's way.
+    starts: Vec<u64>,
     reads: Vec<u64>,
     evictions: Vec<u64>,
     counts: Vec<u64>,
@@ -129,16 +139,22 @@ impl KvBlocks {
 
     fn add(&mut self, key: KvKey, row: &Access) -> u32 {
         let at = u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
-        let (address, freed_ns) = match key {
+        let (address, allocated_ns, freed_ns) = match key {
             KvKey::Page { page, address } => {
                 self.pages.push(page);
-                (address, None)
+                (address, None, None)
             }
-            KvKey::At { address, .. } => (address, None),
+            KvKey::At { address, .. } => (address, None, None),
             KvKey::Listed {
-                address, freed_ns, ..
-            } => (address, freed_ns),
+                address,
+                allocated_ns,
+                freed_ns,
+                ..
+            } => (address, allocated_ns, freed_ns),
         };
+        if !matches!(key, KvKey::Page { .. }) {
+            self.starts.push(allocated_ns.unwrap_or(row.timestamp_ns));
+        }
         self.addresses.push(address);
         // Regions have indexes of 32 bits, and ids from 1.
         let region = row.region_id.saturating_sub(1);
@@ -147,8 +163,9 @@ impl KvBlocks {
         self.reads.push(0);
         self.evictions.push(freed_ns.unwrap_or(0));
         self.counts.push(0);
+        let state = |set: bool, bit: u8| if set { bit } else { 0 };
         self.states
-            .push(if freed_ns.is_some() { EVICTED } else { 0 });
+            .push(state(freed_ns.is_some(), EVICTED) | state(allocated_ns.is_some(), ALLOCATED));
         at
     }
 
@@ -157,6 +174,15 @@ impl KvBlocks {
         let (Some(state), Some(write)) = (self.states.get_mut(at), self.writes.get_mut(at)) else {
             return;
         };
+        if *state & (ALLOCATED | WRITTEN) == 0
+            && let Some(start) = self.starts.get_mut(at)
+        {
+            // The first store, else the first access, whatever the order of rows.
+            *start = match row.is_store() {
+                true => time,
+                false => time.min(*start),
+            };
+        }
         if !row.is_store() {
             if let Some(count) = self.counts.get_mut(at) {
                 *count += 1;
@@ -182,6 +208,7 @@ impl KvBlocks {
             &self.addresses,
             &self.pages,
             &self.writes,
+            &self.starts,
             &self.reads,
             &self.evictions,
             &self.counts,
@@ -218,7 +245,9 @@ impl KvBlocks {
     #[must_use]
     pub fn get(&self, at: usize) -> Option<KvBlock> {
         let address = *self.addresses.get(at)?;
-        let is_evicted = self.states.get(at)? & EVICTED != 0;
+        let state = *self.states.get(at)?;
+        let is_evicted = state & EVICTED != 0;
+        let write_ns = *self.writes.get(at)?;
         Some(KvBlock {
             block_id: u64::from(*self.regions.get(at)?) + 1,
             address,
@@ -226,7 +255,9 @@ impl KvBlocks {
                 Some(page) => *page,
                 None => address >> PAGE_BITS,
             },
-            write_ns: *self.writes.get(at)?,
+            write_ns,
+            start_ns: self.starts.get(at).copied().unwrap_or(write_ns),
+            start_known: state & (WRITTEN | ALLOCATED) != 0,
             last_read_ns: *self.reads.get(at)?,
             evict_ns: is_evicted
                 .then(|| self.evictions.get(at).copied())

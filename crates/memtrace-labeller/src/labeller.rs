@@ -118,7 +118,15 @@ struct RangeId {
     rank: usize,
     name: Name,
     /// Where it begins and when it ends, when it is one block of the KV cache.
-    block: Option<(u64, Option<u64>)>,
+    block: Option<Block>,
+}
+
+/// A block of an engine's table: where it begins, when it was allocated and freed.
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    address: u64,
+    allocated_ns: Option<u64>,
+    freed_ns: Option<u64>,
 }
 
 /// Labels rows one after the other, in the order in which they come.
@@ -358,9 +366,10 @@ impl Labeller {
             return None;
         }
         let range = self.ranges.find(row.address, row.timestamp_ns)?;
-        let block = range.is_block.then(|| {
-            let freed_ns = Some(range.to_ns).filter(|time| *time < u64::MAX);
-            (range.start, freed_ns)
+        let block = range.is_block.then(|| Block {
+            address: range.start,
+            allocated_ns: Some(range.from_ns).filter(|time| *time > 0),
+            freed_ns: Some(range.to_ns).filter(|time| *time < u64::MAX),
         });
         let found = RangeId {
             rank: range.rank,
@@ -466,12 +475,13 @@ impl Labeller {
                     match range {
                         Some(RangeId {
                             rank,
-                            block: Some((address, freed_ns)),
+                            block: Some(block),
                             ..
                         }) => KvKey::Listed {
                             rank: rank as u64,
-                            address,
-                            freed_ns,
+                            address: block.address,
+                            allocated_ns: block.allocated_ns,
+                            freed_ns: block.freed_ns,
                         },
                         _ => KvKey::At {
                             address: row.address / bytes * bytes,

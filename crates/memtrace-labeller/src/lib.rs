@@ -95,9 +95,9 @@ pub use rows_csv::{csv_header, push_csv_row};
 pub use rows_json::push_json_row;
 pub use rules::{LabelRule, RuleSet};
 pub use schema::{
-    CLOCK_STEP_KEY, KV_COLUMNS, NATIVE_COLUMNS, PRODUCER_KEY, REGION_MAP_COLUMNS,
-    REQUIRED_ROW_COLUMNS, SCHEMA_VERSION, SEMANTICS_KEY, Schema, TRACE_COLUMNS, VERSION_KEY,
-    is_compatible,
+    CLOCK_KEY, CLOCK_STEP_KEY, KV_COLUMNS, KV_NATIVE_COLUMNS, NATIVE_COLUMNS, PRODUCER_KEY,
+    REGION_MAP_COLUMNS, REQUIRED_ROW_COLUMNS, SCHEMA_VERSION, SEMANTICS_KEY, Schema, TRACE_COLUMNS,
+    VERSION_KEY, is_compatible,
 };
 pub use symbols::SymbolTable;
 pub use tensors::{Tensor, TensorTable};

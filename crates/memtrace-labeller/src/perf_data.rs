@@ -28,6 +28,9 @@ const BREAKPOINT: u32 = 5;
 const SOFTWARE: u32 = 1;
 const PAGE_FAULTS: [u64; 3] = [2, 5, 6];
 
+/// The flag of an attribute that makes its period a frequency.
+const FREQUENCY: u32 = 10;
+
 /// A breakpoint on stores.
 const WRITES: u32 = 2;
 /// A breakpoint on loads and stores.
@@ -88,6 +91,8 @@ fn pair(held: &mut Vec<Held>) -> usize {
 struct Attribute {
     kind: u32,
     config: u64,
+    /// Fixed period; 0 where perf varies it.
+    period: u64,
     breakpoint: u32,
     sample_type: u64,
     read_format: u64,
@@ -255,6 +260,10 @@ impl PerfDataRows {
             self.attributes.push(Attribute {
                 kind: u32_at(bytes, 0),
                 config: u64_at(bytes, 8),
+                period: match u64_at(bytes, 40) >> FREQUENCY & 1 {
+                    0 => u64_at(bytes, 16),
+                    _ => 0,
+                },
                 sample_type: u64_at(bytes, 24),
                 read_format: u64_at(bytes, 32),
                 breakpoint: u32_at(bytes, 52),
@@ -493,6 +502,8 @@ fn fields(attribute: &Attribute, body: &[u8]) -> Option<(Result<Access, Skip>, u
     }
     if has(8) {
         row.period = fields.u64()?.max(1);
+    } else {
+        row.period = attribute.period;
     }
     if has(4) {
         let format = attribute.read_format;

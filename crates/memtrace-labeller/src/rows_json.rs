@@ -219,7 +219,7 @@ impl<'a> Row<'a> {
         row.numa_node = self.numa_node.or(self.remote).map(|number| number.0);
         row.hops = self.hops.map(|number| number.0);
         row.size_bytes = self.size_bytes.map_or(0, |number| number.0);
-        row.period = self.period.map_or(1, |number| number.0).max(1);
+        row.period = self.period.map_or(0, |number| number.0);
         row.cpu_id = self.cpu_id.map(|number| number.0);
         row.thread_id = self.thread_id.map(|number| number.0);
         row.token_index = self.token_index.map(|number| number.0);

@@ -17,6 +17,9 @@ pub const SEMANTICS_KEY: &str = "memtrace_semantics";
 /// Key of the step of the capture's clock in a Parquet file's metadata, ns; absent where times are as exact as they are written.
 pub const CLOCK_STEP_KEY: &str = "memtrace_clock_step_ns";
 
+/// Key of a clock that is none in a Parquet file's metadata: `instructions`; absent where times are times.
+pub const CLOCK_KEY: &str = "memtrace_clock";
+
 /// Columns of a trace, in order.
 pub const TRACE_COLUMNS: [&str; 18] = [
     "run_id",
@@ -76,6 +79,10 @@ pub const KV_COLUMNS: [&str; 8] = [
     "total_reads",
     "lifetime_ns",
 ];
+
+/// Columns that our own KV life cycles have behind those of [`KV_COLUMNS`], in order: when the life began, and whether its beginning
+/// and its end are known. A life without one of them is at least as long as `lifetime_ns`.
+pub const KV_NATIVE_COLUMNS: [&str; 3] = ["start_ns", "start_known", "end_known"];
 
 /// The kinds of file whose schema is versioned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

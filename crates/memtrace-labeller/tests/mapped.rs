@@ -123,7 +123,7 @@ fn a_block_lives_until_the_engine_frees_it() {
             )
         })
         .collect();
-    assert_eq!(lives, [(4352, 20, Some(50), 30), (4352, 70, None, 0)]);
+    assert_eq!(lives, [(4352, 20, Some(50), 40), (4352, 70, None, 10)]);
     let region = labeller.region_map().get(0).unwrap();
     assert_eq!(
         (names.text(region.name), region.access_count),

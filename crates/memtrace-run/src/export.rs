@@ -87,7 +87,8 @@ impl RunExporter {
             self.semantics,
             self.compression,
         )
-        .clock_step(stream.resolution_ns());
+        .clock_step(stream.resolution_ns())
+        .instruction_clock(stream.counts_instructions());
         let (mut processed, source) = thread::scope(|scope| -> Result<_> {
             let hashing = self
                 .input

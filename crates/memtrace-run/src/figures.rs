@@ -396,15 +396,13 @@ fn miss_ratio(analysis: &Analysis) -> Option<Figure> {
 
 /// How many blocks are alive, and how old, at points in time.
 ///
-/// A block is alive from its first store to its eviction or last load. Ages are counted as a pyramid: under a second, under ten,
+/// A block is alive from its allocation (else its first store, else its first access) to its eviction or last load. Ages are counted as a pyramid: under a second, under ten,
 /// under a minute, older.
 #[must_use]
 pub fn kv_age_pyramid(kv_blocks: &KvBlocks, steps: u64) -> Vec<(u64, [u64; 4])> {
-    let life = |block: KvBlock| (block.write_ns, block.write_ns + block.lifetime_ns());
-    let alive = || {
-        let written = kv_blocks.iter().filter(|block| block.write_ns > 0);
-        written.map(life)
-    };
+    let life = |block: KvBlock| (block.start_ns, block.start_ns + block.lifetime_ns());
+    let known = |block: &KvBlock| block.start_known || block.start_ns > 0;
+    let alive = || kv_blocks.iter().filter(known).map(life);
     let (Some(start), Some(end)) = (
         alive().map(|(from, _)| from).min(),
         alive().map(|(_, to)| to).max(),

@@ -61,6 +61,7 @@
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
+mod answers;
 mod collect;
 mod compare;
 mod config;
@@ -79,6 +80,7 @@ mod quality;
 mod runs;
 mod validity;
 
+pub use answers::{Answer, answers};
 pub use collect::{
     FIRST_TOUCHES, PROMPTS_FILE, RunOptions, RunResult, Stop, next_folder, run_command,
     run_experiment,

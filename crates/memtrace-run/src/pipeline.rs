@@ -140,6 +140,7 @@ pub fn process(
     }
     let analyse = steps.analyse.map(|mut options| {
         options.resolution_ns = options.resolution_ns.max(stream.resolution_ns());
+        options.made_up_clock |= stream.counts_instructions();
         options
     });
     let analysis = thread::scope(|scope| -> Result<Option<Analyser>> {

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::names::{Name, Names};
 use crate::report::ReadReport;
 use crate::schema::{
-    CLOCK_STEP_KEY, PRODUCER_KEY, SEMANTICS_KEY, Schema, VERSION_KEY, check_version,
+    CLOCK_KEY, CLOCK_STEP_KEY, PRODUCER_KEY, SEMANTICS_KEY, Schema, VERSION_KEY, check_version,
 };
 
 const BATCH_ROWS: usize = 16_384;
@@ -103,6 +103,8 @@ pub struct ParquetInfo {
     pub semantics: Option<String>,
     /// Step of the capture's clock, ns; 0 where times are as exact as they are written.
     pub clock_step_ns: u64,
+    /// `true` if times count instructions.
+    pub counts_instructions: bool,
     /// Rows.
     pub rows: u64,
     /// Names of the columns, in order.
@@ -188,6 +190,7 @@ fn info(builder: &ParquetRecordBatchReaderBuilder<Whole>) -> ParquetInfo {
         producer: value(PRODUCER_KEY),
         semantics: value(SEMANTICS_KEY),
         clock_step_ns: value(CLOCK_STEP_KEY).map_or(0, |step| step.parse().unwrap_or(0)),
+        counts_instructions: value(CLOCK_KEY).is_some_and(|clock| clock == "instructions"),
         rows: u64::try_from(meta.num_rows()).unwrap_or(0),
         columns,
     }
@@ -229,6 +232,7 @@ pub(crate) struct ParquetRows {
     reader: ParquetRecordBatchReader,
     has_regions: bool,
     clock_step_ns: u64,
+    counts_instructions: bool,
     report: ReadReport,
 }
 
@@ -263,6 +267,7 @@ impl ParquetRows {
             reader,
             has_regions,
             clock_step_ns: info.clock_step_ns,
+            counts_instructions: info.counts_instructions,
             report: ReadReport::new("parquet", "unknown"),
         })
     }
@@ -270,6 +275,10 @@ impl ParquetRows {
     /// Whether a row may have a region: `false` when the file's statistics say that none has.
     pub(crate) fn has_regions(&self) -> bool {
         self.has_regions
+    }
+
+    pub(crate) fn counts_instructions(&self) -> bool {
+        self.counts_instructions
     }
 
     pub(crate) fn clock_step_ns(&self) -> u64 {
@@ -390,7 +399,7 @@ fn fill(
         row.numa_node = tiny(&numa, at).or_else(|| tiny(&remote, at));
         row.hops = tiny(&hops, at);
         row.size_bytes = small(&size, at).unwrap_or(0);
-        row.period = get(&period, at).unwrap_or(1).max(1);
+        row.period = get(&period, at).unwrap_or(0);
         row.cpu_id = get(&cpu, at).and_then(|value| u16::try_from(value).ok());
         row.thread_id = small(&thread, at);
         row.token_index = small(&token, at);

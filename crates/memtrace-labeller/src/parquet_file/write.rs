@@ -4,7 +4,8 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, RecordBatch, StringBuilder, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+    ArrayRef, BooleanArray, RecordBatch, StringBuilder, UInt8Array, UInt16Array, UInt32Array,
+    UInt64Array,
 };
 use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef};
 use parquet::arrow::ArrowWriter;
@@ -21,8 +22,8 @@ use crate::names::{Name, Names};
 use crate::region::Region;
 use crate::region_map::RegionMap;
 use crate::schema::{
-    CLOCK_STEP_KEY, KV_COLUMNS, PRODUCER_KEY, REGION_MAP_COLUMNS, SCHEMA_VERSION, SEMANTICS_KEY,
-    VERSION_KEY, WIDE_SCHEMA_VERSION,
+    CLOCK_KEY, CLOCK_STEP_KEY, KV_COLUMNS, KV_NATIVE_COLUMNS, PRODUCER_KEY, REGION_MAP_COLUMNS,
+    SCHEMA_VERSION, SEMANTICS_KEY, VERSION_KEY, WIDE_SCHEMA_VERSION,
 };
 
 /// Rows of a row group.
@@ -50,6 +51,7 @@ fn properties(
     compression: Compression,
     version: &str,
     clock_step_ns: u64,
+    counts_instructions: bool,
 ) -> WriterProperties {
     let key = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
     let codec = match compression {
@@ -68,6 +70,9 @@ fn properties(
     ];
     if clock_step_ns > 0 {
         metadata.push(key(CLOCK_STEP_KEY, &clock_step_ns.to_string()));
+    }
+    if counts_instructions {
+        metadata.push(key(CLOCK_KEY, "instructions"));
     }
     let mut builder = WriterProperties::builder()
         .set_compression(codec)
@@ -131,6 +136,7 @@ pub struct TraceWriter<W: Write + Send> {
     semantics: String,
     compression: Compression,
     clock_step_ns: u64,
+    counts_instructions: bool,
     state: State<W>,
 }
 
@@ -152,6 +158,7 @@ impl<W: Write + Send> TraceWriter<W> {
             semantics: semantics.to_owned(),
             compression,
             clock_step_ns: 0,
+            counts_instructions: false,
             state: State::Waiting(out),
         }
     }
@@ -163,6 +170,15 @@ impl<W: Write + Send> TraceWriter<W> {
     #[must_use]
     pub fn clock_step(mut self, step_ns: u64) -> Self {
         self.clock_step_ns = step_ns;
+        self
+    }
+
+    /// States in the metadata that times count instructions ([`RowStream::counts_instructions`]).
+    ///
+    /// [`RowStream::counts_instructions`]: crate::RowStream::counts_instructions
+    #[must_use]
+    pub fn instruction_clock(mut self, counts_instructions: bool) -> Self {
+        self.counts_instructions = counts_instructions;
         self
     }
 
@@ -187,6 +203,7 @@ impl<W: Write + Send> TraceWriter<W> {
             self.compression,
             version,
             self.clock_step_ns,
+            self.counts_instructions,
         );
         let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties))
             .map_err(|source| self.refused(source))?;
@@ -356,7 +373,13 @@ fn write_rows<W: Write + Send, T>(
     let mut writer = ArrowWriter::try_new(
         out,
         Arc::clone(&schema),
-        Some(properties(semantics, Compression::Zstd, SCHEMA_VERSION, 0)),
+        Some(properties(
+            semantics,
+            Compression::Zstd,
+            SCHEMA_VERSION,
+            0,
+            false,
+        )),
     )
     .map_err(parquet)?;
     let mut rows = rows.peekable();
@@ -439,7 +462,7 @@ pub fn write_kv_blocks<W: Write + Send>(out: W, blocks: &KvBlocks, semantics: &s
             Arc::new(UInt64Array::from_iter_values(blocks.iter().map(of)))
         };
         let evictions: UInt64Array = blocks.iter().map(|block| block.evict_ns).collect();
-        let arrays: [ArrayRef; 8] = [
+        let mut arrays: Vec<ArrayRef> = vec![
             number(|block| block.block_id),
             number(|block| block.address),
             number(|block| block.address_page),
@@ -449,7 +472,20 @@ pub fn write_kv_blocks<W: Write + Send>(out: W, blocks: &KvBlocks, semantics: &s
             number(|block| block.total_reads),
             number(KvBlock::lifetime_ns),
         ];
-        let columns = KV_COLUMNS.into_iter().zip(arrays);
+        let mut names = KV_COLUMNS.to_vec();
+        if !semantics.starts_with("mrm") {
+            names.extend(KV_NATIVE_COLUMNS);
+            let flag = |of: fn(&KvBlock) -> bool| -> ArrayRef {
+                let flags: BooleanArray = blocks.iter().map(|block| Some(of(block))).collect();
+                Arc::new(flags)
+            };
+            arrays.extend([
+                number(|block| block.start_ns),
+                flag(|block| block.start_known),
+                flag(|block| block.evict_ns.is_some()),
+            ]);
+        }
+        let columns = names.into_iter().zip(arrays);
         columns
             .map(|(name, array)| (name, array, name == "evict_ns"))
             .collect()

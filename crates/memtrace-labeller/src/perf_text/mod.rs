@@ -103,7 +103,11 @@ pub(crate) fn to_access(sample: &PerfSample<'_>, names: &mut Names) -> Access {
     row.cache_level = sample.cache_level;
     row.numa_node = sample.remote;
     row.hops = sample.hops;
-    row.period = sample.period.max(1);
+    row.period = match sample.period {
+        // Breakpoints stop at each access.
+        0 if sample.event.starts_with(b"mem:") => 1,
+        period => period,
+    };
     if let Some(wide) = sample.wide {
         row.wide = names.intern(&wide.to_string());
         row.address = 0x4000_0000_0000_0000 | u64::from(row.wide.number());

@@ -1,0 +1,166 @@
+//! Recordings of known lives at several sampling periods: figures are right within their bounds, or there is none.
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use memtrace_analyser::{AnalysisOptions, Rate, TypeMetrics, compute_all};
+use memtrace_labeller::{Access, Name, Names};
+
+const MS: u64 = 1_000_000;
+
+fn row(time: u64, address: u64, op: Name, region_type: Name) -> Access {
+    let mut row = Access::new(time, address);
+    (row.op, row.region_type) = (op, region_type);
+    row.region_id = 1 + (address >> 12);
+    row
+}
+
+/// Lines that are stored every 20 ms and loaded 5 ms later, for 5 s.
+fn rewritten() -> Vec<Access> {
+    let mut rows = Vec::new();
+    for time in (0..250).map(|round| round * 20 * MS) {
+        for line in 0..512 {
+            let at = time + line * 1000;
+            rows.push(row(at, line * 64, Name::STORE, Name::ACTIVATION));
+            rows.push(row(at + 5 * MS, line * 64, Name::LOAD, Name::ACTIVATION));
+        }
+    }
+    rows
+}
+
+/// Pages that are stored once, one each `step`, and loaded every ninth of their life until its end.
+fn stored_once(pages: u64, step: u64, life: u64) -> Vec<Access> {
+    let mut rows = Vec::new();
+    for page in 0..pages {
+        for line in 0..64 {
+            let (time, address) = (page * step + line, page * 4096 + line * 64);
+            rows.push(row(time, address, Name::STORE, Name::KV_CACHE));
+            let reads = (1..=9).map(|read| time + read * life / 9);
+            rows.extend(reads.map(|time| row(time, address, Name::LOAD, Name::KV_CACHE)));
+        }
+    }
+    rows
+}
+
+/// Keeps rows with the probability of one in `period`.
+fn sampled(rows: &[Access], period: u64, stated: bool, seed: u64, end_ns: u64) -> Vec<Access> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut kept: Vec<Access> = rows
+        .iter()
+        .filter(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 20).is_multiple_of(period)
+        })
+        .copied()
+        .collect();
+    // Something else goes on until the end.
+    kept.push(row(end_ns, 1 << 40, Name::LOAD, Name::RUNTIME));
+    for row in &mut kept {
+        row.period = if stated { period } else { 0 };
+    }
+    kept.sort_by_key(|row| row.timestamp_ns);
+    kept
+}
+
+fn analysed(rows: &[Access], kind: &str) -> Option<TypeMetrics> {
+    let analysis = compute_all(rows, &Names::new(), AnalysisOptions::default()).unwrap();
+    analysis
+        .types
+        .into_iter()
+        .find(|found| found.region_type == kind)
+}
+
+/// A recording: its name, rows, type, class, write-once ratio, quantiles of the age of data when it is read, the last second.
+type Case = (Vec<Access>, &'static str, &'static str, f64, [f64; 3], u64);
+
+#[test]
+fn verdicts_are_right_or_refused_at_every_period() {
+    let ms = 1e6;
+    let cases: [Case; 4] = [
+        (rewritten(), "activation", "low_mrm", 0.0, [5.0 * ms; 3], 10),
+        (
+            stored_once(100, 100 * MS, 18_000 * MS),
+            "kv_cache",
+            "high_mrm",
+            1.0,
+            [1e4 * ms, 1.8e4 * ms, 1.8e4 * ms],
+            90,
+        ),
+        (
+            stored_once(100, 50 * MS, 4500 * MS),
+            "kv_cache",
+            "medium_mrm",
+            1.0,
+            [2500.0 * ms, 4500.0 * ms, 4500.0 * ms],
+            60,
+        ),
+        (
+            stored_once(300, 20 * MS, 360 * MS),
+            "kv_cache",
+            "low_mrm",
+            1.0,
+            [200.0 * ms, 360.0 * ms, 360.0 * ms],
+            30,
+        ),
+    ];
+    let mut answered = 0;
+    let (mut bounds, mut wrong) = (0, 0);
+    for (rows, kind, class, once, ages, end_s) in &cases {
+        for (period, stated, seed) in [1, 2, 10, 100, 1000, 10_000]
+            .into_iter()
+            .flat_map(|period| [true, false].map(|stated| (period, stated)))
+            .flat_map(|(period, stated)| (1..3).map(move |seed| (period, stated, seed)))
+        {
+            let rows = sampled(rows, period, stated, seed, end_s * 1000 * MS);
+            let Some(found) = analysed(&rows, kind) else {
+                continue;
+            };
+            let verdict = found.verdict.as_ref().unwrap();
+            let told = format!("{kind} {class} at {period}, stated {stated}: {verdict:?}");
+            let is_class = verdict.class == *class;
+            assert!(is_class || verdict.confidence == "none", "{told}");
+            // A complete recording is always answered, whether it states its period or not.
+            assert!(period > 1 || is_class, "{told}");
+            assert_eq!(verdict.rate == Rate::Complete, period == 1, "{told}");
+            answered += u32::from(is_class && period > 1);
+            let covers = |low: f64, high: Option<f64>, truth: f64| {
+                low <= truth * 1.000_001 && high.is_none_or(|high| high >= truth * 0.999_999)
+            };
+            let range = verdict.write_once.filter(|_| found.stores > 0);
+            if let Some(range) = range {
+                assert!(covers(range.low, range.high, *once), "{told}");
+            }
+            for (range, truth) in verdict.read_age_ns.iter().flatten().zip(ages) {
+                bounds += 1;
+                wrong += u32::from(!covers(range.low, range.high, *truth));
+            }
+        }
+    }
+    assert!(answered >= 10, "{answered}");
+    // The bounds are those of 95 %.
+    assert!(wrong * 20 <= bounds, "{wrong} of {bounds}");
+}
+
+/// What is still read when the recording ends lives at least as long as was seen.
+#[test]
+fn lives_that_the_end_cuts_off_are_bounds() {
+    let rows = stored_once(4, 1, 7902 * MS);
+    let cut = sampled(&rows, 1, true, 1, 7903 * MS);
+    let found = analysed(&cut, "kv_cache").unwrap().verdict.unwrap();
+    assert_eq!(
+        (found.class, found.at_least, found.at_most),
+        ("cannot_say", "medium_mrm", "high_mrm")
+    );
+    assert_eq!((found.cut_by_end, found.retention_p99_s.high), (4, None));
+    assert!((found.retention_p99_s.low - 7.902).abs() < 1e-6);
+    let longer = sampled(&rows, 1, true, 1, 60_000 * MS);
+    let found = analysed(&longer, "kv_cache").unwrap().verdict.unwrap();
+    assert_eq!(
+        (found.class, found.cut_by_end, found.confidence),
+        ("medium_mrm", 0, "high")
+    );
+    // Without its beginning the life is a bound, too.
+    let late: Vec<Access> = longer.into_iter().filter(|row| !row.is_store()).collect();
+    let found = analysed(&late, "kv_cache").unwrap().verdict.unwrap();
+    assert_eq!((found.class, found.begun_before), ("cannot_say", 4));
+}

@@ -1,0 +1,198 @@
+//! What an analysis answers, one sentence for each type.
+
+use memtrace_analyser::{Analysis, Bounds, Rate, Semantics, TypeMetrics, Verdict};
+
+/// The answer for a type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The type.
+    pub region_type: String,
+    /// `high`, `medium`, or `none` where nothing can be concluded.
+    pub confidence: &'static str,
+    /// What is known, in one sentence, and what to record if that is too little.
+    pub sentence: String,
+}
+
+/// Returns the answers for all types in byte order; none in the reference's semantics.
+///
+/// ```
+/// use memtrace_analyser::{AnalysisOptions, compute_all};
+/// use memtrace_labeller::Names;
+/// let nothing = compute_all(&[], &Names::new(), AnalysisOptions::default())?;
+/// assert!(memtrace_run::answers(&nothing).is_empty());
+/// # Ok::<(), memtrace_analyser::Error>(())
+/// ```
+#[must_use]
+pub fn answers(analysis: &Analysis) -> Vec<Answer> {
+    if analysis.semantics == Semantics::Mrm {
+        return Vec::new();
+    }
+    let types = analysis.types.iter().filter(|kind| kind.n_regions > 0);
+    types
+        .filter_map(|kind| Some((kind, kind.verdict.as_ref()?)))
+        .map(|(kind, verdict)| Answer {
+            region_type: kind.region_type.clone(),
+            confidence: verdict.confidence,
+            sentence: sentence(analysis, kind, verdict),
+        })
+        .collect()
+}
+
+fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> String {
+    let mut parts = vec![format!(
+        "{}: {}",
+        kind.region_type,
+        match verdict.class {
+            "cannot_say" | "too_few_samples" | "unknown" =>
+                format!("cannot say ({})", verdict.reason),
+            class => class.to_owned(),
+        }
+    )];
+    parts.push(format!("{} touched", bytes(kind.distinct_pages * 4096)));
+    let seen = verdict.retention_p50_s;
+    if kind.has_accesses() && !analysis.made_up_clock && (seen.low > 0.0 || seen.high.is_some()) {
+        parts.push(lives(verdict));
+    }
+    if let Some(once) = verdict
+        .write_once
+        .filter(|once| once.low > 0.0 || once.high < Some(0.99))
+    {
+        parts.push(format!("{} of written addresses written once", share(once)));
+    }
+    if kind.stores > 0 && verdict.rate == Rate::Complete {
+        #[expect(clippy::cast_precision_loss, reason = "a mean is a real")]
+        let reads = kind.loads as f64 / kind.stores as f64;
+        parts.push(format!("{} reads per write", number(reads)));
+    }
+    if !analysis.made_up_clock
+        && let Some([_, _, age]) = verdict.read_age_ns
+        && (age.low > 0.0 || age.high.is_some())
+    {
+        parts.push(format!("99 % of reads find data {} old", at_most(age, 1e9)));
+    }
+    if let Some(advice) = advice(verdict, kind) {
+        parts.push(advice);
+    }
+    parts.join(", ")
+}
+
+/// How long regions live.
+fn lives(verdict: &Verdict) -> String {
+    let p50 = verdict.retention_p50_s;
+    // A store before the first load may not have been sampled.
+    let begun_before = match verdict.rate {
+        Rate::Complete => verdict.begun_before,
+        _ => 0,
+    };
+    let mut text = format!("in use for {} (median over regions", span(p50));
+    if verdict.cut_by_end > 0 {
+        text.push_str(&format!("; {} still in use at the end", verdict.cut_by_end));
+    }
+    if begun_before > 0 {
+        text.push_str(&format!("; {begun_before} stored before the recording"));
+    }
+    text.push(')');
+    text
+}
+
+/// What to record for an answer.
+fn advice(verdict: &Verdict, kind: &TypeMetrics) -> Option<String> {
+    if !matches!(verdict.class, "cannot_say" | "too_few_samples") || !kind.has_accesses() {
+        return None;
+    }
+    let allowed = match verdict.at_least == verdict.at_most {
+        true => String::new(),
+        false => format!("{} to {} is possible; ", verdict.at_least, verdict.at_most),
+    };
+    let seen = format!(
+        "{:.0} % of accesses go to addresses seen; ",
+        verdict.coverage * 100.0
+    );
+    Some(match verdict.rate {
+        Rate::Unknown => format!(
+            "{allowed}{seen}record the period (perf script -F +period) or give --period N (1 if every access was recorded)"
+        ),
+        Rate::Sampled(p) => {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a period is a small positive number"
+            )]
+            let denser = (0.1 / p).round().max(1.0) as u64;
+            format!("{allowed}{seen}sample 10x denser (-c {denser}) or record less of the program")
+        }
+        Rate::Complete if verdict.reason.contains("instructions") => {
+            "record with a clock (perf mem) for times".to_owned()
+        }
+        Rate::Complete if verdict.cut_by_end > 0 => format!("{allowed}record for longer"),
+        Rate::Complete if verdict.begun_before > 0 || verdict.write_once.is_none() => {
+            format!("{allowed}record from before the data is stored")
+        }
+        Rate::Complete => allowed.trim_end_matches("; ").to_owned(),
+    })
+    .filter(|text| !text.is_empty())
+}
+
+fn span(bounds: Bounds) -> String {
+    match bounds.high {
+        Some(_) if bounds.is_exact() => seconds(bounds.low),
+        Some(high) => format!("{} to {}", seconds(bounds.low), seconds(high)),
+        None => format!(">= {}", seconds(bounds.low)),
+    }
+}
+
+/// A bound of an age in ns as text.
+fn at_most(bounds: Bounds, per_second: f64) -> String {
+    match bounds.high {
+        Some(high) => format!("<= {}", seconds(high / per_second)),
+        None => format!(">= {}", seconds(bounds.low / per_second)),
+    }
+}
+
+fn share(once: Bounds) -> String {
+    let percent = |share: f64| format!("{} %", number(share * 100.0));
+    match once.high {
+        Some(_) if once.is_exact() => percent(once.low),
+        Some(high) => format!("{} to {}", percent(once.low), percent(high)),
+        None => format!(">= {}", percent(once.low)),
+    }
+}
+
+/// A span of time with its unit, four digits.
+fn seconds(value: f64) -> String {
+    let (scale, unit) = match value {
+        value if value >= 1.0 || value <= 0.0 => (1.0, "s"),
+        value if value >= 1e-3 => (1e3, "ms"),
+        value if value >= 1e-6 => (1e6, "us"),
+        _ => (1e9, "ns"),
+    };
+    format!("{} {unit}", number(value * scale))
+}
+
+/// A number with four digits.
+fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        value if value >= 1000.0 || value <= 0.0 => 0,
+        value if value >= 100.0 => 1,
+        value if value >= 10.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}
+
+/// A size with its binary unit.
+pub(crate) fn bytes(value: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a size with a unit is a real")]
+    let mut scaled = value as f64;
+    let mut units = ["B", "KiB", "MiB", "GiB", "TiB"].into_iter();
+    let mut unit = units.next().unwrap_or("B");
+    for larger in units {
+        if scaled < 1024.0 {
+            break;
+        }
+        scaled /= 1024.0;
+        unit = larger;
+    }
+    format!("{} {unit}", number(scaled))
+}
