@@ -15,7 +15,7 @@ Example:
   rocpd convert -i run/ -f pftrace
 
 Exit codes: 0 done; 1 unreadable database, failed query, output that cannot be
-written; 2 wrong usage, no such file; 3 a format that this build cannot write.";
+written; 2 wrong usage, no such file; 3 a format that cannot be written here.";
 
 /// Query, summarise, convert, merge and package rocPD databases
 ///
@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Package(PackageArgs),
     /// Say what the databases hold and how healthy they are: warnings, wrong values, keys that name no row
     Info(InfoArgs),
+    /// Print the version
+    Version,
 }
 
 #[derive(Debug, Args)]
@@ -511,7 +513,7 @@ pub(crate) struct SummaryArgs {
     /// Add summaries by process
     #[arg(long)]
     pub(crate) summary_by_rank: bool,
-    /// Domains of regions (HIP, HSA, RCCL, MARKER, ...), or NONE
+    /// Domains of regions and views to summarise (HIP, HSA, MARKER, KERNEL, MEMORY, ...); NONE: no regions
     #[arg(long, value_name = "DOMAIN", num_args = 1..)]
     pub(crate) region_categories: Option<Vec<String>>,
     /// Add quantiles, bytes, busy times, launch latencies, imbalance of ranks and outliers

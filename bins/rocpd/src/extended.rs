@@ -7,6 +7,7 @@ use rocpd_db::{Filter, KernelNames, Process, RocpdSet, SqlValue, Summary};
 use crate::args::{QueryFormat, SummaryArgs};
 use crate::names::OutputNames;
 use crate::tables::{self, Look};
+use crate::wide::Wide;
 
 pub(crate) fn write(
     set: &RocpdSet,
@@ -21,7 +22,10 @@ pub(crate) fn write(
         }
         let path = match args.format {
             QueryFormat::Console => std::path::PathBuf::new(),
-            format => names.with(&format!("{file}.{}", tables::extension(format)))?,
+            format => names.with(&format!(
+                "{file}.{}",
+                tables::extension(format, args.shared.compat)
+            ))?,
         };
         let look = Look {
             heading: Some(file.to_ascii_uppercase()),
@@ -108,15 +112,17 @@ pub(crate) fn write(
     )?;
 
     let imbalance = summary.imbalance();
+    let wide = Wide::of(imbalance.iter().map(|i| [i.max_ns]));
     let rows = imbalance
         .iter()
-        .map(|i| {
+        .enumerate()
+        .map(|(at, i)| {
             let slowest = summary.processes.get(i.slowest);
             vec![
                 SqlValue::Text(&i.name),
                 int(i.processes as u64),
                 SqlValue::Real(i.mean_ns),
-                SqlValue::Int(i.max_ns),
+                wide.value(at, 0),
                 SqlValue::Real(i.ratio),
                 slowest.map_or(SqlValue::Null, |p| SqlValue::Int(p.pid)),
                 slowest.map_or(SqlValue::Null, |p| SqlValue::Text(&p.hostname)),
@@ -215,13 +221,13 @@ fn pivot(summary: &Summary<'_>, put: &Put<'_>) -> anyhow::Result<()> {
         return Ok(());
     }
     let by_rank = view.by_rank(&summary.processes);
-    let mut totals: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    let mut totals: BTreeMap<&str, Vec<i128>> = BTreeMap::new();
     for row in &by_rank {
         let list = totals
             .entry(&row.name)
             .or_insert_with(|| vec![0; summary.processes.len()]);
         if let Some(total) = list.get_mut(row.process) {
-            *total = i64::try_from(row.stat.total_ns).unwrap_or(i64::MAX);
+            *total = row.stat.total_ns;
         }
     }
     let heads: Vec<String> = summary
@@ -235,19 +241,21 @@ fn pivot(summary: &Summary<'_>, put: &Put<'_>) -> anyhow::Result<()> {
     let mut columns = vec!["Name"];
     columns.extend(heads.iter().map(String::as_str));
     columns.push("MAX/MEAN");
-    let mut totals: Vec<(&str, Vec<i64>, i128)> = totals
+    let mut totals: Vec<(&str, Vec<i128>, i128)> = totals
         .into_iter()
         .map(|(name, list)| {
-            let sum = list.iter().map(|total| i128::from(*total)).sum();
+            let sum = list.iter().sum();
             (name, list, sum)
         })
         .collect();
     totals.sort_by(|a, b| b.2.cmp(&a.2).then(a.0.cmp(b.0)));
+    let wide = Wide::of(totals.iter().map(|(_, list, _)| list.iter().copied()));
     let rows = totals
         .iter()
-        .map(|(name, list, sum)| {
+        .enumerate()
+        .map(|(at, (name, list, sum))| {
             let mut row = vec![SqlValue::Text(name)];
-            row.extend(list.iter().map(|total| SqlValue::Int(*total)));
+            row.extend((0..list.len()).map(|column| wide.value(at, column)));
             let most = list.iter().copied().max().unwrap_or(0);
             row.push(SqlValue::Real(uneven(most, *sum, list.len())));
             row
@@ -258,7 +266,7 @@ fn pivot(summary: &Summary<'_>, put: &Put<'_>) -> anyhow::Result<()> {
 
 /// The largest over the mean.
 #[expect(clippy::cast_precision_loss, reason = "a ratio for display")]
-fn uneven(most: i64, sum: i128, count: usize) -> f64 {
+fn uneven(most: i128, sum: i128, count: usize) -> f64 {
     if sum == 0 {
         return 1.0;
     }

@@ -5,6 +5,7 @@ mod args;
 mod console;
 mod convert;
 mod extended;
+mod headline;
 mod info;
 mod mail;
 mod names;
@@ -14,6 +15,7 @@ mod select;
 mod sent;
 mod summary;
 mod tables;
+mod wide;
 
 use std::process::ExitCode;
 
@@ -39,6 +41,11 @@ pub fn main() -> ExitCode {
     })
 }
 
+fn version() -> anyhow::Result<Outcome> {
+    console::print(concat!("rocpd ", env!("CARGO_PKG_VERSION"), "\n"))?;
+    Ok(Outcome::Fine)
+}
+
 fn run(command: &Command) -> anyhow::Result<Outcome> {
     let (shared, outcome) = match command {
         Command::Query(args) => (&args.shared, query::run(args)),
@@ -47,6 +54,7 @@ fn run(command: &Command) -> anyhow::Result<Outcome> {
         Command::Merge(args) => return package::merge(args),
         Command::Package(args) => return package::run(args),
         Command::Info(args) => return info::run(args),
+        Command::Version => return version(),
     };
     let outcome = match outcome {
         Err(error) => match error.downcast_ref::<select::Verbatim>() {

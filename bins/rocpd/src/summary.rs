@@ -9,6 +9,7 @@ use crate::args::{QueryFormat, SummaryArgs};
 use crate::names::OutputNames;
 use crate::select;
 use crate::tables::{self, Look};
+use crate::wide::Wide;
 
 /// Columns of the reference.
 const COLUMNS: [&str; 8] = [
@@ -46,6 +47,7 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
             .map(str::to_owned)
             .collect()
     });
+    options.compat = shared.compat;
     options.quantiles = args.extended;
     options.names = (&args.names).into();
     let summary = Stage::time("summarise", shared.verbosity, || {
@@ -56,13 +58,18 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
         names: OutputNames::new(shared, "")?,
         processes: &summary.processes,
     };
+    if args.extended && args.format == QueryFormat::Console && !shared.compat {
+        crate::headline::print(&set, &filter, &summary)?;
+    }
     for view in &summary.views {
         let rows = view.overall();
         let word = file_word(&view.view);
-        writer.rows(&format!("{word}_summary"), &rows, false)?;
+        // The time of an allocation is that of a call: bytes in that time say nothing.
+        let has_rate = view.view == "memory_copies";
+        writer.rows(&format!("{word}_summary"), &rows, (false, has_rate))?;
         if args.summary_by_rank {
             let rows = view.by_rank(&summary.processes);
-            writer.rows(&format!("{word}_summary_by_rank"), &rows, true)?;
+            writer.rows(&format!("{word}_summary_by_rank"), &rows, (true, has_rate))?;
         }
     }
     if args.domain_summary {
@@ -182,14 +189,20 @@ impl Writer<'_> {
         }
     }
 
-    fn rows(&self, file: &str, rows: &[SummaryRow], by_rank: bool) -> anyhow::Result<()> {
+    fn rows(
+        &self,
+        file: &str,
+        rows: &[SummaryRow],
+        (by_rank, has_rate): (bool, bool),
+    ) -> anyhow::Result<()> {
+        let guid = |process: usize| self.processes.get(process).map(|p| p.guid.as_str());
         let total = |process: usize| -> i128 {
             rows.iter()
-                .filter(|row| !by_rank || row.process == process)
+                .filter(|row| !by_rank || guid(row.process) == guid(process))
                 .map(|row| row.stat.total_ns)
                 .sum()
         };
-        let long = Long::of(rows.iter().map(|row| [row.stat.total_ns, row.bytes]));
+        let wide = Wide::of(rows.iter().map(|row| [row.stat.total_ns, row.bytes]));
         let totals: Vec<i128> = (0..self.processes.len().max(1)).map(total).collect();
         self.write(file, by_rank, rows.len(), |at, values| {
             let Some(row) = rows.get(at) else { return };
@@ -201,7 +214,7 @@ impl Writer<'_> {
             values.push(SqlValue::Text(&row.name));
             let stddev = row.stat.stddev_ns();
             numbers(
-                (&row.stat, long.value(at, 0)),
+                (&row.stat, wide.value(at, 0)),
                 row.stat.mean_ns(),
                 row.stat.share_pct(whole),
                 stddev,
@@ -210,14 +223,14 @@ impl Writer<'_> {
             if self.args.extended {
                 let mut durations = row.durations_ns.clone();
                 quantiles(&Quantiles::of(&mut durations), values);
-                bytes(row, long.value(at, 1), values);
+                bytes(row, (wide.value(at, 1), has_rate), values);
             }
             self.process_after(by_rank, row.process, values);
         })
     }
 
     fn domains(&self, file: &str, rows: &[DomainRow], by_rank: bool) -> anyhow::Result<()> {
-        let long = Long::of(rows.iter().map(|row| [row.stat.total_ns, 0]));
+        let wide = Wide::of(rows.iter().map(|row| [row.stat.total_ns, 0]));
         self.write(file, by_rank, rows.len(), |at, values| {
             let Some(row) = rows.get(at) else { return };
             self.process(by_rank, row.process, values);
@@ -227,7 +240,7 @@ impl Writer<'_> {
                 true => (row.sum_of_means_ns, row.sum_of_stddevs_ns),
                 false => (row.stat.mean_ns(), row.stat.stddev_ns()),
             };
-            let total = (&row.stat, long.value(at, 0));
+            let total = (&row.stat, wide.value(at, 0));
             numbers(total, mean, row.share_pct, stddev, values);
             if self.args.extended {
                 quantiles(&row.quantiles.unwrap_or_default(), values);
@@ -250,9 +263,10 @@ impl Writer<'_> {
         }
         let path = match self.args.format {
             QueryFormat::Console => std::path::PathBuf::new(),
-            format => self
-                .names
-                .with(&format!("{file}.{}", tables::extension(format)))?,
+            format => self.names.with(&format!(
+                "{file}.{}",
+                tables::extension(format, self.args.shared.compat)
+            ))?,
         };
         let look = Look {
             compat: self.args.shared.compat,
@@ -266,27 +280,6 @@ impl Writer<'_> {
             sink.row(&|column| values.get(column).copied().unwrap_or(SqlValue::Null))?;
         }
         sink.finish()
-    }
-}
-
-/// Sums of rows. Those beyond 64 bits are texts of all their digits: no value of the formats holds them, and none is cut off.
-struct Long(Vec<[(i128, Option<String>); 2]>);
-
-impl Long {
-    fn of(rows: impl Iterator<Item = [i128; 2]>) -> Self {
-        let text = |sum: i128| match i64::try_from(sum) {
-            Ok(_) => (sum, None),
-            Err(_) => (sum, Some(sum.to_string())),
-        };
-        Self(rows.map(|sums| sums.map(text)).collect())
-    }
-
-    fn value(&self, row: usize, sum: usize) -> SqlValue<'_> {
-        match self.0.get(row).and_then(|sums| sums.get(sum)) {
-            Some((_, Some(text))) => SqlValue::Text(text),
-            Some((sum, None)) => i64::try_from(*sum).map_or(SqlValue::Null, SqlValue::Int),
-            None => SqlValue::Null,
-        }
     }
 }
 
@@ -320,7 +313,7 @@ fn quantiles(found: &Quantiles, values: &mut Values<'_>) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate is a ratio of reals")]
-fn bytes<'v>(row: &SummaryRow, sum: SqlValue<'v>, values: &mut Values<'v>) {
+fn bytes<'v>(row: &SummaryRow, (sum, has_rate): (SqlValue<'v>, bool), values: &mut Values<'v>) {
     if row.bytes == 0 {
         values.extend([SqlValue::Null, SqlValue::Null]);
         return;
@@ -328,7 +321,7 @@ fn bytes<'v>(row: &SummaryRow, sum: SqlValue<'v>, values: &mut Values<'v>) {
     values.push(sum);
     // Bytes in a nanosecond are gigabytes in a second.
     values.push(match row.stat.total_ns {
-        0 => SqlValue::Null,
+        total if total <= 0 || !has_rate => SqlValue::Null,
         total => SqlValue::Real(row.bytes as f64 / total as f64),
     });
 }

@@ -38,7 +38,7 @@ pub struct Busy<'a> {
     pub sum_ns: i64,
     /// Length of the union of all intervals, ns.
     pub busy_ns: i64,
-    /// From the first begin to the last end on the agent, ns.
+    /// From the first begin to the last end on any agent of the same host, ns.
     pub wall_ns: i64,
     /// Gaps between the intervals.
     pub gaps: u64,
@@ -52,7 +52,9 @@ pub struct Busy<'a> {
 ///
 /// When a file is damaged.
 pub fn busy<'a>(set: &'a RocpdSet, filter: &'a Filter) -> Result<Vec<Busy<'a>>> {
-    let mut out = Vec::new();
+    let mut out: Vec<Busy<'a>> = Vec::new();
+    // Of all agents of a host: its clock is theirs.
+    let mut spans: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
     for partition in 0..set.partitions().len() {
         let mut dispatches = set
             .scan_partition::<Dispatch<'_>>(partition, filter, Order::Start)?
@@ -93,24 +95,29 @@ pub fn busy<'a>(set: &'a RocpdSet, filter: &'a Filter) -> Result<Vec<Busy<'a>>> 
                     kind: agent.kind.as_deref().unwrap_or_default(),
                     sum_ns: 0,
                     busy_ns: 0,
-                    wall_ns: -start,
+                    wall_ns: 0,
                     gaps: 0,
                     longest_gap_ns: 0,
                 };
                 (row, start)
             });
-            row.sum_ns += end - start;
+            row.sum_ns = row.sum_ns.saturating_add(end.saturating_sub(start));
             if start > *until {
                 row.gaps += 1;
-                row.longest_gap_ns = row.longest_gap_ns.max(start - *until);
+                row.longest_gap_ns = row.longest_gap_ns.max(start.saturating_sub(*until));
             }
-            row.busy_ns += (end - start.max(*until)).max(0);
+            row.busy_ns = row
+                .busy_ns
+                .saturating_add(end.saturating_sub(start.max(*until)).max(0));
             *until = (*until).max(end);
+            let span = spans.entry(&process.hostname).or_insert((start, end));
+            *span = (span.0.min(start), span.1.max(end));
         }
-        out.extend(agents.into_values().map(|(mut row, until)| {
-            row.wall_ns += until;
-            row
-        }));
+        out.extend(agents.into_values().map(|(row, _)| row));
+    }
+    for row in &mut out {
+        let span = spans.get(row.process.hostname.as_str());
+        row.wall_ns = span.map_or(0, |(first, last)| last.saturating_sub(*first));
     }
     Ok(out)
 }
@@ -192,7 +199,7 @@ pub struct Imbalance {
     /// Mean total of a process, ns.
     pub mean_ns: f64,
     /// Largest total of a process, ns.
-    pub max_ns: i64,
+    pub max_ns: i128,
     /// Number of that process in [`Summary::processes`].
     pub slowest: usize,
     /// Largest total over mean; 1 is even.
@@ -226,7 +233,7 @@ impl Summary<'_> {
                 name,
                 processes: list.len(),
                 mean_ns,
-                max_ns: i64::try_from(max).unwrap_or(i64::MAX),
+                max_ns: max,
                 slowest,
                 ratio: if mean_ns > 0.0 {
                     real_i128(max) / mean_ns

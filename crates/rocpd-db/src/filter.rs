@@ -81,10 +81,24 @@ pub struct Filter {
 pub fn domain_of(category: Option<&str>) -> &str {
     match category {
         Some(category) if !category.is_empty() => category
-            .split_once('_')
-            .map_or(category, |(domain, _)| domain),
+            .match_indices('_')
+            .nth(usize::from(is_systems(category)))
+            .map_or(category, |(end, _)| category.get(..end).unwrap_or(category)),
         _ => "NONE",
     }
+}
+
+/// Returns `true` for categories of rocprofiler-systems, whose domain is the word after `rocm_`: `rocm_hip_api`.
+fn is_systems(category: &str) -> bool {
+    category
+        .get(..5)
+        .is_some_and(|start| start.eq_ignore_ascii_case("rocm_"))
+}
+
+/// The first word of a category, which is its domain in the reference of August 2025.
+pub(crate) fn first_word_of(category: Option<&str>) -> &str {
+    let domain = domain_of(category);
+    domain.split_once('_').map_or(domain, |(first, _)| first)
 }
 
 impl Filter {
@@ -138,10 +152,12 @@ impl Filter {
     }
 
     pub(crate) fn accepts_category(&self, category: Option<&str>) -> bool {
-        let domain = domain_of(category);
         let among = |list: &[String], text: &str| list.iter().any(|t| t.eq_ignore_ascii_case(text));
-        self.domains.as_ref().is_none_or(|list| among(list, domain))
-            && !among(&self.without_domains, domain)
+        let of_domain = |list: &[String]| {
+            among(list, domain_of(category)) || among(list, first_word_of(category))
+        };
+        self.domains.as_ref().is_none_or(|list| of_domain(list))
+            && !of_domain(&self.without_domains)
             && !among(&self.without_categories, category.unwrap_or_default())
             && self
                 .categories
@@ -219,6 +235,9 @@ mod tests {
     fn domains() {
         assert_eq!(domain_of(Some("HIP_RUNTIME_API_EXT")), "HIP");
         assert_eq!(domain_of(Some("OMPT")), "OMPT");
+        assert_eq!(domain_of(Some("rocm_hip_api")), "rocm_hip");
+        assert_eq!(domain_of(Some("rocm_hsa")), "rocm_hsa");
+        assert_eq!(first_word_of(Some("rocm_hip_api")), "rocm");
         assert_eq!(domain_of(None), "NONE");
     }
 }

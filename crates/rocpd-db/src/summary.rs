@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use rustc_hash::FxHashMap;
 
 use crate::error::{Error, Result};
-use crate::filter::{Filter, domain_of};
+use crate::filter::{Filter, domain_of, first_word_of};
 use crate::info::Process;
 use crate::records::{AllocLevel, Allocation, Copy, Dispatch, Region, Sample};
 use crate::scan::Order;
@@ -18,8 +18,12 @@ use crate::stats::{Quantiles, Stat};
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct SummaryOptions {
-    /// Region domains, in any case, `MARKER` and `MARKERS` among them; all if `None`. `NONE` alone means none.
+    /// What to summarise, in any case: domains of regions, `MARKER` or `MARKERS`, and views by name or first word (`KERNEL`,
+    /// `MEMORY`, `SCRATCH_MEMORY`); everything if `None`. `NONE` alone means all views and no regions.
     pub region_categories: Option<Vec<String>>,
+    /// Follow the reference of August 2025: `region_categories` choose regions only, and a domain is the first word of its
+    /// category (`rocm` instead of `rocm_hip`).
+    pub compat: bool,
     /// Keep every duration, for quantiles: 8 bytes of memory a record.
     pub quantiles: bool,
     /// How kernels are called.
@@ -152,6 +156,16 @@ impl SummaryRow {
     }
 }
 
+/// The views besides those of regions.
+const VIEWS: [&str; 6] = [
+    "kernels",
+    "memory_copies",
+    "memory_allocations",
+    "scratch_memory",
+    "graph_launches",
+    "hip_events",
+];
+
 /// Which domains of regions are wanted.
 struct Wanted {
     all: bool,
@@ -183,6 +197,28 @@ impl Wanted {
         self.all || self.list.iter().any(|name| same(name))
     }
 
+    /// Returns `true` if no regions are wanted, but all views.
+    fn is_none(&self) -> bool {
+        !self.list.is_empty() && self.list.iter().all(|name| name == "NONE")
+    }
+
+    /// Returns `true` if a view is wanted: by its name, singular or plural, or by the first word of it.
+    fn has_view(&self, view: &str) -> bool {
+        let view = view.to_ascii_uppercase();
+        let named = |name: &str| {
+            let plural = match name.strip_suffix('Y') {
+                Some(stem) => format!("{stem}IES"),
+                None => format!("{name}S"),
+            };
+            let starts = |start: &str| {
+                let rest = view.strip_prefix(start);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+            };
+            view == name || view == plural || starts(name) || starts(&plural)
+        };
+        self.all || self.is_none() || self.list.iter().any(|name| named(name))
+    }
+
     /// Names that the data do not have.
     fn unknown(&self, domains: &[String]) -> Option<&str> {
         self.list
@@ -196,6 +232,7 @@ impl Wanted {
                     && *name != "MARKER"
                     && *name != "MARKERS"
                     && !domains.iter().any(|d| one.has(d))
+                    && !VIEWS.iter().any(|view| one.has_view(view))
             })
             .map(String::as_str)
     }
@@ -222,12 +259,9 @@ impl<'a> Summary<'a> {
             replays: 0,
             processes,
         };
-        let firsts = first_of_guid(&summary.processes);
-        let numbers: FxHashMap<(usize, i64), usize> = summary
-            .processes
-            .iter()
-            .zip(firsts)
-            .map(|(process, first)| ((process.partition, process.id), first))
+        let numbers: FxHashMap<(usize, i64), usize> = (0..)
+            .zip(&summary.processes)
+            .map(|(number, process)| ((process.partition, process.id), number))
             .collect();
         let number = |process: &Process| {
             numbers
@@ -283,6 +317,10 @@ impl<'a> Summary<'a> {
             .views
             .push(scratch.view("scratch_memory".to_owned()));
         summary.newer(set, filter, quantiles)?;
+        if !options.compat {
+            let wanted = Wanted::new(options);
+            summary.views.retain(|view| wanted.has_view(&view.view));
+        }
         summary.regions(set, filter, options, &number)?;
         summary.views.retain(|view| !view.rows.is_empty());
         Ok(summary)
@@ -324,7 +362,7 @@ impl<'a> Summary<'a> {
         number: &dyn Fn(&Process) -> usize,
     ) -> Result<()> {
         let wanted = Wanted::new(options);
-        if !wanted.all && wanted.list.iter().all(|name| name == "NONE") && !wanted.list.is_empty() {
+        if wanted.is_none() {
             return Ok(());
         }
         let mut domains: Vec<(String, Rows<'_>)> = Vec::new();
@@ -336,11 +374,14 @@ impl<'a> Summary<'a> {
             let category = region.event.as_ref().and_then(|event| event.category);
             let place = category.map_or((0, 0), |c| (c.as_ptr().addr(), c.len()));
             let at = *by_category.entry(place).or_insert_with(|| {
-                let domain = domain_of(category);
+                let domain = match options.compat {
+                    true => first_word_of(category),
+                    false => domain_of(category),
+                };
                 if !known.iter().any(|name| name == domain) {
                     known.push(domain.to_owned());
                 }
-                if domain.contains("MARKER") {
+                if domain.to_ascii_uppercase().contains("MARKER") {
                     return wanted.has("MARKER").then_some(usize::MAX);
                 }
                 if !wanted.has(domain) {
@@ -358,7 +399,9 @@ impl<'a> Summary<'a> {
             match at {
                 None => {}
                 Some(usize::MAX) => {
-                    let name = region.message.as_deref().unwrap_or(NO_NAME);
+                    let is_systems = category.is_some_and(|c| !c.starts_with("MARKER"));
+                    let own = region.name.filter(|_| is_systems);
+                    let name = region.message.as_deref().or(own).unwrap_or(NO_NAME);
                     markers.passing(process, name).add(duration_ns, quantiles);
                 }
                 Some(at) => {
@@ -387,7 +430,7 @@ impl<'a> Summary<'a> {
         if let Some(found) = wanted.unknown(&known) {
             return Err(Error::UnknownCategory {
                 found: found.to_owned(),
-                known: known.join(", "),
+                known: [known.join(", "), VIEWS.join(", ").to_uppercase()].join(", "),
             });
         }
         domains.sort_by(|a, b| a.0.cmp(&b.0));
@@ -432,19 +475,6 @@ impl SummaryView {
         });
         rows
     }
-}
-
-/// For each process the number of the first one with its guid: processes are told apart by guid, and a file that has two
-/// with one guid says that they are one.
-fn first_of_guid(processes: &[&Process]) -> Vec<usize> {
-    let mut first: FxHashMap<&str, usize> = FxHashMap::default();
-    let numbered = processes.iter().enumerate();
-    numbered
-        .map(|(number, process)| match process.guid.as_str() {
-            "" => number,
-            guid => *first.entry(guid).or_insert(number),
-        })
-        .collect()
 }
 
 fn by_total(a: &SummaryRow, b: &SummaryRow) -> std::cmp::Ordering {

@@ -19,12 +19,9 @@ const NEWER: [(&str, &str, &str); 2] = [
 impl Summary<'_> {
     /// Adds the views that have rows. They are few, so SQL is fast enough.
     pub(super) fn newer(&mut self, set: &RocpdSet, filter: &Filter, quantiles: bool) -> Result<()> {
-        let firsts = super::first_of_guid(&self.processes);
-        let numbers: FxHashMap<(&str, i64), (&Process, usize)> = self
-            .processes
-            .iter()
-            .zip(firsts)
-            .map(|(process, first)| ((process.guid.as_str(), process.pid), (*process, first)))
+        let numbers: FxHashMap<(&str, i64), (&Process, usize)> = (0..)
+            .zip(&self.processes)
+            .map(|(number, process)| ((process.guid.as_str(), process.pid), (*process, number)))
             .collect();
         for (view, table, name) in NEWER {
             let mut rows = 0;
