@@ -62,6 +62,10 @@ impl Alias {
             // The format is what the name says.
             Some(format) => ConvertArgs::augment_args(command)
                 .mut_arg("output_format", |arg| arg.required(false).hide(true))
+                .mut_args(|arg| match is_of_another(&arg, format) {
+                    true => arg.hide(true),
+                    false => arg,
+                })
                 .after_help(format!(
                     "The same as rocpd convert -f {format}\n\nExample:\n  {} -i *.db -d out",
                     self.name
@@ -75,6 +79,14 @@ impl Alias {
             .about(self.about)
             .version(env!("CARGO_PKG_VERSION"))
             .max_term_width(80)
+    }
+}
+
+/// Returns `true` if an option of `convert` has no effect on a format: its help need not show it.
+fn is_of_another(arg: &clap::Arg, format: &str) -> bool {
+    match arg.get_id().as_str() {
+        "csv_layout" => format != "csv",
+        _ => arg.get_help_heading() == Some("Perfetto") && format != "pftrace",
     }
 }
 

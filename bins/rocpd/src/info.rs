@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use shell::{Format, Outcome};
 
 use crate::args::InfoArgs;
-use crate::console;
+use crate::{console, select};
 
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
     let mut options = OpenOptions::default();
     options.keep_going = args.keep_going;
+    select::check_inputs(&args.input, false)?;
     let set = RocpdSet::open(&args.input, &options)?;
     let mut partitions = Vec::new();
     for (number, partition) in set.partitions().iter().enumerate() {

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Outcome> {
     let names = OutputNames::new(shared, "out")?;
     let path = match args.format {
         QueryFormat::Console => PathBuf::new(),
-        format => names.file(tables::extension(format))?,
+        format => names.file(tables::extension(format, shared.compat))?,
     };
     let look = Look {
         compat: shared.compat,

@@ -1,27 +1,20 @@
 //! From arguments to a set, a window and a filter.
 
+use std::path::PathBuf;
+
 use anyhow::Context as _;
 use rocpd_db::{
     Bound, Edge, Filter, Occurrence, OpenOptions, RocpdSet, TimeBounds, TimePoint, Window,
     WindowRequest,
 };
-use shell::{VerbosityArgs, usage};
+use shell::{OrExit as _, VerbosityArgs, usage};
 
 use crate::args::{FilterArgs, SharedArgs, WindowArgs};
 use crate::console;
 
 /// Opens the inputs; warnings go to standard error.
 pub(crate) fn open(shared: &SharedArgs) -> anyhow::Result<RocpdSet> {
-    for input in &shared.input {
-        let text = input.to_string_lossy();
-        if !input.exists() && !text.contains(['*', '?']) {
-            let text = format!("File '{text}' does not exist.");
-            return Err(match shared.compat {
-                true => Verbatim { text, code: 2 }.into(),
-                false => usage(text),
-            });
-        }
-    }
+    check_inputs(&shared.input, shared.compat)?;
     let mut options = OpenOptions::default();
     options.keep_going = shared.keep_going;
     let set = RocpdSet::open(&shared.input, &options)?;
@@ -29,6 +22,26 @@ pub(crate) fn open(shared: &SharedArgs) -> anyhow::Result<RocpdSet> {
         shared.verbosity.note(format!("warning: {warning}"));
     }
     Ok(set)
+}
+
+/// Refuses inputs that do not exist, and such as never end, before anything else is done.
+pub(crate) fn check_inputs(inputs: &[PathBuf], compat: bool) -> anyhow::Result<()> {
+    for input in inputs {
+        let text = input.to_string_lossy();
+        if !input.exists() && !text.contains(['*', '?']) {
+            let text = format!("File '{text}' does not exist.");
+            return Err(match compat {
+                true => Verbatim { text, code: 2 }.into(),
+                false => usage(text),
+            });
+        }
+        if input.exists() && !input.is_file() && !input.is_dir() {
+            return Err(usage(format!(
+                "'{text}' is no file or folder: databases are read in any order, so a pipe or device will not do"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// An error that is said as the reference says it, with its exit code.
@@ -94,8 +107,8 @@ pub(crate) fn window(
         refused(args, before)?;
     }
     let mut request = WindowRequest::default();
-    request.start = bound(args.start.as_ref(), args.start_marker.as_ref())?;
-    request.end = bound(args.end.as_ref(), args.end_marker.as_ref())?;
+    request.start = bound(args.start.as_ref(), args.start_marker.as_ref()).or_exit(2)?;
+    request.end = bound(args.end.as_ref(), args.end_marker.as_ref()).or_exit(2)?;
     request.occurrence = match args.marker_occurrence.as_deref() {
         None => Occurrence::Only,
         Some("first") => Occurrence::First,

@@ -70,9 +70,10 @@ pub(crate) fn no_clipboard<T>() -> anyhow::Result<T> {
     .or_exit(3)
 }
 
-/// Extension of files of a format: the word itself.
-pub(crate) const fn extension(format: QueryFormat) -> &'static str {
+/// Extension of files of a format: the word itself, except for pages that a browser opens; `compat` has them as the reference.
+pub(crate) const fn extension(format: QueryFormat, compat: bool) -> &'static str {
     match format {
+        QueryFormat::Dashboard if !compat => "dashboard.html",
         QueryFormat::Console => "txt",
         QueryFormat::Csv => "csv",
         QueryFormat::Tsv => "tsv",

@@ -59,7 +59,7 @@ pub struct Merged {
 ///
 /// # Errors
 ///
-/// When an input cannot be read, two inputs have tables of the same name, or the output cannot be written; with new ids
+/// When an input cannot be read, has a view or computed columns where the format has a table, two inputs have tables of the same name, or the output cannot be written; with new ids
 /// also when the inputs are of different generations. [`Error::Align`] when clocks are to be aligned by what a node lacks.
 pub fn merge(set: &RocpdSet, path: &Path, options: &MergeOptions) -> Result<Merged> {
     let folder = match path.parent() {
@@ -71,6 +71,16 @@ pub fn merge(set: &RocpdSet, path: &Path, options: &MergeOptions) -> Result<Merg
             name: path.display().to_string(),
             what: "it is one of the inputs: choose another name for the output".to_owned(),
         });
+    }
+    for partition in set.partitions() {
+        if let [first, ..] = partition.unreadable_tables() {
+            return Err(Error::Merge {
+                name: partition.path().to_owned(),
+                what: format!(
+                    "{first} is no plain table but a view, or has computed columns: its rows would be lost"
+                ),
+            });
+        }
     }
     let (offsets, moved) = match &options.align {
         Some(align) => align.offsets(set)?,

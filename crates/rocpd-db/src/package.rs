@@ -55,7 +55,7 @@ pub fn package<P: AsRef<Path>>(
         // Another file system takes a copy.
         let moved = !options.copy && fs::rename(&from, &to).is_ok();
         if !moved {
-            fs::copy(&from, &to).map_err(|e| Error::io(&from, "copy into the package", e))?;
+            copy(&from, &to)?;
             if !options.copy {
                 fs::remove_file(&from).map_err(|e| Error::io(&from, "remove after copying", e))?;
             }
@@ -73,6 +73,16 @@ pub fn package<P: AsRef<Path>>(
     std::io::Write::write_all(&mut file, text.as_bytes())?;
     file.commit()?;
     Ok(index)
+}
+
+/// Copies a file, which appears complete or not at all.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let failed = |e| Error::io(from, "copy into the package", e);
+    let mut source = fs::File::open(from).map_err(failed)?;
+    let mut file = byte_source::output::AtomicFile::create(to)?;
+    std::io::copy(&mut source, &mut file).map_err(failed)?;
+    file.commit()?;
+    Ok(())
 }
 
 /// The way from a folder to a file.

@@ -90,6 +90,8 @@ pub struct Partition {
     tables: FxHashMap<Box<str>, Table>,
     /// Tables that the format does not know, without suffix, in the order of the file.
     unknown: Vec<Box<str>>,
+    /// Names of tables of the format that are there as something else, such as a view, and are not read.
+    unreadable: Vec<String>,
     info: Info,
     names: OnceLock<Names>,
     issues: Arc<Issues>,
@@ -181,6 +183,11 @@ impl Partition {
         self.tables
             .get(base)
             .is_some_and(|table| table.def.column(column).is_some())
+    }
+
+    /// Names of tables of the format that are there as something else, such as a view, and are not read.
+    pub(crate) fn unreadable_tables(&self) -> &[String] {
+        &self.unreadable
     }
 
     /// Returns `true` if the column `id` of a table is its row id.
@@ -339,6 +346,17 @@ fn partition(
         let def = def.clone();
         tables.insert(base, Table { def, leaves });
     }
+    // Without suffix, files of all kinds have plain views of these names.
+    let is_of_format = |name: &&String| {
+        let base = name.strip_suffix(suffix.as_str());
+        !suffix.is_empty() && base.is_some_and(|base| TABLES.contains(&base))
+    };
+    let unreadable = catalog
+        .ignored
+        .iter()
+        .filter(is_of_format)
+        .cloned()
+        .collect();
     for table in REQUIRED {
         if !tables.contains_key(table) {
             return Err(Error::MissingTable {
@@ -368,6 +386,7 @@ fn partition(
         guid: fallback.clone(),
         tables,
         unknown,
+        unreadable,
         info: Info::default(),
         names: OnceLock::new(),
         issues: Arc::clone(issues),
@@ -449,7 +468,7 @@ fn foreign(file: &PageFile, catalog: &Catalog) -> Error {
          project's rpd2tracing.py and read the trace, or record anew with rocprofv3 --output-format rocpd"
     } else if has("ENUM_NSYS_EVENT_TYPE") || has("StringIds") {
         "it looks like an export of Nsight Systems"
-    } else if catalog.tables.is_empty() && catalog.ignored == 0 {
+    } else if catalog.tables.is_empty() && catalog.ignored.is_empty() {
         "it has no tables at all"
     } else {
         "none of its tables is called rocpd_metadata or rocpd_string"

@@ -8,11 +8,11 @@ use crate::scan::Order;
 use crate::set::RocpdSet;
 use crate::value::Fields;
 
-/// Tables with times, their columns, and whether records are read from them (then a value of the wrong type is reported
+/// Tables with times, their columns (one for moments), and whether records are read from them (then a value of the wrong type is reported
 /// where the record is read).
 const TIMED: [(&str, [&str; 2], bool); 7] = [
     ("rocpd_region", ["start", "end"], true),
-    ("rocpd_sample", ["timestamp", "timestamp"], true),
+    ("rocpd_sample", ["timestamp", ""], true),
     ("rocpd_kernel_dispatch", ["start", "end"], true),
     ("rocpd_memory_copy", ["start", "end"], true),
     ("rocpd_memory_allocate", ["start", "end"], true),
@@ -116,7 +116,9 @@ fn times_of(
     let mut cursor = table.cursor(partition)?;
     while let Some((rowid, values)) = cursor.next(&pick)? {
         let row = Fields(&values);
-        let (start, end) = match (row.need(0), row.need(1)) {
+        // A moment has one time.
+        let end = usize::from(!columns[1].is_empty());
+        let (start, end) = match (row.need(0), row.need(end)) {
             (Ok(start), Ok(end)) => (start, end),
             (Err(slot), _) | (_, Err(slot)) => {
                 if report {

@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use rocpd_db::{
-    Dispatch, Error, Filter, KernelNames, MergeOptions, OpenOptions, Order, RocpdSet, Summary,
-    SummaryOptions, merge,
+    Allocation, Dispatch, Error, Filter, KernelNames, MergeOptions, OpenOptions, Order, RocpdSet,
+    Summary, SummaryOptions, merge,
 };
 use rocpd_synth::{Shape, generate};
 use rusqlite::Connection;
@@ -393,6 +393,14 @@ fn as_draft(path: &Path) {
             "rocpd_kernel_dispatch",
             &["nid", "pid", "tid", "agent_id", "queue_id", "stream_id"],
         ),
+        (
+            "rocpd_memory_allocate",
+            &["nid", "pid", "tid", "agent_id", "queue_id", "stream_id"],
+        ),
+        (
+            "rocpd_memory_copy",
+            &["nid", "pid", "tid", "queue_id", "stream_id"],
+        ),
     ] {
         let base = name(base);
         let list = place.join(", ");
@@ -433,6 +441,8 @@ fn the_draft_of_generation_four_says_the_same() {
         "SELECT name, tid, agent_abs_index, queue_id, stream_id, category, start, duration FROM kernels ORDER BY id",
         "SELECT name, category, pid, tid, start, duration FROM regions ORDER BY id",
         "SELECT name, category, tid, timestamp FROM samples ORDER BY id",
+        "SELECT * FROM memory_allocations ORDER BY id",
+        "SELECT * FROM memory_copies ORDER BY id",
         "SELECT * FROM top ORDER BY name",
     ];
     let records = |set: &RocpdSet| -> Vec<String> {
@@ -440,6 +450,11 @@ fn the_draft_of_generation_four_says_the_same() {
         set.scan::<Dispatch<'_>>(&filter, Order::Start)
             .unwrap()
             .map(|record| format!("{:?}", record.unwrap()))
+            .chain(
+                set.scan::<Allocation<'_>>(&filter, Order::Start)
+                    .unwrap()
+                    .map(|record| format!("{:?}", record.unwrap())),
+            )
             .collect()
     };
     let (before, scanned, summed) = {

@@ -235,7 +235,7 @@ impl RowTaker for Page {
                         .replace("{{TABLE}}", &table)
                         .replace("{{ table }}", &table)
                         .into_bytes(),
-                    (None, QueryFormat::Dashboard) => dashboard(&table).into_bytes(),
+                    (None, QueryFormat::Dashboard) => dashboard(&table, &self.look).into_bytes(),
                     (None, _) => table.into_bytes(),
                 }
             }
@@ -292,12 +292,23 @@ fn html(held: &Held) -> String {
     out
 }
 
-fn dashboard(table: &str) -> String {
-    let (_, time) = names::now();
+/// A page of its own. Only the reference's says when it was made: equal inputs give equal pages.
+fn dashboard(table: &str, look: &Look) -> String {
+    let (title, time) = match look.compat {
+        true => ("SQLite Query Dashboard".to_owned(), names::now().1),
+        false => {
+            let heading = look.heading.as_deref().unwrap_or("rocPD query");
+            (escaped(heading), String::new())
+        }
+    };
+    let time = match time.as_str() {
+        "" => String::new(),
+        time => format!("<p>Generated: {time}</p>\n"),
+    };
     format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>SQLite Query Dashboard</title>\n\
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
          <style>body{{font-family:sans-serif;margin:2em}}table{{border-collapse:collapse}}td,th{{padding:.3em .6em}}\
-         tr:nth-child(even){{background:#f4f4f4}}</style>\n</head>\n<body>\n<h1>SQLite Query Dashboard</h1>\n\
-         <p>Generated: {time}</p>\n{table}</body>\n</html>\n"
+         tr:nth-child(even){{background:#f4f4f4}}</style>\n</head>\n<body>\n<h1>{title}</h1>\n\
+         {time}{table}</body>\n</html>\n"
     )
 }

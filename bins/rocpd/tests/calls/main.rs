@@ -7,6 +7,7 @@ mod csv;
 mod mail;
 mod merge;
 mod perfetto;
+mod quality;
 mod support;
 mod unknown_tables;
 
@@ -116,7 +117,8 @@ fn queries_in_every_format() {
         let out = ok(&run.call(&[
             "query", "--query", query, "--format", format, "-d", "out", "-o", "q",
         ]));
-        let path = run.path(&format!("out/q.{format}"));
+        let end = if format == "dashboard" { ".html" } else { "" };
+        let path = run.path(&format!("out/q.{format}{end}"));
         assert!(path.is_file(), "{format}");
         assert!(out.starts_with("Exported to: "), "{out}");
     }
@@ -325,7 +327,9 @@ fn empty_results_and_errors() {
     assert_eq!(compat.status.code(), Some(0));
     assert!(ok(&compat).starts_with("Error: Execution failed on sql 'SELEKT'"));
     let missing = call(run.folder.path(), &["info", "-i", "nothing.db"]);
-    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(missing.status.code(), Some(2));
+    let time = run.call(&["summary", "--start", "abc", "-d", "out"]);
+    assert_eq!(time.status.code(), Some(2));
     let missing = call(
         run.folder.path(),
         &["query", "-i", "nothing.db", "--query", "SELECT 1"],
@@ -683,6 +687,9 @@ fn other_names_show_themselves_alone() {
         );
         // What the name says need not be said again.
         assert!(!help.contains("--output-format"), "{help}");
+        // Nor are options of other formats shown.
+        assert_eq!(help.contains("--no-flows"), name == "rocpd2pftrace");
+        assert_eq!(help.contains("--csv-layout"), name == "rocpd2csv");
         let wrong = call(&["--no-such-option"]);
         assert_eq!(wrong.status.code(), Some(2));
         let errors = String::from_utf8_lossy(&wrong.stderr).into_owned();

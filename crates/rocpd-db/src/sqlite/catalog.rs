@@ -18,8 +18,8 @@ pub(crate) struct CatalogTable {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Catalog {
     pub(crate) tables: Vec<CatalogTable>,
-    /// Views, triggers, virtual tables and tables without row ids: never used.
-    pub(crate) ignored: usize,
+    /// Names of views, triggers, virtual tables and tables without row ids or with computed columns: never used.
+    pub(crate) ignored: Vec<String>,
 }
 
 impl Catalog {
@@ -46,7 +46,8 @@ impl Catalog {
             let (Some(columns), Ok(root @ 2..), Ok(name)) =
                 (columns, u32::try_from(root), std::str::from_utf8(name))
             else {
-                catalog.ignored += 1;
+                let name = String::from_utf8_lossy(name).into_owned();
+                catalog.ignored.push(name);
                 continue;
             };
             catalog.tables.push(CatalogTable {

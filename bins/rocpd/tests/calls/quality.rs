@@ -1,0 +1,259 @@
+//! What summaries and `info` say of odd data, and which summaries are made.
+
+use rusqlite::Connection;
+
+use crate::csv::csv;
+use crate::support::{Run, call, names_in, ok, two};
+
+/// Runs SQL on each database; `{s}` stands for the suffix of its tables.
+fn alter(run: &Run, sql: &str) {
+    for made in &run.made {
+        let suffix = made.truth.guid.replace('-', "_");
+        let plain = Connection::open(&made.path).unwrap();
+        plain.execute_batch(&sql.replace("{s}", &suffix)).unwrap();
+    }
+}
+
+#[test]
+fn info_is_unhealthy_where_rows_are_left_out_or_times_cannot_be() {
+    let cases = [
+        (
+            "rocpd_kernel_dispatch",
+            "start = 10.5",
+            "with 10.5 in column start",
+        ),
+        (
+            "rocpd_memory_copy",
+            "\"end\" = 'abc'",
+            "with the text \"abc\" in column end",
+        ),
+        (
+            "rocpd_sample",
+            "timestamp = 'late'",
+            "with the text \"late\" in column timestamp",
+        ),
+        (
+            "rocpd_pmc_event",
+            "pmc_id = 'x'",
+            "with the text \"x\" in column pmc_id",
+        ),
+        (
+            "rocpd_region",
+            "\"end\" = start - 60",
+            "rows end before they start",
+        ),
+        (
+            "rocpd_memory_allocate",
+            "start = -7",
+            "rows have times below 0",
+        ),
+        ("rocpd_sample", "timestamp = -1", "rows have times below 0"),
+    ];
+    let plain = Run::new(&two());
+    let before = ok(&plain.call(&["info"]));
+    for (table, change, expected) in cases {
+        let run = Run::new(&two());
+        alter(
+            &run,
+            &format!(
+                "UPDATE \"{table}_{{s}}\" SET {change} WHERE id IN (SELECT id FROM \"{table}_{{s}}\" ORDER BY id LIMIT 2)"
+            ),
+        );
+        let info = ok(&run.call(&["info"]));
+        assert!(info.contains("healthy: no"), "{table} {change}: {info}");
+        let found: Vec<&str> = info.lines().filter(|l| l.contains(expected)).collect();
+        assert_eq!(found.len(), 2, "{table} {change}: {info}");
+        assert!(found.iter().all(|l| l.contains("2 rows")), "{found:?}");
+        assert!(!before.contains(expected));
+    }
+}
+
+#[test]
+fn sums_beyond_64_bits_are_not_cut() {
+    let run = Run::new(&two());
+    alter(
+        &run,
+        "UPDATE \"rocpd_memory_copy_{s}\" SET start = 0, \"end\" = 9223372036854775807, size = 9223372036854775807",
+    );
+    let words = [
+        "summary",
+        "-f",
+        "csv",
+        "-d",
+        "out",
+        "--extended",
+        "--domain-summary",
+        "--summary-by-rank",
+    ];
+    ok(&run.call(&words));
+    let (mut calls, mut total, mut bytes) = (0_i128, 0_i128, 0_i128);
+    for row in csv(&run.path("out/memory_copies_summary.csv")) {
+        calls += row["Calls"].parse::<i128>().unwrap();
+        total += row["DURATION (nsec)"].parse::<i128>().unwrap();
+        bytes += row["BYTES"].parse::<i128>().unwrap();
+    }
+    assert!(calls > 2);
+    assert_eq!(total, calls * i128::from(i64::MAX));
+    assert_eq!(bytes, total);
+    let rows = csv(&run.path("out/domain_summary.csv"));
+    let copies = rows.iter().find(|r| r["Name"] == "MEMORY_COPIES").unwrap();
+    assert_eq!(copies["DURATION (nsec)"], total.to_string());
+}
+
+#[test]
+fn categories_choose_views_too() {
+    let run = Run::new(&two());
+    let files = |categories: &[&str], more: &[&str]| {
+        let folder = format!("out{}{}", categories.join("-"), more.len());
+        let words = ["summary", "-f", "csv", "-d", &folder, "--region-categories"];
+        ok(&run.call(&[&words, categories, more].concat()));
+        let names = names_in(&run.path(&folder));
+        names
+            .iter()
+            .map(|name| name.trim_end_matches("_summary.csv").to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(files(&["KERNEL"], &[]), ["kernels"]);
+    assert_eq!(files(&["hip", "kernels"], &[]), ["hip", "kernels"]);
+    assert_eq!(
+        files(&["MEMORY"], &[]),
+        ["memory_allocations", "memory_copies"]
+    );
+    assert_eq!(files(&["memory_copy"], &[]), ["memory_copies"]);
+    assert_eq!(files(&["MARKERS"], &[]), ["markers"]);
+    let views = [
+        "kernels",
+        "memory_allocations",
+        "memory_copies",
+        "scratch_memory",
+    ];
+    assert_eq!(files(&["NONE"], &[]), views);
+    // The reference of August 2025 chooses regions only.
+    let all = [
+        "hip",
+        "kernels",
+        "memory_allocations",
+        "memory_copies",
+        "scratch_memory",
+    ];
+    assert_eq!(files(&["HIP"], &["--compat"]), all);
+}
+
+#[test]
+fn domains_of_rocprofiler_systems_are_told_apart() {
+    let run = Run::new(&two());
+    alter(
+        &run,
+        "UPDATE \"rocpd_string_{s}\" SET string = 'rocm_hip_api' || SUBSTR(string, 16) WHERE string LIKE 'HIP_RUNTIME%'; \
+         UPDATE \"rocpd_string_{s}\" SET string = 'rocm_hsa_api' || SUBSTR(string, 13) WHERE string LIKE 'HSA_CORE%'",
+    );
+    ok(&run.call(&["summary", "-f", "csv", "-d", "out"]));
+    ok(&run.call(&["summary", "-f", "csv", "-d", "old", "--compat"]));
+    let calls = |file: &str| -> u64 {
+        let rows = csv(&run.path(file));
+        rows.iter()
+            .map(|r| r["Calls"].parse::<u64>().unwrap())
+            .sum()
+    };
+    let hip = calls("out/rocm_hip_summary.csv");
+    let hsa = calls("out/rocm_hsa_summary.csv");
+    assert!(hip > 0 && hsa > 0);
+    assert_eq!(calls("old/rocm_summary.csv"), hip + hsa);
+}
+
+#[test]
+fn processes_of_one_guid_have_rows_of_their_own() {
+    let run = Run::new(&two());
+    // A second process on another host, with half of the dispatches.
+    alter(
+        &run,
+        "INSERT INTO \"rocpd_info_node_{s}\" (id, guid, hash, machine_id, hostname) \
+         SELECT id + 1, guid, hash + 1, machine_id || 'x', 'other' FROM \"rocpd_info_node_{s}\"; \
+         INSERT INTO \"rocpd_info_process_{s}\" (id, guid, nid, ppid, pid, command) \
+         SELECT 999999, guid, nid + 1, ppid, 777, command FROM \"rocpd_info_process_{s}\"; \
+         UPDATE \"rocpd_memory_copy_{s}\" SET pid = 999999 WHERE id % 2 = 0",
+    );
+    for compat in [&[][..], &["--compat"]] {
+        let words = ["summary", "-f", "csv", "-d", "out", "--summary-by-rank"];
+        ok(&run.call(&[&words[..], compat].concat()));
+        let mut own: Vec<(String, u64)> = Vec::new();
+        let rows = csv(&run.path("out/memory_copies_summary_by_rank.csv"));
+        for row in &rows {
+            let key = format!("{} {}", row["ProcessID"], row["Hostname"]);
+            let calls: u64 = row["Calls"].parse().unwrap();
+            match own.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, sum)) => *sum += calls,
+                None => own.push((key, calls)),
+            }
+        }
+        let copies: u64 = own.iter().map(|(_, calls)| calls).sum();
+        let others = own.iter().find(|(key, _)| key == "777 other").unwrap().1;
+        assert!(own.len() == 3 && others > 0 && others < copies, "{own:?}");
+    }
+}
+
+#[test]
+fn extended_summaries_begin_with_the_answer_and_give_no_rate_of_allocations() {
+    let run = Run::new(&two());
+    let text = ok(&run.call(&["summary", "--extended"]));
+    let first = text.lines().next().unwrap();
+    assert!(
+        first.contains("GPUs were busy") && first.contains("most kernel time is in "),
+        "{first}"
+    );
+    ok(&run.call(&["summary", "--extended", "-f", "csv", "-d", "out"]));
+    let rates = |file: &str| {
+        let rows = csv(&run.path(file));
+        rows.iter().map(|r| r["GB/s"].clone()).collect::<Vec<_>>()
+    };
+    assert!(
+        rates("out/memory_allocations_summary.csv")
+            .iter()
+            .all(String::is_empty)
+    );
+    assert!(
+        rates("out/memory_copies_summary.csv")
+            .iter()
+            .all(|rate| !rate.is_empty())
+    );
+    // Busy time is a share of the whole span of the host.
+    let busy = csv(&run.path("out/busy_summary.csv"));
+    for row in &busy {
+        let same = |other: &&std::collections::BTreeMap<String, String>| {
+            other["Hostname"] == row["Hostname"]
+        };
+        assert!(
+            busy.iter()
+                .filter(same)
+                .all(|other| other["WALL (nsec)"] == row["WALL (nsec)"])
+        );
+    }
+}
+
+#[test]
+fn pages_are_the_same_each_time_and_pipes_are_refused() {
+    let run = Run::new(&two());
+    let mut pages = Vec::new();
+    for folder in ["one", "two"] {
+        ok(&run.call(&["summary", "-f", "dashboard", "-d", folder]));
+        let names = names_in(&run.path(folder));
+        assert!(!names.is_empty() && names.iter().all(|n| n.ends_with(".dashboard.html")));
+        let read = |name: &String| std::fs::read(run.path(folder).join(name)).unwrap();
+        pages.push(names.iter().map(read).collect::<Vec<_>>());
+        std::thread::sleep(std::time::Duration::from_millis(1100));
+    }
+    assert_eq!(pages[0], pages[1]);
+    assert!(ok(&call(run.folder.path(), &["version"])).starts_with("rocpd "));
+    #[cfg(unix)]
+    {
+        let made = std::process::Command::new("mkfifo")
+            .arg(run.path("pipe.db"))
+            .status();
+        if made.is_ok_and(|status| status.success()) {
+            for command in ["info", "summary"] {
+                let output = call(run.folder.path(), &[command, "-i", "pipe.db"]);
+                assert_eq!(output.status.code(), Some(2));
+            }
+        }
+    }
+}

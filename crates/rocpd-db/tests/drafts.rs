@@ -1,0 +1,158 @@
+//! Call stacks and source lines of the 4.1.0 draft, and drafts and older formats that are not read.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use rocpd_db::{Error, KernelNames, MergeOptions, OpenOptions, RocpdSet, SqlValue, merge};
+use rocpd_synth::{Made, Shape, generate};
+use rusqlite::Connection;
+
+use crate::planted::{open, paths};
+
+fn lines(set: &RocpdSet, sql: &str) -> Vec<String> {
+    let session = set.sql(None, KernelNames::default()).unwrap();
+    let mut statement = session.prepare(sql).unwrap();
+    let mut rows = statement.query(&[]).unwrap();
+    let mut out = Vec::new();
+    while let Some(row) = rows.next().unwrap() {
+        match row.get(0) {
+            SqlValue::Text(text) => out.push(text.to_owned()),
+            other => panic!("{other:?}"),
+        }
+    }
+    out
+}
+
+/// Gives each third event a stack of two frames and a source line, in the tables of the draft, and returns the stacks.
+fn with_stacks(made: &[Made]) -> Vec<String> {
+    let mut expected = Vec::new();
+    for (number, made) in made.iter().enumerate() {
+        let s = made.truth.guid.replace('-', "_");
+        let plain = Connection::open(&made.path).unwrap();
+        plain
+            .execute_batch(&format!(
+                "ALTER TABLE \"rocpd_event_{s}\" DROP COLUMN call_stack; ALTER TABLE \"rocpd_event_{s}\" DROP COLUMN line_info; \
+                 CREATE TABLE \"rocpd_info_address_range_{s}\" (id INTEGER PRIMARY KEY, guid TEXT, nid, pid, address_base BIGINT, \
+                 address_low BIGINT, address_high BIGINT); \
+                 CREATE TABLE \"rocpd_info_pc_{s}\" (id INTEGER PRIMARY KEY, guid TEXT, nid, pid, function TEXT, address_id INTEGER, \
+                 file TEXT, line INTEGER); \
+                 CREATE TABLE \"rocpd_info_source_code_{s}\" (id INTEGER PRIMARY KEY, guid TEXT, nid, pid, address_id INTEGER, \
+                 file TEXT, line_number INTEGER, lines, instructions); \
+                 CREATE TABLE \"rocpd_call_stack_{s}\" (id INTEGER PRIMARY KEY, guid TEXT, event_id INTEGER, pc_id INTEGER, depth INTEGER); \
+                 CREATE TABLE \"rocpd_line_info_{s}\" (id INTEGER PRIMARY KEY, guid TEXT, event_id INTEGER, source_code_id INTEGER, \
+                 pc_id INTEGER); \
+                 INSERT INTO \"rocpd_info_address_range_{s}\" VALUES (5, '{g}', 1, 1, 4096, 4100, 4200); \
+                 INSERT INTO \"rocpd_info_pc_{s}\" VALUES (7, '{g}', 1, 1, 'inner{number}', 5, 'a.cpp', 10), \
+                 (8, '{g}', 1, 1, 'outer', NULL, 'b.cpp', 20); \
+                 INSERT INTO \"rocpd_info_source_code_{s}\" VALUES (3, '{g}', 1, 1, 5, 'c.cpp', 33, '[]', '[]'); \
+                 INSERT INTO \"rocpd_call_stack_{s}\" (guid, event_id, pc_id, depth) \
+                 SELECT guid, id, 8, 1 FROM \"rocpd_event_{s}\" WHERE id % 3 = 0; \
+                 INSERT INTO \"rocpd_call_stack_{s}\" (guid, event_id, pc_id, depth) \
+                 SELECT guid, id, 7, 0 FROM \"rocpd_event_{s}\" WHERE id % 3 = 0; \
+                 INSERT INTO \"rocpd_line_info_{s}\" (guid, event_id, source_code_id, pc_id) \
+                 SELECT guid, id, 3, 7 FROM \"rocpd_event_{s}\" WHERE id % 3 = 0",
+                g = made.truth.guid
+            ))
+            .unwrap();
+        let sql = format!("SELECT COUNT(*) FROM \"rocpd_region_{s}\" WHERE event_id % 3 = 0");
+        let regions: i64 = plain.query_row(&sql, [], |row| row.get(0)).unwrap();
+        for _ in 0..regions {
+            expected.push(format!(
+                "[{{\"depth\":0,\"function\":\"inner{number}\",\"file\":\"a.cpp\",\"line\":10}},\
+                 {{\"depth\":1,\"function\":\"outer\",\"file\":\"b.cpp\",\"line\":20}}]"
+            ));
+        }
+    }
+    expected.sort();
+    assert!(expected.len() > 4);
+    expected
+}
+
+fn check(set: &RocpdSet, expected: &[String]) {
+    let stacks = "SELECT call_stack FROM regions WHERE call_stack IS NOT NULL ORDER BY 1";
+    assert_eq!(lines(set, stacks), expected);
+    let sources = lines(
+        set,
+        "SELECT line_info FROM regions WHERE line_info IS NOT NULL",
+    );
+    assert_eq!(sources.len(), expected.len());
+    assert!(
+        sources
+            .iter()
+            .all(|line| line.contains("\"file\":\"c.cpp\",\"line\":33"))
+    );
+    // The same frames one by one, and through the tables of the draft.
+    let frames = lines(
+        set,
+        "SELECT C.function || ' ' || C.depth || ' ' || COALESCE(C.address_low, '') AS line FROM call_stacks C \
+         JOIN rocpd_region R ON R.event_id = C.event_id AND R.guid = C.guid",
+    );
+    assert_eq!(frames.len(), 2 * expected.len());
+    assert!(frames.iter().any(|line| line.starts_with("inner0 0 4100")));
+    let files = lines(
+        set,
+        "SELECT file FROM source_lines UNION SELECT file FROM rocpd_info_pc",
+    );
+    assert_eq!(files, ["a.cpp", "b.cpp", "c.cpp"]);
+}
+
+#[test]
+fn call_stacks_and_source_lines_of_the_draft_are_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let shape = Shape {
+        ranks: 2,
+        nodes: 2,
+        ..Shape::small()
+    };
+    let made = generate(&folder.path().join("in"), &shape).unwrap();
+    let expected = with_stacks(&made);
+    let set = open(&paths(&made));
+    check(&set, &expected);
+    for reassign_ids in [false, true] {
+        let mut options = MergeOptions::default();
+        let merged = folder.path().join("merged.db");
+        options.reassign_ids = reassign_ids;
+        merge(&set, &merged, &options).unwrap();
+        check(&open(&[merged]), &expected);
+    }
+}
+
+#[test]
+fn other_formats_and_drafts_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |name: &str, sql: &str| {
+        let path = folder.path().join(name);
+        Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+        RocpdSet::open(&[path], &OpenOptions::default()).unwrap_err()
+    };
+    // The tables of rocmProfileData, of which two have names of this format.
+    let error = refused(
+        "old.rpd",
+        "CREATE TABLE rocpd_api (id INTEGER PRIMARY KEY, pid, tid, start, end, apiName_id, args_id); \
+         CREATE TABLE rocpd_op (id INTEGER PRIMARY KEY, gpuId, queueId, sequenceId, completionSignal, start, end, description_id, opType_id); \
+         CREATE TABLE rocpd_kernelapi (api_ptr_id INTEGER PRIMARY KEY, stream, gridX); \
+         CREATE TABLE rocpd_string (id INTEGER PRIMARY KEY, string TEXT); \
+         CREATE TABLE rocpd_metadata (id INTEGER PRIMARY KEY, tag TEXT, value TEXT); \
+         INSERT INTO rocpd_metadata (tag, value) VALUES ('schema_version', '2')",
+    );
+    assert!(matches!(error, Error::NotRocpd { .. }));
+    assert!(error.to_string().contains("rocmProfileData"), "{error}");
+    let made = generate(folder.path(), &Shape::small()).unwrap();
+    let s = made[0].truth.guid.replace('-', "_");
+    let plain = Connection::open(&made[0].path).unwrap();
+    plain
+        .execute_batch(&format!(
+            "CREATE TABLE \"rocpd_blob_event_{s}\" (id INTEGER PRIMARY KEY, payload BLOB); \
+             INSERT INTO \"rocpd_blob_event_{s}\" (payload) VALUES (x'01'), (x'02')"
+        ))
+        .unwrap();
+    let set = open(&paths(&made));
+    assert!(set.warnings()[0].contains("2 rows of rocpd_blob_event"));
+    drop(set);
+    plain
+        .execute_batch(&format!(
+            "INSERT INTO \"rocpd_metadata_{s}\" (tag, value) VALUES ('compression', 'lz4-frame-v1')"
+        ))
+        .unwrap();
+    let error = RocpdSet::open(&paths(&made), &OpenOptions::default()).unwrap_err();
+    assert!(matches!(error, Error::Compressed { .. }), "{error}");
+}
