@@ -65,10 +65,13 @@ const CATEGORY: &str = "rocpd_info_category";
 const CODE: &str = "rocpd_info_code_object";
 const EVENT: &str = "rocpd_event";
 const NODE: &str = "rocpd_info_node";
+const PC: &str = "rocpd_info_pc";
 const PMC: &str = "rocpd_info_pmc";
 const PROCESS: &str = "rocpd_info_process";
 const QUEUE: &str = "rocpd_info_queue";
+const RANGE: &str = "rocpd_info_address_range";
 const SAMPLE: &str = "rocpd_sample";
+const SOURCE: &str = "rocpd_info_source_code";
 const STREAM: &str = "rocpd_info_stream";
 const STRING: &str = "rocpd_string";
 const SYMBOL: &str = "rocpd_info_kernel_symbol";
@@ -78,8 +81,8 @@ const TRACK: &str = "rocpd_track";
 const OF_NODE: Key = must("nid", NODE);
 const OF_PROCESS: Key = must("pid", PROCESS);
 
-/// The keys of generation 3, and the tracks of generation 4. What a file does not have, be it table or column, is not looked at.
-const KEYS: [(&str, &[Key]); 19] = [
+/// The keys of generation 3, and the tracks, call stacks and source lines of generation 4. What a file does not have, be it table or column, is not looked at.
+const KEYS: [(&str, &[Key]); 23] = [
     (PROCESS, &[OF_NODE]),
     (THREAD, &[OF_NODE, OF_PROCESS]),
     (AGENT, &[OF_NODE, OF_PROCESS]),
@@ -95,6 +98,9 @@ const KEYS: [(&str, &[Key]); 19] = [
             may("pid", PROCESS),
             may("tid", THREAD),
             may("name_id", STRING),
+            may("agent_id", AGENT),
+            may("queue_id", QUEUE),
+            may("stream_id", STREAM),
         ],
     ),
     (EVENT, &[may("category_id", STRING)]),
@@ -147,6 +153,7 @@ const KEYS: [(&str, &[Key]); 19] = [
             may("stream_id", STREAM),
             may("region_name_id", STRING),
             may("event_id", EVENT),
+            may("track_id", TRACK),
         ],
     ),
     (
@@ -159,8 +166,23 @@ const KEYS: [(&str, &[Key]); 19] = [
             may("queue_id", QUEUE),
             may("stream_id", STREAM),
             may("event_id", EVENT),
+            may("track_id", TRACK),
         ],
     ),
+    (
+        "rocpd_call_stack",
+        &[must("event_id", EVENT), may("pc_id", PC)],
+    ),
+    (
+        "rocpd_line_info",
+        &[
+            must("event_id", EVENT),
+            may("pc_id", PC),
+            may("source_code_id", SOURCE),
+        ],
+    ),
+    (PC, &[OF_NODE, OF_PROCESS, may("address_id", RANGE)]),
+    (SOURCE, &[OF_NODE, OF_PROCESS, may("address_id", RANGE)]),
     (
         "rocpd_graph_launch",
         &[
@@ -187,7 +209,7 @@ const KEYS: [(&str, &[Key]); 19] = [
 ];
 
 /// Columns of a table that are looked at together.
-const COLUMNS: usize = 10;
+const COLUMNS: usize = 11;
 
 impl RocpdSet {
     /// Counts the rows whose keys name no row: views and summaries leave most of them out.

@@ -107,6 +107,34 @@ fn call_stacks_and_source_lines_of_the_draft_are_shown() {
     let expected = with_stacks(&made);
     let set = open(&paths(&made));
     check(&set, &expected);
+    let odd: Vec<String> = set
+        .orphans()
+        .unwrap()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert!(odd.iter().all(|line| !line.contains("rocpd_call_stack")));
+    // A frame whose address nobody knows is reported.
+    let s = made[0].truth.guid.replace('-', "_");
+    Connection::open(&made[0].path)
+        .unwrap()
+        .execute_batch(&format!(
+            "INSERT INTO \"rocpd_call_stack_{s}\" (guid, event_id, pc_id, depth) SELECT guid, 1, 4711, 5 FROM \"rocpd_info_node_{s}\""
+        ))
+        .unwrap();
+    let odd = open(&paths(&made)).orphans().unwrap();
+    let frames = odd
+        .iter()
+        .find(|odd| odd.table == "rocpd_call_stack")
+        .unwrap();
+    assert_eq!((frames.column, frames.rows), ("pc_id", 1));
+    Connection::open(&made[0].path)
+        .unwrap()
+        .execute_batch(&format!(
+            "DELETE FROM \"rocpd_call_stack_{s}\" WHERE pc_id = 4711"
+        ))
+        .unwrap();
+    let set = open(&paths(&made));
     for reassign_ids in [false, true] {
         let mut options = MergeOptions::default();
         let merged = folder.path().join("merged.db");
