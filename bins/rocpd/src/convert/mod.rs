@@ -46,7 +46,9 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
 fn list_categories(set: &rocpd_db::RocpdSet) -> anyhow::Result<Outcome> {
     let session = set.sql(None, rocpd_db::KernelNames::default())?;
     let mut statement = session.prepare(
-        "SELECT DISTINCT S.string FROM rocpd_event E JOIN rocpd_string S ON S.id = E.category_id AND S.guid = E.guid ORDER BY 1",
+        "SELECT DISTINCT COALESCE(C.name, S.string) FROM rocpd_event E \
+         LEFT JOIN rocpd_info_category C ON C.id = E.category_id AND C.guid = E.guid \
+         LEFT JOIN rocpd_string S ON S.id = E.category_id AND S.guid = E.guid ORDER BY 1",
     )?;
     let mut rows = statement.query(&[])?;
     let mut out = String::new();
