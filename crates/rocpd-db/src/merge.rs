@@ -77,7 +77,7 @@ pub fn merge(set: &RocpdSet, path: &Path, options: &MergeOptions) -> Result<Merg
             return Err(Error::Merge {
                 name: partition.path().to_owned(),
                 what: format!(
-                    "{first} is no plain table but a view, or has computed columns: its rows would be lost"
+                    "{first} is no plain table (a view, or without row ids, or with computed columns): its rows would be lost"
                 ),
             });
         }

@@ -90,7 +90,8 @@ pub struct Partition {
     tables: FxHashMap<Box<str>, Table>,
     /// Tables that the format does not know, without suffix, in the order of the file.
     unknown: Vec<Box<str>>,
-    /// Names of tables of the format that are there as something else, such as a view, and are not read.
+    /// Names of tables that are not read: those of the format that are there as something else, such as a view, and others
+    /// without row ids or with computed columns.
     unreadable: Vec<String>,
     info: Info,
     names: OnceLock<Names>,
@@ -185,7 +186,8 @@ impl Partition {
             .is_some_and(|table| table.def.column(column).is_some())
     }
 
-    /// Names of tables of the format that are there as something else, such as a view, and are not read.
+    /// Names of tables that are not read: those of the format that are there as something else, such as a view, and others
+    /// without row ids or with computed columns.
     pub(crate) fn unreadable_tables(&self) -> &[String] {
         &self.unreadable
     }
@@ -347,16 +349,11 @@ fn partition(
         tables.insert(base, Table { def, leaves });
     }
     // Without suffix, files of all kinds have plain views of these names.
-    let is_of_format = |name: &&String| {
-        let base = name.strip_suffix(suffix.as_str());
-        !suffix.is_empty() && base.is_some_and(|base| TABLES.contains(&base))
-    };
-    let unreadable = catalog
-        .ignored
-        .iter()
-        .filter(is_of_format)
-        .cloned()
-        .collect();
+    let unreadable = catalog.ignored.iter().filter(|(name, is_table)| {
+        let base = base_of(name, &suffix, suffixes);
+        !suffix.is_empty() && base.is_some_and(|base| *is_table || TABLES.contains(&base))
+    });
+    let unreadable = unreadable.map(|(name, _)| name.clone()).collect();
     for table in REQUIRED {
         if !tables.contains_key(table) {
             return Err(Error::MissingTable {
@@ -457,7 +454,8 @@ fn check_schema(partition: &Partition) -> Result<()> {
 /// Returns `true` for recordings of rocmProfileData, which have tables for strings and metadata of the same names.
 fn is_legacy(catalog: &Catalog) -> bool {
     let has = |start: &str| catalog.tables.iter().any(|t| t.name.starts_with(start));
-    catalog.table("rocpd_api").is_some() && !has("rocpd_info_") && !has("rocpd_event")
+    let is_old = ["rocpd_api", "rocpd_op"].map(|name| catalog.table(name).is_some());
+    is_old.contains(&true) && !has("rocpd_info_") && !has("rocpd_event")
 }
 
 /// A database of something else: says of what.

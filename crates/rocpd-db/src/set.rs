@@ -114,6 +114,11 @@ impl RocpdSet {
                     partition.guid()
                 ));
             }
+            for table in partition.unreadable_tables() {
+                self.warnings.push(format!(
+                    "{name}: {table} is no plain table (a view, or without row ids, or with computed columns): it is not read"
+                ));
+            }
             for table in BLOBS {
                 let rows = partition.rows(table)?;
                 if rows > 0 {

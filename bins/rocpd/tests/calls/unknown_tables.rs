@@ -115,19 +115,24 @@ fn keys_that_name_nothing_are_kept_in_unknown_tables() {
 
 #[test]
 fn a_table_that_cannot_be_read_is_never_left_out_of_a_merge() {
-    let run = Run::new(&two());
-    let suffix = run.made[1].truth.guid.replace('-', "_");
-    Connection::open(&run.made[1].path)
-        .unwrap()
-        .execute_batch(&format!(
-            "ALTER TABLE \"rocpd_kernel_dispatch_{suffix}\" RENAME TO kept; \
-             CREATE VIEW \"rocpd_kernel_dispatch_{suffix}\" AS SELECT * FROM kept"
-        ))
-        .unwrap();
-    for more in [&[][..], &["--reassign-ids"]] {
-        let output = run.call(&[&["merge", "-d", "out", "-o", "m"], more].concat());
-        assert_eq!(output.status.code(), Some(1));
-        assert!(String::from_utf8_lossy(&output.stderr).contains("no plain table"));
-        assert!(!run.path("out/m.db").exists());
+    for change in [
+        "ALTER TABLE \"rocpd_kernel_dispatch_{s}\" RENAME TO kept; \
+         CREATE VIEW \"rocpd_kernel_dispatch_{s}\" AS SELECT * FROM kept",
+        "CREATE TABLE \"rocpd_newer_{s}\" (id TEXT PRIMARY KEY, value) WITHOUT ROWID",
+        "CREATE TABLE \"rocpd_newer_{s}\" (id INTEGER PRIMARY KEY, value, twice AS (value * 2))",
+    ] {
+        let run = Run::new(&two());
+        let suffix = run.made[1].truth.guid.replace('-', "_");
+        let plain = Connection::open(&run.made[1].path).unwrap();
+        plain
+            .execute_batch(&change.replace("{s}", &suffix))
+            .unwrap();
+        for more in [&[][..], &["--reassign-ids"]] {
+            let output = run.call(&[&["merge", "-d", "out", "-o", "m"], more].concat());
+            assert_eq!(output.status.code(), Some(1), "{change}");
+            assert!(String::from_utf8_lossy(&output.stderr).contains("no plain table"));
+            assert!(!run.path("out/m.db").exists());
+        }
+        assert!(ok(&run.call(&["info"])).contains("healthy: no"), "{change}");
     }
 }

@@ -18,8 +18,9 @@ pub(crate) struct CatalogTable {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Catalog {
     pub(crate) tables: Vec<CatalogTable>,
-    /// Names of views, triggers, virtual tables and tables without row ids or with computed columns: never used.
-    pub(crate) ignored: Vec<String>,
+    /// What is never used, by name: views, triggers, virtual tables and tables without row ids or with computed columns; `true`
+    /// for tables.
+    pub(crate) ignored: Vec<(String, bool)>,
 }
 
 impl Catalog {
@@ -47,7 +48,7 @@ impl Catalog {
                 (columns, u32::try_from(root), std::str::from_utf8(name))
             else {
                 let name = String::from_utf8_lossy(name).into_owned();
-                catalog.ignored.push(name);
+                catalog.ignored.push((name, kind == b"table"));
                 continue;
             };
             catalog.tables.push(CatalogTable {
