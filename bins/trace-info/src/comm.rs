@@ -2,7 +2,9 @@
 
 use clap::{Args, ValueEnum};
 use gpu_time::GpuWork;
-use gpu_time::comm::{CommRules, Job, RankDigest, arg_keys, assign_ranks, tracelens};
+use gpu_time::comm::{
+    CollectiveTime, CommRules, Job, RankDigest, arg_keys, assign_ranks, tracelens,
+};
 use gpu_time::tables::{SCHEMA_VERSION, comm as tables};
 use report::Table;
 use report::human;
@@ -52,6 +54,8 @@ pub(crate) enum TableName {
     Types,
     /// Late arrivals with what the rank did before
     Late,
+    /// Collectives that hosts carried out themselves (Gloo, MPI), by rank
+    Host,
 }
 
 /// Rules, as arguments.
@@ -98,7 +102,10 @@ pub(crate) fn run(args: &CommArgs) -> anyhow::Result<Outcome> {
         report.format.format(),
         ReportFormat::Text | ReportFormat::Md
     );
-    let empty = each.reasons_only(SCHEMA_VERSION).filter(|_| text);
+    let has_host = digests.iter().any(|d| !d.host.is_empty());
+    let empty = each
+        .reasons_only(SCHEMA_VERSION)
+        .filter(|_| text && !has_host);
     let document = match (args.rules, empty) {
         (RulesName::Extended, Some(empty)) => empty,
         (RulesName::Tracelens, _) => compat(args, &digests)?,
@@ -123,7 +130,7 @@ fn compat(args: &CommArgs, digests: &[RankDigest]) -> anyhow::Result<Document> {
                 tables::tracelens_sync_summary(&tracelens::implicit_sync_summary(&sync))?
             }
             TableName::Ranks => tables::tracelens_long_summary(&tracelens::long_summary(&long))?,
-            TableName::Groups | TableName::Late => {
+            TableName::Groups | TableName::Late | TableName::Host => {
                 return Err(shell::usage(
                     "--rules tracelens has the tables kernels, collectives, types and ranks",
                 ));
@@ -159,6 +166,7 @@ fn extended(args: &CommArgs, digests: &[RankDigest], job: &Job) -> anyhow::Resul
             TableName::Groups => tables::groups(digests, job)?,
             TableName::Types => tables::types(digests, job)?,
             TableName::Late => tables::late(digests, job, all)?,
+            TableName::Host => tables::host(digests)?,
         })
     };
     let chosen = match (args.table, format) {
@@ -177,6 +185,7 @@ fn extended(args: &CommArgs, digests: &[RankDigest], job: &Job) -> anyhow::Resul
             TableName::Groups,
             TableName::Types,
             TableName::Late,
+            TableName::Host,
         ],
     };
     let mut document = Document::new(SCHEMA_VERSION);
@@ -186,11 +195,27 @@ fn extended(args: &CommArgs, digests: &[RankDigest], job: &Job) -> anyhow::Resul
         }
         return Ok(document);
     }
+    document.sentence(answer(digests, job));
     lines(digests, job, &mut document);
+    let has_kernels = digests.iter().any(|d| !d.runs.is_empty());
+    if digests.iter().any(|d| !d.host.is_empty()) && args.table.is_none() {
+        let title = "collectives on the host, waiting for other ranks included";
+        document.table(title, tables::host(digests)?);
+    }
     for name in chosen {
+        // A heading without rows answers nothing.
+        let is_empty = match name {
+            TableName::Late => job.late().is_empty(),
+            TableName::Host => false,
+            _ => !has_kernels,
+        };
+        if is_empty {
+            continue;
+        }
         match name {
             TableName::Kernels => document.table("collective kernels", table(name)?),
             TableName::Collectives => document.table("collectives", table(name)?),
+            TableName::Host => document.table("collectives on the host", table(name)?),
             TableName::Groups => document.table("groups", table(name)?),
             TableName::Ranks => document.table("ranks", tables::ranks_narrow(digests, job)?),
             TableName::Types => document.table(
@@ -206,9 +231,80 @@ fn extended(args: &CommArgs, digests: &[RankDigest], job: &Job) -> anyhow::Resul
     Ok(document)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "four digits are shown of spans")]
+fn shown(ns: i64) -> String {
+    human::duration(crate::kernels::precise(ns))
+}
+
+/// Who made the others wait, if that can be known.
+fn answer(digests: &[RankDigest], job: &Job) -> String {
+    let n = |n: usize| human::count(n as u64);
+    let kernels: usize = digests.iter().map(|d| d.runs.len()).sum();
+    if kernels == 0 {
+        return match digests.iter().any(|d| !d.host.is_empty()) {
+            true => {
+                "Cannot say which rank is late: no collective ran on a GPU, and collectives of \
+                     the host (below) show only how long each rank was in them."
+                    .to_owned()
+            }
+            false => "Cannot say anything about collectives: none is recorded. Record GPU \
+                      activity of the steps that communicate, on all ranks (torch.profiler with \
+                      ProfilerActivity.CUDA)."
+                .to_owned(),
+        };
+    }
+    if let [only] = digests {
+        let time = &only.time;
+        let share = match gpu_time::percent(time.exposed_ns, time.span_ns) {
+            Some(share) => format!(" ({} of the span)", human::percent(share)),
+            None => String::new(),
+        };
+        return format!(
+            "Rank {} spends {} in collectives, {} of it exposed{share}. Cannot say how much of it \
+             is waiting, nor bandwidth or stragglers: give the traces of all ranks.",
+            only.rank,
+            shown(time.comm_ns),
+            shown(time.exposed_ns),
+        );
+    }
+    if !job.knows_waits() {
+        return "Cannot say which rank is late: no collective that waits for all ranks is found on \
+                two of them. Record the same steps on all ranks."
+            .to_owned();
+    }
+    let Some(straggler) = &job.straggler else {
+        return "No rank was late by more than the error of the clocks.".to_owned();
+    };
+    let (Some(digest), Some(rank)) = (
+        digests.get(straggler.member),
+        job.ranks.get(straggler.member),
+    ) else {
+        return String::new();
+    };
+    let start = match straggler.persistent {
+        true => "The straggler is",
+        false => "No rank is late persistently; most costly is",
+    };
+    let cause = rank
+        .causes
+        .first()
+        .map_or_else(String::new, |(cause, times, _)| {
+            let name = cause
+                .short_name()
+                .map_or_else(String::new, |name| format!(" {name}"));
+            format!("; mostly {}{name} ({times} times)", cause.kind.name())
+        });
+    format!(
+        "{start} rank {}, last in {} of {} collectives; others waited {} for it, {} of that ({} % of all ranks') for it alone{cause}.",
+        digest.rank,
+        n(straggler.times_last),
+        n(rank.collectives),
+        shown(straggler.inflicted_ns),
+        shown(straggler.avoidable_ns),
+        (straggler.share * 100.0).round(),
+    )
+}
+
 fn lines(digests: &[RankDigest], job: &Job, document: &mut Document) {
-    let ns = |ns: i64| human::duration(ns as f64);
     let n = |n: usize| human::count(n as u64);
     let sum = |f: fn(&RankDigest) -> usize| digests.iter().map(f).sum::<usize>();
     let kernels = sum(|d| d.runs.len());
@@ -249,38 +345,11 @@ metadata of {}{by_operator}, launch of {} kernels known",
             "{apart} ranks share no synchronising collective with the first one: their clocks and waits are not known"
         ));
     }
-    if let Some(straggler) = &job.straggler
-        && let (Some(digest), Some(rank)) = (
-            digests.get(straggler.member),
-            job.ranks.get(straggler.member),
-        )
-    {
-        let word = match straggler.persistent {
-            true => "",
-            false => "none that is persistent; most costly: ",
-        };
-        let cause = rank
-            .causes
-            .first()
-            .map_or_else(String::new, |(cause, times, _)| {
-                let name = cause
-                    .short_name()
-                    .map_or_else(String::new, |name| format!(" {name}"));
-                format!("; mostly {}{name} ({times} times)", cause.kind.name())
-            });
-        document.line("straggler", format!(
-            "{word}rank {}, last in {} of {} collectives; others waited {} for it, {} of that ({} % of all ranks') for it alone{cause}",
-            digest.rank,
-            n(straggler.times_last),
-            n(rank.collectives),
-            ns(straggler.inflicted_ns),
-            ns(straggler.avoidable_ns),
-            (straggler.share * 100.0).round(),
-        ));
-    } else if digests.len() > 1 {
+    if job.collectives.iter().any(CollectiveTime::includes_waiting) {
         document.line(
-            "straggler",
-            "no rank was late by more than the clocks' error",
+            "with wait",
+            "of collectives that one rank recorded the latency is the duration of its kernel, \
+             waiting for the others included: no bandwidth follows from it",
         );
     }
 }

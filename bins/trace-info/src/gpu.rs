@@ -3,7 +3,11 @@
 use clap::{Args, ValueEnum};
 use gpu_time::compat::{hta, tracelens};
 use gpu_time::tables::{self, GpuRow};
-use gpu_time::{GpuTime, GpuWork, NoGpuWork, Note, PlaceKind, Roles, Rules, account, notes, split};
+use gpu_time::{
+    GpuTime, GpuWork, IdleCause, NoGpuWork, Note, PlaceKind, Roles, Rules, Split, account,
+    idle_parts, notes, percent, split,
+};
+use report::human;
 use shell::Outcome;
 use trace_input::NamedTrace;
 use trace_model::TimeRange;
@@ -11,6 +15,7 @@ use trace_model::TimeRange;
 use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
 use crate::empty::{self, Answers};
+use crate::kernels::precise;
 use crate::part::{self, PartArgs};
 
 pub(crate) const HELP: &str = "\
@@ -37,6 +42,9 @@ pub(crate) struct GpuArgs {
     /// One account for each device
     #[arg(long, conflicts_with = "per_stream")]
     pub(crate) per_device: bool,
+    /// Of several traces, notes and times of each, not one table
+    #[arg(long)]
+    pub(crate) details: bool,
     #[command(flatten)]
     pub(crate) part: PartArgs,
 }
@@ -107,6 +115,8 @@ impl From<RulesName> for Rules {
 /// What is said of one trace.
 struct Answer {
     trace: String,
+    /// What bounds the trace, in a sentence.
+    headline: String,
     rows: Vec<GpuRow>,
     whole: GpuTime,
     notes: Vec<Note>,
@@ -177,7 +187,12 @@ fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<(Answer, Option<
         RulesName::Hta => hta::combinations(&mut roles, &events),
         _ => Vec::new(),
     };
+    let time = match (how.window, parts.as_slice()) {
+        (Some(_), [only]) => only.time,
+        _ => whole,
+    };
     let answer = Answer {
+        headline: headline(&work, &how, &time),
         trace,
         rows,
         whole,
@@ -185,6 +200,77 @@ fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<(Answer, Option<
         types,
     };
     Ok((answer, part::no_gpu_work(&work, &how)))
+}
+
+/// Shares of the span, in percent, from which on idle time or exposed communication bounds a trace.
+const MUCH: f64 = 20.0;
+
+/// What bounds the time of the GPU, with the numbers that show it.
+fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
+    let share = |ns: i64| percent(ns, time.span_ns).unwrap_or(0.0);
+    let (idle, comm) = (share(time.idle_ns), share(time.exposed_comm_ns));
+    let word = if idle >= MUCH && idle >= comm {
+        // Why it is idle is known from the launch calls alone.
+        let mut whole = Split::default();
+        whole.window = how.window;
+        let parts = idle_parts(work, &whole, 0);
+        let row = parts.first().and_then(|part| part.idle.rows.first());
+        let causes = row.map(|row| row.time).unwrap_or_default();
+        let most = IdleCause::ALL
+            .into_iter()
+            .max_by_key(|cause| causes.of(*cause))
+            .filter(|cause| 2 * causes.of(*cause) > causes.idle_ns);
+        match most {
+            Some(IdleCause::HostWait) => "Host-starved (the GPU waits for launches)".to_owned(),
+            Some(cause) => format!("The GPU idles, most of it {}", cause.explanation()),
+            None => "The GPU idles for several reasons".to_owned(),
+        }
+    } else if comm >= MUCH {
+        "Communication-bound".to_owned()
+    } else if share(time.comp_ns) >= 100.0 - MUCH {
+        "GPU-bound".to_owned()
+    } else {
+        "Neither idle time nor communication dominates".to_owned()
+    };
+    let overlap = match time.comm_comp_overlap_pct() {
+        Some(pct) => format!(
+            "; {} of communication overlaps computation",
+            human::percent(pct)
+        ),
+        None => "; no communication".to_owned(),
+    };
+    format!(
+        "{word}: of {} the GPU computes {}, communicates exposed {}, idles {}{overlap}.",
+        human::duration(precise(time.span_ns)),
+        human::percent(share(time.comp_ns)),
+        human::percent(comm),
+        human::percent(idle),
+    )
+}
+
+/// How several traces differ, in a sentence.
+fn between(rows: &[GpuRow]) -> String {
+    let range = |name: &str, f: fn(&GpuTime) -> i64| {
+        let share = |row: &GpuRow| percent(f(&row.time), row.time.span_ns).unwrap_or(0.0);
+        let low = rows.iter().min_by(|a, b| share(a).total_cmp(&share(b)));
+        let high = rows.iter().max_by(|a, b| share(a).total_cmp(&share(b)));
+        let (Some(low), Some(high)) = (low, high) else {
+            return String::new();
+        };
+        format!(
+            "{name} {} ({}) to {} ({})",
+            human::percent(share(low)),
+            low.of.trace,
+            human::percent(share(high)),
+            high.of.trace
+        )
+    };
+    format!(
+        "{} traces: {}, {}.",
+        rows.len(),
+        range("idle", |t| t.idle_ns),
+        range("exposed communication", |t| t.exposed_comm_ns)
+    )
 }
 
 fn clipped(events: &[gpu_time::GpuEvent], window: Option<TimeRange>) -> u64 {
@@ -210,13 +296,22 @@ fn document(args: &GpuArgs, each: &Answers<Answer>) -> anyhow::Result<Document> 
         document.tables.push(tables::hta_types(types)?);
     }
     document.csv = Some((tables::reference(&rows)?, "nan"));
+    let parted = args.part.per_step || args.per_stream || args.per_device;
+    if answers.len() > 1 && !parted && !args.details {
+        document.sentence(between(&rows));
+        document.table("", tables::traces(&rows)?);
+        let text = "notes and times of each trace with --details";
+        document.line("more", text);
+        return Ok(document);
+    }
     for (answer, why) in each.with_reasons() {
         document.heading(&answer.trace);
         if empty::instead_of_tables(&mut document, why) {
             continue;
         }
+        document.sentence(answer.headline.clone());
         document.notes(&answer.notes);
-        if args.part.per_step || args.per_stream || args.per_device {
+        if parted {
             if !answer.rows.is_empty() {
                 document.table("", tables::parts(&answer.rows)?);
             }

@@ -3,7 +3,7 @@
 use clap::Args;
 use gpu_time::compat::hta::{self, StreamIdle};
 use gpu_time::tables::{self, Of};
-use gpu_time::{GpuWork, Idle, Note, idle_parts};
+use gpu_time::{GpuWork, Idle, IdleCause, IdleRow, IdleScope, Note, idle_parts, percent};
 use report::human;
 use shell::Outcome;
 
@@ -11,16 +11,20 @@ use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
 use crate::empty;
 use crate::gpu::{RulesArgs, RulesName};
+use crate::kernels::precise;
 use crate::part::{self, PartArgs};
 
 pub(crate) const HELP: &str = "\
 Every nanosecond of a gap has one cause, judged by the work that ends the gap
 and the call that launched it:
-  host wait        the call was not made yet
+  host wait        CPU-bound: the launch call was not made yet
   synchronisation  nor could it be: its thread was waiting for the device
-  launch latency   called after the device ran dry, and not begun
-  kernel wait      called before that: queued, and not begun
-  other            the call is not in the trace
+  launch call      in the launch API call: driver, module load, JIT
+  launch latency   called after the device ran dry; begun at most 50 us later
+  kernel wait      called before that, begun at most 50 us later (text: latency)
+  blocked          submitted, begun later than that: the stream was blocked by an
+                   event wait or by work that is not recorded
+  other            the call is not in the trace (text: unknown)
 Rows are of the trace (no device ran), of each device, and of each stream.
 A window, and a step with --step-by time, cuts gaps at its ends; time before
 the first work and after the last is idle too, and streams without work in it
@@ -118,7 +122,7 @@ pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
             if empty::instead_of_tables(&mut document, why) {
                 continue;
             }
-            document.notes(&answer.notes);
+            document.sentence(headline(answer));
             people(args, answer, &mut document)?;
         }
     }
@@ -132,8 +136,63 @@ impl Answer {
     }
 }
 
+/// How long no GPU ran anything, and why.
+fn headline(answer: &Answer) -> String {
+    let of_trace = |idle: &Idle| {
+        let mut rows = idle.rows.iter();
+        rows.find(|row| row.scope == IdleScope::Trace).copied()
+    };
+    let rows: Vec<IdleRow> = answer.parts.iter().filter_map(|p| of_trace(&p.1)).collect();
+    let span: i64 = rows.iter().map(|row| row.span_ns).sum();
+    let idle: i64 = rows.iter().map(|row| row.time.idle_ns).sum();
+    if idle == 0 {
+        return "The GPU is never idle between its first and its last activity.".to_owned();
+    }
+    let mut causes: Vec<(i64, IdleCause)> = IdleCause::ALL
+        .into_iter()
+        .map(|cause| (rows.iter().map(|row| row.time.of(cause)).sum(), cause))
+        .filter(|(ns, _)| *ns > 0)
+        .collect();
+    causes.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
+    let share = |ns: i64, of: i64| human::percent(percent(ns, of).unwrap_or(0.0));
+    let causes: Vec<String> = causes
+        .iter()
+        .take(2)
+        .map(|(ns, cause)| format!("{} {}", share(*ns, idle), cause.explanation()))
+        .collect();
+    let long = |cause: IdleCause| {
+        let gaps = answer.parts.iter().flat_map(|p| &p.1.gaps);
+        let found = gaps.filter(|gap| gap.cause() == cause && gap.time.of(cause) > LONG_NS);
+        found.max_by_key(|gap| gap.time.of(cause))
+    };
+    let longest = [IdleCause::LaunchCall, IdleCause::Blocked]
+        .into_iter()
+        .filter_map(|cause| Some((cause, long(cause)?)))
+        .max_by_key(|(cause, gap)| gap.time.of(*cause));
+    let longest = longest.map_or_else(String::new, |(cause, gap)| {
+        let call = gap.call.as_deref().unwrap_or("its launch call");
+        let what = match cause {
+            IdleCause::LaunchCall => format!("in one {call}"),
+            _ => format!("between one {call} and the start of its work"),
+        };
+        let time = human::duration(precise(gap.time.of(cause)));
+        format!(" {time} of it is a single gap {what}: not launch latency.")
+    });
+    format!(
+        "The GPU is idle {} of {} ({}): {}.{longest}",
+        human::duration(precise(idle)),
+        human::duration(precise(span)),
+        share(idle, span),
+        causes.join(", "),
+    )
+}
+
+/// A single gap in a call, or of a blocked stream, that is worth a sentence.
+const LONG_NS: i64 = 1_000_000;
+
 fn people(args: &IdleArgs, answer: &Answer, document: &mut Document) -> anyhow::Result<()> {
     let rows: Vec<(Of, &Idle)> = answer.rows().collect();
+    document.notes(&answer.notes);
     let skewed: u64 = rows.iter().map(|row| row.1.skewed).sum();
     if skewed > 0 {
         let text = "gaps end with work that starts before its call does: clocks disagree";
@@ -146,7 +205,9 @@ fn people(args: &IdleArgs, answer: &Answer, document: &mut Document) -> anyhow::
         return Ok(());
     }
     for (_, idle) in &rows {
-        document.table("", tables::idle_narrow(idle)?);
+        if idle.rows.iter().any(|row| row.time.idle_ns > 0) {
+            document.table("", tables::idle_narrow(idle)?);
+        }
     }
     if rows.iter().any(|row| !row.1.gaps.is_empty()) {
         document.table("longest gaps", tables::gaps(&rows, true)?);

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use gpu_time::tables::{self, Of};
-use gpu_time::{GpuWork, Launches, Note, launch_parts};
+use gpu_time::{GpuWork, LaunchKind, Launches, Note, launch_parts};
 use report::human;
 use shell::Outcome;
 
@@ -13,12 +13,13 @@ use crate::kernels::precise;
 use crate::part::{self, PartArgs};
 
 pub(crate) const HELP: &str = "\
-For each kernel, copy and fill, from the start of its call to its own start:
-  latency  all of it = in call + queued + dispatch
-  in call  while the call ran
-  queued   after the call, while earlier work of the stream ran
-  dispatch the rest
-  call     how long the call took
+For each kernel, memcpy and memset, from the start of its launch API call to its
+own start:
+  latency              all of it
+  launch API time      of it, while the call ran
+  queue delay          after the call, while earlier work of the stream ran
+  start, idle stream   the rest, if the stream was idle when the call returned
+  launch gap           the rest, if earlier work was running then
 Queues hold what was called and has not started. CSV and Parquet are the
 latencies; JSON has the queues too.
 Of a window, and of a step with --step-by time, are the launches whose work
@@ -92,11 +93,61 @@ pub(crate) fn run(args: &LaunchArgs) -> anyhow::Result<Outcome> {
         if empty::instead_of_tables(&mut document, why) {
             continue;
         }
+        document.sentence(verdict(answer));
         document.notes(&answer.notes);
         people(args, answer, &mut document)?;
     }
     document.write(to)?;
     each.end(report)
+}
+
+/// Shares of launches onto an idle stream from which on work is launch-bound, or partly so.
+const BOUND: f64 = 50.0;
+const PARTLY: f64 = 20.0;
+
+/// Does the GPU wait for launches?
+fn verdict(answer: &Answer) -> String {
+    let sum = |f: fn(&Launches) -> u64| answer.parts.iter().map(|p| f(&p.1)).sum::<u64>();
+    let (calls, idle) = (sum(|l| l.calls), sum(|l| l.onto_idle));
+    if calls == 0 {
+        return "Cannot say whether work is launch-bound: no launch call of it is in the trace; \
+                record CPU activity too (ProfilerActivity.CPU)."
+            .to_owned();
+    }
+    let share = |n: u64| 100.0 * precise_count(n) / precise_count(calls);
+    let word = match share(idle) {
+        pct if pct >= BOUND => "Launch-bound",
+        pct if pct >= PARTLY => "Partly launch-bound",
+        _ => "Not launch-bound",
+    };
+    let all = |l: &Launches| {
+        let mut rows = l.rows.iter();
+        rows.find(|row| row.stream.is_none() && row.kind == LaunchKind::All)
+            .map(|row| row.times.clone())
+    };
+    let times = match answer.parts.as_slice() {
+        [(_, only)] => all(only),
+        _ => None,
+    };
+    let times = times.map_or_else(String::new, |times| {
+        format!(
+            "; the call takes {} and queued work waits {} (medians)",
+            human::duration(times.call.median_ns),
+            human::duration(times.queued.median_ns)
+        )
+    });
+    format!(
+        "{word}: {} of {} launch calls find their stream idle, {} take longer than the work they \
+         launch{times}.",
+        human::percent(share(idle)),
+        human::count(calls),
+        human::percent(share(sum(|l| l.longer_than_work))),
+    )
+}
+
+#[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+fn precise_count(n: u64) -> f64 {
+    n as f64
 }
 
 fn people(args: &LaunchArgs, answer: &Answer, document: &mut Document) -> anyhow::Result<()> {
@@ -115,6 +166,19 @@ fn people(args: &LaunchArgs, answer: &Answer, document: &mut Document) -> anyhow
         let text = "start before their call does: clocks disagree";
         document.line("skewed", format!("{} {text}", human::count(negative)));
     }
+    let unmeasured = rows.iter().any(|(_, l)| {
+        let mut rows = l.rows.iter();
+        let all = rows.find(|row| row.stream.is_none() && row.kind == LaunchKind::All);
+        all.is_some_and(|row| row.times.queue_gap.count > 0 && row.times.queue_gap.median_ns <= 1.0)
+    });
+    if unmeasured {
+        let text = "1 ns or less between queued work: this recorder lets work begin where the work \
+                    before it ends, so launch gaps are not measured";
+        document.line("resolution", text);
+    }
+    if sum(|l| l.linked + l.unlinked) == 0 {
+        return Ok(());
+    }
     if args.part.per_step {
         if !rows.is_empty() {
             document.table("", tables::launch_steps(&rows)?);
@@ -124,7 +188,9 @@ fn people(args: &LaunchArgs, answer: &Answer, document: &mut Document) -> anyhow
     for (_, result) in &rows {
         document.table("", tables::launches_narrow(result)?);
     }
-    document.table("queues", tables::depth(&rows)?);
+    if rows.iter().any(|row| !row.1.depth.is_empty()) {
+        document.table("queues", tables::depth(&rows)?);
+    }
     if args.series > 0 {
         document.table("queues over time", tables::depth_series(&rows, true)?);
     }

@@ -2,11 +2,13 @@
 
 use clap::Args;
 use gpu_time::{GpuWork, MEMORY_KEYS, Memory, memory, tables};
+use report::human;
 use shell::Outcome;
 
 use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
 use crate::empty;
+use crate::kernels::precise;
 
 pub(crate) const HELP: &str = "\
 From PyTorch's allocation events (profile_memory=True) and counters of memory.
@@ -59,8 +61,41 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
             continue;
         }
         if result.rows.is_empty() {
-            document.line("memory", "not recorded: use profile_memory=True");
+            let why = match result.was_asked_for {
+                true => {
+                    "Cannot say how much memory is in use: the recording asked for memory \
+                     (profile_memory), but the file holds no allocation event and no counter of \
+                     memory. Either nothing was allocated while it ran (CUDA graphs and engines \
+                     with a pool of their own allocate before), or the events were left out of \
+                     the export."
+                }
+                false => {
+                    "Cannot say how much memory is in use: no allocation event and no counter of \
+                     memory is in the file; record with profile_memory=True."
+                }
+            };
+            document.sentence(why);
             continue;
+        }
+        let device = result
+            .rows
+            .iter()
+            .filter(|row| row.device.is_none_or(|d| d >= 0));
+        if let Some(row) = device.max_by_key(|row| row.peak_bytes) {
+            let device = match row.device {
+                Some(device) => format!("{} {device}", row.what),
+                None => row.what.clone(),
+            };
+            let bytes = |n: i64| human::bytes(precise(n));
+            let reserved = match row.peak_reserved_bytes {
+                Some(n) => format!("; at most {} are reserved", bytes(n)),
+                None => String::new(),
+            };
+            document.sentence(format!(
+                "Memory of {device} peaks at {}, and ends at {}{reserved}.",
+                bytes(row.peak_bytes),
+                bytes(row.last_bytes)
+            ));
         }
         document.table("", tables::memory_narrow(result)?);
         if args.series > 0 {

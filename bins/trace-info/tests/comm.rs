@@ -125,7 +125,7 @@ fn of_a_rank_alone_no_waits_are_known() {
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rank = &rows(&document, "ranks")[0];
     assert_eq!(rank["collectives"], 0);
-    for unknown in ["waited_ns", "inflicted_ns", "avoidable_ns"] {
+    for unknown in ["waited_ns", "inflicted_ns", "avoidable_ns", "times_last"] {
         assert!(rank[unknown].is_null(), "{unknown}: {rank}");
     }
 }
@@ -176,4 +176,137 @@ fn rules_of_another_analyser_have_its_columns() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
+}
+
+/// Two traces of ranks with these marks of the host and the kernels that they launched.
+fn ranks_with(folder: &Path, marks: &[(&str, &str, &str)], kernel: Option<&str>) -> Vec<PathBuf> {
+    (0..2)
+        .map(|rank| {
+            let mut events = Vec::new();
+            for (i, (name, dims, types)) in marks.iter().enumerate() {
+                let (at, id) = (1_000 * i, i + 1);
+                events.push(format!(
+                    r#"{{"ph":"X","ts":{at},"dur":50,"name":"{name}","cat":"user_annotation","pid":1,"tid":1,"args":{{"Input Dims":{dims},"Input type":{types}}}}}"#
+                ));
+                let Some(kernel) = kernel else { continue };
+                let start = at + 60 + 10 * rank;
+                events.push(format!(
+                    r#"{{"ph":"X","ts":{at},"dur":5,"name":"cudaLaunchKernel","cat":"cuda_runtime","pid":1,"tid":1,"args":{{"correlation":{id}}}}},
+{{"ph":"X","ts":{start},"dur":100,"name":"{kernel}","cat":"kernel","pid":0,"tid":7,"args":{{"correlation":{id},"device":0,"stream":7}}}}"#
+                ));
+            }
+            let path = folder.join(format!("rank{rank}.json"));
+            let text = format!(
+                r#"{{"distributedInfo":{{"rank":{rank},"world_size":2}},"traceEvents":[{}]}}"#,
+                events.join(",")
+            );
+            std::fs::write(&path, text).unwrap();
+            path
+        })
+        .collect()
+}
+
+fn output(files: &[PathBuf], more: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_trace-info"))
+        .arg("comm")
+        .args(files)
+        .args(more)
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn marks_of_the_backend_give_sizes_of_all_kinds() {
+    let folder = tempfile::tempdir().unwrap();
+    for (mark, dims, types, kernel, want) in [
+        (
+            "nccl:all_to_all",
+            "[[6144]]",
+            r#"["float"]"#,
+            "ncclDevKernel_SendRecv",
+            24_576,
+        ),
+        (
+            "nccl:_all_gather_base",
+            "[[10, 10]]",
+            r#"["c10::Half"]"#,
+            "ncclDevKernel_AllGather",
+            400,
+        ),
+        (
+            "nccl:_reduce_scatter_base",
+            "[[800]]",
+            r#"["c10::BFloat16"]"#,
+            "ncclDevKernel_ReduceScatter",
+            1_600,
+        ),
+        (
+            "nccl:broadcast",
+            "[[16]]",
+            r#"["long"]"#,
+            "ncclDevKernel_Broadcast",
+            128,
+        ),
+        (
+            "nccl:allreduce_coalesced",
+            "[[3], [5]]",
+            r#"["float", "float"]"#,
+            "ncclDevKernel_AllReduce",
+            32,
+        ),
+    ] {
+        let marks = vec![(mark, dims, types); 20];
+        let files = ranks_with(folder.path(), &marks, Some(kernel));
+        let document: Value = serde_json::from_str(&output(&files, &["--json"])).unwrap();
+        let all = rows(&document, "collectives");
+        assert_eq!(all.len(), 20, "{mark}");
+        for row in all {
+            // All ranks of the world are recorded, so the group is known to be the world.
+            assert_eq!(
+                (row["message_bytes"].as_i64(), row["group_size"].as_i64()),
+                (Some(want), Some(2)),
+                "{mark} {row}"
+            );
+            assert!(row["busbw_bytes_per_s"].as_f64().unwrap() > 0.0);
+        }
+        // Of a rank alone latency is duration, and no bandwidth follows.
+        let document: Value = serde_json::from_str(&output(&files[..1], &["--json"])).unwrap();
+        for row in rows(&document, "types") {
+            assert_eq!(row["latency_includes_wait"], true);
+            for unknown in ["busbw_bytes_per_s", "algbw_bytes_per_s", "wait_ns"] {
+                assert!(row[unknown].is_null(), "{unknown}: {row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn without_waits_nothing_is_concluded() {
+    let folder = tempfile::tempdir().unwrap();
+    let marks = [("gloo:all_reduce", "[[1024, 3]]", r#"["float"]"#); 3];
+    let files = ranks_with(folder.path(), &marks, None);
+    let text = output(&files, &[]);
+    assert!(text.starts_with("Cannot say which rank is late"), "{text}");
+    assert!(text.contains("12.00 KiB"), "{text}");
+    let document: Value = serde_json::from_str(&output(&files, &["--json"])).unwrap();
+    let host = rows(&document, "host_collectives");
+    assert_eq!(host.len(), 2);
+    assert_eq!(
+        (
+            host[1]["message_bytes"].as_i64(),
+            host[1]["count"].as_i64(),
+            host[1]["sum_ns"].as_i64()
+        ),
+        (Some(12_288), Some(3), Some(150_000))
+    );
+    let text = output(
+        &ranks_with(folder.path(), &[("f", "[]", "[]")], Some("gemm")),
+        &[],
+    );
+    assert!(
+        text.starts_with("Cannot say anything about collectives"),
+        "{text}"
+    );
+    assert!(!text.contains("straggler") && !text.contains('─'), "{text}");
 }

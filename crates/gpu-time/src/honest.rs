@@ -123,10 +123,13 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
             .saturating_sub(1)
             .saturating_mul(edges)
             .min(time.span_ns);
+        // A bound that is above what it bounds says nothing.
+        let is_useful = most < time.idle_ns.max(time.busy_ns) / 10;
         let text = match step {
             1 => "the clock counts nanoseconds: nothing is rounded".to_owned(),
+            _ if !is_useful => format!("timestamp resolution {step} ns"),
             _ => format!(
-                "the clock counts steps of {step} ns: busy and idle are known to {} at worst",
+                "timestamp resolution {step} ns: busy and idle are known to {} at worst",
                 shown(most)
             ),
         };

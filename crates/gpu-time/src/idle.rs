@@ -11,6 +11,10 @@ use trace_model::{DeviceId, StreamId, ThreadId, TimeRange, Timestamp};
 use crate::split::{Split, StepRule};
 use crate::work::{GpuEvent, GpuWork};
 
+/// The longest time from a launch call to the start of its work, or between two pieces of queued
+/// work, that the way to the device explains: several times what drivers need, in nanoseconds.
+pub const PLAUSIBLE_LATENCY_NS: i64 = 50_000;
+
 /// What a stretch of idle time was spent on, judged by the work that ends the gap and the call that
 /// launched it. Every nanosecond of a gap has one cause.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize)]
@@ -22,23 +26,31 @@ pub enum IdleCause {
     /// The call was not made yet, and its thread was waiting for the device: in a synchronisation or
     /// a blocking copy.
     Synchronisation,
-    /// The call had been made after the device ran dry, and the work had not begun: the time of the
-    /// call itself and of the way to the device.
+    /// The launch API call was running: the time of the call itself, and in long ones the driver:
+    /// lazy loading of modules, compilation, allocation.
+    LaunchCall,
+    /// The call had returned after the device ran dry, and the work began at most
+    /// [`PLAUSIBLE_LATENCY_NS`] later: the way to the device.
     LaunchLatency,
-    /// The call had been made before the device ran dry: the work was queued and waited for the
-    /// queue, for memory operations of the hardware, or for work elsewhere.
+    /// The call had returned before the device ran dry, and the work began at most
+    /// [`PLAUSIBLE_LATENCY_NS`] after that: the gap between two pieces of queued work.
     KernelWait,
+    /// The work was submitted and did not begin for longer than [`PLAUSIBLE_LATENCY_NS`]: its stream
+    /// was blocked, by an event of another stream or by activity that is not recorded.
+    Blocked,
     /// The call is not in the trace, or no work follows.
     Other,
 }
 
 impl IdleCause {
     /// All causes.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::HostWait,
         Self::Synchronisation,
+        Self::LaunchCall,
         Self::LaunchLatency,
         Self::KernelWait,
+        Self::Blocked,
         Self::Other,
     ];
 
@@ -47,9 +59,24 @@ impl IdleCause {
         match self {
             Self::HostWait => "host_wait",
             Self::Synchronisation => "synchronisation",
+            Self::LaunchCall => "launch_call",
             Self::LaunchLatency => "launch_latency",
             Self::KernelWait => "kernel_wait",
+            Self::Blocked => "blocked",
             Self::Other => "other",
+        }
+    }
+
+    /// What the device was waiting for, in words.
+    pub fn explanation(self) -> &'static str {
+        match self {
+            Self::HostWait => "the host launched nothing (CPU-bound)",
+            Self::Synchronisation => "the host was waiting for the GPU (synchronisation)",
+            Self::LaunchCall => "in the launch API call (driver, module load, JIT)",
+            Self::LaunchLatency => "launch latency",
+            Self::KernelWait => "gaps between queued work",
+            Self::Blocked => "submitted, stream blocked (event wait or unrecorded work)",
+            Self::Other => "unknown: no launch call in the trace",
         }
     }
 }
@@ -66,10 +93,14 @@ pub struct IdleTime {
     pub host_wait_ns: i64,
     /// See [`IdleCause::Synchronisation`].
     pub synchronisation_ns: i64,
+    /// See [`IdleCause::LaunchCall`].
+    pub launch_call_ns: i64,
     /// See [`IdleCause::LaunchLatency`].
     pub launch_latency_ns: i64,
     /// See [`IdleCause::KernelWait`].
     pub kernel_wait_ns: i64,
+    /// See [`IdleCause::Blocked`].
+    pub blocked_ns: i64,
     /// See [`IdleCause::Other`].
     pub other_ns: i64,
 }
@@ -80,8 +111,10 @@ impl IdleTime {
         match cause {
             IdleCause::HostWait => self.host_wait_ns,
             IdleCause::Synchronisation => self.synchronisation_ns,
+            IdleCause::LaunchCall => self.launch_call_ns,
             IdleCause::LaunchLatency => self.launch_latency_ns,
             IdleCause::KernelWait => self.kernel_wait_ns,
+            IdleCause::Blocked => self.blocked_ns,
             IdleCause::Other => self.other_ns,
         }
     }
@@ -91,8 +124,10 @@ impl IdleTime {
         self.idle_ns += gap.idle_ns;
         self.host_wait_ns += gap.host_wait_ns;
         self.synchronisation_ns += gap.synchronisation_ns;
+        self.launch_call_ns += gap.launch_call_ns;
         self.launch_latency_ns += gap.launch_latency_ns;
         self.kernel_wait_ns += gap.kernel_wait_ns;
+        self.blocked_ns += gap.blocked_ns;
         self.other_ns += gap.other_ns;
     }
 }
@@ -502,14 +537,21 @@ fn judge(
     };
     let called = call.ts().nanos();
     let skewed = called > end;
+    let returned = call.end().nanos().clamp(start, end);
+    // The rest of a call that is running when the device runs dry is of the call.
+    let waited_ns = inside(returned, end);
+    let slot = match end.saturating_sub(returned) > PLAUSIBLE_LATENCY_NS {
+        true => &mut time.blocked_ns,
+        false if called <= start => &mut time.kernel_wait_ns,
+        false => &mut time.launch_latency_ns,
+    };
+    *slot = waited_ns;
     if called <= start {
-        // What was still being called when the device ran dry was not queued yet.
-        let until = call.end().nanos().clamp(start, end);
-        time.launch_latency_ns = inside(start, until);
-        time.kernel_wait_ns = inside(until, end);
+        time.launch_call_ns = inside(start, returned);
         return Some(((from, to), time, skewed));
     }
     let called = called.min(end);
+    time.launch_call_ns = inside(called, returned.max(called));
     let before = TimeRange::new(
         Timestamp::from_nanos(from),
         Timestamp::from_nanos(called.clamp(from, to)),
@@ -517,6 +559,5 @@ fn judge(
     let waited = waits.by_thread.get(&call.track().thread);
     time.synchronisation_ns = waited.map_or(0, |set| set.clip(before).measure().get());
     time.host_wait_ns = inside(start, called) - time.synchronisation_ns;
-    time.launch_latency_ns = inside(called, end);
     Some(((from, to), time, skewed))
 }

@@ -55,6 +55,10 @@ pub struct LaunchTimes {
     pub queued: Spread,
     /// Of that, the rest: after the call and after earlier work.
     pub dispatch: Spread,
+    /// The rest of launches whose stream was idle when the call returned: start latency.
+    pub start_latency: Spread,
+    /// The rest of launches that waited for earlier work of the stream: the gap between the two.
+    pub queue_gap: Spread,
     /// How long the calls took; a call that launched several pieces of work counts once.
     pub call: Spread,
     /// Work that starts before its call does.
@@ -122,6 +126,13 @@ pub struct Launches {
     pub series: Vec<DepthPoint>,
     /// Work whose call is known.
     pub linked: u64,
+    /// Calls that launched it.
+    pub calls: u64,
+    /// Of these, how many found their stream idle: nothing earlier was running when the call
+    /// returned, so that the GPU waited for the host.
+    pub onto_idle: u64,
+    /// Of these, how many took longer than the work that they launched first.
+    pub longer_than_work: u64,
     /// Work whose call is not in the trace.
     pub unlinked: u64,
     /// Their time.
@@ -134,6 +145,8 @@ struct Group {
     in_call: Vec<i64>,
     queued: Vec<i64>,
     dispatch: Vec<i64>,
+    start_latency: Vec<i64>,
+    queue_gap: Vec<i64>,
     call: Vec<i64>,
     negative: u64,
 }
@@ -213,6 +226,13 @@ impl Collector {
             (in_call, queued, wait - queued)
         });
         let first = self.seen.insert(way.call);
+        let is_idle = way.previous.is_none_or(|end| end <= way.returned);
+        if first {
+            self.out.calls += 1;
+            self.out.onto_idle += u64::from(is_idle);
+            let call = way.returned.saturating_sub(way.called);
+            self.out.longer_than_work += u64::from(call > event.dur_ns());
+        }
         for key in [
             (None, LaunchKind::All),
             (None, way.kind),
@@ -224,6 +244,10 @@ impl Collector {
                 group.in_call.push(in_call);
                 group.queued.push(queued);
                 group.dispatch.push(dispatch);
+                match is_idle {
+                    true => group.start_latency.push(dispatch),
+                    false => group.queue_gap.push(dispatch),
+                }
             } else {
                 group.negative += 1;
             }
@@ -261,6 +285,8 @@ impl Collector {
                     in_call: Spread::of(&mut group.in_call),
                     queued: Spread::of(&mut group.queued),
                     dispatch: Spread::of(&mut group.dispatch),
+                    start_latency: Spread::of(&mut group.start_latency),
+                    queue_gap: Spread::of(&mut group.queue_gap),
                     call: Spread::of(&mut group.call),
                     negative: group.negative,
                 },

@@ -56,7 +56,10 @@ mod work;
 pub use account::{Account, GpuTime, LARGE_GAP_NS, Unions, account, gpu_time, percent};
 pub use error::Error;
 pub use honest::{granularity_ns, notes};
-pub use idle::{Gap, Idle, IdleCause, IdlePart, IdleRow, IdleScope, IdleTime, idle, idle_parts};
+pub use idle::{
+    Gap, Idle, IdleCause, IdlePart, IdleRow, IdleScope, IdleTime, PLAUSIBLE_LATENCY_NS, idle,
+    idle_parts,
+};
 pub use kernels::{
     KernelGroup, KernelOptions, KernelSort, Kernels, KernelsBy, NO_LAUNCH, NO_MODULE, kernels,
 };

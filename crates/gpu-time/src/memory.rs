@@ -97,6 +97,8 @@ pub struct Memory {
     pub rows: Vec<MemoryRow>,
     /// Their course.
     pub series: Vec<MemoryPoint>,
+    /// `true` if the file states that memory was to be recorded (`profile_memory`).
+    pub was_asked_for: bool,
 }
 
 type Key = (MemorySource, String, Option<i64>);
@@ -171,7 +173,13 @@ pub fn memory(trace: &Trace, points: u32) -> Memory {
             });
         }
     }
-    let mut out = Memory::default();
+    let asked = |(key, text): &(String, String)| {
+        key == "profile_memory" && ["1", "true"].contains(&text.as_str())
+    };
+    let mut out = Memory {
+        was_asked_for: trace.meta().entries.iter().any(asked),
+        ..Memory::default()
+    };
     for (key, samples) in lines {
         out.rows.push(row(&key, &samples));
         course(&key, &samples, points, &mut out.series);

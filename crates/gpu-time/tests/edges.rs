@@ -1,9 +1,10 @@
-//! Ends of steps, and names that are written twice.
+//! Ends of steps, names that are written twice, and idle time that no launch latency explains.
 
 mod support;
 
 use gpu_time::{
-    GpuWork, KernelOptions, KernelsBy, Roles, Rules, Split, StepRule, kernels, split, steps,
+    GpuWork, KernelOptions, KernelsBy, PLAUSIBLE_LATENCY_NS, Roles, Rules, Split, StepRule, idle,
+    kernels, launches, split, steps,
 };
 use support::{Maker, Value};
 
@@ -51,4 +52,70 @@ fn a_module_that_is_written_twice_in_a_row_is_one() {
     options.numbered = true;
     let found = kernels(&work, work.events(), &options);
     assert_eq!(found.groups[0].name, "Model_0/Layer_3/Layer_4");
+}
+
+/// A kernel that ends at 100, and one that is called at `called` for `call_ns` and starts at `start`.
+fn gap(called: i64, call_ns: i64, start: i64) -> trace_model::Trace {
+    let mut maker = Maker::new();
+    let id = |n| [("correlation", Value::Int(n))];
+    maker.host((0, 5), "cuda_runtime", "cudaLaunchKernel", &id(1));
+    maker.kernel(7, (50, 50), "first", &id(1));
+    maker.host(
+        (called, call_ns),
+        "cuda_runtime",
+        "cudaLaunchKernel",
+        &id(2),
+    );
+    maker.kernel(7, (start, 10), "second", &id(2));
+    maker.finish()
+}
+
+#[test]
+fn long_calls_and_blocked_streams_are_no_launch_latency() {
+    let most = PLAUSIBLE_LATENCY_NS;
+    // When it is called, how long the call takes, the start; in call, latency, queued, blocked.
+    for (called, call_ns, start, want) in [
+        (200, 10, 210 + most, [10, most, 0, 0]),
+        (200, 10, 211 + most, [10, 0, 0, most + 1]),
+        (200, 9_000_000, 9_000_300, [9_000_000, 100, 0, 0]),
+        (60, 10, 100 + most, [0, 0, most, 0]),
+        (60, 10, 101 + most, [0, 0, 0, most + 1]),
+        (60, 140, 400, [100, 0, 200, 0]),
+    ] {
+        let trace = gap(called, call_ns, start);
+        let t = idle(&GpuWork::new(&trace), 1).rows[0].time;
+        let found = [
+            t.launch_call_ns,
+            t.launch_latency_ns,
+            t.kernel_wait_ns,
+            t.blocked_ns,
+        ];
+        assert_eq!(found, want, "{called} {call_ns} {start}");
+        assert_eq!(found.iter().sum::<i64>() + t.host_wait_ns, t.idle_ns);
+    }
+}
+
+#[test]
+fn launches_onto_an_idle_stream_are_apart_from_queued_ones() {
+    let mut maker = Maker::new();
+    let mut launch = |n: i64, at: i64, start: i64, ns: i64| {
+        let id = [("correlation", Value::Int(n))];
+        maker.host((at, 20), "cuda_runtime", "cudaLaunchKernel", &id);
+        maker.kernel(7, (start, ns), "k", &id);
+    };
+    launch(1, 0, 30, 500);
+    launch(2, 40, 533, 5);
+    launch(3, 600, 640, 10);
+    let trace = maker.finish();
+    let found = launches(&GpuWork::new(&trace), 0);
+    assert_eq!(
+        (found.calls, found.onto_idle, found.longer_than_work),
+        (3, 2, 2)
+    );
+    let all = &found.rows[0].times;
+    assert_eq!(
+        (all.start_latency.count, all.start_latency.sum_ns),
+        (2, 10 + 20)
+    );
+    assert_eq!((all.queue_gap.count, all.queue_gap.sum_ns), (1, 3));
 }

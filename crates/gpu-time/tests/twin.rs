@@ -263,7 +263,7 @@ proptest! {
             prop_assert_eq!(row.busy_ns, ns((start..end).filter(|t| busy(*t)).count(), unit));
             let t = &row.time;
             prop_assert_eq!(t.idle_ns, row.span_ns - row.busy_ns);
-            let sum = t.host_wait_ns + t.synchronisation_ns + t.launch_latency_ns + t.kernel_wait_ns + t.other_ns;
+            let sum = t.host_wait_ns + t.synchronisation_ns + t.launch_call_ns + t.launch_latency_ns + t.kernel_wait_ns + t.blocked_ns + t.other_ns;
             prop_assert_eq!(sum, t.idle_ns);
 
             // Instant by instant: which work ends the gap, and where was its call then?
@@ -281,7 +281,7 @@ proptest! {
                 causes[at] += 1;
             }
             prop_assume!(ties(&of_scope));
-            prop_assert_eq!([t.host_wait_ns, t.launch_latency_ns, t.kernel_wait_ns, t.other_ns], causes);
+            prop_assert_eq!([t.host_wait_ns, t.launch_call_ns + t.launch_latency_ns, t.kernel_wait_ns, t.other_ns], causes);
         }
         prop_assert!(found.gaps.is_sorted_by_key(|g| std::cmp::Reverse(g.time.idle_ns)));
     }
@@ -376,7 +376,7 @@ proptest! {
                 prop_assert_eq!(row.busy_ns, ns(busy, unit));
                 prop_assert!(row.stream.is_none() || busy > 0);
                 let t = &row.time;
-                prop_assert_eq!([t.host_wait_ns, t.launch_latency_ns, t.kernel_wait_ns, t.other_ns], causes(&of_row, window));
+                prop_assert_eq!([t.host_wait_ns, t.launch_call_ns + t.launch_latency_ns, t.kernel_wait_ns, t.other_ns], causes(&of_row, window));
             }
             let inside = |w: &&Work| window.0 <= w.start && w.start < window.1;
             let linked = made.iter().filter(inside).filter(|w| w.call.is_some()).count();

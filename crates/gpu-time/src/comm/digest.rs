@@ -14,6 +14,7 @@ use trace_model::{ArgValue, DeviceId, Rank, Slice, StreamId, Trace};
 
 use crate::comm::before::{self, Before};
 use crate::comm::named_ranks::ranks_in_name;
+use crate::spread::Spread;
 
 /// Keys, without prefix, of the arguments that [`RankDigest::new`] reads; a reader may leave out
 /// all others.
@@ -160,6 +161,60 @@ pub struct RankDigest {
     pub sized_by_operator: usize,
     /// Collective kernels whose launch is not in the trace.
     pub unlinked: usize,
+    /// Collectives that the host carried out itself, as Gloo does.
+    pub host: Vec<HostCollectives>,
+}
+
+/// Collectives of one kind that the host carried out itself: `gloo:all_reduce`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct HostCollectives {
+    /// What they are: `gloo:all_reduce`, type and size of the message.
+    pub what: Collective,
+    /// How long the marks of the host last. That includes waiting for other ranks.
+    pub durations: Spread,
+}
+
+/// Starts of the names of marks by which backends without kernels show their collectives.
+const HOST_MARKS: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
+
+/// The collectives of the host by kind, most time first. Cost: a look at each distinct name, and a
+/// pass over the slices if one is such a mark.
+fn host_collectives(trace: &Trace, reader: &CollectiveReader) -> Vec<HostCollectives> {
+    let is_mark = |name: &str| HOST_MARKS.iter().any(|mark| name.starts_with(mark));
+    let mut known: Vec<Option<bool>> = vec![None; trace.strings().len()];
+    let mut kinds = Kinds::default();
+    let mut durations: Vec<Vec<i64>> = Vec::new();
+    for slice in trace.slices() {
+        let Some(name) = slice.name_id() else {
+            continue;
+        };
+        let Some(flag) = known.get_mut(name.index()) else {
+            continue;
+        };
+        if !*flag.get_or_insert_with(|| is_mark(trace.text(name))) {
+            continue;
+        }
+        let Some(what) = reader.marked(slice) else {
+            continue;
+        };
+        let at = kinds.place(what) as usize;
+        if durations.len() <= at {
+            durations.resize_with(at + 1, Vec::new);
+        }
+        if let Some(list) = durations.get_mut(at) {
+            list.push(slice.end().nanos().saturating_sub(slice.ts().nanos()));
+        }
+    }
+    let all = kinds.list.into_iter().zip(&mut durations);
+    let mut out: Vec<HostCollectives> = all
+        .map(|(what, durations)| HostCollectives {
+            what,
+            durations: Spread::of(durations),
+        })
+        .collect();
+    out.sort_by_key(|h| std::cmp::Reverse(h.durations.sum_ns));
+    out
 }
 
 /// Texts, each once.
@@ -262,7 +317,12 @@ impl RankDigest {
             .or_else(|| Some((rank_of_arguments(trace)?, RankSource::Arguments)))
             .or_else(|| Some((Rank::from_file_name(source)?, RankSource::FileName)))
             .unwrap_or((Rank(0), RankSource::Place));
+        let host = match rules {
+            CommRules::Extended => host_collectives(trace, &reader),
+            CommRules::TraceLens => Vec::new(),
+        };
         Self {
+            host,
             source: source.to_owned(),
             rank,
             rank_source,

@@ -1,6 +1,7 @@
 //! All ranks of a job together: clocks, waits, and who made the others wait.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 use trace_model::kernel::collective::Collective;
@@ -63,15 +64,24 @@ pub struct CollectiveTime {
 }
 
 impl CollectiveTime {
-    /// Algorithm bandwidth over the latency in bytes per second: message size (the larger of in
+    /// `true` if only one of several ranks is recorded: its latency is the duration of its kernel and
+    /// includes waiting for the others, so that no bandwidth follows from it.
+    pub fn includes_waiting(&self) -> bool {
+        self.matched.runs.len() == 1 && self.what.group_size != Some(1)
+    }
+
+    /// Algorithm bandwidth over the latency in bytes per second; none where
+    /// [`CollectiveTime::includes_waiting`]: message size (the larger of in
     /// and out, of gathers what comes out, of scatters what goes in) over time.
     pub fn algbw_bytes_per_s(&self) -> Option<f64> {
-        Some(self.what.algbw(self.latency_ns)? * 1e9)
+        let what = (!self.includes_waiting()).then_some(&self.what)?;
+        Some(what.algbw(self.latency_ns)? * 1e9)
     }
 
     /// Bus bandwidth in bytes per second: the algorithm bandwidth times the factor of nccl-tests.
     pub fn busbw_bytes_per_s(&self) -> Option<f64> {
-        Some(self.what.busbw(self.latency_ns)? * 1e9)
+        let what = (!self.includes_waiting()).then_some(&self.what)?;
+        Some(what.busbw(self.latency_ns)? * 1e9)
     }
 
     /// All waits together.
@@ -181,6 +191,11 @@ impl Job {
         self.collectives.iter().filter(shared).filter(alone).count()
     }
 
+    /// `true` if the waits of any collective are known.
+    pub fn knows_waits(&self) -> bool {
+        self.ranks.iter().any(|rank| rank.collectives > 0)
+    }
+
     /// Collectives of which runs contradict each other.
     pub fn contradictions(&self) -> usize {
         self.collectives.iter().filter(|c| c.contradiction).count()
@@ -205,6 +220,13 @@ pub(crate) fn avoidable(c: &CollectiveTime) -> i64 {
     let waiting = c.wait_ns.iter().flatten().count().saturating_sub(1);
     let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
     c.late_ns.unwrap_or(0).saturating_mul(waiting)
+}
+
+/// The number of ranks in the job, if each of them is recorded.
+fn all_recorded(digests: &[RankDigest]) -> Option<u32> {
+    let world = digests.first()?.world_size?;
+    let agreed = digests.iter().all(|d| d.world_size == Some(world));
+    (agreed && world > 1 && digests.len() == world as usize).then_some(world)
 }
 
 fn what_of(digests: &[RankDigest], m: &Matched) -> Collective {
@@ -319,7 +341,13 @@ fn time(
     group: &Group,
     matched: Matched,
 ) -> Option<CollectiveTime> {
-    let what = what_of(digests, &matched);
+    let mut what = what_of(digests, &matched);
+    if what.group_size.is_none()
+        && let Some(world) = all_recorded(digests)
+        && matched.runs.len() == world as usize
+    {
+        Arc::make_mut(&mut what.kind).set_group_size(world);
+    }
     let synchronising = is_synchronising(what.op);
     let runs: Vec<_> = matched
         .runs

@@ -201,7 +201,10 @@ fn token(digest: &RankDigest, run: &Run, stem: u32) -> Token {
             let place = CollectiveOp::ALL.iter().position(|o| *o == op)?;
             u8::try_from(place).ok()
         }),
-        elements: what.and_then(|w| w.elements_in),
+        // Of these each rank may put in as much as it likes.
+        elements: what
+            .filter(|w| w.op != Some(CollectiveOp::AllToAll))
+            .and_then(|w| w.elements_in),
         seq: None,
         stem,
     }

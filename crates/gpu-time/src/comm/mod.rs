@@ -22,7 +22,7 @@ mod digest;
 mod job;
 mod matching;
 mod named_ranks;
-mod real;
+pub(crate) mod real;
 mod sequence;
 mod summary;
 pub mod tracelens;
@@ -30,7 +30,9 @@ pub mod tracelens;
 pub use before::{Before, Spent};
 pub use cause::{Cause, CauseKind};
 pub use clock::{ClockFit, fit};
-pub use digest::{CommRules, RankDigest, RankSource, RankTime, Run, arg_keys, assign_ranks};
+pub use digest::{
+    CommRules, HostCollectives, RankDigest, RankSource, RankTime, Run, arg_keys, assign_ranks,
+};
 pub use job::{CollectiveTime, Job, RankClock, RankSummary, Straggler};
 pub use matching::{Group, GroupKey, Matched, Matching, match_ranks};
 pub use summary::{CommSummary, SummaryKey, summarise};

@@ -50,9 +50,13 @@ pub struct CommSummary {
     pub max_latency_ns: i64,
     /// Mean skew of starts where it is known.
     pub mean_skew_ns: Option<f64>,
-    /// All waits together.
-    pub wait_ns: i64,
-    /// Message sizes over latencies, both summed, in bytes per second.
+    /// All waits together; none if no wait is known.
+    pub wait_ns: Option<i64>,
+    /// `true` if latencies include waiting for ranks that are not recorded
+    /// ([`CollectiveTime::includes_waiting`](crate::comm::CollectiveTime::includes_waiting)).
+    pub includes_waiting: bool,
+    /// Message sizes over latencies, both summed, in bytes per second; none where latencies include
+    /// waiting.
     pub algbw_bytes_per_s: Option<f64>,
     /// The same as bus bandwidth.
     pub busbw_bytes_per_s: Option<f64>,
@@ -67,7 +71,8 @@ pub fn summarise(digests: &[RankDigest], job: &Job) -> Vec<CommSummary> {
         exposed_ns: i64,
         latencies: Vec<i64>,
         skews: Vec<i64>,
-        wait_ns: i64,
+        wait_ns: Option<i64>,
+        includes_waiting: bool,
         group_size: Option<u32>,
     }
     let mut table: BTreeMap<SummaryKey, Sums> = BTreeMap::new();
@@ -95,7 +100,11 @@ pub fn summarise(digests: &[RankDigest], job: &Job) -> Vec<CommSummary> {
         sums.exposed_ns += runs.iter().map(|r| r.1.exposed_ns).sum::<i64>();
         sums.latencies.push(c.latency_ns);
         sums.skews.extend(c.skew_ns);
-        sums.wait_ns += c.total_wait_ns();
+        if c.skew_ns.is_some() {
+            let wait = c.total_wait_ns();
+            sums.wait_ns = Some(sums.wait_ns.map_or(wait, |sum| sum.saturating_add(wait)));
+        }
+        sums.includes_waiting |= c.includes_waiting();
         sums.group_size = sums.group_size.or(c.what.group_size);
     }
     let mut rows: Vec<CommSummary> = table
@@ -106,7 +115,7 @@ pub fn summarise(digests: &[RankDigest], job: &Job) -> Vec<CommSummary> {
             let latency_ns: i64 = sums.latencies.iter().sum();
             let at = |i: usize| sums.latencies.get(i).copied().unwrap_or(0);
             let algbw = (key.bytes.zip(sums.group_size))
-                .filter(|(_, size)| *size > 1 && latency_ns > 0)
+                .filter(|(_, size)| *size > 1 && latency_ns > 0 && !sums.includes_waiting)
                 .map(|(bytes, _)| {
                     real(i64::try_from(bytes).unwrap_or(i64::MAX)) * count(n) / real(latency_ns)
                         * 1e9
@@ -127,6 +136,7 @@ pub fn summarise(digests: &[RankDigest], job: &Job) -> Vec<CommSummary> {
                 mean_skew_ns: (!sums.skews.is_empty())
                     .then(|| real(sums.skews.iter().sum()) / count(sums.skews.len())),
                 wait_ns: sums.wait_ns,
+                includes_waiting: sums.includes_waiting,
                 algbw_bytes_per_s: algbw,
                 busbw_bytes_per_s: algbw.zip(factor).map(|(b, f)| b * f),
                 key,

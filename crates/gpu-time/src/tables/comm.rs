@@ -1,11 +1,12 @@
 //! Collectives of a job.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use report::{Cell, Column, Table, Unit};
 use trace_model::kernel::collective::{Collective, SizeSource};
 
-use super::{count, nanos, pct};
+use super::{count, nanos, pct, real_nanos};
 use crate::comm::{CollectiveTime, Job, RankDigest, Run, summarise};
 
 mod tracelens;
@@ -63,7 +64,7 @@ pub fn kernels(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
         Column::text("message_from").title("message known by"),
         Column::int("device"),
         Column::int("stream"),
-        Column::int("start_ns").title("start"),
+        Column::int("start_ns").title("start by the file's own clock"),
         Column::int("aligned_start_ns").title("start by the first rank's clock"),
         nanos("dur_ns", "duration"),
         nanos("exposed_ns", "exposed"),
@@ -95,7 +96,11 @@ pub fn kernels(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
             };
             let label = group.key.label();
             let own = digest.what(run);
-            let what = own.filter(|w| w.op.is_some()).unwrap_or(&c.what);
+            let mut what = own.filter(|w| w.op.is_some()).unwrap_or(&c.what).clone();
+            if let (None, Some(ranks)) = (what.group_size, c.what.group_size) {
+                Arc::make_mut(&mut what.kind).set_group_size(ranks);
+            }
+            let what = &what;
             let dur = run.duration_ns();
             table.push(&[
                 digest.rank.0.into(),
@@ -115,7 +120,7 @@ pub fn kernels(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
                 size_source(what).into(),
                 run.device.0.into(),
                 run.stream.0.into(),
-                digest.start_ns(run).into(),
+                run.start_ns.into(),
                 c.start_ns.get(k).copied().flatten().into(),
                 dur.into(),
                 run.exposed_ns.into(),
@@ -148,8 +153,9 @@ pub fn collectives(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
         Column::uint("group_size"),
         count("recorded", "ranks recorded"),
         count("missing", "ranks missing"),
-        Column::int("start_ns").title("first start"),
+        Column::int("aligned_start_ns").title("first start by the first rank's clock"),
         nanos("latency_ns", "latency"),
+        Column::bool("latency_includes_wait"),
         rate("algbw_bytes_per_s", "algorithm bandwidth"),
         rate("busbw_bytes_per_s", "bus bandwidth"),
         nanos("exposed_ns", "exposed on all ranks"),
@@ -183,6 +189,7 @@ pub fn collectives(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
             c.missing.map(|m| m as u64).into(),
             c.start_ns.iter().flatten().min().copied().into(),
             c.latency_ns.into(),
+            c.includes_waiting().into(),
             c.algbw_bytes_per_s().into(),
             c.busbw_bytes_per_s().into(),
             runs().map(|r| r.1.exposed_ns).sum::<i64>().into(),
@@ -212,6 +219,7 @@ pub fn ranks(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
         Column::uint("rank"),
         Column::text("source").title("trace"),
         Column::text("rank_source").title("rank known by"),
+        Column::int("base_time_ns").title("added to times, since 1970"),
         count("kernels", "kernels"),
         count("annotated", "with metadata"),
         count("sized_by_operator", "sized by operator"),
@@ -247,10 +255,12 @@ pub fn ranks(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
         let finite = |x: f64| x.is_finite().then_some(x);
         let cause = sum.causes.first();
         let known = |ns: i64| (sum.collectives > 0).then_some(ns);
+        let times = |n: usize| (sum.collectives > 0).then_some(n as u64);
         table.push(&[
             digest.rank.0.into(),
             digest.source.as_str().into(),
             digest.rank_source.name().into(),
+            digest.base_time_ns.into(),
             digest.runs.len().into(),
             digest.annotated.into(),
             digest.sized_by_operator.into(),
@@ -273,8 +283,8 @@ pub fn ranks(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
             known(sum.waited_ns).into(),
             known(sum.inflicted_ns).into(),
             known(sum.avoidable_ns).into(),
-            sum.times_last.into(),
-            sum.times_first.into(),
+            times(sum.times_last).into(),
+            times(sum.times_first).into(),
             cause.map(|c| c.0.kind.name()).into(),
             cause.and_then(|c| c.0.name.as_deref()).into(),
             cause.map(|c| c.1 as u64).into(),
@@ -294,9 +304,9 @@ pub fn ranks_narrow(digests: &[RankDigest], job: &Job) -> report::Result<Table> 
         nanos("clock_ahead_ns", "clock ahead"),
         nanos("clock_error_ns", "±"),
         pct("exposed_pct", "exposed"),
-        nanos("waited_ns", "waited"),
-        nanos("inflicted_ns", "inflicted"),
-        count("times_last", "last"),
+        nanos("waited_ns", "wait time"),
+        nanos("inflicted_ns", "delay caused"),
+        Column::int("times_last").unit(Unit::Count).title("last"),
         Column::text("cause").title("why"),
     ];
     let mut table = Table::new("ranks", columns)?;
@@ -318,7 +328,7 @@ pub fn ranks_narrow(digests: &[RankDigest], job: &Job) -> report::Result<Table> 
             share.into(),
             known(sum.waited_ns).into(),
             known(sum.inflicted_ns).into(),
-            sum.times_last.into(),
+            known(i64::try_from(sum.times_last).unwrap_or(i64::MAX)).into(),
             cause.as_deref().into(),
         ])?;
     }
@@ -365,7 +375,9 @@ pub fn groups(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
             of().filter(|c| c.contradiction).count().into(),
             runs().map(|r| r.1.duration_ns()).sum::<i64>().into(),
             runs().map(|r| r.1.exposed_ns).sum::<i64>().into(),
-            of().map(CollectiveTime::total_wait_ns).sum::<i64>().into(),
+            of().any(|c| c.skew_ns.is_some())
+                .then(|| of().map(CollectiveTime::total_wait_ns).sum::<i64>())
+                .into(),
             of().filter_map(|c| c.skew_ns).max().into(),
         ])?;
     }
@@ -389,6 +401,7 @@ pub fn types(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
         nanos("kernel_ns", "kernel time"),
         nanos("exposed_ns", "exposed"),
         nanos("latency_ns", "latency, all"),
+        Column::bool("latency_includes_wait"),
         nanos("min_latency_ns", "least"),
         nanos("median_latency_ns", "median"),
         nanos("max_latency_ns", "most"),
@@ -413,6 +426,7 @@ pub fn types(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
             row.kernel_ns.into(),
             row.exposed_ns.into(),
             row.latency_ns.into(),
+            row.includes_waiting.into(),
             row.min_latency_ns.into(),
             row.median_latency_ns.into(),
             row.max_latency_ns.into(),
@@ -425,24 +439,65 @@ pub fn types(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
     Ok(table)
 }
 
+/// The collectives that hosts carried out themselves, by rank and kind, most time first.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn host(digests: &[RankDigest]) -> report::Result<Table> {
+    let columns = vec![
+        Column::uint("rank"),
+        Column::text("name"),
+        Column::text("type"),
+        Column::text("dtype"),
+        bytes("message_bytes", "message"),
+        count("count", "n"),
+        nanos("sum_ns", "sum"),
+        real_nanos("median_ns", "median"),
+        nanos("max_ns", "max"),
+    ];
+    let mut table = Table::new("host_collectives", columns)?;
+    for digest in digests {
+        for row in &digest.host {
+            table.push(&[
+                digest.rank.0.into(),
+                row.what.name.as_str().into(),
+                row.what.op.map(|op| op.name()).into(),
+                row.what.dtype.as_deref().into(),
+                row.what.bytes.into(),
+                row.durations.count.into(),
+                row.durations.sum_ns.into(),
+                row.durations.median_ns.into(),
+                row.durations.max_ns.into(),
+            ])?;
+        }
+    }
+    Ok(table)
+}
+
 /// The types for people: what matters in 80 columns.
 ///
 /// # Errors
 ///
 /// None but defects: the columns are fixed.
 pub fn types_narrow(digests: &[RankDigest], job: &Job, top: usize) -> report::Result<Table> {
+    let rows = summarise(digests, job);
+    let latency = match rows.iter().any(|row| row.includes_waiting) {
+        true => "with wait",
+        false => "latency",
+    };
     let columns = vec![
         Column::text("type"),
         Column::text("group"),
         bytes("message_bytes", "message"),
         count("collectives", "n"),
         nanos("exposed_ns", "exposed"),
-        nanos("median_latency_ns", "latency"),
+        nanos("median_latency_ns", latency),
         rate("busbw_bytes_per_s", "bus"),
         nanos("wait_ns", "waits"),
     ];
     let mut table = Table::new("types", columns)?;
-    for row in summarise(digests, job).iter().take(top) {
+    for row in rows.iter().take(top) {
         let label = job.groups.get(row.key.group).map(|g| g.key.label());
         table.push(&[
             row.key.op.map_or("(unknown)", |op| op.name()).into(),
@@ -468,7 +523,7 @@ pub fn late(digests: &[RankDigest], job: &Job, top: usize) -> report::Result<Tab
     let columns = vec![
         Column::uint("rank"),
         Column::text("group"),
-        Column::int("start_ns").title("start"),
+        Column::int("aligned_start_ns").title("start by the first rank's clock"),
         nanos("late_ns", "late by"),
         nanos("wait_ns", "all waits"),
         Column::text("cause").title("why"),

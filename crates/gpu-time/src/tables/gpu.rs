@@ -5,7 +5,9 @@ use report::{Cell, Column, RealFormat, Table};
 use super::of::{self, Of};
 use super::{count, nanos, pct};
 use crate::account::{GpuTime, percent};
+use crate::comm::real::nearest;
 use crate::rules::Rules;
+use crate::spread::Spread;
 
 /// One account and what it is of.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -252,7 +254,79 @@ pub fn profile(time: &GpuTime) -> report::Result<Table> {
     Ok(table)
 }
 
-/// Accounts of parts of one trace, one line each.
+/// Accounts of several traces, one line each, in percent of the span.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+pub fn traces(rows: &[GpuRow]) -> report::Result<Table> {
+    let columns = vec![
+        Column::text("trace"),
+        nanos("span_ns", "span"),
+        pct("busy_pct", "busy"),
+        pct("comp_pct", "comp."),
+        pct("exposed_comm_pct", "exp. comm"),
+        pct("exposed_memcpy_pct", "exp. memcpy"),
+        pct("idle_pct", "idle"),
+        pct("comm_comp_overlap_pct", "overlap"),
+    ];
+    let mut table = Table::new("traces", columns)?;
+    for row in rows {
+        let t = &row.time;
+        let share = |ns: i64| percent(ns, t.span_ns);
+        table.push(&[
+            row.of.trace.as_str().into(),
+            t.span_ns.into(),
+            share(t.busy_ns).into(),
+            share(t.comp_ns).into(),
+            share(t.exposed_comm_ns).into(),
+            share(t.exposed_memcpy_ns).into(),
+            share(t.idle_ns).into(),
+            t.comm_comp_overlap_pct().into(),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// The distribution of the accounts of steps: the median and the 90th percentile of each time.
+///
+/// # Errors
+///
+/// None but defects: the columns are fixed.
+fn spread_rows(rows: &[&GpuRow], table: &mut Table) -> report::Result<()> {
+    let of = |f: fn(&GpuTime) -> i64| {
+        let values = rows.iter().map(|row| f(&row.time));
+        Spread::of(&mut values.collect::<Vec<_>>())
+    };
+    let columns: [fn(&GpuTime) -> i64; 6] = [
+        |t| t.span_ns,
+        |t| t.busy_ns,
+        |t| t.comp_ns,
+        |t| t.exposed_comm_ns,
+        |t| t.exposed_memcpy_ns,
+        |t| t.idle_ns,
+    ];
+    let spreads = columns.map(of);
+    let whole = |ns: f64| Cell::Int(nearest(ns));
+    let counts = of(|t| i64::try_from(t.gpu_events).unwrap_or(i64::MAX));
+    let events = |n: f64| Cell::from(nearest(n).unsigned_abs());
+    let quantiles: [(&str, fn(&Spread) -> f64); 2] = [
+        ("median of steps", |s| s.median_ns),
+        ("p90 of steps", |s| s.p90_ns),
+    ];
+    for (name, quantile) in quantiles {
+        let mut cells = vec![Cell::from(name), events(quantile(&counts))];
+        cells.extend(spreads.iter().map(|s| whole(quantile(s))));
+        table.push(&cells)?;
+    }
+    Ok(())
+}
+
+/// How many times the median a step must last to be marked.
+const OUTLIER: i64 = 2;
+
+/// Accounts of parts of one trace, one line each. Of three and more steps the median and the 90th
+/// percentile follow; a step that lasts more than twice the median is marked with `!`.
 ///
 /// # Errors
 ///
@@ -269,8 +343,17 @@ pub fn parts(rows: &[GpuRow]) -> report::Result<Table> {
         nanos("idle_ns", "idle"),
     ];
     let mut table = Table::new("parts", columns)?;
+    let of_steps = |row: &&GpuRow| row.of.step_index.is_some() && row.device.is_none();
+    let steps: Vec<&GpuRow> = rows.iter().filter(of_steps).collect();
+    let spans = steps.iter().map(|row| row.time.span_ns);
+    let median = Spread::of(&mut spans.collect::<Vec<_>>()).median_ns;
+    let has_spread = steps.len() > 2;
     for row in rows {
         let mut part = Vec::new();
+        let is_outlier = has_spread
+            && of_steps(&row)
+            && row.time.span_ns > OUTLIER.saturating_mul(nearest(median));
+        part.extend(is_outlier.then(|| "!".to_owned()));
         part.extend(row.of.step.is_some().then(|| row.of.step_label()));
         match (row.device, row.stream) {
             (Some(device), Some(stream)) => part.push(format!("{device}/{stream}")),
@@ -289,6 +372,9 @@ pub fn parts(rows: &[GpuRow]) -> report::Result<Table> {
             t.exposed_memcpy_ns.into(),
             t.idle_ns.into(),
         ])?;
+    }
+    if has_spread {
+        spread_rows(&steps, &mut table)?;
     }
     Ok(table)
 }

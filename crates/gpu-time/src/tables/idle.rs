@@ -25,8 +25,10 @@ pub fn idle(results: &[(Of, &Idle)]) -> Result<Table> {
         nanos("idle_ns", "idle"),
         nanos("host_wait_ns", "host wait"),
         nanos("synchronisation_ns", "synchronisation"),
+        nanos("launch_call_ns", "in launch call"),
         nanos("launch_latency_ns", "launch latency"),
         nanos("kernel_wait_ns", "kernel wait"),
+        nanos("blocked_ns", "stream blocked"),
         nanos("other_ns", "other"),
     ]);
     let mut table = Table::new("idle", columns)?;
@@ -34,7 +36,7 @@ pub fn idle(results: &[(Of, &Idle)]) -> Result<Table> {
         for row in &result.rows {
             let t = &row.time;
             let mut cells = keys.cells(of);
-            cells.extend::<[Cell<'_>; 12]>([
+            cells.extend::<[Cell<'_>; 14]>([
                 row.scope.name().into(),
                 row.device.map(|d| d.0).into(),
                 row.stream.map(|s| s.0).into(),
@@ -44,8 +46,10 @@ pub fn idle(results: &[(Of, &Idle)]) -> Result<Table> {
                 t.idle_ns.into(),
                 t.host_wait_ns.into(),
                 t.synchronisation_ns.into(),
+                t.launch_call_ns.into(),
                 t.launch_latency_ns.into(),
                 t.kernel_wait_ns.into(),
+                t.blocked_ns.into(),
                 t.other_ns.into(),
             ]);
             table.push(&cells)?;
@@ -59,23 +63,25 @@ fn narrow(of: &'static str) -> Vec<Column> {
         Column::text(of),
         count("gaps", "gaps"),
         nanos("idle_ns", "idle"),
-        nanos("host_wait_ns", "host wait"),
+        nanos("host_wait_ns", "CPU-bound"),
         nanos("synchronisation_ns", "sync."),
-        nanos("launch_latency_ns", "launch"),
-        nanos("kernel_wait_ns", "kernel w."),
-        nanos("other_ns", "other"),
+        nanos("launch_call_ns", "in call"),
+        nanos("launch_ns", "latency"),
+        nanos("blocked_ns", "blocked"),
+        nanos("other_ns", "unknown"),
     ]
 }
 
-fn narrow_cells<'c>(of: &'c str, t: &IdleTime) -> [Cell<'c>; 8] {
+fn narrow_cells<'c>(of: &'c str, t: &IdleTime) -> [Cell<'c>; 9] {
     [
         of.into(),
         t.gaps.into(),
         t.idle_ns.into(),
         t.host_wait_ns.into(),
         t.synchronisation_ns.into(),
-        t.launch_latency_ns.into(),
-        t.kernel_wait_ns.into(),
+        t.launch_call_ns.into(),
+        (t.launch_latency_ns + t.kernel_wait_ns).into(),
+        t.blocked_ns.into(),
         t.other_ns.into(),
     ]
 }

@@ -9,13 +9,20 @@ use super::{
 use crate::launch::{LaunchKind, LaunchTimes, Launches};
 use crate::spread::Spread;
 
-fn metrics(times: &LaunchTimes) -> [(&'static str, &Spread); 5] {
+/// Metrics, what each is called in text, and its distribution.
+fn metrics(times: &LaunchTimes) -> [(&'static str, &'static str, &Spread); 7] {
     [
-        ("latency", &times.latency),
-        ("in_call", &times.in_call),
-        ("queued", &times.queued),
-        ("dispatch", &times.dispatch),
-        ("call", &times.call),
+        ("latency", "latency", &times.latency),
+        ("in_call", "  launch API time", &times.in_call),
+        ("queued", "  queue delay", &times.queued),
+        ("dispatch", "", &times.dispatch),
+        (
+            "start_latency",
+            "  start, idle stream",
+            &times.start_latency,
+        ),
+        ("queue_gap", "  launch gap, full queue", &times.queue_gap),
+        ("call", "whole API call", &times.call),
     ]
 }
 
@@ -34,7 +41,7 @@ pub fn launches(results: &[(Of, &Launches)]) -> Result<Table> {
     let mut table = Table::new("launches", columns)?;
     for (of, result) in results {
         for row in &result.rows {
-            for (metric, spread) in metrics(&row.times) {
+            for (metric, _, spread) in metrics(&row.times) {
                 let mut cells = keys.cells(of);
                 cells.extend(place_cells(row.stream));
                 cells.extend([Cell::from(row.kind.name()), metric.into()]);
@@ -64,11 +71,14 @@ pub fn launches_narrow(result: &Launches) -> Result<Table> {
     ];
     let mut table = Table::new("launches", columns)?;
     for row in result.rows.iter().filter(|row| row.stream.is_none()) {
-        for (metric, s) in metrics(&row.times) {
+        for (metric, title, s) in metrics(&row.times) {
+            if title.is_empty() || s.count == 0 {
+                continue;
+            }
             let is_first = metric == "latency";
             table.push(&[
                 if is_first { row.kind.name() } else { "" }.into(),
-                metric.replace('_', " ").as_str().into(),
+                title.into(),
                 s.count.into(),
                 s.median_ns.into(),
                 s.p90_ns.into(),
@@ -91,9 +101,10 @@ pub fn launch_steps(results: &[(Of, &Launches)]) -> Result<Table> {
         count("count", "count"),
         real_nanos("median_ns", "median"),
         real_nanos("p99_ns", "p99"),
-        real_nanos("in_call_ns", "in call"),
-        real_nanos("queued_ns", "queued"),
-        real_nanos("dispatch_ns", "dispatch"),
+        real_nanos("in_call_ns", "API time"),
+        real_nanos("queued_ns", "queue delay"),
+        real_nanos("start_latency_ns", "start, idle"),
+        real_nanos("queue_gap_ns", "launch gap"),
     ];
     let mut table = Table::new("launches", columns)?;
     for (of, result) in results {
@@ -101,6 +112,10 @@ pub fn launch_steps(results: &[(Of, &Launches)]) -> Result<Table> {
         let all = rows.find(|row| row.stream.is_none() && row.kind == LaunchKind::All);
         // A step without launches is a row too.
         let times = all.map(|row| &row.times);
+        let known = |spread: Option<&Spread>| -> Cell<'static> {
+            let spread = spread.filter(|s| s.count > 0);
+            spread.map(|s| s.median_ns).into()
+        };
         table.push(&[
             of.step_label().as_str().into(),
             times.map_or(0, |t| t.latency.count).into(),
@@ -108,7 +123,8 @@ pub fn launch_steps(results: &[(Of, &Launches)]) -> Result<Table> {
             times.map(|t| t.latency.p99_ns).into(),
             times.map(|t| t.in_call.median_ns).into(),
             times.map(|t| t.queued.median_ns).into(),
-            times.map(|t| t.dispatch.median_ns).into(),
+            known(times.map(|t| &t.start_latency)),
+            known(times.map(|t| &t.queue_gap)),
         ])?;
     }
     Ok(table)

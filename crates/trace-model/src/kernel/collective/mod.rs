@@ -118,6 +118,14 @@ impl CollectiveOp {
         })
     }
 
+    /// `true` if as much comes out of it as goes in.
+    fn keeps_size(self) -> bool {
+        matches!(
+            self,
+            Self::AllReduce | Self::Broadcast | Self::Reduce | Self::AllToAll
+        )
+    }
+
     /// The message size by convention, in elements, from those in and out; none if one that it takes is unknown.
     fn elements(self, input: Option<u64>, output: Option<u64>) -> Option<u64> {
         match self {
@@ -234,6 +242,24 @@ impl Collective {
 }
 
 impl CollectiveKind {
+    /// Sets the number of ranks, and what follows from it: of an all-gather or gather whose input
+    /// alone is known, what comes out.
+    pub fn set_group_size(&mut self, ranks: u32) {
+        self.group_size = Some(ranks);
+        let gathers = matches!(
+            self.op,
+            Some(CollectiveOp::AllGather | CollectiveOp::Gather)
+        );
+        if gathers && self.elements_out.is_none() {
+            self.elements_out = self.elements_in.and_then(|n| n.checked_mul(ranks.into()));
+            let elements = self
+                .op
+                .and_then(|op| op.elements(self.elements_in, self.elements_out));
+            self.bytes = self.bytes_of(elements);
+            self.size_source = self.bytes.map(|_| SizeSource::Operator);
+        }
+    }
+
     /// A kind of which only the name and the operation are known.
     pub fn named(name: &str, op: Option<CollectiveOp>) -> Self {
         Self {

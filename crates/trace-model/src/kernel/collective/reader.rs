@@ -158,32 +158,100 @@ impl CollectiveReader {
         let mut kind = marked.or_else(|| known.kernel(kernel, communication.op))?;
         if !self.dims.is_empty()
             && let Some(launch) = launch
-            && let Some((elements, dtype)) = self.size_by_operator(launch, kind.op)
+            && let Some(found) = self.size_by_operator(launch, kind.op)
         {
-            let sized = Arc::make_mut(&mut kind);
-            (sized.elements_in, sized.elements_out) = (Some(elements), Some(elements));
-            sized.bytes = dtype_bytes(dtype).and_then(|size| elements.checked_mul(size));
-            sized.size_source = sized.bytes.map(|_| SizeSource::Operator);
-            sized.dtype = Some(dtype.to_owned());
+            found.store(Arc::make_mut(&mut kind));
         }
         Some(Collective { kind, seq: None })
     }
 
-    /// Elements and type of what the nearest operator `op` around `launch` takes. Only all-reduces are
-    /// believed, whose input and output are of one size.
+    /// What the name of `slice` and its own `Input Dims` and `Input type` say of the collective that
+    /// it marks, as `gloo:all_reduce` does; none if the name stands for no operation.
+    pub fn marked(&self, slice: Slice<'_>) -> Option<Collective> {
+        let name = slice.name()?;
+        let op = CollectiveOp::from_name(name)?;
+        let mut kind = CollectiveKind::named(name, Some(op));
+        if let Some(found) = self.sizes_on(slice, op) {
+            found.store(&mut kind);
+        }
+        Some(kind.into())
+    }
+
+    /// Elements and type of what the nearest operator `op` around `launch` takes.
     fn size_by_operator<'t>(
         &self,
         launch: Slice<'t>,
         op: Option<CollectiveOp>,
-    ) -> Option<(u64, &'t str)> {
-        if op != Some(CollectiveOp::AllReduce) {
+    ) -> Option<OperatorSize<'t>> {
+        let op = op?;
+        launch.ancestors().find_map(|a| self.sizes_on(a, op))
+    }
+
+    /// Elements and type of what `slice` takes, if it is an operator `op`. Marks of a backend
+    /// (`nccl:all_to_all`) list the tensors that go in, operators of `c10d` that take one tensor each
+    /// way (`c10d::alltoall_base_`) the one that comes out first; all other operators are believed for
+    /// all-reduces alone, whose first tensor is the message.
+    fn sizes_on<'t>(&self, slice: Slice<'t>, op: CollectiveOp) -> Option<OperatorSize<'t>> {
+        let name = slice.name()?;
+        let dims = self.dims.get(slice).and_then(ArgValue::as_str)?;
+        (CollectiveOp::from_name(name) == Some(op)).then_some(())?;
+        let types = self.types.get(slice).and_then(ArgValue::as_str)?;
+        let is_mark = ["nccl:", "rccl:", "gloo:", "mpi:", "ucc:", "xccl:", "hccl:"]
+            .iter()
+            .any(|mark| name.starts_with(mark));
+        if is_mark {
+            let all = tensors(dims, types)?;
+            let (_, dtype) = *all.first()?;
+            let same = all.iter().all(|tensor| tensor.1 == dtype);
+            let sizes = all.iter().map(|tensor| tensor.0);
+            let sum = sizes.clone().try_fold(0_u64, u64::checked_add);
+            let elements_in = sum.filter(|_| same)?;
+            return Some(OperatorSize {
+                op,
+                dtype,
+                elements_in: Some(elements_in),
+                elements_out: op.keeps_size().then_some(elements_in),
+            });
+        }
+        let is_base = ["alltoall_base", "_allgather_base", "_reduce_scatter_base"];
+        if name.starts_with("c10d::") && is_base.iter().any(|base| name.contains(base)) {
+            let all = tensors(dims, types)?;
+            let ((out, dtype), (input, _)) = (*all.first()?, *all.get(1)?);
+            return Some(OperatorSize {
+                op,
+                dtype,
+                elements_in: Some(input),
+                elements_out: Some(out),
+            });
+        }
+        if op != CollectiveOp::AllReduce {
             return None;
         }
-        launch.ancestors().find_map(|a| {
-            let dims = self.dims.get(a).and_then(ArgValue::as_str)?;
-            (CollectiveOp::from_name(a.name()?) == op).then_some(())?;
-            first_tensor(dims, self.types.get(a).and_then(ArgValue::as_str)?)
+        let (elements, dtype) = *tensors(dims, types)?.first()?;
+        Some(OperatorSize {
+            op,
+            dtype,
+            elements_in: Some(elements),
+            elements_out: Some(elements),
         })
+    }
+}
+
+/// What an operator says of the size of a collective.
+struct OperatorSize<'t> {
+    op: CollectiveOp,
+    dtype: &'t str,
+    elements_in: Option<u64>,
+    elements_out: Option<u64>,
+}
+
+impl OperatorSize<'_> {
+    fn store(&self, kind: &mut CollectiveKind) {
+        (kind.elements_in, kind.elements_out) = (self.elements_in, self.elements_out);
+        kind.dtype = Some(self.dtype.to_owned());
+        let elements = self.op.elements(self.elements_in, self.elements_out);
+        kind.bytes = kind.bytes_of(elements);
+        kind.size_source = kind.bytes.map(|_| SizeSource::Operator);
     }
 }
 
@@ -206,14 +274,15 @@ fn torch_name(c_name: &str) -> Option<&str> {
     })
 }
 
-/// Elements and type of the first tensor among the inputs of an operator: from `[[], [888, 2880]]`
-/// and `['Scalar', 'c10::BFloat16']` it is 888 * 2880 of `BFloat16`. Behind a list of tensors, whose
-/// shapes nest deeper, none is looked for.
-fn first_tensor<'a>(dims: &str, types: &'a str) -> Option<(u64, &'a str)> {
+/// Elements and type of each tensor among the inputs of an operator: from `[[], [888, 2880]]` and
+/// `['Scalar', 'c10::BFloat16']` it is 888 * 2880 of `BFloat16`. None where lists of tensors, whose
+/// shapes nest deeper, are among them, and where a shape or type cannot be read.
+fn tensors<'a>(dims: &str, types: &'a str) -> Option<Vec<(u64, &'a str)>> {
     let dims = dims.trim().strip_prefix('[')?.strip_suffix(']')?;
     let types = types.trim().strip_prefix('[')?.strip_suffix(']')?;
     let mut types = types.split(',').map(|t| t.trim().trim_matches(['\'', '"']));
     let mut rest = dims;
+    let mut out = Vec::new();
     while let Some((_, from)) = rest.split_once('[') {
         let (inner, after) = from.split_once(']')?;
         if inner.contains('[') {
@@ -225,9 +294,9 @@ fn first_tensor<'a>(dims: &str, types: &'a str) -> Option<(u64, &'a str)> {
         };
         let mut sizes = inner.split(',').map(|n| n.trim().parse::<u64>().ok());
         let elements = sizes.try_fold(1_u64, |product, n| product.checked_mul(n?))?;
-        return Some((elements, dtype));
+        out.push((elements, dtype));
     }
-    None
+    Some(out)
 }
 
 /// A value as its producer wrote it.
@@ -372,7 +441,8 @@ mod tests {
             ("[[[7], [8]], [9]]", "['TensorList', 'float']", None),
             ("", "", None),
         ] {
-            assert_eq!(first_tensor(dims, types), want, "{dims} {types}");
+            let found = tensors(dims, types).and_then(|all| all.first().copied());
+            assert_eq!(found, want, "{dims} {types}");
         }
     }
 }
