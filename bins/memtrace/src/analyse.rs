@@ -8,9 +8,10 @@ use anyhow::Context as _;
 use memtrace_analyser::{Analysis, AnalysisTable, Semantics};
 use memtrace_labeller::{Names, Phases};
 use memtrace_run::{
-    Answer, Follow, PROMPTS_FILE, Processed, RunExporter, answers, append_dataset_row,
-    compare_analyses, copy_whole, dataset_columns, facts, follow, other_input, phases_json,
-    process, report_json, run_metadata, slug, write_dataset_card, write_report,
+    Answer, Follow, HotTensor, PROMPTS_FILE, Processed, RunExporter, answers, append_dataset_row,
+    compare_analyses, copy_whole, dataset_columns, facts, fits, fits_text, follow, hottest,
+    other_input, phases_json, process, report_json, run_metadata, slug, write_dataset_card,
+    write_report,
 };
 use report::{
     Cell, CsvOptions, CsvWriter, JsonDocument, Kind, SchemaVersion, Table, TextOptions, TextWriter,
@@ -40,7 +41,8 @@ fn processed(
     let opened = read_args.open(path, &mut names)?;
     let mut steps = label.steps(read_args, opened.stream.is_labelled())?;
     if let Some(label) = &mut steps.label {
-        label.maps = maps;
+        // Names are in the region map.
+        label.maps = maps || !steps.ranges.is_empty();
     }
     steps.analyse = Some(compute.options(read_args.compat)?);
     let done = coded(process(opened.stream, names, steps, None))?;
@@ -116,6 +118,7 @@ fn followed(path: &Path, args: &AnalyseArgs, seconds: u64) -> anyhow::Result<Don
 pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
     let path = args.input.get()?;
     shell::spare([path], &args.output.output)?;
+    let tiers = args.compute.tiers()?;
     let table = args.table.as_deref().map(table_named).transpose()?;
     let wanted = tables_of(&args.metrics)?;
     let format = args.format.format();
@@ -139,6 +142,8 @@ pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
             "too many pages to follow all: {percent:.3} percent of them stand for all"
         ));
     }
+    let fits = fits(&analysis, &tiers);
+    let tensors = hottest(&done, TENSORS);
     let mut out = args.output.open()?;
     let mut shown = AnalysisTable::of(&analysis);
     shown.retain(|table| wanted.is_empty() || wanted.contains(table));
@@ -151,6 +156,11 @@ pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
             document.member("semantics", analysis.semantics.name())?;
             document.member("analysis", &facts(&analysis))?;
             document.member("input", &report_json(&done.report))?;
+            if table.is_none() {
+                document.member("answers", &answers(&analysis))?;
+                document.member("tiers", &fits)?;
+                document.member("hottest_tensors", &tensors)?;
+            }
             if let Some(phases) = &phases {
                 document.member("phases", phases)?;
             }
@@ -165,7 +175,13 @@ pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
                 analysis.write_table(table, &mut CsvWriter::new(&mut out, CsvOptions::default())),
             )?;
         }
-        (_, table) => text(&analysis, table, &shown, &mut out)?,
+        (_, table) => text(
+            &analysis,
+            table,
+            &shown,
+            &(fits_text(&fits) + &tensors_text(&tensors)),
+            &mut out,
+        )?,
     }
     out.finish()?;
     Ok(outcome(&done.report, args.read.input.strict))
@@ -192,14 +208,30 @@ fn table_named(name: &str) -> anyhow::Result<AnalysisTable> {
     })
 }
 
+/// Named regions that are listed.
+const TENSORS: usize = 10;
+
+/// The most accessed tensors, one line each.
+fn tensors_text(tensors: &[HotTensor]) -> String {
+    let line = |tensor: &HotTensor| {
+        format!(
+            "hot: {} ({}), {} samples\n",
+            tensor.name, tensor.region_type, tensor.samples
+        )
+    };
+    tensors.iter().map(line).collect()
+}
+
 /// The tables by type, or the one asked for.
 fn text(
     analysis: &Analysis,
     table: Option<AnalysisTable>,
     has: &[AnalysisTable],
+    extra: &str,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let mut summaries = vec![
+        AnalysisTable::Suitability,
         AnalysisTable::RetentionSummary,
         AnalysisTable::WorkingSetSummary,
         AnalysisTable::LocalitySummary,
@@ -208,7 +240,6 @@ fn text(
         AnalysisTable::Values,
         AnalysisTable::RefreshNeed,
         AnalysisTable::Sampling,
-        AnalysisTable::Suitability,
     ];
     let wanted = match table {
         Some(table) => vec![table],
@@ -221,6 +252,7 @@ fn text(
                 } = answer;
                 hanging("", &format!("{sentence} [confidence {confidence}]"), out)?;
             }
+            write!(out, "{extra}")?;
             writeln!(
                 out,
                 "{} rows, {} regions, {} types",

@@ -202,6 +202,9 @@ pub(crate) struct ComputeArgs {
     /// Limit of a class of suitability: high_write_once (0.8), high_retention_s (10), medium_write_once (0.5), medium_retention_s (1)
     #[arg(long, value_name = "NAME=NUMBER")]
     pub(crate) threshold: Vec<String>,
+    /// Tier of memory to try the data in, repeatable: NAME:bandwidth=32GB/s,capacity=256GiB,retention=1h,endurance=1e6
+    #[arg(long, value_name = "TIER", conflicts_with = "compat")]
+    pub(crate) tier: Vec<String>,
     /// Windows for figures over time
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) windows: usize,
@@ -224,7 +227,7 @@ pub(crate) struct FigureArgs {
         value_enum,
         value_name = "KINDS",
         value_delimiter = ',',
-        default_value = "svg,png,pdf"
+        default_value = "svg"
     )]
     pub(crate) figure_format: Vec<FigureKind>,
 }

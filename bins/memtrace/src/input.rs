@@ -13,7 +13,7 @@ use memtrace_labeller::{
     ModelFile, Names, PhaseBoundary, Phases, ReadReport, Regions, RowStream, RuleSet, SymbolTable,
     boundaries_from_json, kv_table_from_json, ranges_from_json, ranges_of_maps, unmaps_from_log,
 };
-use memtrace_run::{Error, Steps, infer_phases, phases_json};
+use memtrace_run::{Error, Steps, Tier, infer_phases, phases_json};
 use serde_json::Value;
 use shell::{ByteSize, OrExit as _, usage};
 
@@ -44,7 +44,7 @@ fn code(error: &Error) -> u8 {
             BAD_DATA
         }
         Error::Io { .. } | Error::Source(_) | Error::Start { .. } => IO_FAILED,
-        Error::Trace(Trace::Io { .. } | Trace::Source(_)) => IO_FAILED,
+        Error::Trace(Trace::Io { .. } | Trace::Source(_) | Trace::ParquetWrite { .. }) => IO_FAILED,
         Error::Trace(Trace::Policy { .. }) => 2,
         Error::Trace(_) => BAD_DATA,
         Error::Report(report::Error::Io(_)) => IO_FAILED,
@@ -178,6 +178,22 @@ impl ReadArgs {
         };
         let text = read(file)?;
         let mut list = coded(boundaries_from_json(&file.display().to_string(), &text))?;
+        if self.compat.is_none() {
+            if list.is_empty() {
+                let name = file.display();
+                self.verbosity.note(format!(
+                    "{name}: no phases ('phase_boundaries' is empty or missing)"
+                ));
+            }
+            if let Some(never) = list.iter().find(|phase| phase.start_ns == i64::MAX) {
+                let what = format!(
+                    "{}: '{}' starts after the end of all clocks",
+                    file.display(),
+                    never.phase
+                );
+                return coded(Err(memtrace_labeller::Error::Phases { what }));
+            }
+        }
         if self.compat.is_some() {
             // The reference takes what ends before it begins, and finds nothing within.
             list.retain(|phase| phase.start_ns <= phase.end_ns);
@@ -348,6 +364,13 @@ fn ranges(file: &Path) -> anyhow::Result<Vec<AddressRange>> {
 }
 
 impl ComputeArgs {
+    /// The tiers that data is tried in.
+    pub(crate) fn tiers(&self) -> anyhow::Result<Vec<Tier>> {
+        let parsed = self.tier.iter().map(|tier| Tier::parse(tier));
+        let parsed: Result<Vec<Tier>, String> = parsed.collect();
+        parsed.map_err(|what| usage(format!("--tier: {what}")))
+    }
+
     pub(crate) fn options(&self, compat: Option<Compat>) -> anyhow::Result<AnalysisOptions> {
         let mut options = if compat.is_some() {
             AnalysisOptions::mrm()

@@ -212,3 +212,123 @@ fn blocks_live_from_what_is_known() {
         (101 * second, 152 * second)
     );
 }
+
+/// An allocation is as large as it says, and memory that is allocated twice counts once.
+#[test]
+fn sizes_of_allocations_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let mut text =
+        String::from("run_id,sample_id,timestamp_ns,address,address_page,op_type,size_bytes\n");
+    let mib = 1_u64 << 20;
+    for (at, (address, op, size)) in [
+        (mib, "store", 100 * mib),
+        (mib, "load", 100 * mib),
+        (51 * mib, "store", 100 * mib),
+        (1 << 40, "store", 100),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        text.push_str(&format!(
+            "r,{at},{at}000000000,{address},{},{op},{size}\n",
+            address >> 12
+        ));
+    }
+    std::fs::write(dir.join("rows.csv"), text).unwrap();
+    let found = json(&call(dir, &["analyse", "rows.csv", "--json"]));
+    let all = 150 * mib + 4096;
+    assert_eq!(cell(&found, "types", "unknown", "distinct_bytes"), all);
+    assert_eq!(found["analysis"]["distinct_pages"], all / 4096);
+    let working_set = cell(&found, "working_set_summary", "unknown", "total_bytes");
+    assert!(working_set.as_u64() >= Some(150 * mib), "{working_set}");
+}
+
+#[test]
+fn tiers_are_judged_by_what_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let mut text = String::new();
+    for time in 1..=12 {
+        let event = if time == 1 { "mem-stores" } else { "mem-loads" };
+        text.push_str(&format!(
+            "c 1 [0] {time}.0: {event}: 7f0000001000 kv_read+0x1 (/x)\n"
+        ));
+    }
+    text.push_str("c 1 [0] 60.0: mem-loads: 7f0000009000 main+0x1 (/x)\n");
+    std::fs::write(dir.join("perf.txt"), text).unwrap();
+    let answers = |period: &str| -> Vec<String> {
+        let words = [
+            "analyse",
+            "perf.txt",
+            "--json",
+            "--period",
+            period,
+            "--tier",
+            "slow:retention=1s,capacity=1KiB,bandwidth=1GB/s,endurance=10",
+            "--tier",
+            "fast:retention=1h,capacity=1GiB",
+        ];
+        let found = json(&call(dir, &words));
+        let fits = found["tiers"].as_array().unwrap();
+        let own = fits.iter().filter(|fit| fit["region_type"] == "kv_cache");
+        own.map(|fit| {
+            format!(
+                "{} {}",
+                fit["question"].as_str().unwrap(),
+                fit["answer"].as_str().unwrap()
+            )
+        })
+        .collect()
+    };
+    let known = [
+        "capacity does not fit",
+        "bandwidth fits",
+        "retention does not fit",
+        "endurance does not fit",
+        "capacity fits",
+        "retention fits",
+    ];
+    assert_eq!(answers("1"), known);
+    // A sample in a thousand decides little.
+    assert!(
+        answers("1000")
+            .iter()
+            .filter(|answer| answer.ends_with("cannot say"))
+            .count()
+            >= 2
+    );
+    let said = fails(dir, &["analyse", "perf.txt", "--tier", "x:speed=1"], 2);
+    assert!(said.contains("speed"), "{said}");
+}
+
+#[test]
+fn ranges_and_phases_that_hold_nothing_are_said() {
+    let folder = folder();
+    let dir = folder.path();
+    for range in [
+        r#"[{"addr_start": 10, "addr_end": 5, "region_type": "weight"}]"#,
+        r#"[{"addr_start": 1, "addr_end": 5, "region_type": "weight", "from_ns": 7, "to_ns": 7}]"#,
+    ] {
+        std::fs::write(dir.join("ranges.json"), range).unwrap();
+        let said = fails(dir, &["analyse", "perf.txt", "--ranges", "ranges.json"], 3);
+        assert!(said.contains("range 0"), "{said}");
+    }
+    std::fs::write(dir.join("phases.json"), r#"{"phase_boundaries": null}"#).unwrap();
+    let said = call(dir, &["analyse", "perf.txt", "--phases", "phases.json"]);
+    assert!(String::from_utf8_lossy(&said.stderr).contains("no phases"));
+    let never = r#"[{"phase": "generation", "start_ns": 1e30, "end_ns": 2e30}]"#;
+    std::fs::write(dir.join("phases.json"), never).unwrap();
+    fails(dir, &["analyse", "perf.txt", "--phases", "phases.json"], 3);
+    // A damaged byte in a text is no other format.
+    let text = std::fs::read_to_string(dir.join("perf.txt")).unwrap();
+    std::fs::write(
+        dir.join("nul.txt"),
+        text.replacen("captured", "capt\0red", 1),
+    )
+    .unwrap();
+    assert_eq!(
+        json(&call(dir, &["analyse", "nul.txt", "--json"]))["analysis"]["rows"],
+        json(&call(dir, &["analyse", "perf.txt", "--json"]))["analysis"]["rows"]
+    );
+}

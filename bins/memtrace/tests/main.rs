@@ -244,7 +244,9 @@ fn a_phase_that_ends_before_it_begins_holds_nothing_in_the_reference() {
 fn an_exported_run_is_whole_and_checked() {
     let folder = folder();
     let dir = folder.path();
-    let manifest = json(&call(dir, &["export", "perf.txt", "-o", "run", "--json"]));
+    let words = ["export", "perf.txt", "-o", "run", "--json"];
+    let kinds = ["--figure-format", "svg,png,pdf"];
+    let manifest = json(&call(dir, &[&words[..], &kinds].concat()));
     let listed: Vec<&str> = manifest["files"]
         .as_array()
         .unwrap()

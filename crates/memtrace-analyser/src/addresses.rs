@@ -5,6 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::engine::{Extent, spill};
 use crate::error::Result;
 use crate::evidence::{Evidence, Periods, Recent};
+use crate::extents::{Cover, Extents};
 use crate::options::{AnalysisOptions, Semantics};
 use crate::quantile::OrderStats;
 use crate::record::{
@@ -20,6 +21,8 @@ pub(crate) struct RegionAddresses {
     pub(crate) pages: SmallCounts,
     pub(crate) written: SmallCounts,
     pub(crate) written_once: SmallCounts,
+    /// Pages that rows larger than an access cover, of regions with such rows.
+    pub(crate) covered: FxHashMap<u32, u64>,
 }
 
 /// Figures of a type that need each address' rows together.
@@ -220,6 +223,9 @@ impl PageRegions {
 }
 
 struct Scan<'a> {
+    /// What large rows cover, by type and of all types.
+    cover: Cover,
+    cover_all: Cover,
     known: &'a Regions,
     native: bool,
     windows: Windows,
@@ -236,6 +242,7 @@ struct Scan<'a> {
 
 pub(crate) fn scan_addresses(
     sorter: Sorter<ByAddress>,
+    extents: Extents,
     known: &Regions,
     periods: &[Periods],
     extent: Extent,
@@ -267,7 +274,15 @@ pub(crate) fn scan_addresses(
         bands: Bands::default(),
     };
     let counts = || SmallCounts::new(known.ids.len());
+    let mut covered = FxHashMap::default();
+    let mut regions = Cover::new(extents.regions)?;
+    while let Some((region, pages)) = regions.advance()? {
+        let region = u32::try_from(region).unwrap_or(u32::MAX);
+        *covered.entry(region).or_default() += pages;
+    }
     let mut scan = Scan {
+        cover: Cover::new(extents.kinds)?,
+        cover_all: Cover::new(extents.all)?,
         known,
         native,
         windows,
@@ -276,6 +291,7 @@ pub(crate) fn scan_addresses(
                 pages: counts(),
                 written: counts(),
                 written_once: counts(),
+                covered,
             },
             kinds: periods.iter().map(kind).collect(),
             pages: 0,
@@ -456,14 +472,24 @@ impl Scan<'_> {
     }
 
     fn end_page(&mut self, kind: u16, at: &Page) -> Result<()> {
+        let kinds = &mut self.out.kinds;
+        let covered = self.cover.covers(kind.into(), at.page, |owner, pages| {
+            count_covered(kinds, owner, pages);
+        })?;
         match &mut self.all_pages {
             Some(pages) => pages.push(at.page)?,
-            None => self.out.pages += 1,
+            None => {
+                let all = &mut self.out.pages;
+                let covered = self
+                    .cover_all
+                    .covers(0, at.page, |_, pages| *all += pages)?;
+                *all += u64::from(!covered);
+            }
         }
         let Some(kind) = self.out.kinds.get_mut(usize::from(kind)) else {
             return Ok(());
         };
-        kind.pages += 1;
+        kind.pages += u64::from(!covered);
         let [pages, once, twice] = &mut kind.evidence.pages;
         *pages += 1;
         *once += u64::from(at.rows == 1);
@@ -513,9 +539,19 @@ impl Scan<'_> {
         if let Some(pages) = self.all_pages {
             let mut pages = pages.finish()?;
             let mut last = None;
+            let all = &mut self.out.pages;
             while let Some(page) = pages.next_item()? {
-                self.out.pages += u64::from(last.replace(page) != Some(page));
+                let is_new = last.replace(page) != Some(page);
+                if is_new && !self.cover_all.covers(0, page, |_, pages| *all += pages)? {
+                    *all += 1;
+                }
             }
+        }
+        while let Some((_, pages)) = self.cover_all.advance()? {
+            self.out.pages += pages;
+        }
+        while let Some((kind, pages)) = self.cover.advance()? {
+            count_covered(&mut self.out.kinds, kind, pages);
         }
         Ok(self.out)
     }
@@ -528,6 +564,14 @@ impl RegionAddresses {
         if count == 1 {
             self.written_once.add_one(region);
         }
+    }
+}
+
+/// Counts pages of a type that large rows cover.
+fn count_covered(kinds: &mut [KindAddresses], kind: u64, pages: u64) {
+    let at = usize::try_from(kind).unwrap_or(usize::MAX);
+    if let Some(kind) = kinds.get_mut(at) {
+        kind.pages += pages;
     }
 }
 

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::addresses::{AddressScan, scan_addresses};
 use crate::error::{Error, Result};
 use crate::evidence::Periods;
+use crate::extents::{Extents, LARGEST_ACCESS};
 use crate::options::{AnalysisOptions, Semantics};
 use crate::record::{
     ByAddress, ByRegion, Detail, LOAD, OTHER, PAGE_BITS, Pair, Record, STORE, Step,
@@ -66,6 +67,7 @@ pub struct Analyser {
     extent: Extent,
     /// By type.
     periods: Vec<Periods>,
+    extents: Extents,
 }
 
 impl std::fmt::Debug for Analyser {
@@ -86,6 +88,7 @@ impl Analyser {
             by_address: Sorter::new(spill(&options, 4)),
             by_region: Sorter::new(spill(&options, 4)),
             reserved: 0,
+            extents: Extents::new(&spill(&options, 64)),
             reuse: native.then(ReuseScan::default),
             options,
             regions: Regions::default(),
@@ -151,6 +154,9 @@ impl Analyser {
             .regions
             .touch(row.region_id, kind, has_own_page)
             .ok_or(Error::TooManyRegions { limit: u32::MAX })?;
+        if row.size_bytes > LARGEST_ACCESS && self.options.semantics == Semantics::Native {
+            self.extents.add(kind, region, address, row.size_bytes)?;
+        }
         let detail = if has_own_page {
             if op != OTHER {
                 self.regions.weigh(region, op == STORE, period);
@@ -219,10 +225,10 @@ impl Analyser {
         let (options, regions, extent) = (&self.options, &self.regions, self.extent);
         let native = options.semantics == Semantics::Native;
         let periods = &self.periods;
-        let (by_address, by_region) = (self.by_address, self.by_region);
+        let (by_address, by_region, extents) = (self.by_address, self.by_region, self.extents);
         let (addresses, walks): (Result<AddressScan>, Result<WalkScan>) = thread::scope(|scope| {
-            let addresses =
-                scope.spawn(|| scan_addresses(by_address, regions, periods, extent, options));
+            let addresses = scope
+                .spawn(|| scan_addresses(by_address, extents, regions, periods, extent, options));
             let by_time = (native && !extent.sorted).then(|| Sorter::new(spill(options, 8)));
             let walks = scan_walks(by_region, regions, options, by_time);
             (addresses.join().unwrap_or(Err(Error::Thread)), walks)

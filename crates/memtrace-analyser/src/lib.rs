@@ -46,6 +46,7 @@ mod addresses;
 mod engine;
 mod error;
 mod evidence;
+mod extents;
 mod options;
 mod quantile;
 mod record;

@@ -56,7 +56,8 @@ pub(crate) fn summarise(
     while let Some(region) = placed.next_item()? {
         let (at, mut region) = (region.at, region.metrics);
         region.type_index = rank.get(region.type_index).copied().unwrap_or(0);
-        region.unique_pages = addresses.regions.pages.get(at);
+        let covered = addresses.regions.covered.get(&at).copied().unwrap_or(0);
+        region.unique_pages = addresses.regions.pages.get(at).max(covered);
         region.n_written_addresses = addresses.regions.written.get(at);
         region.n_write_once_addresses = addresses.regions.written_once.get(at);
         if options.semantics == Semantics::Mrm {

@@ -103,6 +103,24 @@ impl AnalysisTable {
         "inter_access_interval",
     ];
 
+    /// Returns `true` if the table has at most one row for each type.
+    #[must_use]
+    pub const fn is_by_type(self) -> bool {
+        matches!(
+            self,
+            Self::Verdict
+                | Self::Suitability
+                | Self::RetentionSummary
+                | Self::WorkingSetSummary
+                | Self::LocalitySummary
+                | Self::Iai
+                | Self::Types
+                | Self::Values
+                | Self::RefreshNeed
+                | Self::Sampling
+        )
+    }
+
     /// The table's name.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -185,6 +185,28 @@ pub enum Error {
         /// What it said.
         source: arrow::error::ArrowError,
     },
+    /// An address range that holds nothing.
+    #[error(
+        "{name}: range {at} ({start:#x} to {end:#x}): an end (addr_end, to_ns) is not behind its start (addr_start, from_ns)"
+    )]
+    AddressRange {
+        /// The file.
+        name: String,
+        /// Index of the range, from 0.
+        at: usize,
+        /// First address.
+        start: u64,
+        /// Address behind the last one.
+        end: u64,
+    },
+    /// A Parquet file could not be written.
+    #[error("{name}: {source}")]
+    ParquetWrite {
+        /// The file.
+        name: String,
+        /// What it said.
+        source: parquet::errors::ParquetError,
+    },
     /// Parquet refused.
     #[error("{name}: {source}")]
     Parquet {

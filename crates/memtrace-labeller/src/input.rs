@@ -103,7 +103,8 @@ impl InputFormat {
             || memchr::memmem::find(head, b"monitoring_start:").is_some()
         {
             Some(Self::Damon)
-        } else if head.contains(&0) {
+        } else if head.iter().filter(|byte| **byte == 0).count() * 100 > head.len() {
+            // Text may have a damaged byte.
             None
         } else if first_non_blank(head) == Some(b'{') {
             Some(Self::RowsJson)

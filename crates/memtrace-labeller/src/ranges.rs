@@ -82,7 +82,7 @@ impl AddressRange {
 ///
 /// # Errors
 ///
-/// [`Error::Json`].
+/// [`Error::Json`], and [`Error::AddressRange`] for a range that ends before it begins, in addresses or in time.
 ///
 /// ```
 /// let text = br#"{"regions": [{"addr_start": 4096, "addr_end": 8192, "region_type": "kv_cache"}]}"#;
@@ -101,9 +101,22 @@ pub fn ranges_from_json(name: &str, text: &[u8]) -> Result<Vec<AddressRange>> {
         name: name.to_owned(),
         source,
     })?;
-    Ok(match file {
-        File::List(regions) | File::Object { regions } => regions,
-    })
+    let (File::List(regions) | File::Object { regions }) = file;
+    for (at, range) in regions.iter().enumerate() {
+        let lasts = range
+            .from_ns
+            .zip(range.to_ns)
+            .is_none_or(|(from, to)| from < to);
+        if range.addr_end <= range.addr_start || !lasts {
+            return Err(Error::AddressRange {
+                name: name.to_owned(),
+                at,
+                start: range.addr_start,
+                end: range.addr_end,
+            });
+        }
+    }
+    Ok(regions)
 }
 
 /// One range prepared for look-up.

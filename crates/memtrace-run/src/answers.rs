@@ -1,9 +1,11 @@
 //! What an analysis answers, one sentence for each type.
 
+use serde::Serialize;
+
 use memtrace_analyser::{Analysis, Bounds, Rate, Semantics, TypeMetrics, Verdict};
 
 /// The answer for a type.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Answer {
     /// The type.
@@ -71,10 +73,38 @@ fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Strin
     {
         parts.push(format!("99 % of reads find data {} old", at_most(age, 1e9)));
     }
+    if let Some(each) = bytes_per_token(analysis, kind, verdict) {
+        parts.push(format!("about {} accessed for each token", bytes(each)));
+    }
     if let Some(advice) = advice(verdict, kind) {
         parts.push(advice);
     }
     parts.join(", ")
+}
+
+/// Bytes that a token accesses of a type, 64 for each access, where rows say the token and how they were sampled.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a mean of counts, as a whole number of bytes"
+)]
+fn bytes_per_token(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Option<u64> {
+    let scale = match verdict.rate {
+        Rate::Complete => 1.0,
+        Rate::Sampled(p) => 1.0 / p,
+        Rate::Unknown => return None,
+    };
+    let name = |at: usize| analysis.types.get(at).map(|kind| &kind.region_type);
+    let tokens: std::collections::BTreeSet<u32> =
+        analysis.tokens.iter().map(|row| row.token_index).collect();
+    let own = analysis.tokens.iter();
+    let own = own.filter(|row| name(row.type_index) == Some(&kind.region_type));
+    let accesses: u64 = own.map(|row| row.loads + row.stores).sum();
+    if accesses == 0 {
+        return None;
+    }
+    Some((accesses as f64 * scale * 64.0 / tokens.len() as f64) as u64)
 }
 
 /// How long regions live.
@@ -171,7 +201,7 @@ fn seconds(value: f64) -> String {
 }
 
 /// A number with four digits.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let digits = match value.abs() {
         value if value >= 1000.0 || value <= 0.0 => 0,
         value if value >= 100.0 => 1,

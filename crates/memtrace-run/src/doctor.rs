@@ -281,7 +281,7 @@ pub fn diagnose() -> Diagnosis {
     let governor = system_text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
     let steady = governor
         .as_deref()
-        .is_none_or(|governor| governor == "performance");
+        .is_some_and(|governor| governor == "performance");
     add(
         "governor",
         pass(steady, Status::Warn),
@@ -291,7 +291,7 @@ pub fn diagnose() -> Diagnosis {
     let temperature = temperature_c();
     add(
         "thermal",
-        if temperature > 85.0 {
+        if temperature > 85.0 || temperature <= 0.0 {
             Status::Warn
         } else {
             Status::Info
@@ -299,7 +299,7 @@ pub fn diagnose() -> Diagnosis {
         if temperature > 0.0 {
             format!("{temperature} °C")
         } else {
-            "no zone says a temperature".to_owned()
+            "no thermal zone reports a temperature".to_owned()
         },
         (temperature > 85.0).then_some("let it cool down"),
     );
@@ -358,16 +358,16 @@ pub fn diagnose() -> Diagnosis {
         && facility.is_some()
         && matches!(smoke_status, Status::Pass | Status::Warn);
     let (verdict, exit_code) = if sampling {
-        ("samples of loads and stores", 0)
+        ("CLASSIFIED: samples of loads and stores", 0)
     } else if memray {
-        ("allocations only (memray)", 1)
+        ("DEGRADED: allocations only (memray)", 1)
     } else if perf {
         (
-            "no loads and stores: page faults, and watching the process",
+            "CANNOT COLLECT: no loads and stores; page faults, and watching the process",
             2,
         )
     } else {
-        ("nothing but watching the process", 2)
+        ("CANNOT COLLECT: nothing but watching the process", 2)
     };
     Diagnosis {
         checks,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use charts::Svg;
-use charts::plot::{Axis, Bar, BarChart, HeatMap, LinePlot, Mark, RefLine, Series};
+use charts::plot::{Axis, Bar, BarChart, HeatMap, LinePlot, Mark, Series};
 use charts::render::RenderError;
 use memtrace_analyser::Analysis;
 use memtrace_labeller::{KvBlock, KvBlocks};
@@ -27,6 +27,8 @@ const STEPS: u64 = 100;
 pub struct Figure {
     /// File name without suffix.
     pub name: &'static str,
+    /// What it shows, in one sentence.
+    pub caption: &'static str,
     /// The figure.
     pub svg: Svg,
     /// What it shows.
@@ -219,6 +221,7 @@ fn retention_histogram(retentions: &Retentions) -> Figure {
     }
     Figure {
         name: "retention_histogram",
+        caption: "Regions by the time from their first store to their last load, as far as it was recorded.",
         svg: plot.draw(),
         data: csv.into(),
     }
@@ -237,6 +240,7 @@ fn retention_cdf(retentions: Arc<Retentions>) -> Figure {
     }
     Figure {
         name: "retention_cdf",
+        caption: "Share of regions whose first store and last load are at most so far apart.",
         svg: plot.draw(),
         data: FigureData(Data::Retentions(retentions)),
     }
@@ -254,71 +258,61 @@ fn working_set(analysis: &Analysis) -> Figure {
     }
     Figure {
         name: "working_set",
+        caption: "Memory of each type that was touched; a page counts once for each region that has it.",
         svg: chart.draw(),
         data: csv.into(),
     }
 }
 
 fn write_once(analysis: &Analysis) -> Figure {
-    let mut plot = LinePlot::new(
+    let mut chart = BarChart::new(
         "Mean write-once ratio by region type",
-        Axis::from_zero("Region type", Unit::Count),
-        Axis::from_zero("Write-once ratio", Unit::None).range(0.0, 1.05),
+        "Write-once ratio",
+        Unit::None,
     );
-    plot.ref_lines.push(RefLine::new("high_mrm threshold", 0.8));
+    chart.axis = chart.axis.range(0.0, 1.05);
+    chart.subtitle = "high_mrm needs 0.8".into();
     let mut csv = String::from("region_type,write_once_ratio_mean\n");
-    for (at, kind) in (0_u64..).zip(analysis.types.iter().filter(|kind| kind.n_regions > 0)) {
+    for kind in analysis.types.iter().filter(|kind| kind.n_regions > 0) {
         let ratio = kind.write_once_ratio_mean.unwrap_or(0.0);
-        let (left, right) = (real(at) + 0.1, real(at) + 0.9);
-        plot.series.push(Series::new(
-            kind.region_type.clone(),
-            Mark::Line,
-            vec![(left, 0.0), (left, ratio), (right, ratio), (right, 0.0)],
-        ));
+        chart.bars.push(Bar::new(kind.region_type.clone(), ratio));
         let _ = writeln!(csv, "{},{ratio}", kind.region_type);
     }
     Figure {
         name: "write_once",
-        svg: plot.draw(),
+        caption: "Share of written addresses that were written once: 1 is data that never changes.",
+        svg: chart.draw(),
         data: csv.into(),
     }
 }
 
-/// Time across, types upwards, distinct pages as colour.
+/// Time across, distinct pages upwards, a line for each type.
 fn pages_over_time(analysis: &Analysis) -> Option<Figure> {
-    let columns = analysis
+    analysis
         .types
         .first()
-        .map(|kind| kind.window_pages.len())
-        .filter(|columns| *columns > 0)?;
+        .filter(|kind| !kind.window_pages.is_empty())?;
     let mut csv = String::from("region_type,start_ns,distinct_pages\n");
-    let mut cells = Vec::new();
+    let mut plot = LinePlot::new(
+        "Distinct pages over time",
+        Axis::from_zero("Time since the first access", Unit::Nanos),
+        Axis::from_zero("Pages", Unit::Count),
+    );
     for kind in &analysis.types {
+        let mut points = Vec::new();
         for (at, pages) in (0_u64..).zip(&kind.window_pages) {
-            cells.push(real(*pages));
-            let start = analysis.first_ns + at * analysis.window_ns;
+            let since = at * analysis.window_ns;
+            points.push((real(since), real(*pages)));
+            let start = analysis.first_ns + since;
             let _ = writeln!(csv, "{},{start},{pages}", kind.region_type);
         }
+        plot.series
+            .push(Series::new(kind.region_type.clone(), Mark::Line, points));
     }
-    let span = real(columns as u64 * analysis.window_ns);
-    let order: Vec<&str> = analysis
-        .types
-        .iter()
-        .map(|kind| &*kind.region_type)
-        .collect();
-    let mut map = HeatMap::new(
-        "Distinct pages over time",
-        Axis::from_zero("Time", Unit::Nanos).range(0.0, span),
-        Axis::from_zero("Region type", Unit::Count).range(0.0, real(analysis.types.len() as u64)),
-        columns,
-        cells,
-        Unit::Count,
-    );
-    map.subtitle = format!("from below: {}", order.join(", ")).into();
-    map.log_colour = true;
     Some(Figure {
         name: "pages_over_time",
-        svg: map.draw(),
+        caption: "Pages of each type that were touched in each window of time.",
+        svg: plot.draw(),
         data: csv.into(),
     })
 }
@@ -351,7 +345,7 @@ fn addresses_over_time(analysis: &Analysis) -> Option<Figure> {
     let span = real(columns as u64 * analysis.window_ns);
     let mut map = HeatMap::new(
         "Accesses by time and address",
-        Axis::from_zero("Time", Unit::Nanos).range(0.0, span),
+        Axis::from_zero("Time since the first access", Unit::Nanos).range(0.0, span),
         Axis::from_zero("Band of touched pages", Unit::Count).range(0.0, real(rows)),
         columns,
         cells,
@@ -361,6 +355,7 @@ fn addresses_over_time(analysis: &Analysis) -> Option<Figure> {
     map.log_colour = true;
     Some(Figure {
         name: "addresses_over_time",
+        caption: "Accesses by time and place: each row is a band of neighbouring pages that were touched.",
         svg: map.draw(),
         data: csv.into(),
     })
@@ -389,6 +384,7 @@ fn miss_ratio(analysis: &Analysis) -> Option<Figure> {
         .push(Series::new("all accesses", Mark::Line, points));
     Some(Figure {
         name: "miss_ratio",
+        caption: "Share of accesses that miss in a cache of this size that evicts what was used longest ago.",
         svg: plot.draw(),
         data: csv.into(),
     })
@@ -438,7 +434,7 @@ fn kv_occupancy(kv_blocks: &KvBlocks) -> Option<Figure> {
     let mut csv = String::from("time_ns,under_1s,under_10s,under_60s,older\n");
     let mut plot = LinePlot::new(
         "Blocks of the KV cache alive, by age",
-        Axis::from_zero("Time", Unit::Nanos),
+        Axis::from_zero("Time since the first access", Unit::Nanos),
         Axis::from_zero("Blocks", Unit::Count),
     );
     for (time, [a, b, c, d]) in &pyramid {
@@ -459,6 +455,7 @@ fn kv_occupancy(kv_blocks: &KvBlocks) -> Option<Figure> {
     }
     Some(Figure {
         name: "kv_occupancy",
+        caption: "Blocks of the KV cache that are alive, by age. A block lives from its allocation, first store or first access to its eviction or last load.",
         svg: plot.draw(),
         data: csv.into(),
     })

@@ -78,6 +78,8 @@ mod page;
 mod pipeline;
 mod quality;
 mod runs;
+mod tensors;
+mod tiers;
 mod validity;
 
 pub use answers::{Answer, answers};
@@ -107,6 +109,8 @@ pub use page::{dataset_columns, write_dataset_card, write_report};
 pub use pipeline::{Processed, RowOutput, Steps, process};
 pub use quality::{ACCESSES, Quality, QualityProfile, Verdict, judge};
 pub use runs::{analyse_run, report_run};
+pub use tensors::{HotTensor, hottest};
+pub use tiers::{Fit, Tier, fits, fits_text};
 pub use validity::{
     Disturbance, ObserverEffect, ObserverSample, ObserverVersion, Validity, ValidityLimits,
     classify, throttle_events,

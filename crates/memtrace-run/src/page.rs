@@ -5,17 +5,22 @@ use std::path::Path;
 
 use charts::html::{Page, Section};
 use memtrace_analyser::{Analysis, AnalysisTable};
+use report::{Cell, Column, Table, Unit};
 use serde_json::{Map, Value};
 
+use crate::answers::answers;
 use crate::error::{Result, io_error};
 use crate::export::write_figures;
 use crate::figures::{FigureFormat, draw_figures};
 use crate::manifest::{iso_now, write_whole};
 use crate::metrics_csv::metrics_csv;
 use crate::pipeline::Processed;
+use crate::tensors::hottest;
 
-/// Rows of a table on the page.
+/// Rows of a table by type on the page.
 const ROWS: usize = 40;
+/// Rows of a longer table on the page.
+const FEW_ROWS: usize = 10;
 
 /// Writes figures, their data, `metrics.csv` and `report.html` into a folder; gives the names of the files.
 ///
@@ -39,19 +44,60 @@ pub fn write_report(
         metrics_csv(analysis).as_bytes(),
     )?;
     let mut page = Page::new(format!("Memory of {title}"));
+    let mut section = Section::new("Answer");
+    for answer in answers(analysis) {
+        section = section.text(&format!(
+            "{} (confidence {})",
+            answer.sentence, answer.confidence
+        ));
+    }
+    if analysis.made_up_clock {
+        section = section.warning("The recording has no clock: times count instructions.");
+    }
+    page = page.section(section);
+    let hot = hottest(processed, ROWS);
+    if !hot.is_empty() {
+        let columns = vec![
+            Column::text("name"),
+            Column::text("region_type"),
+            Column::uint("samples").unit(Unit::Count),
+            Column::uint("span_bytes").unit(Unit::Bytes),
+        ];
+        let mut table = Table::new("hottest_tensors", columns)?;
+        for tensor in &hot {
+            table.push(&[
+                Cell::Text(&tensor.name),
+                Cell::Text(&tensor.region_type),
+                tensor.samples.into(),
+                tensor.span_bytes.into(),
+            ])?;
+        }
+        page = page.section(Section::new("Hottest tensors").table(&table, ROWS));
+    }
     let mut section = Section::new("Figures");
     for figure in &figures {
-        section = section.figure(&figure.svg, figure.name);
+        section = section.figure(&figure.svg, figure.caption);
     }
     page = page.section(section);
-    let mut section = Section::new("Tables");
-    for table in AnalysisTable::of(analysis) {
-        let (head, rows) = analysis.table_head(table, ROWS)?;
-        section = section
-            .text(&table.name().replace('_', " "))
-            .table_head(&head, ROWS, rows);
+    // Types first; what has a row for each region or window comes last.
+    let (by_type, long): (Vec<_>, Vec<_>) = AnalysisTable::of(analysis)
+        .into_iter()
+        .partition(|table| table.is_by_type());
+    for (heading, tables, limit) in [
+        ("By type", by_type, ROWS),
+        ("By region, window and cache size", long, FEW_ROWS),
+    ] {
+        let mut section = Section::new(heading);
+        for table in tables {
+            let (head, rows) = analysis.table_head(table, limit)?;
+            if rows > 0 {
+                section = section
+                    .text(&table.name().replace('_', " "))
+                    .table_head(&head, limit, rows);
+            }
+        }
+        page = page.section(section);
     }
-    page = page.section(section);
     write_whole(&folder.join("report.html"), page.to_html().as_bytes())?;
     files.extend(["metrics.csv".to_owned(), "report.html".to_owned()]);
     files.sort();

@@ -212,7 +212,7 @@ impl<W: Write + Send> TraceWriter<W> {
     }
 
     fn refused(&self, source: parquet::errors::ParquetError) -> Error {
-        Error::Parquet {
+        Error::ParquetWrite {
             name: self.name.clone(),
             source,
         }
@@ -244,7 +244,7 @@ impl<W: Write + Send> TraceWriter<W> {
                     name: name.clone(),
                     source,
                 })?;
-            writer.write(&batch).map_err(|source| Error::Parquet {
+            writer.write(&batch).map_err(|source| Error::ParquetWrite {
                 name: name.clone(),
                 source,
             })?;
@@ -260,7 +260,7 @@ impl<W: Write + Send> TraceWriter<W> {
     pub fn finish(mut self) -> Result<W> {
         self.open(&[])?;
         match self.state {
-            State::Open(writer, _) => writer.into_inner().map_err(|source| Error::Parquet {
+            State::Open(writer, _) => writer.into_inner().map_err(|source| Error::ParquetWrite {
                 name: self.name,
                 source,
             }),
@@ -366,7 +366,7 @@ fn write_rows<W: Write + Send, T>(
         .map(|(name, array, nullable)| Field::new(*name, array.data_type().clone(), *nullable))
         .collect();
     let schema = Arc::new(ArrowSchema::new(fields));
-    let parquet = |source| Error::Parquet {
+    let parquet = |source| Error::ParquetWrite {
         name: name.to_owned(),
         source,
     };

@@ -144,7 +144,7 @@ impl Default for RunOptions {
             label: LabelOptions::native(),
             min_samples: AnalysisOptions::default().min_samples,
             compression: Compression::Zstd,
-            figures: FigureFormat::ALL.to_vec(),
+            figures: vec![FigureFormat::Svg],
         }
     }
 }

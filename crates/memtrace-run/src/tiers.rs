@@ -1,0 +1,316 @@
+//! What-if: would the data of a type fit a tier of memory or storage that the user describes?
+
+use std::time::Duration;
+
+use memtrace_analyser::{Analysis, Rate, Semantics, TypeMetrics};
+use serde::Serialize;
+
+use crate::answers::{bytes, number};
+
+/// Bytes of an access whose size the capture does not state: a cache line.
+const LINE_BYTES: f64 = 64.0;
+/// Time that a tier should last before its cells wear out, years.
+const WEAR_YEARS: f64 = 5.0;
+const YEAR_S: f64 = 365.25 * 86_400.0;
+
+/// A tier of memory or storage. What is not given is not judged.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Tier {
+    /// Its name.
+    pub name: String,
+    /// Bytes per second, reads and writes together.
+    pub bandwidth: Option<f64>,
+    /// Bytes.
+    pub capacity: Option<f64>,
+    /// Seconds that it keeps data without a refresh.
+    pub retention: Option<f64>,
+    /// Times that each byte can be written.
+    pub endurance: Option<f64>,
+}
+
+/// The answer to one question about a type and a tier.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Fit {
+    /// The tier.
+    pub tier: String,
+    /// The type.
+    pub region_type: String,
+    /// `capacity` (bytes), `bandwidth` (bytes per second), `retention` (seconds) or `endurance` (writes of each byte in five years).
+    pub question: &'static str,
+    /// `fits`, `does not fit`, or `cannot say`.
+    pub answer: &'static str,
+    /// The type needs at least this.
+    pub needed_low: Option<f64>,
+    /// The type needs at most this.
+    pub needed_high: Option<f64>,
+    /// What the tier gives.
+    pub given: f64,
+    /// How many times over the tier gives what is needed; below 1 it falls short.
+    pub margin: Option<f64>,
+    /// What it means, in words.
+    pub note: String,
+}
+
+impl Tier {
+    /// Reads `NAME:key=value,...` with the keys `bandwidth`, `capacity`, `retention` and `endurance`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the argument.
+    ///
+    /// ```
+    /// let tier = memtrace_run::Tier::parse("cxl:bandwidth=32GB/s,capacity=256GiB,retention=1h")?;
+    /// assert_eq!((tier.bandwidth, tier.retention), (Some(32e9), Some(3600.0)));
+    /// assert!(memtrace_run::Tier::parse("cxl:speed=3").is_err());
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn parse(argument: &str) -> Result<Self, String> {
+        let (name, list) = argument
+            .split_once(':')
+            .filter(|(name, _)| !name.is_empty())
+            .ok_or_else(|| format!("'{argument}' is not NAME:key=value,..."))?;
+        let mut tier = Self {
+            name: name.to_owned(),
+            ..Self::default()
+        };
+        for part in list.split(',') {
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| format!("'{part}' is not key=value"))?;
+            tier.set(key.trim(), value)?;
+        }
+        Ok(tier)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let (place, units) = match key {
+            "bandwidth" => (&mut self.bandwidth, BYTES),
+            "capacity" => (&mut self.capacity, BYTES),
+            "retention" => (&mut self.retention, TIMES),
+            "endurance" => (&mut self.endurance, COUNTS),
+            _ => {
+                return Err(format!(
+                    "'{key}' is none of bandwidth, capacity, retention, endurance"
+                ));
+            }
+        };
+        let number = amount(value, units).ok_or_else(|| {
+            let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
+            let names = names.join(" ");
+            format!("{key}={value}: expected a number above 0, units:{names}")
+        })?;
+        if place.replace(number).is_some() {
+            return Err(format!("{key} is given twice"));
+        }
+        Ok(())
+    }
+}
+
+/// Units and what they are worth.
+type Units = &'static [(&'static str, f64)];
+const BYTES: Units = &[
+    ("", 1.0),
+    ("B", 1.0),
+    ("kB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("TB", 1e12),
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+    ("GiB", 1_073_741_824.0),
+    ("TiB", 1_099_511_627_776.0),
+];
+const TIMES: Units = &[
+    ("", 1.0),
+    ("s", 1.0),
+    ("us", 1e-6),
+    ("ms", 1e-3),
+    ("min", 60.0),
+    ("h", 3600.0),
+    ("d", 86_400.0),
+    ("y", YEAR_S),
+];
+const COUNTS: Units = &[("", 1.0)];
+
+/// The longest number in front of a unit.
+fn amount(text: &str, units: Units) -> Option<f64> {
+    let text = text.trim();
+    let text = text.strip_suffix("/s").unwrap_or(text);
+    let (number, unit) = (0..=text.len())
+        .rev()
+        .filter_map(|at| text.split_at_checked(at))
+        .find_map(|(number, unit)| Some((number.parse::<f64>().ok()?, unit.trim())))?;
+    let (_, scale) = units.iter().find(|(name, _)| *name == unit)?;
+    Some(number * scale).filter(|number| number.is_finite() && *number > 0.0)
+}
+
+/// Judges each type with loads or stores against each tier; nothing in the reference's semantics.
+#[must_use]
+pub fn fits(analysis: &Analysis, tiers: &[Tier]) -> Vec<Fit> {
+    if analysis.semantics == Semantics::Mrm {
+        return Vec::new();
+    }
+    let types = || {
+        let types = analysis.types.iter();
+        types.filter(|kind| kind.has_accesses() && kind.n_regions > 0)
+    };
+    tiers
+        .iter()
+        .flat_map(|tier| types().map(move |kind| (tier, kind)))
+        .flat_map(|(tier, kind)| judged(analysis, tier, kind))
+        .collect()
+}
+
+fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
+    let need = Need::of(analysis, kind);
+    let fit = |question, [low, high]: [Option<f64>; 2], given: f64, note: String| {
+        let (answer, needed) = match (low, high) {
+            (_, Some(high)) if high <= given => ("fits", Some(high)),
+            (Some(low), _) if low > given => ("does not fit", Some(low)),
+            _ => ("cannot say", None),
+        };
+        Fit {
+            tier: tier.name.clone(),
+            region_type: kind.region_type.clone(),
+            question,
+            answer,
+            needed_low: low,
+            needed_high: high,
+            given,
+            margin: needed
+                .filter(|needed| *needed > 0.0)
+                .map(|needed| given / needed),
+            note,
+        }
+    };
+    let mut all = Vec::new();
+    if let Some(capacity) = tier.capacity {
+        let note = format!("{} touched", bytes(kind.distinct_pages * 4096));
+        all.push(fit("capacity", need.size, capacity, note));
+    }
+    if let Some(bandwidth) = tier.bandwidth {
+        let note = "busiest window, 64 B for each access".to_owned();
+        all.push(fit("bandwidth", need.peak, bandwidth, note));
+    }
+    if let Some(retention) = tier.retention {
+        let note = match (need.age, need.size) {
+            ([Some(low), _], [Some(size), _]) if low > retention => format!(
+                "needs a refresh every {} s: {} MB/s",
+                number(retention),
+                number(size / retention / 1e6)
+            ),
+            _ => "age that 99 % of reads stay below".to_owned(),
+        };
+        all.push(fit("retention", need.age, retention, note));
+    }
+    if let (Some(endurance), Some(capacity)) = (tier.endurance, tier.capacity) {
+        // Written evenly, each byte is written once for each capacity that is written.
+        let writes = |written: f64| written * WEAR_YEARS * YEAR_S / capacity;
+        let note = match need.written {
+            [Some(written), _] if written > 0.0 => format!(
+                "wears out in {} years if writes are spread evenly",
+                number(endurance * capacity / written / YEAR_S)
+            ),
+            [Some(_), _] => "never written".to_owned(),
+            _ => "writes are not known".to_owned(),
+        };
+        let needed = need.written.map(|written| written.map(writes));
+        all.push(fit("endurance", needed, endurance, note));
+    }
+    all
+}
+
+/// What a type needs, each at least and at most.
+struct Need {
+    size: [Option<f64>; 2],
+    peak: [Option<f64>; 2],
+    written: [Option<f64>; 2],
+    age: [Option<f64>; 2],
+}
+
+impl Need {
+    #[expect(clippy::cast_precision_loss, reason = "needs are reals")]
+    fn of(analysis: &Analysis, kind: &TypeMetrics) -> Self {
+        let verdict = kind.verdict.as_ref();
+        let rate = verdict.map_or(Rate::Unknown, |verdict| verdict.rate);
+        let scale = match rate {
+            Rate::Complete => Some(1.0),
+            Rate::Sampled(p) => Some(1.0 / p),
+            Rate::Unknown => None,
+        };
+        let scale = scale.filter(|_| !analysis.made_up_clock);
+        let seconds = |ns: u64| Duration::from_nanos(ns).as_secs_f64().max(1e-9);
+        // Counts of samples are known to two standard deviations.
+        let range = |count: u64, seconds: f64| {
+            let count = count as f64;
+            let spread = match rate {
+                Rate::Complete => 0.0,
+                _ => 2.0 * count.sqrt() + 3.0,
+            };
+            let of = |count: f64| Some(count.max(0.0) * scale? * LINE_BYTES / seconds);
+            [of(count - spread), of(count + spread)]
+        };
+        let windows = kind.window_loads.iter().zip(&kind.window_stores);
+        let peak = windows.map(|(loads, stores)| loads + stores).max();
+        let span = seconds(analysis.last_ns.saturating_sub(analysis.first_ns));
+        let size = (kind.distinct_pages * 4096) as f64;
+        let ages = verdict.and_then(|verdict| verdict.read_age_ns);
+        let age = ages
+            .map(|[_, _, age]| age)
+            .filter(|_| !analysis.made_up_clock);
+        Self {
+            size: [Some(size), Some(size).filter(|_| rate == Rate::Complete)],
+            peak: range(peak.unwrap_or(0), seconds(analysis.window_ns)),
+            written: range(kind.stores, span),
+            age: [
+                age.map(|age| age.low / 1e9),
+                age.and_then(|age| age.high).map(|high| high / 1e9),
+            ],
+        }
+    }
+}
+
+/// The answers as text, one line each.
+#[must_use]
+pub fn fits_text(fits: &[Fit]) -> String {
+    let mut text = String::new();
+    for fit in fits {
+        let margin = fit.margin.map_or(String::new(), |margin| {
+            format!(", margin {}x", number(margin))
+        });
+        text.push_str(&format!(
+            "{} in {}: {} {}{margin} ({})\n",
+            fit.region_type, fit.tier, fit.question, fit.answer, fit.note
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiers_are_read_and_mistakes_refused() {
+        let tier = Tier::parse("hbm:bandwidth=3.35TB/s,retention=250ms,endurance=1e15").unwrap();
+        assert_eq!(tier.bandwidth, Some(3.35e12));
+        assert_eq!((tier.retention, tier.endurance), (Some(0.25), Some(1e15)));
+        assert_eq!(tier.capacity, None);
+        for wrong in [
+            "hbm",
+            ":capacity=1",
+            "a:capacity",
+            "a:capacity=0",
+            "a:capacity=-1",
+            "a:capacity=inf",
+            "a:capacity=1x",
+            "a:retention=1GB",
+            "a:capacity=1,capacity=2",
+            "a:",
+        ] {
+            assert!(Tier::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}
