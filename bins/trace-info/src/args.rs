@@ -57,25 +57,25 @@ pub(crate) enum Command {
     /// Write the trace in another format
     #[command(after_help = CONVERT_HELP)]
     Convert(ConvertArgs),
-    /// Say where GPU time goes: busy, idle, exposed communication
+    /// Report where GPU time goes: busy, idle, exposed communication
     #[command(after_help = gpu::HELP)]
     Gpu(gpu::GpuArgs),
-    /// Durations of kernels by name, class, operator, Python module or stream
+    /// Report durations of kernels by name, class, operator, module, shape or stream
     #[command(after_help = kernels::HELP)]
     Kernels(kernels::KernelsArgs),
-    /// Say what devices were waiting for when they did nothing
+    /// Attribute GPU idle time to its cause
     #[command(after_help = idle::HELP)]
     Idle(idle::IdleArgs),
-    /// The way from launch calls to the device, and how deep queues were
+    /// Report launch latency, launch gaps and queue depth
     #[command(after_help = launch::HELP)]
     Launch(launch::LaunchArgs),
-    /// Allocated memory, where it was recorded
+    /// Report allocated and reserved memory
     #[command(after_help = memory::HELP)]
     Memory(memory::MemoryArgs),
-    /// Collectives of all ranks: bandwidth, exposure, clocks, waits, the straggler
+    /// Report collectives of all ranks: bandwidth, exposure, clocks, waits, stragglers
     #[command(after_help = comm::HELP)]
     Comm(comm::CommArgs),
-    /// Two traces of one model: operators and kernels matched by structure
+    /// Compare two traces of one model, step with step and kernel with kernel
     #[command(after_help = diff::HELP)]
     Diff(diff::DiffArgs),
 }

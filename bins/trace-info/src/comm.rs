@@ -46,11 +46,11 @@ pub(crate) enum TableName {
     Kernels,
     /// One row for each collective: latency, bandwidth, skew, who came last
     Collectives,
-    /// One row for each rank: clock, waits, what it made others wait
+    /// One row for each rank: clock, wait time, delay caused to other ranks
     Ranks,
     /// One row for each process group
     Groups,
-    /// By operation, group, element type and size
+    /// By operation, group, dtype and size
     Types,
     /// Late arrivals with what the rank did before
     Late,

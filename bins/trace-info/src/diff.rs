@@ -221,7 +221,10 @@ fn compared(
     if args.whole {
         return Ok(whole(None));
     }
-    let found = [0, 1].map(|i| args.part.find_steps(&traces[i], both[i]));
+    let found = [0, 1].map(|i| {
+        let (steps, how) = args.part.find_steps(&traces[i], both[i]);
+        (args.part.chosen(steps), how)
+    });
     let [(a, how_a), (b, how_b)] = found;
     let why = match (a.is_empty(), b.is_empty()) {
         (false, false) if how_a.text != how_b.text => Some(format!(

@@ -165,7 +165,7 @@ fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<(Answer, Option<
         ..GpuRow::default()
     };
     let mut rows: Vec<GpuRow> = Vec::new();
-    for part in &parts {
+    for part in parts.iter().filter(|part| args.part.wants(part.step)) {
         rows.push(GpuRow {
             device: part.device.map(|d| d.0),
             stream: part.stream.map(|s| s.0),
@@ -296,7 +296,7 @@ fn document(args: &GpuArgs, each: &Answers<Answer>) -> anyhow::Result<Document> 
         document.tables.push(tables::hta_types(types)?);
     }
     document.csv = Some((tables::reference(&rows)?, "nan"));
-    let parted = args.part.per_step || args.per_stream || args.per_device;
+    let parted = args.part.by_step() || args.per_stream || args.per_device;
     if answers.len() > 1 && !parted && !args.details {
         document.sentence(between(&rows));
         document.table("", tables::traces(&rows)?);

@@ -92,6 +92,7 @@ pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
             let parts = idle_parts(&work, &how, args.longest).into_iter();
             let answer = Answer {
                 parts: parts
+                    .filter(|part| args.part.wants(part.step))
                     .map(|part| (part::of(&trace, &how, part.step), part.idle))
                     .collect(),
                 trace,
@@ -198,7 +199,7 @@ fn people(args: &IdleArgs, answer: &Answer, document: &mut Document) -> anyhow::
         let text = "gaps end with work that starts before its call does: clocks disagree";
         document.line("skewed", format!("{} {text}", human::count(skewed)));
     }
-    if args.part.per_step {
+    if args.part.by_step() {
         if !rows.is_empty() {
             document.table("", tables::idle_steps(&rows)?);
         }

@@ -2,7 +2,10 @@
 
 use clap::{Args, ValueEnum};
 use gpu_time::compat::tracelens::{self, Launcher};
-use gpu_time::{ARG_KEYS, GpuWork, KernelOptions, KernelSort, Kernels, KernelsBy, kernels, tables};
+use gpu_time::tables::{self, Of};
+use gpu_time::{
+    GpuWork, KernelOptions, KernelSort, Kernels, KernelsBy, Note, events_by_part, kernels,
+};
 use report::human;
 use shell::Outcome;
 
@@ -10,22 +13,31 @@ use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
 use crate::empty;
 use crate::gpu::{RulesArgs, RulesName};
+use crate::part::{self, PartArgs};
 
 pub(crate) const HELP: &str = "\
 Shares are of the sum of all durations (GPU time) and of the time in which
 anything ran (busy time). Quantiles are interpolated; std is that of the sample.
+A window, and a step with --step-by time, has the kernels that start in it.
 
 Example:
   trace-info kernels t.json.gz --by class
+  trace-info kernels t.json.gz --by name,shape --step 'step[DECODE*'
   trace-info kernels t.json.gz --by module --top 10 --format md";
 
 #[derive(Debug, Args)]
 pub(crate) struct KernelsArgs {
     #[command(flatten)]
     pub(crate) report: ReportArgs,
-    /// What makes a group
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
-    pub(crate) by: ByName,
+    /// What makes a group, several separated by commas: name,shape
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHAT",
+        value_delimiter = ',',
+        default_value = "name"
+    )]
+    pub(crate) by: Vec<ByName>,
     /// The order, most first
     #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
     pub(crate) sort: SortName,
@@ -35,6 +47,8 @@ pub(crate) struct KernelsArgs {
     /// With --by module: keep the numbers of the instances
     #[arg(long)]
     pub(crate) numbered: bool,
+    #[command(flatten)]
+    pub(crate) part: PartArgs,
     #[command(flatten)]
     pub(crate) rules: RulesArgs,
 }
@@ -53,6 +67,22 @@ pub(crate) enum ByName {
     Module,
     /// Device and stream
     Stream,
+    /// Shapes of the inputs of the operator that launched it
+    Shape,
+}
+
+impl ByName {
+    /// The column of a key that is not the first.
+    fn column(self) -> &'static str {
+        match self {
+            Self::Name => "by_name",
+            Self::Class => "by_class",
+            Self::Operator => "by_operator",
+            Self::Module => "by_module",
+            Self::Stream => "by_stream",
+            Self::Shape => "by_shape",
+        }
+    }
 }
 
 impl From<ByName> for KernelsBy {
@@ -63,6 +93,7 @@ impl From<ByName> for KernelsBy {
             ByName::Operator => Self::Operator,
             ByName::Module => Self::Module,
             ByName::Stream => Self::Stream,
+            ByName::Shape => Self::Shape,
         }
     }
 }
@@ -97,7 +128,8 @@ impl From<SortName> for KernelSort {
 
 struct Answer {
     trace: String,
-    kernels: Kernels,
+    parts: Vec<(Of, Kernels)>,
+    notes: Vec<Note>,
     launchers: Vec<Launcher>,
 }
 
@@ -106,32 +138,58 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
     let report = &args.report;
     let to = Destination::open(report)?;
     let mut options = KernelOptions::default();
-    options.by = args.by.into();
+    let mut by = args.by.iter().map(|by| KernelsBy::from(*by));
+    options.by = by.next().unwrap_or_default();
+    options.also = by.collect();
     options.sort = args.sort.into();
     options.numbered = args.numbered;
-    let wants_launchers = args.rules.rules == RulesName::Tracelens && args.by == ByName::Operator;
+    let wants_launchers = args.rules.rules == RulesName::Tracelens && args.by == [ByName::Operator];
     let each = empty::read_each(
         report,
         &report.traces()?,
-        |options| trace_input::only_args(options, ARG_KEYS),
+        |options| {
+            args.part.keep_args(options);
+            if args.by.contains(&ByName::Shape)
+                && let perfetto_reader::ArgPolicy::Only(keys) = &mut options.args
+            {
+                keys.push("Input Dims".to_owned());
+            }
+        },
         |input| {
             let work = GpuWork::new(&input.trace);
             let events = args.rules.events(&work);
+            let trace = trace_input::short_name(&input.name).to_owned();
+            let (how, notes) = args.part.resolve(input, &work)?;
+            let parts = events_by_part(&work, &events, &how).into_iter();
             let answer = Answer {
-                trace: trace_input::short_name(&input.name).to_owned(),
-                kernels: kernels(&work, &events, &options),
+                parts: parts
+                    .filter(|(step, _)| args.part.wants(*step))
+                    .map(|(step, events)| {
+                        (
+                            part::of(&trace, &how, step),
+                            kernels(&work, &events, &options),
+                        )
+                    })
+                    .collect(),
+                trace,
+                notes,
                 launchers: match wants_launchers {
                     true => tracelens::launchers(&work, &tracelens::linked(&work)),
                     false => Vec::new(),
                 },
             };
-            Ok((answer, gpu_time::no_gpu_work(work.index())))
+            Ok((answer, part::no_gpu_work(&work, &how)))
         },
     )?;
     let answers = &each.results;
     let mut document = Document::new(tables::SCHEMA_VERSION);
-    let all = answers.iter().map(|a| (a.trace.as_str(), &a.kernels));
-    document.tables = vec![tables::kernels(all, args.top.unwrap_or(usize::MAX))?];
+    let all: Vec<(Of, &Kernels)> = answers
+        .iter()
+        .flat_map(|a| a.parts.iter().map(|(of, kernels)| (of.clone(), kernels)))
+        .collect();
+    let also: Vec<&'static str> = args.by.iter().skip(1).map(|by| by.column()).collect();
+    let top = args.top.unwrap_or(usize::MAX);
+    document.tables = vec![tables::kernels(&all, &also, top)?];
     if wants_launchers {
         let all = answers
             .iter()
@@ -139,28 +197,42 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
         document.tables.push(tables::launchers(all)?);
     }
     for (answer, why) in each.with_reasons() {
-        let k = &answer.kernels;
         document.heading(&answer.trace);
         if empty::instead_of_tables(&mut document, why) {
             continue;
         }
-        document.line("events", human::count(k.events));
-        let ns = |ns: i64| human::quantity(precise(ns), report::Unit::Nanos);
-        document.line(
-            "GPU time",
-            format!("{}, busy {}", ns(k.total_dur_ns), ns(k.busy_ns)),
-        );
-        if let Some(unlinked) = k.unlinked.filter(|n| *n > 0) {
-            let text = format!(
-                "{} launched by no call in the trace",
-                human::count(unlinked)
-            );
-            document.line("unlinked", text);
+        document.notes(&answer.notes);
+        for (of, k) in &answer.parts {
+            let top = args.top.unwrap_or(if args.part.by_step() { 5 } else { 20 });
+            let shown = k.groups.len().min(top);
+            let ns = |ns: i64| human::quantity(precise(ns), report::Unit::Nanos);
+            let mut title = String::new();
+            if args.part.by_step() {
+                title = format!(
+                    "{}: {} events, GPU time {}, busy {}, {shown} of {} groups",
+                    of.step_label(),
+                    human::count(k.events),
+                    ns(k.total_dur_ns),
+                    ns(k.busy_ns),
+                    k.groups.len()
+                );
+            } else {
+                document.line("events", human::count(k.events));
+                document.line(
+                    "GPU time",
+                    format!("{}, busy {}", ns(k.total_dur_ns), ns(k.busy_ns)),
+                );
+                if let Some(unlinked) = k.unlinked.filter(|n| *n > 0) {
+                    let text = format!(
+                        "{} launched by no call in the trace",
+                        human::count(unlinked)
+                    );
+                    document.line("unlinked", text);
+                }
+                document.line("groups", format!("{shown} of {} shown", k.groups.len()));
+            }
+            document.table(&title, tables::kernels_narrow(k, &also, top)?);
         }
-        let top = args.top.unwrap_or(20);
-        let shown = k.groups.len().min(top);
-        document.line("groups", format!("{shown} of {} shown", k.groups.len()));
-        document.table("", tables::kernels_narrow(k, top)?);
     }
     document.write(to)?;
     each.end(report)

@@ -20,11 +20,11 @@ own start:
   queue delay          after the call, while earlier work of the stream ran
   start, idle stream   the rest, if the stream was idle when the call returned
   launch gap           the rest, if earlier work was running then
-Queues hold what was called and has not started. CSV and Parquet are the
-latencies; JSON has the queues too.
-Of a window, and of a step with --step-by time, are the launches whose work
-starts in it, and queues while it lasts. A step by launch has those that were
-called in it, and queues of nothing else.
+A queue holds work from its launch call to its start. CSV and Parquet hold the
+latencies, JSON the queues too.
+A window, or a step with --step-by time, counts launches whose work starts in it
+and samples queue depth over its time. A step by launch counts launches that
+were called in it, and its queue depth is limited to these.
 
 Example:
   trace-info launch t.json.gz
@@ -69,6 +69,7 @@ pub(crate) fn run(args: &LaunchArgs) -> anyhow::Result<Outcome> {
             let parts = launch_parts(&work, &how, args.series).into_iter();
             let answer = Answer {
                 parts: parts
+                    .filter(|part| args.part.wants(part.step))
                     .map(|part| (part::of(&trace, &how, part.step), part.launches))
                     .collect(),
                 trace,
@@ -179,7 +180,7 @@ fn people(args: &LaunchArgs, answer: &Answer, document: &mut Document) -> anyhow
     if sum(|l| l.linked + l.unlinked) == 0 {
         return Ok(());
     }
-    if args.part.per_step {
+    if args.part.by_step() {
         if !rows.is_empty() {
             document.table("", tables::launch_steps(&rows)?);
         }

@@ -4,7 +4,9 @@ use clap::{Args, ValueEnum};
 use gpu_time::tables::Of;
 use gpu_time::{ARG_KEYS, GpuWork, NoGpuWork, Note, Split, Step, StepRule, WindowSpec, steps};
 use rca_cycles::Failure;
+use report::human;
 use trace_input::{NamedTrace, only_args};
+use trace_model::kernel::NamePattern;
 use trace_model::{TimeRange, Timestamp};
 
 /// Which part of a trace.
@@ -39,6 +41,9 @@ pub(crate) struct PartArgs {
         requires = "per_step"
     )]
     pub(crate) step_by: StepBy,
+    /// Only steps with this number (from 0), numbers A..B, or name (* any text, ? any character, | or)
+    #[arg(long, value_name = "N|A..B|NAME")]
+    pub(crate) step: Option<StepChoice>,
     /// Only A..B, in ns of the trace's clock, or with + from the first GPU work on: +1ms..+2ms
     #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
     pub(crate) window: Option<WindowSpec>,
@@ -62,6 +67,49 @@ pub(crate) enum StepsName {
     Cycle,
 }
 
+/// Steps that are chosen from all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StepChoice {
+    /// Those with these numbers.
+    Numbers(std::ops::Range<usize>),
+    /// Those of these names.
+    Names(String),
+}
+
+impl std::str::FromStr for StepChoice {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let numbers = match text.split_once("..") {
+            Some((from, to)) => from.parse().ok().zip(to.parse().ok()),
+            None => text.parse().ok().map(|n: usize| (n, n.saturating_add(1))),
+        };
+        Ok(match numbers {
+            Some((from, to)) => Self::Numbers(from..to),
+            None => Self::Names(text.to_owned()),
+        })
+    }
+}
+
+impl StepChoice {
+    /// The chosen steps, each with its number among all.
+    fn of(&self, all: Vec<Step>) -> Vec<Step> {
+        let patterns: Vec<NamePattern> = match self {
+            Self::Numbers(_) => Vec::new(),
+            Self::Names(names) => names.split('|').map(NamePattern::glob).collect(),
+        };
+        let mut all = all;
+        for (number, step) in all.iter_mut().enumerate() {
+            step.number = Some(number);
+        }
+        all.retain(|step| match self {
+            Self::Numbers(range) => step.number.is_some_and(|n| range.contains(&n)),
+            Self::Names(_) => patterns.iter().any(|p| p.matches(&step.name)),
+        });
+        all
+    }
+}
+
 /// Rules for steps, as arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum StepBy {
@@ -75,13 +123,18 @@ pub(crate) enum StepBy {
 impl PartArgs {
     /// Is all of each trace wanted, in one piece?
     pub(crate) fn is_whole(&self) -> bool {
-        !self.per_step && self.window.is_none() && self.window_of.is_none()
+        !self.by_step() && self.window.is_none() && self.window_of.is_none()
+    }
+
+    /// Is there one result for each step?
+    pub(crate) fn by_step(&self) -> bool {
+        self.per_step || self.step.is_some()
     }
 
     /// Keeps the arguments of slices that are looked at.
     pub(crate) fn keep_args(&self, options: &mut perfetto_reader::ReadOptions) {
         let may_be_cycles =
-            self.per_step && self.step_pattern.is_none() && self.steps != StepsName::Annotation;
+            self.by_step() && self.step_pattern.is_none() && self.steps != StepsName::Annotation;
         let more: &[&str] = match may_be_cycles {
             true => rca_cycles::ARG_KEYS,
             false => &[],
@@ -106,9 +159,18 @@ impl PartArgs {
             StepBy::Launch => StepRule::Launch,
             StepBy::Time => StepRule::Time,
         };
-        if self.per_step {
-            let (found, note) = self.find_steps(input, work);
+        if self.by_step() {
+            let (mut found, note) = self.find_steps(input, work);
             notes.push(note);
+            if self.step.is_some() {
+                let all = found.len();
+                found = self.chosen(found);
+                if found.is_empty() && all > 0 {
+                    anyhow::bail!("--step chooses none of the {all} steps, which count from 0");
+                }
+                let text = format!("of {} steps are chosen", human::count(all as u64));
+                notes.push(Note::new("chosen", text).count(found.len() as u64));
+            }
             let partial = found.iter().filter(|step| step.partial.is_some()).count();
             if partial > 0 {
                 let text = "steps were recorded in part: do not compare these with the others";
@@ -117,6 +179,19 @@ impl PartArgs {
             how.steps = Some(found);
         }
         Ok((how, notes))
+    }
+
+    /// Is the part of this step wanted? With chosen steps, what belongs to none of them is not.
+    pub(crate) fn wants(&self, step: Option<usize>) -> bool {
+        self.step.is_none() || step.is_some()
+    }
+
+    /// Those of all steps that are asked for.
+    pub(crate) fn chosen(&self, all: Vec<Step>) -> Vec<Step> {
+        match &self.step {
+            Some(choice) => choice.of(all),
+            None => all,
+        }
     }
 
     /// The window of one trace that is asked for.
@@ -208,7 +283,7 @@ pub(crate) fn of(trace: &str, how: &Split, step: Option<usize>) -> Of {
     let no_step = how.steps.is_some().then(|| "(no step)".to_owned());
     Of {
         trace: trace.to_owned(),
-        step_index: step.map(|at| at as u64),
+        step_index: step.map(|at| found.and_then(|step| step.number).unwrap_or(at) as u64),
         step: found.map(|step| step.name.clone()).or(no_step),
         partial: found.and_then(|step| step.partial.clone()),
     }

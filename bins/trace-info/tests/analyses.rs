@@ -395,3 +395,75 @@ fn help_fits_the_terminal_and_has_an_example() {
         }
     }
 }
+
+/// Steps of two kinds, whose operators take tensors of two shapes.
+fn stepped() -> String {
+    let mut events = Vec::new();
+    for step in 0..6 {
+        let at = step * 1_000;
+        let kind = if step % 3 == 0 { "EXTEND" } else { "DECODE" };
+        events.push(format!(
+            r#"{{"ph":"X","ts":{at},"dur":900,"name":"step[{kind} bs={step}]","cat":"user_annotation","pid":1,"tid":1}}"#
+        ));
+        for (kernel, rows) in [8, 16, 8].into_iter().enumerate() {
+            let (op, id) = (at + 10 + 100 * kernel, 1 + step * 3 + kernel);
+            events.push(format!(
+                r#"{{"ph":"X","ts":{op},"dur":50,"name":"aten::mm","cat":"cpu_op","pid":1,"tid":1,"args":{{"Input Dims":[[{rows}, 4], [4, 2]]}}}},
+{{"ph":"X","ts":{},"dur":5,"name":"cudaLaunchKernel","cat":"cuda_runtime","pid":1,"tid":1,"args":{{"correlation":{id}}}}},
+{{"ph":"X","ts":{},"dur":{rows},"name":"gemm","cat":"kernel","pid":0,"tid":7,"args":{{"correlation":{id},"device":0,"stream":7}}}}"#,
+                op + 5,
+                op + 30
+            ));
+        }
+    }
+    format!(r#"{{"traceEvents":[{}]}}"#, events.join(","))
+}
+
+#[test]
+fn kernels_of_chosen_steps_and_windows_by_several_keys() {
+    let folder = folder();
+    let trace = written(folder.path(), "t.json", &stepped());
+    let rows = |words: &[&str]| -> Vec<serde_json::Value> {
+        let mut all = vec!["kernels", &trace, "--json"];
+        all.extend(words);
+        let (code, text, errors) = outcome(all);
+        assert_eq!(code, 0, "{errors}");
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        document["kernels"]["rows"].as_array().unwrap().clone()
+    };
+    let by_shape = rows(&["--by", "name,shape"]);
+    let found: Vec<_> = by_shape
+        .iter()
+        .map(|r| {
+            (
+                r["name"].as_str(),
+                r["by_shape"].as_str(),
+                r["count"].as_u64(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (Some("gemm"), Some("[[16, 4], [4, 2]]"), Some(6)),
+            (Some("gemm"), Some("[[8, 4], [4, 2]]"), Some(12)),
+        ]
+    );
+    let steps = |words: &[&str]| -> Vec<u64> {
+        let all = rows(words);
+        let step = |r: &serde_json::Value| {
+            assert_eq!(r["count"], 3);
+            r["step_index"].as_u64()
+        };
+        all.iter().filter_map(step).collect()
+    };
+    assert_eq!(steps(&["--per-step"]), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(steps(&["--step", "2"]), [2]);
+    assert_eq!(steps(&["--step", "1..3"]), [1, 2]);
+    assert_eq!(steps(&["--step", "step[EXTEND*"]), [0, 3]);
+    let window = rows(&["--window", "+0us..+1000us"]);
+    assert_eq!(window[0]["count"], 3);
+    let (code, _, errors) = outcome(["gpu", &trace, "--step", "9"]);
+    assert_ne!(code, 0);
+    assert!(errors.contains("none of the 6 steps"), "{errors}");
+}

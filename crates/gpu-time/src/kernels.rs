@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use trace_model::kernel::KernelClass;
-use trace_model::{SliceId, StrId, StringTable};
+use trace_model::{ArgColumn, ArgValue, SliceId, StrId, StringTable};
 
 use crate::account::percent;
 use crate::origin::{module_of, operator_of};
@@ -14,6 +14,8 @@ use crate::work::{GpuEvent, GpuWork, WorkKind};
 pub const NO_LAUNCH: &str = "(launch not in the trace)";
 /// The name of the group of work that no Python frame is around.
 pub const NO_MODULE: &str = "(no Python frame)";
+/// The name of the group of work of operators whose shapes were not recorded.
+pub const NO_SHAPE: &str = "(no shapes: record_shapes=True)";
 
 /// What makes a group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize)]
@@ -31,6 +33,8 @@ pub enum KernelsBy {
     Module,
     /// Device and stream.
     Stream,
+    /// Shapes of the inputs of the innermost operator around the launch (`Input Dims`).
+    Shape,
 }
 
 /// How to group and order.
@@ -39,6 +43,8 @@ pub enum KernelsBy {
 pub struct KernelOptions {
     /// What makes a group.
     pub by: KernelsBy,
+    /// What else the members of a group have in common.
+    pub also: Vec<KernelsBy>,
     /// The order.
     pub sort: KernelSort,
     /// Keep the numbers of module instances.
@@ -68,6 +74,8 @@ pub enum KernelSort {
 pub struct KernelGroup {
     /// What its members have in common.
     pub name: String,
+    /// What else they have in common, for each of [`KernelOptions::also`].
+    pub also: Vec<String>,
     /// What they are, in groups by name.
     pub kind: Option<WorkKind>,
     /// What they compute, in groups by name and class.
@@ -136,45 +144,32 @@ struct Group {
 /// Cost: a look-up for each event and a sort of each group's durations; by operator and module also
 /// a walk up from each launch.
 pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions) -> Kernels {
-    let mut places: FxHashMap<Key, usize> = FxHashMap::default();
-    let mut keys: Vec<Key> = Vec::new();
+    let mut places: FxHashMap<(Key, Vec<Key>), usize> = FxHashMap::default();
+    let mut keys: Vec<(Key, Vec<Key>)> = Vec::new();
     let mut groups: Vec<Group> = Vec::new();
-    let mut texts = StringTable::new();
-    let mut last: Option<(SliceId, Key)> = None;
+    let mut named = Namer {
+        work,
+        numbered: options.numbered,
+        dims: work.trace().arg_column("Input Dims"),
+        texts: StringTable::new(),
+        last: [None; 3],
+    };
     let mut busy = Running::default();
     let (mut total, mut unlinked) = (0_i64, 0_u64);
+    let by_launch = [KernelsBy::Operator, KernelsBy::Module, KernelsBy::Shape];
+    let all_by = || std::iter::once(&options.by).chain(&options.also);
+    let needs_launch = all_by().any(|by| by_launch.contains(by));
     for event in events {
-        let key = match options.by {
-            KernelsBy::Name => Key::Name(event.kind, event.name),
-            KernelsBy::Class => Key::Class(class_of(work, event)),
-            KernelsBy::Stream => Key::Stream(event.device.0, event.stream.0),
-            KernelsBy::Operator | KernelsBy::Module => match work.launch_of(event) {
-                None => {
-                    unlinked += 1;
-                    Key::Text(texts.intern(NO_LAUNCH))
-                }
-                Some(call) => match last {
-                    Some((known, key)) if known == call.id() => key,
-                    _ => {
-                        let key = if options.by == KernelsBy::Operator {
-                            let op = operator_of(work, call).unwrap_or(call);
-                            Key::Text(texts.intern(op.name().unwrap_or("")))
-                        } else {
-                            let module = module_of(work, call, options.numbered);
-                            Key::Text(texts.intern(module.as_deref().unwrap_or(NO_MODULE)))
-                        };
-                        last = Some((call.id(), key));
-                        key
-                    }
-                },
-            },
-        };
-        let at = *places.entry(key).or_insert_with(|| {
-            keys.push(key);
+        unlinked += u64::from(needs_launch && work.launch_of(event).is_none());
+        let also = options.also.iter().map(|by| named.key(*by, event));
+        let also: Vec<Key> = also.collect();
+        let key = named.key(options.by, event);
+        let at = *places.entry((key, also)).or_insert_with_key(|(key, also)| {
+            keys.push((*key, also.clone()));
             groups.push(Group {
                 class: match key {
                     Key::Name(..) => Some(class_of(work, event)),
-                    Key::Class(class) => Some(class),
+                    Key::Class(class) => Some(*class),
                     _ => None,
                 },
                 ..Group::default()
@@ -190,15 +185,11 @@ pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions)
     let mut out: Vec<KernelGroup> = keys
         .into_iter()
         .zip(groups)
-        .map(|(key, mut group)| {
+        .map(|((key, also), mut group)| {
             let spread = Spread::of(&mut group.durations);
             KernelGroup {
-                name: match key {
-                    Key::Name(_, name) => name.map_or("", |id| work.trace().text(id)).to_owned(),
-                    Key::Class(class) => class.name().to_owned(),
-                    Key::Text(id) => texts.get(id).to_owned(),
-                    Key::Stream(device, stream) => format!("device {device} stream {stream}"),
-                },
+                name: named.text(key),
+                also: also.into_iter().map(|key| named.text(key)).collect(),
                 kind: match key {
                     Key::Name(kind, _) => Some(kind),
                     _ => None,
@@ -223,6 +214,7 @@ pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions)
         first
             .then(y.sum_ns.cmp(&x.sum_ns))
             .then_with(|| a.name.cmp(&b.name))
+            .then_with(|| a.also.cmp(&b.also))
             .then(a.kind.cmp(&b.kind))
     });
     Kernels {
@@ -230,7 +222,65 @@ pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions)
         events: events.len() as u64,
         total_dur_ns: total,
         busy_ns: busy.measure_ns,
-        unlinked: matches!(options.by, KernelsBy::Operator | KernelsBy::Module).then_some(unlinked),
+        unlinked: needs_launch.then_some(unlinked),
+    }
+}
+
+/// Makes keys of events, and texts of keys.
+struct Namer<'w, 't> {
+    work: &'w GpuWork<'t>,
+    numbered: bool,
+    dims: ArgColumn,
+    texts: StringTable,
+    /// The last call and its key, for operators, modules and shapes: calls launch several in a row.
+    last: [Option<(SliceId, Key)>; 3],
+}
+
+impl Namer<'_, '_> {
+    fn key(&mut self, by: KernelsBy, event: &GpuEvent) -> Key {
+        let work = self.work;
+        let kind = match by {
+            KernelsBy::Name => return Key::Name(event.kind, event.name),
+            KernelsBy::Class => return Key::Class(class_of(work, event)),
+            KernelsBy::Stream => return Key::Stream(event.device.0, event.stream.0),
+            KernelsBy::Operator => 0,
+            KernelsBy::Module => 1,
+            KernelsBy::Shape => 2,
+        };
+        let Some(call) = work.launch_of(event) else {
+            return Key::Text(self.texts.intern(NO_LAUNCH));
+        };
+        if let Some((known, key)) = self.last[kind]
+            && known == call.id()
+        {
+            return key;
+        }
+        let key = match by {
+            KernelsBy::Module => {
+                let module = module_of(work, call, self.numbered);
+                Key::Text(self.texts.intern(module.as_deref().unwrap_or(NO_MODULE)))
+            }
+            KernelsBy::Shape => {
+                let shape = operator_of(work, call)
+                    .and_then(|op| self.dims.get(op).and_then(ArgValue::as_str));
+                Key::Text(self.texts.intern(shape.unwrap_or(NO_SHAPE)))
+            }
+            _ => {
+                let op = operator_of(work, call).unwrap_or(call);
+                Key::Text(self.texts.intern(op.name().unwrap_or("")))
+            }
+        };
+        self.last[kind] = Some((call.id(), key));
+        key
+    }
+
+    fn text(&self, key: Key) -> String {
+        match key {
+            Key::Name(_, name) => name.map_or("", |id| self.work.trace().text(id)).to_owned(),
+            Key::Class(class) => class.name().to_owned(),
+            Key::Text(id) => self.texts.get(id).to_owned(),
+            Key::Stream(device, stream) => format!("device {device} stream {stream}"),
+        }
     }
 }
 

@@ -61,7 +61,8 @@ pub use idle::{
     idle_parts,
 };
 pub use kernels::{
-    KernelGroup, KernelOptions, KernelSort, Kernels, KernelsBy, NO_LAUNCH, NO_MODULE, kernels,
+    KernelGroup, KernelOptions, KernelSort, Kernels, KernelsBy, NO_LAUNCH, NO_MODULE, NO_SHAPE,
+    kernels,
 };
 pub use launch::{
     DepthPoint, DepthRow, LaunchKind, LaunchPart, LaunchRow, LaunchTimes, Launches, launch_parts,
@@ -73,7 +74,8 @@ pub use note::Note;
 pub use origin::{module_of, operator_of};
 pub use rules::{Role, Roles, Rules};
 pub use split::{
-    Part, PlaceKind, STEP_PATTERNS, Split, Step, StepRule, WindowSpec, known_steps, split, steps,
+    Part, PlaceKind, STEP_PATTERNS, Split, Step, StepRule, WindowSpec, events_by_part, known_steps,
+    split, steps,
 };
 pub use spread::Spread;
 pub use work::{ARG_KEYS, GpuEvent, GpuWork, Selection, WorkKind};

@@ -110,6 +110,8 @@ pub struct Step {
     pub range: TimeRange,
     /// Why it is not whole, where only a part of it was recorded.
     pub partial: Option<String>,
+    /// Its place among all steps of the trace, where it was chosen from them.
+    pub number: Option<usize>,
 }
 
 impl Step {
@@ -119,6 +121,7 @@ impl Step {
             name: name.into(),
             range,
             partial: None,
+            number: None,
         }
     }
 
@@ -330,6 +333,41 @@ pub fn split(
             stream,
             time: account.finish(),
         })
+        .collect()
+}
+
+/// The events of each part that `how` names, whole and in ascending time: those that start in the
+/// window, and of a step those that are launched or start in it, as its rule says. Steps first, then
+/// what belongs to none; without steps one part. Places are not told apart.
+///
+/// Cost: a pass over the events, for steps with a look-up of each launch.
+pub fn events_by_part(
+    work: &GpuWork<'_>,
+    events: &[GpuEvent],
+    how: &Split,
+) -> Vec<(Option<usize>, Vec<GpuEvent>)> {
+    let steps = how.steps();
+    let mut parts: Vec<Vec<GpuEvent>> = vec![Vec::new(); steps.len() + 1];
+    for event in events {
+        let start = Timestamp::from_nanos(event.start_ns);
+        if how.window.is_some_and(|window| !window.contains(start)) {
+            continue;
+        }
+        let at = match how.step_rule {
+            StepRule::Launch => how.launched_in(work, event),
+            StepRule::Time => how.step_at(start),
+        };
+        if let Some(part) = parts.get_mut(at.unwrap_or(steps.len())) {
+            part.push(*event);
+        }
+    }
+    let parts = parts.into_iter().enumerate();
+    parts
+        .filter(|(at, events)| match steps.get(*at) {
+            Some(step) => how.in_window(step.range).is_some(),
+            None => how.steps.is_none() || !events.is_empty(),
+        })
+        .map(|(at, events)| ((at < steps.len()).then_some(at), events))
         .collect()
 }
 

@@ -151,10 +151,8 @@ pub fn fit(observations: &[(i64, i64)]) -> Option<ClockFit> {
 /// `k` it is the range of all.
 fn median_interval(sorted: &[f64]) -> Option<(f64, f64, f64)> {
     let n = sorted.len();
-    let middle = match n % 2 {
-        1 => *sorted.get(n / 2)?,
-        _ => f64::midpoint(*sorted.get((n / 2).checked_sub(1)?)?, *sorted.get(n / 2)?),
-    };
+    // The lower of two middle values, as of the clocks of `nccl-stacks`: one of the observations.
+    let middle = *sorted.get(n.checked_sub(1)? / 2)?;
     let k = order_of_bound(n).max(1);
     Some((middle, *sorted.get(k - 1)?, *sorted.get(n - k)?))
 }

@@ -2,27 +2,22 @@
 
 use report::{Cell, Column, Result, Table};
 
-use super::{
-    count, nanos, pct, real_nanos, rows_of, short_names, spread_cells, spread_columns, trace,
-};
+use super::of::{Keys, Of};
+use super::{count, nanos, pct, real_nanos, rows_of, short_names, spread_cells, spread_columns};
 use crate::compat::tracelens::Launcher;
 use crate::kernels::Kernels;
 
-/// Groups of kernels, at most `top` of each trace.
+/// Groups of kernels, at most `top` of each trace or step; `also` are the columns of further keys.
 ///
 /// # Errors
 ///
 /// None but defects.
-pub fn kernels<'r>(
-    results: impl IntoIterator<Item = (&'r str, &'r Kernels)>,
-    top: usize,
-) -> Result<Table> {
-    let mut columns = vec![
-        trace(),
-        Column::text("name"),
-        Column::text("category"),
-        Column::text("class"),
-    ];
+pub fn kernels(results: &[(Of, &Kernels)], also: &[&'static str], top: usize) -> Result<Table> {
+    let keys = Keys::of(results.iter().map(|r| &r.0));
+    let mut columns = keys.columns();
+    columns.push(Column::text("name"));
+    columns.extend(also.iter().map(|name| Column::text(*name)));
+    columns.extend([Column::text("category"), Column::text("class")]);
     columns.extend(spread_columns());
     columns.extend([
         nanos("busy_ns", "busy"),
@@ -30,14 +25,15 @@ pub fn kernels<'r>(
         pct("share_busy_pct", "of busy time"),
     ]);
     let mut table = Table::new("kernels", columns)?;
-    for (trace, result) in results {
+    for (of, result) in results {
         for group in result.groups.iter().take(top) {
-            let mut cells = vec![
-                trace.into(),
-                Cell::from(&group.name),
-                group.kind.map(|kind| kind.category()).into(),
+            let mut cells = keys.cells(of);
+            cells.push(Cell::from(&group.name));
+            cells.extend(group.also.iter().map(Cell::from));
+            cells.extend([
+                Cell::from(group.kind.map(|kind| kind.category())),
                 group.class.map(|class| class.name()).into(),
-            ];
+            ]);
             cells.extend(spread_cells(&group.spread));
             cells.extend([
                 Cell::from(group.busy_ns),
@@ -55,28 +51,35 @@ pub fn kernels<'r>(
 /// # Errors
 ///
 /// None but defects.
-pub fn kernels_narrow(result: &Kernels, top: usize) -> Result<Table> {
-    let columns = vec![
-        Column::text("name"),
+pub fn kernels_narrow(result: &Kernels, also: &[&'static str], top: usize) -> Result<Table> {
+    let mut columns = vec![Column::text("name")];
+    columns.extend(
+        also.iter()
+            .map(|name| Column::text(*name).title(name.trim_start_matches("by_"))),
+    );
+    columns.extend([
         count("count", "count"),
         nanos("sum_ns", "sum"),
         pct("share_gpu_pct", "of GPU"),
         real_nanos("median_ns", "median"),
         real_nanos("p99_ns", "p99"),
-    ];
+    ]);
     let mut table = Table::new("kernels", columns)?;
     let by_name = result.groups.iter().filter(|group| group.kind.is_some());
     let short = short_names(by_name.map(|group| group.name.as_str()));
     for group in result.groups.iter().take(top) {
         let s = &group.spread;
-        table.push(&[
-            Cell::from(short.get(group.name.as_str()).unwrap_or(&group.name)),
-            s.count.into(),
+        let name = short.get(group.name.as_str()).unwrap_or(&group.name);
+        let mut cells = vec![Cell::from(name)];
+        cells.extend(group.also.iter().map(Cell::from));
+        cells.extend([
+            Cell::from(s.count),
             s.sum_ns.into(),
             group.share_gpu_pct.into(),
             s.median_ns.into(),
             s.p99_ns.into(),
-        ])?;
+        ]);
+        table.push(&cells)?;
     }
     Ok(table)
 }
