@@ -71,5 +71,5 @@ pub use first_sizes::FirstSizes;
 pub use format::{Format, Kind, detect};
 pub use reader::Reader;
 pub use rwbs::{Direction, Operation, Rwbs};
-pub use stats::{Stats, StatsOptions, Wanted};
+pub use stats::{Stacked, Stats, StatsOptions, Wanted};
 pub use tail::{Follow, Grown};

@@ -1,5 +1,10 @@
 //! What was in the input besides events: the part of every report that says how far to trust it.
 
+use std::collections::BTreeSet;
+
+/// Maximum number of pairs of remapped devices that are kept.
+const MAX_REMAPS: usize = 256;
+
 /// Samples of malformed lines that are kept.
 pub(crate) const SAMPLES: usize = 10;
 
@@ -96,6 +101,8 @@ pub struct LineCounts {
     pub first_message_ns: Option<u64>,
     /// The clock that the input says its times are of.
     pub clock: Option<&'static str>,
+    /// Pairs of devices between which bios were remapped: the upper one, the lower one. At most [`MAX_REMAPS`].
+    pub remaps: BTreeSet<(u32, u32)>,
 }
 
 impl LineCounts {
@@ -103,6 +110,13 @@ impl LineCounts {
     #[must_use]
     pub fn not_events(&self) -> u64 {
         self.lines - self.event_lines
+    }
+
+    /// Records that a bio of device `upper` was sent on to device `lower`.
+    pub(crate) fn remapped(&mut self, upper: u32, lower: u32) {
+        if upper != lower && self.remaps.len() < MAX_REMAPS {
+            self.remaps.insert((upper, lower));
+        }
     }
 
     /// Counts a malformed line and keeps it if it is one of the first.
@@ -149,5 +163,8 @@ impl LineCounts {
         let messages = [self.first_message_ns, later.first_message_ns];
         self.first_message_ns = messages.into_iter().flatten().min();
         self.clock = later.clock.or(self.clock);
+        for (upper, lower) in later.remaps {
+            self.remapped(upper, lower);
+        }
     }
 }

@@ -10,10 +10,13 @@ use crate::analyse::access::SectorAccess;
 use crate::analyse::bursts::Arrivals;
 use crate::analyse::by_pid::ByPid;
 use crate::analyse::composition::Composition;
+use crate::analyse::devices::{MAX_DEVICES, Parts, Split};
 use crate::analyse::duplicates::Duplicates;
 use crate::analyse::given::{GivenPhases, Named};
 use crate::analyse::heat::HeatMap;
 use crate::analyse::intervals::Intervals;
+use crate::analyse::limit::Yardstick;
+use crate::analyse::nesting::{Evidence, Nesting};
 use crate::analyse::pairing::Pairing;
 use crate::analyse::pairs::Pairs;
 use crate::analyse::reuse::Reuse;
@@ -23,7 +26,7 @@ use crate::analyse::stages::Stages;
 use crate::analyse::traffic::{Grid, SECOND, Traffic};
 use crate::analyse::working_set::WindowedSet;
 use crate::error::{Error, Result};
-use crate::pipeline::{Outcome, ReadOptions, read_shapes};
+use crate::pipeline::{Outcome, ReadOptions, is_pipe, read_shapes};
 
 /// Which analyses to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +79,9 @@ pub struct StatsOptions {
     pub read: ReadOptions,
     /// Width of the bins of the series in nanoseconds.
     pub bin_ns: u64,
+    /// Make these bins narrower for short traces, so that a series has a few hundred of them. The inputs are then read twice;
+    /// bins of pipes stay as they are.
+    pub adapt_bins: bool,
     /// Whether these bins begin at multiples of their width of the trace's clock, rather than at the first issue.
     pub bins_by_clock: bool,
     /// Gap that ends a burst.
@@ -90,6 +96,11 @@ pub struct StatsOptions {
     pub working_set_window_ns: u64,
     /// Phases the user knows.
     pub phases: Vec<Named>,
+    /// Analyse only these devices (`major << 20 | minor`). With `None`, devices that lie on others of the trace are left out,
+    /// since their requests are there twice.
+    pub devices: Option<Vec<u32>>,
+    /// What the device can do, where that was measured.
+    pub yardstick: Option<Yardstick>,
     /// Which analyses to make.
     pub wanted: Wanted,
 }
@@ -99,6 +110,7 @@ impl Default for StatsOptions {
         Self {
             read: ReadOptions::default(),
             bin_ns: SECOND,
+            adapt_bins: false,
             bins_by_clock: false,
             burst_gap_ns: 100_000_000,
             stale_ns: 5 * SECOND,
@@ -106,6 +118,8 @@ impl Default for StatsOptions {
             exact_reuse: false,
             working_set_window_ns: 10 * SECOND,
             phases: Vec::new(),
+            devices: None,
+            yardstick: None,
             wanted: Wanted::ALL,
         }
     }
@@ -153,12 +167,33 @@ pub struct Stats {
     pub newest: Option<Pairing>,
     /// Pairs, requests of one place queueing.
     pub fifo: Option<Pairing>,
+    /// The analyses of each device, by device number, where the trace has requests of several; at most
+    /// [`MAX_DEVICES`](crate::analyse::devices::MAX_DEVICES). Times count from the first request of the device.
+    pub devices: Vec<(u32, Stats)>,
+    /// Devices of the trace that lie on others.
+    pub stacked: Vec<Stacked>,
+    /// What the device can do, as in the options.
+    pub yardstick: Option<Yardstick>,
+}
+
+/// A device whose requests cause requests of another device of the same trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stacked {
+    /// The upper device, as in [`Event::dev`](crate::Event::dev).
+    pub upper: u32,
+    /// The device below it.
+    pub lower: u32,
+    /// How that is known.
+    pub evidence: Evidence,
+    /// Whether the upper device is left out of the analyses.
+    pub is_left_out: bool,
 }
 
 /// What continues what, and when that was.
 type Placed = (Sequentiality, Composition);
 
 /// Analyses that share a thread.
+#[derive(Debug, Clone)]
 enum Group {
     Flow(Box<(Traffic, Arrivals, Option<HeatMap>, Duplicates)>),
     Steps(Box<(Option<Stages>, GivenPhases, Option<ByPid>)>),
@@ -178,8 +213,8 @@ fn feed<A: Analyser>(analyser: &mut Option<A>, batch: &Batch) {
 /// Hands batches to the threads of the groups, several at a time: to wake a thread costs as much as a thousand events.
 #[derive(Default)]
 struct Fan {
-    senders: Vec<SyncSender<Vec<Arc<Batch>>>>,
-    waiting: Vec<Arc<Batch>>,
+    senders: Vec<SyncSender<Vec<Arc<Parts>>>>,
+    waiting: Vec<Arc<Parts>>,
     events: usize,
 }
 
@@ -191,9 +226,9 @@ const TOGETHER: usize = 1 << 14;
 const IN_FLIGHT: usize = 4;
 
 impl Fan {
-    fn take(&mut self, batch: &Arc<Batch>) {
-        self.events += batch.events.len();
-        self.waiting.push(Arc::clone(batch));
+    fn take(&mut self, parts: Parts) {
+        self.events += parts.all.events.len();
+        self.waiting.push(Arc::new(parts));
         if self.events >= TOGETHER {
             self.hand_on();
         }
@@ -255,6 +290,13 @@ impl Group {
                     .then(|| Pairs::new(options.stale_ns, options.grid())),
             )),
         ]
+    }
+
+    /// Drops the heat map, which is one of a single device.
+    fn forget_map(&mut self) {
+        if let Self::Flow(group) = self {
+            group.2 = None;
+        }
     }
 
     fn is_idle(&self) -> bool {
@@ -333,63 +375,230 @@ impl Group {
     }
 }
 
+/// A group for all devices together, and for each of several devices.
+struct GroupSet {
+    all: Group,
+    devices: Vec<Group>,
+    /// How such a group begins.
+    empty: Group,
+}
+
+impl GroupSet {
+    fn all_of(options: &StatsOptions) -> Vec<Self> {
+        let groups = Group::all(options).into_iter();
+        let set = |group: Group| Self {
+            all: group.clone(),
+            devices: Vec::new(),
+            empty: group,
+        };
+        groups.map(set).collect()
+    }
+
+    fn take(&mut self, parts: &Parts) {
+        for (number, batch) in &parts.devices {
+            if self.devices.is_empty() {
+                // Everything so far was of the first device.
+                self.devices.push(self.all.clone());
+                self.all.forget_map();
+            }
+            while self.devices.len() <= *number {
+                self.devices.push(self.empty.clone());
+            }
+            if let Some(group) = self.devices.get_mut(*number) {
+                group.take(batch);
+            }
+        }
+        self.all.take(&parts.all);
+    }
+
+    fn finish(self) -> Self {
+        Self {
+            all: self.all.finish(),
+            devices: self.devices.into_iter().map(Group::finish).collect(),
+            empty: self.empty,
+        }
+    }
+}
+
+/// Bins that a series has at most where its bins adapt.
+const FITTING_BINS: u64 = 300;
+
+/// The width of bins for a trace of this length: 1, 2 or 5 times a power of ten, from a millisecond on.
+fn fitting_bin(span_ns: u64) -> u64 {
+    let least = span_ns / FITTING_BINS;
+    let mut decade: u64 = 1_000_000;
+    loop {
+        for times in [1, 2, 5] {
+            if decade.saturating_mul(times) >= least {
+                return decade.saturating_mul(times);
+            }
+        }
+        decade = decade.saturating_mul(10);
+    }
+}
+
+/// What a pass over the inputs gives.
+struct Passed {
+    outcome: Outcome,
+    sets: Vec<GroupSet>,
+    /// Devices with requests, in order of their first one.
+    devices: Vec<u32>,
+    nesting: Nesting,
+}
+
+impl Passed {
+    /// From the first issue to the last.
+    fn span_ns(&self) -> u64 {
+        let traffic = self.sets.iter().find_map(|set| match &set.all {
+            Group::Flow(group) => Some(&group.0),
+            _ => None,
+        });
+        let ends = traffic.and_then(|of| Some((of.first_issue_ns?, of.last_issue_ns)));
+        ends.map_or(0, |(first, last)| last.saturating_sub(first))
+    }
+
+    /// Devices that lie on others: by remap events, else by requests that lie inside others.
+    fn stacked(&self) -> Vec<Stacked> {
+        let remaps = self.outcome.counts().remaps.into_iter();
+        let remaps = remaps.map(|pair| (pair, Evidence::Remap));
+        let nested = self.nesting.stacked(&self.outcome.symbols).into_iter();
+        let nested = nested.map(|pair| (pair, Evidence::Nested));
+        let mut found: Vec<Stacked> = Vec::new();
+        for ((upper, lower), evidence) in remaps.chain(nested) {
+            let is_here = [upper, lower].iter().all(|dev| self.devices.contains(dev));
+            // No device lies on itself by way of others: the first evidence holds.
+            let is_new = !found.iter().any(|pair| {
+                (pair.upper, pair.lower) == (upper, lower)
+                    || (pair.upper, pair.lower) == (lower, upper)
+            });
+            if is_here && is_new {
+                found.push(Stacked {
+                    upper,
+                    lower,
+                    evidence,
+                    is_left_out: false,
+                });
+            }
+        }
+        found.sort_unstable_by_key(|pair| (pair.upper, pair.lower));
+        found
+    }
+}
+
 impl Stats {
     /// Reads all inputs as one trace and makes the analyses asked for.
     ///
     /// Memory follows what was touched (distinct blocks, distinct request borders, bins of time), not the number of lines.
     ///
+    /// Devices are told apart: places are those of each device, and totals are sums. Where the trace shows that a device lies
+    /// on others (device mapper, RAID, loop), its requests are there twice; the inputs are then read again without the upper
+    /// device, which is not possible for pipes.
+    ///
     /// # Errors
     ///
     /// As [`read`](crate::pipeline::read).
     pub fn of_files(paths: &[PathBuf], options: &StatsOptions) -> Result<Self> {
+        let passed = Self::pass(paths, options, options.devices.as_deref())?;
+        let mut stacked = match options.devices {
+            None => passed.stacked(),
+            Some(_) => Vec::new(),
+        };
+        let is_upper = |dev: &u32| stacked.iter().any(|pair| pair.upper == *dev);
+        let kept = passed.devices.iter().copied().filter(|dev| !is_upper(dev));
+        let kept: Vec<u32> = kept.collect();
+        let leaves_out = !kept.is_empty() && kept.len() < passed.devices.len();
+        let bin_ns = options.adapt_bins.then(|| fitting_bin(passed.span_ns()));
+        let bin_ns = bin_ns.filter(|bin_ns| *bin_ns < options.bin_ns);
+        let again = options.read.follow.is_none()
+            && options.read.opened.is_none()
+            && !paths.iter().any(|path| is_pipe(path));
+        let passed = if again && (leaves_out || bin_ns.is_some()) {
+            drop(passed);
+            let mut options = options.clone();
+            options.bin_ns = bin_ns.unwrap_or(options.bin_ns);
+            if leaves_out {
+                stacked.iter_mut().for_each(|pair| pair.is_left_out = true);
+                options.devices = Some(kept);
+            }
+            Self::pass(paths, &options, options.devices.as_deref())?
+        } else {
+            passed
+        };
+        let mut stats = Self::assemble(passed);
+        stats.stacked = stacked;
+        stats.measure_with(options.yardstick.as_ref());
+        Ok(stats)
+    }
+
+    /// Judges all devices by this yardstick.
+    fn measure_with(&mut self, yardstick: Option<&Yardstick>) {
+        self.yardstick = yardstick.cloned();
+        for (_, of) in &mut self.devices {
+            of.yardstick = yardstick.cloned();
+        }
+    }
+
+    /// One pass over the inputs, with the events of some devices only.
+    fn pass(paths: &[PathBuf], options: &StatsOptions, only: Option<&[u32]>) -> Result<Passed> {
+        let split = || Split::new(only.map(<[u32]>::to_vec));
         if options.read.threads <= 1 {
-            let start = || Group::all(options);
+            let start = || (split(), GroupSet::all_of(options));
             let cell = std::cell::RefCell::new(start());
             let outcome = read_shapes(
                 paths,
                 &options.read,
                 &mut |batch| {
-                    let groups = &mut *cell.borrow_mut();
-                    groups.iter_mut().for_each(|group| group.take(batch));
+                    let (split, sets) = &mut *cell.borrow_mut();
+                    let parts = split.parts(batch);
+                    sets.iter_mut().for_each(|set| set.take(&parts));
                 },
                 &mut || *cell.borrow_mut() = start(),
             )?;
-            let groups = cell.into_inner().into_iter();
-            return Ok(Self::assemble(outcome, groups.map(Group::finish).collect()));
+            let (split, sets) = cell.into_inner();
+            let (devices, nesting) = split.finish();
+            return Ok(Passed {
+                outcome,
+                sets: sets.into_iter().map(GroupSet::finish).collect(),
+                devices,
+                nesting,
+            });
         }
         thread::scope(|scope| {
             let start = || {
                 let mut fan = Fan::default();
                 let mut threads = Vec::new();
-                for mut group in Group::all(options) {
-                    if group.is_idle() {
-                        threads.push(scope.spawn(move || group));
+                for mut set in GroupSet::all_of(options) {
+                    if set.all.is_idle() {
+                        threads.push(scope.spawn(move || set));
                         continue;
                     }
-                    let (sender, batches) = sync_channel::<Vec<Arc<Batch>>>(IN_FLIGHT);
+                    let (sender, batches) = sync_channel::<Vec<Arc<Parts>>>(IN_FLIGHT);
                     fan.senders.push(sender);
                     threads.push(scope.spawn(move || {
                         while let Ok(batches) = batches.recv() {
-                            batches.iter().for_each(|batch| group.take(batch));
+                            batches.iter().for_each(|parts| set.take(parts));
                         }
-                        group.finish()
+                        set.finish()
                     }));
                 }
-                (fan, threads)
+                (split(), fan, threads)
             };
             let cell = std::cell::RefCell::new(start());
             let outcome = read_shapes(
                 paths,
                 &options.read,
-                &mut |batch| cell.borrow_mut().0.take(batch),
+                &mut |batch| {
+                    let (split, fan, _) = &mut *cell.borrow_mut();
+                    fan.take(split.parts(batch));
+                },
                 &mut || *cell.borrow_mut() = start(),
             );
-            let (mut fan, threads) = cell.into_inner();
+            let (split, mut fan, threads) = cell.into_inner();
             fan.hand_on();
             drop(fan);
-            let mut groups = Vec::new();
+            let mut sets = Vec::new();
             for thread in threads {
-                groups.push(thread.join().map_err(|_| {
+                sets.push(thread.join().map_err(|_| {
                     Error::ThreadDied {
                         name: paths
                             .first()
@@ -398,11 +607,59 @@ impl Stats {
                     }
                 })?);
             }
-            Ok(Self::assemble(outcome?, groups))
+            let (devices, nesting) = split.finish();
+            Ok(Passed {
+                outcome: outcome?,
+                sets,
+                devices,
+                nesting,
+            })
         })
     }
 
-    fn assemble(outcome: Outcome, groups: Vec<Group>) -> Self {
+    /// Puts the results of all groups together.
+    fn assemble(passed: Passed) -> Self {
+        let Passed {
+            outcome,
+            mut sets,
+            devices,
+            ..
+        } = passed;
+        let mut of_devices: Vec<(u32, Self)> = Vec::new();
+        for (number, dev) in devices.iter().enumerate().take(MAX_DEVICES) {
+            if devices.len() < 2 {
+                break;
+            }
+            // A group without work has no more than its empty form.
+            let groups = sets
+                .iter_mut()
+                .map(|set| match set.devices.get_mut(number) {
+                    Some(group) => std::mem::replace(group, set.empty.clone()),
+                    None => set.empty.clone(),
+                });
+            let groups = groups.collect();
+            of_devices.push((*dev, Self::of_groups(outcome.clone(), groups)));
+        }
+        of_devices.sort_unstable_by_key(|(dev, _)| *dev);
+        let groups = sets.into_iter().map(|set| set.all).collect();
+        let mut stats = Self::of_groups(outcome, groups);
+        let accesses = of_devices.iter().filter_map(|(_, of)| of.access.as_ref());
+        if let Some(access) = stats.access.as_mut().filter(|_| !of_devices.is_empty()) {
+            // Sectors of all devices have been moved apart.
+            (access.min_sector, access.max_sector) =
+                accesses.map(|of| (of.min_sector, of.max_sector)).fold(
+                    (None, None),
+                    |(low, high): (Option<u64>, Option<u64>), (min, max)| {
+                        let low = low.into_iter().chain(min).min();
+                        (low, high.max(max))
+                    },
+                );
+        }
+        stats.devices = of_devices;
+        stats
+    }
+
+    fn of_groups(outcome: Outcome, groups: Vec<Group>) -> Self {
         let mut stats = Self {
             outcome,
             traffic: Traffic::new(SECOND),
@@ -420,6 +677,9 @@ impl Stats {
             given: GivenPhases::default(),
             newest: None,
             fifo: None,
+            devices: Vec::new(),
+            stacked: Vec::new(),
+            yardstick: None,
         };
         for group in groups {
             match group {

@@ -223,12 +223,22 @@ fn mean(values: &[u64]) -> Value {
 fn sequentiality(requests: &[&Event]) -> Value {
     let (mut sequential, mut forward, mut backward, mut near, mut multi) = (0, 0, 0, 0, 0);
     let mut runs = Vec::new();
+    let mut open: BTreeMap<u64, usize> = BTreeMap::new();
     let mut seeks = Vec::new();
     let mut strides: BTreeMap<i64, u64> = BTreeMap::new();
     for (at, request) in requests.iter().enumerate() {
-        let recent = &requests[at.saturating_sub(32)..at];
-        multi += u64::from(recent.iter().any(|e| e.sector + e.nr == request.sector));
-        let Some(before) = at.checked_sub(1).map(|at| requests[at]) else {
+        // Each device has places of its own.
+        let same = |e: &&&Event| e.minor == request.minor;
+        let mut recent = requests[..at].iter().rev().filter(same);
+        let before = recent.clone().next();
+        multi += u64::from(
+            recent
+                .by_ref()
+                .take(32)
+                .any(|e| e.sector + e.nr == request.sector),
+        );
+        let Some(before) = before else {
+            open.insert(request.minor, runs.len());
             runs.push(1_u64);
             continue;
         };
@@ -242,8 +252,9 @@ fn sequentiality(requests: &[&Event]) -> Value {
             .entry(request.sector as i64 - before.sector as i64)
             .or_default() += 1;
         if seek == 0 {
-            *runs.last_mut().unwrap() += 1;
+            runs[open[&request.minor]] += 1;
         } else {
+            open.insert(request.minor, runs.len());
             runs.push(1);
         }
     }
@@ -267,14 +278,14 @@ fn sequentiality(requests: &[&Event]) -> Value {
 }
 
 fn reuse(data: &[&Event]) -> Value {
-    let touches: Vec<u64> = data
+    let touches: Vec<(u64, u64)> = data
         .iter()
-        .flat_map(|e| e.sector / 256..=(e.sector + e.nr - 1) / 256)
+        .flat_map(|e| (e.sector / 256..=(e.sector + e.nr - 1) / 256).map(|block| (e.minor, block)))
         .collect();
     let mut distances = Vec::new();
     for (at, block) in touches.iter().enumerate() {
         if let Some(before) = touches[..at].iter().rposition(|b| b == block) {
-            let between: BTreeSet<u64> = touches[before + 1..at].iter().copied().collect();
+            let between: BTreeSet<(u64, u64)> = touches[before + 1..at].iter().copied().collect();
             distances.push(between.len() as u64);
         }
     }
@@ -489,9 +500,9 @@ fn twin(events: &[Event]) -> Value {
         let bytes: u64 = b.iter().filter(|e| e.is_data()).map(|e| e.nr * 512).sum();
         json!({"start_ns": b[0].t, "end_ns": b[b.len() - 1].t, "ios": b.len(), "bytes": bytes})
     };
-    let blocks = |direction: &str| -> BTreeSet<u64> {
+    let blocks = |direction: &str| -> BTreeSet<(u64, u64)> {
         let of = data.iter().filter(|e| e.direction() == direction);
-        of.flat_map(|e| e.sector / 8..=(e.sector + e.nr - 1) / 8)
+        of.flat_map(|e| (e.sector / 8..=(e.sector + e.nr - 1) / 8).map(|block| (e.minor, block)))
             .collect()
     };
     let (read, write) = (blocks("read"), blocks("write"));
@@ -509,7 +520,7 @@ fn twin(events: &[Event]) -> Value {
             .filter(|e| e.direction() == direction)
             .collect()
     };
-    json!({
+    let mut found = json!({
         "lines_not_events": 0,
         "issues": issues.len(),
         "completions": events.len() - issues.len(),
@@ -540,14 +551,26 @@ fn twin(events: &[Event]) -> Value {
         "heatmap_64mib_1s_bytes": heat.iter().map(|((a, t), b)| json!([a, t, b])).collect::<Vec<_>>(),
         "pairing_fifo": pairing(&events, false),
         "pairing_newest": pairing(&events, true),
-    })
+    });
+    if devices(&events).len() > 1 {
+        found
+            .as_object_mut()
+            .unwrap()
+            .remove("heatmap_64mib_1s_bytes");
+    }
+    found
+}
+
+fn devices(events: &[Event]) -> BTreeSet<u64> {
+    events.iter().map(|e| e.minor).collect()
 }
 
 /// Sectors by access count, of one text of operation letters.
 fn access(events: &[Event], op: &str) -> BTreeMap<u64, u64> {
-    let mut sectors: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut sectors: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     for event in events.iter().filter(|e| !e.done && e.op == op) {
-        (event.sector..event.sector + event.nr).for_each(|s| *sectors.entry(s).or_default() += 1);
+        let range = event.sector..event.sector + event.nr;
+        range.for_each(|s| *sectors.entry((event.minor, s)).or_default() += 1);
     }
     let mut histogram = BTreeMap::new();
     sectors
@@ -612,6 +635,34 @@ fn made_up_traces_have_the_measures_of_the_definitions() {
                 let found = &found["series"]["sector_access_count"][op];
                 differences(op, &keyed(&access(&lines, op)), found, &mut wrong);
             }
+            // What is said of a device is what is said of a trace of that device alone.
+            for of in found["devices"].as_array().into_iter().flatten() {
+                let name = of["device"].as_str().unwrap();
+                let alone = |e: &&Event| name == format!("259:{}", e.minor);
+                let alone: Vec<Event> = lines.iter().filter(alone).copied().collect();
+                if alone.iter().any(|e| !e.done) {
+                    let mut wanted = twin(&alone);
+                    // Completions of nothing that was issued have no measures.
+                    if wanted["completions"] == 0 {
+                        continue;
+                    }
+                    wanted
+                        .as_object_mut()
+                        .unwrap()
+                        .retain(|key, _| !key.starts_with("heatmap"));
+                    let mut of = of["metrics"].clone();
+                    of.as_object_mut()
+                        .unwrap()
+                        .retain(|key, _| !key.starts_with("heatmap") && key != "lines_not_events");
+                    wanted.as_object_mut().unwrap().remove("lines_not_events");
+                    differences(name, &wanted, &of, &mut wrong);
+                }
+            }
+            let several = devices(&lines).len();
+            assert_eq!(
+                found["devices"].as_array().map_or(0, Vec::len),
+                if several > 1 { several } else { 0 }
+            );
             assert!(wrong.is_empty(), "seed {seed}, {threads} threads:\n{wrong}");
         }
     }

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use super::distribution::Distribution;
 use super::latency_bins::LatencyBins;
 use super::outstanding::Outstanding;
+use super::samples::{Sample, Samples};
 use super::spread::SpreadBins;
 use super::timeline::Timeline;
 use super::traffic::{Grid, SECOND};
 use crate::event::Event;
+use crate::rwbs::Direction;
 
 /// Sizes up to which latencies are kept apart, in KiB; the last class is everything larger.
 pub const SIZE_CLASSES_KIB: [u64; 9] = [4, 8, 16, 32, 64, 128, 256, 512, 1024];
@@ -27,6 +29,8 @@ pub struct Detail {
     pub by_bin: Option<LatencyBins>,
     /// Of data requests by time of issue.
     pub timeline: Timeline,
+    /// Data requests with their latencies, for what needs them in order.
+    pub samples: Samples,
     /// Bytes read and written, each request spread evenly over the time it was in flight, by the bins of the series.
     pub spread: Option<SpreadBins>,
     /// Of data requests by number of the name of the process that issued them, of the first 64 names.
@@ -47,6 +51,7 @@ impl Default for Detail {
             by_second: LatencyBins::new(SECOND, 0),
             by_bin: None,
             timeline: Timeline::default(),
+            samples: Samples::default(),
             spread: None,
             by_process: BTreeMap::new(),
             queue_to_complete: Default::default(),
@@ -99,6 +104,12 @@ impl Detail {
         self.by_second.add(event.t_ns, latency_ns);
         let issue_ns = request.issue_ns;
         self.timeline.add(issue_ns, latency_ns, request.direction);
+        self.samples.add(Sample {
+            issue_ns,
+            latency_ns,
+            bytes: request.bytes,
+            is_write: request.direction == Direction::Write,
+        });
         if let Some(bins) = &mut self.spread {
             bins.add(slot, issue_ns..event.t_ns, request.bytes.into());
         }

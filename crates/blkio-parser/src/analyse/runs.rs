@@ -183,6 +183,13 @@ impl Shape {
     }
 }
 
+impl Shape {
+    /// The first issue of the trace, as far as it is known.
+    pub(crate) fn first_issue(&self) -> Option<u64> {
+        (self.issues > 0).then_some(self.first_issue_ns)
+    }
+}
+
 /// Events that are handed on together.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {

@@ -1,4 +1,6 @@
-//! Where each request starts, seen from the one before.
+//! Where each request starts, seen from the one before of the same device.
+
+use rustc_hash::FxHashMap;
 
 use super::Analyser;
 use super::distribution::{Distribution, EXACT};
@@ -80,8 +82,19 @@ pub struct Class {
     /// Distances from the end of one to the start of the next, in sectors, without sign.
     pub seeks: Distribution,
     strides: Strides,
+    /// The device that the cursor is of.
+    dev: u32,
+    cursor: Cursor,
+    /// The cursors of other devices.
+    others: FxHashMap<u32, Cursor>,
+}
+
+/// Where the requests of one device were last.
+#[derive(Debug, Clone, Default)]
+struct Cursor {
     previous: Option<(u64, u64)>,
     ends: Ends,
+    /// Requests and bytes of the open chain.
     run: (u64, u64),
 }
 
@@ -100,21 +113,33 @@ impl Default for Class {
             bytes_in_long_runs: 0,
             seeks: Distribution::default(),
             strides: Strides::default(),
-            previous: None,
-            ends: Ends::default(),
-            run: (0, 0),
+            dev: 0,
+            cursor: Cursor::default(),
+            others: FxHashMap::default(),
         }
     }
 }
 
 impl Class {
-    /// Takes requests of which each starts where the one before ended.
+    /// Goes to another device, whose requests have nothing to do with those of this one.
+    #[cold]
+    fn turn_to(&mut self, dev: u32) {
+        let next = self.others.remove(&dev).unwrap_or_default();
+        let before = std::mem::replace(&mut self.cursor, next);
+        self.others.insert(self.dev, before);
+        self.dev = dev;
+    }
+
+    /// Takes requests of a device of which each starts where the one before ended.
     #[inline]
-    fn add(&mut self, start: u64, sectors: u64, bytes: u64, count: u32) {
+    fn add(&mut self, dev: u32, start: u64, sectors: u64, bytes: u64, count: u32) {
+        if dev != self.dev {
+            self.turn_to(dev);
+        }
         let count = u64::from(count);
         self.requests += count;
         let end = start.saturating_add(sectors);
-        let before = self.previous.replace((start, end));
+        let before = self.cursor.previous.replace((start, end));
         match before {
             // Counted where it is also a distance and near, in `finish`.
             Some((before_start, before_end)) if before_end == start => {
@@ -131,14 +156,14 @@ impl Class {
             self.multi_stream += others;
             self.strides.add_many(sectors.cast_signed(), others);
             last = end.saturating_add(others * sectors);
-            self.previous = Some((last - sectors, last));
+            self.cursor.previous = Some((last - sectors, last));
         }
         // Ends before the last so many are forgotten at once.
         for before in (0..count.min(STREAMS as u64)).rev() {
-            self.ends.add(last - before * sectors);
+            self.cursor.ends.add(last - before * sectors);
         }
-        self.run.0 += count;
-        self.run.1 += bytes * count;
+        self.cursor.run.0 += count;
+        self.cursor.run.1 += bytes * count;
     }
 
     /// A request that does not start where the one before ended.
@@ -153,13 +178,18 @@ impl Class {
             self.seeks.keep_at_most(EXACT, self.sequential);
             self.strides.add(before_start, start);
         }
-        self.multi_stream += u64::from(self.ends.contain(start));
+        self.multi_stream += u64::from(self.cursor.ends.contain(start));
         self.close_run();
     }
 
     /// Closes what is open; call once after the last request.
     fn finish(&mut self) {
         self.close_run();
+        let others: Vec<u32> = self.others.keys().copied().collect();
+        for dev in others {
+            self.turn_to(dev);
+            self.close_run();
+        }
         self.strides.finish();
         self.near += self.sequential;
         self.seeks.add_many(0, self.sequential);
@@ -167,7 +197,7 @@ impl Class {
     }
 
     fn close_run(&mut self) {
-        let (requests, bytes) = std::mem::take(&mut self.run);
+        let (requests, bytes) = std::mem::take(&mut self.cursor.run);
         if requests == 0 {
             return;
         }
@@ -248,6 +278,7 @@ impl Sequentiality {
         for slot in [run.direction.slot(), 2] {
             if let Some(class) = self.classes.get_mut(slot) {
                 class.add(
+                    run.dev,
                     run.sector,
                     run.nr_sector.into(),
                     run.bytes.into(),
@@ -305,7 +336,7 @@ mod tests {
             let mut class = Class::default();
             let requests: Vec<(u64, u64)> = requests.iter().map(|(s, n)| (s * 2, *n)).collect();
             for (start, sectors) in &requests {
-                class.add(*start, *sectors, sectors * 512, 1);
+                class.add(0, *start, *sectors, sectors * 512, 1);
             }
             class.finish();
             let mut lengths = vec![1_u64];

@@ -46,6 +46,14 @@ pub struct Stages {
     pub q2d: Distribution,
     /// Bios that were cut in two, because they were larger than the device takes.
     pub splits: u64,
+    /// Bios that were queued.
+    pub queued: u64,
+    /// Bios that were merged into requests.
+    pub merges: u64,
+    /// Times that a queue was held back.
+    pub plugs: u64,
+    /// Times that a queue was released.
+    pub unplugs: u64,
     /// Bios that were given up, because too many were waiting.
     pub given_up: u64,
 }
@@ -105,13 +113,19 @@ impl Analyser for Stages {
     }
 
     fn observe(&mut self, event: &Event) {
-        self.splits += u64::from(event.kind == EventKind::Split);
+        match event.kind {
+            EventKind::Split => self.splits += 1,
+            EventKind::Plug => self.plugs += 1,
+            EventKind::Unplug => self.unplugs += 1,
+            _ => {}
+        }
         if !event.direction.is_data() || event.nr_sector == 0 {
             return;
         }
         let now = event.t_ns;
         match event.kind {
             EventKind::Queue => {
+                self.queued += 1;
                 if let Some(before) = self.last_queued_ns.replace(now) {
                     self.q2q.add(now.saturating_sub(before));
                 }
@@ -135,6 +149,7 @@ impl Analyser for Stages {
                 }
             }
             EventKind::Merge => {
+                self.merges += 1;
                 let bio = self.bio(event);
                 bio.merged_ns = Some(now);
                 if let Some(queued) = bio.queued_ns {

@@ -8,6 +8,7 @@ use super::depth::queue_depth;
 use super::{amounts, dense, distribution, keyed, latency, places, series, sizes, time_base};
 use crate::analyse::access::{cumulative, hottest};
 use crate::analyse::bursts::Burst;
+use crate::analyse::distribution::Distribution;
 use crate::analyse::traffic::{Amount, DATA, SECOND};
 use crate::event::SECTOR_BYTES;
 use crate::rwbs::Direction;
@@ -34,6 +35,19 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
         })
     });
     map.insert("mean_rates".into(), rates.into());
+    let busy_ns = stats.newest.as_ref().map(|p| p.depth.all.busy_ns);
+    // While anything is in flight: silence between phases says nothing of how fast the device is.
+    let busy_s = busy_ns.filter(|ns| *ns > 0).map(|ns| ns as f64 / 1e9);
+    let busy = busy_s.map(|busy| {
+        json!({
+            "busy_s": busy,
+            "read_bytes_per_s": read.bytes as f64 / busy,
+            "write_bytes_per_s": write.bytes as f64 / busy,
+            "read_iops": read.ios as f64 / busy,
+            "write_iops": write.ios as f64 / busy,
+        })
+    });
+    map.insert("rates_while_busy".into(), busy.into());
     map.insert("metrics_time_base_ns".into(), time_base(stats).into());
     let peaks = stats.traffic.peaks();
     let peak = |widths: &[Amount; 3]| {
@@ -161,7 +175,15 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
         map.insert("intervals_of_128k_blocks_ns".into(), times);
         map.insert("intervals_are_exact".into(), is_exact.into());
     }
+    let table = stage_table(stats);
+    if !table.is_empty() {
+        map.insert("stage_table".into(), table.into());
+    }
     if let Some(stages) = &mut stats.stages {
+        map.insert("merges".into(), stages.merges.into());
+        map.insert("queued".into(), stages.queued.into());
+        map.insert("plugs".into(), stages.plugs.into());
+        map.insert("unplugs".into(), stages.unplugs.into());
         map.insert("splits".into(), stages.splits.into());
         let found: Map<String, Value> = stages
             .by_name()
@@ -202,6 +224,47 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
         );
     }
     Value::Object(map)
+}
+
+/// Times between the stages of the block layer, with the share of the time from queueing to completion; only D2C, from issue to
+/// completion, where the trace has no other stages.
+fn stage_table(stats: &mut Stats) -> Vec<Value> {
+    let mut rows: Vec<(&str, u64, u128, u64, u64)> = Vec::new();
+    let mut add = |name, of: &[&Distribution]| {
+        let of = || of.iter().filter(|times| times.count > 0);
+        let (count, sum) = (of().map(|t| t.count).sum(), of().map(|t| t.sum).sum());
+        if let (Some(min), Some(max)) = (of().map(|t| t.min).min(), of().map(|t| t.max).max()) {
+            rows.push((name, count, sum, min, max));
+        }
+        sum
+    };
+    if let Some(stages) = &mut stats.stages {
+        for (name, times) in stages.by_name() {
+            add(name, &[times]);
+        }
+    }
+    let mut whole = 0;
+    if let Some(pairing) = &stats.newest {
+        let data = DATA.iter().filter_map(|of| pairing.latency.get(of.slot()));
+        add("d2c", &data.collect::<Vec<_>>());
+        if let Some(detail) = &pairing.detail {
+            let [read, write] = &detail.queue_to_complete;
+            whole = add("q2c", &[read, write]);
+        }
+    }
+    let rows = rows.into_iter().map(|(name, count, sum, min, max)| {
+        // Times between successive bios are no part of the way of one.
+        let share = (whole > 0 && name != "q2q").then(|| sum as f64 / whole as f64);
+        json!({
+            "stage": name,
+            "count": count,
+            "min_ns": min,
+            "mean_ns": sum as f64 / count as f64,
+            "max_ns": max,
+            "share_of_q2c": share,
+        })
+    });
+    rows.collect()
 }
 
 /// Bursts with their rates (none where all came at once) and the silence behind each, in the trace's own time.

@@ -1,8 +1,10 @@
 //! The analyses as one JSON document.
 
 mod depth;
+mod devices;
 mod extra;
 mod latency;
+mod limit;
 pub(crate) mod phases;
 mod places;
 mod quality;
@@ -41,23 +43,28 @@ const FIRST_BURSTS: usize = 20;
 /// Most cells of the heat map that are listed at its full resolution.
 const MOST_CELLS: usize = 1 << 17;
 
-/// The document of a trace: `metrics`, `quality`, `inputs`, `series`, `phases`, `given_phases`, `extra`.
+/// The document of a trace: `metrics`, `quality`, `inputs`, `series`, `phases`, `given_phases`, `extra`; and, where the trace has
+/// several devices, `devices` and `stacked_devices`.
 ///
 /// Takes the analyses by `&mut` because percentiles sort their values.
 #[must_use]
 pub fn stats(stats: &mut Stats, options: DocumentOptions) -> Value {
     let series = Series::by(stats, options.compat);
+    let base = time_base(stats);
     keyed([
         ("schema_version", Value::from(SCHEMA_VERSION)),
         ("tool", "blkio".into()),
         ("tool_version", options.tool_version.into()),
         ("inputs", inputs(stats)),
         ("quality", quality(stats)),
-        ("metrics", metrics(stats)),
+        ("metrics", metrics(stats, base)),
         ("extra", extra(stats)),
         ("phases", phases::detected(stats, &[])),
         ("given_phases", phases::given(stats)),
         ("series", series_value(&series, options.compat)),
+        ("limit", limit::limit(stats, 0, u64::MAX).into()),
+        ("devices", devices::devices(stats, base)),
+        ("stacked_devices", devices::stacked(stats)),
     ])
 }
 
@@ -140,7 +147,7 @@ pub fn time_base(stats: &Stats) -> u64 {
 }
 
 /// The measures with the names of the reference.
-fn metrics(stats: &mut Stats) -> Value {
+fn metrics(stats: &mut Stats, base: u64) -> Value {
     let mut map = Map::new();
     let mut put = |key: &str, value: Value| {
         map.insert(key.to_owned(), value);
@@ -153,7 +160,6 @@ fn metrics(stats: &mut Stats) -> Value {
     }
     put("issues", stats.traffic.issues.into());
     put("completions", stats.traffic.completions.into());
-    let base = time_base(stats);
     put(
         "first_issue_ns",
         stats.traffic.first_issue_ns.map(|t| t - base).into(),

@@ -40,6 +40,32 @@ fn waiting(values: Option<[Distribution; 2]>, length_ns: u64, map: &mut Map<Stri
     map.insert("latency_ns".into(), latency);
 }
 
+/// First request of a stretch of time since the first issue, and last completion of its requests, or last request where
+/// completions are not known one by one; on the same clock.
+fn edges(stats: &Stats, stretch: &Range<u64>) -> Option<Range<u64>> {
+    let (start, last) = stats.traffic.edges.within(stretch)?;
+    let first = stats.traffic.first_issue_ns.unwrap_or(0);
+    let detail = stats.newest.as_ref().and_then(|p| p.detail.as_ref());
+    let samples = detail
+        .map(|detail| &detail.samples)
+        .filter(|of| of.are_all());
+    let absolute = [stretch.start, stretch.end].map(|t| first.saturating_add(t));
+    let blocks = samples.map(|of| of.within(absolute[0], absolute[1]));
+    let ends = blocks.iter().flatten().flatten();
+    let end = ends.map(|s| s.issue_ns.saturating_add(s.latency_ns)).max();
+    let end = end.map_or(last, |end| last.max(end.saturating_sub(first)));
+    Some(start..end)
+}
+
+/// What limits the requests of a stretch of time since the first issue, as the member `limit`.
+fn limited(stats: &Stats, stretch: &Range<u64>, map: &mut Map<String, Value>) {
+    let first = stats.traffic.first_issue_ns.unwrap_or(0);
+    let absolute = [stretch.start, stretch.end].map(|t| first.saturating_add(t));
+    if let Some(limit) = super::limit::limit(stats, absolute[0], absolute[1]) {
+        map.insert("limit".into(), limit);
+    }
+}
+
 /// How much of what, and how fast.
 pub(crate) fn traffic(read: Amount, write: Amount, length_ns: u64) -> Map<String, Value> {
     let seconds = length_ns as f64 / 1e9;
@@ -132,6 +158,7 @@ pub(crate) fn members(stats: &Stats, stretch: &Range<u64>) -> Map<String, Value>
     let found = latencies(stats, std::slice::from_ref(stretch)).pop();
     let length_ns = stretch.end.saturating_sub(stretch.start);
     waiting(found, length_ns, &mut map);
+    limited(stats, stretch, &mut map);
     map
 }
 
@@ -141,16 +168,41 @@ pub(super) fn detected(stats: &Stats, gpu: &[Held]) -> Value {
     let first = stats.traffic.first_issue_ns.unwrap_or(0);
     let stretches: Vec<Range<u64>> = found.phases.iter().map(|p| p.start_ns..p.end_ns).collect();
     let mut latencies = latencies(stats, &stretches).into_iter();
+    // Phases are found in bins; their ends and rates are those of their requests. Between them it is idle.
+    let mut exact: Vec<Option<Range<u64>>> = stretches.iter().map(|of| edges(stats, of)).collect();
+    for at in 0..exact.len() {
+        let is_idle = found
+            .phases
+            .get(at)
+            .is_some_and(|p| p.label == phases::Label::Idle);
+        if !is_idle && exact.get(at).is_some_and(Option::is_some) {
+            continue;
+        }
+        let before = at
+            .checked_sub(1)
+            .and_then(|before| exact.get(before)?.as_ref());
+        let start = before.map_or_else(|| stretches.get(at).map_or(0, |of| of.start), |of| of.end);
+        let next = stretches.get(at + 1).and_then(|next| edges(stats, next));
+        let end = next.map_or_else(|| stretches.get(at).map_or(0, |of| of.end), |of| of.start);
+        if let Some(place) = exact.get_mut(at) {
+            *place = Some(start..end.max(start));
+        }
+    }
     let phases: Vec<Value> = found
         .phases
         .iter()
-        .map(|p| {
-            let mut map = traffic(p.read, p.write, p.end_ns - p.start_ns);
+        .zip(exact)
+        .map(|(p, exact)| {
+            let bins = p.start_ns..p.end_ns;
+            let exact = exact.unwrap_or_else(|| bins.clone());
+            let length_ns = exact.end - exact.start;
+            let mut map = traffic(p.read, p.write, length_ns);
             map.insert("label".into(), p.label.name().into());
-            map.insert("start_ns".into(), first.saturating_add(p.start_ns).into());
-            map.insert("end_ns".into(), first.saturating_add(p.end_ns).into());
-            composed(stats, &(p.start_ns..p.end_ns), &mut map);
-            waiting(latencies.next(), p.end_ns - p.start_ns, &mut map);
+            map.insert("start_ns".into(), first.saturating_add(exact.start).into());
+            map.insert("end_ns".into(), first.saturating_add(exact.end).into());
+            composed(stats, &bins, &mut map);
+            waiting(latencies.next(), length_ns, &mut map);
+            limited(stats, &bins, &mut map);
             map.into()
         })
         .collect();
@@ -204,5 +256,6 @@ fn given_phase(stats: &Stats, phase: &mut GivenPhase, first: u64) -> Value {
     let stretch = named.start_ns..named.end_ns;
     let found = latencies(stats, std::slice::from_ref(&stretch)).pop();
     waiting(found, length_ns, &mut map);
+    limited(stats, &stretch, &mut map);
     map.into()
 }

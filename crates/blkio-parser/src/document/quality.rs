@@ -117,6 +117,14 @@ pub fn quality(stats: &Stats) -> Value {
             outcome.late_events
         ));
     }
+    for pair in stats.stacked.iter().filter(|pair| !pair.is_left_out) {
+        warnings.push(format!(
+            "device {} lies on {} ({}): its requests are counted twice; choose one device",
+            outcome.symbols.device_name(pair.upper),
+            outcome.symbols.device_name(pair.lower),
+            pair.evidence.text(),
+        ));
+    }
     if stats.duplicates.count > 0 {
         warnings.push(format!(
             "{} events are there twice: do the inputs overlap?",

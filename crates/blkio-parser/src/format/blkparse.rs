@@ -153,6 +153,11 @@ pub(super) fn body(cursor: &mut Cursor<'_>, before: Before, sink: &mut Sink) -> 
             }
         }
     }
+    if event.kind == EventKind::Remap
+        && let Some(upper) = super::remapped_from(cursor.rest)
+    {
+        sink.counts.remapped(upper, event.dev);
+    }
     bracket(cursor.rest, &mut event, sink)?;
     sink.events.push(event);
     Some(Line::Event)

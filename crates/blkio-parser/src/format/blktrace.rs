@@ -198,6 +198,14 @@ impl Records {
         let bytes = fields.u32(24);
         let (rwbs, direction) = sink.symbols.rwbs(letters(category, bytes)?)?;
         let error = i32::from(fields.u16(44).cast_signed());
+        if kind == EventKind::Remap && payload.len() >= 8 {
+            // The payload is big-endian whatever the recorder's byte order is.
+            let from = Fields {
+                record: payload,
+                little: false,
+            };
+            sink.counts.remapped(from.u32(0), from.u32(4));
+        }
         sink.events.push(Event {
             t_ns: fields.u64(8),
             sector: fields.u64(16),

@@ -50,6 +50,11 @@ pub(super) fn fill(body: &[u8], event: &mut Event, symbols: &mut Symbols) -> Opt
     Some(())
 }
 
+/// The device that a bio was remapped from.
+pub(super) fn remapped_from(body: &[u8]) -> Option<u32> {
+    number(body, b"old_dev=").map(low32)
+}
+
 /// The text behind a field's name.
 fn value<'a>(fields: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut cursor = Cursor::new(fields);

@@ -172,6 +172,11 @@ fn body(cursor: &mut Cursor<'_>, shape: Shape, before: Before, sink: &mut Sink) 
     if fields::begins(cursor.rest) {
         event.kind = shape.kind();
         fields::fill(cursor.rest, &mut event, &mut sink.symbols)?;
+        if event.kind == EventKind::Remap
+            && let Some(upper) = fields::remapped_from(cursor.rest)
+        {
+            sink.counts.remapped(upper, event.dev);
+        }
         sink.events.push(event);
         return Some(());
     }
@@ -211,6 +216,9 @@ fn body(cursor: &mut Cursor<'_>, shape: Shape, before: Before, sink: &mut Sink) 
     }
     event.bytes = bytes.unwrap_or(event.nr_sector.wrapping_mul(512));
     if event.kind == EventKind::Remap {
+        if let Some(upper) = super::remapped_from(cursor.rest) {
+            sink.counts.remapped(upper, event.dev);
+        }
         sink.events.push(event);
         return Some(());
     }

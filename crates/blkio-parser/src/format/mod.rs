@@ -137,6 +137,19 @@ pub(crate) struct Sink {
     pub(crate) counts: LineCounts,
 }
 
+/// The device that a bio was remapped from, in `<- (MAJ,MIN) SECTOR`.
+fn remapped_from(rest: &[u8]) -> Option<u32> {
+    let at = memchr::memmem::find(rest, b"<- (")?;
+    let mut cursor = crate::scan::Cursor::new(rest.get(at + 4..)?);
+    let major = u32::try_from(cursor.uint()?).ok()?;
+    if !cursor.eat(b',') {
+        return None;
+    }
+    cursor.blanks();
+    let minor = u32::try_from(cursor.uint()?).ok()?;
+    cursor.eat(b')').then_some(major << 20 | minor & 0xf_ffff)
+}
+
 /// The name of the block layer's event on a line with an ftrace prefix.
 pub(crate) fn block_event(line: &[u8]) -> Option<&[u8]> {
     let prefix::Found::Prefix(found) = prefix::find(line) else {

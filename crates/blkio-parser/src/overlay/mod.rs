@@ -343,6 +343,9 @@ pub fn engine(stats: &Stats, log: &EngineLog, clock: Option<&Alignment>) -> Valu
     let Some(first) = stats.traffic.first_issue_ns else {
         return json!({"refused": "no requests"});
     };
+    if let Some(reason) = of_another_run(stats, log, clock, total_s) {
+        return json!({"refused": reason});
+    }
     let [read, write] = stats.traffic.tenths.clone().map(|bins| bins.finish());
     let (end_ns, anchor, uncertainty_ns) = end_of_run(stats, log, clock, &read);
     let nanos = |seconds: f64| crate::num::whole(seconds * 1e9);
@@ -422,6 +425,49 @@ pub fn engine(stats: &Stats, log: &EngineLog, clock: Option<&Alignment>) -> Valu
             phase("prefill", start_ns, split_ns, prompt),
             phase("decode", split_ns, end_ns, decoded),
         ],
+    })
+}
+
+/// Share of an engine's run that a trace of it has at least: tracers begin seconds late.
+const COVERED: f64 = 0.8;
+
+/// Why a log cannot be of the run that was traced: the run is longer than the trace, or ended at another time of the day.
+fn of_another_run(
+    stats: &Stats,
+    log: &EngineLog,
+    clock: Option<&Alignment>,
+    total_s: f64,
+) -> Option<String> {
+    const REMEDY: &str = "give the log of this run, or a trace of the whole run";
+    let first = stats.traffic.first_issue_ns?;
+    let last = stats
+        .traffic
+        .last_complete_ns
+        .unwrap_or(0)
+        .max(stats.traffic.last_issue_ns);
+    if let Some((wall, found)) = log.end_wall_ns.zip(clock) {
+        let end = found.trace_of(wall);
+        let slack = i128::from(found.uncertainty_ns) + i128::from(EXIT_NS);
+        let early = i128::from(first) - end;
+        let late = end - i128::from(last);
+        // An engine may go on without traffic, but not longer than it ran.
+        let latest = slack + i128::from(crate::num::whole(total_s * 1e9));
+        if early > slack || late > latest {
+            let (seconds, side) = if early > slack {
+                (early, "before the first")
+            } else {
+                (late, "behind the last")
+            };
+            return Some(format!(
+                "the log is not of this trace: its results were printed {:.1} s {side} request; {REMEDY}",
+                seconds as f64 / 1e9
+            ));
+        }
+        return None;
+    }
+    let span_s = last.saturating_sub(first) as f64 / 1e9;
+    (span_s < COVERED * total_s).then(|| {
+        format!("the log is not of this trace: the run took {total_s:.1} s, the trace covers {span_s:.1} s; {REMEDY}")
     })
 }
 

@@ -1,6 +1,7 @@
 //! How much, when: totals, sizes, traffic per second.
 
 mod bins;
+mod edges;
 mod operations;
 
 use rustc_hash::FxHashMap;
@@ -14,6 +15,7 @@ pub(super) use bins::FINE_NS;
 pub(crate) use bins::SECOND;
 pub use bins::{Amount, Bins, FINE_BINS, Grid, MAX_BINS};
 use bins::{Peak, Stretch};
+pub use edges::Edges;
 pub use operations::{Largest, PerOperation};
 
 /// The two directions that move data.
@@ -72,6 +74,8 @@ pub struct Traffic {
     open: (Stretch, [Amount; 2]),
     /// Chains of the largest requests, of reads and writes.
     pub largest: [Largest; 2],
+    /// First and last data requests by time.
+    pub edges: Edges,
     /// Requests by device.
     pub devices: FxHashMap<u32, Amount>,
     last_device: (u32, Amount),
@@ -120,6 +124,7 @@ impl Traffic {
             peaks: Default::default(),
             open: Default::default(),
             largest: Default::default(),
+            edges: Edges::default(),
             devices: FxHashMap::default(),
             last_device: (0, Amount::default()),
             processes: FxHashMap::default(),
@@ -195,6 +200,10 @@ impl Traffic {
             bytes: u64::from(run.bytes) * count,
         };
         if run.direction.is_data() {
+            let lasted_ns = run.last_ns.saturating_sub(run.t_ns);
+            let until_ns = run.since_ns.saturating_add(lasted_ns);
+            self.edges
+                .add(run.since_ns / FINE_NS, run.since_ns, until_ns);
             if !self.open.0.contains(run.since_ns) {
                 self.settle_bins();
                 let finest = Stretch::of_bin(run.since_ns, FINE_NS);

@@ -1,0 +1,91 @@
+//! Requests with their latencies, kept in blocks of successive completions so that depth can be found again within a block.
+
+/// Requests of a block.
+const BLOCK: usize = 4096;
+/// Maximum number of blocks that are kept.
+const MAX_BLOCKS: usize = 192;
+
+/// A completed request that moved data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// Time of issue in nanoseconds of the trace's clock.
+    pub issue_ns: u64,
+    /// Issue to completion in nanoseconds.
+    pub latency_ns: u64,
+    /// Bytes.
+    pub bytes: u32,
+    /// `true` for a write.
+    pub is_write: bool,
+}
+
+/// Completed requests: all of them while they are few, else every second, fourth, eighth block of successive ones.
+#[derive(Debug, Clone)]
+pub struct Samples {
+    blocks: Vec<Vec<Sample>>,
+    open: Vec<Sample>,
+    /// Requests of the open block, and its number.
+    in_block: usize,
+    number: u64,
+    /// One in so many blocks is kept.
+    every: u64,
+}
+
+impl Default for Samples {
+    fn default() -> Self {
+        Self {
+            blocks: Vec::new(),
+            open: Vec::new(),
+            in_block: 0,
+            number: 0,
+            every: 1,
+        }
+    }
+}
+
+impl Samples {
+    /// Takes the next request in order of completion.
+    pub(super) fn add(&mut self, sample: Sample) {
+        if self.number.is_multiple_of(self.every) {
+            self.open.push(sample);
+        }
+        self.in_block += 1;
+        if self.in_block < BLOCK {
+            return;
+        }
+        self.in_block = 0;
+        self.number += 1;
+        if !self.open.is_empty() {
+            self.blocks.push(std::mem::take(&mut self.open));
+        }
+        if self.blocks.len() > MAX_BLOCKS {
+            let blocks = std::mem::take(&mut self.blocks);
+            self.blocks = blocks.into_iter().step_by(2).collect();
+            self.every *= 2;
+        }
+    }
+
+    /// Returns `true` if every request is kept.
+    #[must_use]
+    pub fn are_all(&self) -> bool {
+        self.every == 1
+    }
+
+    /// Requests issued from one time until before another, in blocks of successive ones by time of issue; a single block
+    /// while all are kept.
+    #[must_use]
+    pub fn within(&self, from_ns: u64, until_ns: u64) -> Vec<Vec<Sample>> {
+        let is_in = |sample: &&Sample| (from_ns..until_ns).contains(&sample.issue_ns);
+        let blocks = self.blocks.iter().chain([&self.open]);
+        let blocks = blocks.map(|block| block.iter().filter(is_in).copied().collect::<Vec<_>>());
+        let mut found: Vec<Vec<Sample>> = if self.are_all() {
+            vec![blocks.flatten().collect()]
+        } else {
+            blocks.collect()
+        };
+        found.retain(|block| !block.is_empty());
+        for block in &mut found {
+            block.sort_by_key(|sample| (sample.issue_ns, sample.latency_ns));
+        }
+        found
+    }
+}
