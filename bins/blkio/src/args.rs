@@ -20,8 +20,9 @@ Example:
   blkio compare before/blk after/blk
   blkio cheops25 flexgen-kv-offload-opt-6.7b-bs-64-ext4-trace --figure 5
 
-Exit codes: 0 done; 1 the result cannot be written; 2 wrong usage, unreadable
-input, or no events; 3 a quality gate (--max-loss, --max-malformed) is not met.";
+Exit codes: 0 done; 1 the result cannot be written; 2 wrong usage, or unreadable
+input; 3 a quality gate (--max-loss, --max-malformed) is not met; 4 a recording
+without requests.";
 
 /// Block I/O of model and KV-cache offloading, from trace to figures.
 #[derive(Debug, Parser)]
@@ -56,6 +57,8 @@ pub(crate) enum Command {
         override_usage = "blkio compare [OPTIONS] <A> <B>\n       blkio compare [OPTIONS] <A>... --with <B>..."
     )]
     Compare(CompareArgs),
+    /// Print the version
+    Version,
     /// A made-up trace with known truth
     Synth(SynthArgs),
     /// Record a trace without loss (needs root)
@@ -115,9 +118,14 @@ pub(crate) struct StatsArgs {
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true, value_parser = zone)]
     pub(crate) tz: Option<i64>,
     /// Width of the bins of the additional series, from 1ms: traffic issued,
-    /// completed and in flight, latency, queue depth
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = bin_width)]
-    pub(crate) bin: u64,
+    /// completed and in flight, latency, queue depth [default: 1s, less for
+    /// traces shorter than 300 s]
+    #[arg(long, value_name = "TIME", value_parser = bin_width)]
+    pub(crate) bin: Option<u64>,
+    /// What the device can do, to judge what limits the trace: fio's JSON, a
+    /// deepnvme log, or a rate (3.2GB/s)
+    #[arg(long, value_name = "FILE|RATE")]
+    pub(crate) yardstick: Option<String>,
     /// Where these bins begin
     #[arg(long, value_enum, default_value_t = Anchor::First)]
     pub(crate) anchor: Anchor,
@@ -140,7 +148,8 @@ pub(crate) struct StatsArgs {
     /// Size of the blocks of reuse distances, a multiple of 1 KiB
     #[arg(long, value_name = "SIZE", default_value = "128K", value_parser = kibibytes)]
     pub(crate) reuse_block: u64,
-    /// Watch every block for reuse distances, instead of one in eight where there are very many
+    /// Compute reuse distances of all blocks; without it, of one block in eight
+    /// in traces with very many
     #[arg(long)]
     pub(crate) exact_reuse: bool,
     /// The fast totals: requests, bytes, sizes and series alone. Nothing is paired
@@ -353,7 +362,7 @@ pub(crate) struct CollectArgs {
     /// Device or partition to trace (/dev/nvme0n1); the whole disk is traced
     #[arg(value_name = "DEVICE")]
     pub(crate) device: PathBuf,
-    /// New folder for the recording; must not be on the traced device
+    /// New folder for the recording; should not be on the traced device
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
     /// How to record [default: bpftrace where it works, else tracefs]

@@ -105,6 +105,13 @@ fn find(dir: &Path, figure: u8) -> anyhow::Result<Found> {
     })
 }
 
+/// `opt-6.7b-kv-offload` out of a file name; `None` where it does not name a run.
+fn run_model(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let (model, _) = name.split_once("-bs-")?;
+    (!model.is_empty()).then(|| model.to_owned())
+}
+
 /// `-bs-64-ext4` out of a file name.
 fn run_suffix(path: &Path) -> String {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
@@ -193,9 +200,20 @@ pub(crate) fn run(args: &CheopsArgs) -> anyhow::Result<Outcome> {
             .push("block I/O log (*-bpftrace-block.txt), so all figures but the GPU's".to_owned());
         figures.retain(|figure| figure.curves.iter().any(|curve| !curve.points.is_empty()));
     }
+    // The published names are of one model each, whatever the results are of.
+    let of_results = run_model(&named).filter(|_| !args.compat);
+    if let (Some(model), Some(studied)) = (&of_results, cheops::run_stem(args.figure))
+        && model != studied
+    {
+        args.verbosity.note(format!(
+            "blkio: warning: the results are of {model}; figure {} of the study is of {studied}",
+            args.figure
+        ));
+    }
+    let published = cheops::published_stem(args.figure).unwrap_or("figure");
     let stem = format!(
         "{}{}",
-        cheops::published_stem(args.figure).unwrap_or("figure"),
+        of_results.as_deref().unwrap_or(published),
         run_suffix(&named)
     );
     let document = json!({

@@ -24,7 +24,7 @@ use crate::stats::{read_options, warn};
 const SECOND: u64 = 1_000_000_000;
 
 /// What is compared: a name and where it is in the document.
-const ROWS: [(&str, &str); 18] = [
+const ROWS: [(&str, &str); 22] = [
     ("read_ios", "/metrics/totals/read/ios"),
     ("read_bytes", "/metrics/totals/read/bytes"),
     ("write_ios", "/metrics/totals/write/ios"),
@@ -32,6 +32,16 @@ const ROWS: [(&str, &str); 18] = [
     ("span_s", "/extra/mean_rates/span_s"),
     ("read_bytes_per_s", "/extra/mean_rates/read_bytes_per_s"),
     ("write_bytes_per_s", "/extra/mean_rates/write_bytes_per_s"),
+    (
+        "read_while_busy_bytes_per_s",
+        "/extra/rates_while_busy/read_bytes_per_s",
+    ),
+    (
+        "write_while_busy_bytes_per_s",
+        "/extra/rates_while_busy/write_bytes_per_s",
+    ),
+    ("depth_while_busy", "/limit/depth_while_busy"),
+    ("idle_share", "/limit/idle_share"),
     (
         "read_latency_p50_ns",
         "/metrics/pairing_newest/latency_ns/read/p50",
@@ -100,8 +110,18 @@ impl Run {
         traffic.last_issue_ns - first
     }
 
+    /// Share of a direction in all data requests.
+    fn share(&self, direction: &str) -> f64 {
+        let ios = |of: &str| {
+            let ios = &self.document["metrics"]["totals"][of]["ios"];
+            ios.as_f64().unwrap_or(0.0)
+        };
+        ios(direction) / (ios("read") + ios("write")).max(1.0)
+    }
+
     /// What each bin of time was like, as samples: rates, sizes, latencies. The last bin is cut off by the end of the run.
-    fn samples(&self, width: Width) -> String {
+    /// Directions of few requests are left out, since their values are those of chance.
+    fn samples(&self, width: Width, directions: [bool; 2]) -> String {
         let traffic = &self.stats.traffic;
         let bin_ns = width.ns();
         let bins = match width.grid_ns {
@@ -133,7 +153,7 @@ impl Run {
                 sums.entry(bin / width.factor).or_default().add(amount);
             }
             let name = direction.name();
-            if sums.is_empty() {
+            if sums.is_empty() || !directions.get(slot).is_some_and(|is_wanted| *is_wanted) {
                 continue;
             }
             for bin in 0..count {
@@ -167,6 +187,124 @@ impl Run {
         }
         csv
     }
+}
+
+/// Share of all requests below which those of a direction are not compared as samples.
+const FEW: f64 = 0.01;
+/// Ratio from which a change is named.
+const CHANGED: f64 = 1.25;
+
+/// What changed first of all: depth, size or pauses of the requests, and what throughput and latency made of it.
+fn finding(a: &Value, b: &Value) -> String {
+    let both = |place: &str| {
+        let value = |document: &Value| document.pointer(place).and_then(Value::as_f64);
+        Some((value(a)?, value(b)?)).filter(|(a, b)| *a > 0.0 && *b > 0.0)
+    };
+    let is_changed = |(a, b): &(f64, f64)| (b / a).max(a / b) >= CHANGED;
+    let direction = |document: &Value| document["limit"]["direction"].as_str().map(str::to_owned);
+    let Some(of) = direction(a).filter(|of| direction(b).as_ref() == Some(of)) else {
+        return if direction(a).is_some() && direction(b).is_some() {
+            "The runs do different things: one mostly reads, the other mostly writes.".to_owned()
+        } else {
+            "Cannot say why the runs differ: completions are missing.".to_owned()
+        };
+    };
+    let depth = both("/limit/depth_while_busy").filter(is_changed);
+    let size = both("/limit/size_bytes").filter(is_changed);
+    let rate = both(&format!("/extra/rates_while_busy/{of}_bytes_per_s"));
+    let latency = both(&format!("/metrics/pairing_newest/latency_ns/{of}/p50"));
+    let bytes = |value: f64| human::quantity(value, report::Unit::Bytes);
+    let times = |(a, b): (f64, f64)| format!("{:.2}x", b / a);
+    let mut effects = Vec::new();
+    if let Some(rate) = rate {
+        effects.push(format!(
+            "{of} throughput while busy {} ({}/s to {}/s)",
+            times(rate),
+            bytes(rate.0),
+            bytes(rate.1)
+        ));
+    }
+    if let Some(latency) = latency {
+        let time = |ns: f64| human::quantity(ns, report::Unit::Nanos);
+        effects.push(format!(
+            "{of} latency p50 {} ({} to {})",
+            times(latency),
+            time(latency.0),
+            time(latency.1)
+        ));
+    }
+    let effects = effects.join(", ");
+    let is_slower = latency.filter(is_changed).is_some();
+    match (depth, size) {
+        (Some((a, b)), None) => {
+            format!("Queue depth changed from {a:.2} to {b:.2} while busy: {effects}.")
+        }
+        (None, Some((a, b))) => {
+            format!(
+                "Request size changed from {} to {}: {effects}.",
+                bytes(a),
+                bytes(b)
+            )
+        }
+        (Some((a, b)), Some((small, large))) => format!(
+            "Queue depth changed from {a:.2} to {b:.2} while busy, and request size from {} to {}: {effects}.",
+            bytes(small),
+            bytes(large)
+        ),
+        (None, None) if is_slower => {
+            format!(
+                "Depth and sizes are alike, latency is not: the device or its state differs: {effects}."
+            )
+        }
+        (None, None) => {
+            let idle = |document: &Value| {
+                document
+                    .pointer("/limit/idle_share")
+                    .and_then(Value::as_f64)
+            };
+            match idle(a).zip(idle(b)) {
+                Some((a, b)) if (a - b).abs() >= 0.1 => format!(
+                    "Requests are alike, the pauses between them are not: idle {:.1} % and {:.1} % of the time; {effects}.",
+                    a * 100.0,
+                    b * 100.0
+                ),
+                _ => {
+                    format!("Depth, size, pauses and latency of the requests are alike: {effects}.")
+                }
+            }
+        }
+    }
+}
+
+/// Rates of the phases of both runs side by side, where they have the same phases in the same order.
+fn phase_rows(a: &Value, b: &Value) -> Vec<PhaseRow> {
+    let working = |document: &Value| -> Vec<Value> {
+        let phases = document["phases"]["phases"].as_array().cloned();
+        let phases = phases.unwrap_or_default().into_iter();
+        phases.filter(|phase| phase["label"] != "idle").collect()
+    };
+    let (a, b) = (working(a), working(b));
+    let is_alike = a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a["label"] == b["label"]);
+    let pairs = a.iter().zip(&b).enumerate().filter(|_| is_alike);
+    let mut rows = Vec::new();
+    for (number, (a, b)) in pairs {
+        for (name, place) in [
+            ("read_bytes_per_s", "/read/bytes_per_s"),
+            ("write_bytes_per_s", "/write/bytes_per_s"),
+            ("mean_queue_depth", "/mean_queue_depth"),
+        ] {
+            let value = |of: &Value| of.pointer(place).and_then(Value::as_f64);
+            let (was, is) = (value(a), value(b));
+            if was.or(is).is_some_and(|value| value > 0.0) {
+                let label = a["label"].as_str().unwrap_or("");
+                let phase = format!("phase {} ({label})", number + 1);
+                let change = was.zip(is).filter(|(was, _)| *was > 0.0);
+                let change = change.map(|(was, is)| (is / was - 1.0) * 100.0);
+                rows.push((phase, (name, was, is, change)));
+            }
+        }
+    }
+    rows
 }
 
 /// Widths of the bins whose values are the samples.
@@ -211,7 +349,13 @@ fn judge(
     width: Width,
     args: &CompareArgs,
 ) -> anyhow::Result<Report> {
-    let side = |run: &Run, name: &str| Side::from_samples_csv(name, run.samples(width).as_bytes());
+    let directions = DATA.map(|direction| {
+        let few = runs.iter().any(|run| run.share(direction.name()) < FEW);
+        !few
+    });
+    let side = |run: &Run, name: &str| {
+        Side::from_samples_csv(name, run.samples(width, directions).as_bytes())
+    };
     let ([a, b], [base, other]) = (runs, names);
     let (base, other) = (side(a, base)?, side(b, other)?);
     let mut options = Options::default();
@@ -221,6 +365,9 @@ fn judge(
 
 /// A row of the table: what, both values, change in percent.
 type Row = (&'static str, Option<f64>, Option<f64>, Option<f64>);
+
+/// A row of the table of phases, with the phase.
+type PhaseRow = (String, Row);
 
 /// A value of the table as people read it, by the unit at the end of its name.
 fn shown(name: &str, value: f64) -> String {
@@ -320,6 +467,8 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
     let report = judge([&a, &b], &names, bins, args)?;
     let bin_ns = bins.ns();
     let rows = rows(&a.document, &b.document);
+    let phases = phase_rows(&a.document, &b.document);
+    let finding = finding(&a.document, &b.document);
     let clocks = clocks(&sides, args)?;
     let mut out = args.output.open()?;
     match args.format.format() {
@@ -333,7 +482,9 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
                 "schema_version": 2,
                 "a": names[0],
                 "b": names[1],
+                "finding": finding,
                 "rows": rows,
+                "phases": phases.iter().map(|(phase, (name, a, b, change))| json!({"phase": phase, "what": name, "a": a, "b": b, "change_pct": change})).collect::<Vec<_>>(),
                 "clocks": clocks.as_ref().map(clocks_value),
                 "samples": {"bin_ns": bin_ns, "comparison": report},
                 "quality": {"a": a.document["quality"], "b": b.document["quality"]},
@@ -349,13 +500,20 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
             }
         }
         shell::Format::Text => {
-            writeln!(out, "{:<24} {:>18} {:>18} {:>10}", "", "A", "B", "change")?;
-            for (name, a, b, change) in rows {
+            writeln!(out, "{finding}\n")?;
+            writeln!(out, "{:<28} {:>18} {:>18} {:>10}", "", "A", "B", "change")?;
+            let mut phase = String::new();
+            let rows = rows.into_iter().map(|row| (String::new(), row));
+            for (of, (name, a, b, change)) in rows.chain(phases) {
+                if of != phase {
+                    writeln!(out, "{of}")?;
+                    phase = of;
+                }
                 let cell = |v: Option<f64>| v.map_or("-".to_owned(), |v| shown(name, v));
                 let change = change.map_or("-".to_owned(), |c| format!("{c:+.2} %"));
                 writeln!(
                     out,
-                    "{name:<24} {:>18} {:>18} {change:>10}",
+                    "{name:<28} {:>18} {:>18} {change:>10}",
                     cell(a),
                     cell(b)
                 )?;

@@ -8,7 +8,7 @@ use blkio_parser::document;
 use blkio_parser::pipeline::{Opened, identify, is_pipe};
 use blkio_parser::{Kind, Stats, StatsOptions, Wanted};
 use byte_source::Source;
-use report::human;
+use report::{human, text::printable};
 use serde_json::{Map, Value, json};
 use shell::{OrExit as _, Outcome};
 
@@ -133,10 +133,11 @@ fn trace(path: &Path, source: Option<Source>, args: &InfoArgs) -> anyhow::Result
     Ok((kind, detail))
 }
 
+/// A text without control characters, which names of processes may hold; anything else as JSON.
 fn text(value: &Value) -> String {
     value
         .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+        .map_or_else(|| value.to_string(), |text| printable(text).into_owned())
 }
 
 /// Most elements of a list that are shown as text; JSON has them all.
@@ -181,12 +182,12 @@ fn lines(value: &Value, depth: usize, out: &mut impl std::io::Write) -> anyhow::
                 let mut inner = Vec::new();
                 lines(value, depth + 1, &mut inner)?;
                 if !inner.is_empty() {
-                    writeln!(out, "{indent}{key}:")?;
+                    writeln!(out, "{indent}{}:", printable(key))?;
                     out.write_all(&inner)?;
                 }
             }
             Value::Array(items) => list(key, items, depth, out)?,
-            value => writeln!(out, "{indent}{key}: {}", quantity(key, value))?,
+            value => writeln!(out, "{indent}{}: {}", printable(key), quantity(key, value))?,
         }
     }
     Ok(())

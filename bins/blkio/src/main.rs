@@ -15,8 +15,11 @@ mod page;
 mod side;
 mod spare;
 mod stats;
+mod summary;
 mod synth;
 mod tables;
+mod verdict;
+mod yardstick;
 
 use std::process::ExitCode;
 
@@ -26,6 +29,8 @@ use crate::args::{Cli, Command};
 
 /// Unreadable input or no events.
 pub(crate) const NO_INPUT: u8 = 2;
+/// The recording has no requests.
+pub(crate) const EMPTY: u8 = 4;
 /// A quality gate is not met.
 pub(crate) const GATE: u8 = 3;
 
@@ -36,6 +41,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<Outcome> {
     spare::inputs(&cli.command)?;
     match cli.command {
+        Command::Version => version(),
         Command::Info(args) => info::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Convert(args) => convert::run(&args),
@@ -47,4 +53,12 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Synth(args) => synth::run(&args),
         Command::Collect(args) => collect::run(&args),
     }
+}
+
+/// Prints the version as `--version` does.
+fn version() -> anyhow::Result<Outcome> {
+    use std::io::Write as _;
+
+    writeln!(std::io::stdout(), "blkio {}", env!("CARGO_PKG_VERSION"))?;
+    Ok(Outcome::Fine)
 }

@@ -1,5 +1,6 @@
 //! The page with plots.
 
+use blkio_parser::analyse::heat::Scaled;
 use blkio_parser::analyse::phases::{Held, means};
 use blkio_parser::analyse::traffic::DATA;
 use blkio_parser::{Direction, Stats};
@@ -7,6 +8,11 @@ use charts::html::{Page, Section};
 use charts::plot::{Axis, GAP, HeatMap, Histogram, LinePlot, Mark, Series};
 use report::{Cell, Column, Table, Unit, human};
 use serde_json::Value;
+
+use crate::verdict;
+
+/// Maximum number of devices whose heat maps are drawn.
+const MAPPED: usize = 8;
 
 /// Most columns and rows of the heat map.
 const MAP: u64 = 240;
@@ -22,7 +28,9 @@ pub(crate) fn build(stats: &mut Stats, document: &Value, gpu: &[Held]) -> Page {
         .as_str()
         .unwrap_or("trace")
         .to_owned();
-    let mut page = Page::new("Block I/O").subtitle(name);
+    let mut page = Page::new("Block I/O")
+        .subtitle(name)
+        .section(answer(document));
     let mut quality = Section::new("Quality");
     let warnings = document["quality"]["warnings"].as_array();
     for warning in warnings.into_iter().flatten().filter_map(Value::as_str) {
@@ -33,12 +41,12 @@ pub(crate) fn build(stats: &mut Stats, document: &Value, gpu: &[Held]) -> Page {
         "{} lines, {} events, {} malformed, {} lost.",
         lines["lines"], lines["event_lines"], lines["malformed"], lines["lost_events"]
     ));
-    page = page.section(quality);
     page = page.section(traffic(document));
     page = beside(stats, document, gpu)
         .into_iter()
         .fold(page, Page::section);
     page = phases(document).into_iter().fold(page, Page::section);
+    page = devices(document).into_iter().fold(page, Page::section);
     page = page.section(sizes(stats));
     let sections = [
         latency(stats, document),
@@ -48,7 +56,128 @@ pub(crate) fn build(stats: &mut Stats, document: &Value, gpu: &[Held]) -> Page {
         cache(document),
         working_set(document),
     ];
-    sections.into_iter().flatten().fold(page, Page::section)
+    let page = sections.into_iter().flatten().fold(page, Page::section);
+    page.section(quality)
+}
+
+/// What limits the trace, and what it moved.
+fn answer(document: &Value) -> Section {
+    let mut section = Section::new("Answer").text(&verdict::headline(document));
+    let warnings = list(&document["quality"]["warnings"]).count();
+    if warnings > 0 {
+        section = section.warning(&format!("{warnings} caveats: see Quality at the end"));
+    }
+    let extra = &document["extra"];
+    let rows = DATA.map(|direction| {
+        let name = direction.name();
+        let of = &document["metrics"]["totals"][name];
+        let rate = |rates: &Value| {
+            let rate = rates[format!("{name}_bytes_per_s")].as_f64();
+            rate.map_or(Cell::Null, Cell::Real)
+        };
+        let latency = &document["metrics"]["pairing_newest"]["latency_ns"][name];
+        let time = |key: &str| latency[key].as_f64().map_or(Cell::Null, Cell::Real);
+        vec![
+            Cell::from(name),
+            of["ios"].as_u64().map_or(Cell::UInt(0), Cell::UInt),
+            Cell::Real(number(&of["bytes"])),
+            rate(&extra["mean_rates"]),
+            rate(&extra["rates_while_busy"]),
+            time("p50"),
+            time("p99"),
+        ]
+    });
+    let columns = vec![
+        Column::text("direction"),
+        Column::uint("requests"),
+        Column::real("bytes").unit(Unit::Bytes),
+        Column::real("rate over the span").unit(Unit::BytesPerSecond),
+        Column::real("rate while busy").unit(Unit::BytesPerSecond),
+        Column::real("latency p50").unit(Unit::Nanos),
+        Column::real("latency p99").unit(Unit::Nanos),
+    ];
+    if let Some(table) = table("totals", columns, rows) {
+        section = section.table(&table, 10);
+    }
+    let depth = &extra["queue_depth"]["all"];
+    let span = number(&extra["mean_rates"]["span_s"]);
+    let mut text = format!("Span {}.", human::quantity(span, Unit::Seconds));
+    if let (Some(mean), Some(busy)) = (
+        depth["time_weighted_mean"].as_f64(),
+        depth["utilisation"].as_f64(),
+    ) {
+        text += &format!(
+            " Busy {:.1} % of it; queue depth mean {mean:.2}, most {}.",
+            busy * 100.0,
+            depth["max"]
+        );
+    }
+    section.text(&text)
+}
+
+/// What each of several devices did, and which lie on others.
+fn devices(document: &Value) -> Option<Section> {
+    let mut section = Section::new("Devices");
+    for pair in list(&document["stacked_devices"]) {
+        let name = |key: &str| pair[key].as_str().unwrap_or("-");
+        let counted = if pair["upper_is_left_out"] == true {
+            "once, at the lower one"
+        } else {
+            "twice"
+        };
+        section = section.text(&format!(
+            "{} lies on {} ({}): requests are counted {counted}.",
+            name("upper"),
+            name("lower"),
+            name("evidence")
+        ));
+    }
+    let rows: Vec<Vec<Cell<'_>>> = list(&document["devices"])
+        .map(|of| {
+            let real = |value: &Value| value.as_f64().map_or(Cell::Null, Cell::Real);
+            let all = &of["metrics"]["sequentiality"]["all"];
+            let share = number(&all["sequential"]) / number(&all["requests"]).max(1.0);
+            let blocks = of["metrics"]["working_set_4k_blocks"]["union"].as_f64();
+            let depth = &of["queue_depth"]["all"];
+            let busy = depth["utilisation"].as_f64().map(|share| share * 100.0);
+            let latency = &of["metrics"]["pairing_newest"]["latency_ns"];
+            vec![
+                Cell::from(of["device"].as_str().unwrap_or("-")),
+                of["metrics"]["issues"]
+                    .as_u64()
+                    .map_or(Cell::Null, Cell::UInt),
+                real(&of["read"]["bytes"]),
+                real(&of["write"]["bytes"]),
+                Cell::Real(share * 100.0),
+                blocks.map_or(Cell::Null, |blocks| Cell::Real(blocks * 4096.0)),
+                real(&of["re_read_factor"]),
+                real(&latency["read"]["p50"]),
+                real(&latency["write"]["p50"]),
+                real(&depth["time_weighted_mean"]),
+                busy.map_or(Cell::Null, Cell::Real),
+                Cell::from(of["limit"]["limiter"].as_str().unwrap_or("-")),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return list(&document["stacked_devices"]).next().map(|_| section);
+    }
+    let columns = vec![
+        Column::text("device"),
+        Column::uint("requests"),
+        Column::real("read").unit(Unit::Bytes),
+        Column::real("written").unit(Unit::Bytes),
+        Column::real("sequential").unit(Unit::Pct),
+        Column::real("working set").unit(Unit::Bytes),
+        Column::real("read again"),
+        Column::real("read p50").unit(Unit::Nanos),
+        Column::real("write p50").unit(Unit::Nanos),
+        Column::real("depth"),
+        Column::real("busy").unit(Unit::Pct),
+        Column::text("limit"),
+    ];
+    let table = table("devices", columns, rows)?;
+    Some(section.table(&table, 64))
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
@@ -233,6 +362,9 @@ fn phases(document: &Value) -> Option<Section> {
                 share(&phase["sequentiality"][direction]["sequential_share"]),
                 real(&latency["p50"]),
                 real(&latency["p99"]),
+                real(&phase["mean_queue_depth"]),
+                share(&busy_share(&phase["limit"])),
+                Cell::from(phase["limit"]["limiter"].as_str().unwrap_or("-")),
             ]
         })
         .collect();
@@ -249,6 +381,9 @@ fn phases(document: &Value) -> Option<Section> {
         Column::real("sequential").unit(Unit::Pct),
         Column::real("p50").unit(Unit::Nanos),
         Column::real("p99").unit(Unit::Nanos),
+        Column::real("depth"),
+        Column::real("busy").unit(Unit::Pct),
+        Column::text("limit"),
     ];
     let table = table("phases", columns, rows)?;
     let section = Section::new("Phases").table(&table, 100);
@@ -260,6 +395,12 @@ fn phases(document: &Value) -> Option<Section> {
     Some(section.text(&format!(
         "The last {count} are the engine's, by {anchor}, give or take {uncertainty}."
     )))
+}
+
+/// The share of its time in which a stretch has requests in flight.
+fn busy_share(limit: &Value) -> Value {
+    let idle = limit["idle_share"].as_f64();
+    idle.map_or(Value::Null, |idle| (1.0 - idle).into())
 }
 
 fn sizes(stats: &Stats) -> Section {
@@ -350,9 +491,9 @@ fn latency(stats: &Stats, document: &Value) -> Option<Section> {
     if let Some(table) = processes(&more["by_process_ns"]) {
         section = section.table(&table, 20);
     }
-    if let Some(table) = stages(&document["extra"]["stages_ns"]) {
+    if let Some(table) = stages(document) {
         section = section
-            .text("Time between stages: Q queued, G request taken, M merged, I in the scheduler, D issued to the driver.")
+            .text("Time between stages: Q queued, G request taken, M merged, I in the scheduler, D issued to the driver, C completed.")
             .table(&table, 20);
     }
     Some(section)
@@ -387,8 +528,37 @@ fn processes(values: &Value) -> Option<Table> {
     distributions("process", values)
 }
 
-fn stages(values: &Value) -> Option<Table> {
-    distributions("stage", values)
+/// Times between stages with their share of the time from queueing to completion.
+fn stages(document: &Value) -> Option<Table> {
+    let rows = list(&document["extra"]["stage_table"]);
+    let rows: Vec<Vec<Cell<'_>>> = rows
+        .map(|row| {
+            let real = |value: &Value, scale: f64| {
+                let value = value.as_f64();
+                value.map_or(Cell::Null, |value| Cell::Real(value * scale))
+            };
+            vec![
+                Cell::from(row["stage"].as_str().unwrap_or("")),
+                row["count"].as_u64().map_or(Cell::Null, Cell::UInt),
+                real(&row["min_ns"], 1.0),
+                real(&row["mean_ns"], 1.0),
+                real(&row["max_ns"], 1.0),
+                real(&row["share_of_q2c"], 100.0),
+            ]
+        })
+        .collect();
+    if rows.len() < 2 {
+        return None;
+    }
+    let columns = vec![
+        Column::text("stage"),
+        Column::uint("count"),
+        Column::real("min").unit(Unit::Nanos),
+        Column::real("mean").unit(Unit::Nanos),
+        Column::real("max").unit(Unit::Nanos),
+        Column::real("of Q2C").unit(Unit::Pct),
+    ];
+    table("stages", columns, rows)
 }
 
 /// How far from the end of one request the next starts.
@@ -433,9 +603,30 @@ fn working_set(document: &Value) -> Option<Section> {
     Some(Section::new("Working set").figure(&plot.draw(), &caption))
 }
 
-/// Where was read and where written, over time.
-fn heat(stats: &mut Stats) -> Option<Section> {
-    let scaled = stats.heat.as_ref()?.scaled(MAP, MAP);
+/// Where was read and where written, over time, on each device.
+fn heat(stats: &Stats) -> Option<Section> {
+    let devices = stats.devices.iter().take(MAPPED);
+    let devices = devices.filter_map(|(dev, of)| {
+        let name = stats.outcome.symbols.device_name(*dev);
+        Some((format!(" of device {name}"), of.heat.as_ref()?))
+    });
+    let maps = stats.heat.iter().map(|map| (String::new(), map));
+    let mut drawn = maps
+        .chain(devices)
+        .filter_map(|(name, map)| heat_of(&name, &map.scaled(MAP, MAP)))
+        .peekable();
+    drawn.peek()?;
+    Some(
+        drawn
+            .flatten()
+            .fold(Section::new("Places"), |section, map| {
+                section.figure(&map.draw(), "bytes of a stretch of addresses and of time")
+            }),
+    )
+}
+
+/// The maps of reads and of writes of a device.
+fn heat_of(name: &str, scaled: &Scaled) -> Option<Vec<HeatMap>> {
     if scaled.rows.is_empty() {
         return None;
     }
@@ -444,7 +635,7 @@ fn heat(stats: &mut Stats) -> Option<Section> {
     let bin = scaled.address_bin_bytes as f64;
     let low = scaled.first_address_bin as f64;
     let long_s = scaled.time_bins as f64 * (scaled.time_bin_ns as f64 / 1e9);
-    let mut section = Section::new("Places");
+    let mut maps = Vec::new();
     for (slot, direction) in DATA.iter().enumerate() {
         let mut cells = vec![0.0; width * height];
         let mut sum = 0;
@@ -463,12 +654,12 @@ fn heat(stats: &mut Stats) -> Option<Section> {
         let x = Axis::new("time since the first request", Unit::Seconds).range(0.0, long_s);
         let y = Axis::new("address", Unit::Bytes)
             .range(low * bin, (low + scaled.address_bins as f64) * bin);
-        let title = format!("Address against time: {}s", direction.name());
+        let title = format!("Address against time: {}s{name}", direction.name());
         let mut map = HeatMap::new(title, x, y, width, cells, Unit::Bytes);
         map.log_colour = true;
-        section = section.figure(&map.draw(), "bytes of a stretch of addresses and of time");
+        maps.push(map);
     }
-    Some(section)
+    Some(maps)
 }
 
 /// Requests in flight over time.

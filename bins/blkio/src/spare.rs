@@ -50,7 +50,7 @@ fn files(command: &Command) -> (Vec<&PathBuf>, Vec<&PathBuf>) {
             inputs.extend(&args.spec);
         }
         // These read folders or a device.
-        Command::Cheops25(_) | Command::Deepnvme(_) | Command::Collect(_) => {}
+        Command::Version | Command::Cheops25(_) | Command::Deepnvme(_) | Command::Collect(_) => {}
     }
     (outputs, inputs)
 }

@@ -12,13 +12,12 @@ use blkio_parser::overlay::{self, ClockHint};
 use blkio_parser::pipeline::{Input, ReadOptions};
 use blkio_parser::quality::Anchor;
 use blkio_parser::{Stats, StatsOptions, Wanted};
-use report::human;
 use serde_json::Value;
 use shell::{OrExit as _, Outcome, Output, ProgressLine, Stage, VerbosityArgs};
 
 use crate::args::{Anchor as BinAnchor, StatsArgs, TraceArgs, phase};
 use crate::side::{engine_value, gpu_value, whole};
-use crate::{GATE, NO_INPUT, follow, inputs, page, tables};
+use crate::{EMPTY, GATE, NO_INPUT, follow, inputs, page, summary, tables, yardstick};
 
 /// How traces are read by all commands.
 pub(crate) fn read_options(
@@ -85,7 +84,11 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     if let Some(interval_ns) = args.follow {
         options.read.follow = Some(follow::options(args, interval_ns)?);
     }
-    options.bin_ns = args.bin;
+    options.bin_ns = args.bin.unwrap_or(options.bin_ns);
+    options.adapt_bins = args.bin.is_none();
+    if let Some(text) = &args.yardstick {
+        options.yardstick = Some(yardstick::read(text).or_exit(NO_INPUT)?);
+    }
     options.bins_by_clock = args.anchor == BinAnchor::Epoch;
     options.stale_ns = args.stale;
     options.burst_gap_ns = args.burst_gap;
@@ -187,17 +190,26 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
             writeln!(out)?;
         }
         shell::Format::Csv => csv(&document["metrics"], "", &mut out)?,
-        shell::Format::Text => summary(&stats, &document, &mut out)?,
+        shell::Format::Text => summary::write(&stats, &document, &mut out)?,
     }
     out.finish()?;
     warn(&document["quality"], args.verbosity);
     if stats.traffic.issues + stats.traffic.completions == 0 {
-        return Err(anyhow::anyhow!(
-            "no events in {}{}",
-            inputs::name(&files),
-            device_hint(args)
-        ))
-        .or_exit(NO_INPUT);
+        let names = inputs::name(&files);
+        // A recording of nothing is no unreadable input: it has nothing but the tracer's own lines.
+        let counts = stats.outcome.counts();
+        let is_recording = args.trace.device.is_none()
+            && counts.malformed + counts.other + counts.lfs_pointer == 0
+            && counts.lines > 0;
+        return if is_recording {
+            Err(anyhow::anyhow!(
+                "the recording {names} has no requests{}: record while the workload runs, on the device that it uses",
+                device_hint(args)
+            ))
+            .or_exit(EMPTY)
+        } else {
+            Err(anyhow::anyhow!("no events in {names}{}", device_hint(args))).or_exit(NO_INPUT)
+        };
     }
     Ok(gates(args, &document))
 }
@@ -265,7 +277,7 @@ fn device_hint(args: &StatsArgs) -> &'static str {
     if args.trace.device.is_some() {
         ": none of the device asked for; requests name the whole disk, not a partition"
     } else {
-        " (the counts of its lines were written)"
+        ""
     }
 }
 
@@ -326,197 +338,5 @@ fn csv(value: &Value, prefix: &str, out: &mut Output) -> anyhow::Result<()> {
             }
         }
     }
-    Ok(())
-}
-
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
-fn given_phases(document: &Value, first_ns: u64, out: &mut Output) -> anyhow::Result<()> {
-    for phase in list(&document["given_phases"]) {
-        phase_line(phase, "name", first_ns, out)?;
-    }
-    Ok(())
-}
-
-/// What the GPU did meanwhile, and what the engine's log says the time was spent on; or why neither is known.
-fn beside(document: &Value, first_ns: u64, out: &mut Output) -> anyhow::Result<()> {
-    let time = |value: &Value| human::quantity(value.as_f64().unwrap_or(0.0), report::Unit::Nanos);
-    let bytes = |value: &Value| human::quantity(value.as_f64().unwrap_or(0.0), report::Unit::Bytes);
-    if let Some(mean) = document["gpu"]["time_weighted_mean_percent"].as_f64() {
-        writeln!(out, "GPU: busy {mean:.1} % on average")?;
-    }
-    let gpu = &document["gpu_against_io"];
-    if let Some(share) = gpu["stalled_on_storage_share"].as_f64() {
-        let found = &gpu["alignment"];
-        writeln!(
-            out,
-            "  idle while the device was busy: {:.1} % of the time\n  clocks by {}, give or take {}",
-            share * 100.0,
-            found["method"].as_str().unwrap_or("-"),
-            time(&found["uncertainty_ns"])
-        )?;
-        if let Some(assumed) = found["assumes"].as_str() {
-            writeln!(out, "  if {assumed}")?;
-        }
-    }
-    let engine = &document["engine_phases"];
-    let phases: Vec<&Value> = list(&engine["phases"]).collect();
-    if !phases.is_empty() {
-        writeln!(
-            out,
-            "engine: by {}, give or take {}",
-            engine["anchor"].as_str().unwrap_or("-"),
-            time(&engine["uncertainty_ns"])
-        )?;
-    }
-    for phase in phases {
-        phase_line(phase, "name", first_ns, out)?;
-        let per_token = &phase["per_token"];
-        if per_token.is_object() {
-            writeln!(
-                out,
-                "    per token {} read, {} written, {:.1} requests",
-                bytes(&per_token["read_bytes"]),
-                bytes(&per_token["write_bytes"]),
-                per_token["requests"].as_f64().unwrap_or(0.0)
-            )?;
-        }
-    }
-    for (name, value) in [("GPU", gpu), ("engine", engine)] {
-        if let Some(reason) = value["refused"].as_str() {
-            writeln!(out, "{name} not compared: {reason}")?;
-        }
-    }
-    Ok(())
-}
-
-/// When a phase was, what it did, and how long its requests took.
-fn phase_line(phase: &Value, name: &str, first_ns: u64, out: &mut Output) -> anyhow::Result<()> {
-    let at = |key: &str| phase[key].as_u64().unwrap_or(0).saturating_sub(first_ns) as f64 / 1e9;
-    write!(
-        out,
-        "  {:>9.2} s to {:>9.2} s  {}",
-        at("start_ns"),
-        at("end_ns"),
-        phase[name].as_str().unwrap_or("")
-    )?;
-    // Short, so that a line fits a terminal.
-    let mut before = "p50 ";
-    for direction in ["read", "write"] {
-        if let Some(p50) = phase["latency_ns"][direction]["p50"].as_f64() {
-            let p50 = human::quantity(p50, report::Unit::Nanos);
-            write!(out, ", {before}{direction} {p50}")?;
-            before = "";
-        }
-    }
-    Ok(writeln!(out)?)
-}
-
-fn summary(stats: &Stats, document: &Value, out: &mut Output) -> anyhow::Result<()> {
-    let metrics = &document["metrics"];
-    for input in document["inputs"].as_array().into_iter().flatten() {
-        let text = |key: &str| input[key].as_str().unwrap_or("-").to_owned();
-        writeln!(
-            out,
-            "{}: {} (clock {})",
-            text("name"),
-            text("format"),
-            text("clock")
-        )?;
-    }
-    let rates = &document["extra"]["mean_rates"];
-    let span = rates["span_s"].as_f64().unwrap_or(0.0);
-    match stats.traffic.completions {
-        0 => writeln!(
-            out,
-            "{} requests issued over {span:.3} s; no completions, so no latency and no depth",
-            stats.traffic.issues
-        )?,
-        completions => writeln!(
-            out,
-            "{} requests issued, {completions} completed, over {span:.3} s",
-            stats.traffic.issues
-        )?,
-    }
-    if let Some(totals) = metrics["totals"].as_object() {
-        for (direction, amount) in totals {
-            let ios = amount["ios"].as_u64().unwrap_or(0);
-            let bytes = amount["bytes"].as_u64().unwrap_or(0);
-            let rate = if span > 0.0 { bytes as f64 / span } else { 0.0 };
-            writeln!(
-                out,
-                "  {direction:<8} {ios:>10} requests  {:>12}  {:>14}",
-                human::quantity(bytes as f64, report::Unit::Bytes),
-                human::quantity(rate, report::Unit::BytesPerSecond)
-            )?;
-        }
-    }
-    for class in ["read", "write"] {
-        let of = &metrics["sequentiality"][class];
-        let requests = of["requests"].as_f64().unwrap_or(0.0);
-        if requests > 0.0 {
-            let share = |key: &str| of[key].as_f64().unwrap_or(0.0) / requests * 100.0;
-            writeln!(
-                out,
-                "  {class:<8} {:.1} % sequential, {:.1} % with 32 streams",
-                share("sequential"),
-                share("multi_stream_32")
-            )?;
-        }
-        let latency = &metrics["pairing_newest"]["latency_ns"][class];
-        if let Some(p50) = latency["p50"].as_f64() {
-            let p99 = latency["p99"].as_f64().unwrap_or(0.0);
-            writeln!(
-                out,
-                "  {class:<8} latency p50 {}, p99 {}",
-                human::quantity(p50, report::Unit::Nanos),
-                human::quantity(p99, report::Unit::Nanos)
-            )?;
-        }
-    }
-    let depth = &document["extra"]["queue_depth"]["all"];
-    if let (Some(mean), Some(most)) = (depth["time_weighted_mean"].as_f64(), depth["max"].as_u64())
-    {
-        let busy = depth["utilisation"].as_f64().unwrap_or(0.0) * 100.0;
-        writeln!(
-            out,
-            "  queue depth mean {mean:.2}, most {most}, device busy {busy:.1} % of the time"
-        )?;
-    }
-    let blocks = metrics["working_set_4k_blocks"]["union"].as_f64();
-    if let Some(blocks) = blocks {
-        writeln!(
-            out,
-            "  working set {}",
-            human::quantity(blocks * 4096.0, report::Unit::Bytes)
-        )?;
-    }
-    let first_ns = stats.traffic.first_issue_ns.unwrap_or(0);
-    for phase in list(&document["phases"]["phases"]) {
-        phase_line(phase, "label", first_ns, out)?;
-    }
-    given_phases(document, first_ns, out)?;
-    beside(document, first_ns, out)?;
-    let lines = &document["quality"]["lines"];
-    let pieces = if stats.outcome.has_text() {
-        "lines"
-    } else {
-        "records"
-    };
-    writeln!(
-        out,
-        "quality: {} {pieces}, {} malformed, {} events lost, largest step back {}",
-        lines["lines"],
-        lines["malformed"],
-        lines["lost_events"],
-        human::quantity(
-            document["quality"]["largest_backward_step_ns"]
-                .as_f64()
-                .unwrap_or(0.0),
-            report::Unit::Nanos
-        )
-    )?;
     Ok(())
 }

@@ -290,7 +290,25 @@ fn places(folder: &Folder<'_>, stats: &mut Stats, document: &Value) -> anyhow::R
         "read_bytes",
         "write_bytes",
     ];
-    folder.table("heatmap", &uints(&columns), rows)?;
+    if stats.devices.is_empty() {
+        folder.table("heatmap", &uints(&columns), rows)?;
+    } else {
+        let rows = stats.devices.iter().flat_map(|(dev, of)| {
+            let name = stats.outcome.symbols.device_name(*dev);
+            let heat = of.heat.as_ref();
+            let (bins, seconds) = heat.map_or((1, 1), HeatMap::cell);
+            let rows = heat.into_iter().flat_map(HeatMap::rows);
+            rows.map(move |(address, time, [read, write])| {
+                let numbers = [address * bins, time * seconds, read + write, *read, *write];
+                let numbers = numbers.into_iter().map(Value::from);
+                [Value::from(name.as_str())]
+                    .into_iter()
+                    .chain(numbers)
+                    .collect()
+            })
+        });
+        folder.table("heatmap", &named(&["device"], &columns), rows)?;
+    }
     let pids = list(&extra["sequentiality_by_pid"]["pids"]);
     let rows = pids.flat_map(|of| {
         ["read", "write", "all"]

@@ -1,0 +1,229 @@
+//! What limits a trace: each limit planted by a simulation of an application and a device, and traces that show none.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+/// What the tool prints.
+fn said(words: &[&str]) -> String {
+    let out = crate::blkio(Path::new("."), words);
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// How requests are made and served.
+struct Plan {
+    requests: u64,
+    /// Requests in flight, by time: the last holds.
+    depths: &'static [u64],
+    bytes: u64,
+    /// Pause of the application before each request.
+    think_ns: u64,
+    /// Time at the device for each request by itself.
+    latency_ns: u64,
+    /// Time for which a request keeps all others from being served.
+    service_ns: u64,
+}
+
+/// Numbers between 0 and a limit.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % limit.max(1)
+    }
+}
+
+/// The trace of a closed loop as the collector writes it.
+fn trace(plan: &Plan, seed: u64) -> String {
+    let mut random = Random(seed);
+    let mut lines: Vec<(u64, String)> = Vec::new();
+    let mut device_free = 0;
+    // When each slot of the queue is free.
+    let mut slots = vec![1_000_000_000_u64; 64];
+    let mut before = 0;
+    for number in 0..plan.requests {
+        let stage = number * plan.depths.len() as u64 / plan.requests;
+        if stage != before {
+            before = stage;
+            let now = slots.iter().copied().max().unwrap();
+            slots.fill(now);
+        }
+        let depth = plan.depths[usize::try_from(stage).unwrap()];
+        let slot = slots
+            .iter_mut()
+            .take(usize::try_from(depth).unwrap())
+            .min()
+            .unwrap();
+        let issue = *slot + plan.think_ns / 2 + random.below(plan.think_ns) + random.below(200);
+        device_free = issue.max(device_free) + plan.service_ns;
+        let jitter = plan.latency_ns / 4;
+        let alone = issue + plan.latency_ns - jitter / 2 + random.below(jitter);
+        let end = device_free.max(alone);
+        *slot = end;
+        let (sector, sectors) = (number * 4096 + random.below(64) * 8, plan.bytes / 512);
+        for (kind, t_ns) in [('I', issue), ('C', end)] {
+            let mut line = String::new();
+            let _ = writeln!(
+                line,
+                "{kind}, {t_ns}, 1, 259, 0, R, {}, {sector}, {sectors}, 0, 42, job",
+                plan.bytes
+            );
+            lines.push((t_ns, line));
+        }
+    }
+    lines.sort();
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+fn limit(plan: &Plan, seed: u64, more: &[&str]) -> (String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.txt");
+    std::fs::write(&path, trace(plan, seed)).unwrap();
+    let path = path.to_str().unwrap();
+    let json = said(&[&["stats", path, "--json"], more].concat());
+    let document: Value = serde_json::from_str(&json).unwrap();
+    let text = said(&[&["stats", path], more].concat());
+    let first = text.lines().next().unwrap_or_default().to_owned();
+    (
+        document["limit"]["limiter"]
+            .as_str()
+            .unwrap_or("none")
+            .to_owned(),
+        first,
+    )
+}
+
+#[test]
+fn each_planted_limit_is_named() {
+    const BASE: Plan = Plan {
+        requests: 3000,
+        depths: &[1],
+        bytes: 128 << 10,
+        think_ns: 0,
+        latency_ns: 100_000,
+        service_ns: 1_000,
+    };
+    let cases = [
+        (
+            "think time",
+            Plan {
+                think_ns: 200_000,
+                ..BASE
+            },
+        ),
+        ("queue depth", BASE),
+        (
+            "queue depth",
+            Plan {
+                depths: &[2, 8],
+                ..BASE
+            },
+        ),
+        (
+            "device",
+            Plan {
+                depths: &[4, 32],
+                service_ns: 50_000,
+                ..BASE
+            },
+        ),
+        (
+            "request size",
+            Plan {
+                depths: &[4, 32],
+                service_ns: 50_000,
+                bytes: 4096,
+                ..BASE
+            },
+        ),
+        // One depth shows nothing, and few requests show nothing.
+        (
+            "cannot say",
+            Plan {
+                depths: &[3],
+                latency_ns: 90_000,
+                service_ns: 30_000,
+                ..BASE
+            },
+        ),
+        (
+            "cannot say",
+            Plan {
+                requests: 40,
+                ..BASE
+            },
+        ),
+    ];
+    for (wanted, plan) in &cases {
+        for seed in 1..4 {
+            let (found, said) = limit(plan, seed, &[]);
+            assert_eq!(found, *wanted, "{said}");
+            assert!(said.to_lowercase().contains(wanted), "{wanted}: {said}");
+        }
+    }
+    // A yardstick decides where the trace alone does not.
+    let (_, plan) = &cases[5];
+    assert_eq!(limit(plan, 1, &["--yardstick", "4.4GB/s"]).0, "device");
+    assert_eq!(limit(plan, 1, &["--yardstick", "20GB/s"]).0, "queue depth");
+    let (_, plan) = &cases[1];
+    let (_, said) = limit(plan, 1, &["--yardstick", "13GB/s"]);
+    assert!(
+        said.contains("up to 9.") || said.contains("up to 10."),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_trace_of_issues_alone_says_what_to_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("issues.txt");
+    let lines =
+        (0..200_u64).map(|n| format!("{}, R, 4096, {}, 8\n", 1_000_000_000 + n * 1000, n * 8));
+    std::fs::write(&path, lines.collect::<String>()).unwrap();
+    let text = said(&["stats", path.to_str().unwrap()]);
+    let wanted = "Cannot say what limits it: the trace has no completions";
+    assert!(text.starts_with(wanted), "{text}");
+}
+
+#[test]
+fn comparing_names_the_deeper_queue() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = |depths| Plan {
+        requests: 4000,
+        depths,
+        bytes: 128 << 10,
+        think_ns: 0,
+        latency_ns: 100_000,
+        service_ns: 1_000,
+    };
+    let paths = [("a", &[1][..]), ("b", &[8][..])].map(|(name, depths)| {
+        let path = dir.path().join(name);
+        // A few writes, as a file system makes them, say nothing.
+        let mut log = trace(&plan(depths), 3);
+        for n in 0..8_u64 {
+            let t_ns = 1_000_000_000 + n * 7_000_000;
+            let took = if name == "a" { 90_000 } else { 60_000 };
+            let _ = write!(
+                log,
+                "I, {t_ns}, 1, 259, 0, W, 4096, {0}, 8, 0, 42, job\nC, {1}, 1, 259, 0, W, 4096, {0}, 8, 0, 42, job\n",
+                n * 8 + 1,
+                t_ns + took
+            );
+        }
+        std::fs::write(&path, log).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let said = said(&["compare", &paths[0], &paths[1]]);
+    let first = said.lines().next().unwrap();
+    assert!(first.starts_with("Queue depth changed from 1."), "{said}");
+    assert!(
+        first.contains("read throughput while busy 7.") || first.contains("busy 8."),
+        "{said}"
+    );
+    assert!(!said.contains("faster write"), "{said}");
+}
