@@ -344,7 +344,10 @@ fn phases(document: &Value) -> Option<Section> {
         .chain(of_engine)
         .flat_map(|(name, phase)| DATA.map(|direction| (name, phase, direction.name())))
         .map(|(name, phase, direction)| {
-            let at = |key: &str| Cell::Real((number(&phase[key]) - first) / 1e9);
+            let at = |active: &str, key: &str| {
+                let time_ns = phase[active].as_f64().unwrap_or(number(&phase[key]));
+                Cell::Real((time_ns - first) / 1e9)
+            };
             let real = |value: &Value| value.as_f64().map_or(Cell::Null, Cell::Real);
             let share = |value: &Value| {
                 let percent = value.as_f64().map(|share| share * 100.0);
@@ -354,8 +357,8 @@ fn phases(document: &Value) -> Option<Section> {
             let latency = &phase["latency_ns"][direction];
             vec![
                 Cell::from(phase[name].as_str().unwrap_or("")),
-                at("start_ns"),
-                at("end_ns"),
+                at("active_from_ns", "start_ns"),
+                at("active_until_ns", "end_ns"),
                 Cell::from(direction),
                 of["ios"].as_u64().map_or(Cell::Null, Cell::UInt),
                 real(&of["bytes_per_s"]),

@@ -74,12 +74,15 @@ fn beside(document: &Value, first_ns: u64, out: &mut Output) -> anyhow::Result<(
 
 /// When a phase was, what it did, and how long its requests took.
 fn phase_line(phase: &Value, name: &str, first_ns: u64, out: &mut Output) -> anyhow::Result<()> {
-    let at = |key: &str| phase[key].as_u64().unwrap_or(0).saturating_sub(first_ns) as f64 / 1e9;
+    let at = |active: &str, key: &str| {
+        let time_ns = phase[active].as_u64().or(phase[key].as_u64());
+        time_ns.unwrap_or(0).saturating_sub(first_ns) as f64 / 1e9
+    };
     write!(
         out,
         "  {:>9.3} s to {:>9.3} s  {}",
-        at("start_ns"),
-        at("end_ns"),
+        at("active_from_ns", "start_ns"),
+        at("active_until_ns", "end_ns"),
         phase[name].as_str().unwrap_or("")
     )?;
     for direction in ["read", "write"] {

@@ -198,8 +198,12 @@ pub(super) fn detected(stats: &Stats, gpu: &[Held]) -> Value {
             let length_ns = exact.end - exact.start;
             let mut map = traffic(p.read, p.write, length_ns);
             map.insert("label".into(), p.label.name().into());
-            map.insert("start_ns".into(), first.saturating_add(exact.start).into());
-            map.insert("end_ns".into(), first.saturating_add(exact.end).into());
+            // The bins say which requests are of the phase, the other two when these were under way.
+            let absolute = |since: u64| Value::from(first.saturating_add(since));
+            map.insert("start_ns".into(), absolute(bins.start));
+            map.insert("end_ns".into(), absolute(bins.end));
+            map.insert("active_from_ns".into(), absolute(exact.start));
+            map.insert("active_until_ns".into(), absolute(exact.end));
             composed(stats, &bins, &mut map);
             waiting(latencies.next(), length_ns, &mut map);
             limited(stats, &bins, &mut map);
