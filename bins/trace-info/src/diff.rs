@@ -5,7 +5,7 @@ use gpu_time::diff::{ARG_KEYS, Basis, Comparison, Metric, StepKind, compare, hta
 use gpu_time::tables::{SCHEMA_VERSION, diff as tables};
 use gpu_time::{GpuWork, Rules};
 use report::{Table, human};
-use shell::{Outcome, Stage};
+use shell::{OrExit as _, Outcome, Stage};
 use trace_input::NamedTrace;
 
 use crate::args::{ReportArgs, ReportFormat};
@@ -258,7 +258,8 @@ fn compared(
                   the same amount of work; name what marks a step with --per-step --step-pattern, \
                   or choose equal stretches with --window";
     if args.part.per_step {
-        anyhow::bail!("{}: steps cannot be compared", why.unwrap_or_default());
+        let why = why.unwrap_or_default();
+        return Err(anyhow::anyhow!("{why}: steps cannot be compared")).or_exit(CANNOT_ANSWER);
     }
     // A window is the choice that the remedy asks for.
     let chosen = windows.iter().any(Option::is_some);
@@ -274,6 +275,9 @@ fn steps_of(kind: &StepKind) -> String {
         [a, b] => format!("{a} steps of A and {b} of B"),
     }
 }
+
+/// Exit code where the traces do not hold what is asked for.
+const CANNOT_ANSWER: u8 = 4;
 
 /// Times that differ by less than this part are about the same.
 const ALIKE: f64 = 0.01;
@@ -339,6 +343,7 @@ fn answer(found: &Comparison, unlike: bool) -> String {
     };
     let more = match found.kinds.len() {
         0 | 1 => String::new(),
+        2 => " Another kind of step is below.".to_owned(),
         n => format!(" {} other kinds of steps are below.", n - 1),
     };
     let but = match unlike {

@@ -20,7 +20,7 @@ use crate::part::{self, PartArgs};
 
 pub(crate) const HELP: &str = "\
 Times are exact unions of half-open intervals over all streams and devices:
-  computation + exposed communication + exposed copies + idle = span
+  computation + exposed communication + exposed memcpy + idle = span
 Of CSV, times are microseconds with three decimals; of all else, nanoseconds.
 A window, and a step with --step-by time, cuts work at its ends, and its length
 is the span.

@@ -445,8 +445,8 @@ fn kernels_of_chosen_steps_and_windows_by_several_keys() {
     assert_eq!(
         found,
         [
-            (Some("gemm"), Some("[[16, 4], [4, 2]]"), Some(6)),
-            (Some("gemm"), Some("[[8, 4], [4, 2]]"), Some(12)),
+            (Some("gemm"), Some("[[16,4],[4,2]]"), Some(6)),
+            (Some("gemm"), Some("[[8,4],[4,2]]"), Some(12)),
         ]
     );
     let steps = |words: &[&str]| -> Vec<u64> {

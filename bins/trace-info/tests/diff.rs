@@ -194,11 +194,11 @@ fn more_steps_are_not_slower_and_pauses_of_the_host_are() {
     assert!(text.starts_with("A and B do not differ"), "{text}");
     assert!(!text.contains('─'), "{text}");
     // Without steps on one side it is said that totals are compared.
-    let (_, text, _) = run(
+    let (code, text, _) = run(
         &["diff", "--step-pattern", "no such name", "--per-step"],
         &[three.clone(), three.clone()],
     );
-    assert_eq!(text, "");
+    assert_eq!((code, text.as_str()), (Some(4), ""));
     let (code, text, _) = run(&["diff"], &[three, demo("demo-rank0.json.gz")]);
     assert_eq!(code, Some(0));
     assert!(

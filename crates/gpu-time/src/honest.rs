@@ -47,7 +47,7 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
         Note::new(
             "counted",
             format!(
-                "{} kernels, {} copies, {} fills of {} events ({how})",
+                "{} kernels, {} memcpy, {} memset of {} events ({how})",
                 human::count(time.kernels),
                 human::count(time.memcpy),
                 human::count(time.memset),

@@ -263,7 +263,9 @@ impl Namer<'_, '_> {
             KernelsBy::Shape => {
                 let shape = operator_of(work, call)
                     .and_then(|op| self.dims.get(op).and_then(ArgValue::as_str));
-                Key::Text(self.texts.intern(shape.unwrap_or(NO_SHAPE)))
+                // Exporters write one number a line, or blanks of their own.
+                let shape = shape.map(|text| text.split_whitespace().collect::<String>());
+                Key::Text(self.texts.intern(shape.as_deref().unwrap_or(NO_SHAPE)))
             }
             _ => {
                 let op = operator_of(work, call).unwrap_or(call);

@@ -158,8 +158,8 @@ pub fn gpu(rows: &[GpuRow]) -> report::Result<Table> {
         count("events_total", "events"),
         count("gpu_events", "GPU events"),
         count("kernels", "kernels"),
-        count("memcpy", "copies"),
-        count("memset", "fills"),
+        count("memcpy", "memcpy"),
+        count("memset", "memset"),
         count("comm_kernels", "comm. kernels"),
         Column::int("start_ns").title("start ns"),
         nanos("span_ns", "span"),
@@ -235,7 +235,7 @@ pub fn profile(time: &GpuTime) -> report::Result<Table> {
         ("  busy", time.busy_ns),
         ("    computation", time.comp_ns),
         ("    exposed communication", time.exposed_comm_ns),
-        ("    exposed copies", time.exposed_memcpy_ns),
+        ("    exposed memcpy", time.exposed_memcpy_ns),
     ];
     if time.exposed_other_ns > 0 {
         lines.push(("    exposed other work", time.exposed_other_ns));
@@ -246,7 +246,7 @@ pub fn profile(time: &GpuTime) -> report::Result<Table> {
         ("    in gaps of 10 µs and more", time.macro_idle_ns),
         ("communication in all", time.comm_ns),
         ("  while kernels computed", time.overlap_ns),
-        ("copies in all", time.memcpy_ns),
+        ("memcpy in all", time.memcpy_ns),
     ]);
     for (what, ns) in lines {
         table.push(&[what.into(), ns.into(), percent(ns, time.span_ns).into()])?;
