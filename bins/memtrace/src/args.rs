@@ -205,6 +205,9 @@ pub(crate) struct ComputeArgs {
     /// Tier of memory to try the data in, repeatable: NAME:bandwidth=32GB/s,capacity=256GiB,retention=1h,endurance=1e6
     #[arg(long, value_name = "TIER", conflicts_with = "compat")]
     pub(crate) tier: Vec<String>,
+    /// TOML file of such tiers: a table for each, by name
+    #[arg(long, value_name = "FILE", conflicts_with = "compat")]
+    pub(crate) tiers_file: Option<PathBuf>,
     /// Windows for figures over time
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) windows: usize,

@@ -368,7 +368,13 @@ impl ComputeArgs {
     pub(crate) fn tiers(&self) -> anyhow::Result<Vec<Tier>> {
         let parsed = self.tier.iter().map(|tier| Tier::parse(tier));
         let parsed: Result<Vec<Tier>, String> = parsed.collect();
-        parsed.map_err(|what| usage(format!("--tier: {what}")))
+        let mut tiers = parsed.map_err(|what| usage(format!("--tier: {what}")))?;
+        if let Some(file) = &self.tiers_file {
+            let text = read(file)?;
+            let more = Tier::from_toml(&String::from_utf8_lossy(&text));
+            tiers.extend(more.map_err(|what| usage(format!("{}: {what}", file.display())))?);
+        }
+        Ok(tiers)
     }
 
     pub(crate) fn options(&self, compat: Option<Compat>) -> anyhow::Result<AnalysisOptions> {

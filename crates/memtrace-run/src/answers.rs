@@ -42,12 +42,15 @@ pub fn answers(analysis: &Analysis) -> Vec<Answer> {
 }
 
 fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> String {
+    let reason = match kind.has_accesses() {
+        true => verdict.reason,
+        false => "only first touches were recorded, no loads or stores",
+    };
     let mut parts = vec![format!(
         "{}: {}",
         kind.region_type,
         match verdict.class {
-            "cannot_say" | "too_few_samples" | "unknown" =>
-                format!("cannot say ({})", verdict.reason),
+            "cannot_say" | "too_few_samples" | "unknown" => format!("cannot say ({reason})"),
             class => class.to_owned(),
         }
     )];

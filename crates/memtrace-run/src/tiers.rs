@@ -84,6 +84,42 @@ impl Tier {
         Ok(tier)
     }
 
+    /// Reads tiers from TOML: a table for each, by name, with the keys of [`Tier::parse`] as numbers or as texts with units.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text.
+    ///
+    /// ```
+    /// let tiers = memtrace_run::Tier::from_toml("[cxl]\nbandwidth = \"32GB/s\"\nretention = 3600\n")?;
+    /// assert_eq!((tiers[0].name.as_str(), tiers[0].retention), ("cxl", Some(3600.0)));
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn from_toml(text: &str) -> Result<Vec<Self>, String> {
+        let file: toml::Table = toml::from_str(text).map_err(|error| error.to_string())?;
+        let mut tiers = Vec::new();
+        for (name, keys) in file {
+            let keys = keys
+                .as_table()
+                .ok_or_else(|| format!("'{name}' is no table"))?;
+            let mut tier = Self {
+                name,
+                ..Self::default()
+            };
+            for (key, value) in keys {
+                let text = match value {
+                    toml::Value::String(text) => text.clone(),
+                    toml::Value::Integer(number) => number.to_string(),
+                    toml::Value::Float(number) => number.to_string(),
+                    _ => return Err(format!("{}.{key}: expected a number or a text", tier.name)),
+                };
+                tier.set(key, &text)?;
+            }
+            tiers.push(tier);
+        }
+        Ok(tiers)
+    }
+
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         let (place, units) = match key {
             "bandwidth" => (&mut self.bandwidth, BYTES),
