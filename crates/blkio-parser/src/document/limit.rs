@@ -6,7 +6,22 @@ use crate::analyse::limit::{AtDepth, Load};
 use crate::stats::Stats;
 
 /// The verdict on the requests issued from one time of the trace's clock until before another; `None` where nothing completed.
+/// Of several devices it is that on the one that moved most in this time, since depth and pauses are of one device.
 pub(super) fn limit(stats: &Stats, from_ns: u64, until_ns: u64) -> Option<Value> {
+    let moved = |of: &Stats| {
+        let detail = of
+            .newest
+            .as_ref()
+            .and_then(|pairing| pairing.detail.as_ref());
+        let blocks = detail.map(|detail| detail.samples.within(from_ns, until_ns));
+        let samples = blocks.iter().flatten().flatten();
+        samples.map(|sample| u64::from(sample.bytes)).sum::<u64>()
+    };
+    if let Some((dev, of)) = stats.devices.iter().max_by_key(|(_, of)| moved(of)) {
+        let mut value = limit(of, from_ns, until_ns)?;
+        value["device"] = stats.outcome.symbols.device_name(*dev).into();
+        return Some(value);
+    }
     let detail = stats.newest.as_ref()?.detail.as_ref()?;
     let load = Load::of(&detail.samples, from_ns, until_ns);
     if load.requests == 0 {
