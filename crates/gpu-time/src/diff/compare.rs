@@ -327,8 +327,10 @@ fn kind(name: &str, of: &[Vec<&Cut>; 2]) -> StepKind {
 /// The steps of one side that have GPU activity, in ascending time. By launch a step holds what was
 /// launched in it, by time what starts between its start and the start of the next.
 fn cuts(work: &GpuWork<'_>, steps: &[Step], by_launch: bool) -> Vec<Cut> {
-    let mut how = Split::default();
-    how.steps = Some(steps.to_vec());
+    let how = Split {
+        steps: Some(steps.to_vec()),
+        ..Split::default()
+    };
     let mut events: Vec<Vec<usize>> = vec![Vec::new(); steps.len()];
     for (place, event) in work.events().iter().enumerate() {
         let at = match by_launch {

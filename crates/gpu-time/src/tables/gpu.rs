@@ -288,6 +288,11 @@ pub fn traces(rows: &[GpuRow]) -> report::Result<Table> {
     Ok(table)
 }
 
+/// A quantile and what it is called.
+type Quantile = (&'static str, fn(&Spread) -> f64);
+
+const QUANTILES: [Quantile; 2] = [("median", |s| s.median_ns), ("p90", |s| s.p90_ns)];
+
 /// The distribution of the accounts of steps: the median and the 90th percentile of each time.
 ///
 /// # Errors
@@ -310,16 +315,30 @@ fn spread_rows(rows: &[&GpuRow], table: &mut Table) -> report::Result<()> {
     let whole = |ns: f64| Cell::Int(nearest(ns));
     let counts = of(|t| i64::try_from(t.gpu_events).unwrap_or(i64::MAX));
     let events = |n: f64| Cell::from(nearest(n).unsigned_abs());
-    let quantiles: [(&str, fn(&Spread) -> f64); 2] = [
-        ("median of steps", |s| s.median_ns),
-        ("p90 of steps", |s| s.p90_ns),
-    ];
-    for (name, quantile) in quantiles {
+    for (name, quantile) in QUANTILES {
         let mut cells = vec![Cell::from(name), events(quantile(&counts))];
         cells.extend(spreads.iter().map(|s| whole(quantile(s))));
         table.push(&cells)?;
     }
     Ok(())
+}
+
+/// The bytes with which all names begin, without the last letter before they differ and without
+/// digits, which would be cut in the middle of a number; 0 where little would be gained.
+fn common_start(names: &[&str]) -> usize {
+    let Some((first, rest)) = names.split_first().filter(|(_, rest)| !rest.is_empty()) else {
+        return 0;
+    };
+    let same = |other: &&str| {
+        let equal = first.bytes().zip(other.bytes());
+        equal.take_while(|(a, b)| a == b).count()
+    };
+    let common = rest.iter().map(same).min().unwrap_or(0);
+    let is_equal = rest.iter().all(|other| other == first);
+    let start = first.get(..common).unwrap_or("");
+    let start = start.trim_end_matches(|c: char| c.is_ascii_digit());
+    let kept = start.char_indices().next_back().map_or(0, |(at, _)| at);
+    if is_equal || kept < 4 { 0 } else { kept }
 }
 
 /// How many times the median a step must last to be marked.
@@ -348,13 +367,28 @@ pub fn parts(rows: &[GpuRow]) -> report::Result<Table> {
     let spans = steps.iter().map(|row| row.time.span_ns);
     let median = Spread::of(&mut spans.collect::<Vec<_>>()).median_ns;
     let has_spread = steps.len() > 2;
+    let names: Vec<&str> = steps
+        .iter()
+        .filter_map(|row| row.of.step.as_deref())
+        .collect();
+    let common = common_start(&names);
     for row in rows {
         let mut part = Vec::new();
         let is_outlier = has_spread
             && of_steps(&row)
             && row.time.span_ns > OUTLIER.saturating_mul(nearest(median));
         part.extend(is_outlier.then(|| "!".to_owned()));
-        part.extend(row.of.step.is_some().then(|| row.of.step_label()));
+        part.extend(row.of.step.is_some().then(|| {
+            let label = row.of.step_label();
+            // Names of steps differ behind what all have in common.
+            match row.of.step.as_deref().and_then(|name| name.get(common..)) {
+                Some(rest) if common > 0 && of_steps(&row) => {
+                    let name = row.of.step.as_deref().unwrap_or("");
+                    label.replacen(name, &format!("…{rest}"), 1)
+                }
+                _ => label,
+            }
+        }));
         match (row.device, row.stream) {
             (Some(device), Some(stream)) => part.push(format!("{device}/{stream}")),
             (Some(device), None) => part.push(format!("GPU {device}")),
@@ -377,4 +411,25 @@ pub fn parts(rows: &[GpuRow]) -> report::Result<Table> {
         spread_rows(&steps, &mut table)?;
     }
     Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_cut_where_they_begin_to_differ() {
+        for (names, want) in [
+            (&["ProfilerStep#41", "ProfilerStep#42"][..], "#41"),
+            (
+                &["step[DECODE bs=32]", "step[EXTEND bs=4]"],
+                "[DECODE bs=32]",
+            ),
+            (&["ProfilerStep#4"], "ProfilerStep#4"),
+            (&["step", "step"], "step"),
+            (&["é1", "é2"], "é1"),
+        ] {
+            assert_eq!(&names[0][common_start(names)..], want);
+        }
+    }
 }
