@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::report_text::time;
+
 /// Version of the JSON document.
 pub const SCHEMA_VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 2);
 
@@ -51,6 +53,8 @@ pub enum Statement {
     Changed,
     /// The same within the margin (two one-sided tests at 5 %).
     Equivalent,
+    /// Different, but by less than the practical limit.
+    Small,
     /// Neither can be said.
     Inconclusive,
     /// Too few cycles to say anything; effect and interval only.
@@ -200,6 +204,12 @@ pub struct CycleTime {
     pub p95_us: [f64; 2],
     /// Difference of the 95th percentiles, with interval.
     pub p95_change_us: (f64, [f64; 2]),
+    /// 99th percentile on each side.
+    pub p99_us: [f64; 2],
+    /// Difference of the 99th percentiles, with interval.
+    pub p99_change_us: (f64, [f64; 2]),
+    /// Cycles far longer than the rest, on both sides; absent without any, or where they are no exception.
+    pub pauses: Option<Pauses>,
     /// Smallest change that would be found with power 0.9 from this many cycles, in percent of the cycle.
     pub detectable_pct: Option<f64>,
     /// Cycles per side needed to find a change of 2 % with power 0.9.
@@ -213,6 +223,85 @@ pub struct CycleTime {
     pub intermittent_cycles: Vec<i64>,
     /// The cycles, for drawing.
     pub cycles_us: [Vec<f64>; 2],
+}
+
+/// Cycles far longer than the rest: beyond 8 median absolute deviations and 15 % above the median of their side.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Pauses {
+    /// Number of such cycles on each side.
+    pub cycles: [usize; 2],
+    /// Number of all cycles on each side.
+    pub of: [usize; 2],
+    /// Median time by which they exceed the median cycle, by side.
+    pub excess_us: [Option<f64>; 2],
+    /// Probability that chance puts so many of them on the side that has more (Fisher's exact test).
+    pub p: f64,
+    /// `true` if one side is said to pause more often.
+    pub established: bool,
+    /// `true` if the candidate has more of them.
+    pub more_in_candidate: bool,
+    /// Numbers of these cycles on the side that has more.
+    pub numbers: Vec<i64>,
+    /// Functions that take at least a fifth of the pauses of that side, longest first; empty where no recorded function does.
+    pub functions: Vec<PausedFunction>,
+}
+
+/// A function that takes longer in cycles that pause.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct PausedFunction {
+    /// The function.
+    pub name: String,
+    /// Its device.
+    pub device: String,
+    /// Mean time in these cycles beyond its median.
+    pub excess_us: f64,
+}
+
+impl Pauses {
+    /// In words: how many, how long, where, and in which functions.
+    pub(crate) fn said(&self) -> String {
+        let more = usize::from(self.more_in_candidate);
+        let names = ["baseline", "candidate"];
+        let count = |side: usize| format!("{} of {}", self.cycles[side], self.of[side]);
+        let numbers: Vec<String> = self.numbers.iter().take(8).map(i64::to_string).collect();
+        let rest = if self.numbers.len() > 8 { ", …" } else { "" };
+        let functions: Vec<String> = self
+            .functions
+            .iter()
+            .map(|f| {
+                format!(
+                    "{} +{}",
+                    report::text::shorten(&f.name, 40),
+                    time(f.excess_us)
+                )
+            })
+            .collect();
+        let functions = if functions.is_empty() {
+            "no recorded function accounts for them".to_owned()
+        } else {
+            format!("in them: {}", functions.join(", "))
+        };
+        format!(
+            "{} cycles of the {} pause, {} longer than the typical one ({} in the {}); cycles {}{rest}; {functions}",
+            count(more),
+            names[more],
+            time(self.excess_us[more].unwrap_or(0.0)),
+            count(1 - more),
+            names[1 - more],
+            numbers.join(", "),
+        )
+    }
+}
+
+impl CycleTime {
+    /// Returns `true` unless the medians are told apart.
+    pub(crate) fn typical_is_unchanged(&self) -> bool {
+        let (change, [low, high]) = self.median_change_us;
+        let part = change.abs() / self.median_us[0].max(f64::MIN_POSITIVE);
+        (low <= 0.0 && high >= 0.0) || part < 0.01
+    }
 }
 
 /// Which process of the baseline is compared with which of the candidate.
@@ -316,6 +405,8 @@ pub struct Verdict {
     pub evidence: Vec<Evidence>,
     /// The other causes, and what speaks against them.
     pub ruled_out: Vec<RuledOut>,
+    /// Causes that can neither be confirmed nor ruled out, and what was not recorded.
+    pub not_judged: Vec<RuledOut>,
     /// The next best cause, if any has evidence.
     pub runner_up: Option<RunnerUp>,
 }
@@ -346,6 +437,10 @@ pub struct Report {
     pub baseline: SideInfo,
     /// The candidate.
     pub candidate: SideInfo,
+    /// The answer in one sentence.
+    pub headline: String,
+    /// `true` if both sides hold the same cycles and functions to the last digit.
+    pub identical: bool,
     /// Whether they may be compared.
     pub comparability: Comparability,
     /// The cause.

@@ -4,6 +4,7 @@ mod analyse;
 pub mod compat;
 pub mod document;
 mod error;
+mod headline;
 mod render;
 mod report_text;
 mod side;

@@ -6,7 +6,7 @@ use report::{Cell, Column, CsvOptions, CsvWriter, RowSink as _};
 
 use crate::analyse::more_is_better;
 use crate::document::{Change, Effect, Finding, Report, Statement, Status};
-use crate::report_text::short;
+use crate::report_text::{ends, short};
 
 /// Longest name shown to people.
 const NAME: usize = 56;
@@ -41,6 +41,7 @@ pub(crate) fn word(change: Change, verdict: Statement) -> &'static str {
         (Change::Slower, _) => "slower",
         (Change::Faster, _) => "faster",
         (_, Statement::Equivalent) => "equivalent",
+        (_, Statement::Small) => "slightly changed",
         (_, Statement::Insufficient) => "insufficient",
         _ => "inconclusive",
     }
@@ -79,8 +80,7 @@ pub(crate) fn percent(effect: &Effect) -> String {
 }
 
 pub(crate) fn name(finding: &Finding) -> String {
-    let name = report::text::printable(&finding.name);
-    let name = report::text::shorten(&name, NAME).into_owned();
+    let name = ends(&report::text::printable(&finding.name), NAME);
     match finding.kind {
         "collective_transfer" => format!("{name} [transfer, all ranks]"),
         "collective_total" => format!("{name} [sum, all ranks]"),
@@ -93,14 +93,6 @@ pub(crate) fn name(finding: &Finding) -> String {
 }
 
 impl Report {
-    /// What is said of the cause, without its name.
-    pub(crate) fn said(&self) -> &str {
-        let verdict = &self.verdict;
-        let rest = verdict.summary.strip_prefix(&verdict.cause);
-        rest.and_then(|rest| rest.strip_prefix(": "))
-            .unwrap_or(&verdict.summary)
-    }
-
     /// The JSON document, one object.
     ///
     /// # Errors
@@ -162,6 +154,7 @@ impl Report {
             let verdict = match f.verdict {
                 Statement::Changed => "changed",
                 Statement::Equivalent => "equivalent",
+                Statement::Small => "small",
                 Statement::Inconclusive => "inconclusive",
                 Statement::Insufficient => "insufficient",
             };
@@ -207,13 +200,13 @@ impl Report {
     pub fn to_markdown(&self) -> String {
         let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
         let mut out = format!(
-            "## Performance: {} → {}\n\n**{}**; cause: **{}** (confidence {:.2}): {}\n\n",
+            "## Performance: {} → {}\n\n**{}.**\n\n{}; cause: **{}** (confidence {:.2})\n\n",
             cell(&self.baseline.name),
             cell(&self.candidate.name),
+            cell(&self.headline),
             status(self),
             self.verdict.cause,
-            self.verdict.confidence,
-            cell(self.said())
+            self.verdict.confidence
         );
         for reason in &self.comparability.reasons {
             let _ = writeln!(out, "- {}", cell(&reason.text));
@@ -353,6 +346,27 @@ impl Report {
                 open: open(&time.effect, time.verdict, time.effect.baseline, true),
                 bound_pct: bound(&time.effect, time.effect.baseline),
                 text: change(&time.effect, "us"),
+            });
+        }
+        for time in &self.cycle_time {
+            let Some(pauses) = time.pauses.as_ref().filter(|pauses| pauses.established) else {
+                continue;
+            };
+            let more = usize::from(pauses.more_in_candidate);
+            let part = pauses.cycles[more] as f64 / pauses.of[more].max(1) as f64;
+            let cost = part * pauses.excess_us[more].unwrap_or(0.0);
+            cases.push(Case {
+                name: format!("pauses {}", time.cycle_type).trim().to_owned(),
+                change: if pauses.more_in_candidate {
+                    Change::Slower
+                } else {
+                    Change::Faster
+                },
+                declared: true,
+                decisive: false,
+                open: false,
+                bound_pct: cost / time.effect.baseline * 100.0,
+                text: pauses.said(),
             });
         }
         for finding in &self.findings {

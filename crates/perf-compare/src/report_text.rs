@@ -16,9 +16,66 @@ pub(crate) fn short(value: f64) -> String {
     }
 }
 
+/// A function's name without what a reader does not need first: return type, template arguments, parameters. Names that are
+/// nothing but these stay as they are; long ones keep their end, where generated names differ.
+pub(crate) fn label(name: &str) -> String {
+    const LONGEST: usize = 64;
+    let plain = name.trim().trim_start_matches("void ");
+    let end = plain.find(['<', '(']).unwrap_or(plain.len());
+    let head = plain.get(..end).unwrap_or(plain).trim_end();
+    let anonymous = head.len() < 4 || plain.starts_with('(') || plain.contains(".py");
+    let shown = if anonymous { plain } else { head };
+    ends(&report::text::printable(shown), LONGEST)
+}
+
+/// A text in at most so many characters, with the end longer than the beginning.
+pub(crate) fn ends(text: &str, columns: usize) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    if letters.len() <= columns || columns < 8 {
+        return text.chars().take(columns.max(8)).collect();
+    }
+    let first = columns / 3;
+    let last = columns - first - 1;
+    let head: String = letters.iter().take(first).collect();
+    let tail: String = letters.iter().skip(letters.len() - last).collect();
+    format!("{head}…{tail}")
+}
+
+/// Microseconds in a readable unit, four digits.
+pub(crate) fn time(us: f64) -> String {
+    let size = us.abs();
+    match size {
+        _ if size >= 1e6 => format!("{} s", short(us / 1e6)),
+        _ if size >= 1e3 => format!("{} ms", short(us / 1e3)),
+        _ if size >= 1.0 || size <= 0.0 => format!("{} us", short(us)),
+        _ => format!("{} ns", short(us * 1e3)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::short;
+    use super::{ends, label, short, time};
+
+    #[test]
+    fn names_and_times() {
+        assert_eq!(
+            label("void paged_attention<0, bf16>(float*)"),
+            "paged_attention"
+        );
+        assert_eq!(
+            label("futures/_base.py(428): result"),
+            "futures/_base.py(428): result"
+        );
+        let one = format!("Cijk_Alik_Bljk_{}_MT128x256", "x".repeat(80));
+        let two = format!("Cijk_Alik_Bljk_{}_MT64x32", "x".repeat(80));
+        assert_ne!(label(&one), label(&two));
+        assert_eq!(label(&one).chars().count(), 64);
+        assert_eq!(ends("abcdefghijkl", 9), "abc…hijkl");
+        assert_eq!(
+            [0.5, 12.0, 9_800.0].map(time),
+            ["500.0 ns", "12.00 us", "9.800 ms"]
+        );
+    }
 
     #[test]
     fn four_digits() {

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::document::{CycleTime, Finding, Report, Statement};
+use crate::document::{CycleTime, Evidence, Finding, Report, Statement};
 use crate::render::{interval, name, percent, status, word};
-use crate::report_text::short;
+use crate::report_text::{label, short};
 
 /// Lines in all, columns of a line.
 const LINES: usize = 25;
@@ -92,6 +92,7 @@ impl Report {
     }
 
     fn head(&self, lines: &mut Vec<String>) {
+        wrap(&format!("{}.", self.headline), "  ", lines);
         lines.push(status(self).to_owned());
         for (side, info) in [
             ("baseline ", &self.baseline),
@@ -101,13 +102,38 @@ impl Report {
             lines.push(format!("  {side} {}", fitted(&name, WIDTH - 12)));
         }
         for reason in self.comparability.reasons.iter().take(3) {
-            wrap(&format!("  {}", reason.text), "    ", lines);
+            // What stops is in the first sentence.
+            if !reason.stops || self.comparability.forced {
+                wrap(&format!("  {}", reason.text), "    ", lines);
+            }
+        }
+        if self.identical || lines.len() > LINES / 2 {
+            return;
         }
         lines.push(format!(
             "cause: {} (confidence {:.2})",
             self.verdict.cause, self.verdict.confidence
         ));
-        wrap(&format!("  {}", self.said()), "  ", lines);
+        for row in self.verdict.evidence.iter().take(3) {
+            evidence(row, lines);
+        }
+        let open: Vec<&str> = self
+            .verdict
+            .not_judged
+            .iter()
+            .map(|open| open.cause.as_str())
+            .take(6)
+            .collect();
+        if !open.is_empty() {
+            wrap(
+                &format!(
+                    "  not recorded, so neither shown nor ruled out: {}",
+                    open.join(", ")
+                ),
+                "    ",
+                lines,
+            );
+        }
         if let Some(next) = &self.verdict.runner_up {
             lines.push(format!(
                 "  runner-up: {} ({:.2})",
@@ -117,27 +143,71 @@ impl Report {
     }
 }
 
+fn evidence(row: &Evidence, lines: &mut Vec<String>) {
+    let (place, name) = row.device.split_once(": ").unwrap_or((&row.device, ""));
+    let on = if name.is_empty() {
+        place.to_owned()
+    } else {
+        format!("{place}, {}", label(name))
+    };
+    let change = row
+        .change_pct
+        .map_or(String::new(), |change| format!(" ({change:+.1} %)"));
+    wrap(
+        &format!(
+            "  {} ({on}): {} -> {} {}{change}",
+            row.metric,
+            short(row.baseline),
+            short(row.candidate),
+            row.unit
+        ),
+        "    ",
+        lines,
+    );
+}
+
 fn cycle(time: &CycleTime, lines: &mut Vec<String>) {
     let kind = if time.cycle_type.is_empty() {
         "cycle"
     } else {
         &time.cycle_type
     };
+    let mean = &time.effect;
     wrap(
         &format!(
-            "{kind} time: {}: {} to {} us{}, difference {}; median {} to {} us",
+            "{kind} time {}: mean {} -> {} us{}, difference {} us",
             word(time.change, time.verdict),
-            short(time.effect.baseline),
-            short(time.effect.candidate),
-            percent(&time.effect),
-            interval(&time.effect),
-            short(time.median_us[0]),
-            short(time.median_us[1])
+            short(mean.baseline),
+            short(mean.candidate),
+            percent(mean),
+            interval(mean),
         ),
         "  ",
         lines,
     );
-    if let Some(needed) = time.cycles_needed_for_2pct {
+    let quantiles = [
+        ("p50", time.median_us, time.median_change_us),
+        ("p95", time.p95_us, time.p95_change_us),
+        ("p99", time.p99_us, time.p99_change_us),
+    ];
+    let quantiles = quantiles.map(|(name, [a, b], (_, [low, high]))| {
+        format!(
+            "{name} {} -> {} ({} to {})",
+            short(a),
+            short(b),
+            short(low),
+            short(high)
+        )
+    });
+    wrap(&format!("  us: {}", quantiles.join(", ")), "    ", lines);
+    if let Some(pauses) = &time.pauses
+        && (pauses.established || pauses.cycles[0] != pauses.cycles[1])
+    {
+        wrap(&format!("  {}", pauses.said()), "    ", lines);
+    }
+    if let Some(needed) = time.cycles_needed_for_2pct
+        && time.verdict != Statement::Changed
+    {
         let have = time.effect.n[0].min(time.effect.n[1]) as u64;
         lines.push(match needed.saturating_sub(have) {
             0 => format!("  {have} cycles a side are enough to establish 2 %"),

@@ -169,6 +169,10 @@ pub(crate) struct World {
     /// Relative growth of the host part with every cycle, and cycles that went before.
     pub(crate) drift: f64,
     pub(crate) before: usize,
+    /// Context tokens of the first step, written into the names of steps; none unless positive.
+    pub(crate) context: usize,
+    /// Microseconds by which every tenth cycle is longer.
+    pub(crate) pause_us: f64,
     /// First process number.
     pub(crate) pid: i64,
     pub(crate) anchor: &'static str,
@@ -207,6 +211,8 @@ impl Default for World {
             first_function: 1.0,
             drift: 0.0,
             before: 0,
+            context: 0,
+            pause_us: 0.0,
             pid: 4000,
             anchor: "Scheduler.run_batch",
         }
@@ -244,8 +250,22 @@ impl World {
             let vary = |us: f64, by: f64| (us * (1.0 + self.jitter * by)).max(0.0);
             let mut rows = Vec::new();
             let device = |rank: usize| format!("GPU {rank}");
+            // A clock of 0 was not recorded.
+            let clock = if self.gpu_mhz > 0.0 {
+                ("gpu_sm_frequency", self.gpu_mhz * 100.0)
+            } else {
+                ("N/A", f64::NAN)
+            };
+            let anchor = if self.context > 0 {
+                let tokens = self.context + 32 * cycle;
+                format!(
+                    "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk{tokens}sqsq32sqsk{tokens})"
+                )
+            } else {
+                self.anchor.to_owned()
+            };
             let gpu = vec![
-                ("gpu_sm_frequency", self.gpu_mhz * 100.0),
+                clock,
                 ("gpu_usage", self.gpu_usage),
                 ("process_gpu_usage", self.process_gpu_usage),
                 ("gpu_mem_used", self.gpu_mem_pct),
@@ -342,7 +362,8 @@ impl World {
                 + slowest
                 + python
                 + (run_queue - 900.0).max(0.0)
-                + (disk - 1500.0).max(0.0);
+                + (disk - 1500.0).max(0.0)
+                + if cycle % 10 == 5 { self.pause_us } else { 0.0 };
             for rank in 0..self.ranks {
                 let mut on_host = |name: &str, func_type, us, calls, counters| {
                     rows.push(Row {
@@ -393,7 +414,7 @@ impl World {
                         row.device,
                         row.func_type,
                         row.us,
-                        self.anchor,
+                        anchor,
                         row.calls
                     );
                 }

@@ -4,13 +4,63 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::panel::Pairing;
 use crate::document::{Comparability, Reason, Status};
-use crate::side::{Capture, Class, Side, unit_to_us};
+use crate::side::{Capture, Class, Side, template, unit_to_us};
 use crate::stats::median;
 
 /// Cycles below which nothing can be declared.
 pub(super) const FEWEST: usize = 5;
 /// Medians further apart than this, at different anchors, mean another granularity.
 const GRANULARITY: f64 = 5.0;
+
+/// Part of the kernel time in common kernels below which the model, the engine or the GPU is another one.
+const OTHER_MODEL: f64 = 0.05;
+
+/// Names that only one maker's libraries and compilers use.
+const MAKERS: [(&str, &[&str]); 2] = [
+    (
+        "AMD",
+        &[
+            "cijk_",
+            "hip",
+            "rccl",
+            "rocblas",
+            "__amd_rocclr",
+            "ck_tile",
+            "_mfma",
+            "rocprim",
+        ],
+    ),
+    (
+        "NVIDIA",
+        &[
+            "cuda",
+            "cublas",
+            "nvjet",
+            "cutlass",
+            "sm80_",
+            "sm90_",
+            "ncclkernel",
+            "nccldev",
+            "cudnn",
+        ],
+    ),
+];
+
+/// Returns the maker of the devices, if the names of functions speak for one only.
+fn vendor(captures: &[&Capture]) -> Option<&'static str> {
+    let speaks = |words: &[&str]| {
+        let mut names = captures
+            .iter()
+            .flat_map(|c| &c.functions)
+            .map(|f| f.name.to_ascii_lowercase());
+        names.any(|name| words.iter().any(|word| name.starts_with(word)))
+    };
+    let mut found = MAKERS.iter().filter(|(_, words)| speaks(words));
+    match (found.next(), found.next()) {
+        (Some((maker, _)), None) => Some(maker),
+        _ => None,
+    }
+}
 
 fn reason(code: &'static str, stops: bool, text: String) -> Reason {
     Reason { code, stops, text }
@@ -186,8 +236,9 @@ fn pair(pairing: &Pairing<'_>, same_anchors: &[(String, String)], reasons: &mut 
             let other = same_anchors
                 .iter()
                 .flat_map(|(a, b)| [(a, b), (b, a)])
-                .find(|(a, b)| a == name && anchors[1].contains(b.as_str()));
-            other.map_or(*name, |(_, b)| b.as_str())
+                .find(|(a, _)| template(a) == *name)
+                .and_then(|(_, b)| anchors[1].get(template(b).as_str()).copied());
+            other.unwrap_or(name)
         })
         .collect();
     if known && anchors[0] != anchors[1] && declared == anchors[1] {
@@ -266,7 +317,26 @@ fn pair(pairing: &Pairing<'_>, same_anchors: &[(String, String)], reasons: &mut 
         .filter(|(name, _)| kernels[1].contains_key(*name))
         .map(|(_, time)| time)
         .sum();
-    if all > 0.0 && !kernels[1].is_empty() && common < 0.2 * all {
+    let vendors = pairing.sides.each_ref().map(|captures| vendor(captures));
+    if let [Some(one), Some(two)] = vendors
+        && one != two
+    {
+        reasons.push(reason(
+            "hardware",
+            true,
+            format!("{kind}: the baseline ran on {one} GPUs and the candidate on {two} GPUs"),
+        ));
+    }
+    if all > 0.0 && !kernels[1].is_empty() && common < OTHER_MODEL * all {
+        reasons.push(reason(
+            "functions",
+            true,
+            format!(
+                "{kind}: {:.0} % of the baseline's kernel time is in kernels that the candidate has too: another model, engine or GPU",
+                common / all * 100.0
+            ),
+        ));
+    } else if all > 0.0 && !kernels[1].is_empty() && common < 0.2 * all {
         reasons.push(reason(
             "functions",
             false,

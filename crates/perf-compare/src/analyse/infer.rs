@@ -3,10 +3,11 @@
 use super::Options;
 use super::gate::FEWEST;
 use super::panel::{Panel, RUNS};
+use super::pauses;
 use super::workload::{self, Adjusted};
 use crate::document::{Change, CycleTime, Effect, Finding, Statement};
 use crate::report_text::short;
-use crate::side::{Side, unit_to_us};
+use crate::side::{Side, is_wait, unit_to_us};
 use crate::stats::{
     Compared, adjust, attainable, compare_columns, continued, drift, mean, median, normal_quantile,
     quantile, quantile_change, sorted,
@@ -48,7 +49,11 @@ pub(super) fn effect(found: &Compared, by_run: bool) -> Effect {
     } else {
         ""
     };
-    let method = format!("{exact}permutation of {exchanged}, Welch statistic{reduced}");
+    let method = if found.robust {
+        "trimmed means with Yuen's interval and ranks (Brunner and Munzel), as a few observations rule the mean".to_owned()
+    } else {
+        format!("{exact}permutation of {exchanged}, Welch statistic{reduced}")
+    };
     let or_zero = |x: f64| if x.is_finite() { x } else { 0.0 };
     Effect {
         baseline: or_zero(found.mean[0]),
@@ -95,6 +100,8 @@ fn state(found: &Compared, significant: bool, limit: f64, margin: f64, by_run: b
     let [low, high] = found.interval90;
     if low > -margin && high < margin {
         Statement::Equivalent
+    } else if significant && bound(found) > 0.0 {
+        Statement::Small
     } else {
         Statement::Inconclusive
     }
@@ -163,8 +170,8 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
         let panel = &panels[*at];
         let column = &panel.columns[*column];
         let (limit, _) = limits[*at];
-        let margin =
-            (options.equivalence_pct / 100.0 * (found.mean[0] + found.mean[1]) / 2.0).max(limit);
+        // Equal is what is equal relative to the function's own time, however little of the cycle it takes.
+        let margin = options.equivalence_pct / 100.0 * (found.mean[0] + found.mean[1]) / 2.0;
         let declared = q.is_some_and(|q| q <= options.level);
         let [one, two] = &column.values;
         let drifts = declared && !panel.by_run && continued(one, two).is_some();
@@ -214,12 +221,14 @@ pub(super) fn panels(panels: &[Panel], options: &Options) -> Inferred {
     out
 }
 
-/// Declared findings by the conservative end of their interval, the rest by size.
+/// Declared findings by the conservative end of their interval, calls that wait behind the others, the rest by size.
 fn rank(findings: &mut [Finding]) {
     let key = |f: &Finding| {
         let declared = f.verdict == Statement::Changed;
+        // A call that waits follows what it waits for.
+        let own = declared && f.class != "sync" && !is_wait(&f.name);
         (
-            declared,
+            (declared, own),
             if declared {
                 f.bound
             } else {
@@ -302,6 +311,7 @@ fn cycle_time(
     };
     let (median_us, median_change_us) = of(0.5);
     let (p95_us, p95_change_us) = of(0.95);
+    let (p99_us, p99_change_us) = of(0.99);
     let drifts = lengths
         .each_ref()
         .map(|side| drift(side).map(|change| change * 100.0));
@@ -322,6 +332,9 @@ fn cycle_time(
         median_change_us,
         p95_us,
         p95_change_us,
+        p99_us,
+        p99_change_us,
+        pauses: pauses::compare(panel),
         detectable_pct,
         cycles_needed_for_2pct,
         drift_pct: drifts,

@@ -4,6 +4,7 @@ mod gate;
 mod infer;
 mod inside;
 mod panel;
+mod pauses;
 mod roles;
 mod workload;
 
@@ -12,6 +13,7 @@ use std::collections::BTreeSet;
 pub(crate) use self::infer::more_is_better;
 use self::panel::{Pairing, Panel};
 use crate::document::{Report, Role, SCHEMA_VERSION, SideInfo, Status};
+use crate::headline;
 use crate::side::Side;
 use crate::stats::{Effort, Family};
 use crate::verdict::{self, Facts, Signatures};
@@ -225,8 +227,10 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
         }
     };
     let by_run = panels.iter().any(|panel| panel.by_run) || inferred.by_run;
-    Report {
+    let mut report = Report {
         schema_version: SCHEMA_VERSION,
+        headline: String::new(),
+        identical: baseline.is_same(candidate),
         baseline: info(baseline),
         candidate: info(candidate),
         comparability,
@@ -244,7 +248,9 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
         notes,
         seed: options.seed,
         permutations: options.permutations,
-    }
+    };
+    report.headline = headline::of_report(&report);
+    report
 }
 
 fn mirror(role: &Role) -> Role {

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::class::Class;
 use super::counters::Counters;
 use super::rank::Rank;
-use crate::table::{Names, PerfRow};
+use super::step::{Work, template, work};
+use crate::table::{Name, Names, PerfRow};
 
 /// One cycle.
 #[derive(Debug, Clone)]
@@ -13,6 +14,8 @@ pub(crate) struct Cycle {
     pub(crate) number: i64,
     pub(crate) dur_us: f64,
     pub(crate) start_us: f64,
+    /// What the step did, if its name says it.
+    pub(crate) work: Option<Work>,
 }
 
 /// One process of a capture.
@@ -134,7 +137,7 @@ impl Capture {
         });
         let rows = sorted;
         let mut cycles: BTreeMap<i64, (Cycle, BTreeSet<usize>)> = BTreeMap::new();
-        let mut anchors: BTreeSet<&str> = BTreeSet::new();
+        let mut anchors: BTreeSet<Name> = BTreeSet::new();
         let mut capture = Self {
             file,
             kind,
@@ -150,6 +153,7 @@ impl Capture {
                 number: row.cycle,
                 dur_us: row.cycle_us,
                 start_us: row.start_us,
+                work: row.anchor.and_then(|name| work(text(name))),
             };
             let (cycle, seen) = cycles
                 .entry(row.cycle)
@@ -159,10 +163,14 @@ impl Capture {
                 cycle.dur_us = cycle.dur_us.max(row.cycle_us);
                 cycle.start_us = cycle.start_us.min(row.start_us);
             }
-            anchors.extend(row.anchor.map(text));
+            anchors.extend(row.anchor);
         }
         capture.bad_cycles = bad.len() as u64;
-        capture.anchors = anchors.into_iter().map(str::to_owned).collect();
+        let anchors: BTreeSet<String> = anchors
+            .into_iter()
+            .map(|name| template(text(name)))
+            .collect();
+        capture.anchors = anchors.into_iter().collect();
         let complete = |seen: &BTreeSet<usize>| seen.len() == parts.len();
         let common = cycles.values().filter(|(_, seen)| complete(seen)).count();
         if common >= COMMON {

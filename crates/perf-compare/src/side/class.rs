@@ -24,6 +24,58 @@ pub(crate) enum Class {
     Host,
 }
 
+/// Calls that wait for something else to be done, by the last part of their name.
+const WAITS: [&str; 28] = [
+    "result",
+    "wait",
+    "wait_for",
+    "wait_for_tokens",
+    "acquire",
+    "join",
+    "select",
+    "poll",
+    "epoll_wait",
+    "sleep",
+    "recv",
+    "recv_requests",
+    "recv_pyobj",
+    "futex",
+    "pthread_cond_wait",
+    "pthread_cond_timedwait",
+    "synchronize",
+    "synchronise",
+    "barrier",
+    "item",
+    "tolist",
+    "_local_scalar_dense",
+    "aten::item",
+    "aten::_local_scalar_dense",
+    "run_forever",
+    "_run_once",
+    "get_output",
+    "dequeue",
+];
+
+/// Returns `true` for calls that wait: for the device, another thread or process. Their time follows that of what they wait
+/// for.
+pub(crate) fn is_wait(name: &str) -> bool {
+    // Python frames are `file.py(12): function`, methods `Class.method`, others `namespace::function`.
+    let last = name.rsplit([' ', '.', '/']).next().unwrap_or(name);
+    let last = last.trim_end_matches("()");
+    let lower = last.to_ascii_lowercase();
+    let plain = lower.rsplit("::").next().unwrap_or(&lower);
+    let runtime = ["cuda", "hip", "cu"]
+        .iter()
+        .find_map(|prefix| plain.strip_prefix(prefix));
+    WAITS.contains(&lower.as_str())
+        || WAITS.contains(&plain)
+        || plain.contains("synchronize")
+        || plain.ends_with("_wait")
+        || plain.starts_with("wait_")
+        // A blocking copy waits for all work before it.
+        || runtime.is_some_and(|rest| rest.starts_with("memcpy") && !rest.contains("async"))
+}
+
 /// Whether a kernel's name says that it communicates between ranks.
 pub(crate) fn is_collective(name: &str) -> bool {
     const PARTS: [&str; 12] = [
@@ -158,5 +210,22 @@ mod tests {
         assert_eq!(Class::of("", "write", "Host"), Class::Disk);
         assert_eq!(Class::of("", "cudaMallocAsync", "Host"), Class::MemoryCall);
         assert_eq!(Class::of("", "customer.find", "Host"), Class::Host);
+        for name in [
+            "concurrent/futures/_base.py(428): result",
+            "threading.py(607): wait",
+            "<built-in method select of x>.select",
+            "hipMemcpyWithStream",
+            "cudaStreamSynchronize",
+            "aten::item",
+        ] {
+            assert!(is_wait(name), "{name}");
+        }
+        for name in [
+            "cudaMemcpyAsync",
+            "Scheduler.process_batch_result",
+            "cudaLaunchKernel",
+        ] {
+            assert!(!is_wait(name), "{name}");
+        }
     }
 }

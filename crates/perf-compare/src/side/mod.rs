@@ -9,11 +9,13 @@ mod load;
 mod parquet_table;
 mod rank;
 mod samples;
+mod step;
 
 pub(crate) use capture::{Capture, Function, Process};
-pub(crate) use class::Class;
+pub(crate) use class::{Class, is_wait};
 pub use load::{LoadOptions, load};
 pub(crate) use samples::{Series, unit_to_us};
+pub(crate) use step::{Work, template};
 
 /// One side: captures of a process group, or plain samples of metrics.
 ///
@@ -44,6 +46,28 @@ impl Side {
             .iter()
             .map(|capture| capture.cycles.len())
             .sum()
+    }
+
+    /// Returns `true` if the other side holds the same cycles, functions and samples to the last digit.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<u64>>();
+        let captures = self.captures.len() == other.captures.len()
+            && self.captures.iter().zip(&other.captures).all(|(a, b)| {
+                let cycle = |c: &capture::Cycle| (c.number, c.dur_us.to_bits());
+                let function = |f: &Function| (f.name.clone(), f.device.clone(), bits(&f.dur_us));
+                a.cycles.iter().map(cycle).eq(b.cycles.iter().map(cycle))
+                    && a.functions
+                        .iter()
+                        .map(function)
+                        .eq(b.functions.iter().map(function))
+            });
+        let series = self.series.len() == other.series.len()
+            && self.series.iter().zip(&other.series).all(|(a, b)| {
+                let runs = |s: &Series| s.runs.iter().map(|run| bits(run)).collect::<Vec<_>>();
+                (&a.group, &a.metric, &a.unit) == (&b.group, &b.metric, &b.unit)
+                    && runs(a) == runs(b)
+            });
+        captures && series && self.captures.len() + self.series.len() > 0
     }
 
     /// The same as a table of samples: `cycle` and every function, in microseconds per cycle. Written to a file it is a

@@ -1,6 +1,8 @@
 //! Two sides of many columns compared: test, interval, effects.
 
-use super::effect::{brunner_munzel, cliffs_delta, hodges_lehmann, mean, trimmed};
+use super::effect::{
+    brunner_munzel, cliffs_delta, few_rule, hodges_lehmann, mean, trimmed, trimmed_mean,
+};
 use super::permute::{Budget, Family, Shape, attainable, permute};
 use super::random::Stream;
 use super::serial::Dependence;
@@ -45,6 +47,8 @@ pub(crate) struct Compared {
     pub(crate) shift: f64,
     pub(crate) dominance: f64,
     pub(crate) trimmed: Option<(f64, [f64; 2])>,
+    /// Whether a few values rule the mean, so that [`Self::trimmed`] and ranks decide.
+    pub(crate) robust: bool,
 }
 
 impl Compared {
@@ -66,7 +70,25 @@ impl Compared {
             shift: f64::NAN,
             dominance: f64::NAN,
             trimmed: None,
+            robust: false,
         }
+    }
+
+    /// Takes difference, intervals and p from trimmed means and ranks. `first` is the trimmed mean of the first side.
+    fn decide_by_trimmed(&mut self, first: f64) {
+        let Some((delta, interval)) = self.trimmed else {
+            return;
+        };
+        let df = freedom(self);
+        let narrower = student_quantile(0.95, df) / student_quantile(0.975, df);
+        self.robust = true;
+        self.delta = delta;
+        self.interval = interval;
+        self.interval90 = interval.map(|end| delta + narrower * (end - delta));
+        self.p = Some(self.p_rank);
+        let relative = |difference: f64| (first + difference) / first;
+        self.ratio = (first > 0.0 && first + interval[0] > 0.0)
+            .then(|| (relative(delta), interval.map(relative)));
     }
 
     /// Shortens the blocks until there are enough of them to declare one of a family at `p`. What shorter blocks do not see
@@ -182,6 +204,9 @@ pub(crate) fn compare_columns(columns: &[[Vec<f64>; 2]], effort: Effort) -> Vec<
                 (&sides[0], &sides[1])
             };
             intervals(result, one, two);
+            if few_rule(&columns[at]) && !result.dependence.established {
+                result.decide_by_trimmed(trimmed_mean(&columns[at][0]));
+            }
         }
     }
     results
@@ -435,6 +460,24 @@ mod tests {
         assert_eq!(compare_columns(&[[vec![1.0], vec![]]], EFFORT)[0].p, None);
         let huge = &compare_columns(&[[noise(1, 9, 1e13, 1e9), noise(2, 9, 2e13, 1e9)]], EFFORT)[0];
         assert!(huge.p.unwrap() < 0.01 && huge.interval[0] > 0.9e13);
+    }
+
+    #[test]
+    fn one_far_value_does_not_decide() {
+        let mut one = noise(21, 40, 500.0, 2.0);
+        one[0] = 37.0;
+        let two = noise(22, 40, 515.0, 2.0);
+        let there = &compare_columns(&[[one.clone(), two.clone()]], EFFORT)[0];
+        assert!(there.robust && there.p.unwrap() < 1e-3, "{there:?}");
+        assert!(
+            there.interval[0] > 12.0 && there.interval[1] < 18.0,
+            "{there:?}"
+        );
+        let back = &compare_columns(&[[two, one]], EFFORT)[0];
+        assert!((there.delta + back.delta).abs() < 1e-9 && back.robust);
+        assert!(
+            !compare_columns(&[[noise(1, 40, 9.0, 1.0), noise(2, 40, 9.0, 1.0)]], EFFORT)[0].robust
+        );
     }
 
     #[test]

@@ -116,6 +116,36 @@ pub(crate) fn brunner_munzel(one: &[f64], two: &[f64]) -> f64 {
     if p < least { least } else { p }
 }
 
+/// Mean without the lowest and highest tenth.
+pub(crate) fn trimmed_mean(values: &[f64]) -> f64 {
+    let sorted = sorted(values);
+    let cut = sorted.len() / 10;
+    mean(sorted.get(cut..sorted.len() - cut).unwrap_or_default())
+}
+
+/// Returns `true` if at most one value in twenty of each side, but at least one, makes up most of the spread about the
+/// medians: then the mean says what these few do.
+pub(crate) fn few_rule(sides: &[Vec<f64>; 2]) -> bool {
+    /// Part of the squared deviations.
+    const MOST: f64 = 0.7;
+    let (mut far, mut all) = (0.0, 0.0);
+    for side in sides {
+        if side.len() < 10 {
+            return false;
+        }
+        let middle = median(side);
+        let squares: Vec<f64> = side.iter().map(|x| (x - middle).powi(2)).collect();
+        let squares = sorted(&squares);
+        far += squares
+            .iter()
+            .rev()
+            .take(side.len().div_ceil(20))
+            .sum::<f64>();
+        all += squares.iter().sum::<f64>();
+    }
+    far > MOST * all
+}
+
 /// Difference of the means without the lowest and highest tenth, with Yuen's 95 % interval, widened by `factor`.
 pub(crate) fn trimmed(one: &[f64], two: &[f64], factor: f64) -> Option<(f64, [f64; 2])> {
     let part = |values: &[f64]| {

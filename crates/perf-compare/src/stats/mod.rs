@@ -14,7 +14,7 @@ mod welch;
 pub(crate) use compare::{Compared, Effort, compare_columns, drift, p_in_time, quantile_change};
 pub(crate) use effect::{cliffs_delta, mean, median, quantile, sorted};
 pub(crate) use multiple::adjust;
-pub(crate) use permute::{Family, attainable};
+pub(crate) use permute::{Family, attainable, choose};
 pub(crate) use random::Stream;
 pub(crate) use rank::mann_whitney;
 pub(crate) use special::{normal_quantile, normal_sf, student_sf2};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::signal::{Signal, Stat};
 use super::signature::{Clause, Direction, Signature, Signatures};
 use crate::document::{
-    Change, CycleTime, Evidence, Finding, RuledOut, RunnerUp, Statement, Verdict,
+    Change, CycleTime, Evidence, Finding, Pauses, RuledOut, RunnerUp, Statement, Verdict,
 };
 use crate::report_text::short;
 
@@ -30,6 +30,8 @@ struct Fit<'s> {
     evidence: Vec<Evidence>,
     /// Why not, if not.
     why_not: String,
+    /// Whether all that is missing was not recorded, so that the cause is open.
+    unrecorded: bool,
 }
 
 /// Half strength at the threshold, full strength at four times it.
@@ -43,6 +45,8 @@ fn shown(clause: &Clause, signals: &[Signal]) -> String {
         Direction::Down => "fallen",
         Direction::Moved => "changed",
         Direction::Flat => "steady",
+        Direction::Recorded => "recorded",
+        Direction::Absent => return format!("{} was recorded", clause.metric),
     };
     let found = clause.candidates(signals).into_iter().max_by(|a, b| {
         a.change_pct(clause.stat)
@@ -73,10 +77,20 @@ fn fit<'s>(signature: &'s Signature, signals: &[Signal]) -> Fit<'s> {
         score: 0.0,
         evidence: Vec::new(),
         why_not: String::new(),
+        unrecorded: false,
     };
+    let absent = |clause: &Clause| clause.candidates(signals).is_empty();
+    let mut unrecorded = true;
     let mut strengths = Vec::new();
     let mut missing = Vec::new();
     for clause in &signature.need {
+        if clause.direction == Direction::Absent {
+            if !absent(clause) {
+                unrecorded = false;
+                missing.push(shown(clause, signals));
+            }
+            continue;
+        }
         match clause.best(signals) {
             Some((signal, factor)) => {
                 if clause.direction != Direction::Flat {
@@ -87,11 +101,20 @@ fn fit<'s>(signature: &'s Signature, signals: &[Signal]) -> Fit<'s> {
             // What was not recorded cannot be seen to move.
             None if clause.direction == Direction::Flat
                 && clause.candidates(signals).is_empty() => {}
-            None => missing.push(shown(clause, signals)),
+            None => {
+                unrecorded &= absent(clause);
+                missing.push(shown(clause, signals));
+            }
         }
     }
     for group in &signature.one_of {
         let mut best = 0.0_f64;
+        let recorded = |clause: &Clause| {
+            clause.direction == Direction::Recorded && clause.best(signals).is_some()
+        };
+        if group.iter().any(recorded) {
+            continue;
+        }
         for clause in group {
             if let Some((signal, factor)) = clause.best(signals) {
                 best = best.max(strength(factor));
@@ -101,12 +124,14 @@ fn fit<'s>(signature: &'s Signature, signals: &[Signal]) -> Fit<'s> {
         if best > 0.0 {
             strengths.push(best);
         } else {
+            unrecorded &= group.iter().all(absent);
             let parts: Vec<String> = group.iter().map(|clause| shown(clause, signals)).collect();
             missing.push(parts.join("; "));
         }
     }
     if !missing.is_empty() {
         fit.why_not = missing.join("; ");
+        fit.unrecorded = unrecorded;
         return fit;
     }
     for clause in &signature.against {
@@ -162,6 +187,8 @@ fn fits<'s>(signals: &[Signal], signatures: &'s Signatures, reversed: bool) -> V
             .find(|old| old.signature.cause == signature.cause)
         {
             Some(old) if new.score > old.score => *old = new,
+            // A cause is open as long as one of its signatures is.
+            Some(old) if old.score <= 0.0 && !old.unrecorded && new.unrecorded => *old = new,
             Some(_) => {}
             None => best.push(new),
         }
@@ -194,6 +221,16 @@ pub(crate) fn conclude(
     {
         return (drift(facts, forward), table);
     }
+    let times_only = forward
+        .iter()
+        .all(|fit| fit.score <= 0.0 || TIMES_ONLY.contains(&fit.signature.cause.as_str()));
+    let paused = facts.cycle_time.iter().find_map(|time| {
+        let pauses = time.pauses.as_ref()?;
+        (pauses.established && time.typical_is_unchanged()).then_some(pauses)
+    });
+    if let (Some(pauses), true) = (paused, times_only) {
+        return (pausing(pauses, facts, forward), table);
+    }
     let improved = facts
         .findings
         .iter()
@@ -210,11 +247,7 @@ pub(crate) fn conclude(
         };
         let found = backward.iter().map(|fit| fit.score).fold(0.0, f64::max);
         if found > 0.0 {
-            let mut verdict = named(backward, "better", facts);
-            for row in &mut verdict.evidence {
-                turn(row);
-            }
-            verdict
+            named(backward, "better", facts)
         } else {
             nameless(forward, facts)
         }
@@ -285,6 +318,8 @@ fn named(mut fits: Vec<Fit<'_>>, direction: &'static str, facts: &Facts<'_>) -> 
             confidence: confidence(fit.score, first.score).min((fit.score * 50.0).round() / 100.0),
             why: told(&fit.evidence),
         });
+    let (unjudged, rest): (Vec<Fit<'_>>, Vec<Fit<'_>>) =
+        rest.into_iter().partition(|fit| fit.unrecorded);
     let mut ruled_out = swapped_ranks(facts);
     ruled_out.extend(rest.iter().map(|fit| RuledOut {
         cause: fit.signature.cause.clone(),
@@ -306,24 +341,25 @@ fn named(mut fits: Vec<Fit<'_>>, direction: &'static str, facts: &Facts<'_>) -> 
         }
         None => "cycle times cannot be compared, so whether it costs time is open",
     };
-    let side = if direction == "worse" {
-        ""
-    } else {
-        " (of the baseline; the candidate is free of it)"
-    };
+    let mut evidence = first.evidence;
+    if direction == "better" {
+        evidence.iter_mut().for_each(turn);
+    }
+    let gone = if direction == "worse" { "" } else { " no more" };
     Verdict {
         summary: format!(
-            "{}{side}: {}; {where_}",
+            "{}{gone}: {}; {where_}",
             first.signature.cause,
-            told(&first.evidence)
+            told(&evidence)
         ),
         cause: first.signature.cause.clone(),
         confidence: confidence(first.score, second),
         direction,
         on_critical_path: critical,
         covers: first.signature.covers.clone(),
-        evidence: first.evidence,
+        evidence,
         ruled_out,
+        not_judged: not_judged(unjudged),
         runner_up,
     }
 }
@@ -352,6 +388,16 @@ fn told(evidence: &[Evidence]) -> String {
         })
         .collect();
     parts.join(", ")
+}
+
+/// Causes that the recording cannot speak about.
+fn not_judged(fits: Vec<Fit<'_>>) -> Vec<RuledOut> {
+    fits.into_iter()
+        .map(|fit| RuledOut {
+            cause: fit.signature.cause.clone(),
+            why: fit.why_not,
+        })
+        .collect()
 }
 
 /// A role swap is a symptom that looks like a cause.
@@ -383,6 +429,24 @@ fn on_critical_path(direction: &str, facts: &Facts<'_>) -> Option<bool> {
         Change::Faster
     };
     Some(facts.cycle_time.iter().any(|c| c.change == wanted))
+}
+
+/// Some cycles are far longer than the rest, and more of them on one side.
+fn pausing(pauses: &Pauses, facts: &Facts<'_>, fits: Vec<Fit<'_>>) -> Verdict {
+    Verdict {
+        cause: "pauses".to_owned(),
+        confidence: if pauses.p <= 0.01 { 0.85 } else { 0.6 },
+        direction: if pauses.more_in_candidate {
+            "worse"
+        } else {
+            "better"
+        },
+        on_critical_path: Some(true),
+        summary: format!("pauses: {}", pauses.said()),
+        covers: "A few cycles are far longer than the rest while the typical one is unchanged: garbage collection, allocation, preemption, a scheduler that stops."
+            .to_owned(),
+        ..nameless(fits, facts)
+    }
 }
 
 /// The captures differ as one drifting run cut in two does.
@@ -449,6 +513,8 @@ fn nameless(fits: Vec<Fit<'_>>, facts: &Facts<'_>) -> Verdict {
             "no change is established, and no signature fits".to_owned(),
         )
     };
+    let (unjudged, fits): (Vec<Fit<'_>>, Vec<Fit<'_>>) =
+        fits.into_iter().partition(|fit| fit.unrecorded);
     let mut ruled_out = swapped_ranks(facts);
     ruled_out.extend(fits.into_iter().map(|fit| RuledOut {
         cause: fit.signature.cause.clone(),
@@ -466,6 +532,7 @@ fn nameless(fits: Vec<Fit<'_>>, facts: &Facts<'_>) -> Verdict {
         },
         evidence: Vec::new(),
         ruled_out,
+        not_judged: not_judged(unjudged),
         runner_up: None,
     }
 }

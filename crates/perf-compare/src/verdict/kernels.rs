@@ -177,6 +177,20 @@ pub(super) fn signals(
         [0.0, share(false)],
     ));
 
+    let slowest = matched
+        .iter()
+        .filter(|(_, t)| moved(t, true))
+        .map(|(_, t)| ratio(t))
+        .fold(1.0, f64::max);
+    if let Some(work) = work_ratio(sides) {
+        out.extend(Signal::point(
+            "kernel_beyond_work_pct",
+            "all",
+            "%",
+            [0.0, (slowest / work - 1.0) * 100.0],
+        ));
+    }
+
     let logs: Vec<f64> = matched.iter().map(|(_, t)| ratio(t).ln() * 100.0).collect();
     let middle = median(&logs);
     let spread = median(
@@ -264,6 +278,31 @@ pub(super) fn signals(
     }
 }
 
+/// By how much the work of a step grew, at most: attention over prompts grows with the square of their tokens. `None` where
+/// names of steps do not say what they did.
+fn work_ratio(sides: [&[&Capture]; 2]) -> Option<f64> {
+    let typical = sides.map(|captures| {
+        let mut all: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        let works = captures
+            .iter()
+            .flat_map(|c| &c.cycles)
+            .filter_map(|c| c.work.as_ref());
+        for (name, value) in works.flatten() {
+            all.entry(name).or_default().push(*value);
+        }
+        all.into_iter()
+            .map(|(name, values)| (name, median(&values)))
+            .collect::<BTreeMap<&str, f64>>()
+    });
+    let ratios = typical[0].iter().filter_map(|(name, before)| {
+        let ratio = typical[1].get(name)? / before;
+        let power = if name.starts_with("prompt") { 2 } else { 1 };
+        (ratio.is_finite() && ratio > 0.0).then(|| ratio.powi(power))
+    });
+    let ratios: Vec<f64> = ratios.collect();
+    (!ratios.is_empty()).then(|| ratios.into_iter().fold(1.0, f64::max))
+}
+
 /// How much of its clock a device has kept: the lowest ratio among its clocks, at most 1; 1 where none was recorded.
 fn clock_ratio(device: &str, signals: &[Signal]) -> f64 {
     signals
@@ -281,7 +320,7 @@ fn clock_ratio(device: &str, signals: &[Signal]) -> f64 {
 }
 
 /// Whether a kernel's name says that it reads the whole context of each request.
-fn is_attention(name: &str) -> bool {
+pub(crate) fn is_attention(name: &str) -> bool {
     const PARTS: [&str; 7] = [
         "attention",
         "attn",
@@ -296,7 +335,7 @@ fn is_attention(name: &str) -> bool {
 }
 
 /// Whether a kernel's name says that it multiplies with the weights.
-fn is_matrix(name: &str) -> bool {
+pub(crate) fn is_matrix(name: &str) -> bool {
     const PARTS: [&str; 7] = [
         "gemm", "gemv", "matmul", "cutlass", "cublas", "nvjet", "cijk_",
     ];

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::signal::Signal;
 use super::{kernels, ranks};
 use crate::document::Role;
-use crate::side::{Capture, Class, Side};
+use crate::side::{Capture, Class, Side, Work, is_wait};
 
 /// Most spans of time that samples of counters are averaged over.
 const SPANS: usize = 16;
@@ -74,7 +74,9 @@ fn observe_cycles(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> 
         cycles(sides, &mut out);
         host_functions(sides, &mut out);
     }
-    for signal in out.iter_mut().skip(recorded) {
+    // What steps did is known, not measured.
+    let measured = |signal: &&mut Signal| !signal.metric.starts_with("step_");
+    for signal in out.iter_mut().skip(recorded).filter(measured) {
         signal.follow_in_time();
     }
     out.sort_by(|a, b| (&a.metric, &a.device).cmp(&(&b.metric, &b.device)));
@@ -381,6 +383,14 @@ fn cycles(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
             .collect::<Vec<f64>>()
     });
     out.extend(Signal::series("cycle_us", "all", "us", lengths));
+    work(sides, out);
+    let device = |captures: &&[&Capture]| {
+        let mut all = captures.iter().flat_map(|c| &c.functions);
+        all.any(|f| f.class.on_device())
+    };
+    if !sides.iter().all(device) {
+        return;
+    }
     let idle = sides.map(|captures| {
         let mut values = Vec::new();
         for capture in captures {
@@ -413,12 +423,34 @@ fn cycles(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
     ));
 }
 
-/// The function of the program on the host whose time changed most.
+/// What steps did, as their names have it.
+fn work(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
+    let known = |side: usize| {
+        let cycles = sides[side].iter().flat_map(|c| &c.cycles);
+        cycles.filter_map(|cycle| cycle.work.as_ref())
+    };
+    let names: BTreeSet<&'static str> = known(0)
+        .chain(known(1))
+        .flat_map(Work::keys)
+        .copied()
+        .collect();
+    for name in names {
+        let values = [0, 1].map(|side| known(side).filter_map(|w| w.get(name).copied()).collect());
+        let metric = format!("step_{}", name.replace(' ', "_"));
+        out.extend(Signal::series(&metric, "all", "per step", values));
+    }
+}
+
+/// The function of the program on the host whose time changed most; calls that wait follow something else.
 fn host_functions(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
     let series = sides.map(|captures| {
         let mut all: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for capture in captures {
-            for function in capture.functions.iter().filter(|f| f.class == Class::Host) {
+            for function in capture
+                .functions
+                .iter()
+                .filter(|f| f.class == Class::Host && !is_wait(&f.name))
+            {
                 all.entry(&function.name)
                     .or_default()
                     .extend(function.dur_us.iter().filter(|d| !d.is_nan()));

@@ -51,6 +51,10 @@ pub(super) enum Direction {
     /// In either direction.
     Moved,
     Flat,
+    /// It was recorded, whatever it did.
+    Recorded,
+    /// It was not recorded.
+    Absent,
 }
 
 /// What one metric has to do.
@@ -162,6 +166,9 @@ impl Clause {
     /// The best signal for this clause, with its factor.
     pub(super) fn best<'s>(&self, signals: &'s [Signal]) -> Option<(&'s Signal, f64)> {
         let candidates: Vec<&Signal> = self.candidates(signals);
+        if self.direction == Direction::Recorded {
+            return candidates.first().map(|s| (*s, 1.0));
+        }
         if self.direction == Direction::Flat {
             // Flat everywhere, or not flat.
             let all = candidates.iter().all(|s| self.met_by(s).is_some());

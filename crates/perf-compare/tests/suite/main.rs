@@ -25,4 +25,5 @@ mod published;
 mod ranks;
 mod real_faults;
 mod runs;
+mod sentences;
 mod workload;

@@ -1,0 +1,120 @@
+//! Cycles that are far longer than the rest: how many there are on each side, how long, and what ran in them.
+
+use super::panel::Panel;
+use crate::document::{PausedFunction, Pauses};
+use crate::side::is_wait;
+use crate::stats::{choose, mean, median};
+
+/// A cycle pauses if it is longer than the median by this many median absolute deviations,
+const DEVIATIONS: f64 = 8.0;
+/// and by this part of the median.
+const PART: f64 = 0.15;
+/// Cycles that pause are few: at most one of so many.
+const FEW: usize = 3;
+/// Pauses of the side with more of them from which on they are compared.
+const FEWEST: usize = 3;
+/// Chance below which one side is said to pause more often. Four pauses among 48 cycles against none reach it.
+const CHANCE: f64 = 0.06;
+/// Part of a pause that a function must take to be named.
+const NAMED: f64 = 0.2;
+/// Functions that are named.
+const SHOWN: usize = 3;
+
+/// Probability that of `all` pauses at least `more` fall on a side of `n` cycles, the other having `m`: the exact test of Fisher.
+fn by_chance(more: usize, all: usize, n: usize, m: usize) -> f64 {
+    let ways = choose(n + m, all) as f64;
+    let sum: f64 = (more..=all.min(n))
+        .filter(|own| all - own <= m)
+        .map(|own| choose(n, own) as f64 * choose(m, all - own) as f64 / ways)
+        .sum();
+    sum.min(1.0)
+}
+
+/// Compares the pauses of both sides; `None` where neither pauses or so many cycles are long that they are no pauses.
+pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
+    let lengths = panel
+        .cycles
+        .each_ref()
+        .map(|side| side.iter().map(|cycle| cycle.1).collect::<Vec<f64>>());
+    if lengths.iter().any(|side| side.len() < 5) {
+        return None;
+    }
+    let middles = lengths.each_ref().map(|side| median(side));
+    let spread = [0, 1]
+        .map(|side| {
+            let deviations = lengths[side].iter().map(|x| (x - middles[side]).abs());
+            median(&deviations.collect::<Vec<f64>>())
+        })
+        .into_iter()
+        .fold(0.0, f64::max);
+    // Each side about its own median, so that a shift of all cycles is no pause.
+    let limits = middles.map(|middle| middle + (DEVIATIONS * spread).max(PART * middle));
+    let places = [0, 1].map(|side| {
+        let all = lengths[side].iter().enumerate();
+        all.filter(|(_, length)| **length > limits[side])
+            .map(|(at, _)| at)
+            .collect::<Vec<usize>>()
+    });
+    let cycles = places.each_ref().map(Vec::len);
+    let of = lengths.each_ref().map(Vec::len);
+    if cycles == [0, 0] || (0..2).any(|side| cycles[side] * FEW > of[side]) {
+        return None;
+    }
+    let excess_us = [0, 1].map(|side| {
+        let all: Vec<f64> = places[side]
+            .iter()
+            .map(|at| lengths[side][*at] - middles[side])
+            .collect();
+        (!all.is_empty()).then(|| median(&all))
+    });
+    // Which side has more of them, relative to its cycles.
+    let more = usize::from(cycles[1] * of[0] >= cycles[0] * of[1]);
+    let p = by_chance(cycles[more], cycles[0] + cycles[1], of[more], of[1 - more]);
+    let mut functions: Vec<PausedFunction> = panel
+        .columns
+        .iter()
+        .filter(|column| column.values[more].len() == of[more] && !is_wait(&column.key.name))
+        .filter_map(|column| {
+            let values = &column.values[more];
+            let inside: Vec<f64> = places[more].iter().map(|at| values[*at]).collect();
+            let excess = mean(&inside) - median(values);
+            (excess >= NAMED * excess_us[more]?).then(|| PausedFunction {
+                name: column.key.name.clone(),
+                device: column.key.device.clone(),
+                excess_us: excess,
+            })
+        })
+        .collect();
+    functions.sort_by(|a, b| {
+        b.excess_us
+            .total_cmp(&a.excess_us)
+            .then(a.name.cmp(&b.name))
+    });
+    functions.truncate(SHOWN);
+    let numbers = places[more]
+        .iter()
+        .filter_map(|at| Some(panel.cycles[more].get(*at)?.0))
+        .collect();
+    Some(Pauses {
+        cycles,
+        of,
+        excess_us,
+        p,
+        established: p <= CHANCE && cycles[more] >= FEWEST && !panel.by_run,
+        more_in_candidate: more == 1,
+        numbers,
+        functions,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chance() {
+        assert!((by_chance(4, 4, 48, 48) - 0.058_57).abs() < 1e-4);
+        assert!((by_chance(0, 4, 48, 48) - 1.0).abs() < 1e-12);
+        assert!((by_chance(2, 2, 2, 2) - 1.0 / 6.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,411 @@
+//! The answer in one sentence that an engineer can act on.
+
+use crate::document::{Change, CycleTime, Evidence, Finding, Report, Statement, Status};
+use crate::report_text::{label, short, time};
+use crate::verdict::{is_attention, is_matrix};
+
+/// Causes that the same sentence fits: what happened, and what happened where the baseline had the trouble.
+const SAID: [(&str, &str, &str); 9] = [
+    ("cpu_frequency", "CPU clock lower", "CPU clock higher"),
+    (
+        "cpu_contention",
+        "Threads wait for processors",
+        "Threads wait less for processors",
+    ),
+    ("gpu_frequency", "GPU clock lower", "GPU clock higher"),
+    (
+        "gpu_contention",
+        "Another process uses the GPU",
+        "The GPU is shared no more",
+    ),
+    (
+        "nvlink_contention",
+        "Links between GPUs carry other traffic",
+        "Links between GPUs are free again",
+    ),
+    (
+        "pcie_contention",
+        "Copies between host and GPU are slower",
+        "Copies between host and GPU are faster",
+    ),
+    (
+        "memory_pressure",
+        "Memory runs short",
+        "Memory is sufficient again",
+    ),
+    (
+        "disk_contention",
+        "Reads and writes are slower",
+        "Reads and writes are faster",
+    ),
+    (
+        "network_contention",
+        "The network carries other traffic",
+        "The network is free again",
+    ),
+];
+
+fn percent(ratio: f64) -> String {
+    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+}
+
+/// `a -> b` in one unit that suits the larger.
+fn from_to(a: f64, b: f64) -> String {
+    let (unit, scale) = match a.abs().max(b.abs()) {
+        most if most >= 1e6 => ("s", 1e6),
+        most if most >= 1e3 => ("ms", 1e3),
+        _ => ("us", 1.0),
+    };
+    format!("{} -> {} {unit}", short(a / scale), short(b / scale))
+}
+
+fn signed(us: f64) -> String {
+    let sign = if us < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", time(us.abs()))
+}
+
+fn kind(time: &CycleTime) -> &str {
+    match time.cycle_type.as_str() {
+        "" => "cycle",
+        other => other,
+    }
+}
+
+/// Cycle time that changed, or that it did not.
+fn cycle(report: &Report) -> Option<String> {
+    let changed = report
+        .cycle_time
+        .iter()
+        .find(|time| time.verdict == Statement::Changed);
+    let shown = changed.or_else(|| report.cycle_time.first())?;
+    let effect = &shown.effect;
+    if changed.is_some() {
+        return Some(format!(
+            "{} time {} ({})",
+            kind(shown),
+            from_to(effect.baseline, effect.candidate),
+            percent(effect.ratio.unwrap_or(1.0))
+        ));
+    }
+    Some(match shown.verdict {
+        Statement::Equivalent => format!(
+            "{} time unchanged at {}",
+            kind(shown),
+            time(effect.candidate)
+        ),
+        _ => format!("no change of {} time established", kind(shown)),
+    })
+}
+
+/// What is added to every cycle.
+fn added(report: &Report, finding: Option<&Finding>) -> String {
+    let changed = report
+        .cycle_time
+        .iter()
+        .find(|time| time.verdict == Statement::Changed);
+    match (changed, finding) {
+        (Some(time), _) => format!(
+            "{} per {} ({})",
+            signed(time.effect.delta),
+            match kind(time) {
+                "cycle" => "cycle".to_owned(),
+                other => format!("{other} cycle"),
+            },
+            percent(time.effect.ratio.unwrap_or(1.0))
+        ),
+        (None, Some(finding)) => {
+            let cycle = cycle(report).map_or(String::new(), |cycle| format!("; {cycle}"));
+            format!("{} per cycle{cycle}", signed(finding.effect.delta))
+        }
+        (None, None) => cycle(report).unwrap_or_default(),
+    }
+}
+
+fn of<'r>(report: &'r Report, metric: &str) -> Option<&'r Evidence> {
+    report.verdict.evidence.iter().find(|e| e.metric == metric)
+}
+
+/// The first changed finding in the direction of the verdict.
+fn changed<'r>(report: &'r Report, classes: &[&str]) -> Option<&'r Finding> {
+    let wanted = if report.verdict.direction == "better" {
+        [Change::Faster, Change::Gone]
+    } else {
+        [Change::Slower, Change::New]
+    };
+    let mut all = report.findings.iter();
+    all.find(|f| {
+        f.verdict == Statement::Changed && wanted.contains(&f.change) && classes.contains(&f.class)
+    })
+}
+
+fn kernel(report: &Report) -> String {
+    let word = |name: &str| {
+        if is_attention(name) {
+            "Attention kernel"
+        } else if is_matrix(name) {
+            "GEMM kernel"
+        } else {
+            "Kernel"
+        }
+    };
+    let finding = changed(report, &["kernel"]);
+    if let Some(row) = of(report, "kernel_top_us_per_call") {
+        let (place, name) = row.device.split_once(": ").unwrap_or(("", &row.device));
+        let ratio = row.candidate / row.baseline;
+        let same = finding.filter(|f| f.name == name);
+        let on = if place.is_empty() {
+            String::new()
+        } else {
+            format!(" on {place}")
+        };
+        return format!(
+            "{} {}{on} {:.1} % {} per call ({}), {}",
+            word(name),
+            label(name),
+            (ratio - 1.0).abs() * 100.0,
+            if ratio >= 1.0 { "slower" } else { "faster" },
+            from_to(row.baseline, row.candidate),
+            added(report, same)
+        );
+    }
+    match finding {
+        Some(f) => {
+            let what = match f.change {
+                Change::New => "is new",
+                Change::Gone => "is gone",
+                _ => "changed",
+            };
+            format!(
+                "{} {} {what}, {}",
+                word(&f.name),
+                label(&f.name),
+                added(report, Some(f))
+            )
+        }
+        None => format!("Kernels changed, {}", added(report, None)),
+    }
+}
+
+fn straggler(report: &Report) -> String {
+    let tail = cycle(report).map_or(String::new(), |cycle| format!("; {cycle}"));
+    let better = report.verdict.direction == "better";
+    let skew = of(report, "rank_skew_pct").filter(|row| row.effect.abs() > 0.0);
+    let host = of(report, "rank_host_skew_pct").filter(|row| row.effect.abs() > 0.0);
+    if let Some(row) = skew {
+        let by = (row.candidate - row.baseline).abs();
+        let how = if better {
+            "more slowly no longer: it was"
+        } else {
+            "more slowly:"
+        };
+        return format!(
+            "{} runs its kernels {how} {} % behind the other ranks{tail}",
+            row.device,
+            short(by)
+        );
+    }
+    if let Some(row) = of(report, "rank_late_us") {
+        let more = if better { "shorter" } else { "longer" };
+        return format!(
+            "{} comes late to collectives: the other ranks wait {} {more} per cycle{tail}",
+            row.device,
+            time((row.candidate - row.baseline).abs())
+        );
+    }
+    if let Some(row) = host {
+        return format!(
+            "{}: its threads compute {} % more than the other ranks'{tail}",
+            row.device,
+            short(row.effect.abs())
+        );
+    }
+    format!("One rank is late and the others wait for it{tail}")
+}
+
+fn workload(report: &Report) -> String {
+    let steps: Vec<String> = report
+        .verdict
+        .evidence
+        .iter()
+        .filter(|row| row.metric.starts_with("step_"))
+        .map(|row| {
+            let name = row.metric.trim_start_matches("step_").replace('_', " ");
+            let change = row
+                .change_pct
+                .map_or(String::new(), |c| format!(" ({c:+.0} %)"));
+            format!(
+                "{name} {} -> {}{change}",
+                short(row.baseline),
+                short(row.candidate)
+            )
+        })
+        .collect();
+    let tail = cycle(report).map_or(String::new(), |cycle| format!("; {cycle}"));
+    if steps.is_empty() {
+        return format!(
+            "The requests are others: kernels were called more or less often, or for other shapes{tail}"
+        );
+    }
+    format!("The work of a step changed: {}{tail}", steps.join(", "))
+}
+
+fn nothing(report: &Report) -> String {
+    let Some(shown) = report.cycle_time.first() else {
+        let changed = report
+            .findings
+            .iter()
+            .find(|f| f.verdict == Statement::Changed);
+        return match changed {
+            Some(f) => format!(
+                "{} changed: {} -> {} {}",
+                f.name,
+                short(f.effect.baseline),
+                short(f.effect.candidate),
+                f.unit
+            ),
+            None => "No change established".to_owned(),
+        };
+    };
+    let effect = &shown.effect;
+    let relative = |us: f64| format!("{:+.1}", us / effect.baseline * 100.0);
+    let within = effect.interval.map_or(String::new(), |[low, high]| {
+        format!(", difference {} to {} %", relative(low), relative(high))
+    });
+    match shown.verdict {
+        Statement::Insufficient => format!(
+            "Too few cycles to say anything: {} and {}; record at least 20 a side",
+            effect.n[0], effect.n[1]
+        ),
+        Statement::Equivalent => format!(
+            "No change: {} time {}{within}",
+            kind(shown),
+            from_to(effect.baseline, effect.candidate)
+        ),
+        _ => {
+            let n = effect.n[0].min(effect.n[1]) as u64;
+            let more = shown
+                .cycles_needed_for_2pct
+                .map(|needed| needed.saturating_sub(n))
+                .filter(|more| *more > 0)
+                .map_or(String::new(), |more| {
+                    format!("; {more} more cycles a side would show 2 %")
+                });
+            format!(
+                "No change established: {} time {}{within}{more}",
+                kind(shown),
+                from_to(effect.baseline, effect.candidate)
+            )
+        }
+    }
+}
+
+fn sentence(report: &Report) -> String {
+    let verdict = &report.verdict;
+    let stopped = report.comparability.status == Status::NotComparable;
+    if stopped && !report.comparability.forced {
+        let reasons = report
+            .comparability
+            .reasons
+            .iter()
+            .filter(|reason| reason.stops);
+        let reasons: Vec<&str> = reasons.map(|reason| reason.text.as_str()).collect();
+        return format!("Not comparable: {}", reasons.join("; "));
+    }
+    if report.identical {
+        return "Identical input: both sides hold the same cycles and functions".to_owned();
+    }
+    let better = verdict.direction == "better";
+    let tail = || cycle(report).map_or(String::new(), |cycle| format!("; {cycle}"));
+    match verdict.cause.as_str() {
+        "gpu_kernel" => kernel(report),
+        "collective_straggler" => straggler(report),
+        "workload_shift" => workload(report),
+        "gpu_slow" => {
+            let row = of(report, "kernel_time_beyond_clock_pct");
+            let by = row.map_or(0.0, |row| row.effect.abs());
+            let place = row.map_or("the GPU", |row| row.device.as_str());
+            if better {
+                format!(
+                    "All kernels of {place} faster than in the baseline, where they took {by:.1} % longer: clock, contention or power; record clocks to tell{}",
+                    tail()
+                )
+            } else {
+                format!(
+                    "All kernels of {place} slower by {by:.1} %: clock, contention or power; record clocks to tell{}",
+                    tail()
+                )
+            }
+        }
+        "pauses" => {
+            let paused = report
+                .cycle_time
+                .iter()
+                .find_map(|time| time.pauses.as_ref().filter(|pauses| pauses.established));
+            paused.map_or_else(String::new, |pauses| pauses.said())
+        }
+        "host_code" => match changed(report, &["host", "on_cpu", "memory_call"]) {
+            Some(f) => format!(
+                "Host function {} {} ({}), {}",
+                label(&f.name),
+                if f.effect.delta > 0.0 {
+                    "slower"
+                } else {
+                    "faster"
+                },
+                from_to(f.effect.baseline, f.effect.candidate),
+                added(report, Some(f))
+            ),
+            None if better => format!("Host code takes less time{}", tail()),
+            None => format!(
+                "Host code takes longer, in no single function that was recorded{}",
+                tail()
+            ),
+        },
+        "none" => nothing(report),
+        "unknown" => {
+            let first = report
+                .findings
+                .iter()
+                .find(|f| f.verdict == Statement::Changed);
+            let largest = first.map_or(String::new(), |f| {
+                format!(
+                    "; largest change: {} {}",
+                    label(&f.name),
+                    signed(f.effect.delta)
+                )
+            });
+            match (cycle(report), first) {
+                (Some(cycle), _) => format!("Cause unknown: {cycle}{largest}"),
+                (None, Some(_)) => nothing(report),
+                (None, None) => "Cause unknown: times cannot be compared".to_owned(),
+            }
+        }
+        cause => match SAID.iter().find(|(name, _, _)| *name == cause) {
+            Some((_, worse, better_words)) => {
+                let words = if better { better_words } else { worse };
+                let row = verdict.evidence.first().map_or(String::new(), |row| {
+                    format!(
+                        " ({} on {} {} -> {} {})",
+                        row.metric,
+                        row.device,
+                        short(row.baseline),
+                        short(row.candidate),
+                        row.unit
+                    )
+                });
+                format!("{words}{row}{}", tail())
+            }
+            None => verdict.summary.clone(),
+        },
+    }
+}
+
+/// Returns the sentence of a report, with a capital and without a full stop.
+pub(crate) fn of_report(report: &Report) -> String {
+    let text = sentence(report);
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => text,
+    }
+}
