@@ -1,9 +1,10 @@
 //! Steps of two made traces compared: per step, whatever the number of steps.
 
 #![expect(
-    clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    reason = "numbers are small"
+    clippy::cast_sign_loss,
+    clippy::float_cmp,
+    reason = "numbers are small, and sums of few integers divided by counts are exact"
 )]
 
 mod support;
