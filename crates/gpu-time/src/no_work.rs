@@ -100,6 +100,16 @@ pub fn no_gpu_work(index: &TraceIndex<'_>) -> Option<NoGpuWork> {
             "no GPU activity: the trace holds {} counter samples and no slices",
             human::count(trace.counters().len() as u64)
         ),
+        NoGpuReason::OnlyDeviceAnnotations if xla(trace, "/device:TPU:") => format!(
+            "no GPU activity: the rows of the device are those of a TPU ({} slices), which are not counted; \
+             analyse the recording with XProf",
+            n(Activity::GpuAnnotation)
+        ),
+        NoGpuReason::OnlyHost if xla(trace, "/host:") => format!(
+            "no GPU activity: a recording of JAX or XLA with {} slices of the host and no row of a device \
+             (`/device:GPU:0`); was it taken on a machine without GPU, or with the device's tracer off?",
+            human::count(trace.len() as u64)
+        ),
         NoGpuReason::OnlyHost => format!(
             "no GPU activity: only the host was recorded ({} and no CUDA or HIP call); \
              record the GPU as well, for PyTorch with ProfilerActivity.CUDA",
@@ -231,10 +241,17 @@ impl Seen {
             () if self.count(Activity::GpuAnnotation) + self.count(Activity::GpuSync) > 0 => {
                 NoGpuReason::OnlyDeviceAnnotations
             }
-            () if self.sum(is_host) > 0 => NoGpuReason::OnlyHost,
+            () if self.sum(is_host) > 0 || xla(trace, "/host:") => NoGpuReason::OnlyHost,
             () => NoGpuReason::UnknownProducer,
         }
     }
+}
+
+/// Returns `true` if XLA's name of a host or device, with this beginning, names a process of the trace.
+fn xla(trace: &Trace, begin: &str) -> bool {
+    let names = trace.processes().iter().filter_map(|p| p.name);
+    let mut names = names.map(|name| trace.text(name));
+    names.any(|name| name.starts_with(begin) || name.contains(&format!(" {begin}")))
 }
 
 /// The categories and processes whose slices have the most time, with their shares of the sum.

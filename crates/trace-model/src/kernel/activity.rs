@@ -1,7 +1,7 @@
 //! What a slice of a trace of GPU work is.
 
 use crate::ids::SliceId;
-use crate::kernel::Vocabulary;
+use crate::kernel::{Vocabulary, rows};
 use crate::trace::{Slice, Trace};
 
 /// What a slice is, by its category and name.
@@ -179,6 +179,8 @@ pub struct ActivityMap {
     by_category: Vec<Verdict>,
     /// Activities by name, for the categories where the name matters.
     by_name: Vec<Vec<Option<Activity>>>,
+    /// By track: the table of names to ask for slices without a category.
+    by_track: Vec<Option<usize>>,
     device_work: Vec<SliceId>,
     calls: Vec<SliceId>,
 }
@@ -190,7 +192,7 @@ enum Verdict {
 }
 
 impl ActivityMap {
-    /// Classifies all categories and names of `trace`. Cost: one pass over two columns, and the
+    /// Classifies all categories and names of `trace`. Cost: one pass over three columns, and the
     /// patterns once for each distinct name of a runtime call.
     pub fn new(trace: &Trace, vocabulary: &Vocabulary) -> Self {
         let mut tables = 0;
@@ -205,9 +207,12 @@ impl ActivityMap {
                 }
             })
             .collect();
+        let (rows, by_track) = rows::of_tracks(trace);
+        let by_track = by_track.into_iter();
         let mut map = Self {
             by_category,
-            by_name: vec![vec![None; trace.strings().len()]; tables],
+            by_name: vec![vec![None; trace.strings().len()]; tables + rows.len()],
+            by_track: by_track.map(|set| Some(set? + tables)).collect(),
             device_work: Vec::new(),
             calls: Vec::new(),
         };
@@ -215,7 +220,17 @@ impl ActivityMap {
         for (row, (category, name)) in columns.enumerate() {
             let at = usize::from(category.0);
             let activity = match map.by_category.get(at) {
-                None => continue,
+                None => {
+                    let track = trace.slices.track.get(row);
+                    let table = track.and_then(|t| *map.by_track.get(t.index())?);
+                    let (Some(table), Some(name)) = (table, name) else {
+                        continue;
+                    };
+                    let Some(known) = map.by_name[table].get_mut(name.index()) else {
+                        continue;
+                    };
+                    *known.get_or_insert_with(|| rows[table - tables].activity(trace.text(*name)))
+                }
                 Some(Verdict::Always(activity)) => *activity,
                 Some(Verdict::ByName(table)) => {
                     let known = name.and_then(|n| map.by_name.get_mut(*table)?.get_mut(n.index()));
@@ -246,16 +261,21 @@ impl ActivityMap {
         &self.calls
     }
 
-    /// What `slice` is; [`Activity::Other`] without a category.
+    /// What `slice` is, by its category, without one by the row that it is on ([`ROW_RULES`](crate::kernel::ROW_RULES)).
     pub fn of(&self, slice: Slice<'_>) -> Activity {
         match self.by_category.get(usize::from(slice.category_id().0)) {
-            None => Activity::Other,
+            None => self.on_row(slice).unwrap_or(Activity::Other),
             Some(Verdict::Always(activity)) => *activity,
             Some(Verdict::ByName(table)) => slice
                 .name_id()
                 .and_then(|name| *self.by_name.get(*table)?.get(name.index())?)
                 .unwrap_or(Activity::OtherApi),
         }
+    }
+
+    fn on_row(&self, slice: Slice<'_>) -> Option<Activity> {
+        let table = (*self.by_track.get(slice.track_id().index())?)?;
+        *self.by_name.get(table)?.get(slice.name_id()?.index())?
     }
 }
 

@@ -14,6 +14,7 @@ mod name;
 mod pattern;
 mod place;
 mod rules;
+mod rows;
 
 pub use activity::{
     ACTIVITY_RULES, Activity, ActivityMap, ActivityRule, is_graph_launch, is_launch_api,
@@ -25,6 +26,7 @@ pub use name::{KernelName, demangle};
 pub use pattern::NamePattern;
 pub use place::{DeviceLane, DevicePlaces, PLACE_KEYS};
 pub use rules::{KernelRules, RuleError};
+pub use rows::{ROW_RULES, RowRule};
 
 /// The rules that classify slices, a caller's own before the built-in ones.
 #[derive(Clone, Debug)]

@@ -88,7 +88,16 @@ impl DevicePlaces {
         let [device, agent, stream, id, queue, to, from] =
             PLACE_KEYS.map(|key| trace.arg_column(key));
         let lanes = trace.tracks().iter();
-        let lanes = lanes.map(|track| DeviceLane::of_name(trace.text(track.name?)));
+        let lanes = lanes.map(|track| {
+            let named = track
+                .name
+                .and_then(|name| DeviceLane::of_name(trace.text(name)));
+            named.or_else(|| {
+                let (device, stream) = super::rows::place(trace, track)?;
+                let device = Some(device);
+                Some(DeviceLane { device, stream })
+            })
+        });
         let mut places = Self {
             device,
             agent,
