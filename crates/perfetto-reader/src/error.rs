@@ -35,6 +35,26 @@ pub enum Error {
         /// The first 16 bytes in hexadecimal.
         head: String,
     },
+    /// A file of a kind that is recognised and not read.
+    #[error("{name}: this is {what} and not a trace; {remedy}")]
+    NotATrace {
+        /// Name of the file.
+        name: String,
+        /// What it is, with its article.
+        what: &'static str,
+        /// What to do instead.
+        remedy: &'static str,
+    },
+    /// A JSON object without events.
+    #[error(
+        "{name}: not a trace: a JSON object without `traceEvents` (its keys: {keys}); expected Chrome/Kineto JSON or Perfetto protobuf, plain or compressed"
+    )]
+    NoEvents {
+        /// Name of the file.
+        name: String,
+        /// The first keys of the object.
+        keys: String,
+    },
     /// A SQLite database.
     #[error("{name}: this is a SQLite database; read rocPD databases with the rocpd tool")]
     Sqlite {

@@ -27,6 +27,7 @@
 //! ```
 
 mod error;
+mod foreign;
 mod options;
 mod sniff;
 

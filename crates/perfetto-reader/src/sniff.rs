@@ -3,6 +3,7 @@
 use byte_source::Source;
 
 use crate::Error;
+use crate::foreign::{self, Foreign};
 
 /// The formats that [`crate::read`] understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,14 @@ pub fn sniff(source: &mut Source) -> Result<Format, Error> {
         if byte_source::magic::looks_like_sqlite(head) {
             return Err(Error::Sqlite { name });
         }
+        let foreign = |Foreign { what, remedy }| Error::NotATrace {
+            name: name.clone(),
+            what,
+            remedy,
+        };
+        if let Some(found) = foreign::xplane(head) {
+            return Err(foreign(found));
+        }
         if head.first() == Some(&0x0a) && looks_like_packets(head) {
             return Ok(Format::Protobuf);
         }
@@ -45,6 +54,9 @@ pub fn sniff(source: &mut Source) -> Result<Format, Error> {
             Some(b'{' | b'[') => return Ok(Format::Json),
             None if head.len() >= want && want < MAX_BLANK => want *= 4,
             _ => {
+                if let Some(found) = foreign::of_head(&name, head) {
+                    return Err(foreign(found));
+                }
                 let head = head
                     .iter()
                     .take(16)

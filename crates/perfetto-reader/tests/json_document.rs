@@ -34,7 +34,7 @@ fn both_forms_and_their_loose_ends() {
         ("[]".to_owned(), vec![]),
         (" \n [ ] \n".to_owned(), vec![]),
         (r#"{"traceEvents":[]}"#.to_owned(), vec![]),
-        (r#"{"other":{"traceEvents":[1]}}"#.to_owned(), vec![]),
+        (r#"{"metadata":{"traceEvents":[1]}}"#.to_owned(), vec![]),
         (format!("[{A},{B},{C}]"), vec!["a", "b", "c"]),
         (format!("[{A},{B},{C},]"), vec!["a", "b", "c"]),
         (format!("[,{A},,{B}]"), vec!["a", "b"]),
@@ -55,6 +55,49 @@ fn both_forms_and_their_loose_ends() {
         let trace = read(&text);
         assert_eq!(names(&trace), expected, "{text}");
         assert!(trace.diagnostics().issues().is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn objects_without_events_are_named() {
+    let refused = |text: &str| {
+        let source = byte_source::Source::from_bytes("t.json", text.as_bytes().to_vec()).unwrap();
+        let read = perfetto_reader::read(source, &perfetto_reader::ReadOptions::default());
+        read.unwrap_err().to_string()
+    };
+    for (text, says) in [
+        (
+            r#"{"schema":"1.1.0","pid":7,"nodes":[]}"#,
+            "an execution trace of PyTorch",
+        ),
+        (
+            r#"{"$schema":"https://www.speedscope.app/file-format-schema.json","shared":{},"profiles":[]}"#,
+            "a profile for speedscope",
+        ),
+        (
+            r#"{"meta":{"interval":1},"libs":[],"threads":[]}"#,
+            "samply",
+        ),
+        (
+            r#"{"a":1,"b":{}}"#,
+            "a JSON object without `traceEvents` (its keys: a, b)",
+        ),
+    ] {
+        let found = refused(text);
+        assert!(
+            found.starts_with("t.json: ") && found.contains(says),
+            "{found}"
+        );
+    }
+}
+
+#[test]
+fn a_second_document_is_data_loss() {
+    for second in [format!("[{B}]"), format!("{{\"traceEvents\":[{B}]}}")] {
+        let trace = read(&format!("{{\"traceEvents\":[{A}]}}\n{second}"));
+        assert_eq!(names(&trace), ["a"]);
+        assert_eq!(count(&trace, IssueKind::SecondDocument), 1);
+        assert!(!trace.diagnostics().is_clean());
     }
 }
 

@@ -88,6 +88,8 @@ issues! {
     DamagedCompression "damaged_compression" DataLoss "the compressed stream is damaged; what could be decoded was kept";
     /// Bytes after the end of the document.
     TrailingBytes "trailing_bytes" Info "there are bytes after the end of the document";
+    /// A second JSON document after the first.
+    SecondDocument "second_json_document" DataLoss "a second JSON document follows the first and is not read; split the file";
     /// Text that is not UTF-8 was repaired.
     InvalidUtf8 "invalid_utf8" Error "invalid UTF-8 was replaced by U+FFFD";
     /// A surrogate escape without its partner was replaced.

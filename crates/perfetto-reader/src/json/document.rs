@@ -13,6 +13,10 @@ use super::skip::Skipper;
 use super::speculate::Speculation;
 use super::text;
 use crate::Error;
+use crate::foreign::{self, Foreign};
+
+/// Keys of the object that are kept to say what it is.
+const MAX_KEYS: usize = 16;
 
 enum State {
     /// Before the first bracket.
@@ -67,6 +71,8 @@ pub(super) struct Document<'c> {
     wait_for: usize,
     /// Was there an array of events?
     has_events: bool,
+    /// The first keys of the object.
+    keys: Vec<String>,
     /// Was a broken event skipped, so that what looks like the array's end may not be?
     has_recovered: bool,
     /// Lines before the carried text, and the offset of the last line's start.
@@ -85,6 +91,7 @@ impl<'c> Document<'c> {
             carry_at: 0,
             wait_for: 0,
             has_events: false,
+            keys: Vec::new(),
             has_recovered: false,
             lines: (1, 0),
         }
@@ -248,6 +255,9 @@ impl<'c> Document<'c> {
             }
             _ => {}
         }
+        if self.keys.len() < MAX_KEYS {
+            self.keys.push(key.clone());
+        }
         let skipper = Skipper::new(meta::is_wanted(&key));
         self.state = State::Value(key, skipper);
         Ok(Step::To(value))
@@ -381,7 +391,11 @@ impl<'c> Document<'c> {
         }
         let place = Place::Byte(self.carry_at + at as u64);
         let diagnostics = &mut self.merged.builder.diagnostics;
-        diagnostics.count(IssueKind::TrailingBytes, place);
+        let kind = match b {
+            b'{' | b'[' => IssueKind::SecondDocument,
+            _ => IssueKind::TrailingBytes,
+        };
+        diagnostics.count(kind, place);
         self.state = State::Ignore;
         Step::To(at)
     }
@@ -437,6 +451,7 @@ impl<'c> Document<'c> {
             State::Events => self.form == Form::Array && !is_pending,
             State::Members | State::Value(..) | State::Search => false,
         };
+        self.refuse_others(is_complete)?;
         if !is_complete {
             let kept = self.merged.events();
             let place = Place::Byte(self.carry_at);
@@ -448,6 +463,25 @@ impl<'c> Document<'c> {
             );
         }
         Ok(())
+    }
+
+    /// Refuses an object without events none of whose keys a trace has; one that is cut off may have had more.
+    fn refuse_others(&self, is_complete: bool) -> Result<(), Error> {
+        let is_trace = self.has_events || self.config.compat || self.keys.is_empty();
+        let name = || self.name.clone();
+        if let Some(Foreign { what, remedy }) = foreign::of_keys(&self.keys).filter(|_| !is_trace) {
+            let name = name();
+            return Err(Error::NotATrace { name, what, remedy });
+        }
+        let is_known = |key: &String| meta::is_wanted(key) || key == "systemTraceEvents";
+        if is_trace || !is_complete || self.keys.iter().any(is_known) {
+            return Ok(());
+        }
+        let mut keys = self.keys.join(", ");
+        if self.keys.len() == MAX_KEYS {
+            keys.push_str(", ...");
+        }
+        Err(Error::NoEvents { name: name(), keys })
     }
 
     /// Bytes of the document so far.

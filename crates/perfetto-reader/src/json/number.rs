@@ -234,12 +234,13 @@ fn micros_of(text: &[u8], binary64: bool) -> Option<Nanos> {
         return None;
     }
     let (mut value, mut half, mut rounded) = (0_i128, false, false);
+    let noise = is_noise(digits(), kept, count - leading_zeros);
     for (i, d) in (0_i64..).zip(digits()) {
         if i < kept {
             value = value * 10 + d;
         } else {
             half |= i == kept && d >= 5;
-            rounded |= d != 0;
+            rounded |= d != 0 && !noise;
         }
     }
     for _ in count..kept {
@@ -249,6 +250,19 @@ fn micros_of(text: &[u8], binary64: bool) -> Option<Nanos> {
     let value = if parts.negative { -value } else { value };
     let ns = i64::try_from(value).ok()?;
     Some(Nanos { ns, rounded })
+}
+
+/// Returns `true` if what stands behind the first `kept` digits is what binary64 leaves of whole nanoseconds: at least
+/// 15 significant digits, and three zeros or nines first.
+fn is_noise(digits: impl Iterator<Item = i128>, kept: i64, significant: i64) -> bool {
+    let Ok(kept) = usize::try_from(kept) else {
+        return false;
+    };
+    let mut first = digits.skip(kept).take(3);
+    let Some(d @ (0 | 9)) = first.next() else {
+        return false;
+    };
+    significant >= 15 && first.all(|next| next == d)
 }
 
 /// The rule of Perfetto's trace processor: integers exactly, everything else through binary64.
@@ -415,6 +429,16 @@ mod tests {
         assert_eq!(exact("99.9995"), Some(100_000));
         assert!(micros_of(b"1.0001", false).unwrap().rounded);
         assert!(!micros_of(b"1.0000", false).unwrap().rounded);
+        // What binary64 leaves of whole nanoseconds is no loss.
+        for (text, ns) in [
+            ("60.317999999999998", 60_318),
+            ("1740461679470.6310001", 1_740_461_679_470_631),
+        ] {
+            let found = micros_of(text.as_bytes(), false).unwrap();
+            assert_eq!((found.ns, found.rounded), (ns, false), "{text}");
+        }
+        assert!(micros_of(b"60.3175", false).unwrap().rounded);
+        assert!(micros_of(b"60.317500000000002", false).unwrap().rounded);
     }
 
     #[test]

@@ -1,0 +1,181 @@
+//! Files that are no traces of a kind that is read here: what they are, and what to do instead.
+
+/// A kind of file that is recognised and not read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Foreign {
+    /// What it is, with its article.
+    pub(crate) what: &'static str,
+    /// What to do instead.
+    pub(crate) remedy: &'static str,
+}
+
+const GIT_LFS: Foreign = Foreign {
+    what: "a Git LFS pointer, not the file itself",
+    remedy: "run `git lfs pull`, or download the raw file",
+};
+const HTML: Foreign = Foreign {
+    what: "an HTML page",
+    remedy: "the download gave a web page (a login, an error): download the raw file",
+};
+const XML: Foreign = Foreign {
+    what: "an XML document",
+    remedy: "the download may have failed: look at its text",
+};
+const NSYS: Foreign = Foreign {
+    what: "a report of Nsight Systems",
+    remedy: "write a database of it with `nsys export --type sqlite`",
+};
+const PERF: Foreign = Foreign {
+    what: "a recording of perf",
+    remedy: "it holds samples of the host and no GPU activity",
+};
+const PICKLE: Foreign = Foreign {
+    what: "a Python pickle, perhaps a memory snapshot of PyTorch",
+    remedy: "give the trace that export_chrome_trace wrote",
+};
+const XPLANE: Foreign = Foreign {
+    what: "an XPlane of JAX or TensorFlow",
+    remedy: "give the .trace.json.gz that the profiler writes next to it",
+};
+
+/// The first bytes of a file, blanks left out, and what it is then.
+const BEGINNINGS: &[(&[u8], Foreign)] = &[
+    (b"version https://git-lfs.github.com/spec/", GIT_LFS),
+    (b"<!doctype html", HTML),
+    (b"<html", HTML),
+    (b"<?xml", XML),
+    (b"PERFILE2", PERF),
+    (b"\x80\x04\x95", PICKLE),
+    (b"\x80\x05\x95", PICKLE),
+    (b"\x80\x02", PICKLE),
+];
+
+/// Ends of names of files whose beginning says nothing.
+const ENDINGS: &[(&str, Foreign)] = &[
+    (".nsys-rep", NSYS),
+    (".qdrep", NSYS),
+    (".qdstrm", NSYS),
+    (".xplane.pb", XPLANE),
+];
+
+/// Keys of a JSON object, all of which are there, and what it is then.
+const KEYS: &[(&[&str], Foreign)] = &[
+    (
+        &["schema", "nodes"],
+        Foreign {
+            what: "an execution trace of PyTorch",
+            remedy: "it holds operators without the device's times: give the trace that was exported with it by export_chrome_trace",
+        },
+    ),
+    (
+        &["$schema", "profiles"],
+        Foreign {
+            what: "a profile for speedscope",
+            remedy: "it holds stacks of samples and no GPU activity: give the trace that it was made of",
+        },
+    ),
+    (
+        &["meta", "threads"],
+        Foreign {
+            what: "a profile of samply or the Firefox profiler",
+            remedy: "it holds samples of the host and no GPU activity: record the GPU with a profiler of its own",
+        },
+    ),
+    (
+        &["nodes", "samples", "timeDeltas"],
+        Foreign {
+            what: "a CPU profile of V8",
+            remedy: "it holds samples of the host and no GPU activity",
+        },
+    ),
+    (
+        &["segments", "device_traces"],
+        Foreign {
+            what: "a memory snapshot of PyTorch",
+            remedy: "give the trace that export_chrome_trace wrote",
+        },
+    ),
+    (
+        &["resourceSpans"],
+        Foreign {
+            what: "an export of OpenTelemetry",
+            remedy: "it holds spans of services and no GPU activity",
+        },
+    ),
+];
+
+/// Returns what a file is that begins with `head`, neither of JSON nor of Perfetto.
+pub(crate) fn of_head(name: &str, head: &[u8]) -> Option<Foreign> {
+    let text = byte_source::magic::skip_utf8_bom(head).trim_ascii_start();
+    let begins = |begin: &[u8]| {
+        let same = text.get(..begin.len());
+        same.is_some_and(|same| same.eq_ignore_ascii_case(begin))
+    };
+    let by_head = BEGINNINGS.iter().find(|(begin, _)| begins(begin));
+    let name = name.to_ascii_lowercase();
+    let by_name = || {
+        ENDINGS
+            .iter()
+            .find(|(end, _)| name.ends_with(end))
+            .map(|f| f.1)
+    };
+    by_head.map(|f| f.1).or_else(by_name)
+}
+
+/// Returns what a JSON object with these keys is.
+pub(crate) fn of_keys(keys: &[String]) -> Option<Foreign> {
+    let has = |key: &&str| keys.iter().any(|k| k == key);
+    let found = KEYS.iter().find(|(all, _)| all.iter().all(|key| has(key)));
+    found.map(|f| f.1)
+}
+
+/// Returns the kind if `head` begins an XSpace: its planes, field 1, begin with an id and a name such as `/host:CPU`.
+pub(crate) fn xplane(head: &[u8]) -> Option<Foreign> {
+    let rest = head.strip_prefix(b"\x0a")?;
+    let after = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .take(10)
+            .position(|b| *b < 0x80)
+            .map(|at| at + 1)
+    };
+    let mut plane = rest.get(after(rest)?..)?;
+    if let Some(id) = plane.strip_prefix(b"\x08") {
+        plane = id.get(after(id)?..)?;
+    }
+    let name = plane.strip_prefix(b"\x12")?;
+    let name = name.get(after(name)?..)?;
+    let names: [&[u8]; 4] = [b"/host:", b"/device:", b"/task:", b"Task Environment"];
+    names.iter().any(|n| name.starts_with(n)).then_some(XPLANE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_known_by_their_beginning() {
+        let what = |name: &str, head: &[u8]| of_head(name, head).map(|f| f.what);
+        let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+        assert_eq!(what("t.json", pointer), Some(GIT_LFS.what));
+        assert_eq!(
+            what("t.json", b"\n  <!DOCTYPE html><html>"),
+            Some(HTML.what)
+        );
+        assert_eq!(what("t.json", b"<HTML lang=en>"), Some(HTML.what));
+        assert_eq!(what("run.nsys-rep", b"\0\x01"), Some(NSYS.what));
+        assert_eq!(what("run.bin", b"\0\x01"), None);
+    }
+
+    #[test]
+    fn planes_of_xla_are_no_packets() {
+        let space = |plane: &[u8]| [&[0x0a, plane.len() as u8], plane].concat();
+        assert_eq!(
+            xplane(&space(b"\x08\x81\x01\x12\x09/host:CPU")),
+            Some(XPLANE)
+        );
+        assert_eq!(xplane(&space(b"\x12\x0d/device:GPU:0")), Some(XPLANE));
+        assert_eq!(xplane(&space(b"\x40\x05\x12\x09/host:CPU")), None);
+        assert_eq!(xplane(b"\x0a"), None);
+    }
+}
