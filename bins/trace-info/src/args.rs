@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::empty::EmptyArgs;
 use crate::{comm, diff, gpu, idle, kernels, launch, memory};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use shell::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
 
 const AFTER_HELP: &str = "\
@@ -299,10 +299,50 @@ pub(crate) enum Target {
     Parquet,
 }
 
+/// Refuses a first word that names no file and is spelled like a subcommand.
+///
+/// # Errors
+///
+/// Wrong usage, with the subcommand that is closest.
+pub(crate) fn refuse_unknown_command(files: &[PathBuf]) -> anyhow::Result<()> {
+    let Some(word) = files.first().and_then(|file| file.to_str()) else {
+        return Ok(());
+    };
+    let is_word = !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphabetic());
+    if !is_word || PathBuf::from(word).exists() {
+        return Ok(());
+    }
+    let cli = Cli::command();
+    let names = cli.get_subcommands().map(clap::Command::get_name);
+    let closest = names
+        .map(|name| (distance(word, name), name))
+        .filter(|(far, name)| *far <= 2.min(name.len() / 2) || name.starts_with(word))
+        .min();
+    match closest {
+        Some((_, name)) => Err(shell::usage(format!(
+            "no subcommand or file is named `{word}`: did you mean `{name}`?"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The number of letters to insert, remove or replace to make one word of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let replaced = diagonal + usize::from(!x.eq_ignore_ascii_case(&y));
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {

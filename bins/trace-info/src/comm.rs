@@ -92,10 +92,10 @@ pub(crate) fn run(args: &CommArgs) -> anyhow::Result<Outcome> {
         },
     )?;
     let mut digests = std::mem::take(&mut each.results);
-    let placed = assign_ranks(&mut digests) && digests.len() > 1;
+    let placed = trace_input::refuse_same_rank(assign_ranks(&mut digests))? && digests.len() > 1;
     if placed {
         report.verbosity.note(
-            "warning: neither the files nor their names say distinct ranks: numbered in the order of their names",
+            "warning: neither the files nor their names give every file a rank: ranks are numbered in the order of the names",
         );
     }
     let text = matches!(

@@ -11,6 +11,7 @@ mod idle;
 mod kernels;
 mod launch;
 mod memory;
+mod overview;
 mod part;
 mod render;
 mod summary;
@@ -28,7 +29,10 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<Outcome> {
     match cli.command {
-        None => summary::run(&cli.summary),
+        None => {
+            args::refuse_unknown_command(&cli.summary.files)?;
+            summary::run(&cli.summary)
+        }
         Some(Command::Summary(args)) => summary::run(&args),
         Some(Command::Tables(args)) => tables::run(&args),
         Some(Command::Convert(args)) => convert::run(&args),

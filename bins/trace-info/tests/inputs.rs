@@ -61,3 +61,165 @@ fn a_window_without_gpu_activity_is_empty() {
         }
     }
 }
+
+/// A recording as XLA's trace viewer export lays it out: rows named, no categories.
+fn xla(device: &str, rows: &[(&str, &[&str])]) -> String {
+    let mut events = vec![
+        r#"{"ph":"M","pid":1,"name":"process_name","args":{"name":"/host:CPU"}}"#.to_owned(),
+        r#"{"ph":"X","pid":1,"tid":9,"ts":1,"dur":2,"name":"PjitFunction(f)"}"#.to_owned(),
+        format!(r#"{{"ph":"M","pid":2,"name":"process_name","args":{{"name":"{device}"}}}}"#),
+    ];
+    for (tid, (row, slices)) in (10..).zip(rows) {
+        events.push(format!(
+            r#"{{"ph":"M","pid":2,"tid":{tid},"name":"thread_name","args":{{"name":"{row}"}}}}"#
+        ));
+        for (at, name) in (0..).zip(*slices) {
+            let ts = 10 * at + tid;
+            events.push(format!(
+                r#"{{"ph":"X","pid":2,"tid":{tid},"ts":{ts},"dur":3.5,"name":"{name}"}}"#
+            ));
+        }
+    }
+    format!("{{\"traceEvents\":[{}]}}", events.join(","))
+}
+
+#[test]
+fn streams_of_xla_are_gpu_activity_and_its_other_rows_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows: [(&str, &[&str]); 4] = [
+        ("XLA Modules", &["jit_f"]),
+        ("Steps", &["1", "2"]),
+        (
+            "Stream #13(Compute)",
+            &["fusion_1", "gemm_fusion", "fusion_1"],
+        ),
+        ("Stream #14(MemcpyH2D)", &["MemcpyH2D", "Memset 4B"]),
+    ];
+    for device in ["/device:GPU:3", "node-7 /device:GPU:3 NVIDIA H100"] {
+        let trace = written(folder.path(), "t.json", xla(device, &rows));
+        let trace = trace.to_str().unwrap();
+        let (code, out, err) = outcome(["kernels", trace, "--json"]);
+        assert_eq!((code, err.as_str()), (0, ""));
+        let names = |key: &str| -> Vec<String> {
+            let all: serde_json::Value = serde_json::from_str(&out).unwrap();
+            let rows = all["kernels"]["rows"].as_array().unwrap().iter();
+            let mut names: Vec<_> = rows.map(|row| row[key].to_string()).collect();
+            names.sort();
+            names
+        };
+        let kernels = [
+            "\"Memset 4B\"",
+            "\"MemcpyH2D\"",
+            "\"fusion_1\"",
+            "\"gemm_fusion\"",
+        ];
+        let found = names("name");
+        assert!(
+            found.iter().all(|name| kernels.contains(&name.as_str())),
+            "{found:?}"
+        );
+        assert!(found.contains(&kernels[2].to_owned()));
+        let (_, out, _) = outcome(["gpu", trace, "--per-stream", "--json"]);
+        let all: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let places = all["gpu"]["rows"].as_array().unwrap().iter();
+        let places: Vec<_> = places
+            .map(|row| [&row["device"], &row["stream"], &row["gpu_events"]])
+            .collect();
+        assert_eq!(
+            serde_json::json!(places),
+            serde_json::json!([[3, 13, 3], [3, 14, 2]])
+        );
+    }
+    // Without streams there is none, and it is said what there is.
+    for (device, says) in [
+        ("/device:TPU:0", "of a TPU"),
+        ("/host:metadata", "of JAX or XLA"),
+    ] {
+        let trace = written(
+            folder.path(),
+            "t.json",
+            xla(device, &[("XLA Ops", &["fusion"])]),
+        );
+        let (code, _, err) = outcome(["gpu", trace.to_str().unwrap()]);
+        assert_eq!(code, 0);
+        assert!(err.contains(says), "{err}");
+    }
+}
+
+#[test]
+fn a_window_that_ends_before_it_starts_is_wrong_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let kernel = r#"[{"ph":"X","ts":10,"dur":5,"name":"k","cat":"kernel","pid":0,"tid":7}]"#;
+    let trace = written(folder.path(), "t.json", kernel);
+    for window in ["5..1", "+5ms..+1ms"] {
+        for command in ["gpu", "idle", "launch"] {
+            let words = [command, trace.to_str().unwrap(), "--window", window];
+            let (code, _, err) = outcome(words);
+            assert_eq!(code, 2, "{command} {window}");
+            assert!(err.contains("end before start"), "{err}");
+        }
+    }
+}
+
+#[test]
+fn a_word_that_is_no_file_is_a_command_spelled_wrong() {
+    for (word, meant) in [
+        ("kernel", "kernels"),
+        ("sumary", "summary"),
+        ("mem", "memory"),
+    ] {
+        let (code, out, err) = outcome([word, "x.json"]);
+        assert_eq!((code, out.as_str()), (2, ""));
+        assert!(err.contains(&format!("did you mean `{meant}`?")), "{err}");
+    }
+    assert_eq!(outcome(["nowhere"]).0, 1);
+}
+
+/// A rank's trace with one collective, in the layout of PyTorch.
+fn rank(stated: Option<u32>, start_us: u32) -> String {
+    let info = stated.map_or(String::new(), |rank| {
+        format!(r#""distributedInfo":{{"backend":"nccl","rank":{rank},"world_size":8}},"#)
+    });
+    format!(
+        r#"{{{info}"baseTimeNanoseconds":1700000000000000000,"traceEvents":[
+{{"ph":"X","ts":{start_us},"dur":30,"name":"ncclDevKernel_AllReduce_Sum_bf16_RING_LL","cat":"kernel","pid":0,"tid":7,"args":{{"device":0,"stream":7}}}}]}}"#
+    )
+}
+
+#[test]
+fn files_of_one_rank_are_never_joined_as_two() {
+    for (names, stated) in [
+        (["w0_step10.json", "w0_step11.json"], Some(0)),
+        (["1740.1-TP-0.json", "1741.2-TP-0.json"], None),
+        (["r0-iter100.json", "r0-iter200.json"], None),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        for (at, name) in (0..).zip(names) {
+            written(folder.path(), name, rank(stated, 1_000_000 * at));
+        }
+        written(folder.path(), "rank1.json", rank(Some(1), 1_000_003));
+        let (code, out, err) = outcome(["comm", folder.path().to_str().unwrap()]);
+        assert_eq!((code, out.as_str()), (4, ""), "{err}");
+        assert!(err.contains("2 files are recordings of rank 0"), "{err}");
+        assert!(err.contains("name the files of one session"), "{err}");
+        assert!(names.iter().all(|name| err.contains(name)), "{err}");
+    }
+}
+
+#[test]
+fn numbers_in_names_that_are_no_ranks_are_not_taken_for_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["decode_bs32.json", "profile-2024-11-03.json"] {
+        written(folder.path(), name, rank(None, 5));
+    }
+    let path = folder.path().to_str().unwrap();
+    let (code, out, err) = outcome(["comm", path, "--table", "ranks", "--format", "csv"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("in the order of the names"), "{err}");
+    let ranks: Vec<_> = out
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').next().unwrap())
+        .collect();
+    assert_eq!(ranks, ["0", "1"], "{out}");
+}

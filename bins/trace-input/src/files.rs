@@ -51,7 +51,8 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
     let mut files = Vec::new();
     let mut others = Vec::new();
     for path in given {
-        if is_package(path) {
+        // Standard input, even where a file has that name.
+        if path.as_os_str() == "-" || is_package(path) {
             files.push(path.clone());
             continue;
         }
@@ -71,7 +72,17 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
             continue;
         }
         let before = files.len();
+        let copies = copies(&found);
+        for copy in &copies {
+            verbosity.note(format!(
+                "note: left out {}: it holds the same recording as the .trace.json.gz next to it",
+                copy.display()
+            ));
+        }
         for file in found {
+            if copies.contains(&file) {
+                continue;
+            }
             if without_events(&file) {
                 others.push(file);
             } else {
@@ -93,6 +104,18 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
         ));
     }
     Ok(files)
+}
+
+/// Returns the files that repeat another of their folder in JAX's second form.
+fn copies(found: &[PathBuf]) -> Vec<PathBuf> {
+    let is_copy = |path: &Path| path.file_name().is_some_and(|name| name == JAX_COPY);
+    let has_original = |copy: &PathBuf| {
+        let next_to = |path: &&PathBuf| path.parent() == copy.parent() && !is_copy(path);
+        let mut originals = found.iter().filter(next_to);
+        originals.any(|path| path.to_string_lossy().ends_with(".trace.json.gz"))
+    };
+    let copies = found.iter().filter(|path| is_copy(path));
+    copies.filter(|copy| has_original(copy)).cloned().collect()
 }
 
 /// As [`expand`], with the databases that packages list: for what looks at ranks one by one.
@@ -171,6 +194,9 @@ pub fn is_package(path: &Path) -> bool {
 /// The key of the list of events in a JSON trace that is an object.
 const EVENTS: &[u8] = b"\"traceEvents\"";
 
+/// The folders' second form of one recording: JAX writes it with `create_perfetto_trace` next to `*.trace.json.gz`.
+const JAX_COPY: &str = "perfetto_trace.json.gz";
+
 /// Whether a file is a JSON object in which the key of the events is nowhere: it has nothing to do with traces.
 ///
 /// The key stands near the begin of real traces, so these are not read to their ends. What cannot be read is left to
@@ -229,6 +255,14 @@ mod tests {
             .map(|path| path.strip_prefix(folder.path()).unwrap().to_str().unwrap())
             .collect();
         assert_eq!(names, ["a.json.zst", "b.pftrace", "host-a/c.JSON.xz"]);
+
+        // One recording of JAX in two forms.
+        for name in ["host-a/vm.trace.json.gz", "host-a/perfetto_trace.json.gz"] {
+            std::fs::write(folder.path().join(name), "x").unwrap();
+        }
+        let found = expand(&[folder.path().to_owned()], quiet()).unwrap();
+        assert_eq!(found.len(), 4);
+        assert!(!found.iter().any(|path| path.ends_with(JAX_COPY)));
 
         let pattern = folder.path().join("*.txt");
         assert_eq!(expand(&[pattern], quiet()).unwrap().len(), 1);

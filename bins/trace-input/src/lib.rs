@@ -21,5 +21,5 @@ mod rank;
 mod read;
 
 pub use files::{expand, expand_ranks, is_package, is_trace, short_name, without_events};
-pub use rank::{rank_in_name, ranks};
+pub use rank::{rank_in_name, ranks, refuse_same_rank};
 pub use read::{NamedTrace, ReadEach, only_args, read, read_each};

@@ -1,37 +1,47 @@
 //! Which rank recorded which file.
 
+use shell::OrExit as _;
 use trace_model::Rank;
+use trace_model::ranks::{Recording, assign};
 
 use crate::NamedTrace;
 
-/// The rank that each file states, else the number in its name, else its place. When that gives
-/// two files one rank, the next of these is taken for all.
-pub fn ranks(traces: &[NamedTrace]) -> Vec<Rank> {
-    let stated: Option<Vec<Rank>> = traces.iter().map(|t| t.trace.meta().rank()).collect();
-    let named = || {
-        traces
-            .iter()
-            .map(|t| rank_in_name(&t.name))
-            .collect::<Option<Vec<Rank>>>()
-    };
-    stated
-        .filter(all_differ)
-        .or_else(|| named().filter(all_differ))
-        .unwrap_or_else(|| {
-            (0..traces.len())
-                .map(|at| Rank(u32::try_from(at).unwrap_or(u32::MAX)))
-                .collect()
-        })
+/// Exit code when several files are of one rank, so that the question cannot be answered from them.
+const SAME_RANK: u8 = 4;
+
+/// Returns the rank of each trace of a job, as [`trace_model::ranks::assign`] decides.
+///
+/// # Errors
+///
+/// When two files are of one rank; the process then ends with exit code 4.
+pub fn ranks(traces: &[NamedTrace]) -> anyhow::Result<Vec<Rank>> {
+    let files: Vec<Recording<'_>> = traces.iter().map(recording).collect();
+    let found = assign(&files).or_exit(SAME_RANK)?;
+    Ok(found.ranks)
 }
 
-#[expect(clippy::ptr_arg, reason = "the shape that Option::filter wants")]
-fn all_differ(ranks: &Vec<Rank>) -> bool {
-    let mut sorted: Vec<u32> = ranks.iter().map(|rank| rank.0).collect();
-    sorted.sort_unstable();
-    sorted.windows(2).all(|pair| pair[0] != pair[1])
+/// What a trace and its name say of the rank that it is of.
+fn recording(input: &NamedTrace) -> Recording<'_> {
+    let meta = input.trace.meta();
+    let start = input.trace.slices().next().map(|s| s.ts().nanos());
+    Recording {
+        name: &input.name,
+        stated: meta.rank(),
+        world_size: meta.distributed.as_ref().and_then(|d| d.world_size),
+        start_ns: start.map(|start| start.saturating_add(meta.base_time_ns)),
+    }
 }
 
-/// The number after `rank`, else the last number of the file's name.
+/// Ends a join of several files of one rank with the exit code that says so.
+///
+/// # Errors
+///
+/// The refusal itself.
+pub fn refuse_same_rank<T>(found: Result<T, trace_model::ranks::SameRank>) -> anyhow::Result<T> {
+    found.or_exit(SAME_RANK)
+}
+
+/// Returns the rank that the name of a file spells.
 pub fn rank_in_name(path: &str) -> Option<Rank> {
     Rank::from_file_name(path)
 }
@@ -42,20 +52,7 @@ mod tests {
     use trace_model::{FinishOptions, TraceBuilder};
 
     #[test]
-    fn ranks_in_names() {
-        for (name, want) in [
-            ("/x/trace-rank3.json.gz", Some(3)),
-            ("decode_bs32_rank_0.json", Some(0)),
-            ("TP7.json", Some(7)),
-            ("run2-worker11.pt.trace.json", Some(11)),
-            ("trace.json", None),
-        ] {
-            assert_eq!(rank_in_name(name).map(|r| r.0), want, "{name}");
-        }
-    }
-
-    #[test]
-    fn equal_ranks_are_none() {
+    fn equal_ranks_are_refused() {
         let traces = |names: [&str; 2]| {
             names.map(|name| NamedTrace {
                 name: name.to_owned(),
@@ -64,9 +61,12 @@ mod tests {
                     .unwrap(),
             })
         };
-        let numbers = |names| -> Vec<u32> { ranks(&traces(names)).iter().map(|r| r.0).collect() };
+        let numbers = |names| -> Vec<u32> {
+            let found = ranks(&traces(names)).unwrap();
+            found.iter().map(|r| r.0).collect()
+        };
         assert_eq!(numbers(["rank5.json", "rank3.json"]), [5, 3]);
-        assert_eq!(numbers(["a/rank1.json", "b/rank1.json"]), [0, 1]);
-        assert_eq!(numbers(["a.json", "rank7.json"]), [0, 1]);
+        assert_eq!(numbers(["b.json", "a_bs32.json"]), [1, 0]);
+        assert!(ranks(&traces(["a/rank1.json", "b/rank1.json"])).is_err());
     }
 }

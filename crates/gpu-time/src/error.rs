@@ -12,6 +12,14 @@ pub enum Error {
         /// What was given.
         text: String,
     },
+    /// A window that ends before it starts.
+    #[error(
+        "invalid window \"{text}\": end before start; expected A..B in trace nanoseconds or +A..+B from the first GPU event"
+    )]
+    InvertedWindow {
+        /// What was given.
+        text: String,
+    },
     /// A table that cannot be made.
     #[error("cannot make the table")]
     Table(#[from] report::Error),

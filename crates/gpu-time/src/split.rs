@@ -40,10 +40,17 @@ impl FromStr for WindowSpec {
             "" => Ok(None),
             text => bound(text).map(Some).ok_or_else(bad),
         };
-        Ok(Self {
-            from: bound(from)?,
-            to: bound(to)?,
-        })
+        let (from, to) = (bound(from)?, bound(to)?);
+        let is_inverted = match (from, to) {
+            (Some(Bound::At(from)), Some(Bound::At(to)))
+            | (Some(Bound::After(from)), Some(Bound::After(to))) => to < from,
+            _ => false,
+        };
+        if is_inverted {
+            let text = text.to_owned();
+            return Err(Error::InvertedWindow { text });
+        }
+        Ok(Self { from, to })
     }
 }
 

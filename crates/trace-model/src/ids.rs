@@ -110,37 +110,17 @@ identity! {
 }
 
 impl Rank {
-    /// The rank that the name of a file says: the number after `rank`, else the last number in the
-    /// name. Folders do not count.
+    /// Returns the rank that the name of a file spells: a number after `rank`, `r`, `worker`, or after the kind of a
+    /// parallel rank (`tp`, `pp`, `dp`, `ep`) where at most one of these is not 0. Folders do not count.
     ///
     /// ```
     /// use trace_model::Rank;
     /// assert_eq!(Rank::from_file_name("run2/decode-rank_13.json.gz"), Some(Rank(13)));
     /// assert_eq!(Rank::from_file_name("TP7.json"), Some(Rank(7)));
-    /// assert_eq!(Rank::from_file_name("run2/trace.json"), None);
+    /// assert_eq!(Rank::from_file_name("decode_bs32_step5.json"), None);
     /// ```
     pub fn from_file_name(path: &str) -> Option<Self> {
-        let name = path.rsplit(['/', '\\']).next()?.to_ascii_lowercase();
-        let digits_at = |text: &str| {
-            let end = text
-                .find(|c: char| !c.is_ascii_digit())
-                .unwrap_or(text.len());
-            text.get(..end)?.parse().ok().map(Rank)
-        };
-        if let Some((_, after)) = name.rsplit_once("rank") {
-            let rest = after.trim_start_matches(['_', '-', '.', '=']);
-            if let Some(rank) = digits_at(rest) {
-                return Some(rank);
-            }
-        }
-        let end = name.rfind(|c: char| c.is_ascii_digit())? + 1;
-        let start = name
-            .get(..end)?
-            .rfind(|c: char| !c.is_ascii_digit())
-            .map_or(0, |i| {
-                i + name[i..].chars().next().map_or(1, char::len_utf8)
-            });
-        digits_at(name.get(start..)?)
+        crate::ranks::in_name(path)
     }
 }
 
@@ -151,19 +131,6 @@ mod tests {
     #[test]
     fn option_of_a_row_id_is_four_bytes() {
         assert_eq!(size_of::<Option<SliceId>>(), 4);
-    }
-
-    #[test]
-    fn ranks_in_names() {
-        for (name, want) in [
-            ("/x/trace-rank3.json.gz", Some(3)),
-            ("decode_bs32_rank_0.json", Some(0)),
-            ("run2-worker11.pt.trace.json", Some(11)),
-            ("rank5/ärger7", Some(7)),
-            ("rank5/trace.json", None),
-        ] {
-            assert_eq!(Rank::from_file_name(name).map(|r| r.0), want, "{name}");
-        }
     }
 
     #[test]

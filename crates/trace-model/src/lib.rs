@@ -22,6 +22,7 @@ mod lane_times;
 mod meta;
 mod metric;
 pub mod parallel;
+pub mod ranks;
 #[cfg(feature = "serde")]
 mod serialize;
 mod table;

@@ -10,6 +10,7 @@ use trace_model::kernel::collective::{
     COLLECTIVE_KEYS, Collective, CollectiveReader, KnownKinds, SHAPE_KEYS, SizeSource,
 };
 use trace_model::kernel::{Activity, CommLibrary, TraceIndex, Vocabulary};
+use trace_model::ranks::{RankEvidence, Recording, SameRank, assign};
 use trace_model::{ArgValue, DeviceId, Rank, Slice, StreamId, Trace};
 
 use crate::comm::before::{self, Before};
@@ -365,43 +366,39 @@ impl RankDigest {
     }
 }
 
-/// Gives every digest a rank of its own and sorts by rank: the ranks that the files state, else
-/// those that their names say, else their places, whichever are all known and distinct first.
-/// The files may come in any order. Returns whether places had to be used.
-pub fn assign_ranks(digests: &mut [RankDigest]) -> bool {
-    let distinct = |ranks: &[u32]| {
-        let mut sorted = ranks.to_vec();
-        sorted.sort_unstable();
-        sorted.windows(2).all(|w| w[0] != w[1])
-    };
-    let stated: Vec<u32> = digests.iter().map(|d| d.rank.0).collect();
-    let is_known = digests.iter().all(|d| d.rank_source != RankSource::Place);
-    let placed = if is_known && distinct(&stated) {
-        false
-    } else {
-        let named: Vec<u32> = digests
-            .iter()
-            .filter_map(|d| Some(Rank::from_file_name(&d.source)?.0))
-            .collect();
-        let by_name = named.len() == digests.len() && distinct(&named);
-        let mut order: Vec<usize> = (0..digests.len()).collect();
-        order.sort_by(|a, b| digests[*a].source.cmp(&digests[*b].source));
-        for (place, at) in order.into_iter().enumerate() {
-            let Some(digest) = digests.get_mut(at) else {
-                continue;
-            };
-            (digest.rank, digest.rank_source) = match named.get(at).filter(|_| by_name) {
-                Some(rank) => (Rank(*rank), RankSource::FileName),
-                None => (
-                    Rank(u32::try_from(place).unwrap_or(u32::MAX)),
-                    RankSource::Place,
-                ),
-            };
+/// Gives every digest its rank, as [`trace_model::ranks::assign`] decides, and sorts by rank. The files may come in any
+/// order. Returns whether places had to be used.
+///
+/// # Errors
+///
+/// When two files are of one rank.
+pub fn assign_ranks(digests: &mut [RankDigest]) -> Result<bool, SameRank> {
+    let recording = |digest| -> Recording<'_> {
+        let digest: &RankDigest = digest;
+        let is_stated = matches!(
+            digest.rank_source,
+            RankSource::Stated | RankSource::Arguments
+        );
+        Recording {
+            name: &digest.source,
+            stated: is_stated.then_some(digest.rank),
+            world_size: digest.world_size,
+            start_ns: digest.runs.first().map(|run| digest.start_ns(run)),
         }
-        !by_name
     };
+    let files: Vec<Recording<'_>> = digests.iter().map(recording).collect();
+    let found = assign(&files)?;
+    let placed = found.evidence == RankEvidence::Place;
+    for (digest, rank) in digests.iter_mut().zip(found.ranks) {
+        digest.rank_source = match digest.rank_source {
+            _ if placed => RankSource::Place,
+            RankSource::Place => RankSource::FileName,
+            known => known,
+        };
+        digest.rank = rank;
+    }
     digests.sort_by(|a, b| a.rank.cmp(&b.rank).then_with(|| a.source.cmp(&b.source)));
-    placed
+    Ok(placed)
 }
 
 /// The rank that the host's records of collectives name, if all name the same.

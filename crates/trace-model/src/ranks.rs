@@ -1,0 +1,392 @@
+//! Which rank of a job recorded which file: one decision for all tools.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::ids::Rank;
+
+/// What is known of one file of a job.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recording<'a> {
+    /// Path of the file.
+    pub name: &'a str,
+    /// The rank that the file, or all its collectives, state.
+    pub stated: Option<Rank>,
+    /// Ranks in the job, if the file states it.
+    pub world_size: Option<u32>,
+    /// First event in nanoseconds since 1970, if known.
+    pub start_ns: Option<i64>,
+}
+
+/// How the ranks of several files are known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RankEvidence {
+    /// The files state them.
+    Stated,
+    /// Some or all come from the names of the files.
+    FileName,
+    /// Neither files nor names distinguish ranks: the places of the files in the order of their names.
+    Place,
+}
+
+/// The rank of each file, in the order of the files.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RanksOfFiles {
+    /// One for each file, all different.
+    pub ranks: Vec<Rank>,
+    /// How they are known.
+    pub evidence: RankEvidence,
+}
+
+/// Several files are of one rank, so that they are not the ranks of one job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SameRank {
+    /// The rank.
+    pub rank: Rank,
+    /// Its files.
+    pub files: Vec<String>,
+    /// Do all of them state it, rather than some by their names alone?
+    pub is_stated: bool,
+    /// Files of one session, one of each rank: those that begin closest to the first of `files`, else the first by name.
+    pub session: Vec<String>,
+}
+
+impl fmt::Display for SameRank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = if self.is_stated {
+            ""
+        } else {
+            " by their names"
+        };
+        let (rank, count) = (self.rank, self.files.len());
+        let files = self.files.join(", ");
+        write!(
+            f,
+            "{count} files are recordings of rank {rank}{by} ({files}): they are several sessions and not ranks of one \
+             job; name the files of one session, for example {}",
+            self.session.join(" ")
+        )
+    }
+}
+
+impl std::error::Error for SameRank {}
+
+/// Gives each file its rank: what the file states, else what its name says.
+///
+/// Where some file has neither, or names distinguish several kinds of parallel ranks that make no full grid, the places of
+/// the files in the order of their names are taken for all.
+///
+/// ```
+/// use trace_model::Rank;
+/// use trace_model::ranks::{Recording, assign};
+///
+/// let file = |name| Recording { name, ..Recording::default() };
+/// let found = assign(&[file("job/rank-3.json"), file("job/rank-1.json")])?;
+/// assert_eq!(found.ranks, [Rank(3), Rank(1)]);
+/// assert!(assign(&[file("rank0_step5.json"), file("rank0_step9.json")]).is_err());
+/// # Ok::<(), trace_model::ranks::SameRank>(())
+/// ```
+///
+/// # Errors
+///
+/// When two files are of one rank: joining them would make one process two.
+pub fn assign(files: &[Recording<'_>]) -> Result<RanksOfFiles, SameRank> {
+    let named = by_names(files);
+    let known: Vec<Option<Rank>> = files
+        .iter()
+        .zip(&named)
+        .map(|(file, named)| file.stated.or(*named))
+        .collect();
+    let mut of_rank: BTreeMap<Rank, Vec<usize>> = BTreeMap::new();
+    for (at, rank) in known.iter().enumerate() {
+        if let Some(rank) = rank {
+            of_rank.entry(*rank).or_default().push(at);
+        }
+    }
+    if let Some((rank, same)) = of_rank.iter().find(|(_, same)| same.len() > 1) {
+        return Err(same_rank(files, *rank, same, &of_rank));
+    }
+    let ranks: Option<Vec<Rank>> = known.into_iter().collect();
+    if let Some(ranks) = ranks {
+        let is_stated = files.iter().all(|file| file.stated.is_some());
+        let evidence = if is_stated {
+            RankEvidence::Stated
+        } else {
+            RankEvidence::FileName
+        };
+        return Ok(RanksOfFiles { ranks, evidence });
+    }
+    let mut order: Vec<usize> = (0..files.len()).collect();
+    order.sort_by_key(|at| files[*at].name);
+    let mut ranks = vec![Rank(0); files.len()];
+    for (place, at) in order.into_iter().enumerate() {
+        ranks[at] = Rank(u32::try_from(place).unwrap_or(u32::MAX));
+    }
+    Ok(RanksOfFiles {
+        ranks,
+        evidence: RankEvidence::Place,
+    })
+}
+
+fn same_rank(
+    files: &[Recording<'_>],
+    rank: Rank,
+    same: &[usize],
+    of_rank: &BTreeMap<Rank, Vec<usize>>,
+) -> SameRank {
+    let mut order = same.to_vec();
+    order.sort_by_key(|at| (files[*at].start_ns, files[*at].name));
+    let first = order.first().and_then(|at| files[*at].start_ns);
+    let closest = |all: &Vec<usize>| {
+        let mut all = all.clone();
+        all.sort_by_key(|at| {
+            let start = files[*at].start_ns;
+            let away = start.zip(first).map(|(start, first)| start.abs_diff(first));
+            (away, files[*at].name)
+        });
+        all.first().map(|at| files[*at].name.to_owned())
+    };
+    SameRank {
+        rank,
+        files: order.iter().map(|at| files[*at].name.to_owned()).collect(),
+        is_stated: same.iter().all(|at| files[*at].stated.is_some()),
+        session: of_rank.values().filter_map(closest).collect(),
+    }
+}
+
+/// What the names say. Where they tell apart data, pipeline and tensor parallel ranks, these are counted in this order.
+fn by_names(files: &[Recording<'_>]) -> Vec<Option<Rank>> {
+    let names: Vec<RankName> = files.iter().map(|file| RankName::of(file.name)).collect();
+    let grid: Option<Vec<[u32; 3]>> = names.iter().map(RankName::grid).collect();
+    let is_full = |grid: &Vec<[u32; 3]>| {
+        let size = |key: usize| {
+            grid.iter()
+                .map(|place| u64::from(place[key]) + 1)
+                .max()
+                .unwrap_or(1)
+        };
+        let distinct: BTreeSet<_> = grid.iter().collect();
+        names.iter().all(|name| name.rank.is_none())
+            && distinct.len() == grid.len()
+            && size(0) * size(1) * size(2) == grid.len() as u64
+    };
+    let Some(grid) = grid.filter(is_full) else {
+        let below = |(file, name): (&Recording<'_>, &RankName)| {
+            let rank = name.single()?;
+            let is_below = file.world_size.is_none_or(|size| rank.0 < size);
+            is_below.then_some(rank)
+        };
+        return files.iter().zip(&names).map(below).collect();
+    };
+    let size = |key: usize| {
+        grid.iter()
+            .map(|place| u64::from(place[key]) + 1)
+            .max()
+            .unwrap_or(1)
+    };
+    let [pp, tp] = [size(1), size(2)];
+    let rank = |[d, p, t]: &[u32; 3]| {
+        let rank = (u64::from(*d) * pp + u64::from(*p)) * tp + u64::from(*t);
+        u32::try_from(rank).ok().map(Rank)
+    };
+    grid.iter().map(rank).collect()
+}
+
+/// The ranks that a file's name spells. Folders and ends of the name do not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct RankName {
+    rank: Option<u32>,
+    worker: Option<u32>,
+    dp: Option<u32>,
+    pp: Option<u32>,
+    tp: Option<u32>,
+    ep: Option<u32>,
+}
+
+impl RankName {
+    fn of(path: &str) -> Self {
+        // A member of an archive stands behind the archive's name.
+        let name = path
+            .rsplit(['/', '\\', '!'])
+            .next()
+            .unwrap_or(path)
+            .to_ascii_lowercase();
+        let bytes = name.as_bytes();
+        let mut found = Self::default();
+        let mut at = 0;
+        let mut scope = None;
+        while at < bytes.len() {
+            if !bytes[at].is_ascii_alphabetic() {
+                at += 1;
+                continue;
+            }
+            let letters = bytes[at..].iter().take_while(|b| b.is_ascii_alphabetic());
+            let end = at + letters.count();
+            let word = &name[at..end];
+            let is_separate = at == 0 || !bytes[at - 1].is_ascii_digit() || !matches!(word, "r");
+            at = end;
+            let Some(number) = number_after(bytes, end) else {
+                // `tp_rank_3`: the word before says which rank.
+                scope = Some(word).filter(|w| matches!(*w, "dp" | "pp" | "tp" | "ep" | "local"));
+                continue;
+            };
+            let key = match (word, scope.take()) {
+                (w, Some(scope)) if w == "rank" => scope,
+                (w, _) if w.ends_with("rank") => w,
+                (w, _) => w,
+            };
+            let slot = match key {
+                "dp" | "dprank" => &mut found.dp,
+                "pp" | "pprank" => &mut found.pp,
+                "tp" | "tprank" => &mut found.tp,
+                "ep" | "eprank" => &mut found.ep,
+                "worker" => &mut found.worker,
+                "local" | "localrank" => continue,
+                "r" if is_separate => &mut found.rank,
+                key if key.ends_with("rank") => &mut found.rank,
+                _ => continue,
+            };
+            *slot = Some(number);
+        }
+        found
+    }
+
+    /// The rank that a name spells by itself.
+    fn single(&self) -> Option<Rank> {
+        let one = |places: &[Option<u32>]| {
+            let mut known = places.iter().flatten().filter(|number| **number > 0);
+            let first = known.next().copied().unwrap_or(0);
+            known.next().is_none().then_some(first)
+        };
+        let places = [self.dp, self.pp, self.tp];
+        let of_places = || match (places.iter().any(Option::is_some), self.ep) {
+            (true, _) => one(&places),
+            (false, ep) => ep,
+        };
+        self.rank.or(self.worker).or_else(of_places).map(Rank)
+    }
+
+    /// The place in a grid of data, pipeline and tensor parallel ranks, if the name gives one.
+    fn grid(&self) -> Option<[u32; 3]> {
+        let places = [self.dp, self.pp, self.tp];
+        let is_any = self.worker.is_none() && places.iter().any(Option::is_some);
+        is_any.then(|| places.map(|place| place.unwrap_or(0)))
+    }
+}
+
+/// The number behind a word: at once, or after one separator or bracket, and no part of a longer word or decimal.
+fn number_after(bytes: &[u8], at: usize) -> Option<u32> {
+    let separators = bytes.get(at..)?.iter().take(2);
+    let skipped = separators.take_while(|b| b"_-=[(: #".contains(b)).count();
+    let digits = bytes.get(at + skipped..)?;
+    let count = digits.iter().take_while(|b| b.is_ascii_digit()).count();
+    let text = std::str::from_utf8(digits.get(..count)?).ok()?;
+    // Longer numbers are times and process ids.
+    text.parse().ok().filter(|_| count < 7)
+}
+
+/// The rank that the name of one file spells.
+pub(crate) fn in_name(path: &str) -> Option<Rank> {
+    RankName::of(path).single()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_counts_behind_a_word_for_ranks_only() {
+        for (name, want) in [
+            ("/x/trace-rank3.json.gz", Some(3)),
+            ("decode_bs32_rank_0.json", Some(0)),
+            ("rank[3].json", Some(3)),
+            ("rank-12.pt.trace.json", Some(12)),
+            ("RANK=5.json", Some(5)),
+            ("TP7.json", Some(7)),
+            ("tp-3.json", Some(3)),
+            ("run2-worker11.pt.trace.json", Some(11)),
+            ("worker0_step_12.json", Some(0)),
+            ("r0-iter200.json", Some(0)),
+            ("r3.json", Some(3)),
+            ("run_r3_bs8.json", Some(3)),
+            ("1740461679.47-TP-2.trace.json.gz", Some(2)),
+            ("1740461679.47-TP-2-DP-0.trace.json.gz", Some(2)),
+            ("rank0.1740461679470630000.pt.trace.json.gz", Some(0)),
+            ("dp0_pp0_tp1_dcp0_ep1_rank1.1740.pt.trace.json.gz", Some(1)),
+            ("dp0_pp0_tp3.json", Some(3)),
+            ("tp_rank_3.json", Some(3)),
+            ("job.tar!run/rank7.json", Some(7)),
+            ("dp1_tp1.json", None),
+            ("decode_bs32.json", None),
+            ("cpu_step5.json", None),
+            ("profile-2024-11-03.json", None),
+            ("err404.json", None),
+            ("rank5/trace.json", None),
+            ("rank5/\u{e4}rger7", None),
+            ("llama3r.json", None),
+            ("gpt4r2.json", None),
+            ("trace.json", None),
+        ] {
+            assert_eq!(in_name(name).map(|r| r.0), want, "{name}");
+        }
+    }
+
+    fn file(name: &str, stated: Option<u32>, start_ns: i64) -> Recording<'_> {
+        Recording {
+            name,
+            stated: stated.map(Rank),
+            world_size: Some(8),
+            start_ns: Some(start_ns),
+        }
+    }
+
+    fn ranks(files: &[Recording<'_>]) -> (Vec<u32>, RankEvidence) {
+        let found = assign(files).unwrap();
+        (found.ranks.iter().map(|r| r.0).collect(), found.evidence)
+    }
+
+    #[test]
+    fn what_files_state_wins_over_their_names() {
+        let all = [
+            file("rank1.json", Some(5), 0),
+            file("rank9.json", Some(2), 0),
+        ];
+        assert_eq!(ranks(&all), (vec![5, 2], RankEvidence::Stated));
+        let all = [file("rank1.json", None, 0), file("x.json", Some(2), 0)];
+        assert_eq!(ranks(&all), (vec![1, 2], RankEvidence::FileName));
+        // No rank of a job of 8.
+        let all = [file("rank8.json", None, 0), file("rank1.json", None, 0)];
+        assert_eq!(ranks(&all), (vec![1, 0], RankEvidence::Place));
+        let names = [
+            "dp0_tp0.json",
+            "dp1_tp1.json",
+            "dp0_tp1.json",
+            "dp1_tp0.json",
+        ];
+        let all = names.map(|name| file(name, None, 0));
+        assert_eq!(ranks(&all), (vec![0, 3, 1, 2], RankEvidence::FileName));
+    }
+
+    #[test]
+    fn sessions_are_told_apart_by_their_starts() {
+        let all = [
+            file("a0.json", Some(0), 900),
+            file("b1.json", Some(1), 910),
+            file("c0.json", Some(0), 100),
+            file("d1.json", Some(1), 90),
+        ];
+        let same = assign(&all).unwrap_err();
+        assert_eq!((same.rank, same.is_stated), (Rank(0), true));
+        assert_eq!(same.files, ["c0.json", "a0.json"]);
+        assert_eq!(same.session, ["c0.json", "d1.json"]);
+        let by_name = ["x/rank1.json", "y/rank1.json"].map(|name| Recording {
+            name,
+            ..Recording::default()
+        });
+        let text = assign(&by_name).unwrap_err().to_string();
+        assert!(
+            text.contains("rank 1 by their names (x/rank1.json, y/rank1.json)"),
+            "{text}"
+        );
+    }
+}
