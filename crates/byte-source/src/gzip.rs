@@ -261,3 +261,34 @@ impl Decode for ZipDecoder {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserved_flags_are_damage() {
+        for bit in 0..8 {
+            let header = [0x1f, 0x8b, 8, 1 << bit, 0, 0, 0, 0, 0, 3];
+            let step = GzipDecoder::new().step(&header, &mut [0; 16]);
+            let is_broken = matches!(step.state, StepState::Broken(DamageKind::Corrupt));
+            assert_eq!(is_broken, bit >= 5, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_compared_modulo_two_to_the_32() {
+        let verdict = |len: u64, stated: u32| {
+            let mut decoder = GzipDecoder::new();
+            decoder.inflater.len = len;
+            // The checksum of nothing is 0.
+            decoder.collected.extend([0; 4]);
+            decoder.collected.extend(stated.to_le_bytes());
+            decoder.verdict()
+        };
+        for len in [5, (1 << 32) + 5, (7 << 32) + 5] {
+            assert_eq!(verdict(len, 5), None, "{len}");
+            assert_eq!(verdict(len, 6), Some(DamageKind::Length), "{len}");
+        }
+    }
+}
