@@ -8,16 +8,23 @@ use report::{Cell, Column, RowSink, TextOptions, TextWriter, Unit};
 use trace_tables::Summary;
 use trace_tables::summary::{Finding, IssueCount, PlaceFacts};
 
+use crate::summary::Described;
+
 /// Rows shown of each list unless all are wanted.
 const SHOWN: usize = 12;
 /// Width of the labels on the left.
 const LABEL: usize = 11;
 
 /// Writes one summary; all rows of its lists with `all`.
-pub(crate) fn summary(s: &Summary, all: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn summary(found: &Described, all: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    let s = &found.summary;
+    writeln!(out, "{}", s.file.name)?;
+    overview(found, out)?;
     facts(s, out)?;
-    verdict(s, out)?;
+    verdict(found, out)?;
     let shown = if all { usize::MAX } else { SHOWN };
+    // What only concerns the file's format.
+    let inner = if all { usize::MAX } else { 0 };
     let count = |n: u64| Cell::UInt(n);
     // Many files name every device of the machine.
     let busy: Vec<_> = s
@@ -90,7 +97,7 @@ pub(crate) fn summary(s: &Summary, all: bool, out: &mut dyn Write) -> anyhow::Re
         s.track_kinds
             .iter()
             .map(|k| vec![k.kind.into(), count(k.tracks), count(k.rows)]),
-        shown,
+        inner,
     )?;
     list(
         out,
@@ -100,7 +107,7 @@ pub(crate) fn summary(s: &Summary, all: bool, out: &mut dyn Write) -> anyhow::Re
             .records
             .iter()
             .map(|r| vec![r.name.as_deref().into(), count(r.count)]),
-        shown,
+        inner,
     )?;
     issues(&s.issues, out)?;
     Ok(())
@@ -119,6 +126,68 @@ fn line(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
     Ok(())
 }
 
+/// The answer in one sentence, and what an engineer asks first.
+#[expect(clippy::cast_precision_loss, reason = "four digits are shown of times")]
+fn overview(found: &Described, out: &mut dyn Write) -> io::Result<()> {
+    let o = &found.overview;
+    let mut sentence = data(found).to_owned();
+    if let Some(first) = found.summary.reasons.first() {
+        sentence.push_str(&format!(" ({})", first.text));
+    }
+    match (&found.no_gpu_activity, o.busy_pct()) {
+        (Some(why), _) => sentence.push_str(&format!("; {}", why.text)),
+        (None, Some(busy)) => sentence.push_str(&format!(
+            "; GPU busy {} of {}",
+            human::quantity(busy, Unit::Pct),
+            human::duration(o.gpu_span_ns as f64)
+        )),
+        (None, None) => {}
+    }
+    if let Some(steps) = o.steps_text() {
+        sentence.push_str(&format!("; {steps}"));
+    }
+    line(out, "answer", &sentence)?;
+    let facts = [
+        ("GPU", o.gpus()),
+        ("software", o.software()),
+        ("recorded", o.recorded_utc.clone()),
+    ];
+    for (label, text) in facts {
+        if let Some(text) = text {
+            line(out, label, &text)?;
+        }
+    }
+    if let Some(top) = &o.top_kernel {
+        let share = human::quantity(top.share_gpu_pct, Unit::Pct);
+        let text = format!(
+            "{share} of GPU time, {}: {}",
+            many(top.count, "time"),
+            shortened(&top.name)
+        );
+        line(out, "top kernel", &text)?;
+    }
+    Ok(())
+}
+
+/// Whether the recording is complete, in a word.
+fn data(found: &Described) -> &'static str {
+    let s = &found.summary;
+    match s.rows.slices == 0 && s.rows.counter_samples == 0 {
+        true => "EMPTY",
+        false if s.healthy => "complete",
+        false => "INCOMPLETE",
+    }
+}
+
+/// A name that fits two lines.
+fn shortened(name: &str) -> String {
+    const MOST: usize = 120;
+    match name.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}...", name.get(..at).unwrap_or(name)),
+        None => name.to_owned(),
+    }
+}
+
 #[expect(
     clippy::cast_precision_loss,
     reason = "four digits are shown of spans and sizes"
@@ -126,7 +195,6 @@ fn line(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
 fn facts(s: &Summary, out: &mut dyn Write) -> io::Result<()> {
     let ns = |ns: i64| human::duration(ns as f64);
     let file = &s.file;
-    writeln!(out, "{}", file.name)?;
     let size = human::bytes(file.uncompressed_bytes as f64);
     line(
         out,
@@ -242,9 +310,9 @@ fn many(count: u64, what: &str) -> String {
     format!("{} {what}{plural}", human::count(count))
 }
 
-fn verdict(s: &Summary, out: &mut dyn Write) -> io::Result<()> {
-    let word = if s.healthy { "healthy" } else { "NOT HEALTHY" };
-    line(out, "verdict", word)?;
+fn verdict(found: &Described, out: &mut dyn Write) -> io::Result<()> {
+    let s = &found.summary;
+    line(out, "data", data(found))?;
     let finding = |f: &Finding| format!("{}: {} ({})", f.code, f.text, human::count(f.count));
     for reason in &s.reasons {
         line(out, "", &finding(reason))?;
@@ -263,7 +331,7 @@ fn list<'s>(
     shown: usize,
 ) -> anyhow::Result<()> {
     let total = rows.len();
-    if total == 0 {
+    if total == 0 || shown == 0 {
         return Ok(());
     }
     let hidden = total.saturating_sub(shown);

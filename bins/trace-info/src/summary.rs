@@ -2,17 +2,29 @@
 
 use std::io::Write as _;
 
-use gpu_time::{NoGpuWork, no_gpu_work};
+use gpu_time::{GpuWork, NoGpuWork, no_gpu_work};
 use perfetto_reader::ArgPolicy;
 use report::JsonDocument;
+use serde::Serialize;
 use shell::{Outcome, Stage};
 use trace_model::correlation::CORRELATION_KEYS;
-use trace_model::kernel::{TraceIndex, Vocabulary};
+use trace_model::kernel::PLACE_KEYS;
 use trace_tables::{SUMMARY_VERSION, Summary, summarise};
 
 use crate::args::{SummaryArgs, SummaryFormat};
 use crate::empty::EmptyTraces;
+use crate::overview::Overview;
 use crate::render;
+
+/// One trace, described.
+#[derive(Serialize)]
+pub(crate) struct Described {
+    #[serde(flatten)]
+    pub(crate) summary: Summary,
+    pub(crate) overview: Overview,
+    /// Why there is no GPU activity, if there is none.
+    pub(crate) no_gpu_activity: Option<NoGpuWork>,
+}
 
 pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     let mut out = args.output.open()?;
@@ -23,9 +35,10 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     shell::spare(&files, &args.output.output)?;
     for path in &files {
         match read(args, path) {
-            Ok((summary, why)) => {
-                empty.add(&summary.file.name, why);
-                summaries.push(summary);
+            Ok(found) => {
+                let name = &found.summary.file.name;
+                empty.add(name, found.no_gpu_activity.clone());
+                summaries.push(found);
             }
             Err(error) if files.len() == 1 => return Err(error),
             Err(error) => {
@@ -58,24 +71,25 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
             path.display()
         );
     }
-    if args.check && !summaries.iter().all(|s| s.healthy) {
+    if args.check && !summaries.iter().all(|s| s.summary.healthy) {
         return Ok(Outcome::ConditionFailed);
     }
     Ok(outcome)
 }
 
-fn read(
-    args: &SummaryArgs,
-    path: &std::path::Path,
-) -> anyhow::Result<(Summary, Option<NoGpuWork>)> {
+fn read(args: &SummaryArgs, path: &std::path::Path) -> anyhow::Result<Described> {
     // The text lists the issues itself.
     let mut verbosity = args.verbosity;
     verbosity.quiet |= args.format.format() == SummaryFormat::Text && !args.input.strict;
     let input = trace_input::read(path, &args.input, verbosity, |options| {
-        let keys = CORRELATION_KEYS.iter().map(|key| (*key).to_owned());
-        options.args = ArgPolicy::Only(keys.collect());
+        let keys = CORRELATION_KEYS.iter().chain(&PLACE_KEYS);
+        options.args = ArgPolicy::Only(keys.map(|key| (*key).to_owned()).collect());
     })?;
     let _stage = Stage::start("summarise", args.verbosity);
-    let index = TraceIndex::new(&input.trace, Vocabulary::default());
-    Ok((summarise(&input.name, &input.trace), no_gpu_work(&index)))
+    let work = GpuWork::new(&input.trace);
+    Ok(Described {
+        summary: summarise(&input.name, &input.trace),
+        overview: Overview::new(&work),
+        no_gpu_activity: no_gpu_work(work.index()),
+    })
 }

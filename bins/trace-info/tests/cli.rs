@@ -550,7 +550,7 @@ fn a_truncated_gzip_gives_what_it_holds_and_says_so() {
     assert_eq!(code, 1, "{error}");
     let (code, text, _) = outcome(["--check", path.to_str().unwrap()]);
     assert_eq!(code, 1);
-    assert!(text.contains("NOT HEALTHY"), "{text}");
+    assert!(text.contains("INCOMPLETE"), "{text}");
 }
 
 #[test]
@@ -590,7 +590,8 @@ fn the_summary_says_what_is_in_the_trace() {
             "t.json",
             "chrome-json",
             "3 slices",
-            "verdict    healthy",
+            "answer     complete; GPU busy 100.00 % of 30.00 µs",
+            "top kernel 100.00 % of GPU time, 1 time: gemm",
             "python3",
         ] {
             assert!(text.contains(said), "{text} should say {said}");
@@ -602,9 +603,10 @@ fn the_summary_says_what_is_in_the_trace() {
     let (code, text, _) = outcome([trace, trace, "--json"]);
     assert_eq!(code, 0);
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(document["schema_version"], "1.0");
+    assert_eq!(document["schema_version"], "1.1");
     let first = &document["traces"][0];
     assert_eq!(first["healthy"], true);
+    assert_eq!(first["overview"]["gpu_busy_ns"], 30_000);
     assert_eq!(first["rows"]["slices"], 3);
     assert_eq!(first["rows"]["flows"], 1);
     assert_eq!(first["kernels"]["by_flow"], 1);

@@ -104,6 +104,20 @@ pub(crate) fn stated(name: &str) -> Option<Phase> {
     })
 }
 
+/// Returns the phase that the name of an annotation states, for example `step[DECODE bs=32]` or
+/// `execute_32_context_0(sq0)_generation_32(sq32)`, or `None` if it states none.
+pub fn phase_in_name(name: &str) -> Option<Phase> {
+    let Some(batch) = workload_of(name) else {
+        return stated(name);
+    };
+    match (batch.prefill_requests > 0, batch.decode_requests > 0) {
+        (true, true) => Some(Phase::Mixed),
+        (true, false) => Some(Phase::Prefill),
+        (false, true) => Some(Phase::Decode),
+        (false, false) => None,
+    }
+}
+
 fn hint(name: &str, kind: Kind, engine: Option<&Engine>) -> Hint {
     let mut hint = Hint::default();
     if kind == Kind::Annotation {

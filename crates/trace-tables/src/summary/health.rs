@@ -28,6 +28,7 @@ const LOST: &[IssueKind] = &[
     IssueKind::TruncatedTail,
     IssueKind::TruncatedJson,
     IssueKind::DamagedCompression,
+    IssueKind::SecondDocument,
     IssueKind::PacketLoss,
     IssueKind::NeedsState,
     IssueKind::InternedWhileInvalid,
@@ -81,14 +82,21 @@ pub(super) fn findings(
     reasons.add("clipped", losses.clipped, || {
         "unclosed slices were cut at the end of the slice around them".to_owned()
     });
-    reasons.add("unlinked_kernels", losses.unlinked_kernels, || {
-        format!(
-            "{} of {} kernels have no launch in the trace",
-            losses.unlinked_kernels, kernels.kernels
-        )
-    });
-
     let mut remarks = List::default();
+    // A producer that records no launches has lost none.
+    let records_launches = kernels.launches > 0 || kernels.unlinked < kernels.kernels;
+    if records_launches {
+        reasons.add("unlinked_kernels", losses.unlinked_kernels, || {
+            format!(
+                "{} of {} kernels have no launch in the trace",
+                losses.unlinked_kernels, kernels.kernels
+            )
+        });
+    } else {
+        remarks.add("no_launches_recorded", kernels.unlinked, || {
+            "kernels were recorded without the calls that launched them".to_owned()
+        });
+    }
     remarks.add("overlapping", losses.overlapping, || {
         "slices partially overlap another of their track and are on overflow tracks".to_owned()
     });

@@ -14,8 +14,13 @@ pub(super) fn kernel_links(trace: &Trace, activities: &ActivityMap) -> KernelLin
     let mut links = KernelLinks::default();
     let mut graphs = BTreeSet::new();
     for kernel in trace.slices() {
-        if activities.of(kernel) != Activity::Kernel {
-            continue;
+        match activities.of(kernel) {
+            Activity::Kernel => {}
+            Activity::Launch | Activity::GraphLaunch => {
+                links.launches += 1;
+                continue;
+            }
+            _ => continue,
         }
         links.kernels += 1;
         let flow = trace.flows_to(kernel.id()).next().is_some();

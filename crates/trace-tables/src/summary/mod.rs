@@ -10,7 +10,7 @@ use serde::Serialize;
 pub use collect::summarise;
 
 /// Version of [`Summary`] as JSON.
-pub const SUMMARY_VERSION: SchemaVersion = SchemaVersion::new(1, 0);
+pub const SUMMARY_VERSION: SchemaVersion = SchemaVersion::new(1, 1);
 
 /// What is in a trace, and how far it can be trusted. Made by [`summarise`].
 ///
@@ -183,6 +183,8 @@ pub struct KernelLinks {
     pub unlinked: u64,
     /// Graph launches that launched any of the kernels.
     pub graph_launches: u64,
+    /// Calls that launch kernels or graphs.
+    pub launches: u64,
 }
 
 /// When one side was active within the span of the trace.
