@@ -74,6 +74,13 @@ pub(crate) struct Cli {
     pub(crate) compat: bool,
 }
 
+impl Cli {
+    /// Is the report text for reading, rather than of the documented forms?
+    pub(crate) fn is_text(&self) -> bool {
+        self.format.format() == Format::Text && !self.compat
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Window")]
 pub(crate) struct WindowArgs {
@@ -149,9 +156,9 @@ pub(crate) struct StackArgs {
         allow_negative_numbers = true
     )]
     pub(crate) stack_depth: i64,
-    /// Numbers inside names that keep equal code apart
-    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Normalise::Digits)]
-    pub(crate) normalize: Normalise,
+    /// Numbers inside names that keep equal code apart [default: smart in text, else digits]
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    pub(crate) normalize: Option<Normalise>,
     /// Which slices become frames
     #[arg(long, value_enum, value_name = "WHICH", default_value_t = Frames::All)]
     pub(crate) frames: Frames,
@@ -178,9 +185,9 @@ pub(crate) struct ReportArgs {
     /// Only stacks with at least N launches
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) min_count: usize,
-    /// What stacks are sorted by
-    #[arg(long, value_enum, value_name = "KEY", default_value_t = Sort::Count)]
-    pub(crate) sort: Sort,
+    /// What stacks are sorted by [default: gpu in text, else count]
+    #[arg(long, value_enum, value_name = "KEY")]
+    pub(crate) sort: Option<Sort>,
     /// What folded stacks and flame graphs weigh
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Value::Launches)]
     pub(crate) value: Value,

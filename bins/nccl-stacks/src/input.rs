@@ -19,22 +19,50 @@ pub(crate) struct Input {
     pub(crate) trace: Trace,
 }
 
-/// Reads all traces of the command line and gives each its rank, by which they are sorted.
-pub(crate) fn traces(cli: &Cli) -> anyhow::Result<Vec<Input>> {
-    let paths = expand_ranks(&cli.traces, cli.verbosity)?;
+/// Reads all traces of the command line and gives each its rank, by which they are sorted. Of several, one that cannot be
+/// read is reported and left out; the second value is then the error to end with.
+pub(crate) fn traces(cli: &Cli) -> anyhow::Result<(Vec<Input>, Option<anyhow::Error>)> {
+    let mut paths = expand_ranks(&cli.traces, cli.verbosity)?;
+    let mut unreadable = Vec::new();
     let mut traces = Vec::with_capacity(paths.len());
     let mut digests = Vec::with_capacity(paths.len());
     for path in &paths {
         let digest = || (cli.format.format() == Format::Json).then(|| sha256(path, cli));
-        let (trace, digest) = std::thread::scope(|s| {
+        let read = std::thread::scope(|s| {
             let hashing = s.spawn(digest);
             let trace = load(cli, path)?;
             anyhow::Ok((trace, hashing.join().ok().flatten().flatten()))
-        })?;
-        traces.push(trace);
-        digests.push(digest);
+        });
+        match read {
+            Ok((trace, digest)) => {
+                traces.push(trace);
+                digests.push(digest);
+            }
+            Err(error) if paths.len() == 1 || cli.compat || cli.report.diff => return Err(error),
+            Err(error) => {
+                shell::complain(&error);
+                unreadable.push(path.clone());
+            }
+        }
     }
-    let ranks = ranks(&traces);
+    let failed = unreadable.last().map(|path| {
+        anyhow::anyhow!(
+            "not all traces could be read, the last one was {}",
+            path.display()
+        )
+    });
+    if traces.is_empty()
+        && let Some(failed) = failed
+    {
+        return Err(failed);
+    }
+    paths.retain(|path| !unreadable.contains(path));
+    // A comparison may be of one rank before and after.
+    let places = || (0..).map(Rank).take(traces.len()).collect();
+    let ranks = ranks(&traces).or_else(|error| match cli.report.diff {
+        true => Ok(places()),
+        false => Err(error),
+    })?;
     let mut inputs: Vec<Input> = traces
         .into_iter()
         .zip(digests)
@@ -48,7 +76,7 @@ pub(crate) fn traces(cli: &Cli) -> anyhow::Result<Vec<Input>> {
         })
         .collect();
     inputs.sort_by_key(|input| input.rank.0);
-    Ok(inputs)
+    Ok((inputs, failed))
 }
 
 /// Reads the traces of `--capture`.

@@ -27,7 +27,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
     let inputs = cli.traces.iter().chain(&cli.kernels.capture);
     shell::spare(inputs, &cli.output.output)?;
     let mut query = question::query(&cli)?;
-    let inputs = input::traces(&cli)?;
+    let (inputs, failed) = input::traces(&cli)?;
     if cli.report.diff && inputs.len() != 2 {
         return Err(shell::usage("--diff needs exactly two traces"));
     }
@@ -47,6 +47,9 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
     if let (true, Some(path)) = (to_file, &cli.output.output) {
         cli.verbosity
             .note(format!("report written to {}", path.display()));
+    }
+    if let Some(failed) = failed {
+        return Err(failed);
     }
     let empty = traces.iter().all(|t| t.answer.absence.is_some());
     Ok(if cli.report.fail_on_empty && empty {
@@ -84,7 +87,7 @@ fn answer(cli: &Cli, query: &Query, input: Input, captures: &[&Trace]) -> anyhow
         ));
     }
     answer.arrange(question::order(cli), cli.report.min_count, cli.report.top);
-    Ok(Answered { input, answer })
+    Ok(Answered::new(input, answer))
 }
 
 /// With `--format json` the refusal is a document, too.

@@ -30,7 +30,11 @@ pub(crate) fn query(cli: &Cli) -> anyhow::Result<Query> {
     let rules = &mut query.stacks.rules;
     rules.depth = usize::try_from(cli.stacks.stack_depth).unwrap_or(0);
     rules.collapse_recursion = cli.stacks.collapse_recursion;
-    rules.normalise = match cli.stacks.normalize {
+    let default = match cli.is_text() {
+        true => args::Normalise::Smart,
+        false => args::Normalise::Digits,
+    };
+    rules.normalise = match cli.stacks.normalize.unwrap_or(default) {
         args::Normalise::None => Normalise::None,
         args::Normalise::Digits => Normalise::Digits,
         args::Normalise::Smart => Normalise::Smart,
@@ -75,7 +79,11 @@ fn kernels(cli: &Cli) -> anyhow::Result<KernelSelector> {
 
 /// What stacks are sorted by.
 pub(crate) fn order(cli: &Cli) -> Order {
-    match cli.report.sort {
+    let default = match cli.is_text() {
+        true => Sort::Gpu,
+        false => Sort::Count,
+    };
+    match cli.report.sort.unwrap_or(default) {
         Sort::Count => Order::Count,
         Sort::Gpu => Order::Gpu,
         Sort::Exposed => Order::Exposed,
@@ -97,6 +105,11 @@ pub(crate) fn windows(
     let w = &cli.window;
     match (w.start_ts, w.duration) {
         (Some(start), Some(duration)) => {
+            if duration < 0 && !cli.compat {
+                return Err(shell::usage(format!(
+                    "invalid window of {duration} ns: end before start; --duration is at least 0"
+                )));
+            }
             let end = start.saturating_add(duration);
             let between = (Timestamp::from_nanos(start), Timestamp::from_nanos(end));
             return Ok(WindowChoice::Given(vec![Window::between(

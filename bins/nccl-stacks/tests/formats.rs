@@ -102,16 +102,19 @@ fn top_minimum_and_sort() {
 }
 
 #[test]
-fn text_goes_on_with_what_the_stacks_cost() {
+fn text_has_what_the_stacks_cost_and_their_numbers() {
     let folder = two_stacks();
     let top_down = text(&folder, &[]);
-    let head =
-        "\nFound 2 distinct stacks:\n\nmain;x\ny\n ->\ncudaLaunchKernel\nAppeared 2 times\n\n";
+    let head = "\nFound 2 distinct stacks:\n\nCost of the stacks:\n";
     assert!(top_down.starts_with(head), "{top_down}");
-    assert!(top_down.contains("200 ns"));
+    let block = "\n#0  2 launches\n    main;x\ny\n    cudaLaunchKernel\n\n#1  1 launch\n";
+    assert!(
+        top_down.contains("200 ns") && top_down.contains(block),
+        "{top_down}"
+    );
     for flag in [&["--leaf-first"][..], &["--order", "leaf-first"]] {
         let leaf_first = text(&folder, flag);
-        assert!(leaf_first.contains("cudaLaunchKernel <-\nmain;x\ny\nAppeared 2 times\n"));
+        assert!(leaf_first.contains("\n    cudaLaunchKernel\n    main;x\ny\n"));
     }
 }
 
@@ -147,4 +150,77 @@ fn a_comparison_shows_both_sides() {
     assert!(stdout(&svg).starts_with("<svg"));
     let out = run_in(folder.path(), &["t.json", "--diff"]);
     assert_eq!(out.status.code(), Some(2));
+}
+
+#[test]
+fn the_first_of_several_arrows_links_a_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut made = Made::default();
+    let row = (1, 2);
+    for (name, at) in [("first", 100), ("second", 200)] {
+        made.slice(row, (at, 50), ("python_function", name), json!({}))
+            .slice(
+                row,
+                (at + 10, 10),
+                ("cuda_runtime", "cudaLaunchKernel"),
+                json!({}),
+            );
+    }
+    made.slice((0, 7), (5000, 100), ("kernel", "k"), json!({}));
+    for (id, at) in [(1, 110), (2, 210)] {
+        made.arrow(id, (row, at), ((0, 7), 5000));
+    }
+    made.write(folder.path(), "t.json");
+    let got = report(folder.path(), &["t.json", "--kernel", "k"]);
+    assert_eq!(got["unique_stacks"], 1);
+    assert_eq!(got["stacks"][0]["frames"][0], "first", "{}", got["stacks"]);
+}
+
+#[test]
+fn without_gpu_activity_the_report_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut made = Made::default();
+    made.slice((1, 2), (0, 1000), ("cpu_op", "aten::mm"), json!({}));
+    made.write(folder.path(), "host.json");
+    let out = stdout(&run_in(folder.path(), &["host.json"]));
+    assert!(
+        out.contains("no GPU activity: only the host was recorded"),
+        "{out}"
+    );
+    assert!(!out.contains("window"), "{out}");
+    let mut made = Made::default();
+    made.slice((0, 7), (5000, 100), ("kernel", "k"), json!({}));
+    made.write(folder.path(), "device.json");
+    let out = stdout(&run_in(folder.path(), &["device.json", "--kernel", "k"]));
+    assert!(out.contains("holds no launch call at all"), "{out}");
+}
+
+#[test]
+fn an_unreadable_file_among_several_is_left_out_and_reported() {
+    let folder = two_stacks();
+    std::fs::rename(
+        folder.path().join("t.json"),
+        folder.path().join("rank0.json"),
+    )
+    .unwrap();
+    std::fs::copy(
+        folder.path().join("rank0.json"),
+        folder.path().join("rank1.json"),
+    )
+    .unwrap();
+    std::fs::write(folder.path().join("rank2.json"), "<html>").unwrap();
+    let out = run_in(folder.path(), &[".", "--kernel", "k"]);
+    assert_eq!(out.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        error.contains("rank2.json: this is an HTML page"),
+        "{error}"
+    );
+    let text = stdout(&out);
+    assert!(
+        text.contains("All ranks") && text.contains("#0  4 launches on all ranks"),
+        "{text}"
+    );
+    let all = text.find("All ranks").unwrap();
+    assert!(text.find("Rank 1: ").is_some_and(|one| all < one), "{text}");
 }

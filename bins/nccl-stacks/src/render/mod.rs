@@ -19,6 +19,7 @@ use launch_stacks::{
     align_ranks, collective_waits, merge, waits_by_stack,
 };
 use trace_model::Trace;
+use trace_model::kernel::{Activity, TraceIndex, Vocabulary};
 
 use crate::args::{Cli, Format, Value};
 use crate::input::Input;
@@ -27,6 +28,41 @@ use crate::input::Input;
 pub(crate) struct Answered {
     pub(crate) input: Input,
     pub(crate) answer: Answer,
+    /// Why there is no GPU activity, if there is none.
+    pub(crate) no_gpu_activity: Option<String>,
+    /// The launch calls of the whole trace.
+    pub(crate) calls: Calls,
+}
+
+/// Numbers of calls that launch kernels.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Calls {
+    pub(crate) launches: u64,
+    pub(crate) graphs: u64,
+}
+
+impl Answered {
+    /// Looks in the whole trace for the reasons why there is no stack; nothing if there is one.
+    pub(crate) fn new(input: Input, answer: Answer) -> Self {
+        let (mut calls, mut why) = (Calls::default(), None);
+        if answer.absence.is_some() {
+            let index = TraceIndex::new(&input.trace, Vocabulary::default());
+            why = gpu_time::no_gpu_work(&index).map(|why| why.text);
+            for call in index.activities().calls() {
+                match index.activity(input.trace.slice(*call)) {
+                    Activity::Launch => calls.launches += 1,
+                    Activity::GraphLaunch => calls.graphs += 1,
+                    _ => {}
+                }
+            }
+        }
+        Self {
+            input,
+            answer,
+            no_gpu_activity: why,
+            calls,
+        }
+    }
 }
 
 /// All that the report shows.
@@ -56,7 +92,12 @@ impl<'a> Report<'a> {
         traces: &'a [Answered],
         captures: &'a [(String, Trace)],
     ) -> Self {
-        let ranks = (traces.len() > 1 && !cli.report.diff).then(|| Ranks::new(traces));
+        let mut ranks = (traces.len() > 1 && !cli.report.diff).then(|| Ranks::new(traces));
+        if let Some(ranks) = ranks.as_mut().filter(|_| cli.is_text()) {
+            ranks
+                .merged
+                .sort_by_key(|stack| std::cmp::Reverse(stack.gpu_ns()));
+        }
         Self {
             cli,
             kernels,

@@ -13,10 +13,7 @@ pub(crate) fn of_trace(report: &Report<'_>, trace: &Answered) -> report::Result<
     let mut out = Vec::new();
     let answer = &trace.answer;
     if !answer.groups.is_empty() {
-        out.push((
-            "Cost of the stacks, in their order:".to_owned(),
-            costs(answer)?,
-        ));
+        out.push(("Cost of the stacks:".to_owned(), costs(answer)?));
         let collectives = bandwidths(answer)?;
         if collectives.rows() > 0 {
             out.push((
@@ -31,7 +28,7 @@ pub(crate) fn of_trace(report: &Report<'_>, trace: &Answered) -> report::Result<
             devices(answer)?,
         ));
     }
-    if !answer.graphs.is_empty() {
+    if answer.graphs.iter().any(|graph| graph.matched() > 0) {
         out.push(("Graph launches:".to_owned(), graphs(report, trace)?));
     }
     if report.cli.report.diagnostics {
@@ -47,6 +44,25 @@ pub(crate) fn of_trace(report: &Report<'_>, trace: &Answered) -> report::Result<
         }
     }
     Ok(out)
+}
+
+/// What to give so that kernels of graphs have stacks, if no kernel of a graph has one.
+pub(crate) fn capture_advice(report: &Report<'_>, trace: &Answered) -> Option<String> {
+    let graphs = &trace.answer.graphs;
+    if graphs.is_empty() || graphs.iter().any(|graph| graph.matched() > 0) {
+        return None;
+    }
+    let kernels: usize = graphs.iter().map(|graph| graph.graph.kernels.len()).sum();
+    let count = |n: usize| report::human::count(n as u64);
+    let remedy = match report.captures.is_empty() {
+        true => "give the trace recorded while the graphs were captured with --capture",
+        false => "none of the traces given with --capture is that of these graphs",
+    };
+    Some(format!(
+        "{} graph launches run {} kernels whose stacks are those of the capture:\n{remedy}.",
+        count(graphs.len()),
+        count(kernels)
+    ))
 }
 
 /// One row for each stack.
@@ -318,14 +334,15 @@ fn merged(report: &Report<'_>) -> report::Result<Table> {
     let mut table = Table::new(
         "merged",
         vec![
-            Column::text("stack"),
+            Column::uint("number").title("#"),
             Column::text("by_rank").title("by rank"),
             Column::uint("count_skew").title("skew"),
             Column::int("gpu_ns").unit(Unit::Nanos).title("gpu"),
             Column::real("time_skew").title("max/min"),
+            Column::text("stack"),
         ],
     )?;
-    for stack in report.ranks.iter().flat_map(|r| &r.merged) {
+    for (at, stack) in report.ranks.iter().flat_map(|r| &r.merged).enumerate() {
         let counts: Vec<String> = stack
             .ranks
             .iter()
@@ -335,11 +352,12 @@ fn merged(report: &Report<'_>) -> report::Result<Table> {
             })
             .collect();
         table.push(&[
-            Cell::from(&stack.frames.join(";")),
+            Cell::from(at),
             Cell::from(&counts.join(" ")),
             Cell::from(stack.count_skew()),
             Cell::Int(stack.gpu_ns()),
             Cell::from(stack.time_skew().map(|s| (s * 1000.0).round() / 1000.0)),
+            Cell::from(&stack.frames.join(";")),
         ])?;
     }
     Ok(table)

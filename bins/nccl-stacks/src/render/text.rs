@@ -7,59 +7,121 @@ use std::io::Write;
 use launch_stacks::{Absence, KernelCount, Outcome};
 use report::TextOptions;
 
-use crate::render::{Answered, Report, tables};
+use crate::render::{Answered, Calls, Report, tables};
 
 /// Writes the report.
 pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut text = String::new();
+    // What all ranks have in common comes before the ranks one by one.
+    if !report.cli.compat {
+        for (title, table) in tables::across_traces(report)? {
+            let _ = writeln!(text, "{title}\n\n{}", table.to_text(&options()));
+        }
+        merged_blocks(report, &mut text);
+    }
     for trace in report.traces {
         if report.traces.len() > 1 {
             let rank = trace.input.rank;
             let _ = writeln!(text, "\nRank {rank}: {}", shown(report, &trace.input.path));
         }
-        one(report, trace, &mut text);
+        match report.cli.compat {
+            true => documented(report, trace, &mut text),
+            false => one(report, trace, &mut text)?,
+        }
     }
-    let options = TextOptions {
-        width: Some(shell::terminal::width()),
-        ..TextOptions::default()
-    };
-    for (title, table) in tables::across_traces(report)? {
-        let _ = writeln!(text, "{title}\n\n{}", table.to_text(&options));
+    if report.cli.compat {
+        for (title, table) in tables::across_traces(report)? {
+            let _ = writeln!(text, "{title}\n\n{}", table.to_text(&options()));
+        }
     }
     out.write_all(text.as_bytes())?;
     Ok(())
 }
 
-fn one(report: &Report<'_>, trace: &Answered, text: &mut String) {
-    let answer = &trace.answer;
-    if let Some(absence) = &answer.absence {
-        nothing(report, absence, text);
-    } else {
-        let total = answer.groups.len() + answer.left_out;
-        let noun = if total == 1 { "stack" } else { "stacks" };
-        let _ = match answer.left_out {
-            0 => writeln!(text, "\nFound {total} distinct {noun}:\n"),
-            n => writeln!(
-                text,
-                "\nFound {total} distinct {noun}, {n} of them not shown:\n"
-            ),
-        };
-        blocks(report, trace, text);
-    }
-    if report.cli.compat {
-        return;
-    }
-    let options = TextOptions {
+fn options() -> TextOptions {
+    TextOptions {
         width: Some(shell::terminal::width()),
         ..TextOptions::default()
-    };
-    // Tables of the same columns in every report cannot be rejected.
-    for (title, table) in tables::of_trace(report, trace).unwrap_or_default() {
-        let _ = writeln!(text, "{title}\n\n{}", table.to_text(&options));
     }
 }
 
-/// The stacks, one name a line.
+/// How many stacks were found.
+fn header(trace: &Answered, text: &mut String) {
+    let answer = &trace.answer;
+    let total = answer.groups.len() + answer.left_out;
+    let noun = if total == 1 { "stack" } else { "stacks" };
+    let _ = match answer.left_out {
+        0 => writeln!(text, "\nFound {total} distinct {noun}:\n"),
+        n => writeln!(
+            text,
+            "\nFound {total} distinct {noun}, {n} of them not shown:\n"
+        ),
+    };
+}
+
+/// The documented form: the stacks alone.
+fn documented(report: &Report<'_>, trace: &Answered, text: &mut String) {
+    if let Some(absence) = &trace.answer.absence {
+        nothing(report, trace, absence, text);
+    } else {
+        header(trace, text);
+        blocks(report, trace, text);
+    }
+}
+
+/// What the stacks cost, then the stacks with the numbers that they have in the table; with several ranks the tables
+/// alone, since the stacks of all ranks come first.
+fn one(report: &Report<'_>, trace: &Answered, text: &mut String) -> anyhow::Result<()> {
+    let answer = &trace.answer;
+    if let Some(absence) = &answer.absence {
+        nothing(report, trace, absence, text);
+    } else {
+        header(trace, text);
+    }
+    for (title, table) in tables::of_trace(report, trace)? {
+        let _ = writeln!(text, "{title}\n\n{}", table.to_text(&options()));
+    }
+    if let Some(advice) = tables::capture_advice(report, trace) {
+        let _ = writeln!(text, "{advice}\n");
+    }
+    if report.ranks.is_none() {
+        for (at, stack) in answer.groups.iter().enumerate() {
+            let count = stack.group.count();
+            let _ = writeln!(text, "#{at}  {}", launches(count));
+            frames(report, &report.frames(trace, stack), text);
+        }
+    }
+    Ok(())
+}
+
+fn launches(count: usize) -> String {
+    let plural = if count == 1 { "" } else { "es" };
+    format!("{} launch{plural}", report::human::count(count as u64))
+}
+
+/// The stacks of all ranks, with the numbers that they have in the table.
+fn merged_blocks(report: &Report<'_>, text: &mut String) {
+    let merged = report.ranks.iter().flat_map(|r| &r.merged);
+    for (at, stack) in merged.enumerate() {
+        let _ = writeln!(text, "#{at}  {} on all ranks", launches(stack.launches()));
+        let all: Vec<&str> = stack.frames.iter().map(String::as_str).collect();
+        frames(report, &all, text);
+    }
+}
+
+/// One frame a line, the outermost first unless asked otherwise.
+fn frames(report: &Report<'_>, root_first: &[&str], text: &mut String) {
+    let mut all = root_first.to_vec();
+    if report.cli.report.is_leaf_first() {
+        all.reverse();
+    }
+    for frame in all {
+        let _ = writeln!(text, "    {}", shown(report, frame));
+    }
+    text.push('\n');
+}
+
+/// The stacks in the documented form, one name a line.
 fn blocks(report: &Report<'_>, trace: &Answered, text: &mut String) {
     for stack in &trace.answer.groups {
         let mut frames = report.frames(trace, stack);
@@ -79,23 +141,43 @@ fn blocks(report: &Report<'_>, trace: &Answered, text: &mut String) {
     }
 }
 
-fn nothing(report: &Report<'_>, absence: &Absence, text: &mut String) {
+fn nothing(report: &Report<'_>, trace: &Answered, absence: &Absence, text: &mut String) {
     let wanted = shown(report, &report.kernels);
     let _ = writeln!(text, "\nNo launch stacks found for {wanted}.\n");
+    if let (Some(why), false) = (&trace.no_gpu_activity, report.cli.compat) {
+        let _ = writeln!(text, "{why}.\n");
+        return;
+    }
     match absence.outcome {
         Outcome::NoKernelsInWindow => text.push_str(
-            "No kernel starts in the window at all. Work of the GPU runs later than its launch:\n\
-             the kernels of these launches may lie after the window.\n\n",
+            "No kernel starts in the window. Kernels run after the calls that launch them: those of\n\
+             these calls may start after the end of the window.\n\n",
         ),
-        Outcome::KernelPresentButUntracked => text.push_str(
-            "The kernel runs in the window, but nothing joins it to a launch there: it was probably\n\
-             launched through a graph, whose kernels the recording does not track.\n\n",
-        ),
+        Outcome::KernelPresentButUntracked => {
+            let why = match trace.calls {
+                Calls { launches: 0, graphs: 0 } => {
+                    "the recording holds no launch call at all; record\n\
+                     the host's CUDA or HIP calls as well."
+                }
+                Calls { graphs: 0, .. } => {
+                    "their launches lie outside the window or were\n\
+                     not recorded."
+                }
+                Calls { .. } => {
+                    "it was probably launched through a graph, whose\n\
+                     kernels have the stacks of the capture: give its trace with --capture."
+                }
+            };
+            let _ = writeln!(
+                text,
+                "The kernel runs in the window, but nothing joins it to a launch there:\n{why}\n"
+            );
+        }
         _ => {
             let names = absence.kernels.len();
             let _ = writeln!(
                 text,
-                "The kernel does not run in the window; kernels of {names} other names do.\n"
+                "No such kernel in the window ({names} other kernel names found).\n"
             );
             related(report, &absence.related, text);
         }

@@ -13,8 +13,8 @@ mod index;
 mod name;
 mod pattern;
 mod place;
-mod rules;
 mod rows;
+mod rules;
 
 pub use activity::{
     ACTIVITY_RULES, Activity, ActivityMap, ActivityRule, is_graph_launch, is_launch_api,
@@ -25,8 +25,8 @@ pub use index::TraceIndex;
 pub use name::{KernelName, demangle};
 pub use pattern::NamePattern;
 pub use place::{DeviceLane, DevicePlaces, PLACE_KEYS};
-pub use rules::{KernelRules, RuleError};
 pub use rows::{ROW_RULES, RowRule};
+pub use rules::{KernelRules, RuleError};
 
 /// The rules that classify slices, a caller's own before the built-in ones.
 #[derive(Clone, Debug)]
