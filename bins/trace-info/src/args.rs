@@ -278,10 +278,10 @@ pub(crate) struct ConvertArgs {
     /// The trace ('-' is standard input)
     #[arg(value_name = "TRACE")]
     pub(crate) trace: PathBuf,
-    /// Format to write
+    /// Format to write [default: by the end of the output's name]
     #[arg(long, value_enum, value_name = "FORMAT")]
-    pub(crate) to: Target,
-    /// Where to write: a file for perfetto, a new folder for parquet
+    pub(crate) to: Option<Target>,
+    /// Where to write: a file or '-' for perfetto, a new folder for parquet
     #[arg(short, long, value_name = "PATH")]
     pub(crate) output: PathBuf,
     #[command(flatten)]

@@ -14,16 +14,33 @@ use trace_tables::{Table, TableOptions};
 use crate::args::{ConvertArgs, Target};
 use crate::tables;
 
+/// Ends of names of outputs, and what is written there.
+const ENDINGS: &[(&str, Target)] = &[
+    (".pftrace", Target::Perfetto),
+    (".perfetto-trace", Target::Perfetto),
+    (".perfetto", Target::Perfetto),
+    (".parquet", Target::Parquet),
+    (".tables", Target::Parquet),
+];
+
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
     shell::spare([&args.trace], [&args.output])?;
-    match args.to {
+    match target(args)? {
         Target::Perfetto => {
             // Created before the work of reading, so that a wrong path is known at once.
-            let mut out = Output::file(&args.output)?;
+            let mut out = match is_stdout(args) {
+                true => Output::stdout(),
+                false => Output::file(&args.output)?,
+            };
             let trace = read(args)?;
             let _stage = Stage::start("write", args.verbosity);
             perfetto_reader::write::write_trace(&trace, &mut out)?;
             out.finish()?;
+        }
+        Target::Parquet if is_stdout(args) => {
+            return Err(shell::usage(
+                "--to parquet needs --output FOLDER: a folder is not written to standard output",
+            ));
         }
         Target::Parquet => {
             let folder = NewFolder::create(&args.output)?;
@@ -40,6 +57,27 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
         }
     }
     Ok(Outcome::Fine)
+}
+
+fn is_stdout(args: &ConvertArgs) -> bool {
+    args.output.as_os_str() == "-"
+}
+
+/// The format asked for, else that of the output's name.
+fn target(args: &ConvertArgs) -> anyhow::Result<Target> {
+    let name = args.output.to_string_lossy().to_ascii_lowercase();
+    let by_name = || {
+        let found = ENDINGS.iter().find(|(end, _)| name.ends_with(end));
+        found.map(|(_, target)| *target)
+    };
+    args.to.or_else(by_name).ok_or_else(|| {
+        let endings: Vec<&str> = ENDINGS.iter().map(|(end, _)| *end).collect();
+        shell::usage(format!(
+            "no format is known by the name {}: give --to perfetto or --to parquet, or one of the endings {}",
+            args.output.display(),
+            endings.join(", ")
+        ))
+    })
 }
 
 fn read(args: &ConvertArgs) -> anyhow::Result<Trace> {

@@ -223,3 +223,69 @@ fn numbers_in_names_that_are_no_ranks_are_not_taken_for_ranks() {
         .collect();
     assert_eq!(ranks, ["0", "1"], "{out}");
 }
+
+#[test]
+fn a_conversion_keeps_rank_and_devices_and_goes_through_pipes() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = rank(Some(5), 40).replacen(
+        '{',
+        r#"{"deviceProperties":[{"id":0,"name":"NVIDIA H100"}],"#,
+        1,
+    );
+    let trace = written(folder.path(), "worker0_step_12.json", text);
+    // A file of this name is no standard output.
+    written(folder.path(), "-", "nothing");
+    let convert = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trace-info"));
+        let words = ["convert", trace.to_str().unwrap()];
+        command.current_dir(folder.path()).args(words).args(more);
+        command.output().unwrap()
+    };
+    let piped = convert(&["--to", "perfetto", "-o", "-"]);
+    assert!(piped.status.success());
+    assert_eq!(fs::read(folder.path().join("-")).unwrap(), b"nothing");
+    assert!(convert(&["-o", "out.pftrace"]).status.success());
+    let file = folder.path().join("out.pftrace");
+    assert_eq!(fs::read(&file).unwrap(), piped.stdout);
+    assert_eq!(convert(&["-o", "out.xyz"]).status.code(), Some(2));
+    let (_, out, _) = outcome(["summary", file.to_str().unwrap(), "--json"]);
+    let all: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let one = &all["traces"][0];
+    assert_eq!(
+        (&one["file"]["rank"], &one["file"]["world_size"]),
+        (&5.into(), &8.into())
+    );
+    assert_eq!(one["overview"]["gpu_models"]["NVIDIA H100"], 1);
+    assert_eq!(one["overview"]["recorded_utc"], "2023-11-14 22:13:20 UTC");
+}
+
+#[test]
+fn files_that_are_no_traces_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes, says) in [
+        (
+            "a.json",
+            &b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"[..],
+            "git lfs pull",
+        ),
+        ("b.json", b"<!doctype html>\n<html>", "an HTML page"),
+        (
+            "c.json",
+            br#"{"schema":"1.0.2","pid":1,"nodes":[]}"#,
+            "an execution trace of PyTorch",
+        ),
+        (
+            "vm.xplane.pb",
+            b"\x0a\x0d\x08\x01\x12\x09/host:CPU",
+            "an XPlane",
+        ),
+        ("r.nsys-rep", b"\x00\x01", "nsys export"),
+    ] {
+        let file = written(folder.path(), name, bytes);
+        for command in ["gpu", "summary", "kernels"] {
+            let (code, out, err) = outcome([command, file.to_str().unwrap()]);
+            assert_eq!((code, out.as_str()), (1, ""), "{command} {name}");
+            assert!(err.contains(says) && err.contains(name), "{err}");
+        }
+    }
+}

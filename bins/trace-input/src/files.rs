@@ -194,6 +194,9 @@ pub fn is_package(path: &Path) -> bool {
 /// The key of the list of events in a JSON trace that is an object.
 const EVENTS: &[u8] = b"\"traceEvents\"";
 
+/// The first key of the JSON of rocprofv3, which has lists of records instead of events.
+const ROCPROF: &[u8] = b"rocprofiler-sdk-tool";
+
 /// The folders' second form of one recording: JAX writes it with `create_perfetto_trace` next to `*.trace.json.gz`.
 const JAX_COPY: &str = "perfetto_trace.json.gz";
 
@@ -207,7 +210,8 @@ pub fn without_events(path: &Path) -> bool {
     };
     let is_object = source.head(64).is_ok_and(|head| {
         let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
-        text.trim_ascii_start().first() == Some(&b'{')
+        let text = text.trim_ascii_start();
+        text.first() == Some(&b'{') && !text.windows(ROCPROF.len()).any(|part| part == ROCPROF)
     });
     if !is_object {
         return false;

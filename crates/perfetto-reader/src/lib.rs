@@ -1,4 +1,4 @@
-//! Reads Perfetto protobuf and Chrome/Kineto JSON traces into a [`trace_model::Trace`], and writes
+//! Reads Perfetto protobuf, Chrome/Kineto JSON and rocprofv3 JSON traces into a [`trace_model::Trace`], and writes
 //! traces as Perfetto protobuf.
 //!
 //! [`read`] takes a [`byte_source::Source`], detects the format by content, and returns the trace
@@ -29,6 +29,7 @@
 mod error;
 mod foreign;
 mod options;
+mod rocprof;
 mod sniff;
 
 pub mod json;
@@ -54,6 +55,7 @@ pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     let trace = match format {
         Format::Json => json::read(source, options)?,
         Format::Protobuf => proto::read(source, options)?,
+        Format::Rocprof => rocprof::read(source, options)?,
     };
     if options.strict
         && let Some(issue) = trace

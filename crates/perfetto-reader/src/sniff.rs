@@ -4,6 +4,7 @@ use byte_source::Source;
 
 use crate::Error;
 use crate::foreign::{self, Foreign};
+use crate::rocprof;
 
 /// The formats that [`crate::read`] understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub enum Format {
     Json,
     /// Perfetto protobuf.
     Protobuf,
+    /// JSON of rocprofv3.
+    Rocprof,
 }
 
 /// How far to look ahead.
@@ -51,6 +54,7 @@ pub fn sniff(source: &mut Source) -> Result<Format, Error> {
         }
         let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
         match text.iter().find(|b| !b.is_ascii_whitespace()) {
+            Some(b'{') if rocprof::begins(head) => return Ok(Format::Rocprof),
             Some(b'{' | b'[') => return Ok(Format::Json),
             None if head.len() >= want && want < MAX_BLANK => want *= 4,
             _ => {

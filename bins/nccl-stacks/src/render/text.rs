@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::Write;
 
-use launch_stacks::{Absence, KernelCount, Outcome};
+use launch_stacks::{Absence, Answer, KernelCount, Outcome};
 use report::TextOptions;
 
 use crate::render::{Answered, Calls, Report, tables};
@@ -77,6 +77,9 @@ fn one(report: &Report<'_>, trace: &Answered, text: &mut String) -> anyhow::Resu
         nothing(report, trace, absence, text);
     } else {
         header(trace, text);
+        if let Some(most) = most_time(answer) {
+            let _ = writeln!(text, "{most}");
+        }
     }
     for (title, table) in tables::of_trace(report, trace)? {
         let _ = writeln!(text, "{title}\n\n{}", table.to_text(&options()));
@@ -116,9 +119,47 @@ fn frames(report: &Report<'_>, root_first: &[&str], text: &mut String) {
         all.reverse();
     }
     for frame in all {
-        let _ = writeln!(text, "    {}", shown(report, frame));
+        let _ = writeln!(text, "    {}", shown(report, &readable(frame)));
     }
     text.push('\n');
+}
+
+/// A frame without what says nothing to a reader: the object that a built-in method is bound to, and the underscore that
+/// is left of a module's number.
+fn readable(frame: &str) -> Cow<'_, str> {
+    if let Some(module) = frame.strip_prefix("nn.Module: ") {
+        return Cow::Owned(format!("nn.Module: {}", module.trim_end_matches('_')));
+    }
+    let is_bound = frame.starts_with("<built-in method ") && frame.ends_with('>');
+    match frame.split_once(" of ") {
+        Some((method, object)) if is_bound && object.contains(" object at ") => {
+            Cow::Owned(format!("{method}>"))
+        }
+        _ => Cow::Borrowed(frame),
+    }
+}
+
+/// The stack with most kernel time and its share, if times are known.
+fn most_time(answer: &Answer) -> Option<String> {
+    let times = answer
+        .groups
+        .iter()
+        .map(|s| Some(s.measures.as_ref()?.gpu.total_ns));
+    let times: Vec<i64> = times.collect::<Option<_>>()?;
+    let all: i64 = times.iter().sum();
+    let (at, most) = times
+        .iter()
+        .enumerate()
+        .max_by_key(|(at, ns)| (**ns, std::cmp::Reverse(*at)))?;
+    #[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+    let (all, most) = (all as f64, *most as f64);
+    (all > 0.0).then(|| {
+        let share = report::human::quantity(100.0 * most / all, report::Unit::Pct);
+        format!(
+            "Most kernel time: #{at} with {share} of {}.\n",
+            report::human::duration(all)
+        )
+    })
 }
 
 /// The stacks in the documented form, one name a line.
@@ -217,4 +258,28 @@ pub(crate) fn shown<'s>(report: &Report<'_>, text: &'s str) -> Cow<'s, str> {
         }
     }
     Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_lose_what_says_nothing() {
+        for (frame, want) in [
+            (
+                "<built-in method f of pybind11_x object at 0x*>",
+                "<built-in method f>",
+            ),
+            (
+                "<built-in method f of type object>",
+                "<built-in method f of type object>",
+            ),
+            ("nn.Module: Linear_", "nn.Module: Linear"),
+            ("nn.Module: Linear", "nn.Module: Linear"),
+            ("a of b object at c", "a of b object at c"),
+        ] {
+            assert_eq!(readable(frame), want);
+        }
+    }
 }

@@ -29,7 +29,7 @@ pub(super) fn is_wanted(key: &str) -> bool {
 }
 
 /// Takes the raw text of a value over into the metadata.
-pub(super) fn store(builder: &mut TraceBuilder, key: &str, raw: &[u8]) {
+pub(crate) fn store(builder: &mut TraceBuilder, key: &str, raw: &[u8]) {
     let raw = String::from_utf8_lossy(raw);
     let raw = raw.trim();
     match key {

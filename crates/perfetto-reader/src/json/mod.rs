@@ -126,6 +126,13 @@ pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     Ok(builder.finish(&finish)?)
 }
 
+/// Returns `true` if the key of a document says something about the recording that other formats carry on.
+pub(crate) fn is_metadata(key: &str) -> bool {
+    meta::is_wanted(key) && key != "baseTimeNanoseconds"
+}
+
+pub(crate) use meta::store as store_metadata;
+
 fn count_damage(diagnostics: &mut Diagnostics, log: &DamageLog) {
     for damage in log.records() {
         let kind = match damage.kind {

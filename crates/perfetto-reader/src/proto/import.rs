@@ -382,6 +382,25 @@ impl<'o> Importer<'o> {
                         .push(("trace_uuid".to_owned(), text));
                 })
             }
+            Payload::ChromeEvents(bytes) => {
+                self.records.count(5);
+                match chrome_metadata(bytes) {
+                    Ok(entries) if entries.is_empty() => {
+                        self.count(IssueKind::PacketIgnored);
+                        Ok(())
+                    }
+                    Ok(entries) => {
+                        for (key, text) in entries {
+                            crate::json::store_metadata(&mut self.builder, &key, text);
+                        }
+                        Ok(())
+                    }
+                    Err(_) => {
+                        self.count(IssueKind::BadPacket);
+                        Ok(())
+                    }
+                }
+            }
             Payload::Other(field) => {
                 self.records.count(field);
                 if field != 36 {
@@ -583,4 +602,30 @@ fn decode_defaults(bytes: &[u8]) -> Result<Defaults, Malformed> {
         }
     }
     Ok(out)
+}
+
+/// The metadata of a bundle of Chrome's events that say something about the recording: name, and text or JSON.
+fn chrome_metadata(bundle: &[u8]) -> Result<Vec<(String, &[u8])>, Malformed> {
+    let mut entries = Vec::new();
+    let mut fields = Cursor::new(bundle);
+    while let Some((number, value)) = fields.field()? {
+        let (2, Value::Bytes(entry)) = (number, value) else {
+            continue;
+        };
+        let (mut name, mut text) = (None, None);
+        let mut fields = Cursor::new(entry);
+        while let Some((number, value)) = fields.field()? {
+            match (number, value) {
+                (1, Value::Bytes(bytes)) => name = std::str::from_utf8(bytes).ok(),
+                (2 | 5, Value::Bytes(bytes)) => text = Some(bytes),
+                _ => {}
+            }
+        }
+        if let (Some(name), Some(text)) = (name, text)
+            && crate::json::is_metadata(name)
+        {
+            entries.push((name.to_owned(), text));
+        }
+    }
+    Ok(entries)
 }

@@ -23,6 +23,8 @@ pub enum Payload<'a> {
     ProcessTree(&'a [u8]),
     /// A `TraceUuid` (89).
     TraceUuid(&'a [u8]),
+    /// A `ChromeEventBundle` (5).
+    ChromeEvents(&'a [u8]),
     /// A message of another kind, of which only the field number is known.
     Other(u32),
 }
@@ -116,6 +118,7 @@ impl<'a> Packet<'a> {
             (44, Value::Bytes(b)) => self.payload = Payload::ThreadDescriptor(b),
             (2, Value::Bytes(b)) => self.payload = Payload::ProcessTree(b),
             (89, Value::Bytes(b)) => self.payload = Payload::TraceUuid(b),
+            (5, Value::Bytes(b)) => self.payload = Payload::ChromeEvents(b),
             // trusted_uid, trusted_pid and what the service notes about the buffer.
             (_, Value::Bytes(_)) => self.payload = Payload::Other(number),
             _ => {}

@@ -201,6 +201,31 @@ impl<W: Write> TraceWriter<W> {
         self.write_frame(&packet.encode_to_vec())
     }
 
+    /// Writes what a file says about itself, as Chrome's metadata: `ChromeEventBundle.metadata` with name and JSON text.
+    ///
+    /// # Errors
+    ///
+    /// When writing fails.
+    pub(super) fn metadata<'m>(
+        &mut self,
+        entries: impl Iterator<Item = (&'m str, &'m str)>,
+    ) -> io::Result<()> {
+        let mut bundle = Encoder::default();
+        for (name, text) in entries {
+            let mut entry = Encoder::default();
+            entry.bytes(1, name.as_bytes());
+            entry.bytes(5, text.as_bytes());
+            bundle.bytes(2, entry.as_slice());
+        }
+        if bundle.is_empty() {
+            return Ok(());
+        }
+        let mut packet = Encoder::default();
+        packet.uint(10, u64::from(SEQUENCE));
+        packet.bytes(5, bundle.as_slice());
+        self.write_frame(packet.as_slice())
+    }
+
     fn write_frame(&mut self, packet: &[u8]) -> io::Result<()> {
         self.frame.bytes(1, packet);
         self.pass_on()

@@ -80,7 +80,30 @@ impl<'t, W: Write> Export<'t, W> {
         }
     }
 
+    /// What the file says about itself, its rank in the job included.
+    fn metadata(&mut self) -> io::Result<()> {
+        const JOB: &str = "distributedInfo";
+        let meta = self.trace.meta();
+        let is_stated = meta.entry(JOB).is_some();
+        let job = meta.distributed.as_ref().filter(|_| !is_stated).map(|job| {
+            serde_json::json!({
+                "backend": job.backend,
+                "rank": job.rank.map(|rank| rank.0),
+                "world_size": job.world_size,
+            })
+            .to_string()
+        });
+        let entries = meta
+            .entries
+            .iter()
+            .map(|(key, text)| (key.as_str(), text.as_str()));
+        let entries = entries.filter(|(key, _)| crate::json::is_metadata(key));
+        self.writer
+            .metadata(entries.chain(job.as_deref().map(|job| (JOB, job))))
+    }
+
     fn run(mut self) -> io::Result<W> {
+        self.metadata()?;
         for i in 0..self.processes.len() {
             if let Some(id) = ProcessId::new(i) {
                 self.process(id)?;
