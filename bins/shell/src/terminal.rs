@@ -23,6 +23,13 @@ pub fn width() -> usize {
         .unwrap_or(DEFAULT_WIDTH)
 }
 
+/// Returns the columns that tables may fill: those of the terminal, else `COLUMNS`; `None` if standard output is a file or
+/// a pipe and nothing is stated, so that nothing is cut there.
+pub fn table_width() -> Option<usize> {
+    let is_stated = std::env::var_os("COLUMNS").is_some();
+    (io::stdout().is_terminal() || is_stated).then(width)
+}
+
 /// Whether standard output should have colours.
 ///
 /// Yes on a terminal, unless `NO_COLOR` is set and not empty (no-color.org) or `TERM` is `dumb`.

@@ -184,7 +184,7 @@ impl Document {
                         (false, title) => writeln!(out, "{title}")?,
                     }
                     let options = TextOptions {
-                        width: (!markdown).then(shell::terminal::width),
+                        width: shell::terminal::table_width().filter(|_| !markdown),
                         markdown,
                         ..TextOptions::default()
                     };

@@ -10,7 +10,8 @@ use gpu_time::{
 use report::human;
 use shell::Outcome;
 use trace_input::NamedTrace;
-use trace_model::TimeRange;
+use trace_model::kernel::{KernelRules, Vocabulary};
+use trace_model::{TimeRange, Trace};
 
 use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
@@ -58,6 +59,9 @@ pub(crate) struct RulesArgs {
     /// Only work whose launch is in the trace, as TraceLens' reports have it
     #[arg(long)]
     pub(crate) linked_only: bool,
+    /// Rows of your own for the table of kernel classes and communication (docs/kernels.md)
+    #[arg(long, value_name = "FILE", value_parser = classes)]
+    pub(crate) classes: Option<KernelRules>,
     /// With --rules hta: cut events to whole microseconds, as that tool does by default
     #[arg(long)]
     pub(crate) hta_rounding: bool,
@@ -77,6 +81,12 @@ impl RulesArgs {
         Ok(())
     }
 
+    /// The device work of `trace`, with the classes that were given.
+    pub(crate) fn work<'t>(&self, trace: &'t Trace) -> GpuWork<'t> {
+        let classes = self.classes.clone().unwrap_or_default();
+        GpuWork::with_vocabulary(trace, Vocabulary::default().with_rules(classes))
+    }
+
     /// The device work that the rules keep.
     pub(crate) fn events(&self, work: &GpuWork<'_>) -> Vec<gpu_time::GpuEvent> {
         match (self.rules, self.linked_only) {
@@ -85,6 +95,12 @@ impl RulesArgs {
             _ => work.events().to_vec(),
         }
     }
+}
+
+/// The rows of the file `path`.
+pub(crate) fn classes(path: &str) -> Result<KernelRules, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    KernelRules::parse(&text).map_err(|error| error.to_string())
 }
 
 /// Rules, as arguments.
@@ -138,7 +154,7 @@ pub(crate) fn run(args: &GpuArgs) -> anyhow::Result<Outcome> {
 }
 
 fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<(Answer, Option<NoGpuWork>)> {
-    let work = GpuWork::new(&input.trace);
+    let work = args.rules.work(&input.trace);
     let rules = Rules::from(args.rules.rules);
     let events = args.rules.events(&work);
     let mut roles = Roles::new(&work, rules);

@@ -3,7 +3,7 @@
 use clap::Args;
 use gpu_time::compat::hta::{self, StreamIdle};
 use gpu_time::tables::{self, Of};
-use gpu_time::{GpuWork, Idle, IdleCause, IdleRow, IdleScope, Note, idle_parts, percent};
+use gpu_time::{Idle, IdleCause, IdleRow, IdleScope, Note, idle_parts, percent};
 use report::human;
 use shell::Outcome;
 
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
         &report.traces()?,
         |options| args.part.keep_args(options),
         |input| {
-            let work = GpuWork::new(&input.trace);
+            let work = args.rules.work(&input.trace);
             let trace = trace_input::short_name(&input.name).to_owned();
             let rounding = args.rules.hta_rounding;
             if is_hta {

@@ -3,9 +3,7 @@
 use clap::{Args, ValueEnum};
 use gpu_time::compat::tracelens::{self, Launcher};
 use gpu_time::tables::{self, Of};
-use gpu_time::{
-    GpuWork, KernelOptions, KernelSort, Kernels, KernelsBy, Note, events_by_part, kernels,
-};
+use gpu_time::{KernelOptions, KernelSort, Kernels, KernelsBy, Note, events_by_part, kernels};
 use report::human;
 use shell::Outcome;
 
@@ -156,7 +154,7 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
             }
         },
         |input| {
-            let work = GpuWork::new(&input.trace);
+            let work = args.rules.work(&input.trace);
             let events = args.rules.events(&work);
             let trace = trace_input::short_name(&input.name).to_owned();
             let (how, notes) = args.part.resolve(input, &work)?;

@@ -341,7 +341,7 @@ fn list<'s>(
     };
     writeln!(out, "\n{title}{more}")?;
     let options = TextOptions {
-        width: Some(shell::terminal::width()),
+        width: shell::terminal::table_width(),
         ..TextOptions::default()
     };
     let mut sink = TextWriter::new(out, options);

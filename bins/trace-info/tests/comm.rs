@@ -15,6 +15,7 @@ fn demo(name: &str) -> PathBuf {
 /// Standard output of `trace-info comm` on both ranks, the second first.
 fn comm(more: &[&str]) -> Vec<u8> {
     let output = Command::new(env!("CARGO_BIN_EXE_trace-info"))
+        .env("COLUMNS", "80")
         .arg("comm")
         .args([demo("demo-rank1.json.gz"), demo("demo-rank0.json.gz")])
         .args(more)
@@ -118,6 +119,7 @@ fn exposed_and_overlapped_time_make_up_every_kernel() {
 #[test]
 fn of_a_rank_alone_no_waits_are_known() {
     let output = Command::new(env!("CARGO_BIN_EXE_trace-info"))
+        .env("COLUMNS", "80")
         .args(["comm", "--json"])
         .arg(demo("demo-rank0.json.gz"))
         .output()
@@ -171,6 +173,7 @@ fn rules_of_another_analyser_have_its_columns() {
     let csv = String::from_utf8(comm(&words)).unwrap();
     assert!(csv.starts_with("collective_id,Process Group Name,"));
     let output = Command::new(env!("CARGO_BIN_EXE_trace-info"))
+        .env("COLUMNS", "80")
         .args(["comm", "--rules", "tracelens", "--table", "late"])
         .arg(demo("demo-rank0.json.gz"))
         .output()

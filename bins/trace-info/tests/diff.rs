@@ -14,6 +14,7 @@ fn demo(name: &str) -> PathBuf {
 
 fn run(words: &[&str], files: &[PathBuf]) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_trace-info"))
+        .env("COLUMNS", "80")
         .args(words)
         .args(files)
         .output()

@@ -78,7 +78,7 @@ pub struct KernelGroup {
     pub also: Vec<String>,
     /// What they are, in groups by name.
     pub kind: Option<WorkKind>,
-    /// What they compute, in groups by name and class.
+    /// What they compute, in groups by name and class; the class with most time where launches differ.
     pub class: Option<KernelClass>,
     /// Durations.
     pub spread: Spread,
@@ -136,7 +136,23 @@ enum Key {
 struct Group {
     durations: Vec<i64>,
     busy: Running,
-    class: Option<KernelClass>,
+    /// Time by class; kernels of one name may have several, by what launched them.
+    classes: Vec<(KernelClass, i64)>,
+}
+
+impl Group {
+    fn add_class(&mut self, class: KernelClass, dur_ns: i64) {
+        match self.classes.iter_mut().find(|(known, _)| *known == class) {
+            Some((_, sum)) => *sum = sum.saturating_add(dur_ns),
+            None => self.classes.push((class, dur_ns)),
+        }
+    }
+
+    /// The class with most time, the first of equal ones.
+    fn class(&self) -> Option<KernelClass> {
+        let most = self.classes.iter().rev().max_by_key(|(_, sum)| *sum);
+        most.map(|(class, _)| *class)
+    }
 }
 
 /// Groups `events`, which are in ascending time, and describes each group.
@@ -166,17 +182,15 @@ pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions)
         let key = named.key(options.by, event);
         let at = *places.entry((key, also)).or_insert_with_key(|(key, also)| {
             keys.push((*key, also.clone()));
-            groups.push(Group {
-                class: match key {
-                    Key::Name(..) => Some(class_of(work, event)),
-                    Key::Class(class) => Some(*class),
-                    _ => None,
-                },
-                ..Group::default()
-            });
+            groups.push(Group::default());
             groups.len() - 1
         });
         let group = &mut groups[at];
+        match key {
+            Key::Name(..) => group.add_class(class_of(work, event), event.dur_ns()),
+            Key::Class(class) => group.add_class(class, event.dur_ns()),
+            _ => {}
+        }
         group.durations.push(event.dur_ns());
         group.busy.cover(event.interval());
         busy.cover(event.interval());
@@ -194,7 +208,7 @@ pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions)
                     Key::Name(kind, _) => Some(kind),
                     _ => None,
                 },
-                class: group.class,
+                class: group.class(),
                 spread,
                 busy_ns: group.busy.measure_ns,
                 share_gpu_pct: percent(spread.sum_ns, total).unwrap_or(0.0),

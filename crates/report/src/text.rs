@@ -1,6 +1,7 @@
 //! Tables for people: aligned columns on a terminal, or Markdown.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use unicode_width::UnicodeWidthChar;
@@ -82,16 +83,23 @@ impl Table {
                 out.push_str("(no rows)\n");
             }
         }
-        for row in 0..self.rows() {
+        let all = |index: usize| {
+            let column = &self.columns()[index];
+            (0..self.rows())
+                .map(|row| shown(column, self.cell(row, index).unwrap_or_default(), options))
+                .collect::<Vec<String>>()
+        };
+        let cells: Vec<Vec<String>> = (0..self.columns().len())
+            .map(|index| match self.columns()[index].kind() {
+                Kind::Text if !options.markdown => shorten_all(&all(index), widths[index]),
+                _ => all(index),
+            })
+            .collect();
+        (0..self.rows()).for_each(|row| {
             line(&mut out, self.columns(), &widths, options, |index| {
-                shown(
-                    &self.columns()[index],
-                    self.cell(row, index).unwrap_or_default(),
-                    options,
-                )
-                .into()
+                cells[index][row].as_str().into()
             });
-        }
+        });
         out
     }
 }
@@ -235,6 +243,94 @@ pub fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
     head.push('…');
     head.extend(tail.into_iter().rev());
     Cow::Owned(head)
+}
+
+/// Cuts texts so that each takes at most `limit` terminal columns and texts that differ stay different: texts that would
+/// look the same cut in the middle keep the words in which they differ. Texts that cannot be told apart within `limit`
+/// columns are cut as by [`shorten`].
+///
+/// Cost: for texts that look equal when cut, the square of their number.
+///
+/// ```
+/// let texts = ["gemm_bf16_tile64x64_stage4_warp2", "gemm_bf16_tile64x32_stage4_warp2"].map(String::from);
+/// assert_eq!(report::text::shorten_all(&texts, 20), ["gemm…tile64x64…", "gemm…tile64x32…"]);
+/// ```
+#[must_use]
+pub fn shorten_all(texts: &[String], limit: usize) -> Vec<String> {
+    let mut cut: Vec<String> = texts
+        .iter()
+        .map(|text| shorten(text, limit).into_owned())
+        .collect();
+    let mut groups: BTreeMap<String, BTreeMap<&str, Vec<usize>>> = BTreeMap::new();
+    for (at, (text, cut)) in texts.iter().zip(&cut).enumerate() {
+        let group = groups.entry(cut.clone()).or_default();
+        group.entry(text).or_default().push(at);
+    }
+    for group in groups.into_values().filter(|group| group.len() > 1) {
+        let same: Vec<&str> = group.keys().copied().collect();
+        let labels: Vec<String> = same.iter().map(|text| window(text, &same, limit)).collect();
+        let mut distinct = labels.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        if distinct.len() < labels.len() {
+            continue;
+        }
+        for (places, label) in group.values().zip(labels) {
+            for place in places {
+                cut[*place].clone_from(&label);
+            }
+        }
+    }
+    cut
+}
+
+/// The start of `text` and the words in which it differs from one of `others`, with `…` for what is between.
+fn window(text: &str, others: &[&str], limit: usize) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let mut kept = vec![false; chars.len()];
+    let head = limit / 5;
+    kept.iter_mut().take(head).for_each(|kept| *kept = true);
+    let is_word = |at: usize| chars.get(at).is_some_and(|c| c.is_alphanumeric());
+    for other in others.iter().filter(|other| **other != text) {
+        let same = chars
+            .iter()
+            .zip(other.chars())
+            .take_while(|(a, b)| **a == *b);
+        let differs = same.count();
+        let mut start = differs.min(chars.len());
+        while start > 0 && is_word(start - 1) {
+            start -= 1;
+        }
+        let mut end = differs;
+        while is_word(end) {
+            end += 1;
+        }
+        let end = end.max(differs + 1).min(chars.len());
+        kept[start..end].iter_mut().for_each(|kept| *kept = true);
+    }
+    let mut out = String::new();
+    let mut used = 0;
+    let mut gap = false;
+    for (at, c) in chars.iter().enumerate() {
+        if !kept[at] {
+            gap = true;
+            continue;
+        }
+        let columns = c.width().unwrap_or(0) + usize::from(gap);
+        if used + columns + 1 > limit {
+            gap = true;
+            break;
+        }
+        if std::mem::take(&mut gap) {
+            out.push('…');
+        }
+        out.push(*c);
+        used += columns;
+    }
+    if gap {
+        out.push('…');
+    }
+    out
 }
 
 fn heading(column: &Column, options: &TextOptions) -> String {

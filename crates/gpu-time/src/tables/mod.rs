@@ -14,7 +14,7 @@ mod of;
 use std::collections::BTreeMap;
 
 use report::{Cell, Column, SchemaVersion, Table, Unit};
-use trace_model::align::kernel_stem;
+use trace_model::kernel::display_names;
 use trace_model::{DeviceId, StreamId};
 
 use crate::note::Note;
@@ -51,25 +51,9 @@ fn pct(name: &'static str, title: &'static str) -> Column {
     Column::real(name).unit(Unit::Pct).title(title)
 }
 
-/// Names of device work for people: kernels without template arguments and parameters, in full where two of the list would be
-/// the same without them.
+/// Names of device work for text output, as [`display_names`] makes them: distinct where the names are.
 pub fn short_names<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeMap<&'n str, String> {
-    // What a copy says in brackets is where from and where to.
-    let stem = |name: &str| match name.starts_with("Mem") {
-        true => name.to_owned(),
-        false => kernel_stem(name).trim_end().to_owned(),
-    };
-    let mut short: BTreeMap<&str, String> = names.into_iter().map(|n| (n, stem(n))).collect();
-    let mut times: BTreeMap<String, u32> = BTreeMap::new();
-    for stem in short.values() {
-        *times.entry(stem.clone()).or_default() += 1;
-    }
-    for (name, stem) in &mut short {
-        if stem.is_empty() || times.get(stem) != Some(&1) {
-            *stem = (*name).to_owned();
-        }
-    }
-    short
+    display_names(names)
 }
 
 fn trace() -> Column {
@@ -185,6 +169,6 @@ mod tests {
         let [attend, .., copy, odd] = short;
         assert_eq!(attend, "flash::attend");
         assert_eq!([copy, odd], [names[3], names[4]]);
-        assert_eq!(short[1..3], names[1..3]);
+        assert_eq!(short[1..3], ["norm<float>", "norm<half>"]);
     }
 }

@@ -3,6 +3,8 @@
 use crate::kernel::Vocabulary;
 
 /// What a kernel computes.
+///
+/// The name of a class is the same in every output; `docs/kernels.md` has the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum KernelClass {
@@ -10,25 +12,41 @@ pub enum KernelClass {
     Collective,
     /// Matrix product, the reduction of its split sums included.
     Gemm,
-    /// Attention, its reductions included.
+    /// Matrix products over the experts of a mixture: grouped, batched by expert or fused.
+    MoeGemm,
+    /// Attention, the reduction of its partial results and its softmax included.
     Attention,
-    /// Layer or RMS normalisation, also fused with an addition.
+    /// Layer, RMS, batch or group normalization, forward and backward, also fused with an addition.
     Norm,
-    /// Routing and permutation of a mixture of experts.
+    /// Routing of a mixture of experts, permutation and the sum over experts.
     Moe,
-    /// Positions, embeddings, gathers.
+    /// Writes to and moves within the KV cache.
+    KvCache,
+    /// Rotary position embedding.
+    Rotary,
+    /// Embedding tables, forward and backward.
     Embedding,
-    /// Activation functions.
+    /// Activation functions, also with the product of a gated unit.
     Activation,
+    /// Softmax outside of attention, also its loss.
+    Softmax,
     /// Conversion to and from low-precision formats.
-    Quantise,
-    /// Softmax, top-k, argmax, random numbers.
+    Quantization,
+    /// Choice of the next token: penalties, top-p, argmax, multinomial, verification of drafts.
     Sampling,
-    /// Convolution.
+    /// Random numbers and dropout.
+    Random,
+    /// Sorting, top-k, prefix sums, histograms.
+    Sort,
+    /// State-space models and linear attention.
+    Ssm,
+    /// Convolution, its layout changes included.
     Convolution,
+    /// Pooling.
+    Pooling,
     /// Any other reduction.
     Reduction,
-    /// Copies, fills, concatenations and transposes.
+    /// Copies, fills, concatenations, transposes, gathers and scatters.
     Copy,
     /// Elementwise arithmetic.
     Elementwise,
@@ -38,17 +56,25 @@ pub enum KernelClass {
 
 impl KernelClass {
     /// All classes.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 22] = [
         Self::Collective,
         Self::Gemm,
+        Self::MoeGemm,
         Self::Attention,
         Self::Norm,
         Self::Moe,
+        Self::KvCache,
+        Self::Rotary,
         Self::Embedding,
         Self::Activation,
-        Self::Quantise,
+        Self::Softmax,
+        Self::Quantization,
         Self::Sampling,
+        Self::Random,
+        Self::Sort,
+        Self::Ssm,
         Self::Convolution,
+        Self::Pooling,
         Self::Reduction,
         Self::Copy,
         Self::Elementwise,
@@ -65,14 +91,22 @@ impl KernelClass {
         match self {
             Self::Collective => "collective",
             Self::Gemm => "gemm",
+            Self::MoeGemm => "moe_gemm",
             Self::Attention => "attention",
             Self::Norm => "norm",
             Self::Moe => "moe",
+            Self::KvCache => "kv_cache",
+            Self::Rotary => "rotary",
             Self::Embedding => "embedding",
             Self::Activation => "activation",
-            Self::Quantise => "quantise",
+            Self::Softmax => "softmax",
+            Self::Quantization => "quantization",
             Self::Sampling => "sampling",
+            Self::Random => "random",
+            Self::Sort => "sort",
+            Self::Ssm => "ssm",
             Self::Convolution => "convolution",
+            Self::Pooling => "pooling",
             Self::Reduction => "reduction",
             Self::Copy => "copy",
             Self::Elementwise => "elementwise",
@@ -80,74 +114,6 @@ impl KernelClass {
         }
     }
 }
-
-/// One row of the table: globs without regard to case, alternatives separated by `|`.
-#[derive(Clone, Copy, Debug)]
-pub struct ClassRule {
-    /// Name of the kernel.
-    pub name: &'static str,
-    /// What it computes.
-    pub class: KernelClass,
-}
-
-const fn rule(name: &'static str, class: KernelClass) -> ClassRule {
-    ClassRule { name, class }
-}
-
-/// Rows in order of precedence. The first rows are what looks like a collective and is none: a
-/// reduction inside attention, a matrix product or a sum over an axis.
-pub const CLASS_RULES: &[ClassRule] = &[
-    rule(
-        "*attention*reduce*|*attn*reduce*|*_reduce_segments*|*mla*reduce*|*flash*combine*",
-        KernelClass::Attention,
-    ),
-    rule("*splitK*reduce*|*split_k*reduce*", KernelClass::Gemm),
-    rule("*at::native::reduce_kernel*", KernelClass::Reduction),
-    rule(
-        "*flash_fwd*|*flash_bwd*|*FlashAttn*|*attention*|*fmha*|*attn_fwd*|*attn_kernel*|*BatchDecode*|*BatchPrefill*|\
-*SinglePrefill*|*paged_attn*|*reshape_and_cache*|*mla_*|*xqa*|*_fwd_kernel*attn*|*pa_fwd*|*pa_decode*",
-        KernelClass::Attention,
-    ),
-    rule(
-        "*layer_norm*|*layernorm*|*rmsnorm*|*rms_norm*|*batch_norm*|*group_norm*|*groupnorm*|*add_norm*",
-        KernelClass::Norm,
-    ),
-    rule(
-        "*fused_moe*|*moe_*|*_moe*|*topk_gating*|*topkGating*|*expert*|*routing*|*moeSoftmax*",
-        KernelClass::Moe,
-    ),
-    rule(
-        "*gemm*|Cijk_*|*matmul*|nvjet*|*cutlass*|*cublas*|*wgmma*|*_mm_*|*gemv*|*hipblas*|*ampere_*_nn*|*ampere_*_tn*",
-        KernelClass::Gemm,
-    ),
-    rule(
-        "*conv2d*|*conv_*|*convolution*|*implicit_con*|*winograd*|*cudnn*|*miopen*|*naive_conv*",
-        KernelClass::Convolution,
-    ),
-    rule(
-        "*rotary*|*rope*|*embedding*|*vectorized_gather*|*indexSelect*|*index_elementwise*|*gather_kernel*",
-        KernelClass::Embedding,
-    ),
-    rule(
-        "*act_and_mul*|*silu*|*gelu*|*swiglu*|*relu*|*activation*",
-        KernelClass::Activation,
-    ),
-    rule("*quant*|*fp8*cast*|*scaled_cast*", KernelClass::Quantise),
-    rule(
-        "*softmax*|*topk*|*argmax*|*ArgMax*|*sampling*|*multinomial*|*distribution_*|*radix*sort*|*philox*",
-        KernelClass::Sampling,
-    ),
-    rule("*reduce*|*_sum_kernel*|*cunn_*", KernelClass::Reduction),
-    rule(
-        "*memcpy*|*memset*|*copy_kernel*|*_copy_*|*CatArray*|*transpose*|*FillFunctor*|*fillBuffer*|*copyBuffer*|*direct_copy*",
-        KernelClass::Copy,
-    ),
-    rule(
-        "*elementwise*|*multi_tensor_apply*|*pointwise*|triton_poi_*",
-        KernelClass::Elementwise,
-    ),
-    rule("triton_red_*|triton_per_*", KernelClass::Reduction),
-];
 
 /// Parts of names, in lower case, that make a kernel worth naming when a collective was looked for
 /// and not found.
@@ -163,77 +129,143 @@ pub fn is_collective(kernel: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Classes of kernels by their names alone, one `CLASS NAME` a line.
+    const BY_NAME: &str = r#"
+gemm void cublasLt::splitKreduce_kernel<32, 16, int>(float)
+gemm Cijk_Alik_Bljk_BBS_BH_MT128x128x64
+gemm nvjet_tst_64x8_64x16_4x1_v_bz_TNT
+gemm void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, int>, cutlass::gemm::collective::CollectiveMma<X>>>(Params)
+gemm void deep_gemm::sm90_fp8_gemm_1d2d_impl<(cute::UMMA::Major)0, 0u, 7168u, (deep_gemm::GemmType)0, float>(float*)
+moe_gemm void deep_gemm::sm90_fp8_gemm_1d2d_impl<(cute::UMMA::Major)0, 0u, 7168u, (deep_gemm::GemmType)1, float>(float*)
+moe_gemm void deep_gemm::fp8_gemm_kernel<4096u, 7168u, 128u, (deep_gemm::GemmType)2>(cutlass::bfloat16_t*)
+moe_gemm void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cutlass::gemm::GroupProblemShape<cute::tuple<int, int, int>>, X>>(Params)
+moe_gemm bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_cga1x1x1_16dp256b_rM_TN_transOut_schedP2x1x2x3_biasM_bN_tma_tmaOpt_clmp_swiGlu_dynBatch_sm100f
+moe_gemm bmm_Bfloat16_E2m1E2m1_Fp32_t128x8x512_s5_et128x8_m128x8x64_cga1x1x1_16dp256b_TN_transOut_schedS_bN_ldgsts_rgTma_clmp_dynBatch_sm100a
+moe_gemm fused_moe_kernel
+moe_gemm _matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu
+moe_gemm _ZN5aiter41fmoe_bf16_pertokenFp8_g1u1_vs_silu_1tg_32x256E.kd
+moe_gemm void marlin_moe_wna16::Marlin<1, 2>(int4 const*)
+moe void moe::dev::finalize::finalizeKernelVecLoad<moe::dev::finalize::KernelParams<cutlass::bfloat16_t, cutlass::bfloat16_t, 4, true> >(X)
+moe void vllm::moe::topkGatingSoftmax<8, 128, 4, 16>(float const*)
+moe void vllm::moe::moe_align_block_size_kernel<int>(int const*)
+moe _topk_forward
+moe void moe::dev::routing::routingRenormalize::routingIndicesHistogramScoresKernel<X>(Y)
+moe void ck_tile::kentry<1, ck_tile::MoeSortingKernel<ck_tile::MoeSortingProblem<int, float>>>(X)
+moe void tensorrt_llm::kernels::expandInputRowsKernel<float, float>(X)
+moe _finalize_matmul_scatter_bf16
+attention void flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, cutlass::bfloat16_t>>(X)
+attention void flash::flash_fwd_splitkv_combine_kernel<X>(Y)
+attention void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<2>>>>(flash::Params)
+attention void flashinfer::BatchDecodeWithPagedKVCacheKernel<(flashinfer::PosEncodingMode)0, 2u, __nv_bfloat16>(X)
+attention void flashinfer::BatchPrefillWithRaggedKVCacheKernel<X>(Y)
+attention void flashinfer::PersistentVariableLengthMergeStatesKernel<8u, 16u>(X)
+attention void flash_fwd_splitkv_mla_kernel<Flash_fwd_kernel_traits_mla<576, 64, 64>>(X)
+attention void flash_fwd_splitkv_mla_combine_kernel<float, 512>(X)
+attention fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausalP16VarSeqQ128Kv128PersistentContext
+attention qk_int_sv_f16_attn_kernel
+attention sage_fwd
+attention void qk_int8_sv_f8_accum_f32_fuse_v_scale_attn_inst_buf_kernel<128u>(X)
+attention _attn_fwd
+attention attn_fwd
+attention _fwd_kernel
+attention _fwd_grouped_kernel_stage1
+attention fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<cutlass::bfloat16_t, cutlass::arch::Sm80>::Params)
+attention _ZN5aiter24fmha_fwd_hd128_bf16_rtneE.kd
+attention _ZN5aiter18mla_a16w16_qh16_m1E.kd
+attention void paged_attention_ll4mi_reduce_kernel<__hip_bfloat16, 128>(float const*)
+attention kernel_unified_attention_2d
+attention cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128_4x1x1_kernel0_0
+attention triton_tem_fused_flex_attention_0
+attention void vllm::merge_attn_states_kernel<float, 128>(X)
+kv_cache void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, unsigned char, (vllm::Fp8KVCacheDataType)1>(X)
+kv_cache void vllm::concat_and_cache_mla_kernel<__nv_bfloat16>(X)
+kv_cache void (anonymous namespace)::store_kvcache<2048l, 4, false, long>(X)
+kv_cache set_mla_kv_buffer_kernel
+rotary void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*)
+rotary void flashinfer::BatchQKApplyRotaryPosIdsCosSinCacheEnhancedKernel<true, 128u>(X)
+rotary triton_poi_fused__to_copy_add_cat_cos_mul_neg_sin_3
+norm void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>(c10::BFloat16*)
+norm std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*)
+norm void cudnn::bn_fw_tr_1C11_singleread<float, 512, true, 1, 2, 0>(cudnn::bn_fw_tr_1C11_args<float>)
+norm void cudnn::bn_bw_1C11_kernel_new<float, float, float2, 512, true, 1>(float)
+norm void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernel<float, float>(long)
+norm void at::native::(anonymous namespace)::RowwiseMomentsCUDAKernel<float>(long)
+norm void cuComputeGradGammaBeta<float, float, float>(float const*)
+norm void at::native::(anonymous namespace)::ComputeInternalGradientsCUDAKernel<float>(X)
+norm _ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16ELb0ELb0ELb1ELi1EEEvPT0_PT_PfS4_S4_S4_diiiiiiib
+norm _ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdINS_27Rmsnorm2dFwdPipelineOnePassIiEEEEEEvT0_
+norm MIOpenBatchNormFwdTrainSpatial
+norm triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_0
+norm triton_per_fused__to_copy_native_layer_norm_4
+softmax void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true, false>(float*)
+softmax void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float, X>(float*)
+softmax triton_per_fused__softmax_1
+activation void vllm::act_and_mul_kernel<c10::BFloat16, &(c10::BFloat16 vllm::silu_kernel<c10::BFloat16>(c10::BFloat16 const&)), true>(X)
+activation void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}, std::array<char*, 2ul> >(int)
+activation triton_poi_fused_mul_silu_slice_0
+quantization void vllm::scaled_fp8_quant_kernel_strided<c10::BFloat16, c10::Float8_e4m3fn>(X)
+quantization void per_token_group_quant_8bit_kernel<__nv_bfloat16, c10::Float8_e4m3fn>(X)
+quantization void dpsk::per_token_cast_to_fp8<4>(X)
+quantization void at::native::vectorized_elementwise_kernel<4, at::native::float8_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#1}>(int)
+sampling void flashinfer::sampling::TopKTopPSamplingFromProbKernel<1024u, X>(Y)
+sampling void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>, unsigned int, long, 4, 4> >(X)
+random void at::native::(anonymous namespace)::distribution_elementwise_grid_stride_kernel<float, 4, X>(long)
+random void at::native::(anonymous namespace)::fused_dropout_kernel_vec<float, float, unsigned int, 1, 4, bool>(X)
+sort void cub::DeviceRadixSortOnesweepKernel<cub::DeviceRadixSortPolicy<long, int, int>::Policy800, false>(int*)
+sort void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(X)
+embedding void at::native::(anonymous namespace)::indexSelectLargeIndex<c10::BFloat16, long>(X)
+embedding void split_embedding_codegen_forward_unweighted_kernel<c10::Half>(X)
+convolution void cudnn::cnn::wgrad_alg0_engine<float, 512, 6, 5, 3, 3, 3, false, 512>(int)
+convolution sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16_stage4_execute_kernel_cudnn
+convolution _ZN2ck16tensor_operation6device12_GLOBAL__N_139kernel_grouped_conv_fwd_xdl_cshuffle_v3IiEEvT_
+convolution igemm_bwd_gtcx3_nhwc_bf16_bx0_ex1_bt128x128x32
+convolution miopenSp3AsmConv_v30_3_1_gfx9_fp16_dot2_stride1
+pooling void at::native::(anonymous namespace)::max_pool_forward_nchw<float, float>(int)
+reduction void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>()
+reduction triton_red_fused_mean_1
+copy void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<long>>(int)
+copy void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 2, 64, 64>(float*)
+copy triton_poi_fused__to_copy_1
+elementwise void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<c10::BFloat16, c10::BFloat16, c10::BFloat16, at::native::binary_internal::MulFunctor<float>>>(int)
+elementwise void at::native::vectorized_elementwise_kernel<4, foo<cutlass::bfloat16_t, cutlass::half_t> >(int)
+elementwise triton_poi_fused_add_all_gather_into_tensor_moe_forward_0
+ssm void selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<32, 4>>(SSMParamsBase)
+ssm chunk_gated_delta_rule_fwd_kernel_h_blockdim64
+ssm _causal_conv1d_update_kernel
+other my kernel
+other foo<softmax, gemm>(attention)
+"#;
+
     #[test]
-    fn kernels_fall_into_their_class() {
+    fn kernels_fall_into_their_class_by_name() {
         let v = Vocabulary::default();
-        for (name, want) in [
-            (
-                "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)",
-                KernelClass::Collective,
-            ),
-            (
-                "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)",
-                KernelClass::Collective,
-            ),
-            (
-                "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)",
-                KernelClass::Collective,
-            ),
-            (
-                "void sglang::cross_device_reduce_1stage<__nv_bfloat16, 8>(sglang::RankData*)",
-                KernelClass::Collective,
-            ),
-            (
-                "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<1>()",
-                KernelClass::Collective,
-            ),
-            (
-                "void vllm::two_shot_all_reduce<half>(half*)",
-                KernelClass::Collective,
-            ),
-            (
-                "void paged_attention_ll4mi_reduce_kernel<__hip_bfloat16, 128>(float const*)",
-                KernelClass::Attention,
-            ),
-            (
-                "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>()",
-                KernelClass::Reduction,
-            ),
-            (
-                "void cublasLt::splitKreduce_kernel<32, 16, int>(float)",
-                KernelClass::Gemm,
-            ),
-            ("reduce_segments", KernelClass::Reduction),
-            (
-                "kernel_unified_attention_reduce_segments",
-                KernelClass::Attention,
-            ),
-            ("Cijk_Alik_Bljk_BBS_BH_MT128x128x64", KernelClass::Gemm),
-            ("nvjet_tst_64x8_64x16_4x1_v_bz_TNT", KernelClass::Gemm),
-            (
-                "void flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<2>>(flash::Params)",
-                KernelClass::Attention,
-            ),
-            (
-                "void flashinfer::norm::FusedAddRMSNormKernel<8u>(__nv_bfloat16*)",
-                KernelClass::Norm,
-            ),
-            (
-                "void at::native::vectorized_gather_kernel<16, long>(char*)",
-                KernelClass::Embedding,
-            ),
-            (
-                "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<long>>(int)",
-                KernelClass::Copy,
-            ),
-            ("my kernel", KernelClass::Other),
+        for line in BY_NAME.lines().filter(|line| !line.is_empty()) {
+            let (class, name) = line.split_once(' ').unwrap();
+            assert_eq!(v.class(name).name(), class, "{name}");
+            assert!(KernelClass::from_name(class).is_some(), "{class}");
+        }
+    }
+
+    #[test]
+    fn types_among_the_template_arguments_decide_nothing() {
+        let v = Vocabulary::default();
+        let types = [
+            "cutlass::bfloat16_t",
+            "flash::Params",
+            "softmax_t",
+            "cublasGemmParams",
+            "ncclComm",
+        ];
+        for (class, function) in [
+            ("moe", "moe::dev::finalize::finalizeKernel"),
+            ("norm", "vllm::rms_norm_kernel"),
+            ("rotary", "x::(anonymous namespace)::apply_rope_kernel"),
+            ("other", "acme::kernel_17"),
         ] {
-            assert_eq!(v.class(name), want, "{name}");
-            assert_eq!(
-                is_collective(name),
-                want == KernelClass::Collective,
-                "{name}"
-            );
+            for of in types {
+                let name = format!("void {function}<{of}, 4, ({of})0>({of}*, X<{of}>)");
+                assert_eq!(v.class(&name).name(), class, "{name}");
+            }
         }
     }
 }

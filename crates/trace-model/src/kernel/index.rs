@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use crate::correlation::{CorrelationIndex, ExternalIndex, LinkMethod};
 use crate::ids::{DeviceId, SliceId, StreamId};
+use crate::kernel::launched;
 use crate::kernel::{Activity, ActivityMap, Communication, DevicePlaces, KernelClass, Vocabulary};
 use crate::trace::{Slice, Trace};
 
@@ -18,6 +19,7 @@ pub struct TraceIndex<'t> {
     places: OnceLock<DevicePlaces>,
     /// By place among the device work: the call at the begin of the arrows that lead there.
     chains: OnceLock<Vec<Option<SliceId>>>,
+    /// By place among the device work: what it computes.
     classes: OnceLock<Vec<KernelClass>>,
     /// By name: what kernels of this name communicate.
     communication: OnceLock<Vec<Option<Communication>>>,
@@ -127,22 +129,16 @@ impl<'t> TraceIndex<'t> {
         *chains.get(all.binary_search(&work).ok()?)?
     }
 
-    /// What the kernel `slice` computes, by its name.
+    /// Returns what the kernel `slice` computes: by the operators, modules and Python functions around its launch, by its
+    /// name alone without a launch or within a graph. [`KernelClass::Other`] if it is no kernel.
+    ///
+    /// Cost: the first call classifies all kernels, which looks at each launch and the slices around it.
     pub fn class(&self, slice: Slice<'_>) -> KernelClass {
-        let classes = self.classes.get_or_init(|| {
-            let mut of = vec![None; self.trace.strings().len()];
-            for s in self.kernels() {
-                if let Some(slot) = s.name_id().and_then(|n| of.get_mut(n.index())) {
-                    slot.get_or_insert_with(|| self.vocabulary.class(s.name().unwrap_or("")));
-                }
-            }
-            let classes = of.into_iter().map(|c| c.unwrap_or(KernelClass::Other));
-            classes.collect()
-        });
-        slice
-            .name_id()
-            .and_then(|n| classes.get(n.index()))
-            .map_or(KernelClass::Other, |c| *c)
+        let classes = self.classes.get_or_init(|| launched::classes(self));
+        let at = self.activities.device_work().binary_search(&slice.id());
+        at.ok()
+            .and_then(|at| classes.get(at))
+            .map_or(KernelClass::Other, |class| *class)
     }
 
     /// Returns what the kernel `slice` communicates between devices; `None` if it does not or is no kernel.

@@ -1,7 +1,7 @@
 //! The vocabulary of traces of GPU work: which slice is a launch call, a kernel, a copy, a Python
 //! function ([`Activity`]), and what a kernel computes ([`KernelClass`]).
 //!
-//! Both are tables of patterns ([`ACTIVITY_RULES`], [`CLASS_RULES`]); the first row that matches
+//! Both are tables of patterns ([`ACTIVITY_RULES`], [`KernelRules`]); the first row that matches
 //! counts. A [`Vocabulary`] is these tables with a caller's own rows in front, a [`TraceIndex`] what
 //! it makes of one trace, and [`collective`] reads what a collective moved.
 
@@ -9,7 +9,9 @@ mod activity;
 mod class;
 pub mod collective;
 mod communication;
+mod display;
 mod index;
+mod launched;
 mod name;
 mod pattern;
 mod place;
@@ -19,8 +21,9 @@ mod rules;
 pub use activity::{
     ACTIVITY_RULES, Activity, ActivityMap, ActivityRule, is_graph_launch, is_launch_api,
 };
-pub use class::{CLASS_RULES, COLLECTIVE_HINTS, ClassRule, KernelClass, is_collective};
+pub use class::{COLLECTIVE_HINTS, KernelClass, is_collective};
 pub use communication::{CommLibrary, Communication};
+pub use display::display_names;
 pub use index::TraceIndex;
 pub use name::{KernelName, demangle};
 pub use pattern::NamePattern;
@@ -32,7 +35,6 @@ pub use rules::{KernelRules, RuleError};
 #[derive(Clone, Debug)]
 pub struct Vocabulary {
     activities: Vec<(Vec<NamePattern>, Vec<NamePattern>, Activity)>,
-    classes: Vec<(Vec<NamePattern>, KernelClass)>,
     own_activities: usize,
     /// A caller's rules for kernels, which go before the built-in ones.
     own: KernelRules,
@@ -44,10 +46,8 @@ impl Default for Vocabulary {
         let activities = ACTIVITY_RULES
             .iter()
             .map(|r| (alternatives(r.category), alternatives(r.name), r.activity));
-        let classes = CLASS_RULES.iter().map(|r| (alternatives(r.name), r.class));
         Self {
             activities: activities.collect(),
-            classes: classes.collect(),
             own_activities: 0,
             own: KernelRules::default(),
         }
@@ -93,21 +93,58 @@ impl Vocabulary {
     ///
     /// Cost: the name is demangled and tried against all patterns; keep the answer for names that occur often.
     pub fn communication(&self, kernel: &str) -> Option<Communication> {
-        let name = KernelName::of(kernel);
-        let own = self.own.communication(&name);
-        own.or_else(|| KernelRules::builtin().communication(&name))
-            .flatten()
+        self.communicates(&KernelName::of(kernel))
     }
 
-    /// Returns what a kernel of this name computes.
-    pub fn class(&self, kernel: &str) -> KernelClass {
-        if self.communication(kernel).is_some() {
-            return KernelClass::Collective;
+    fn communicates(&self, name: &KernelName<'_>) -> Option<Communication> {
+        if let Some(own) = self.own.communication(name) {
+            return own;
         }
-        self.own.class(kernel).unwrap_or_else(|| {
-            let row = self.classes.iter().find(|(n, _)| any(n, kernel));
-            row.map_or(KernelClass::Other, |(_, class)| *class)
-        })
+        if self.own.class(name).is_some() {
+            return None;
+        }
+        KernelRules::builtin().communication(name).flatten()
+    }
+
+    /// Returns what a kernel of this name computes, as far as the name says; [`TraceIndex::class`] goes by the operator that
+    /// launched it first.
+    pub fn class(&self, kernel: &str) -> KernelClass {
+        self.named(kernel).0
+    }
+
+    /// What a kernel of this name computes, and `true` if no operator around its launch changes that.
+    pub(crate) fn named(&self, kernel: &str) -> (KernelClass, bool) {
+        let name = KernelName::of(kernel);
+        if self.communicates(&name).is_some() {
+            return (KernelClass::Collective, true);
+        }
+        if let Some(class) = self.own.class(&name) {
+            return (class, true);
+        }
+        let class = KernelRules::builtin().class(&name);
+        (class.unwrap_or(KernelClass::Other), false)
+    }
+
+    /// What the kernels are that the operator `name` launches, and `true` if their own names do not matter.
+    pub(crate) fn operator(&self, name: &str) -> Option<(KernelClass, bool)> {
+        let name = name.to_ascii_lowercase();
+        let own = self.own.operator(&name);
+        own.or_else(|| KernelRules::builtin().operator(&name))
+    }
+
+    /// The classes that some context changes.
+    pub(crate) fn changed_by_context(&self) -> Vec<KernelClass> {
+        let all = [&self.own, KernelRules::builtin()];
+        all.into_iter()
+            .flat_map(KernelRules::changed_by_context)
+            .collect()
+    }
+
+    /// The classes that a context of this name changes, with what they become.
+    pub(crate) fn context(&self, name: &str) -> Vec<(KernelClass, KernelClass)> {
+        let name = name.to_ascii_lowercase();
+        let own = self.own.context(&name);
+        own.chain(KernelRules::builtin().context(&name)).collect()
     }
 
     /// The activity of all slices of `category` if the name does not matter to it.

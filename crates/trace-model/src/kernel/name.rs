@@ -55,6 +55,12 @@ impl<'n> KernelName<'n> {
                 arguments: Cow::Owned(parts.arguments),
             };
         }
+        if let Some(function) = function_of_symbol(name) {
+            return Self {
+                function: Cow::Owned(function),
+                arguments: Cow::Borrowed(""),
+            };
+        }
         let name = name.strip_suffix(".kd").unwrap_or(name);
         if !name.contains(['<', '(', ':']) {
             let function = name.strip_prefix("void ").unwrap_or(name);
@@ -69,6 +75,30 @@ impl<'n> KernelName<'n> {
             arguments: Cow::Owned(parts.arguments),
         }
     }
+}
+
+/// The function of a symbol that cannot be demangled as a whole: the identifiers at its start, which have their lengths in
+/// front of them.
+fn function_of_symbol(symbol: &str) -> Option<String> {
+    let mut rest = symbol.strip_prefix("_Z")?;
+    rest = rest.strip_prefix('N').unwrap_or(rest);
+    rest = rest.trim_start_matches(['K', 'V', 'r']);
+    let mut path: Vec<&str> = Vec::new();
+    loop {
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let Ok(length) = rest.get(..digits)?.parse::<usize>() else {
+            break;
+        };
+        let end = digits.checked_add(length)?;
+        let part = rest.get(digits..end)?;
+        if !part.starts_with("_GLOBAL__N") {
+            path.push(part);
+        }
+        rest = rest.get(end..)?;
+    }
+    (!path.is_empty()).then(|| path.join("::"))
 }
 
 struct Parts {

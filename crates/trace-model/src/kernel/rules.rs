@@ -26,6 +26,10 @@ pub struct KernelRules {
     communication: Vec<(Alternatives, Option<OpSource>)>,
     wrappers: Vec<Alternatives>,
     kernels: Vec<(Alternatives, KernelClass)>,
+    /// With `true` if the names of the kernels do not matter.
+    operators: Vec<(Alternatives, KernelClass, bool)>,
+    /// What is a class within such a context, and what it becomes.
+    contexts: Vec<(Alternatives, KernelClass, KernelClass)>,
 }
 
 /// Where the operation of a communication kernel comes from.
@@ -76,15 +80,30 @@ impl KernelRules {
 
     fn row(&mut self, line: &str) -> Result<(), String> {
         let (kind, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let (value, patterns) = match kind {
-            "wrapper" => ("", rest),
-            _ => rest
-                .trim_start()
-                .split_once(char::is_whitespace)
-                .unwrap_or((rest, "")),
+        let values = match kind {
+            "wrapper" => 0,
+            "inside" => 2,
+            "communication" | "kernel" | "operator" | "around" => 1,
+            _ => {
+                return Err(format!(
+                    "unknown row {kind:?}; expected communication, wrapper, kernel, operator, around or inside"
+                ));
+            }
         };
-        if patterns.trim().is_empty() {
-            return Err("no pattern; expected KIND VALUE PATTERN | PATTERN".to_owned());
+        let mut patterns = rest.trim();
+        let mut next = |wanted: bool| {
+            if !wanted {
+                return "";
+            }
+            let (word, rest) = patterns
+                .split_once(char::is_whitespace)
+                .unwrap_or((patterns, ""));
+            patterns = rest.trim();
+            word
+        };
+        let (value, becomes) = (next(values > 0), next(values > 1));
+        if patterns.is_empty() {
+            return Err(format!("row {kind} without a pattern"));
         }
         let patterns = Alternatives::parse(patterns);
         match kind {
@@ -92,12 +111,17 @@ impl KernelRules {
                 .communication
                 .push((patterns, communication_of(value)?)),
             "wrapper" => self.wrappers.push(patterns),
-            "kernel" => self.kernels.push((patterns, class_of(value)?)),
-            _ => {
-                return Err(format!(
-                    "unknown row {kind:?}; expected communication, wrapper or kernel"
-                ));
+            "kernel" if value == KernelClass::Collective.name() => {
+                self.communication
+                    .push((patterns, communication_of("any")?));
             }
+            "kernel" => self.kernels.push((patterns, class_of(value)?)),
+            "inside" => self
+                .contexts
+                .push((patterns, class_of(value)?, class_of(becomes)?)),
+            _ => self
+                .operators
+                .push((patterns, class_of(value)?, kind == "operator")),
         }
         Ok(())
     }
@@ -112,17 +136,49 @@ impl KernelRules {
             };
             self.communication.push((patterns, Some(source)));
         } else {
-            // A name that is some other class is no communication.
-            self.communication.push((patterns.clone(), None));
             self.kernels.push((patterns, class));
         }
     }
 
     /// What the kernel `name` computes.
-    pub(super) fn class(&self, name: &str) -> Option<KernelClass> {
-        let function = KernelName::of(name).function.to_ascii_lowercase();
-        let (_, class) = self.kernels.iter().find(|(p, _)| p.matches(&function))?;
+    pub(super) fn class(&self, name: &KernelName<'_>) -> Option<KernelClass> {
+        if self.kernels.is_empty() {
+            return None;
+        }
+        let mut subject = name.function.to_ascii_lowercase();
+        if self.is_wrapper(&subject) || BUILTIN.is_wrapper(&subject) {
+            subject.push('<');
+            subject.push_str(&without_types(&name.arguments.to_ascii_lowercase()));
+            subject.push('>');
+        }
+        let (_, class) = self.kernels.iter().find(|(p, _)| p.matches(&subject))?;
         Some(*class)
+    }
+
+    /// Returns `true` if the template arguments of `function` name the work.
+    pub(super) fn is_wrapper(&self, function: &str) -> bool {
+        let function = function.to_ascii_lowercase();
+        self.wrappers.iter().any(|p| p.matches(&function))
+    }
+
+    /// What the kernels of the operator `name`, in lower case, are, and `true` if their own names do not matter.
+    pub(super) fn operator(&self, name: &str) -> Option<(KernelClass, bool)> {
+        let (_, class, decides) = self.operators.iter().find(|(p, _, _)| p.matches(name))?;
+        Some((*class, *decides))
+    }
+
+    /// The classes that a context called `name`, in lower case, changes, with what they become.
+    pub(super) fn context(&self, name: &str) -> impl Iterator<Item = (KernelClass, KernelClass)> {
+        let rows = self
+            .contexts
+            .iter()
+            .filter(move |(p, _, _)| p.matches(name));
+        rows.map(|(_, class, becomes)| (*class, *becomes))
+    }
+
+    /// The classes that some context changes.
+    pub(super) fn changed_by_context(&self) -> impl Iterator<Item = KernelClass> {
+        self.contexts.iter().map(|(_, class, _)| *class)
     }
 
     /// What the function `name` communicates; the outer `None` if no row matches, the inner if it is none.
@@ -137,6 +193,24 @@ impl KernelRules {
             library: source.library,
         }))
     }
+}
+
+/// Template arguments without CUTLASS' names of number types, which would look like a matrix product.
+fn without_types(arguments: &str) -> String {
+    let mut pieces = arguments.split("cutlass::");
+    let mut kept = pieces.next().unwrap_or("").to_owned();
+    for piece in pieces {
+        let end = piece
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(piece.len());
+        let (word, rest) = piece.split_at(end);
+        if !word.ends_with("_t") {
+            kept.push_str("cutlass::");
+            kept.push_str(word);
+        }
+        kept.push_str(rest);
+    }
+    kept
 }
 
 /// `OPERATION` or `OPERATION/LIBRARY`; the operation `any` is read from the name, `none` is no communication.
@@ -176,4 +250,44 @@ fn class_of(value: &str) -> Result<KernelClass, String> {
             known.join(", ")
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_table_is_well_formed() {
+        let parsed = KernelRules::parse(include_str!("../../rules/kernels.rules"));
+        assert_eq!(parsed.map(|rules| rules.kernels.is_empty()), Ok(false));
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        for (text, line, part) in [
+            ("\n# only a comment\nkernal gemm x", 3, "unknown row"),
+            ("kernel gemm", 1, "without a pattern"),
+            ("kernel", 1, "without a pattern"),
+            ("kernel gem x", 1, "moe_gemm"),
+            ("communication all_reduce/ncl x", 1, "nccl"),
+            ("communication allreduce/nccl x", 1, "all_reduce"),
+            ("inside softmax attention", 1, "without a pattern"),
+            ("kernel gemm x\ninside softmax atention *y*", 2, "attention"),
+        ] {
+            let error = KernelRules::parse(text).unwrap_err();
+            assert_eq!(error.line, line, "{text}");
+            assert!(error.what.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn own_rows_go_first() {
+        use crate::kernel::Vocabulary;
+        let own = "kernel gemm my_softmax* \nkernel collective my_exchange\ncommunication none my_nccl_test*";
+        let v = Vocabulary::default().with_rules(KernelRules::parse(own).unwrap());
+        assert_eq!(v.class("my_softmax_7"), KernelClass::Gemm);
+        assert_eq!(v.class("my_exchange"), KernelClass::Collective);
+        assert_eq!(v.communication("my_nccl_test_1"), None);
+        assert_eq!(v.class("softmax"), KernelClass::Softmax);
+    }
 }
