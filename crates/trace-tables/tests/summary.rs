@@ -183,19 +183,23 @@ fn what_is_missing_is_the_reason_against_health() {
     };
     assert_eq!(
         codes(&s.reasons),
+        [("json_event_skipped", 3), ("traced_packet_loss", 1)]
+    );
+    // No launch was recorded at all, so none is missing.
+    assert_eq!(
+        codes(&s.remarks),
         [
-            ("json_event_skipped", 3),
-            ("traced_packet_loss", 1),
-            ("unlinked_kernels", 2)
+            ("no_launches_recorded", 2),
+            ("overlapping", 1),
+            ("unclosed", 1)
         ]
     );
-    assert_eq!(codes(&s.remarks), [("overlapping", 1), ("unclosed", 1)]);
     let l = s.losses;
     assert_eq!((l.dropped, l.lost, l.clipped), (3, 1, 0));
     assert_eq!((l.unclosed, l.overlapping, l.unlinked_kernels), (1, 1, 2));
 
     let json = serde_json::to_value(&s).unwrap();
-    assert_eq!(json["schema_version"], "1.0");
+    assert_eq!(json["schema_version"], "1.1");
     assert_eq!(json["issues"][0]["places"][0]["byte"], 10);
     assert_eq!(json["issues"][0]["places"][1]["at_ns"], -4);
     assert_eq!(json["file"]["rank"], serde_json::Value::Null);
