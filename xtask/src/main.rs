@@ -12,6 +12,7 @@ mod calibrate;
 mod ci;
 mod dataset;
 mod fuzz;
+mod mutants;
 mod options;
 mod tidy;
 mod trace_processor;
@@ -44,6 +45,11 @@ const CHORES: &[Chore] = &[
         "fuzz",
         fuzz::run,
         "[TARGET [SECONDS]]: fuzz a reader, seeded with testdata/; without a target, list them",
+    ),
+    (
+        "mutants",
+        mutants::run,
+        "[PACKAGE...] [--sample N] [--shard K]: change the code of the analyses in one place at a time, and list the changes that no test notices",
     ),
     (
         "bench",
