@@ -125,7 +125,7 @@ pub(crate) fn of_head(name: &str, head: &[u8]) -> Option<Foreign> {
 /// Returns what a JSON object with these keys is.
 pub(crate) fn of_keys(keys: &[String]) -> Option<Foreign> {
     let has = |key: &&str| keys.iter().any(|k| k == key);
-    let found = KEYS.iter().find(|(all, _)| all.iter().all(|key| has(key)));
+    let found = KEYS.iter().find(|(all, _)| all.iter().all(has));
     found.map(|f| f.1)
 }
 

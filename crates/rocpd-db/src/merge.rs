@@ -218,7 +218,7 @@ fn check_rows(
 ///
 /// Values of tables that the format does not know are stored as they are.
 fn declared(partition: &crate::Partition, base: &str, column: &str) -> String {
-    if !crate::partition::TABLES.contains(&base) && !(column == "id" && partition.is_keyed(base)) {
+    if !(crate::partition::TABLES.contains(&base) || column == "id" && partition.is_keyed(base)) {
         return quoted(column);
     }
     let affinity = match column {

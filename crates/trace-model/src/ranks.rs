@@ -231,9 +231,8 @@ impl RankName {
                 continue;
             };
             let key = match (word, scope.take()) {
-                (w, Some(scope)) if w == "rank" => scope,
-                (w, _) if w.ends_with("rank") => w,
-                (w, _) => w,
+                ("rank", Some(scope)) => scope,
+                (word, _) => word,
             };
             let slot = match key {
                 "dp" | "dprank" => &mut found.dp,

@@ -195,8 +195,8 @@ impl Side {
 
     /// Adds files as runs: files of several ranks in one folder, or of folders named after ranks, are one run.
     fn add_files(&mut self, files: &[PathBuf], options: &LoadOptions) -> Result<()> {
-        let mut groups: BTreeMap<(PathBuf, String), Vec<(Option<Rank>, &PathBuf)>> =
-            BTreeMap::new();
+        type RankFile<'a> = (Option<Rank>, &'a PathBuf);
+        let mut groups: BTreeMap<(PathBuf, String), Vec<RankFile<'_>>> = BTreeMap::new();
         for file in files {
             let (rank, folder) = rank::of(file);
             let group = groups.entry((folder, kind_of(file))).or_default();

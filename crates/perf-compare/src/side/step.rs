@@ -67,11 +67,10 @@ fn vllm(name: &str) -> Option<Work> {
             if let Some((context, _)) = rest.strip_prefix("sk").and_then(number) {
                 work.insert(context_tokens, context);
             }
-        } else if let Some((prompt, _)) = part.find('(').and_then(|at| number(part.get(at + 1..)?))
+        } else if word == "context_"
+            && let Some((prompt, _)) = part.find('(').and_then(|at| number(part.get(at + 1..)?))
         {
-            if word == "context_" {
-                work.insert("prompt tokens", prompt);
-            }
+            work.insert("prompt tokens", prompt);
         }
     }
     Some(work)

@@ -60,12 +60,13 @@ fn transfer(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
 /// Time per cycle that all ranks together spend in collectives beyond the shortest rank's: waiting for the last one. What the
 /// others wait longer than before counts for the rank that waits least, which comes last.
 fn wait(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal>) {
+    type ByRank<'a> = Vec<(Option<usize>, &'a [f64])>;
     let mut by_rank: [BTreeMap<usize, Vec<f64>>; 2] = [BTreeMap::new(), BTreeMap::new()];
     let series = [0, 1].map(|side| {
         let places = roles_by_place(sides[side], roles, side);
         let mut values = Vec::new();
         for capture in sides[side] {
-            let mut by_name: BTreeMap<&str, Vec<(Option<usize>, &[f64])>> = BTreeMap::new();
+            let mut by_name: BTreeMap<&str, ByRank<'_>> = BTreeMap::new();
             for function in &capture.functions {
                 if function.class == Class::Collective {
                     let role = places.get(function.process).copied().flatten();
