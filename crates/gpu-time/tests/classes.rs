@@ -9,8 +9,11 @@ use gpu_time::{GpuWork, KernelOptions, KernelsBy, kernels};
 use perfetto_reader::ReadOptions;
 use trace_model::Trace;
 
+/// Slices around a launch call from the outermost: category and name.
+type Around<'a> = &'a [(&'a str, &'a str)];
+
 /// One launch of each `(slices around the call from the outermost, the call, kernel)`.
-fn launches(list: &[(&[(&str, &str)], &str, &str)]) -> Trace {
+fn launches(list: &[(Around<'_>, &str, &str)]) -> Trace {
     let mut events = Vec::new();
     for (at, (around, call, kernel)) in list.iter().enumerate() {
         let start = at * 100;
@@ -38,7 +41,7 @@ const SOFTMAX: &str = "void softmax_warp_forward<float, float, 10>(float*)";
 
 #[test]
 fn operators_decide_before_names_and_contexts_last() {
-    let cases: &[(&[(&str, &str)], &str, &str, &str)] = &[
+    let cases: &[(Around<'_>, &str, &str, &str)] = &[
         // The operator decides, whatever the kernel is called.
         (
             &[("cpu_op", "aten::mm")],

@@ -1,6 +1,7 @@
 //! The tables of TraceLens' `NcclAnalyser`, from the traces they were made of.
 
 #![expect(
+    clippy::unwrap_used,
     clippy::cast_precision_loss,
     reason = "a failed step fails the test; nanoseconds become the reference's microseconds"
 )]

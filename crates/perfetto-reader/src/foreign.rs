@@ -169,7 +169,8 @@ mod tests {
 
     #[test]
     fn planes_of_xla_are_no_packets() {
-        let space = |plane: &[u8]| [&[0x0a, plane.len() as u8], plane].concat();
+        let space =
+            |plane: &[u8]| [&[0x0a, u8::try_from(plane.len()).unwrap_or(u8::MAX)], plane].concat();
         assert_eq!(
             xplane(&space(b"\x08\x81\x01\x12\x09/host:CPU")),
             Some(XPLANE)

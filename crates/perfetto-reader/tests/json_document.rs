@@ -94,7 +94,7 @@ fn objects_without_events_are_named() {
 #[test]
 fn a_second_document_is_data_loss() {
     for second in [format!("[{B}]"), format!("{{\"traceEvents\":[{B}]}}")] {
-        let trace = read(&format!("{{\"traceEvents\":[{A}]}}\n{second}"));
+        let trace = read(format!("{{\"traceEvents\":[{A}]}}\n{second}"));
         assert_eq!(names(&trace), ["a"]);
         assert_eq!(count(&trace, IssueKind::SecondDocument), 1);
         assert!(!trace.diagnostics().is_clean());
