@@ -31,7 +31,10 @@ pub(crate) fn explained(kind: CulpritKind, name: &str, cause: &str) -> Option<bo
         "gpu_kernel" => kernel && !collective,
         // One slow device of several is a slow rank.
         "gpu_frequency" => (kernel && !collective) || rank || (counter && clock && !host_counter),
-        "gpu_contention" => (kernel && !collective) || rank,
+        // What ran in the cycles that pause is listed with them.
+        "pauses" => function || rank,
+        "drift" => return None,
+        "gpu_contention" | "gpu_slow" => (kernel && !collective) || rank,
         "nvlink_contention" => (kernel && (collective || copy)) || (counter && has(&["link"])),
         "network_contention" => (kernel && collective) || (counter && has(&["net_"])),
         "pcie_contention" => (kernel && copy) || (counter && has(&["pcie"])),

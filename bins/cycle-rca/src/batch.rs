@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use perf_compare::document::Status;
 use rca_cycles::{Analysis, compare, compat};
 use report::JsonDocument;
 use report::text::wrapped;
@@ -13,6 +14,9 @@ use crate::analyse::{compat_options, note_ignored, options};
 use crate::args::BatchArgs;
 use crate::files::Job;
 use crate::{document, files, perf, probes, text, tracks};
+
+/// Exit code if the sides of a case are not comparable.
+const NOT_COMPARABLE: u8 = 3;
 
 /// A folder `normal` with its sibling `abnormal`.
 struct Case {
@@ -49,7 +53,7 @@ pub(crate) fn run(args: &BatchArgs) -> anyhow::Result<Outcome> {
                 failed = true;
                 let why = format!("{error:#}");
                 shell::terminal::say(&format!("{}: {why}", case.name));
-                json!({"case": case.name, "error": why, "verdict": null, "phases": [], "culprits": []})
+                json!({"case": case.name, "error": why, "headline": null, "verdict": null, "not_comparable": null, "phases": [], "culprits": []})
             }
         };
         results.push(value);
@@ -65,8 +69,13 @@ pub(crate) fn run(args: &BatchArgs) -> anyhow::Result<Outcome> {
         tracks::write(path, &tracks.iter().collect::<Vec<_>>())?;
     }
     show(args, &results)?;
+    let apart = results
+        .iter()
+        .any(|case| case["not_comparable"].is_string());
     Ok(if failed {
         Outcome::Code(1)
+    } else if apart {
+        Outcome::Code(NOT_COMPARABLE)
     } else {
         Outcome::Fine
     })
@@ -113,9 +122,15 @@ fn show(args: &BatchArgs, results: &[Value]) -> anyhow::Result<()> {
                 let name = case["case"].as_str().unwrap_or("");
                 let summary = case["error"]
                     .as_str()
-                    .or_else(|| case["not_comparable"].as_str())
-                    .or_else(|| case["verdict"]["summary"].as_str())
-                    .unwrap_or("");
+                    .map(str::to_owned)
+                    .or_else(|| {
+                        Some(format!(
+                            "not comparable: {}",
+                            case["not_comparable"].as_str()?
+                        ))
+                    })
+                    .or_else(|| Some(format!("{}.", case["headline"].as_str()?)))
+                    .unwrap_or_default();
                 for (i, line) in wrapped(&format!("{name}: {summary}"), 76)
                     .iter()
                     .enumerate()
@@ -126,20 +141,24 @@ fn show(args: &BatchArgs, results: &[Value]) -> anyhow::Result<()> {
                 for c in case["culprits"].as_array().into_iter().flatten().take(5) {
                     #[expect(clippy::cast_precision_loss, reason = "shown with four digits")]
                     let effect = c["effect_ns"].as_i64().unwrap_or(0) as f64;
+                    let (kind, name) = (c["kind"].as_str(), c["name"].as_str());
+                    let (kind, name) = (kind.unwrap_or(""), name.unwrap_or(""));
+                    // The name of a rank is `rank N`.
+                    let kind = if name.starts_with(kind) { "" } else { kind };
+                    let what = format!("{kind} {}", text::name(name, 40));
                     writeln!(
                         out,
-                        "  {:>10} per {} cycle  {} {}",
+                        "  {:>10} per {} cycle  {}",
                         report::human::duration(effect),
                         c["phase"].as_str().unwrap_or(""),
-                        c["kind"].as_str().unwrap_or(""),
-                        text::name(c["name"].as_str().unwrap_or(""), 40)
+                        what.trim_start(),
                     )?;
                     let slow = c["slow_cycles"].as_array().map_or(0, Vec::len);
                     if slow > 0 {
-                        writeln!(out, "              (in {slow} cycles, as always in others)")?;
+                        writeln!(out, "              (slow in {slow} cycles only)")?;
                     }
                     if c["explained_by_verdict"].as_bool() == Some(false) {
-                        writeln!(out, "              (the verdict does not explain it)")?;
+                        writeln!(out, "              (evidence beyond the cause above)")?;
                     }
                 }
             }
@@ -265,22 +284,31 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
             tracks::job(&name, analysis).with_culprits(run, &comparison)
         }));
     }
-    let verdict = verdict(args, &folder)?;
-    let cause = verdict["cause"].as_str().unwrap_or("unknown").to_owned();
+    let report = compare_tables(args, &folder)?;
+    let not_comparable = comparison
+        .not_comparable
+        .clone()
+        .or_else(|| stopped(&report));
+    let culprits = if stopped(&report).is_some() {
+        Vec::new()
+    } else {
+        document::culprits(&abnormal, &comparison, &report.verdict.cause)
+    };
     Ok(json!({
         "case": case.name,
         "error": null,
         "anchor": sides.normal.first().map(|a| &a.anchor),
         "re_anchored": sides.re_anchored,
-        "verdict": verdict,
-        "not_comparable": comparison.not_comparable,
+        "headline": report.headline,
+        "verdict": report.verdict,
+        "not_comparable": not_comparable,
         "phases": document::phases(&comparison),
-        "culprits": document::culprits(&abnormal, &comparison, &cause),
+        "culprits": culprits,
     }))
 }
 
 /// What the tables of both sides say, by the comparison that works on tables.
-fn verdict(args: &BatchArgs, folder: &Path) -> anyhow::Result<Value> {
+fn compare_tables(args: &BatchArgs, folder: &Path) -> anyhow::Result<perf_compare::Report> {
     let load = |side: &str| {
         let folder = folder.join(format!("{side}_perf_data"));
         perf_compare::load(&folder, &perf_compare::LoadOptions::default())
@@ -289,9 +317,18 @@ fn verdict(args: &BatchArgs, folder: &Path) -> anyhow::Result<Value> {
     let mut options = perf_compare::Options::default();
     options.threads = args.input.threads().get();
     options.level = args.alpha;
-    // Three digits of a probability are enough for a verdict over thousands of functions.
+    // A minimum: tests that are still open get as many as the number of functions demands.
     options.permutations = 999;
     options.resamples = 499;
-    let report = perf_compare::compare(&normal, &abnormal, &options);
-    Ok(serde_json::to_value(&report.verdict)?)
+    Ok(perf_compare::compare(&normal, &abnormal, &options))
+}
+
+/// Why the sides may not be compared, if they may not.
+fn stopped(report: &perf_compare::Report) -> Option<String> {
+    let reasons = report.comparability.reasons.iter();
+    let reasons: Vec<&str> = reasons
+        .filter(|r| r.stops)
+        .map(|r| r.text.as_str())
+        .collect();
+    (report.comparability.status == Status::NotComparable).then(|| reasons.join("; "))
 }
