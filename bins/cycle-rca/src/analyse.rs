@@ -18,7 +18,7 @@ use crate::args::{AnalyseArgs, CutArgs, Divide, ResultFormat};
 use crate::document::Members;
 use crate::files::{Job, jobs};
 use crate::info::{self, Found};
-use crate::{document, markdown, perf, probes, text, tracks};
+use crate::{document, markdown, perf, probes, ranks, text, tracks};
 
 pub(crate) fn options(cut: &CutArgs) -> anyhow::Result<rca_cycles::Options> {
     let mut options = rca_cycles::Options::default();
@@ -56,6 +56,22 @@ pub(crate) fn compat_options(cut: &CutArgs) -> compat::Options {
     options
 }
 
+/// The columns of the table of cycles.
+const COLUMNS: [&str; 12] = [
+    "job",
+    "cycle",
+    "start_ns",
+    "end_ns",
+    "phase",
+    "partial",
+    "bound",
+    "prefill_requests",
+    "prefill_tokens",
+    "decode_requests",
+    "prefill_kv_tokens",
+    "decode_kv_tokens",
+];
+
 /// The cycles of a job that has none.
 const NONE: [Value; 0] = [];
 
@@ -67,8 +83,11 @@ struct Done {
     rows: Vec<compat::Report>,
     /// With --info: what could be steps.
     functions: Vec<compat::Candidate>,
-    cycles: Vec<[String; 7]>,
+    cycles: Vec<Vec<String>>,
     tracks: Option<tracks::Job>,
+    /// What joins it to other ranks of its job.
+    member: Option<ranks::Member>,
+    path: PathBuf,
     failed: Option<String>,
 }
 
@@ -85,6 +104,8 @@ impl Done {
             functions: Vec::new(),
             cycles: Vec::new(),
             tracks: None,
+            member: None,
+            path: PathBuf::from(path),
             failed: None,
         })
     }
@@ -123,6 +144,12 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
             .or_else(|| (list.len() == 1).then(|| list.first()).flatten())
     };
     let keep_all = folder.is_some();
+    let of_ranks = ranks::keys();
+    let several = list.len() > 1 && !args.cut.compat;
+    let mut keys: Vec<&str> = rca_cycles::ARG_KEYS.to_vec();
+    if several {
+        keys.extend(of_ranks.iter().map(String::as_str));
+    }
     let each = trace_input::read_each(
         &paths,
         &args.input,
@@ -131,7 +158,7 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
             // To the reference zero is a time as any other.
             read.keep_negative = args.cut.compat;
             if !keep_all {
-                only_args(read, rca_cycles::ARG_KEYS);
+                only_args(read, &keys);
             }
         },
         |read: &NamedTrace| {
@@ -141,15 +168,30 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
             let last = list.iter().rev().find(|j| j.name == name);
             let writes = last.is_none_or(|l| job.is_none_or(|j| j.path == l.path));
             let folder = folder.as_deref().filter(|_| writes);
-            one(args, &options, folder, &name, read)
+            one(args, &options, (folder, several), &name, read)
         },
     )?;
     let mut results = each.results;
+    let joined = join_ranks(&mut results)?;
     tell(&mut results, serving.as_ref())?;
     if each.failed.is_some() {
         add_unread(&list, &mut results)?;
     }
-    report(args, &results, each.failed.is_some())
+    report(args, &results, &joined, each.failed.is_some())
+}
+
+/// Joins the ranks of a job, and puts what that says of each beside what its recording does.
+fn join_ranks(results: &mut [Done]) -> anyhow::Result<Vec<ranks::Joined>> {
+    let members = results.iter_mut().enumerate();
+    let members = members.filter_map(|(i, d)| Some((i, d.path.clone(), d.member.take()?)));
+    let joined = ranks::join(members.collect());
+    for rank in joined.iter().flat_map(|j| &j.ranks) {
+        let done = &mut results[rank.place];
+        done.json.insert("rank", &rank.json)?;
+        done.json.set_in_each("cycles", "skew", &rank.skew)?;
+        done.text.extend(rank.text.bytes());
+    }
+    Ok(joined)
 }
 
 /// Puts the jobs whose traces could not be read among the others; why was said.
@@ -177,7 +219,7 @@ fn tables(
     let mut failed = false;
     for pair in probes::pairs(&args.paths, args.verbosity)? {
         match pair.read(args.verbosity) {
-            Ok(read) => results.push(one(args, &options, folder, &pair.name, &read)?),
+            Ok(read) => results.push(one(args, &options, (folder, false), &pair.name, &read)?),
             Err(error) => {
                 failed = true;
                 shell::terminal::say(&format!("{}: {error:#}", pair.name));
@@ -185,7 +227,7 @@ fn tables(
         }
     }
     tell(&mut results, serving)?;
-    report(args, &results, failed)
+    report(args, &results, &[], failed)
 }
 
 /// Puts what the engine's log says beside each job.
@@ -200,7 +242,12 @@ fn tell(results: &mut [Done], serving: Option<&Serving>) -> serde_json::Result<(
     Ok(())
 }
 
-fn report(args: &AnalyseArgs, results: &[Done], failed: bool) -> anyhow::Result<Outcome> {
+fn report(
+    args: &AnalyseArgs,
+    results: &[Done],
+    joined: &[ranks::Joined],
+    failed: bool,
+) -> anyhow::Result<Outcome> {
     let format = args.format.format();
     let _stage = Stage::start("write", args.verbosity);
     if let (ResultFormat::Parquet, Some(path)) = (format, &args.output.output) {
@@ -223,6 +270,12 @@ fn report(args: &AnalyseArgs, results: &[Done], failed: bool) -> anyhow::Result<
             }
         }
         ResultFormat::Text => {
+            for job in joined {
+                for line in report::text::wrapped(&job.text, 78) {
+                    writeln!(out, "{line}")?;
+                }
+                writeln!(out)?;
+            }
             for done in results {
                 out.write_all(&done.text)?;
             }
@@ -231,6 +284,10 @@ fn report(args: &AnalyseArgs, results: &[Done], failed: bool) -> anyhow::Result<
             let mut document = JsonDocument::new(&mut out, document::VERSION)?;
             let jobs: Vec<&Members> = results.iter().map(|d| &d.json).collect();
             document.member("jobs", &jobs)?;
+            if !joined.is_empty() {
+                let list: Vec<&Value> = joined.iter().map(|j| &j.json).collect();
+                document.member("rank_jobs", &list)?;
+            }
             if args.info {
                 let list: Vec<Value> = functions.iter().map(Found::json).collect();
                 document.member("functions", &list)?;
@@ -266,7 +323,7 @@ fn finish(args: &AnalyseArgs, results: &[Done], mut failed: bool) -> anyhow::Res
 fn one(
     args: &AnalyseArgs,
     options: &rca_cycles::Options,
-    folder: Option<&Path>,
+    (folder, several): (Option<&Path>, bool),
     name: &str,
     read: &NamedTrace,
 ) -> anyhow::Result<Done> {
@@ -277,7 +334,7 @@ fn one(
     } else if args.cut.compat {
         reference(args, folder, (name, &read.name), trace, &mut done)?
     } else {
-        ours(args, options, folder, (name, read), &mut done)?
+        ours(args, options, (folder, several), (name, read), &mut done)?
     };
     done.ends(result.as_ref().err().map(String::as_str))?;
     if let Err(why) = result {
@@ -301,7 +358,7 @@ type Answer = Result<(), String>;
 fn ours(
     args: &AnalyseArgs,
     options: &rca_cycles::Options,
-    folder: Option<&Path>,
+    (folder, several): (Option<&Path>, bool),
     (name, read): (&str, &NamedTrace),
     done: &mut Done,
 ) -> anyhow::Result<Answer> {
@@ -313,6 +370,9 @@ fn ours(
         Err(failure) => return Ok(Err(failure.to_string())),
     };
     text::job(&mut done.text, name, &analysis)?;
+    if several {
+        done.member = ranks::Member::new(&read.name, trace, &analysis);
+    }
     // Two kilobytes and more for each cycle, of which there may be a hundred thousand.
     match args.format.format() {
         ResultFormat::Json => document::job(trace, &analysis, &mut done.json)?,
@@ -347,10 +407,14 @@ fn ours(
     Ok(Ok(()))
 }
 
-fn rows(name: &str, analysis: &Analysis) -> Vec<[String; 7]> {
+fn rows(name: &str, analysis: &Analysis) -> Vec<Vec<String>> {
     let each = analysis.cycles.iter().enumerate();
     each.map(|(i, c)| {
-        [
+        let of = |f: &dyn Fn(&rca_cycles::Workload) -> Option<u64>| {
+            let known = c.workload.as_ref().and_then(f);
+            known.map_or_else(String::new, |n| n.to_string())
+        };
+        vec![
             name.to_owned(),
             i.to_string(),
             c.start_ns.to_string(),
@@ -358,6 +422,11 @@ fn rows(name: &str, analysis: &Analysis) -> Vec<[String; 7]> {
             c.phase.name().to_owned(),
             c.partial.is_some().to_string(),
             c.bound().map_or("", rca_cycles::Bound::name).to_owned(),
+            of(&|w| Some(w.prefill_requests.into())),
+            of(&|w| Some(w.prefill_tokens.into())),
+            of(&|w| Some(w.decode_requests.into())),
+            of(&|w| w.prefill_kv_tokens),
+            of(&|w| w.decode_kv_tokens),
         ]
     })
     .collect()
@@ -404,15 +473,16 @@ fn reference(
     done.cycles = cycles
         .iter()
         .map(|c| {
-            [
+            let mut row = vec![
                 name.to_owned(),
                 (c.0 - 1).to_string(),
                 c.1.to_string(),
                 c.2.to_string(),
                 c.3.to_owned(),
                 "false".to_owned(),
-                String::new(),
-            ]
+            ];
+            row.resize(COLUMNS.len(), String::new());
+            row
         })
         .collect();
     let list: Vec<Value> = cycles
@@ -450,15 +520,7 @@ fn all_info(results: &[Done]) -> (Vec<Found>, usize) {
 
 fn cycles(results: &[Done], out: &mut Output) -> anyhow::Result<()> {
     let mut sink = CsvWriter::new(out, CsvOptions::default());
-    sink.begin(&[
-        report::Column::text("job"),
-        report::Column::text("cycle"),
-        report::Column::text("start_ns"),
-        report::Column::text("end_ns"),
-        report::Column::text("phase"),
-        report::Column::text("partial"),
-        report::Column::text("bound"),
-    ])?;
+    sink.begin(&COLUMNS.map(report::Column::text))?;
     for row in results.iter().flat_map(|d| &d.cycles) {
         let cells: Vec<report::Cell<'_>> = row.iter().map(|c| c.as_str().into()).collect();
         sink.row(&cells)?;

@@ -28,6 +28,26 @@ impl Members {
         self.0.push((name, to_raw_value(value)?));
         Ok(())
     }
+
+    /// Sets a member of each object of the list `name` to the value in its place; without such a list, nothing.
+    pub(crate) fn set_in_each(
+        &mut self,
+        name: &str,
+        member: &str,
+        values: &[Value],
+    ) -> serde_json::Result<()> {
+        let Some((_, raw)) = self.0.iter_mut().find(|(n, _)| *n == name) else {
+            return Ok(());
+        };
+        let mut list: Vec<Value> = serde_json::from_str(raw.get())?;
+        for (item, value) in list.iter_mut().zip(values) {
+            if let Some(object) = item.as_object_mut() {
+                object.insert(member.to_owned(), value.clone());
+            }
+        }
+        *raw = to_raw_value(&list)?;
+        Ok(())
+    }
 }
 
 impl Serialize for Members {
@@ -112,6 +132,8 @@ fn cycle(trace: &Trace, analysis: &Analysis, index: usize, c: &Cycle) -> Value {
             "prefill_requests": w.prefill_requests,
             "prefill_tokens": w.prefill_tokens,
             "decode_requests": w.decode_requests,
+            "prefill_kv_tokens": w.prefill_kv_tokens,
+            "decode_kv_tokens": w.decode_kv_tokens,
         })),
         "gaps": {
             "gpu_busy_ns": c.gaps.gpu_busy_ns,

@@ -12,6 +12,7 @@ mod markdown;
 mod perf;
 mod period;
 mod probes;
+mod ranks;
 mod sentinel;
 mod text;
 mod topology;

@@ -1,11 +1,13 @@
 //! `cycle-rca sentinel`.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use rca_cycles::Phase;
-use rca_cycles::sentinel::{LEAST_STEPS, PhaseModel, Seen, Step, Watch, fit, steps};
+use rca_cycles::sentinel::{
+    LEAST_STEPS, NOMINAL_LIMITS, PhaseModel, Seen, Step, Watch, fit, steps,
+};
 use report::{
     Cell, Column, CsvOptions, CsvWriter, JsonDocument, RowSink, TextOptions, TextWriter, Unit,
     human,
@@ -28,8 +30,12 @@ pub(crate) fn run(command: &SentinelCommand) -> anyhow::Result<Outcome> {
                 );
             }
             for m in &models {
+                let use_of = match m.is_usable() {
+                    true => "",
+                    false => "; no usable model, so no alarms for this phase",
+                };
                 args.verbosity.note(format!(
-                    "{}: fitted to {} steps, held-out error {}",
+                    "{}: fitted to {} steps, half of the held-out steps within {}{use_of}",
                     m.phase.name(),
                     m.steps,
                     human::percent(m.error * 100.0)
@@ -62,7 +68,15 @@ pub(crate) fn run(command: &SentinelCommand) -> anyhow::Result<Outcome> {
                 }
                 Format::Csv => rows(&seen, &mut CsvWriter::new(&mut out, CsvOptions::default()))?,
                 Format::Text => {
+                    let known = seen.iter().filter(|s| s.1.is_some()).count();
                     writeln!(out, "{alarms} of {} steps alarm", seen.len())?;
+                    if known < seen.len() {
+                        writeln!(
+                            out,
+                            "{} steps are of a phase without a usable model: no alarms given",
+                            seen.len() - known
+                        )?;
+                    }
                     let loud: Vec<Watched<'_>> = seen.iter().copied().filter(alarm).collect();
                     if !loud.is_empty() {
                         writeln!(out)?;
@@ -154,7 +168,7 @@ fn read(
 
 fn of_file(file: &Path, input: &InputArgs, verbosity: VerbosityArgs) -> anyhow::Result<Vec<Step>> {
     let name = file.to_string_lossy();
-    if !name.contains(".csv") {
+    if !name.contains(".csv") && !is_table(file)? {
         let read = trace_input::read(file, input, verbosity, |_| {})?;
         let analysis = rca_cycles::analyse(&read.trace, &rca_cycles::Options::default())
             .with_context(|| read.name.clone())?;
@@ -180,6 +194,18 @@ fn of_file(file: &Path, input: &InputArgs, verbosity: VerbosityArgs) -> anyhow::
     Ok(rows.iter().map(step).collect())
 }
 
+/// Returns `true` if standard input begins with the names of a table of steps; nothing is taken from it.
+fn is_table(file: &Path) -> anyhow::Result<bool> {
+    if file.as_os_str() != "-" || std::io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    let stdin = std::io::stdin();
+    let mut stdin = stdin.lock();
+    let head = stdin.fill_buf().context("standard input")?;
+    let line = head.split(|b| *b == b'\n').next().unwrap_or(&[]);
+    Ok(String::from_utf8_lossy(line).contains("duration_us"))
+}
+
 fn model(m: &PhaseModel) -> Value {
     json!({
         "phase": m.phase.name(),
@@ -189,6 +215,9 @@ fn model(m: &PhaseModel) -> Value {
         "residual_spread": m.spread,
         "residual_band": [m.band.0, m.band.1],
         "held_out_error": m.error,
+        "usable": m.is_usable(),
+        "ewma_limit": m.limits.0,
+        "cusum_limit": m.limits.1,
         "steps": m.steps,
     })
 }
@@ -208,6 +237,7 @@ fn models(text: &str) -> anyhow::Result<Vec<PhaseModel>> {
                 phase: match m["phase"].as_str() {
                     Some("prefill") => Phase::Prefill,
                     Some("decode") => Phase::Decode,
+                    Some("mixed") => Phase::Mixed,
                     other => bail!("phase {other:?} has no model"),
                 },
                 coefficients: [real(&c[0])?, real(&c[1])?, real(&c[2])?],
@@ -216,6 +246,10 @@ fn models(text: &str) -> anyhow::Result<Vec<PhaseModel>> {
                 spread: real(&m["residual_spread"])?,
                 band: pair(&m["residual_band"])?,
                 error: real(&m["held_out_error"])?,
+                limits: (
+                    m["ewma_limit"].as_f64().unwrap_or(NOMINAL_LIMITS.0),
+                    m["cusum_limit"].as_f64().unwrap_or(NOMINAL_LIMITS.1),
+                ),
                 steps: usize::try_from(m["steps"].as_u64().unwrap_or(0))?,
             })
         })

@@ -6,6 +6,7 @@
 #[expect(dead_code, reason = "the corpus uses more of it")]
 mod model;
 mod people;
+mod ranks;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -140,17 +140,18 @@ pub(crate) fn is_blocking_copy(name: &str) -> bool {
     COPIES.contains(&name)
 }
 
-/// Is the part before the first dot, or a module as PyTorch marks them, called a layer? Normalisations
-/// of layers (`LayerNorm`, `layer_norm`) are none.
+/// Returns `true` for calls of a layer of the model: a class called a layer, or a module as PyTorch marks them,
+/// called a layer or block. Normalisations of layers (`LayerNorm`, `layer_norm`) are none, and neither are
+/// built-in functions, whatever they are about.
 pub(crate) fn is_layer(name: &str) -> bool {
-    let base = name.split(['.', '(']).next().unwrap_or(name);
-    let marked = name.strip_prefix("nn.Module: ").unwrap_or(base);
-    let marked = marked.to_lowercase();
-    !name.contains(".py(")
-        && marked
-            .replace("layernorm", "")
-            .replace("layer_norm", "")
-            .contains("layer")
+    if name.contains(".py(") || name.starts_with('<') {
+        return false;
+    }
+    let module = name.strip_prefix("nn.Module: ");
+    let called = module.unwrap_or_else(|| name.split(['.', '(']).next().unwrap_or(name));
+    let called = called.to_lowercase();
+    let kind = called.replace("layernorm", "").replace("layer_norm", "");
+    kind.contains("layer") || (module.is_some() && kind.contains("block"))
 }
 
 /// Functions that wait.

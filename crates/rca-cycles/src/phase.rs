@@ -36,6 +36,7 @@ impl Phase {
 
 /// What a batch holds, where the trace says so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Workload {
     /// Requests whose prompts are processed.
     pub prefill_requests: u32,
@@ -43,6 +44,10 @@ pub struct Workload {
     pub prefill_tokens: u32,
     /// Requests that get a token.
     pub decode_requests: u32,
+    /// Tokens that the prompts attend to, summed over requests: those processed and those cached before.
+    pub prefill_kv_tokens: Option<u64>,
+    /// Tokens that the other requests attend to, summed over requests.
+    pub decode_kv_tokens: Option<u64>,
 }
 
 /// A phase and how sure it is: 1 stated by the engine, 0.9 by the name of a function, 0.7 by that
@@ -63,32 +68,64 @@ struct Hint {
     workload: Option<Workload>,
 }
 
-/// `execute_<tokens>_context_<n>(…)_generation_<m>(…)`, as engines mark their batches.
+/// The number that a text begins with.
+fn number(text: &str) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    text[..digits].parse().ok()
+}
+
+/// The number behind a key, as in `bs=32`, if a word of its own begins with it.
+fn keyed(text: &str, key: &str) -> Option<u64> {
+    let mut words = text.split([' ', '[', ',']);
+    words.find_map(|word| number(word.strip_prefix(key)?))
+}
+
+/// Requests, tokens processed and tokens attended to of `3(sq48sk900…)`, and of the older `3(48_900)`,
+/// which has no tokens attended to.
+fn part(text: &str) -> Option<(u64, Option<u64>, Option<u64>)> {
+    let requests = number(text)?;
+    let inside = text.split(')').next().unwrap_or("");
+    let inside = inside.split_once('(').map_or("", |p| p.1);
+    let tokens = number(inside.strip_prefix("sq").unwrap_or(inside));
+    let attended = inside.strip_prefix("sq").and_then(|rest| {
+        let (_, rest) = rest.split_once("sk")?;
+        number(rest)
+    });
+    Some((requests, tokens, attended))
+}
+
+/// What the name of a step says of its batch: `execute_<tokens>_context_<n>(…)_generation_<m>(…)` of vLLM, and
+/// `step[DECODE bs=<m> …]` and `step[EXTEND bs=<n> toks=<tokens>]` of SGLang.
 fn workload_of(name: &str) -> Option<Workload> {
-    let number = |text: &str| {
-        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-        text[..digits].parse::<u32>().ok()
-    };
+    let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    if let Some(inside) = name.strip_prefix("step[") {
+        let requests = keyed(inside, "bs=")?;
+        let tokens = keyed(inside, "toks=");
+        let mut of = Workload::default();
+        match stated(inside)? {
+            Phase::Prefill => {
+                of.prefill_requests = small(requests);
+                of.prefill_tokens = small(tokens?);
+            }
+            Phase::Decode => of.decode_requests = small(requests),
+            // How many requests do what is not said.
+            _ => return None,
+        }
+        return Some(of);
+    }
     let context = &name[name.find("context_")? + 8..];
     let generation = &name[name.find("generation_")? + 11..];
-    let tokens = name.strip_prefix("execute_").and_then(number).unwrap_or(0);
-    let decode = number(generation)?;
+    let all = name.strip_prefix("execute_").and_then(number).unwrap_or(0);
+    let (prefills, tokens, prefill_kv) = part(context)?;
+    let (decodes, _, decode_kv) = part(generation)?;
     // The tokens of a batch are those of prompts and one for each other request.
-    let mut prefill_tokens = tokens.saturating_sub(decode);
-    if let Some(inner) = context.find('(').map(|i| &context[i + 1..])
-        && let Some(n) = number(inner.trim_start_matches("sq"))
-    {
-        prefill_tokens = n;
-    }
-    let prefill_requests = number(context)?;
+    let tokens = tokens.unwrap_or(all.saturating_sub(decodes));
     Some(Workload {
-        prefill_requests,
-        prefill_tokens: if prefill_requests > 0 {
-            prefill_tokens
-        } else {
-            0
-        },
-        decode_requests: decode,
+        prefill_requests: small(prefills),
+        prefill_tokens: if prefills > 0 { small(tokens) } else { 0 },
+        decode_requests: small(decodes),
+        prefill_kv_tokens: prefill_kv.filter(|_| prefills > 0),
+        decode_kv_tokens: decode_kv.filter(|_| decodes > 0),
     })
 }
 
@@ -181,7 +218,11 @@ pub(crate) fn phases(
             raise(&mut s.prefill, h.prefill);
             raise(&mut s.decode, h.decode);
             raise(&mut s.mixed, h.mixed);
-            s.workload = s.workload.or(h.workload);
+            // A step may be marked twice: what says more counts.
+            let says = |w: &Workload| w.prefill_kv_tokens.or(w.decode_kv_tokens).is_some();
+            if s.workload.is_none_or(|w| !says(&w)) && h.workload.is_some() {
+                s.workload = h.workload.filter(says).or(s.workload).or(h.workload);
+            }
         }
     };
     for slice in timeline.trace.slices() {
@@ -322,31 +363,32 @@ mod tests {
 
     #[test]
     fn marked_batches_say_what_they_hold() {
-        for (name, prefill_requests, prefill_tokens, decode_requests) in [
-            ("execute_context_1(888_788544)_generation_0(0)", 1, 888, 0),
+        let vllm =
+            "execute_34_context_2(sq30sk930sqsq500sqsk14000)_generation_4(sq4sk8100sqsq4sqsk8100)";
+        let old = "execute_context_1(888_788544)_generation_0(0)";
+        for (name, prefill, decode) in [
+            (old, (1, 888, None), (0, None)),
+            (vllm, (2, 30, Some(930)), (4, Some(8100))),
             (
-                "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)",
-                0,
-                0,
-                32,
+                "execute_5_context_0(sq0sk0)_generation_5(sq5sk77)",
+                (0, 0, None),
+                (5, Some(77)),
             ),
+            ("step[DECODE bs=32]", (0, 0, None), (32, None)),
             (
-                "execute_15360_context_15(sq15360sk15360sqsq15728640sqsk15728640)_generation_0(sq0sk0sqsq0sqsk0)",
-                15,
-                15360,
-                0,
+                "step[EXTEND bs=15 toks=15360]",
+                (15, 15_360, None),
+                (0, None),
             ),
         ] {
+            let of = workload_of(name).unwrap();
             assert_eq!(
-                workload_of(name),
-                Some(Workload {
-                    prefill_requests,
-                    prefill_tokens,
-                    decode_requests
-                }),
-                "{name}"
+                (of.prefill_requests, of.prefill_tokens, of.prefill_kv_tokens),
+                prefill
             );
+            assert_eq!((of.decode_requests, of.decode_kv_tokens), decode, "{name}");
         }
+        assert_eq!(workload_of("step[MIXED bs=4 toks=90]"), None);
         assert_eq!(workload_of("ProfilerStep#6"), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Side;
 use crate::num::real;
+use crate::phase::Phase;
 use crate::sentinel::{self, LEAST_STEPS, Step};
 
 /// What was done about a difference of workload.
@@ -57,19 +58,40 @@ impl Scale {
         let (Some(before), Some(after)) = (steps(normal), steps(abnormal)) else {
             return Self::Unknown;
         };
-        let load = |s: &Step| (s.batch * 1000.0 + s.input).round();
-        let mut mixes: Vec<Vec<f64>> = [&before, &after]
+        // Batch, tokens of a request and what it attends to, each on its own: a context that grows is other work.
+        let load = |s: &Step| [s.batch, s.input, s.input + s.output];
+        let mut mixes: Vec<Vec<[f64; 3]>> = [&before, &after]
             .into_iter()
             .map(|list| list.iter().map(load).collect())
             .collect();
         for mix in &mut mixes {
-            mix.sort_by(f64::total_cmp);
+            mix.sort_by(|x, y| x.partial_cmp(y).unwrap_or(std::cmp::Ordering::Equal));
             mix.dedup();
         }
-        let close = |x: &[f64], y: &[f64]| {
-            x.iter()
-                .all(|v| y.iter().any(|w| (v - w).abs() <= 0.01 * v.max(*w)))
+        let alike = |v: f64, w: f64| (v - w).abs() <= 0.01 * v.max(w);
+        let same = |v: &[f64; 3], w: &[f64; 3]| v.iter().zip(w).all(|(v, w)| alike(*v, *w));
+        // Both are sorted: what may be alike begins where the batch is.
+        let close = |x: &[[f64; 3]], y: &[[f64; 3]]| {
+            x.iter().all(|v| {
+                let from = y.partition_point(|w| w[0] < 0.98 * v[0]);
+                let near = y[from..].iter().take_while(|w| w[0] <= 1.02 * v[0]);
+                near.into_iter().any(|w| same(v, w))
+            })
         };
+        let unsaid = |list: &[Step]| {
+            list.iter()
+                .any(|s| s.phase == Phase::Decode && s.input <= 0.0)
+        };
+        if unsaid(&before) || unsaid(&after) {
+            let batches = |mix: &[[f64; 3]]| -> Vec<[f64; 3]> {
+                mix.iter().map(|v| [v[0], 0.0, 0.0]).collect()
+            };
+            let (x, y) = (batches(&mixes[0]), batches(&mixes[1]));
+            if close(&x, &y) && close(&y, &x) {
+                // How long contexts were is not said, so the work may differ.
+                return Self::Unknown;
+            }
+        }
         if close(&mixes[0], &mixes[1])
             && close(&mixes[1], &mixes[0])
             && (mean_load(&before) - mean_load(&after)).abs() <= 0.01 * mean_load(&before)
@@ -99,6 +121,9 @@ impl Scale {
 }
 
 fn mean_load(list: &[Step]) -> f64 {
-    let sum: f64 = list.iter().map(|s| s.batch * (1.0 + s.input)).sum();
+    let sum: f64 = list
+        .iter()
+        .map(|s| s.batch * (1.0 + s.input + s.output))
+        .sum();
     sum / real(list.len().max(1))
 }

@@ -1,0 +1,260 @@
+//! Recordings of the ranks of one job, joined by their collectives: who came late, and who waited.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use gpu_time::comm::{CommRules, Job, RankDigest, arg_keys, assign_ranks};
+use rca_cycles::Analysis;
+use report::human;
+use serde_json::{Value, json};
+use trace_model::Trace;
+
+use crate::text::time;
+
+/// The keys of arguments that joining looks at.
+pub(crate) fn keys() -> Vec<String> {
+    arg_keys()
+}
+
+/// What joining needs of a recording: its collectives, and when its cycles were.
+pub(crate) struct Member {
+    digest: RankDigest,
+    /// Start and end of each cycle's time, ns, and `true` if it counts.
+    cycles: Vec<(i64, i64, bool)>,
+}
+
+impl Member {
+    /// None without collectives.
+    pub(crate) fn new(path: &str, trace: &Trace, analysis: &Analysis) -> Option<Self> {
+        let digest = RankDigest::new(path, trace, CommRules::Extended);
+        if digest.runs.is_empty() {
+            return None;
+        }
+        let each = analysis.cycles.iter();
+        Some(Self {
+            digest,
+            cycles: each
+                .map(|c| (c.start_ns, c.end_ns, c.partial.is_none()))
+                .collect(),
+        })
+    }
+
+    /// The cycle of a collective of this recording.
+    fn cycle_of(&self, start_ns: i64) -> Option<usize> {
+        let at = self
+            .cycles
+            .partition_point(|c| c.0 <= start_ns)
+            .checked_sub(1)?;
+        (start_ns < self.cycles[at].1).then_some(at)
+    }
+}
+
+/// Late arrivals of one cycle of one rank.
+#[derive(Clone, Default)]
+struct Late {
+    collectives: usize,
+    spread_ns: i64,
+    waited_ns: i64,
+    last: BTreeMap<u32, usize>,
+}
+
+/// What is said of one rank of a joined job.
+pub(crate) struct OfRank {
+    /// Place among the results.
+    pub(crate) place: usize,
+    /// For the JSON of the job.
+    pub(crate) json: Value,
+    /// By cycle, what goes into its JSON as `skew`.
+    pub(crate) skew: Vec<Value>,
+    /// Lines of text behind those of the job.
+    pub(crate) text: String,
+}
+
+/// A job of several recordings.
+pub(crate) struct Joined {
+    pub(crate) json: Value,
+    /// The answer in a sentence.
+    pub(crate) text: String,
+    pub(crate) ranks: Vec<OfRank>,
+}
+
+/// Joins the recordings in one folder that state distinct ranks (in themselves or in their names) and share
+/// collectives. `members` are the recordings by place among the results.
+pub(crate) fn join(members: Vec<(usize, PathBuf, Member)>) -> Vec<Joined> {
+    let mut folders: BTreeMap<PathBuf, Vec<(usize, Member)>> = BTreeMap::new();
+    for (place, path, member) in members {
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        folders.entry(folder).or_default().push((place, member));
+    }
+    folders
+        .into_iter()
+        .filter(|(_, list)| list.len() > 1)
+        .filter_map(|(folder, list)| one(&folder, list))
+        .collect()
+}
+
+fn one(folder: &Path, list: Vec<(usize, Member)>) -> Option<Joined> {
+    let (mut places, mut digests) = (BTreeMap::new(), Vec::new());
+    for (place, member) in list {
+        places.insert(member.digest.source.clone(), (place, member.cycles));
+        digests.push(member.digest);
+    }
+    // Two recordings of one rank, or of none, are two jobs.
+    let placed = assign_ranks(&mut digests).unwrap_or(true);
+    let worlds: Vec<u32> = digests.iter().filter_map(|d| d.world_size).collect();
+    if placed || worlds.windows(2).any(|w| w[0] != w[1]) || places.len() != digests.len() {
+        return None;
+    }
+    let job = Job::new(&digests);
+    let shared = |c: &&gpu_time::comm::CollectiveTime| c.matched.runs.len() > 1;
+    let collectives = job.collectives.iter().filter(shared).count();
+    if collectives == 0 {
+        return None;
+    }
+    let members: Vec<(usize, Member)> = digests
+        .into_iter()
+        .filter_map(|digest| {
+            let (place, cycles) = places.remove(&digest.source)?;
+            Some((place, Member { digest, cycles }))
+        })
+        .collect();
+    let rank = |member: usize| members[member].1.digest.rank.0;
+    let mut late: Vec<Vec<Late>> = members
+        .iter()
+        .map(|m| vec![Late::default(); m.1.cycles.len()])
+        .collect();
+    for c in job
+        .collectives
+        .iter()
+        .filter(shared)
+        .filter(|c| !c.contradiction)
+    {
+        for (i, &(member, run)) in c.matched.runs.iter().enumerate() {
+            let of = &members[member].1;
+            let start = of.digest.runs.get(run).map(|r| r.start_ns);
+            let Some(cycle) = start.and_then(|at| of.cycle_of(at)) else {
+                continue;
+            };
+            let late = &mut late[member][cycle];
+            late.collectives += 1;
+            late.spread_ns += c.skew_ns.unwrap_or(0);
+            late.waited_ns += c.wait_ns.get(i).copied().flatten().unwrap_or(0);
+            if let Some((last, _)) = c.last.and_then(|i| c.matched.runs.get(i)) {
+                *late.last.entry(rank(*last)).or_default() += 1;
+            }
+        }
+    }
+    let straggler = job.straggler.as_ref();
+    let sentence = match straggler {
+        Some(s) => {
+            let cause = job.ranks[s.member].causes.first();
+            let before = cause.map_or_else(String::new, |(cause, times, _)| {
+                let name = cause
+                    .short_name()
+                    .map_or_else(String::new, |n| format!(" ({n})"));
+                format!(
+                    " Before {times} of them: {}{name}.",
+                    cause.kind.name().replace('_', " ")
+                )
+            });
+            format!(
+                "{} ranks of one job: rank {} comes last to {} of {collectives} collectives; the others wait {} for it{}.{before}",
+                members.len(),
+                rank(s.member),
+                s.times_last,
+                time(s.inflicted_ns),
+                if s.persistent {
+                    ""
+                } else {
+                    ", which may be chance"
+                },
+            )
+        }
+        None => format!(
+            "{} ranks of one job: no rank is late to its {collectives} collectives by more than the clocks are uncertain.",
+            members.len()
+        ),
+    };
+    let ranks = members
+        .iter()
+        .enumerate()
+        .map(|(i, (place, member))| {
+            of_rank(*place, member, &late[i], &job.ranks[i], straggler, &rank)
+        })
+        .collect();
+    Some(Joined {
+        json: json!({
+            "folder": folder.display().to_string(),
+            "ranks": (0..members.len()).map(rank).collect::<Vec<_>>(),
+            "collectives": collectives,
+            "straggler": straggler.map(|s| json!({
+                "rank": rank(s.member),
+                "times_last": s.times_last,
+                "inflicted_ns": s.inflicted_ns,
+                "avoidable_ns": s.avoidable_ns,
+                "persistent": s.persistent,
+            })),
+            "text": sentence,
+        }),
+        text: sentence,
+        ranks,
+    })
+}
+
+fn of_rank(
+    place: usize,
+    member: &Member,
+    late: &[Late],
+    summary: &gpu_time::comm::RankSummary,
+    straggler: Option<&gpu_time::comm::Straggler>,
+    rank: &dyn Fn(usize) -> u32,
+) -> OfRank {
+    let skew = late.iter().map(|l| {
+        let most = l.last.iter().max_by_key(|(r, n)| (**n, u32::MAX - **r));
+        if l.collectives == 0 {
+            return Value::Null;
+        }
+        json!({
+            "collectives": l.collectives,
+            "spread_ns": l.spread_ns,
+            "waited_ns": l.waited_ns,
+            "straggler": most.map(|m| json!({"rank": m.0})),
+            "times_last": most.map(|m| m.1),
+        })
+    });
+    let whole = member.cycles.iter().zip(late).filter(|(c, _)| c.2);
+    let (mut steps, mut waited, mut total) = (0_i64, 0, 0);
+    for (c, l) in whole {
+        steps += 1;
+        waited += l.waited_ns;
+        total += c.1 - c.0;
+    }
+    let own = member.digest.rank.0;
+    let late_rank = straggler.map(|s| rank(s.member));
+    let mut text = format!("\n  rank {own} of the job: ");
+    #[expect(clippy::cast_precision_loss, reason = "a share with four digits")]
+    let share = human::percent(waited as f64 / total.max(1) as f64 * 100.0);
+    match late_rank {
+        Some(r) if r == own => text.push_str(&format!(
+            "it comes last to {} collectives; others waited {} for it\n",
+            summary.times_last,
+            time(summary.inflicted_ns)
+        )),
+        _ => text.push_str(&format!(
+            "it waits {} per step ({share}) in collectives for ranks that come later{}\n",
+            time(waited / steps.max(1)),
+            late_rank.map_or_else(String::new, |r| format!(", mostly for rank {r}")),
+        )),
+    }
+    OfRank {
+        place,
+        json: json!({
+            "rank": own,
+            "times_last": summary.times_last,
+            "waited_ns": summary.waited_ns,
+            "inflicted_ns": summary.inflicted_ns,
+        }),
+        skew: skew.collect(),
+        text,
+    }
+}
