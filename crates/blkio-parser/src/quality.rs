@@ -101,7 +101,7 @@ pub struct LineCounts {
     pub first_message_ns: Option<u64>,
     /// The clock that the input says its times are of.
     pub clock: Option<&'static str>,
-    /// Pairs of devices between which bios were remapped: the upper one, the lower one. At most [`MAX_REMAPS`].
+    /// Pairs of devices between which bios were remapped: the upper one, the lower one. At most `MAX_REMAPS`.
     pub remaps: BTreeSet<(u32, u32)>,
 }
 

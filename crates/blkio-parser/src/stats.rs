@@ -168,7 +168,7 @@ pub struct Stats {
     /// Pairs, requests of one place queueing.
     pub fifo: Option<Pairing>,
     /// The analyses of each device, by device number, where the trace has requests of several; at most
-    /// [`MAX_DEVICES`](crate::analyse::devices::MAX_DEVICES). Times count from the first request of the device.
+    /// [`MAX_DEVICES`]. Times count from the first request of the device.
     pub devices: Vec<(u32, Stats)>,
     /// Devices of the trace that lie on others.
     pub stacked: Vec<Stacked>,

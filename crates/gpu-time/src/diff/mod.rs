@@ -7,7 +7,7 @@
 //! before the recording began is compared by name and class. Every piece of device work is in
 //! exactly one row, so that each side adds up to its own total.
 //!
-//! [`compare`] compares like with like: step with step where both traces have steps of the same
+//! [`compare()`] compares like with like: step with step where both traces have steps of the same
 //! kind, else windows or whole recordings, and measures what the time of both sides is made of.
 //!
 //! [`hta`] and [`tracelens`] are the tables of other analysers by their own rules.
