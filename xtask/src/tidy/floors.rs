@@ -38,7 +38,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         ],
     ),
     ("gpu-time", &["trace-model", "report"]),
-    ("perf-compare", &["byte-source", "report"]),
+    ("perf-compare", &["byte-source", "report", "trace-model"]),
     ("launch-stacks", &["trace-model"]),
     ("charts", &["report"]),
     ("trace-tables", &["trace-model", "report"]),

@@ -1,5 +1,7 @@
 //! What kind of work a function is.
 
+use trace_model::kernel::is_collective;
+
 /// Kinds of work, from the function's type and name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Class {
@@ -74,26 +76,6 @@ pub(crate) fn is_wait(name: &str) -> bool {
         || plain.starts_with("wait_")
         // A blocking copy waits for all work before it.
         || runtime.is_some_and(|rest| rest.starts_with("memcpy") && !rest.contains("async"))
-}
-
-/// Whether a kernel's name says that it communicates between ranks.
-pub(crate) fn is_collective(name: &str) -> bool {
-    const PARTS: [&str; 12] = [
-        "nccl",
-        "rccl",
-        "cross_device_reduce",
-        "all_reduce",
-        "allreduce",
-        "all_gather",
-        "allgather",
-        "reduce_scatter",
-        "reducescatter",
-        "alltoall",
-        "all_to_all",
-        "sendrecv",
-    ];
-    let lower = name.to_ascii_lowercase();
-    PARTS.iter().any(|part| lower.contains(part))
 }
 
 impl Class {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use trace_model::kernel::{KernelClass, class_of};
+
 use super::signal::{Signal, Stat};
 use crate::document::Role;
 use crate::side::{Capture, Class};
@@ -319,28 +321,14 @@ fn clock_ratio(device: &str, signals: &[Signal]) -> f64 {
         .fold(1.0, f64::min)
 }
 
-/// Whether a kernel's name says that it reads the whole context of each request.
+/// Returns `true` if a kernel of this name reads the whole context of each request.
 pub(crate) fn is_attention(name: &str) -> bool {
-    const PARTS: [&str; 7] = [
-        "attention",
-        "attn",
-        "flash_fwd",
-        "flashinfer::batch",
-        "pagedkvcache",
-        "fmha",
-        "mla_decode",
-    ];
-    let lower = name.to_ascii_lowercase();
-    PARTS.iter().any(|part| lower.contains(part)) && !lower.contains("rotary")
+    class_of(name) == KernelClass::Attention
 }
 
-/// Whether a kernel's name says that it multiplies with the weights.
+/// Returns `true` if a kernel of this name multiplies with the weights.
 pub(crate) fn is_matrix(name: &str) -> bool {
-    const PARTS: [&str; 7] = [
-        "gemm", "gemv", "matmul", "cutlass", "cublas", "nvjet", "cijk_",
-    ];
-    let lower = name.to_ascii_lowercase();
-    PARTS.iter().any(|part| lower.contains(part))
+    matches!(class_of(name), KernelClass::Gemm | KernelClass::MoeGemm)
 }
 
 /// Time of each cycle's calls relative to what they took in the baseline, in percent.

@@ -7,7 +7,7 @@ use super::{kernels, ranks};
 use crate::document::Role;
 use crate::side::{Capture, Class, Side, Work, is_wait};
 
-/// Most spans of time that samples of counters are averaged over.
+/// Maximum number of spans of time that samples of counters are averaged over.
 const SPANS: usize = 16;
 
 /// Places of processes in the captures of a side, as roles.

@@ -1,6 +1,7 @@
 //! What a kernel computes, by its name.
 
-use crate::kernel::Vocabulary;
+use crate::kernel::name::KernelName;
+use crate::kernel::rules::KernelRules;
 
 /// What a kernel computes.
 ///
@@ -119,15 +120,29 @@ impl KernelClass {
 /// and not found.
 pub const COLLECTIVE_HINTS: &[&str] = &["nccl", "reduce", "gather", "broadcast", "scatter"];
 
-/// Returns `true` if a kernel of this name is communication by the built-in table. For many names use
-/// [`Vocabulary::communication`].
+/// Returns `true` if a kernel of this name is communication by the built-in table.
+///
+/// Cost: the name is demangled and tried against all patterns; keep the answer for names that occur often.
 pub fn is_collective(kernel: &str) -> bool {
-    Vocabulary::default().communication(kernel).is_some()
+    class_of(kernel) == KernelClass::Collective
+}
+
+/// Returns what a kernel of this name computes by the built-in table, as far as the name alone says.
+///
+/// Cost: as that of [`is_collective`].
+pub fn class_of(kernel: &str) -> KernelClass {
+    let name = KernelName::of(kernel);
+    let rules = KernelRules::builtin();
+    if rules.communication(&name).flatten().is_some() {
+        return KernelClass::Collective;
+    }
+    rules.class(&name).unwrap_or(KernelClass::Other)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::Vocabulary;
 
     /// Classes of kernels by their names alone, one `CLASS NAME` a line.
     const BY_NAME: &str = r#"

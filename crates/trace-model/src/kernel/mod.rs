@@ -21,7 +21,7 @@ mod rules;
 pub use activity::{
     ACTIVITY_RULES, Activity, ActivityMap, ActivityRule, is_graph_launch, is_launch_api,
 };
-pub use class::{COLLECTIVE_HINTS, KernelClass, is_collective};
+pub use class::{COLLECTIVE_HINTS, KernelClass, class_of, is_collective};
 pub use communication::{CommLibrary, Communication};
 pub use display::display_names;
 pub use index::TraceIndex;
