@@ -208,7 +208,10 @@ impl PartArgs {
                 ),
             };
         }
-        Ok(self.window.and_then(|spec| spec.resolve(work)))
+        Ok(match self.window {
+            Some(spec) => spec.resolve(work)?,
+            None => None,
+        })
     }
 
     /// The steps of one trace, and how they were found.

@@ -159,6 +159,13 @@ fn a_window_that_ends_before_it_starts_is_wrong_usage() {
             assert!(err.contains("end before start"), "{err}");
         }
     }
+    // Only the trace tells that this one does: its first kernel starts at 10,000 ns.
+    for command in ["gpu", "idle", "launch", "kernels"] {
+        let words = [command, trace.to_str().unwrap(), "--window", "+1ms..11000"];
+        let (code, _, err) = outcome(words);
+        assert_ne!(code, 0, "{command}");
+        assert!(err.contains("1010000..11000"), "{err}");
+    }
 }
 
 #[test]

@@ -81,18 +81,29 @@ fn nanos(text: &str) -> Option<i64> {
 }
 
 impl WindowSpec {
-    /// The window in the time of a trace; none without device work to count from.
-    pub fn resolve(&self, work: &GpuWork<'_>) -> Option<TimeRange> {
-        let span = work.span()?;
+    /// Returns the window in the time of a trace; `None` without GPU activity to count from.
+    ///
+    /// # Errors
+    /// [`Error::InvertedWindow`] if the window ends before it starts in this trace, which only the trace can tell where one
+    /// end is absolute and the other counts from the first GPU activity.
+    pub fn resolve(&self, work: &GpuWork<'_>) -> Result<Option<TimeRange>, Error> {
+        let Some(span) = work.span() else {
+            return Ok(None);
+        };
         let at = |bound: Option<Bound>, default: Timestamp| match bound {
             None => default.nanos(),
             Some(Bound::At(ns)) => ns,
             Some(Bound::After(ns)) => span.start.nanos().saturating_add(ns),
         };
-        Some(TimeRange::new(
-            Timestamp::from_nanos(at(self.from, span.start)),
-            Timestamp::from_nanos(at(self.to, span.end)),
-        ))
+        let (from, to) = (at(self.from, span.start), at(self.to, span.end));
+        if to < from && self.from.is_some() && self.to.is_some() {
+            let text = format!("{from}..{to}");
+            return Err(Error::InvertedWindow { text });
+        }
+        Ok(Some(TimeRange::new(
+            Timestamp::from_nanos(from),
+            Timestamp::from_nanos(to),
+        )))
     }
 }
 
