@@ -310,7 +310,7 @@ fn phase_rows(a: &Value, b: &Value) -> Vec<PhaseRow> {
 /// Widths of the bins whose values are the samples.
 const TENTH: u64 = SECOND / 10;
 const HUNDREDTH: u64 = SECOND / 100;
-/// Most bins of a run: times of a broken trace may be centuries apart, and more samples than this say no more.
+/// Maximum number of bins of a run: times of a broken trace may be centuries apart, and more samples than this say no more.
 const MOST: u64 = 2000;
 
 /// Width of the bins: some of those that the traffic was counted in.

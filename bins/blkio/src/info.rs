@@ -140,7 +140,7 @@ fn text(value: &Value) -> String {
         .map_or_else(|| value.to_string(), |text| printable(text).into_owned())
 }
 
-/// Most elements of a list that are shown as text; JSON has them all.
+/// Maximum number of elements of a list that are shown as text; JSON has them all.
 const SHOWN: usize = 8;
 
 /// A number as people read it, by the unit at the end of its name.

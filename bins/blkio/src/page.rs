@@ -14,10 +14,10 @@ use crate::verdict;
 /// Maximum number of devices whose heat maps are drawn.
 const MAPPED: usize = 8;
 
-/// Most columns and rows of the heat map.
+/// Maximum number of columns and rows of the heat map.
 const MAP: u64 = 240;
 
-/// Most stretches in which the GPU is drawn.
+/// Maximum number of stretches in which the GPU is drawn.
 const STRETCHES: u64 = 600;
 /// Shortest of them, in nanoseconds: readings are as far apart.
 const SHORTEST_NS: u64 = 200_000_000;

@@ -20,7 +20,7 @@ use crate::args::{FioArgs, StacksArgs};
 use crate::inputs::files;
 use crate::tables;
 
-/// Most bytes of a file that is read whole.
+/// Maximum number of bytes of a file that is read whole.
 const MAX_WHOLE: usize = 1 << 30;
 
 /// A whole file, decompressed.

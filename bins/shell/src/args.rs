@@ -88,10 +88,10 @@ impl OutputArgs {
 /// `--max-uncompressed SIZE`, `--max-ratio N`, `--threads N`, `--strict`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct InputArgs {
-    /// Most bytes one input may decompress to, for trusted input beyond the default of 64G
+    /// Maximum number of bytes one input may decompress to, for trusted input beyond the default of 64G
     #[arg(long, value_name = "SIZE", help_heading = "Input")]
     pub max_uncompressed: Option<ByteSize>,
-    /// Most bytes that one compressed byte may become, for trusted input beyond the default of 1000
+    /// Maximum number of bytes that one compressed byte may become, for trusted input beyond the default of 1000
     #[arg(long, value_name = "N", help_heading = "Input")]
     pub max_ratio: Option<NonZeroU64>,
     /// Threads to work with [default: all cores]

@@ -146,11 +146,11 @@ impl Default for Symbols {
     }
 }
 
-/// Most distinct operation texts: far more than combinations that exist.
+/// Maximum number of distinct operation texts: far more than combinations that exist.
 const MAX_RWBS: usize = 4096;
-/// Most texts that every part begins with.
+/// Maximum number of texts that every part begins with.
 const MAX_BEGUN_WITH: usize = 64;
-/// Most distinct process names that are kept.
+/// Maximum number of distinct process names that are kept.
 const MAX_COMMS: usize = 1 << 20;
 
 impl Symbols {

@@ -9,7 +9,7 @@ use crate::first_sizes::FirstSizes;
 use crate::rwbs::{Direction, Rwbs};
 use crate::stats::Stats;
 
-/// Most seconds a dense list may have: beyond, a time stamp is wrong rather than the run long.
+/// Maximum number of seconds a dense list may have: beyond, a time stamp is wrong rather than the run long.
 const MAX_SECONDS: u64 = 1 << 22;
 
 /// Requests and traffic of one group of operations: a text of letters, `ALL_READS` or `ALL_WRITES`.

@@ -11,10 +11,10 @@ use crate::progress::Progress;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Most bytes one source may decompress to, and most bytes an archive that cannot be
+    /// Maximum number of bytes one source may decompress to, and maximum number of bytes an archive that cannot be
     /// read in place is spooled to. Default 64 GiB.
     pub max_uncompressed_bytes: u64,
-    /// Most uncompressed bytes per compressed byte, looked at once
+    /// Maximum number of uncompressed bytes per compressed byte, looked at once
     /// [`Limits::ratio_grace_bytes`] have come out; `None` never looks. Default 1000.
     ///
     /// Deflate cannot exceed 1032:1 and only a run of one byte comes near; profiler JSON
@@ -22,10 +22,10 @@ pub struct Limits {
     pub max_ratio: Option<u64>,
     /// Uncompressed bytes below which no ratio is suspicious. Default 1 GiB.
     pub ratio_grace_bytes: u64,
-    /// Most memory one decompressor may take for its window. Default 256 MiB, which covers
+    /// Maximum memory one decompressor may take for its window. Default 256 MiB, which covers
     /// everything but `zstd --long=29` and up and hand-made xz dictionaries.
     pub max_decoder_bytes: u64,
-    /// Most containers inside one another, archives included. Default 3.
+    /// Maximum number of containers inside one another, archives included. Default 3.
     pub max_nesting: usize,
 }
 

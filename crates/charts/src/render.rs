@@ -67,7 +67,7 @@ macro_rules! choose_families {
 pub fn png(svg: &Svg, scale: f64) -> Result<Vec<u8>, RenderError> {
     use resvg::{tiny_skia, usvg};
 
-    /// Most pixels in one direction.
+    /// Maximum number of pixels in one direction.
     const LIMIT: f64 = 32_767.0;
     static FONTS: OnceLock<Arc<usvg::fontdb::Database>> = OnceLock::new();
 

@@ -52,7 +52,7 @@ impl MergedStack {
         self.ranks.iter().enumerate().filter_map(lacks).collect()
     }
 
-    /// Most launches of a rank minus fewest.
+    /// Difference between the most and the fewest launches of a rank.
     pub fn count_skew(&self) -> usize {
         let counts = || self.ranks.iter().map(|r| r.launches);
         counts().max().unwrap_or(0) - counts().min().unwrap_or(0)

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-/// Most pages that are followed; beyond, a fixed share of the pages stands for all.
+/// Maximum number of pages that are followed; beyond, a fixed share of the pages stands for all.
 const MAX_PAGES: usize = 1 << 20;
 /// Steps of the hash of a page.
 const HASH_BITS: u32 = 24;

@@ -15,7 +15,7 @@ const BATCH_ROWS: usize = 16_384;
 pub(crate) struct RowLines {
     lines: Lines,
     line: Vec<u8>,
-    /// Most MiB of a line.
+    /// Maximum number of MiB of a line.
     most_mib: usize,
     report: ReadReport,
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// Most symbols of a table.
+/// Maximum number of symbols of a table.
 const MAX_SYMBOLS: usize = 1 << 24;
 
 /// Functions and where they lie, from the text of `nm` or from an ELF file.

@@ -48,7 +48,7 @@ fn closing(text: &str) -> Option<&str> {
     None
 }
 
-/// Most edits between the lists before the search gives up and only the common beginning and end
+/// Maximum number of edits between the lists before the search gives up and only the common beginning and end
 /// are returned; bounds time and memory at a few hundred million steps and tens of megabytes.
 const MOST_EDITS: usize = 3000;
 

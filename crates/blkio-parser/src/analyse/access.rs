@@ -114,7 +114,7 @@ pub struct SectorAccess {
     pub min_sector: Option<u64>,
     /// Largest first sector.
     pub max_sector: Option<u64>,
-    /// Most sectors of a request.
+    /// Maximum number of sectors of a request.
     pub max_sectors: u32,
     /// Access count to number of distinct sectors with that count, by number of operation letters. This and what follows is
     /// known once [`SectorAccess::finish`] was called.

@@ -96,7 +96,7 @@ impl Level {
         }
     }
 
-    /// Most requests at once.
+    /// Maximum number of requests at once.
     #[must_use]
     pub fn max(&self) -> u64 {
         (self.by_depth.len() as u64).saturating_sub(1)
@@ -132,7 +132,7 @@ pub struct DepthBins {
 /// Depth in one bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DepthBin {
-    /// Most requests at once.
+    /// Maximum number of requests at once.
     pub max: u64,
     /// Sum of depth times nanoseconds.
     pub integral: u128,

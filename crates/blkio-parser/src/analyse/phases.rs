@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use super::traffic::{Amount, FINE_BINS, SECOND, Traffic};
 
-/// Most bins that are cut; longer runs get wider bins.
+/// Maximum number of bins that are cut; longer runs get wider bins.
 const MAX_BINS: usize = 1500;
 /// Shortest phase in bins.
 const SHORTEST: usize = 3;

@@ -40,7 +40,7 @@ pub struct DocumentOptions {
 
 /// Bursts among the measures; the others are in `extra`.
 const FIRST_BURSTS: usize = 20;
-/// Most cells of the heat map that are listed at its full resolution.
+/// Maximum number of cells of the heat map that are listed at its full resolution.
 const MOST_CELLS: usize = 1 << 17;
 
 /// The document of a trace: `metrics`, `quality`, `inputs`, `series`, `phases`, `given_phases`, `extra`; and, where the trace has

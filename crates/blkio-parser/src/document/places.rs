@@ -10,7 +10,7 @@ use crate::event::Symbols;
 
 /// Names of the classes, in their order.
 const CLASSES: [&str; 3] = ["read", "write", "all"];
-/// Most address bins and time bins of the scaled heat map.
+/// Maximum number of address bins and time bins of the scaled heat map.
 const HEAT_BINS: (u64, u64) = (512, 1024);
 
 fn share(class: &Class, count: u64) -> Option<f64> {

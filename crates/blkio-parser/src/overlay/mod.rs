@@ -244,7 +244,7 @@ fn with(mut value: Value, more: [(&'static str, Value); 3]) -> Value {
     value
 }
 
-/// Most by which clocks may lie apart for the GPU to tell phases: as wide as the bins that the specification cuts.
+/// Maximum difference between the clocks for the GPU to tell phases: as wide as the bins that the specification cuts.
 const MOST_FOR_PHASES_NS: u64 = 1_000_000_000;
 
 /// What the GPU did in nanoseconds since the first issue.

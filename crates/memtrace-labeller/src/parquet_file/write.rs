@@ -28,7 +28,7 @@ use crate::schema::{
 
 /// Rows of a row group.
 pub(crate) const GROUP_ROWS: usize = 100_000;
-/// Most rows of a page, so that readers can choose by time.
+/// Maximum number of rows of a page, so that readers can choose by time.
 const PAGE_ROWS: usize = 20_000;
 
 /// Compression of Parquet files.

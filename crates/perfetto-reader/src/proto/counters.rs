@@ -4,7 +4,7 @@ use trace_model::{IssueKind, LaneId};
 
 use crate::proto::import::Importer;
 
-/// Most extra counters of one event.
+/// Maximum number of extra counters of one event.
 const MAX_EXTRA_COUNTERS: usize = 8;
 
 impl Importer<'_> {

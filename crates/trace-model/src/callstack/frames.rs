@@ -69,7 +69,7 @@ fn is_wrapper(name: &str) -> bool {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct StackRules {
-    /// Most frames above the launch call. Default is 12.
+    /// Maximum number of frames above the launch call. Default is 12.
     pub depth: usize,
     /// Default is [`Normalise::Digits`].
     pub normalise: Normalise,

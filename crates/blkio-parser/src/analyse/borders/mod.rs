@@ -16,7 +16,7 @@ use std::thread;
 use self::piece::{Piece, Placed, Scratch, bits};
 use crate::num::{index, low32};
 
-/// Most pieces of the device, of those with changes.
+/// Maximum number of pieces of the device, of those with changes.
 const PIECES: usize = 1 << 10;
 /// Binary digits of the sectors of a piece at the beginning: 64 MiB.
 const PIECE_BITS: u32 = 17;

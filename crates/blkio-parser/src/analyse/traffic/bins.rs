@@ -8,7 +8,7 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 pub const FINE_BINS: u64 = 1500;
 /// Width of the finest bins.
 pub(in crate::analyse) const FINE_NS: u64 = SECOND / 100;
-/// Most bins of a series that is given bin by bin; of a longer run it is left out.
+/// Maximum number of bins of a series that is given bin by bin; of a longer run it is left out.
 pub const MAX_BINS: u64 = 1 << 20;
 
 /// Requests and bytes.

@@ -165,7 +165,7 @@ impl Traffic {
         }
     }
 
-    /// Most bytes and requests of one bin, for bins of 1 s, 100 ms and 10 ms, of reads and writes.
+    /// Maximum number of bytes and requests of one bin, for bins of 1 s, 100 ms and 10 ms, of reads and writes.
     #[must_use]
     pub fn peaks(&self) -> [[Amount; 3]; 2] {
         self.peaks.clone().map(|widths| {

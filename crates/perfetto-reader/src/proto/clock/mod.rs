@@ -17,7 +17,7 @@ pub(crate) const MONOTONIC: u32 = 3;
 /// Time since boot, suspends included; the default of traces.
 pub(crate) const BOOTTIME: u32 = 6;
 
-/// Most clocks in one snapshot; real ones have a handful.
+/// Maximum number of clocks in one snapshot; real ones have a handful.
 const MAX_READINGS: usize = 64;
 
 /// One clock of one machine; ids 64 to 127 belong to one sequence.
