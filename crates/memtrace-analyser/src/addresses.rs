@@ -51,6 +51,8 @@ pub(crate) struct KindAddresses {
     pub(crate) window_stores: Vec<u64>,
     pub(crate) bands: Bands,
     pub(crate) evidence: Evidence,
+    /// See [`Periods::design`].
+    pub(crate) design: [f64; 2],
 }
 
 /// Accesses over time of neighbouring pages. Pages come in order of their addresses and nobody knows how many there will be, so
@@ -255,6 +257,7 @@ pub(crate) fn scan_addresses(
     let stats = || OrderStats::new(spill(options, share), options.approximate);
     let kind = |periods: &Periods| KindAddresses {
         evidence: Evidence::new(periods.probability(), extent.first_ns),
+        design: periods.design(),
         intervals: stats(),
         value_retention: stats(),
         read_age: stats(),

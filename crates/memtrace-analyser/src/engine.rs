@@ -230,7 +230,7 @@ impl Analyser {
             let addresses = scope
                 .spawn(|| scan_addresses(by_address, extents, regions, periods, extent, options));
             let by_time = (native && !extent.sorted).then(|| Sorter::new(spill(options, 8)));
-            let walks = scan_walks(by_region, regions, options, by_time);
+            let walks = scan_walks(by_region, regions, options, extent.first_ns, by_time);
             (addresses.join().unwrap_or(Err(Error::Thread)), walks)
         });
         let (mut walks, addresses) = (walks?, addresses?);

@@ -24,6 +24,8 @@ pub(crate) struct Periods {
     stores: u64,
     load_sum: u64,
     store_sum: u64,
+    load_squares: f64,
+    store_squares: f64,
     unstated: u64,
 }
 
@@ -34,10 +36,25 @@ impl Periods {
         if op == LOAD {
             self.loads += 1;
             self.load_sum = self.load_sum.saturating_add(period);
+            self.load_squares += real(period) * real(period);
         } else if op == STORE {
             self.stores += 1;
             self.store_sum = self.store_sum.saturating_add(period);
+            self.store_squares += real(period) * real(period);
         }
+    }
+
+    /// Factors by which unequal periods widen the variance of the numbers of loads and of stores (Kish's design effect): 1 where
+    /// all rows have the same period.
+    pub(crate) fn design(&self) -> [f64; 2] {
+        let effect = |count: u64, sum: u64, squares: f64| match sum {
+            0 => 1.0,
+            _ => (real(count) * squares / (real(sum) * real(sum))).max(1.0),
+        };
+        [
+            effect(self.loads, self.load_sum, self.load_squares),
+            effect(self.stores, self.store_sum, self.store_squares),
+        ]
     }
 
     /// Probability with which a store was sampled, or a load where there are no stores; `None` unless every row states its period.

@@ -101,7 +101,7 @@ impl Iterator for Regions<'_> {
 }
 
 impl Item for RegionMetrics {
-    const BYTES: usize = 18 * 8;
+    const BYTES: usize = 19 * 8;
 
     fn put(&self, out: &mut Vec<u8>) {
         let words = [
@@ -123,6 +123,7 @@ impl Item for RegionMetrics {
             self.same_page_fraction.to_bits(),
             self.gap_ns,
             u64::from(self.begun_before),
+            self.return_ns,
         ];
         for value in words {
             value.put(out);
@@ -150,6 +151,7 @@ impl Item for RegionMetrics {
             same_page_fraction: f64::from_bits(at(15)),
             gap_ns: at(16),
             begun_before: at(17) == 1,
+            return_ns: at(18),
         }
     }
 }
@@ -195,8 +197,8 @@ mod tests {
 
     #[test]
     fn metrics_come_back_from_bytes() {
-        let mut bytes: Vec<u8> = (1_u8..=144).collect();
-        bytes[17 * 8..].copy_from_slice(&1_u64.to_le_bytes());
+        let mut bytes: Vec<u8> = (1_u8..=152).collect();
+        bytes[17 * 8..18 * 8].copy_from_slice(&1_u64.to_le_bytes());
         // Reals with a fraction and the sign of none.
         bytes[13 * 8..14 * 8].copy_from_slice(&1.5_f64.to_le_bytes());
         bytes[14 * 8..15 * 8].copy_from_slice(&(-0.25_f64).to_le_bytes());

@@ -23,9 +23,9 @@ pub struct RegionMetrics {
     pub total_reads: u64,
     /// Stores.
     pub total_writes: u64,
-    /// Loads, each counted as the accesses it stands for.
+    /// Loads, each counted as the accesses it stands for; in the reference's semantics, which has no periods, each counted once.
     pub weighted_reads: u64,
-    /// Stores, each counted as the accesses it stands for.
+    /// Stores, counted in the same way.
     pub weighted_writes: u64,
     /// Distinct pages.
     pub unique_pages: u64,
@@ -41,9 +41,14 @@ pub struct RegionMetrics {
     pub median_stride_bytes: f64,
     /// Share of neighbouring accesses on the same page.
     pub same_page_fraction: f64,
-    /// Usual time between two loads (between store and load if there is one load, between stores if there is none).
+    /// Longest time between two loads (between store and load if there is one load, between stores if there is none). Loads come in
+    /// bursts, so that what is usual within a burst says nothing about when the next one is due.
     pub gap_ns: u64,
-    /// `true` if the region was loaded from before any store to it was recorded: its life began earlier.
+    /// Time after which the region's first addresses are loaded again: the period of a region that is loaded from end to end. The whole
+    /// time from the first store to the last load where none of them was loaded twice.
+    pub return_ns: u64,
+    /// `true` if the region was loaded from before any store to it was recorded, or is stored to over and over and was so
+    /// within that time of the beginning of the recording: its life began earlier.
     pub begun_before: bool,
 }
 
@@ -63,24 +68,25 @@ impl RegionMetrics {
         })
     }
 
-    /// Loads among loads and stores, 0 when there are neither.
+    /// Loads among loads and stores, 0 when there are neither. Loads and stores may be sampled with different periods, so each row
+    /// counts as the accesses it stands for.
     #[must_use]
     pub fn read_fraction(&self) -> f64 {
-        let all = self.total_reads + self.total_writes;
+        let all = self.weighted_reads.saturating_add(self.weighted_writes);
         if all == 0 {
             0.0
         } else {
-            crate::quantile::real(self.total_reads) / crate::quantile::real(all)
+            crate::quantile::real(self.weighted_reads) / crate::quantile::real(all)
         }
     }
 
-    /// Loads for each store, 0 when nothing was stored.
+    /// Loads for each store, each row counted as the accesses it stands for; 0 when nothing was stored.
     #[must_use]
     pub fn reads_per_write(&self) -> f64 {
-        if self.total_writes == 0 {
+        if self.weighted_writes == 0 {
             0.0
         } else {
-            crate::quantile::real(self.total_reads) / crate::quantile::real(self.total_writes)
+            crate::quantile::real(self.weighted_reads) / crate::quantile::real(self.weighted_writes)
         }
     }
 }
@@ -216,6 +222,10 @@ pub struct TypeMetrics {
     pub samples: u64,
     /// Loads among the rows.
     pub loads: u64,
+    /// Accesses that the loads among the rows stand for; equal to `loads` where no period is stated.
+    pub weighted_loads: u64,
+    /// Accesses that the stores among the rows stand for.
+    pub weighted_stores: u64,
     /// Stores among the rows. Rows that are neither are first touches (page faults), of which only place and time are known.
     pub stores: u64,
     /// Distinct pages. Our semantics only, as all that follow; 0 otherwise.

@@ -7,7 +7,7 @@ use crate::engine::{Extent, spill};
 use crate::error::Result;
 use crate::evidence::Rate;
 use crate::options::{AnalysisOptions, Semantics};
-use crate::quantile::{OrderStats, mean, real};
+use crate::quantile::{OrderStats, real};
 use crate::region_list::RegionList;
 use crate::result::{
     Analysis, Estimate, Intervals, RegionMetrics, Reuse, Sampling, TokenAccesses, TypeMetrics,
@@ -61,6 +61,8 @@ pub(crate) fn summarise(
         region.n_written_addresses = addresses.regions.written.get(at);
         region.n_write_once_addresses = addresses.regions.written_once.get(at);
         if options.semantics == Semantics::Mrm {
+            (region.weighted_reads, region.weighted_writes) =
+                (region.total_reads, region.total_writes);
             round_as_reference(&mut region, walks.without_stores, walks.without_loads);
         }
         if let Some(sums) = sums.get_mut(region.type_index) {
@@ -75,7 +77,7 @@ pub(crate) fn summarise(
     for (kind, sums) in order.iter().zip(sums) {
         let scan = kind_scans.get_mut(*kind).and_then(Option::take);
         let name = kinds.get(*kind).cloned().unwrap_or_default();
-        types.push(of_type(name, sums, scan, &options, extent)?);
+        types.push(of_type(name, sums, scan, &options)?);
     }
     let reuse = reuse.map(|scan| Reuse {
         sampled_share: scan.sampled_share(),
@@ -162,7 +164,8 @@ struct TypeSums {
     same_page: f64,
     loads: u64,
     stores: u64,
-    weighted: u64,
+    weighted_loads: u64,
+    weighted_stores: u64,
 }
 
 impl TypeSums {
@@ -192,7 +195,8 @@ impl TypeSums {
             same_page: 0.0,
             loads: 0,
             stores: 0,
-            weighted: 0,
+            weighted_loads: 0,
+            weighted_stores: 0,
         }
     }
 
@@ -201,7 +205,8 @@ impl TypeSums {
         self.regions += 1;
         self.retention.push(region.retention_ns)?;
         self.retention_s += retention_s;
-        self.retention_by_accesses += retention_s * real(region.n_accesses);
+        let weighted = region.weighted_reads.saturating_add(region.weighted_writes);
+        self.retention_by_accesses += retention_s * real(weighted);
         self.retention_by_pages += retention_s * real(region.unique_pages);
         self.accesses += region.n_accesses;
         self.pages += region.unique_pages;
@@ -219,16 +224,21 @@ impl TypeSums {
         self.loads += region.total_reads;
         self.stores += region.total_writes;
         // Periods are what the input says, and may be anything.
-        let weighted = region.weighted_reads.saturating_add(region.weighted_writes);
-        self.weighted = self.weighted.saturating_add(weighted);
+        self.weighted_loads = self.weighted_loads.saturating_add(region.weighted_reads);
+        self.weighted_stores = self.weighted_stores.saturating_add(region.weighted_writes);
         self.life(region)
     }
 
-    /// What is known of the end of a region's life. What was accessed within twice the usual time before the end of the recording
-    /// would have been accessed again; what was sampled may have been accessed before and after its samples.
+    /// What is known of the end of a region's life. What was idle for up to twice as long as it had been before may be accessed again
+    /// after the end of the recording; what was sampled may have been accessed before and after its samples.
     fn life(&mut self, region: &RegionMetrics) -> Result<()> {
         let last = region.last_read_ns.max(region.first_write_ns);
-        let cut = self.end_ns.saturating_sub(last) <= region.gap_ns.saturating_mul(2);
+        // A sampled address comes again only when it is sampled again, which says nothing about its period.
+        let idle = match self.complete {
+            true => region.gap_ns.max(region.return_ns),
+            false => region.gap_ns,
+        };
+        let cut = self.end_ns.saturating_sub(last) <= idle.saturating_mul(2);
         self.cut_by_end += u64::from(cut);
         self.begun_before += u64::from(region.begun_before);
         if cut || region.begun_before || !self.complete && region.total_reads < 2 {
@@ -241,6 +251,11 @@ impl TypeSums {
         self.retention_at_most
             .push(region.retention_ns.saturating_add(hidden))?;
         Ok(())
+    }
+
+    /// Accesses that the loads and stores stand for.
+    fn weighted(&self) -> u64 {
+        self.weighted_loads.saturating_add(self.weighted_stores)
     }
 
     /// Bounds of quantiles of retention, seconds, from those of what was seen.
@@ -279,7 +294,6 @@ fn of_type(
     mut own: TypeSums,
     scan: Option<KindAddresses>,
     options: &AnalysisOptions,
-    extent: Extent,
 ) -> Result<TypeMetrics> {
     let native = options.semantics == Semantics::Native;
     let n = own.regions;
@@ -297,7 +311,7 @@ fn of_type(
     let mut metrics = TypeMetrics {
         n_regions: n,
         retention_s,
-        retention_mean_by_accesses_s: average(own.retention_by_accesses, own.accesses),
+        retention_mean_by_accesses_s: average(own.retention_by_accesses, own.weighted()),
         retention_mean_by_bytes_s: average(own.retention_by_pages, own.pages),
         write_once_ratio_mean: (written_regions > 0).then(|| average(own.ratios, written_regions)),
         write_once_ratio_by_addresses: (own.written > 0)
@@ -313,6 +327,8 @@ fn of_type(
         verdict: None,
         samples: own.accesses,
         loads: own.loads,
+        weighted_loads: own.weighted_loads,
+        weighted_stores: own.weighted_stores,
         stores: own.stores,
         distinct_pages: 0,
         distinct_lines: 0,
@@ -331,7 +347,7 @@ fn of_type(
     if let Some(mut scan) = scan {
         metrics.intervals = intervals(&mut scan.intervals, native)?;
         if native {
-            metrics.sampling = sampling(&own, &scan, extent);
+            metrics.sampling = sampling(&own, &scan);
             let (values, ages) = values(&mut scan)?;
             metrics.values = Some(values);
             let bounds = |(low, high)| Bounds::new(low, Some(high));
@@ -441,31 +457,53 @@ fn values(scan: &mut KindAddresses) -> Result<(Values, Option<[Bounds; 3]>)> {
     Ok((values, (known > 0).then(|| [bound(0), bound(1), bound(2)])))
 }
 
-fn sampling(own: &TypeSums, scan: &KindAddresses, extent: Extent) -> Option<Sampling> {
-    let (loads, stores, weighted) = (own.loads, own.stores, own.weighted);
-    let n = loads + stores;
+fn sampling(own: &TypeSums, scan: &KindAddresses) -> Option<Sampling> {
+    let n = own.loads + own.stores;
     if n == 0 {
         return None;
     }
-    let period = mean(u128::from(extent.weighted), extent.rows);
-    // Samples are thinned accesses: with a share kept of 1/period, counts vary binomially.
-    let spread = Z * (real(weighted) * (period - 1.0).max(0.0)).sqrt();
+    let rows = [own.loads, own.stores].map(real);
+    let weighted = [own.weighted_loads, own.weighted_stores].map(real);
+    let all: f64 = weighted.iter().sum();
+    // Samples are thinned accesses: with a share kept of 1/period, counts vary binomially. Loads and stores have periods of their own.
+    let variance: f64 = rows
+        .iter()
+        .zip(&weighted)
+        .zip(scan.design)
+        .map(|((rows, weighted), design)| {
+            let period = weighted / rows.max(1.0);
+            weighted * (period * design - 1.0).max(0.0)
+        })
+        .sum();
+    let spread = Z * variance.sqrt();
     let accesses = Estimate {
-        value: real(weighted),
-        low: (real(weighted) - spread).max(real(n)),
-        high: real(weighted) + spread,
+        value: all,
+        low: (all - spread).max(real(n)),
+        high: all + spread,
     };
     Some(Sampling {
         accesses,
-        read_fraction: wilson(loads, n),
+        read_fraction: wilson(weighted, effective(rows, weighted, scan.design)),
         addresses: chao(scan.addresses, scan.seen_once, scan.seen_twice),
         coverage: 1.0 - real(scan.seen_once) / real(n),
     })
 }
 
-/// Wilson's interval of a share.
-fn wilson(hits: u64, n: u64) -> Estimate {
-    let (n, share) = (real(n), real(hits) / real(n));
+/// Number of equally sampled accesses whose share of loads is as uncertain as that of these rows: by the delta method from the
+/// variances of the two estimated counts. It is the number of rows where all have the same period.
+fn effective(rows: [f64; 2], weighted: [f64; 2], design: [f64; 2]) -> f64 {
+    let [loads, stores] = weighted;
+    if loads <= 0.0 || stores <= 0.0 {
+        return rows.iter().zip(design).map(|(n, design)| n / design).sum();
+    }
+    let all = loads + stores;
+    let relative: f64 = rows.iter().zip(design).map(|(n, design)| design / n).sum();
+    all * all / (loads * stores * relative)
+}
+
+/// Wilson's interval of the share of the first of two counts, from so many observations.
+fn wilson([hits, others]: [f64; 2], n: f64) -> Estimate {
+    let share = hits / (hits + others);
     let scale = 1.0 + Z * Z / n;
     let centre = (share + Z * Z / (2.0 * n)) / scale;
     let half = Z / scale * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();

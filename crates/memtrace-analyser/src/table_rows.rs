@@ -105,9 +105,12 @@ impl Analysis {
                 AnalysisTable::ReadFreq => row(&[
                     id,
                     kind,
-                    region.total_reads.into(),
-                    region.total_writes.into(),
-                    (region.total_reads + region.total_writes).into(),
+                    region.weighted_reads.into(),
+                    region.weighted_writes.into(),
+                    region
+                        .weighted_reads
+                        .saturating_add(region.weighted_writes)
+                        .into(),
                     region.read_fraction().into(),
                     region.reads_per_write().into(),
                 ])?,

@@ -29,6 +29,40 @@ pub(crate) struct WalkScan {
     pub(crate) by_time: Option<Sorter<ByFirst>>,
 }
 
+/// Addresses of a region that are followed.
+const FOLLOWED: usize = 4;
+
+/// When the first addresses of a region come again.
+#[derive(Debug, Clone, Copy, Default)]
+struct Returns {
+    /// Address, last time, longest time between two accesses if there were two.
+    followed: [Option<(u64, u64, Option<u64>)>; FOLLOWED],
+}
+
+impl Returns {
+    fn access(&mut self, address: u64, time: u64) {
+        for place in &mut self.followed {
+            match place {
+                None => *place = Some((address, time, None)),
+                Some((known, last, longest)) if *known == address => {
+                    let gap = time.saturating_sub(*last);
+                    *longest = Some(longest.map_or(gap, |longest| longest.max(gap)));
+                    *last = time;
+                }
+                Some(_) => continue,
+            }
+            return;
+        }
+    }
+
+    /// Longest time between two accesses of the address where that is shortest: an address that is seldom accessed says nothing about
+    /// the others. `None` if none was accessed twice.
+    fn period(&self) -> Option<u64> {
+        let known = self.followed.iter().flatten();
+        known.filter_map(|(_, _, longest)| *longest).min()
+    }
+}
+
 /// The region whose rows come.
 struct Region {
     before: Step,
@@ -37,6 +71,11 @@ struct Region {
     min_load: Option<u64>,
     max_store: Option<u64>,
     max_load: Option<u64>,
+    /// Longest time between two loads, and between two stores.
+    load_gap: u64,
+    store_gap: u64,
+    load_returns: Returns,
+    store_returns: Returns,
     loads: u64,
     stores: u64,
     rows: u64,
@@ -57,6 +96,10 @@ impl Region {
             min_load: None,
             max_store: None,
             max_load: None,
+            load_gap: 0,
+            store_gap: 0,
+            load_returns: Returns::default(),
+            store_returns: Returns::default(),
             loads: 0,
             stores: 0,
             rows: 0,
@@ -73,11 +116,17 @@ impl Region {
             self.stores += 1;
             self.weighted_stores = self.weighted_stores.saturating_add(step.period());
             // Rows come in order of time.
+            let before = self.max_store.unwrap_or(step.time);
+            self.store_gap = self.store_gap.max(step.time.saturating_sub(before));
+            self.store_returns.access(step.address, step.time);
             self.min_store = self.min_store.or(Some(step.time));
             self.max_store = Some(step.time);
         } else if step.op == LOAD {
             self.loads += 1;
             self.weighted_loads = self.weighted_loads.saturating_add(step.period());
+            let before = self.max_load.unwrap_or(step.time);
+            self.load_gap = self.load_gap.max(step.time.saturating_sub(before));
+            self.load_returns.access(step.address, step.time);
             self.min_load = self.min_load.or(Some(step.time));
             self.max_load = Some(step.time);
         }
@@ -96,20 +145,41 @@ impl Region {
         Ok(())
     }
 
-    /// Usual time between two accesses that matter: loads, else what there is.
+    /// Time from the first store, else the first load, to the last load.
+    fn span_ns(&self) -> u64 {
+        let first = self.min_store.or(self.min_load).unwrap_or(0);
+        self.max_load.unwrap_or(0).saturating_sub(first)
+    }
+
+    /// Longest time between two accesses that matter: loads, else what there is.
     fn gap_ns(&self) -> u64 {
-        let mean = |first: Option<u64>, last: Option<u64>, count: u64| {
-            let span = last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
-            span / count.saturating_sub(1).max(1)
-        };
         match self.loads {
-            0 => mean(self.min_store, self.max_store, self.stores),
-            1 => mean(self.min_store, self.max_load, 2),
-            loads => mean(self.min_load, self.max_load, loads),
+            0 => self.store_gap,
+            1 => self.span_ns(),
+            _ => self.load_gap,
         }
     }
 
-    fn end(self, strides: &mut OrderStats, regions: &Regions) -> Result<Placed> {
+    /// Time after which the region is accessed again from its beginning.
+    fn return_ns(&self) -> u64 {
+        match self.loads {
+            0 => self.store_returns.period().unwrap_or(self.store_gap),
+            _ => self.load_returns.period().unwrap_or_else(|| self.span_ns()),
+        }
+    }
+
+    /// Whether the region was in use before the recording, which began at `start_ns`.
+    fn begun_before(&self, start_ns: u64) -> bool {
+        let Some(store) = self.min_store else {
+            return self.min_load.is_some();
+        };
+        // What is stored to every so often had its turn before, unless the recording began longer ago than that.
+        let period = self.store_returns.period();
+        self.min_load.is_some_and(|load| load < store)
+            || period.is_some_and(|period| store.saturating_sub(start_ns) < period)
+    }
+
+    fn end(self, strides: &mut OrderStats, regions: &Regions, start_ns: u64) -> Result<Placed> {
         let at = self.before.region;
         let first_write_ns = self.min_store.unwrap_or(self.min_any);
         let last_read_ns = self.max_load.unwrap_or(first_write_ns);
@@ -132,10 +202,8 @@ impl Region {
             median_stride_bytes: locality.median_stride_bytes,
             same_page_fraction: locality.same_page_fraction,
             gap_ns: self.gap_ns(),
-            begun_before: match (self.min_load, self.min_store) {
-                (Some(load), Some(store)) => load < store,
-                (load, _) => load.is_some(),
-            },
+            return_ns: self.return_ns(),
+            begun_before: self.begun_before(start_ns),
         };
         Ok(Placed { at, metrics })
     }
@@ -146,6 +214,7 @@ pub(crate) fn scan_walks(
     sorter: Sorter<ByRegion>,
     regions: &Regions,
     options: &AnalysisOptions,
+    start_ns: u64,
     by_time: Option<Sorter<ByFirst>>,
 ) -> Result<WalkScan> {
     let mut scan = WalkScan {
@@ -167,7 +236,8 @@ pub(crate) fn scan_walks(
         if let Some(done) = region.take_if(ends) {
             scan.without_stores |= done.min_store.is_none();
             scan.without_loads |= done.max_load.is_none();
-            scan.regions.push(done.end(&mut strides, regions)?)?;
+            scan.regions
+                .push(done.end(&mut strides, regions, start_ns)?)?;
         }
         let Some(step) = step else { break };
         if let Some(by_time) = &mut scan.by_time {

@@ -164,3 +164,89 @@ fn lives_that_the_end_cuts_off_are_bounds() {
     let found = analysed(&late, "kv_cache").unwrap().verdict.unwrap();
     assert_eq!((found.class, found.begun_before), ("cannot_say", 4));
 }
+
+/// Memory is read in bursts: how long a pause is normal follows from the pauses between them, whatever their size.
+#[test]
+fn lives_are_cut_off_by_the_pause_between_bursts() {
+    // Lines, time between two loads of a burst, pause at the end.
+    for (lines, within, pause, is_cut) in [1, 2, 64]
+        .into_iter()
+        .flat_map(|lines| [1000, 700_000].map(|within| (lines, within)))
+        .flat_map(|(lines, within)| {
+            [(1, true), (6, true), (49, true), (400, false)]
+                .map(|(ms, is_cut)| (lines, within, ms * MS, is_cut))
+        })
+    {
+        let line = |at: u64, line: u64, op| row(at + line * within, line * 64, op, Name::WEIGHT);
+        let mut rows: Vec<Access> = (0..lines).map(|at| line(0, at, Name::STORE)).collect();
+        for burst in 1..80 {
+            rows.extend((0..lines).map(|at| line(burst * 50 * MS, at, Name::LOAD)));
+        }
+        let last = rows.iter().map(|row| row.timestamp_ns).max().unwrap();
+        let rows = sampled(&rows, 1, true, 1, last + pause);
+        let found = analysed(&rows, "weight").unwrap().verdict.unwrap();
+        let told = format!("{lines} lines, {within} ns apart, {pause} ns: {found:?}");
+        assert_eq!(found.cut_by_end, u64::from(is_cut), "{told}");
+        assert_eq!(found.retention_p50_s.high.is_none(), is_cut, "{told}");
+        assert_eq!(found.confidence == "high", !is_cut, "{told}");
+    }
+}
+
+/// What is stored to over and over from the beginning of the recording was in use before it.
+#[test]
+fn lives_that_the_beginning_cuts_off_are_bounds() {
+    for (start_ms, begun) in [(3, 1), (500, 0)] {
+        let mut rows = vec![row(0, 1 << 40, Name::LOAD, Name::RUNTIME)];
+        for round in 0..50 {
+            let at = (start_ms + round * 20) * MS;
+            rows.push(row(at, 0, Name::STORE, Name::ACTIVATION));
+            rows.push(row(at + MS, 0, Name::LOAD, Name::ACTIVATION));
+        }
+        let rows = sampled(&rows, 1, true, 1, 5000 * MS);
+        let found = analysed(&rows, "activation").unwrap().verdict.unwrap();
+        assert_eq!(found.begun_before, begun, "{found:?}");
+    }
+}
+
+/// Loads and stores have periods of their own: each counts as the accesses it stands for.
+#[test]
+fn shares_of_loads_do_not_depend_on_the_periods() {
+    for (load_period, store_period) in [(1000, 100), (10, 1000), (7, 7), (1, 50)] {
+        let (mut covered, mut runs) = (0, 0);
+        for seed in 1..60 {
+            let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed) | 1;
+            let mut rows = Vec::new();
+            for at in 0..60_000_u64 {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                // Two loads for each store.
+                let (op, period) = match at % 3 {
+                    0 => (Name::STORE, store_period),
+                    _ => (Name::LOAD, load_period),
+                };
+                if (state >> 20).is_multiple_of(period) {
+                    let mut row = row(at, at % 512 * 64, op, Name::ACTIVATION);
+                    row.period = period;
+                    row.region_id = 1;
+                    rows.push(row);
+                }
+            }
+            let analysis = compute_all(&rows, &Names::new(), AnalysisOptions::default()).unwrap();
+            let sampling = analysis.types[0].sampling.unwrap();
+            let region = analysis.regions.get(0).unwrap().unwrap();
+            assert!((sampling.read_fraction.value - region.read_fraction()).abs() < 1e-12);
+            for (found, truth) in [
+                (sampling.read_fraction, 2.0 / 3.0),
+                (sampling.accesses, 60_000.0),
+            ] {
+                covered += u32::from(found.low <= truth && truth <= found.high);
+                runs += 1;
+            }
+        }
+        assert!(
+            covered * 100 >= runs * 88,
+            "{load_period}, {store_period}: {covered} of {runs}"
+        );
+    }
+}

@@ -67,7 +67,7 @@ fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Strin
     }
     if kind.stores > 0 && verdict.rate == Rate::Complete {
         #[expect(clippy::cast_precision_loss, reason = "a mean is a real")]
-        let reads = kind.loads as f64 / kind.stores as f64;
+        let reads = kind.weighted_loads as f64 / kind.weighted_stores as f64;
         parts.push(format!("{} reads per write", number(reads)));
     }
     if !analysis.made_up_clock
@@ -93,21 +93,25 @@ fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Strin
     reason = "a mean of counts, as a whole number of bytes"
 )]
 fn bytes_per_token(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Option<u64> {
-    let scale = match verdict.rate {
-        Rate::Complete => 1.0,
-        Rate::Sampled(p) => 1.0 / p,
-        Rate::Unknown => return None,
-    };
+    if verdict.rate == Rate::Unknown {
+        return None;
+    }
+    // Loads and stores may be sampled with different periods.
+    let period = |weighted: u64, rows: u64| weighted as f64 / rows.max(1) as f64;
+    let load = period(kind.weighted_loads, kind.loads);
+    let store = period(kind.weighted_stores, kind.stores);
     let name = |at: usize| analysis.types.get(at).map(|kind| &kind.region_type);
     let tokens: std::collections::BTreeSet<u32> =
         analysis.tokens.iter().map(|row| row.token_index).collect();
     let own = analysis.tokens.iter();
     let own = own.filter(|row| name(row.type_index) == Some(&kind.region_type));
-    let accesses: u64 = own.map(|row| row.loads + row.stores).sum();
-    if accesses == 0 {
+    let accesses: f64 = own
+        .map(|row| row.loads as f64 * load + row.stores as f64 * store)
+        .sum();
+    if accesses <= 0.0 {
         return None;
     }
-    Some((accesses as f64 * scale * 64.0 / tokens.len() as f64) as u64)
+    Some((accesses * 64.0 / tokens.len() as f64) as u64)
 }
 
 /// How long regions live.
