@@ -416,7 +416,8 @@ fn rows(name: &str, analysis: &Analysis) -> Vec<Vec<String>> {
         };
         vec![
             name.to_owned(),
-            i.to_string(),
+            // As tables, batch and period number them.
+            (i + 1).to_string(),
             c.start_ns.to_string(),
             c.end_ns.to_string(),
             c.phase.name().to_owned(),

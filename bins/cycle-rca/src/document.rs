@@ -277,13 +277,13 @@ fn interfered(trace: &Trace, analysis: &Analysis, i: &Interference) -> Value {
         .cells
         .iter()
         .filter(|c| i.cycles.binary_search(&c.cycle).is_ok())
-        .map(|c| json!({"cycle": c.cycle, "event": slice(trace, c.longest)}))
+        .map(|c| json!({"cycle": c.cycle + 1, "event": slice(trace, c.longest)}))
         .collect();
     json!({
         "function": f.name,
         "kind": f.kind.name(),
         "phase": i.phase.name(),
-        "cycles": i.cycles,
+        "cycles": i.cycles.iter().map(|c| c + 1).collect::<Vec<u32>>(),
         "excess_ns": i.excess_ns,
         "evidence": evidence,
     })
@@ -298,7 +298,7 @@ fn culprit(abnormal: &[(&str, &Analysis)], c: &Culprit, cause: &str) -> Value {
             Some(json!({
                 "side": "abnormal",
                 "trace": name,
-                "cycle": e.cycle,
+                "cycle": e.cycle + 1,
                 "event": {
                     "slice_id": e.slice.index(),
                     "name": analysis.functions.get(e.function)?.name,
@@ -311,7 +311,9 @@ fn culprit(abnormal: &[(&str, &Analysis)], c: &Culprit, cause: &str) -> Value {
     let slow: Vec<Value> = c
         .slow_cycles
         .iter()
-        .filter_map(|&(run, cycle)| Some(json!({"trace": abnormal.get(run)?.0, "cycle": cycle})))
+        .filter_map(|&(run, cycle)| {
+            Some(json!({"trace": abnormal.get(run)?.0, "cycle": cycle + 1}))
+        })
         .collect();
     json!({
         "name": c.name,

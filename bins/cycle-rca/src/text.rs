@@ -60,7 +60,8 @@ pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Re
     }
     for i in analysis.interference.iter().take(10) {
         let f = &analysis.functions[i.function];
-        let shown: Vec<String> = i.cycles.iter().take(8).map(u32::to_string).collect();
+        let first = i.cycles.iter().take(8);
+        let shown: Vec<String> = first.map(|c| (c + 1).to_string()).collect();
         let more = if i.cycles.len() > shown.len() {
             ", ..."
         } else {

@@ -87,7 +87,7 @@ pub use cut::Partial;
 pub use measure::{Bound, Cell, CriticalPath, Function, Gaps, Launches, Skew};
 pub use origin::{Origin, Origins};
 pub use outlier::Interference;
-pub use phase::{Phase, Workload, phase_in_name};
+pub use phase::{Phase, Workload, family, phase_in_name};
 pub use rows::{add_events, reports};
 pub use steps::Method;
 pub use timeline::{Kind, Member};

@@ -129,16 +129,72 @@ fn workload_of(name: &str) -> Option<Workload> {
     })
 }
 
+/// Words of a name that state a phase.
+const PHASE_WORDS: [(&str, Phase); 4] = [
+    ("prefill", Phase::Prefill),
+    ("extend", Phase::Prefill),
+    ("decode", Phase::Decode),
+    ("mixed", Phase::Mixed),
+];
+
+/// The phase that one word states.
+fn of_word(word: &str) -> Option<Phase> {
+    let known = PHASE_WORDS
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(word));
+    known.map(|(_, phase)| *phase)
+}
+
 /// What a range is for, if its name says so by a word of its own: `decode_step 7`, not `decoder`.
 pub(crate) fn stated(name: &str) -> Option<Phase> {
-    let lower = name.to_lowercase();
-    let words = lower.split(|c: char| !c.is_ascii_alphabetic());
-    words.into_iter().find_map(|word| match word {
-        "prefill" | "extend" => Some(Phase::Prefill),
-        "decode" => Some(Phase::Decode),
-        "mixed" => Some(Phase::Mixed),
-        _ => None,
-    })
+    let mut words = name.split(|c: char| !c.is_ascii_alphabetic());
+    words.find_map(of_word)
+}
+
+/// The name with every number as `#`.
+pub(crate) fn without_numbers(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c.is_ascii_digit() {
+            false => text.push(c),
+            true if !text.ends_with('#') => text.push('#'),
+            true => {}
+        }
+    }
+    text
+}
+
+/// Returns the family of a step's name: every number as `#` and every word that states a phase as `*`.
+///
+/// All steps of one loop are of one family, whatever their batches hold: `step[DECODE bs=32 toks=32]` and
+/// `step[EXTEND bs=4 toks=4096]` are both `step[* bs=# toks=#]`. What the first step of a recording is for
+/// does not change it.
+pub fn family(name: &str) -> String {
+    let text = without_numbers(name);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let (word, after) = rest.split_at(letters);
+        out.push_str(if of_word(word).is_some() { "*" } else { word });
+        let other = after
+            .find(|c: char| c.is_ascii_alphabetic())
+            .unwrap_or(after.len());
+        let (between, next) = after.split_at(other);
+        out.push_str(between);
+        rest = next;
+    }
+    out
+}
+
+/// The name of a step as tables have it, if it differs from step to step in more than a number: with its
+/// numbers if these are of the batch (`bs=32`), else with `#` for them. None for other names.
+pub(crate) fn label(name: &str) -> Option<String> {
+    let is_pair = |pair: &[u8]| pair[0] == b'=' && pair[1].is_ascii_digit();
+    if workload_of(name).is_some() || name.as_bytes().windows(2).any(is_pair) {
+        return Some(name.to_owned());
+    }
+    stated(name).map(|_| without_numbers(name))
 }
 
 /// Returns the phase that the name of an annotation states, for example `step[DECODE bs=32]` or

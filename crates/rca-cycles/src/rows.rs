@@ -1,13 +1,14 @@
 //! The default analysis in the reference's tables, so that what reads those reads these.
 
 use trace_model::Trace;
+use trace_model::kernel::{Activity, Vocabulary};
 
 use crate::analysis::{Analysis, CounterSeries};
 use crate::compat::metrics::FuncType;
 use crate::compat::{CounterRow, CycleEvent, CycleRow, PerfRow, Report, text};
 use crate::measure::{Cell, Function};
 use crate::num::{mean_std, micros, span};
-use crate::phase::Phase;
+use crate::phase::{Phase, label};
 use crate::timeline::Kind;
 
 /// The tables of an analysis, one report for each phase that occurs. Partial cycles are left out.
@@ -19,7 +20,7 @@ pub fn reports(trace: &Trace, analysis: &Analysis) -> Vec<Report> {
         .into_iter()
         .filter(|p| whole(analysis).any(|(_, c)| c.phase == *p))
         .collect();
-    let rows = perf_rows(analysis);
+    let rows = perf_rows(trace, analysis);
     phases
         .iter()
         .map(|&phase| {
@@ -198,8 +199,23 @@ fn func_type(function: &Function) -> (&'static str, Option<FuncType>) {
     (known.name(), Some(known))
 }
 
+/// What the step of a cycle is called: by its own name where that states its phase or its batch.
+fn anchor_of(trace: &Trace, vocabulary: &Vocabulary, analysis: &Analysis, cycle: usize) -> String {
+    let own = analysis.cycles[cycle].anchor.and_then(|id| {
+        let slice = trace.slice(id);
+        let (category, name) = (slice.category().unwrap_or(""), slice.name()?);
+        let is_marked = vocabulary.activity(category, name) == Activity::UserAnnotation;
+        is_marked.then(|| label(name)).flatten()
+    });
+    own.unwrap_or_else(|| analysis.anchor.clone())
+}
+
 /// Rows of every cycle, those of largest share first.
-fn perf_rows(analysis: &Analysis) -> Vec<Vec<PerfRow>> {
+fn perf_rows(trace: &Trace, analysis: &Analysis) -> Vec<Vec<PerfRow>> {
+    let vocabulary = Vocabulary::default();
+    let anchors: Vec<String> = (0..analysis.cycles.len())
+        .map(|i| anchor_of(trace, &vocabulary, analysis, i))
+        .collect();
     let mut rows: Vec<Vec<PerfRow>> = vec![Vec::new(); analysis.cycles.len()];
     let ranks = crate::compare::ranks(analysis);
     for function in &analysis.functions {
@@ -221,7 +237,8 @@ fn perf_rows(analysis: &Analysis) -> Vec<Vec<PerfRow>> {
                 continue;
             };
             let shown = physical.unwrap_or(function.device);
-            let row = row(analysis, function, (cell, shown), type_name, &simple);
+            let mut row = row(analysis, function, (cell, shown), type_name, &simple);
+            row.anchor_name.clone_from(&anchors[cell.cycle as usize]);
             let levels =
                 known.map_or_else(Vec::new, |k| levels(analysis, (function, device), cell, k));
             if levels.is_empty() {
@@ -276,7 +293,7 @@ fn row(
         func_type,
         duration_us: micros(cell.self_ns),
         interpolation: " ",
-        anchor_name: analysis.anchor.clone(),
+        anchor_name: String::new(),
         anchor_dur_us: micros(cycle.length_ns()),
         cycle_start_us: micros(cycle.start_ns),
         instances: cell.calls as usize,

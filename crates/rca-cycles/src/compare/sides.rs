@@ -4,6 +4,7 @@ use trace_model::Trace;
 
 use crate::analysis::{Analysis, Failure, analyse};
 use crate::num::span;
+use crate::phase::family;
 
 /// Both sides of a pair, cut at the same function.
 #[derive(Clone, Debug)]
@@ -131,9 +132,8 @@ fn disagreement(list: &[Analysis]) -> Option<String> {
 
 /// Why two analyses do not speak of the same thing.
 fn mismatch(a: &Analysis, b: &Analysis) -> Option<String> {
-    // Marked ranges are numbered, or say how large the batch is.
-    let words = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
-    if words(&a.anchor) != words(&b.anchor) {
+    // Marked ranges are numbered, or state how large the batch is and for which phase.
+    if family(&a.anchor) != family(&b.anchor) {
         return Some(format!(
             "the sides are cut at different functions, {:?} and {:?}: an outer function may have been open already when one recording began",
             a.anchor, b.anchor

@@ -10,6 +10,7 @@ use crate::analysis::Options;
 use crate::compat::DivideBy;
 use crate::engine::{Engine, any, is_layer, is_wait, is_wrapper};
 use crate::num::{real, span};
+use crate::phase::{family, without_numbers};
 use crate::timeline::{Kind, Timeline};
 
 /// How steps were found.
@@ -132,22 +133,24 @@ fn code_names(timeline: &Timeline<'_>) -> Vec<StrId> {
 }
 
 /// The names that a marker means: the one that it is, else those that it is a pattern for, else those
-/// that differ from it in their numbers only.
+/// that differ from it in their numbers only, else those of the family that it names.
 fn named(timeline: &Timeline<'_>, names: &[StrId], marker: &str) -> FxHashSet<StrId> {
     let that = |is: &dyn Fn(&str) -> bool| -> FxHashSet<StrId> {
         let each = names.iter().copied();
         each.filter(|&n| is(timeline.trace.text(n))).collect()
     };
     let bare = |name: &str| {
-        let text = ranges::without_numbers(name);
+        let text = without_numbers(name);
         text.trim_end_matches(['#', '_', '-', ':', ' ']).to_owned()
     };
     let pattern = NamePattern::glob(marker);
     let kind = bare(marker);
-    let ways: [&dyn Fn(&str) -> bool; 3] = [
+    let is_family = marker.contains('*');
+    let ways: [&dyn Fn(&str) -> bool; 4] = [
         &|name| name == marker,
         &|name| pattern.matches(name),
         &|name| bare(name) == kind,
+        &|name| is_family && family(name) == marker,
     ];
     let mut found = ways.iter().map(|way| that(way));
     found.find(|ids| !ids.is_empty()).unwrap_or_default()
@@ -185,6 +188,36 @@ fn calls(timeline: &Timeline<'_>, ids: &FxHashSet<StrId>) -> Option<Vec<Vec<Slic
         .then_some(by_process)
 }
 
+/// What steps are called: their name if they share one, else the family that most of them are of. It does not
+/// depend on which of them comes first.
+fn common_name(timeline: &Timeline<'_>, steps: &[Vec<SliceId>]) -> Option<String> {
+    let mut counts: FxHashMap<StrId, usize> = FxHashMap::default();
+    for &step in steps.iter().flatten() {
+        if let Some(name) = timeline.trace.slice(step).name_id() {
+            *counts.entry(name).or_default() += 1;
+        }
+    }
+    let marked = steps
+        .iter()
+        .flatten()
+        .next()
+        .map(|&step| timeline.trace.slice(step));
+    let marked = marked.is_some_and(|s| timeline.kind(s) == Kind::Annotation);
+    let mut names: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
+    for (&name, &count) in &counts {
+        let text = timeline.trace.text(name);
+        let called = match marked && counts.len() > 1 {
+            true => family(text),
+            false => text.to_owned(),
+        };
+        *names.entry(called).or_default() += count;
+    }
+    let most = names
+        .iter()
+        .max_by_key(|(name, count)| (**count, std::cmp::Reverse(*name)));
+    most.map(|(name, _)| name.clone())
+}
+
 fn by_rules(timeline: &Timeline<'_>, engines: &[Engine], names: &[StrId]) -> Option<Found> {
     let mut best: Option<(usize, Vec<Vec<SliceId>>, usize)> = None;
     let most = |steps: &[Vec<SliceId>]| steps.iter().map(Vec::len).max().unwrap_or(0);
@@ -210,8 +243,7 @@ fn by_rules(timeline: &Timeline<'_>, engines: &[Engine], names: &[StrId]) -> Opt
         }
     }
     if let Some((i, steps, _)) = best {
-        let first = steps.iter().flatten().next()?;
-        let anchor = timeline.trace.slice(*first).name().unwrap_or("").to_owned();
+        let anchor = common_name(timeline, &steps)?;
         let engine = if engines[i].name == "annotated" {
             engine_of(timeline, engines, names)
         } else {

@@ -7,7 +7,7 @@ use trace_model::{Slice, SliceId, StrId};
 
 use super::{Found, LEAST_REACH, Method, Span, Steps, TopCall, repeats};
 use crate::num::{real, row, span};
-use crate::phase::stated;
+use crate::phase::{stated, without_numbers};
 use crate::timeline::{Kind, Timeline};
 
 /// Ranges nest a few levels deep; steps are at one of the outer ones.
@@ -83,19 +83,6 @@ impl Kinds {
         self.of_name.insert(name, kind);
         kind
     }
-}
-
-/// The name with every number as `#`.
-pub(super) fn without_numbers(name: &str) -> String {
-    let mut text = String::with_capacity(name.len());
-    for c in name.chars() {
-        match c.is_ascii_digit() {
-            false => text.push(c),
-            true if !text.ends_with('#') => text.push('#'),
-            true => {}
-        }
-    }
-    text
 }
 
 /// The ranges of each process by how many others they are in, in order of time.
