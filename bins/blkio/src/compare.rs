@@ -233,7 +233,24 @@ fn finding(a: &Value, b: &Value) -> String {
             time(latency.1)
         ));
     }
+    let total = both(&format!("/extra/mean_rates/{of}_bytes_per_s"));
+    let total = total.filter(is_changed);
+    if let Some(total) = total {
+        effects.push(format!(
+            "{of} throughput over the span {} ({}/s to {}/s)",
+            times(total),
+            bytes(total.0),
+            bytes(total.1)
+        ));
+    }
     let effects = effects.join(", ");
+    // A trace of one device does not list it.
+    let devices = [a, b].map(|of| of["devices"].as_array().map_or(1, |all| all.len().max(1)));
+    if let [was, is] = devices
+        && was != is
+    {
+        return format!("Number of devices changed from {was} to {is}: {effects}.");
+    }
     let is_slower = latency.filter(is_changed).is_some();
     match (depth, size) {
         (Some((a, b)), None) => {
@@ -267,6 +284,9 @@ fn finding(a: &Value, b: &Value) -> String {
                     "Requests are alike, the pauses between them are not: idle {:.1} % and {:.1} % of the time; {effects}.",
                     a * 100.0,
                     b * 100.0
+                ),
+                _ if total.is_some() => format!(
+                    "Depth, size, pauses and latency of the requests are alike, throughput is not: {effects}."
                 ),
                 _ => {
                     format!("Depth, size, pauses and latency of the requests are alike: {effects}.")

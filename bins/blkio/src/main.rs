@@ -29,7 +29,7 @@ use crate::args::{Cli, Command};
 
 /// Unreadable input or no events.
 pub(crate) const NO_INPUT: u8 = 2;
-/// The recording has no requests.
+/// The recording cannot answer: it has no requests, or none in a phase that was asked for.
 pub(crate) const EMPTY: u8 = 4;
 /// A quality gate is not met.
 pub(crate) const GATE: u8 = 3;

@@ -112,6 +112,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     })
     .or_exit(NO_INPUT)?;
     drop(progress);
+    inside(&options.phases, &stats).or_exit(EMPTY)?;
     let document_options = DocumentOptions {
         compat: args.compat,
         tool_version: env!("CARGO_PKG_VERSION"),
@@ -212,6 +213,23 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
         };
     }
     Ok(gates(args, &document))
+}
+
+/// Refuses phases that begin behind the end of the trace, which has nothing to say of them.
+fn inside(phases: &[Named], stats: &Stats) -> anyhow::Result<()> {
+    let length_ns = stats.traffic.length_ns();
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let mut outside = phases.iter().filter(|of| of.start_ns > length_ns);
+    match outside.next() {
+        Some(of) if stats.traffic.issues > 0 => Err(anyhow::anyhow!(
+            "phase {} ({:.3} s to {:.3} s) lies outside of the trace, which covers 0 s to {:.3} s from its first request",
+            of.name,
+            seconds(of.start_ns),
+            seconds(of.end_ns),
+            seconds(length_ns)
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// What the command line says of the clocks, else the trace itself.

@@ -51,6 +51,9 @@ fn beside(document: &Value, first_ns: u64, out: &mut Output) -> anyhow::Result<(
             time(&engine["uncertainty_ns"])
         )?;
     }
+    if let Some(caveat) = engine["caveat"].as_str() {
+        writeln!(out, "  {caveat}")?;
+    }
     for phase in phases {
         phase_line(phase, "name", first_ns, out)?;
         let per_token = &phase["per_token"];
@@ -253,7 +256,7 @@ pub(crate) fn write(stats: &Stats, document: &Value, out: &mut Output) -> anyhow
     }
     devices(document, out)?;
     let rates = &document["extra"]["mean_rates"];
-    let busy = document["extra"]["rates_while_busy"]["busy_s"].as_f64();
+    let busy = &document["extra"]["rates_while_busy"];
     let span = rates["span_s"].as_f64().unwrap_or(0.0);
     match stats.traffic.completions {
         0 => writeln!(
@@ -284,8 +287,12 @@ pub(crate) fn write(stats: &Stats, document: &Value, out: &mut Output) -> anyhow
                 human::quantity(bytes as f64, report::Unit::Bytes),
                 over(span)
             )?;
-            match busy.filter(|_| bytes > 0) {
-                Some(busy) => writeln!(out, ", {} while busy ({busy:.3} s)", over(busy))?,
+            let while_busy = busy[format!("{direction}_bytes_per_s")].as_f64();
+            let busy_s = busy[format!("{direction}_busy_s")].as_f64();
+            match while_busy.zip(busy_s).filter(|(of, _)| *of > 0.0) {
+                Some((of, busy_s)) => {
+                    writeln!(out, ", {} while busy ({busy_s:.3} s)", rate(of))?;
+                }
                 None => writeln!(out)?,
             }
         }

@@ -1,10 +1,15 @@
 //! What limits a trace, in sentences.
 
+use blkio_parser::document::DIFFERS;
 use report::{Unit, human};
 use serde_json::Value;
 
 /// Share of time without requests from which the whole trace is judged, rather than its longest phase.
 const IDLE: f64 = 0.2;
+/// Share of requests that find no other in flight from which they come one at a time.
+const ALONE: f64 = 0.99;
+/// Most other devices or phases that the answer names.
+const OTHERS: usize = 4;
 /// How much more the trace must have recorded elsewhere to be named as a yardstick.
 const BETTER: f64 = 1.25;
 
@@ -25,48 +30,92 @@ pub(crate) fn headline(document: &Value) -> String {
     if document["metrics"]["issues"].as_u64().unwrap_or(0) == 0 {
         return "The recording has no requests.".to_owned();
     }
-    let devices = document["devices"]
-        .as_array()
-        .map_or(&[][..], Vec::as_slice);
-    let of_most = |of: &&Value| number(&of["read"]["bytes"]) + number(&of["write"]["bytes"]);
-    let main = devices
-        .iter()
-        .max_by(|a, b| of_most(a).total_cmp(&of_most(b)));
-    if let Some(main) = main.filter(|_| devices.len() > 1) {
-        let name = main["device"].as_str().unwrap_or("-");
-        let sentence = sentence(&main["limit"], document);
-        return format!("Device {name}, which moved most: {}", lower(&sentence));
+    if document["devices"].as_array().map_or(0, Vec::len) > 1 {
+        return of_devices(document);
     }
     let whole = &document["limit"];
     let phases = document["phases"]["phases"]
         .as_array()
         .map_or(&[][..], Vec::as_slice);
-    let working = phases
+    let working: Vec<&Value> = phases
         .iter()
-        .filter(|phase| phase["label"] != "idle" && phase["limit"].is_object());
-    let longest =
-        working.max_by(|a, b| number(&a["duration_ns"]).total_cmp(&number(&b["duration_ns"])));
-    let is_idle = number(&whole["idle_share"]) >= IDLE;
-    match longest.filter(|_| phases.len() > 1) {
-        Some(phase)
-            if is_idle
-                && phase["limit"]["limiter"] != whole["limiter"]
-                && phase["limit"]["limiter"] != "cannot say" =>
-        {
-            format!(
-                "{} In its longest phase ({}): {}",
-                sentence(whole, document),
-                phase["label"].as_str().unwrap_or(""),
-                lower(&sentence(&phase["limit"], document))
-            )
-        }
-        Some(phase) if !is_idle => {
-            let name = phase["label"].as_str().unwrap_or("");
-            let sentence = lower(&sentence(&phase["limit"], document));
-            format!("Longest phase ({name}): {sentence}")
-        }
-        _ => sentence(whole, document),
+        .filter(|phase| phase["label"] != "idle" && phase["limit"].is_object())
+        .collect();
+    let by_length =
+        |a: &&&Value, b: &&&Value| number(&a["duration_ns"]).total_cmp(&number(&b["duration_ns"]));
+    let Some(longest) = working
+        .iter()
+        .max_by(by_length)
+        .filter(|_| phases.len() > 1)
+    else {
+        return sentence(whole, document);
+    };
+    let label = longest["label"].as_str().unwrap_or("");
+    let of_longest = lower(&sentence(&longest["limit"], document));
+    let idle = number(&whole["idle_share"]);
+    if whole["limiter"] == DIFFERS {
+        let others = working.iter().filter(|phase| **phase != *longest);
+        let mut others: Vec<&&Value> = others.collect();
+        others.sort_by(|a, b| by_length(b, a));
+        let others: Vec<String> = others
+            .iter()
+            .take(OTHERS)
+            .map(|phase| {
+                let label = phase["label"].as_str().unwrap_or("");
+                let limiter = phase["limit"]["limiter"].as_str().unwrap_or("cannot say");
+                format!(
+                    "{label} ({}): {limiter}",
+                    time(number(&phase["duration_ns"]))
+                )
+            })
+            .collect();
+        return format!(
+            "Limits differ by phase. Longest phase ({label}): {of_longest} Other phases: {}.",
+            others.join(", ")
+        );
     }
+    if idle < IDLE {
+        return format!("Longest phase ({label}): {of_longest}");
+    }
+    let limiter = &longest["limit"]["limiter"];
+    if *limiter == whole["limiter"] || *limiter == "cannot say" {
+        return sentence(whole, document);
+    }
+    // Pauses between phases limit none of them.
+    format!(
+        "Longest phase ({label}): {of_longest} Over the whole trace nothing is in flight {:.1} % of the time.",
+        idle * 100.0
+    )
+}
+
+/// The answer for several devices: that of the most limiting one, and what the others are limited by.
+fn of_devices(document: &Value) -> String {
+    let lead = &document["limit"];
+    let name = lead["device"].as_str().unwrap_or("-");
+    let why = if lead["is_saturated"] == true {
+        "saturated"
+    } else {
+        "the busiest"
+    };
+    let devices = document["devices"].as_array().into_iter().flatten();
+    let others = devices.filter(|of| of["device"] != lead["device"]);
+    let others: Vec<String> = others
+        .take(OTHERS)
+        .map(|of| {
+            let name = of["device"].as_str().unwrap_or("-");
+            let busy = number(&of["queue_depth"]["all"]["utilisation"]) * 100.0;
+            match of["limit"]["limiter"].as_str() {
+                Some(limiter) => format!("{name} busy {busy:.1} % ({limiter})"),
+                None => format!("{name} without completions"),
+            }
+        })
+        .collect();
+    // The best stretch of the whole trace is that of all devices, and no yardstick for one.
+    format!(
+        "Device {name}, {why}: {} Others: {}.",
+        lower(&sentence(lead, &Value::Null)),
+        others.join(", ")
+    )
 }
 
 /// With a small first letter, to go on behind a colon.
@@ -91,23 +140,35 @@ pub(crate) fn sentence(limit: &Value, document: &Value) -> String {
     let size = bytes(number(&limit["size_bytes"]));
     let gain = limit["gain_per_depth"].as_f64();
     let busy = (1.0 - idle) * 100.0;
-    let at_a_time = if depth < 1.25 {
+    let at_a_time = if number(&limit["share_alone"]) >= ALONE {
         "one at a time".to_owned()
     } else {
-        format!("{depth:.1} at a time")
+        let most = limit["max_depth"].as_u64().unwrap_or(0);
+        format!("at a mean depth of {depth:.2} while busy (at most {most})")
     };
     let more = room(limit, document);
-    match limiter {
+    let of = &limit["yardstick"];
+    let name = of["name"].as_str().unwrap_or("-");
+    let too_low = if of["is_disproved"] == true {
+        format!(
+            " The yardstick ({name}) is too low, and is not used: this is {:.0} % of it.",
+            number(&of["share_of_bytes_per_s"]) * 100.0
+        )
+    } else {
+        String::new()
+    };
+    let text = match limiter {
         "think time" => format!(
-            "Not limited by the device but by think time of the application: nothing is in flight {:.1} % of the time (median pause {} between completion and next issue), and requests come {at_a_time}. While busy it moves {}/s: without the pauses up to {:.2}x of now ({}/s).",
+            "Not limited by the device but by think time of the application: nothing is in flight {:.1} % of the time (half of it in pauses of {} and more between completion and next issue), and requests come {at_a_time}. While busy it moves {}/s: without the pauses up to {:.2}x of now ({}/s).{}",
             idle * 100.0,
-            time(number(&limit["gap_p50_ns"])),
+            time(number(&limit["gap_half_ns"])),
             bytes(number(&limit["bytes_per_busy_s"])),
             1.0 / (1.0 - idle).max(1e-9),
-            bytes(rate)
+            bytes(rate),
+            most_of_yardstick(limit).map_or(String::new(), |more| format!(" {more}"))
         ),
         "queue depth" if depth < 1.25 => format!(
-            "Limited by queue depth: {direction}s of {size} come one at a time (depth {depth:.2}) without pauses (busy {busy:.1} %), {}/s. {}",
+            "Limited by queue depth: {direction}s of {size} come {at_a_time} without pauses (busy {busy:.1} %), {}/s. {}",
             bytes(rate),
             more.unwrap_or_else(|| "How much a deeper queue would give cannot be said from this trace: record the same job with more threads or iodepth, or give --yardstick.".to_owned())
         ),
@@ -134,7 +195,8 @@ pub(crate) fn sentence(limit: &Value, document: &Value) -> String {
             reached(limit)
         ),
         _ => unknown(limit, depth, busy),
-    }
+    };
+    text + &too_low
 }
 
 /// That latency grows with depth.
@@ -151,7 +213,8 @@ fn flat(gain: Option<f64>) -> String {
 /// The share of the yardstick that is reached.
 fn reached(limit: &Value) -> String {
     let of = &limit["yardstick"];
-    match of["share_of_bytes_per_s"].as_f64() {
+    let share = of["share_of_bytes_per_s"].as_f64();
+    match share.filter(|_| of["is_disproved"] != true) {
         Some(share) => format!(
             ", {:.0} % of the yardstick ({})",
             share * 100.0,
@@ -182,25 +245,31 @@ fn unknown(limit: &Value, depth: f64, busy: f64) -> String {
 
 /// How much more there is, by the yardstick, else by what the trace itself has elsewhere.
 fn room(limit: &Value, document: &Value) -> Option<String> {
-    let rate = number(&limit["bytes_per_s"]);
-    let of = &limit["yardstick"];
-    if let Some(most) = of["bytes_per_s"]
-        .as_f64()
-        .filter(|most| rate > 0.0 && *most > rate)
-    {
-        return Some(format!(
-            "The yardstick ({}) moved {}/s: up to {:.2}x.",
-            of["name"].as_str().unwrap_or("-"),
-            bytes(most),
-            most / rate
-        ));
+    if let Some(more) = most_of_yardstick(limit) {
+        return Some(more);
     }
+    let rate = number(&limit["bytes_per_s"]);
     let direction = limit["direction"].as_str()?;
     let peak = &document["extra"]["peak_per_bin"][direction]["100ms"]["bytes"];
     let most = number(peak) * 10.0;
     (rate > 0.0 && most >= BETTER * rate).then(|| {
         format!(
             "The best 100 ms of {direction}s in this trace moved {}/s: up to {:.2}x.",
+            bytes(most),
+            most / rate
+        )
+    })
+}
+
+/// How much more the yardstick moved than the trace, if it did.
+fn most_of_yardstick(limit: &Value) -> Option<String> {
+    let rate = number(&limit["bytes_per_s"]);
+    let of = &limit["yardstick"];
+    let most = of["bytes_per_s"].as_f64()?;
+    (rate > 0.0 && most > rate).then(|| {
+        format!(
+            "The yardstick ({}) moved {}/s: up to {:.2}x.",
+            of["name"].as_str().unwrap_or("-"),
             bytes(most),
             most / rate
         )

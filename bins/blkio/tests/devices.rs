@@ -166,3 +166,32 @@ fn stacked_devices_are_counted_once() {
     assert_eq!(found["stacked_devices"].as_array().map(Vec::len), Some(0));
     assert_eq!(found["devices"].as_array().map(Vec::len), Some(2));
 }
+
+#[test]
+fn the_most_limiting_device_leads_and_is_named() {
+    // A slow device, busy nearly all the time, beside a fast one that moves as much or more.
+    let both = |busy_us: u64, fast: u64| -> Vec<Request> {
+        let requests = (0..600_u64).flat_map(|n| {
+            let t = 1_000_000 + n * 1000;
+            let slow = (t, t + busy_us, "8,0", n * 128);
+            let others = (0..fast).map(move |k| {
+                let t = t + 10 + k * 200;
+                (t, t + 50, "259,0", (n * fast + k) * 128)
+            });
+            [slow].into_iter().chain(others)
+        });
+        requests.collect()
+    };
+    for (busy_us, fast) in [(800, 1), (990, 4), (960, 3)] {
+        let text_of = trace(&both(busy_us, fast), &[]);
+        let found = stats(&text_of, &[]);
+        assert_eq!(found["limit"]["device"], "8:0", "{busy_us} {fast}");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace.txt");
+        std::fs::write(&path, &text_of).unwrap();
+        let text = said(&["stats", path.to_str().unwrap()]);
+        let first = text.lines().next().unwrap();
+        assert!(first.starts_with("Device 8:0, the busiest: "), "{first}");
+        assert!(first.contains("259:0 busy "), "{first}");
+    }
+}

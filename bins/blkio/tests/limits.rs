@@ -179,6 +179,140 @@ fn each_planted_limit_is_named() {
 }
 
 #[test]
+fn a_yardstick_below_the_trace_is_not_used() {
+    let plan = |think_ns| Plan {
+        requests: 3000,
+        depths: &[1],
+        bytes: 128 << 10,
+        think_ns,
+        latency_ns: 100_000,
+        service_ns: 1_000,
+    };
+    // 1.3 GB/s at depth 1.
+    for low in ["200MB/s", "900MB/s"] {
+        let (found, said) = limit(&plan(0), 1, &["--yardstick", low]);
+        assert_eq!(found, "queue depth", "{said}");
+        assert!(
+            said.contains(&format!("The yardstick ({low}) is too low")),
+            "{said}"
+        );
+        assert!(!said.contains("would only add latency"), "{said}");
+    }
+    let (found, said) = limit(&plan(400_000), 1, &["--yardstick", "3GB/s"]);
+    assert_eq!(found, "think time", "{said}");
+    assert!(said.contains("The yardstick (3GB/s) moved"), "{said}");
+}
+
+/// Requests as the collector writes them: issue, duration, letters, bytes, in microseconds.
+fn requests(of: &[(u64, u64, &str, u64)]) -> String {
+    let mut lines: Vec<(u64, String)> = Vec::new();
+    for (number, (t_us, took_us, rwbs, bytes)) in of.iter().enumerate() {
+        for (kind, t_us) in [('I', *t_us), ('C', t_us + took_us)] {
+            let t_ns = 1_000_000_000 + t_us * 1000;
+            let line = format!(
+                "{kind}, {t_ns}, 1, 259, 0, {rwbs}, {bytes}, {}, {}, 0, 42, job\n",
+                number * 4096,
+                bytes / 512
+            );
+            lines.push((t_ns, line));
+        }
+    }
+    lines.sort();
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+#[test]
+fn rates_while_busy_are_of_what_completed_in_its_own_time() {
+    // Writes busy 80 % of 1 s, reads 20 % of 2 s; every tenth read has no completion.
+    let writes = (0..1000).map(|n| (n * 1000, 800, "W", 131_072));
+    let reads = (0..4000).map(|n| (1_500_000 + n * 500, 100, "R", 65_536));
+    let all: Vec<_> = writes.chain(reads).collect();
+    let text = requests(&all);
+    let mut number = 0;
+    let lost: String = text
+        .lines()
+        .filter(|line| {
+            number += u32::from(line.starts_with('C') && line.contains(" R,"));
+            !(line.starts_with('C') && line.contains(" R,") && number % 10 == 0)
+        })
+        .map(|line| format!("{line}\n"))
+        .collect();
+    for text in [text, lost] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace.txt");
+        std::fs::write(&path, text).unwrap();
+        let path = path.to_str().unwrap();
+        let document: Value = serde_json::from_str(&said(&["stats", path, "--json"])).unwrap();
+        let rates = &document["extra"]["rates_while_busy"];
+        for (key, wanted) in [
+            ("read_bytes_per_s", 655.36e6),
+            ("write_bytes_per_s", 163.84e6),
+        ] {
+            let found = rates[key].as_f64().unwrap();
+            assert!((found / wanted - 1.0).abs() < 1e-6, "{key} {found}");
+        }
+        // A phase that ends behind the trace lasts as long as the trace; one behind it is refused.
+        let phase = ["stats", path, "--json", "--phase", "end=2500ms..600s"];
+        let document: Value = serde_json::from_str(&said(&phase)).unwrap();
+        let rate = document["given_phases"][0]["read"]["bytes_per_s"].as_f64();
+        assert!((rate.unwrap() / 131.072e6 - 1.0).abs() < 0.01, "{rate:?}");
+        let out = crate::blkio(Path::new("."), &["stats", path, "--phase", "end=10s..11s"]);
+        assert_eq!(out.status.code(), Some(4));
+        assert!(String::from_utf8_lossy(&out.stderr).contains("lies outside of the trace"));
+    }
+}
+
+#[test]
+fn a_trace_of_a_second_device_is_not_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    let one: Vec<_> = (0..2000).map(|n| (n * 500, 100, "R", 65_536)).collect();
+    let a = requests(&one);
+    let b = a
+        .lines()
+        .flat_map(|line| [line.to_owned(), line.replace(" 259, 0,", " 259, 1,")]);
+    let b: String = b.map(|line| line + "\n").collect();
+    let paths = [("a", a), ("b", b)].map(|(name, text)| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let said = said(&["compare", &paths[0], &paths[1]]);
+    assert!(
+        said.starts_with("Number of devices changed from 1 to 2: "),
+        "{said}"
+    );
+    assert!(said.contains("over the span 2.00x"), "{said}");
+}
+
+#[test]
+fn phases_of_different_limits_have_no_common_one() {
+    // Writes at depth 16 of a serial device, reads one at a time, then reads with pauses.
+    let writes = (0..8000_u64).map(|n| {
+        (
+            n.saturating_sub(15) * 125,
+            125 * 16.min(n + 1),
+            "W",
+            131_072,
+        )
+    });
+    let reads = (0..9000).map(|n| (1_500_000 + n * 102, 100, "R", 65_536));
+    let slow = (0..600).map(|n| (3_000_000 + n * 2000, 100, "R", 65_536));
+    let all: Vec<_> = writes.chain(reads).chain(slow).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.txt");
+    std::fs::write(&path, requests(&all)).unwrap();
+    let path = path.to_str().unwrap();
+    let document: Value = serde_json::from_str(&said(&["stats", path, "--json"])).unwrap();
+    assert_eq!(
+        document["limit"]["limiter"], "differs by phase",
+        "{}",
+        document["phases"]
+    );
+    let text = said(&["stats", path]);
+    assert!(text.starts_with("Limits differ by phase. "), "{text}");
+}
+
+#[test]
 fn a_trace_of_issues_alone_says_what_to_record() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("issues.txt");

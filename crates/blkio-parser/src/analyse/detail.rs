@@ -8,7 +8,7 @@ use super::outstanding::Outstanding;
 use super::samples::{Sample, Samples};
 use super::spread::SpreadBins;
 use super::timeline::Timeline;
-use super::traffic::{Grid, SECOND};
+use super::traffic::{Amount, Grid, SECOND};
 use crate::event::Event;
 use crate::rwbs::Direction;
 
@@ -29,6 +29,8 @@ pub struct Detail {
     pub by_bin: Option<LatencyBins>,
     /// Of data requests by time of issue.
     pub timeline: Timeline,
+    /// Completed reads and writes.
+    pub completed: [Amount; 2],
     /// Data requests with their latencies, for what needs them in order.
     pub samples: Samples,
     /// Bytes read and written, each request spread evenly over the time it was in flight, by the bins of the series.
@@ -51,6 +53,7 @@ impl Default for Detail {
             by_second: LatencyBins::new(SECOND, 0),
             by_bin: None,
             timeline: Timeline::default(),
+            completed: Default::default(),
             samples: Samples::default(),
             spread: None,
             by_process: BTreeMap::new(),
@@ -102,6 +105,12 @@ impl Detail {
             return;
         }
         self.by_second.add(event.t_ns, latency_ns);
+        if let Some(completed) = self.completed.get_mut(slot) {
+            completed.add(Amount {
+                ios: 1,
+                bytes: request.bytes.into(),
+            });
+        }
         let issue_ns = request.issue_ns;
         self.timeline.add(issue_ns, latency_ns, request.direction);
         self.samples.add(Sample {

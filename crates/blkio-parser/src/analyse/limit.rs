@@ -21,6 +21,8 @@ const STEEP: f64 = 0.65;
 const SMALL_BYTES: u32 = 16 << 10;
 /// Share of a yardstick that counts as reaching it.
 const REACHED: f64 = 0.9;
+/// Share of a yardstick above which the trace disproves it: no device does more than it can.
+const DISPROVED: f64 = 1.05;
 /// Share of a yardstick below which there is room.
 const ROOM: f64 = 0.7;
 
@@ -33,6 +35,28 @@ pub struct Yardstick {
     pub bytes_per_s: [Option<f64>; 2],
     /// Requests per second of reads and of writes.
     pub iops: [Option<f64>; 2],
+}
+
+impl Yardstick {
+    /// Returns the share of the yardstick in bytes and in requests per second that a load of this direction (0: read, 1: write)
+    /// reaches; `None` for what the yardstick does not have.
+    #[must_use]
+    pub fn reached(&self, load: &Load, slot: usize) -> [Option<f64>; 2] {
+        let share = |most: [Option<f64>; 2], now: f64| {
+            let most = most.get(slot).copied().flatten();
+            most.filter(|most| *most > 0.0).map(|most| now / most)
+        };
+        [
+            share(self.bytes_per_s, load.bytes_per_s()),
+            share(self.iops, load.iops()),
+        ]
+    }
+}
+
+/// Returns `true` if a load that reaches this share of a yardstick disproves it.
+#[must_use]
+pub fn disproves(share: f64) -> bool {
+    share > DISPROVED
 }
 
 /// What limits a stretch of traffic.
@@ -52,6 +76,12 @@ pub enum Limiter {
 }
 
 impl Limiter {
+    /// Returns `true` if the device serves no more: neither more requests at a time nor shorter pauses would help.
+    #[must_use]
+    pub const fn is_saturated(self) -> bool {
+        matches!(self, Self::Device | Self::RequestSize)
+    }
+
     /// Name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -112,6 +142,10 @@ pub struct Load {
     pub integral: u128,
     /// Pauses without a request in flight, in ascending order.
     gaps_ns: Vec<u64>,
+    /// Requests that found no other in flight.
+    pub alone: u64,
+    /// Most requests in flight at once.
+    pub max_depth: u64,
     /// The commonest size.
     pub size: u32,
     /// Requests of that size and the main direction, by class of depth: 1, 2 and 3, 4 to 7, and so on.
@@ -169,10 +203,12 @@ impl Load {
             self.busy_ns += end.saturating_sub(busy_until.max(sample.issue_ns));
             busy_until = busy_until.max(end);
             self.integral += u128::from(sample.latency_ns);
+            let depth = (issued - completed) as u64 + 1;
+            self.alone += u64::from(depth == 1);
+            self.max_depth = self.max_depth.max(depth);
             if sample.bytes != self.size || sample.is_write != is_write {
                 continue;
             }
-            let depth = (issued - completed) as u64 + 1;
             if let Some(class) = self
                 .by_depth
                 .get_mut(crate::num::index(depth.ilog2().into()))
@@ -204,6 +240,18 @@ impl Load {
     #[must_use]
     pub fn gap_p50_ns(&self) -> Option<u64> {
         self.gaps_ns.get(self.gaps_ns.len() / 2).copied()
+    }
+
+    /// Length from which pauses make up half of the time without a request in flight, in nanoseconds; `None` without pauses.
+    /// Unlike the median it does not follow many short pauses that add up to little.
+    #[must_use]
+    pub fn gap_half_ns(&self) -> Option<u64> {
+        let whole: u128 = self.gaps_ns.iter().map(|gap| u128::from(*gap)).sum();
+        let mut longer = 0;
+        self.gaps_ns.iter().rev().copied().find(|gap| {
+            longer += u128::from(*gap);
+            longer * 2 >= whole
+        })
     }
 
     /// Bytes per second over the whole stretch.
@@ -248,21 +296,18 @@ impl Load {
     /// Judges what limits the stretch.
     #[must_use]
     pub fn limiter(&self, yardstick: Option<&Yardstick>) -> Limiter {
-        if self.requests < LEAST {
+        if !self.is_enough() {
             return Limiter::Unknown;
         }
         if self.idle_share() >= IDLE {
             return Limiter::ThinkTime;
         }
-        let slot = self.slot();
-        let against =
-            |most: Option<f64>, now: f64| most.filter(|most| *most > 0.0).map(|most| now / most);
-        let of_bytes = yardstick.and_then(|y| against(y.bytes_per_s[slot], self.bytes_per_s()));
-        let of_iops = yardstick.and_then(|y| against(y.iops[slot], self.iops()));
-        if of_bytes.is_some_and(|share| share >= REACHED) {
+        let [of_bytes, of_iops] = yardstick.map_or([None; 2], |of| of.reached(self, self.slot()));
+        let is_reached = |share: &f64| *share >= REACHED && !disproves(*share);
+        if of_bytes.as_ref().is_some_and(is_reached) {
             return Limiter::Device;
         }
-        if of_iops.is_some_and(|share| share >= REACHED) {
+        if of_iops.as_ref().is_some_and(is_reached) {
             return Limiter::RequestSize;
         }
         if self.depth_while_busy() < ONE {
@@ -287,6 +332,12 @@ impl Load {
             }
             _ => Limiter::Unknown,
         }
+    }
+
+    /// Returns `true` if more than a few requests completed, so that the load can be judged.
+    #[must_use]
+    pub fn is_enough(&self) -> bool {
+        self.requests >= LEAST
     }
 
     /// 1 if most requests are writes, else 0.

@@ -35,19 +35,7 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
         })
     });
     map.insert("mean_rates".into(), rates.into());
-    let busy_ns = stats.newest.as_ref().map(|p| p.depth.all.busy_ns);
-    // While anything is in flight: silence between phases says nothing of how fast the device is.
-    let busy_s = busy_ns.filter(|ns| *ns > 0).map(|ns| ns as f64 / 1e9);
-    let busy = busy_s.map(|busy| {
-        json!({
-            "busy_s": busy,
-            "read_bytes_per_s": read.bytes as f64 / busy,
-            "write_bytes_per_s": write.bytes as f64 / busy,
-            "read_iops": read.ios as f64 / busy,
-            "write_iops": write.ios as f64 / busy,
-        })
-    });
-    map.insert("rates_while_busy".into(), busy.into());
+    map.insert("rates_while_busy".into(), rates_while_busy(stats));
     map.insert("metrics_time_base_ns".into(), time_base(stats).into());
     let peaks = stats.traffic.peaks();
     let peak = |widths: &[Amount; 3]| {
@@ -224,6 +212,31 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
         );
     }
     Value::Object(map)
+}
+
+/// Rates of completed reads and writes over the time in which each had requests in flight: silence between phases, requests of
+/// the other direction and those whose completion is missing say nothing of how fast the device is. `busy_s` is that of all.
+fn rates_while_busy(stats: &Stats) -> Value {
+    let Some(pairing) = stats.newest.as_ref().filter(|p| p.depth.all.busy_ns > 0) else {
+        return Value::Null;
+    };
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let mut map = Map::new();
+    map.insert("busy_s".into(), seconds(pairing.depth.all.busy_ns).into());
+    let levels = pairing.depth.classes.iter().flatten();
+    let completed = pairing.detail.iter().flat_map(|of| of.completed);
+    for (direction, (level, amount)) in DATA.iter().zip(levels.zip(completed)) {
+        let busy = seconds(level.busy_ns);
+        // Nothing of a direction is a rate of 0, as for the whole trace.
+        let over = |value: u64| {
+            (busy > 0.0 || value == 0).then(|| value as f64 / busy.max(f64::MIN_POSITIVE))
+        };
+        let name = direction.name();
+        map.insert(format!("{name}_busy_s"), busy.into());
+        map.insert(format!("{name}_bytes_per_s"), over(amount.bytes).into());
+        map.insert(format!("{name}_iops"), over(amount.ios).into());
+    }
+    map.into()
 }
 
 /// Times between the stages of the block layer, with the share of the time from queueing to completion; only D2C, from issue to

@@ -1,27 +1,72 @@
 //! What limits a stretch of traffic, as an object.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
-use crate::analyse::limit::{AtDepth, Load};
+use crate::analyse::limit::{AtDepth, Limiter, Load, Yardstick, disproves};
 use crate::stats::Stats;
 
 /// The verdict on the requests issued from one time of the trace's clock until before another; `None` where nothing completed.
-/// Of several devices it is that on the one that moved most in this time, since depth and pauses are of one device.
+/// Of several devices it is that of the most limiting one, which is named, since depth and pauses are of one device.
 pub(super) fn limit(stats: &Stats, from_ns: u64, until_ns: u64) -> Option<Value> {
-    let moved = |of: &Stats| {
-        let detail = of
-            .newest
-            .as_ref()
-            .and_then(|pairing| pairing.detail.as_ref());
-        let blocks = detail.map(|detail| detail.samples.within(from_ns, until_ns));
-        let samples = blocks.iter().flatten().flatten();
-        samples.map(|sample| u64::from(sample.bytes)).sum::<u64>()
-    };
-    if let Some((dev, of)) = stats.devices.iter().max_by_key(|(_, of)| moved(of)) {
-        let mut value = limit(of, from_ns, until_ns)?;
-        value["device"] = stats.outcome.symbols.device_name(*dev).into();
-        return Some(value);
+    if stats.devices.is_empty() {
+        return of_one(stats, from_ns, until_ns).map(|(_, value)| value);
     }
+    let devices = stats.devices.iter();
+    let found: Vec<(u32, Load, Value)> = devices
+        .filter_map(|(dev, of)| {
+            let (load, value) = of_one(of, from_ns, until_ns)?;
+            Some((*dev, load, value))
+        })
+        .collect();
+    let loads: Vec<&Load> = found.iter().map(|(_, load, _)| load).collect();
+    let lead = most_limiting(&loads, stats.yardstick.as_ref())?;
+    let count = found.len();
+    let (dev, load, mut value) = found.into_iter().nth(lead)?;
+    value["device"] = stats.outcome.symbols.device_name(dev).into();
+    value["devices"] = count.into();
+    value["is_saturated"] = load.limiter(stats.yardstick.as_ref()).is_saturated().into();
+    Some(value)
+}
+
+/// Name of the limiter of a whole trace whose phases have different ones.
+pub const DIFFERS: &str = "differs by phase";
+
+/// The verdict on the whole trace. Where its phases have different limiters, none is that of the whole.
+pub(super) fn of_whole(stats: &Stats, phases: &Value) -> Option<Value> {
+    let mut value = limit(stats, 0, u64::MAX)?;
+    let phases = phases["phases"].as_array().into_iter().flatten();
+    let working = phases.filter(|phase| phase["label"] != "idle");
+    let limiters = working.filter_map(|phase| phase["limit"]["limiter"].as_str());
+    let known: BTreeSet<&str> = limiters
+        .filter(|name| *name != Limiter::Unknown.name())
+        .collect();
+    if stats.devices.is_empty() && known.len() > 1 {
+        value["limiter"] = DIFFERS.into();
+    }
+    Some(value)
+}
+
+/// Number of the load that limits most: of a device that is saturated for at least half as long as the busiest one is busy,
+/// else of the busiest. Devices of too few requests come last.
+fn most_limiting(loads: &[&Load], yardstick: Option<&Yardstick>) -> Option<usize> {
+    let judged = loads.iter().filter(|load| load.is_enough());
+    let busiest = judged.map(|load| load.busy_ns).max().unwrap_or(0);
+    let rank = |load: &Load| {
+        let is_long = load.is_enough() && load.busy_ns >= busiest / 2;
+        let is_saturated = is_long && load.limiter(yardstick).is_saturated();
+        (is_saturated, load.is_enough(), load.busy_ns, load.bytes)
+    };
+    // The first of equals leads.
+    let ranked = loads.iter().enumerate().rev();
+    ranked
+        .max_by_key(|(_, load)| rank(load))
+        .map(|(number, _)| number)
+}
+
+/// What was measured of a single device, or of all as one where the trace names none, and the verdict on it.
+fn of_one(stats: &Stats, from_ns: u64, until_ns: u64) -> Option<(Load, Value)> {
     let detail = stats.newest.as_ref()?.detail.as_ref()?;
     let load = Load::of(&detail.samples, from_ns, until_ns);
     if load.requests == 0 {
@@ -31,14 +76,14 @@ pub(super) fn limit(stats: &Stats, from_ns: u64, until_ns: u64) -> Option<Value>
     let slot = load.slot();
     let against = yardstick.map(|of| {
         let [bytes, ios] = [of.bytes_per_s, of.iops].map(|of| of.get(slot).copied().flatten());
-        let share =
-            |now: f64, most: Option<f64>| most.filter(|most| *most > 0.0).map(|most| now / most);
+        let [of_bytes, of_iops] = of.reached(&load, slot);
         json!({
             "name": of.name,
             "bytes_per_s": bytes,
             "iops": ios,
-            "share_of_bytes_per_s": share(load.bytes_per_s(), bytes),
-            "share_of_iops": share(load.iops(), ios),
+            "share_of_bytes_per_s": of_bytes,
+            "share_of_iops": of_iops,
+            "is_disproved": of_bytes.is_some_and(disproves),
         })
     });
     let gain = load.elasticity();
@@ -50,13 +95,16 @@ pub(super) fn limit(stats: &Stats, from_ns: u64, until_ns: u64) -> Option<Value>
             "mean_latency_ns": of.latency_ns as f64 / of.requests as f64,
         })
     });
-    Some(json!({
+    let value = json!({
         "limiter": load.limiter(yardstick).name(),
         "direction": if slot == 1 { "write" } else { "read" },
         "requests": load.requests,
         "time_ns": load.time_ns,
         "idle_share": load.idle_share(),
         "gap_p50_ns": load.gap_p50_ns(),
+        "gap_half_ns": load.gap_half_ns(),
+        "share_alone": load.alone as f64 / load.requests as f64,
+        "max_depth": load.max_depth,
         "depth_while_busy": load.depth_while_busy(),
         "size_bytes": load.size,
         "bytes_per_s": load.bytes_per_s(),
@@ -67,5 +115,6 @@ pub(super) fn limit(stats: &Stats, from_ns: u64, until_ns: u64) -> Option<Value>
         "by_depth": by_depth.collect::<Vec<_>>(),
         "yardstick": against,
         "is_of_all_requests": detail.samples.are_all(),
-    }))
+    });
+    Some((load, value))
 }

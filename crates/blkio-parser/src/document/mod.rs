@@ -24,6 +24,7 @@ use crate::series::{Group, Series};
 use crate::stats::Stats;
 
 use extra::extra;
+pub use limit::DIFFERS;
 pub use quality::{inputs, quality};
 
 /// Version of the document's layout.
@@ -51,6 +52,8 @@ const MOST_CELLS: usize = 1 << 17;
 pub fn stats(stats: &mut Stats, options: DocumentOptions) -> Value {
     let series = Series::by(stats, options.compat);
     let base = time_base(stats);
+    let phases = phases::detected(stats, &[]);
+    let limit = limit::of_whole(stats, &phases);
     keyed([
         ("schema_version", Value::from(SCHEMA_VERSION)),
         ("tool", "blkio".into()),
@@ -59,10 +62,10 @@ pub fn stats(stats: &mut Stats, options: DocumentOptions) -> Value {
         ("quality", quality(stats)),
         ("metrics", metrics(stats, base)),
         ("extra", extra(stats)),
-        ("phases", phases::detected(stats, &[])),
+        ("phases", phases),
         ("given_phases", phases::given(stats)),
         ("series", series_value(&series, options.compat)),
-        ("limit", limit::limit(stats, 0, u64::MAX).into()),
+        ("limit", limit.into()),
         ("devices", devices::devices(stats, base)),
         ("stacked_devices", devices::stacked(stats)),
     ])

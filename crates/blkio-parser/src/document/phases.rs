@@ -235,7 +235,9 @@ pub(super) fn given(stats: &mut Stats) -> Value {
 
 fn given_phase(stats: &Stats, phase: &mut GivenPhase, first: u64) -> Value {
     let named = &phase.named;
-    let length_ns = named.end_ns - named.start_ns;
+    // What lies beyond the trace was not recorded, and is no time without traffic.
+    let covered_ns = named.end_ns.min(stats.traffic.length_ns());
+    let length_ns = covered_ns.saturating_sub(named.start_ns);
     let mut amounts = [Amount::default(); 2];
     for (number, amount) in &phase.operations {
         let rwbs = stats.outcome.symbols.rwbs_of(*number);
@@ -252,6 +254,7 @@ fn given_phase(stats: &Stats, phase: &mut GivenPhase, first: u64) -> Value {
     let absolute = |since: u64| Value::from(first.saturating_add(since));
     map.insert("start_ns".into(), absolute(named.start_ns));
     map.insert("end_ns".into(), absolute(named.end_ns));
+    map.insert("active_until_ns".into(), absolute(covered_ns));
     map.insert("operations".into(), operations(stats, &phase.operations));
     map.insert("size_bytes".into(), sizes(&mut phase.sizes));
     let [read, write, _] = &phase.sequentiality.classes;

@@ -420,6 +420,7 @@ pub fn engine(stats: &Stats, log: &EngineLog, clock: Option<&Alignment>) -> Valu
         "uncertainty_ns": uncertainty_ns,
         "covers_run": nanos(total_s) <= span_ns.saturating_add(uncertainty_ns),
         "decode_s": decode_s,
+        "caveat": caveat(total_s, stats.traffic.length_ns() as f64 / 1e9, clock),
         "phases": [
             phase("before", 0, start_ns, None),
             phase("prefill", start_ns, split_ns, prompt),
@@ -428,8 +429,21 @@ pub fn engine(stats: &Stats, log: &EngineLog, clock: Option<&Alignment>) -> Valu
     })
 }
 
+/// Share of a trace below which a log accounts for little of it.
+const LITTLE: f64 = 0.5;
 /// Share of an engine's run that a trace of it has at least: tracers begin seconds late.
 const COVERED: f64 = 0.8;
+
+/// Why a log may not be of the run that was traced: it accounts for little of the trace, and no clock says that they belong
+/// together. A long load of the model before the run looks the same, so that this is no reason to refuse.
+fn caveat(total_s: f64, length_s: f64, clock: Option<&Alignment>) -> Option<String> {
+    (clock.is_none() && total_s < LITTLE * length_s).then(|| {
+        format!(
+            "the log accounts for {total_s:.1} s of {length_s:.1} s of the trace ({:.1} %): unless the rest is loading and warm-up, it is of another run",
+            total_s / length_s * 100.0
+        )
+    })
+}
 
 /// Why a log cannot be of the run that was traced: the run is longer than the trace, or ended at another time of the day.
 fn of_another_run(

@@ -88,6 +88,14 @@ pub struct Traffic {
 }
 
 impl Traffic {
+    /// Returns the time from the first issue to the last event, in nanoseconds; 0 without issues.
+    #[must_use]
+    pub fn length_ns(&self) -> u64 {
+        let last = self.span_ns.map_or(self.last_issue_ns, |(_, last)| last);
+        let first = self.first_issue_ns.unwrap_or(last);
+        last.max(self.last_issue_ns).saturating_sub(first)
+    }
+
     /// With bins of this width since the first issue.
     #[must_use]
     pub fn new(bin_ns: u64) -> Self {
