@@ -63,7 +63,8 @@ pub(crate) fn sentences(analysis: &Analysis, b: &Bottleneck) -> Vec<String> {
             .push("Record GPU activity (CUPTI, roctracer) together with the host code.".to_owned());
         return lines;
     }
-    let largest = if b.share < 0.5 {
+    let is_largest = b.second.is_none_or(|s| s.1 <= b.share);
+    let largest = if b.share < 0.5 && is_largest {
         " (the largest part)"
     } else {
         ""
@@ -116,7 +117,7 @@ fn advice(analysis: &Analysis, b: &Bottleneck) -> Option<String> {
             let (kernel, share) = b.kernel?;
             let class = b.classes.first()?;
             Some(format!(
-                "Begin with {}, {} of the GPU time; the kernel with most time is {}: {}.",
+                "Begin with {}, {} of the GPU time; its kernel with most time is {}: {}.",
                 class.0,
                 percent(class.1),
                 called(kernel),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use rca_cycles::Phase;
 use rca_cycles::sentinel::{
-    LEAST_STEPS, NOMINAL_LIMITS, PhaseModel, Seen, Step, Watch, fit, steps,
+    LEAST_STEPS, NOMINAL_LIMITS, NOMINAL_STEP_LIMIT, PhaseModel, Seen, Step, Watch, fit, steps,
 };
 use report::{
     Cell, Column, CsvOptions, CsvWriter, JsonDocument, RowSink, TextOptions, TextWriter, Unit,
@@ -53,12 +53,18 @@ pub(crate) fn run(command: &SentinelCommand) -> anyhow::Result<Outcome> {
             let text = std::fs::read_to_string(&args.model)
                 .with_context(|| args.model.display().to_string())?;
             let models = models(&text).with_context(|| args.model.display().to_string())?;
-            let steps = read(&args.files, &args.input, args.verbosity)?;
             let mut watch = Watch::new(models);
+            let format = format_of(&args.format, &args.output);
+            if let ([file], Format::Csv) = (args.files.as_slice(), format)
+                && is_table(file)?
+            {
+                return follow(&mut watch, args.output.open()?);
+            }
+            let steps = read(&args.files, &args.input, args.verbosity)?;
             let seen: Vec<Watched<'_>> = steps.iter().map(|s| (s, watch.see(s))).collect();
             let alarms = seen.iter().filter(|s| alarm(s)).count();
             let mut out = args.output.open()?;
-            match format_of(&args.format, &args.output) {
+            match format {
                 Format::Json => {
                     let list: Vec<Value> = seen.iter().map(watched).collect();
                     let mut document = JsonDocument::new(&mut out, document::VERSION)?;
@@ -76,6 +82,9 @@ pub(crate) fn run(command: &SentinelCommand) -> anyhow::Result<Outcome> {
                             "{} steps are of a phase without a usable model: no alarms given",
                             seen.len() - known
                         )?;
+                    }
+                    if let Some(line) = unknown_load(&seen) {
+                        writeln!(out, "{line}")?;
                     }
                     let loud: Vec<Watched<'_>> = seen.iter().copied().filter(alarm).collect();
                     if !loud.is_empty() {
@@ -102,6 +111,59 @@ type Watched<'s> = (&'s Step, Option<Seen>);
 
 fn alarm((_, seen): &Watched<'_>) -> bool {
     seen.is_some_and(|s| s.alarm)
+}
+
+/// How many steps have a workload that the model has not seen, and how long these took.
+fn unknown_load(seen: &[Watched<'_>]) -> Option<String> {
+    let outside = seen.iter().filter_map(|(step, seen)| {
+        let seen = seen.filter(|s| s.out_of_support)?;
+        Some(step.duration_ns / seen.expected_ns)
+    });
+    let mut ratios: Vec<f64> = outside.collect();
+    ratios.sort_by(f64::total_cmp);
+    let middle = ratios.get(ratios.len() / 2)?;
+    let steps = |n: usize| human::count(i64::try_from(n).unwrap_or(i64::MAX));
+    Some(format!(
+        "{} of {} steps have a workload that the model was not fitted to: no alarms given; their\nmedian is {} of what the model extrapolates; fit it to such steps to watch them",
+        steps(ratios.len()),
+        steps(seen.len()),
+        human::percent(middle * 100.0)
+    ))
+}
+
+/// Watches a table on standard input line by line: each row is written as soon as its step is read.
+fn follow(watch: &mut Watch, mut out: shell::Output) -> anyhow::Result<Outcome> {
+    let mut lines = std::io::stdin().lock().lines();
+    let header = lines.next().context("standard input is empty")??;
+    kunlun_reader::steps(&header).context("standard input")?;
+    let mut alarms = 0_usize;
+    let mut named = false;
+    for (number, line) in (2..).zip(lines) {
+        let table = format!("{header}\n{}", line?);
+        let (rows, _) = kunlun_reader::steps(&table)
+            .map_err(|error| error.at_line(number))
+            .context("standard input")?;
+        for step in rows.iter().map(step_of) {
+            let one = (&step, watch.see(&step));
+            alarms += usize::from(alarm(&one));
+            let mut options = CsvOptions::default();
+            options.header = !named;
+            named = true;
+            let mut text = Vec::new();
+            self::rows(&[one], &mut CsvWriter::new(&mut text, options))?;
+            out.write_all(&text)?;
+            out.flush()?;
+        }
+    }
+    if !named {
+        rows(&[], &mut CsvWriter::new(&mut out, CsvOptions::default()))?;
+    }
+    out.finish()?;
+    Ok(if alarms > 0 {
+        Outcome::Code(1)
+    } else {
+        Outcome::Fine
+    })
 }
 
 fn watched((s, seen): &Watched<'_>) -> Value {
@@ -179,7 +241,11 @@ fn of_file(file: &Path, input: &InputArgs, verbosity: VerbosityArgs) -> anyhow::
     if skipped > 0 {
         verbosity.note(format!("warning: {name}: {skipped} rows could not be read"));
     }
-    let step = |r: &kunlun_reader::StepRow| Step {
+    Ok(rows.iter().map(step_of).collect())
+}
+
+fn step_of(r: &kunlun_reader::StepRow) -> Step {
+    Step {
         start_ns: probes::nanos(r.start_us),
         duration_ns: r.duration_us * 1000.0,
         phase: if r.prefill {
@@ -190,11 +256,10 @@ fn of_file(file: &Path, input: &InputArgs, verbosity: VerbosityArgs) -> anyhow::
         batch: r.batch,
         input: r.input,
         output: r.output,
-    };
-    Ok(rows.iter().map(step).collect())
+    }
 }
 
-/// Returns `true` if standard input begins with the names of a table of steps; nothing is taken from it.
+/// Returns `true` if standard input begins with a line of names, of whatever columns; nothing is taken from it.
 fn is_table(file: &Path) -> anyhow::Result<bool> {
     if file.as_os_str() != "-" || std::io::stdin().is_terminal() {
         return Ok(false);
@@ -203,7 +268,11 @@ fn is_table(file: &Path) -> anyhow::Result<bool> {
     let mut stdin = stdin.lock();
     let head = stdin.fill_buf().context("standard input")?;
     let line = head.split(|b| *b == b'\n').next().unwrap_or(&[]);
-    Ok(String::from_utf8_lossy(line).contains("duration_us"))
+    let is_names = |text: &str| {
+        let text = text.trim_start_matches('\u{feff}').trim_start();
+        text.contains([',', ';']) && !text.starts_with(['{', '[']) && !text.contains('\0')
+    };
+    Ok(std::str::from_utf8(line).is_ok_and(is_names))
 }
 
 fn model(m: &PhaseModel) -> Value {
@@ -218,6 +287,7 @@ fn model(m: &PhaseModel) -> Value {
         "usable": m.is_usable(),
         "ewma_limit": m.limits.0,
         "cusum_limit": m.limits.1,
+        "step_limit": m.step_limit,
         "steps": m.steps,
     })
 }
@@ -250,6 +320,7 @@ fn models(text: &str) -> anyhow::Result<Vec<PhaseModel>> {
                     m["ewma_limit"].as_f64().unwrap_or(NOMINAL_LIMITS.0),
                     m["cusum_limit"].as_f64().unwrap_or(NOMINAL_LIMITS.1),
                 ),
+                step_limit: m["step_limit"].as_f64().unwrap_or(NOMINAL_STEP_LIMIT),
                 steps: usize::try_from(m["steps"].as_u64().unwrap_or(0))?,
             })
         })

@@ -10,6 +10,9 @@ pub(crate) struct Table<'t> {
 
 struct Records<'t> {
     text: &'t str,
+    comma: char,
+    /// Lines taken so far.
+    lines: usize,
 }
 
 impl<'t> Records<'t> {
@@ -29,7 +32,7 @@ impl<'t> Records<'t> {
                     chars.next();
                 }
                 '"' => quoted = !quoted,
-                ',' if !quoted => cells.push(String::new()),
+                c if c == self.comma && !quoted => cells.push(String::new()),
                 '\r' if !quoted => {}
                 '\n' if !quoted => {
                     end = i + 1;
@@ -38,6 +41,7 @@ impl<'t> Records<'t> {
                 c => cell.push(c),
             }
         }
+        self.lines += self.text[..end].lines().count();
         self.text = &self.text[end..];
         Some(cells)
     }
@@ -45,8 +49,17 @@ impl<'t> Records<'t> {
 
 impl<'t> Table<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        // Where a comma is the decimal sign, spreadsheets write semicolons.
+        let first = text.lines().next().unwrap_or("");
+        let comma = match first.contains(';') && !first.contains(',') {
+            true => ';',
+            false => ',',
+        };
         let mut rest = Records {
-            text: text.strip_prefix('\u{feff}').unwrap_or(text),
+            text,
+            comma,
+            lines: 0,
         };
         let names = rest.next().unwrap_or_default();
         Self { names, rest }
@@ -58,6 +71,11 @@ impl<'t> Table<'t> {
 
     pub(crate) fn needs(&self, column: &'static str) -> Result<usize, Error> {
         self.column(column).ok_or(Error::NoColumn { column })
+    }
+
+    /// The line, from 1, that the last row ends in.
+    pub(crate) fn line(&self) -> usize {
+        self.rest.lines
     }
 
     /// The next row; empty lines are none.

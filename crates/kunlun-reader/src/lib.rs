@@ -39,7 +39,26 @@ pub enum Error {
         /// The column.
         column: &'static str,
     },
+    /// A duration that no step can have.
+    #[error("line {line}: duration {value:?}; expected microseconds, zero or more")]
+    Duration {
+        /// The line, from 1.
+        line: usize,
+        /// The cell.
+        value: String,
+    },
     /// More events than a trace can hold.
     #[error("too many events for one trace")]
     TooMany,
+}
+
+impl Error {
+    /// The same error at another line, for a text that is read in pieces.
+    #[must_use]
+    pub fn at_line(self, line: usize) -> Self {
+        match self {
+            Self::Duration { value, .. } => Self::Duration { line, value },
+            other => other,
+        }
+    }
 }

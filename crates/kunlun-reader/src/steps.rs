@@ -27,7 +27,7 @@ pub struct StepRow {
 ///
 /// # Errors
 ///
-/// When there is no column `duration_us`.
+/// When there is no column `duration_us` or `batch_size`, or a duration is negative or not finite.
 pub fn steps(text: &str) -> Result<(Vec<StepRow>, usize), Error> {
     let mut table = Table::new(text);
     let duration = table.needs("duration_us")?;
@@ -42,6 +42,9 @@ pub fn steps(text: &str) -> Result<(Vec<StepRow>, usize), Error> {
             .column(&format!("compute_{name}"))
             .or_else(|| table.column(name))
     });
+    if batch.is_none() {
+        table.needs("batch_size")?;
+    }
     let start = table.column("start_ts");
     let (mut steps, mut skipped) = (Vec::new(), 0);
     while let Some(row) = table.row() {
@@ -50,6 +53,12 @@ pub fn steps(text: &str) -> Result<(Vec<StepRow>, usize), Error> {
             skipped += 1;
             continue;
         };
+        if !(duration_us.is_finite() && duration_us >= 0.0) {
+            return Err(Error::Duration {
+                line: table.line(),
+                value: cell(&row, Some(duration)).to_owned(),
+            });
+        }
         steps.push(StepRow {
             start_us: number(start).unwrap_or(0.0),
             duration_us,
@@ -65,6 +74,25 @@ pub fn steps(text: &str) -> Result<(Vec<StepRow>, usize), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn impossible_durations_and_missing_columns_are_named() {
+        let table = |value: &str| format!("\u{feff}duration_us;batch_size\n1.5;2\n\n{value};2\n");
+        assert_eq!(steps(&table("3")).unwrap().0.len(), 2);
+        for value in ["-1", "inf", "NaN"] {
+            let error = steps(&table(value)).unwrap_err().to_string();
+            assert!(
+                error.starts_with("line 4: ") && error.contains(value),
+                "{error}"
+            );
+        }
+        for (names, lacks) in [
+            ("a,batch_size", "duration_us"),
+            ("duration_us,b", "batch_size"),
+        ] {
+            assert!(steps(names).unwrap_err().to_string().contains(lacks));
+        }
+    }
 
     #[test]
     fn both_ways_of_naming_columns_are_read() {

@@ -82,7 +82,7 @@ pub struct Bottleneck {
     pub queued_ns: i64,
     /// GPU time by class of kernel, largest first, as share of it: 0 to 1.
     pub classes: Vec<(String, f64)>,
-    /// The kernel with most time and its share of the GPU time.
+    /// The kernel with most time of the first class, and its share of the GPU time.
     pub kernel: Option<(usize, f64)>,
     /// The host function with most own time, and that per step.
     pub function: Option<(usize, i64)>,
@@ -101,12 +101,32 @@ fn groups(g: &Gaps) -> [(Verdict, i64); 5] {
     list
 }
 
+/// Launch calls from which on a step is fed piece by piece: a host that only polls makes few.
+const FED: f64 = 10.0;
+/// Share of a step that the host works for at least while the GPU waits for it.
+const BUSY_HOST: f64 = 0.9;
+/// Share of a step that work waits for in a queue at most while the GPU waits for the host.
+const NO_QUEUE: f64 = 0.01;
+/// Share of a step that the GPU is idle for at least while it waits for the host.
+const STARVED: f64 = 0.1;
+
 impl Cycle {
-    /// What takes most of its time; none where that was not recorded.
+    /// Returns `true` if the GPU waits for the host again and again: the host works all the time, its work starts as soon
+    /// as it is launched, and the GPU is idle in between. Faster kernels then shorten nothing, however long they run.
+    fn gpu_waits_for_host(&self) -> bool {
+        let length = span(self.length_ns().max(1));
+        real(self.launches.calls) >= FED
+            && span(self.host_active_ns) >= BUSY_HOST * length
+            && self.launches.lead_median_ns <= NO_QUEUE * length
+            && span(self.gaps.exposed_host_ns) >= STARVED * length
+    }
+
+    /// What its time depends on: who waits for whom, else what takes most of it; none where that was not recorded.
     pub fn bound(&self) -> Option<Bound> {
         let (verdict, ns) = groups(&self.gaps)[0];
         match verdict {
             _ if ns <= 0 => None,
+            Verdict::Gpu if self.gpu_waits_for_host() => Some(Bound::Host),
             Verdict::Gpu => Some(Bound::Gpu),
             Verdict::Communication => Some(Bound::Communication),
             Verdict::Host | Verdict::Launch => Some(Bound::Host),
@@ -148,7 +168,12 @@ fn one(analysis: &Analysis, phase: Phase) -> Option<Bottleneck> {
         median(&values)
     };
     let lengths: Vec<f64> = list.iter().map(|c| span(c.1.length_ns())).collect();
-    let [largest, second, ..] = groups(&sum);
+    let mut order = groups(&sum);
+    let waiting = list.iter().filter(|c| c.1.gpu_waits_for_host()).count();
+    if order[0].0 == Verdict::Gpu && 2 * waiting > list.len() {
+        order.sort_by_key(|group| group.0 != Verdict::Host);
+    }
+    let [largest, second, ..] = order;
     let launch_calls = middle(&|c| real(c.launches.calls));
     let (classes, kernel, function) = costs(analysis, &list);
     let steady = middle(&|c| span(c.launches.widest_gap_ns)) < ONE_PAUSE * median(&lengths);
@@ -181,14 +206,15 @@ fn one(analysis: &Analysis, phase: Phase) -> Option<Bottleneck> {
 /// A function and what it cost, ns or as a share.
 type Top<T> = Option<(usize, T)>;
 
-/// GPU time by class, the kernel and the host function with most time over the cycles.
+/// GPU time by class, the kernel of the largest class and the host function with most time over the cycles.
 fn costs(
     analysis: &Analysis,
     list: &[(usize, &Cycle)],
 ) -> (Vec<(String, f64)>, Top<f64>, Top<i64>) {
     let vocabulary = Vocabulary::default();
     let mut classes: BTreeMap<&str, i64> = BTreeMap::new();
-    let (mut kernel, mut function): (Top<i64>, Top<i64>) = (None, None);
+    let mut kernels: BTreeMap<&str, Top<i64>> = BTreeMap::new();
+    let mut function: Top<i64> = None;
     let mut is_in = vec![false; analysis.cycles.len()];
     for (i, _) in list {
         is_in[*i] = true;
@@ -203,7 +229,7 @@ fn costs(
                 _ => "memcpy and memset",
             };
             *classes.entry(class).or_default() += own;
-            &mut kernel
+            kernels.entry(class).or_default()
         } else if matches!(f.kind, Kind::Python | Kind::Op) && !crate::engine::is_wait(&f.name) {
             &mut function
         } else {
@@ -213,6 +239,10 @@ fn costs(
             *best = Some((i, own));
         }
     }
+    let largest = classes
+        .iter()
+        .max_by_key(|(name, ns)| (**ns, std::cmp::Reverse(**name)));
+    let kernel = largest.and_then(|(name, _)| kernels.get(name).copied().flatten());
     let total = span(classes.values().sum::<i64>().max(1));
     let mut classes: Vec<(String, f64)> = classes
         .into_iter()

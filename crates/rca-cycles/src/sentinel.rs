@@ -7,7 +7,8 @@
 //! held-out parts that each lie together in time: the bands, whether the model is of any use, and the limits
 //! of the charts. An EWMA (λ 0.2) and a CUSUM (reference 0.5) of standardised residuals alarm beyond the
 //! limits that make a false alarm in about 100,000 steps if residuals are normal and independent (4.5 and 10),
-//! or beyond what held-out steps reached if that is more, as it is where residuals depend on each other. The
+//! or beyond what held-out steps reached if that is more, as it is where residuals depend on each other. A single
+//! step alarms beyond six standard deviations, or beyond the tail of held-out steps if that is more: a pause. The
 //! CUSUM is capped, so that it recovers with the steps. A step whose workload lies outside what the model has
 //! seen is flagged and does not count.
 
@@ -104,6 +105,8 @@ pub struct PhaseModel {
     pub error: f64,
     /// Limits of the EWMA, in its standard deviations, and of the CUSUM.
     pub limits: (f64, f64),
+    /// Deviation upwards from which on a single step alarms, in standard deviations.
+    pub step_limit: f64,
     /// Steps trained on.
     pub steps: usize,
 }
@@ -178,6 +181,13 @@ fn fit_phase(phase: Phase, list: &[Step]) -> PhaseModel {
         band: (quantile(&residuals, 0.025), quantile(&residuals, 0.975)),
         error: median(&errors),
         limits: limits(residuals.iter().map(|r| (r - centre) / spread)),
+        step_limit: tail(
+            &residuals
+                .iter()
+                .map(|r| (r - centre) / spread)
+                .collect::<Vec<f64>>(),
+            NOMINAL_STEP_LIMIT,
+        ),
         steps: list.len(),
     }
 }
@@ -192,17 +202,19 @@ fn limits(deviations: impl Iterator<Item = f64>) -> (f64, f64) {
         ewma.push(chart.ewma_deviations());
         cusum.push(chart.cusum);
     }
+    (tail(&ewma, EWMA_LIMIT), tail(&cusum, CUSUM_LIMIT))
+}
+
+/// What one value in 100,000 exceeds if the tail goes on as between its last two decades, at least `nominal`.
+fn tail(values: &[f64], nominal: f64) -> f64 {
     // The rarer decade that so many steps show, and how many decades there are beyond it.
-    let (rare, usual, beyond) = match ewma.len() {
+    let (rare, usual, beyond) = match values.len() {
         1000.. => (0.999, 0.99, 2.0),
         100.. => (0.99, 0.9, 3.0),
         _ => (0.9, 0.5, 4.0),
     };
-    let limit = |values: &[f64], nominal: f64| {
-        let high = quantile(values, rare);
-        nominal.max(high + beyond * (high - quantile(values, usual)))
-    };
-    (limit(&ewma, EWMA_LIMIT), limit(&cusum, CUSUM_LIMIT))
+    let high = quantile(values, rare);
+    nominal.max(high + beyond * (high - quantile(values, usual)))
 }
 
 fn predict(coefficients: &[f64; 3], step: &Step) -> f64 {
@@ -293,7 +305,7 @@ pub struct Seen {
     pub expected_ns: f64,
     /// Limits that 95 % of such steps lie between, ns.
     pub band_ns: (f64, f64),
-    /// Deviation in standard deviations.
+    /// Deviation in standard deviations; the charts count at most six of them.
     pub z: f64,
     /// The moving average of deviations.
     pub ewma: f64,
@@ -301,7 +313,7 @@ pub struct Seen {
     pub cusum: f64,
     /// The workload is none that the model has seen.
     pub out_of_support: bool,
-    /// A chart is beyond its limit.
+    /// A chart is beyond its limit, or this step alone is.
     pub alarm: bool,
 }
 
@@ -350,6 +362,9 @@ const CUSUM_ROOM: f64 = 5.0;
 /// The limits of the charts for normal and independent residuals.
 pub const NOMINAL_LIMITS: (f64, f64) = (EWMA_LIMIT, CUSUM_LIMIT);
 
+/// The limit of a single step, in standard deviations, where held-out steps stay below it.
+pub const NOMINAL_STEP_LIMIT: f64 = 6.0;
+
 impl Watch {
     /// A watch that has seen nothing yet. Models that are of no use are left out.
     pub fn new(models: Vec<PhaseModel>) -> Self {
@@ -370,11 +385,13 @@ impl Watch {
         if !outside {
             chart.add(z, cusum_limit + CUSUM_ROOM);
         }
-        let beyond = chart.ewma_deviations() > ewma_limit || chart.cusum > cusum_limit;
+        let beyond = chart.ewma_deviations() > ewma_limit
+            || chart.cusum > cusum_limit
+            || z > model.step_limit;
         Some(Seen {
             expected_ns: expected,
             band_ns: (expected * (1.0 + low), expected * (1.0 + high)),
-            z: z.clamp(-6.0, 6.0),
+            z,
             ewma: chart.ewma,
             cusum: chart.cusum,
             out_of_support: outside,
@@ -437,6 +454,22 @@ mod tests {
         let first = *alarms.iter().find(|i| **i >= 100).unwrap();
         assert!(first < 110, "{first}");
         assert!(alarms.iter().all(|i| *i >= 100), "{alarms:?}");
+    }
+
+    #[test]
+    fn every_pause_alarms_in_its_own_step() {
+        for every in [50, 500] {
+            let mut watch = Watch::new(fit(&planted(1500, i64::MAX, 1.0)));
+            let mut steps = planted(3000, i64::MAX, 1.0);
+            let pauses: Vec<usize> = (0..3000).filter(|i| i % every == every - 1).collect();
+            for &i in &pauses {
+                steps[i].duration_ns += 60e6;
+            }
+            let alarms: Vec<bool> = steps.iter().map(|s| watch.see(s).unwrap().alarm).collect();
+            assert!(pauses.iter().all(|i| alarms[*i]));
+            let others = alarms.iter().filter(|a| **a).count() - pauses.len();
+            assert!(others <= 2 * pauses.len(), "{others}");
+        }
     }
 
     #[test]
