@@ -17,7 +17,8 @@ Example:
   cycle-rca batch runs -o out --format json | jq '.cases[].culprits[0]'
 
 Exit codes: 0 done; 1 unreadable trace, output that cannot be written, no period
-found, or steps that alarm; 2 wrong usage, no such file.";
+found, or steps that alarm; 2 wrong usage, no such file; 3 `batch`: the sides of a
+case are not comparable.";
 
 /// From a serving trace to cycles, per-cycle performance and the cause
 #[derive(Debug, Parser)]

@@ -337,6 +337,40 @@ impl Role {
     }
 }
 
+/// Shares of phases that changed: more or fewer steps of one phase, which comparisons phase by phase do not show.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Mix {
+    /// The phase whose share changed most: `prefill`, `decode` or `mixed`.
+    pub phase: String,
+    /// Its steps on each side.
+    pub steps: [usize; 2],
+    /// All steps on each side.
+    pub of: [usize; 2],
+    /// Mean of all steps on each side, in microseconds.
+    pub mean_us: [f64; 2],
+    /// Change of the mean step that the shares alone explain, in percent.
+    pub effect_pct: f64,
+    /// Probability of shares so different by chance, with correlation of neighbouring steps.
+    pub p: f64,
+}
+
+impl Mix {
+    /// In words: which phase, how many steps, and the mean step.
+    pub(crate) fn said(&self) -> String {
+        let share = |side: usize| format!("{} of {}", self.steps[side], self.of[side]);
+        format!(
+            "{} {} -> {} steps, mean step {} -> {} ({:+.1} %)",
+            self.phase,
+            share(0),
+            share(1),
+            time(self.mean_us[0]),
+            time(self.mean_us[1]),
+            (self.mean_us[1] / self.mean_us[0] - 1.0) * 100.0
+        )
+    }
+}
+
 /// One row of evidence, or one counter.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -451,6 +485,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Counters of the devices on which functions changed.
     pub counter_findings: Vec<CounterFinding>,
+    /// Shares of phases, if they changed.
+    pub mix: Option<Mix>,
     /// Processes compared with each other.
     pub roles: Vec<Role>,
     /// Counters and derived quantities with their change.

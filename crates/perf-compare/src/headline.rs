@@ -2,10 +2,16 @@
 
 use crate::document::{Change, CycleTime, Evidence, Finding, Report, Statement, Status};
 use crate::report_text::{label, short, time};
+use crate::side::is_wait;
 use crate::verdict::{is_attention, is_matrix};
 
 /// Causes that the same sentence fits: what happened, and what happened where the baseline had the trouble.
-const SAID: [(&str, &str, &str); 9] = [
+const SAID: [(&str, &str, &str); 10] = [
+    (
+        "collective_slow",
+        "Collectives are slower on all ranks alike, no rank is late",
+        "Collectives are faster on all ranks alike",
+    ),
     ("cpu_frequency", "CPU clock lower", "CPU clock higher"),
     (
         "cpu_contention",
@@ -126,16 +132,52 @@ fn of<'r>(report: &'r Report, metric: &str) -> Option<&'r Evidence> {
 }
 
 /// The first changed finding in the direction of the verdict.
-fn changed<'r>(report: &'r Report, classes: &[&str]) -> Option<&'r Finding> {
+fn changed<'r>(report: &'r Report, classes: &'r [&'r str]) -> Option<&'r Finding> {
+    all_changed(report, classes).next()
+}
+
+/// All changed findings in the direction of the verdict, most important first.
+fn all_changed<'r>(
+    report: &'r Report,
+    classes: &'r [&'r str],
+) -> impl Iterator<Item = &'r Finding> {
     let wanted = if report.verdict.direction == "better" {
         [Change::Faster, Change::Gone]
     } else {
         [Change::Slower, Change::New]
     };
-    let mut all = report.findings.iter();
-    all.find(|f| {
+    report.findings.iter().filter(move |f| {
         f.verdict == Statement::Changed && wanted.contains(&f.change) && classes.contains(&f.class)
     })
+}
+
+/// The ranks on which a kernel changed in the direction of the verdict; `None` unless there are several.
+fn ranks(report: &Report, name: &str) -> Option<String> {
+    let better = report.verdict.direction == "better";
+    let mut roles: Vec<usize> = report
+        .findings
+        .iter()
+        .filter(|f| f.name == name && f.verdict == Statement::Changed)
+        .filter(|f| (f.effect.delta < 0.0) == better)
+        .filter_map(|f| f.role)
+        .collect();
+    roles.sort_unstable();
+    roles.dedup();
+    if roles.len() < 2 {
+        return None;
+    }
+    if roles.len() == report.roles.len() {
+        return Some(format!("all {} ranks", roles.len()));
+    }
+    let named = |role: &usize| report.roles.get(*role).map(|role| role.device(1));
+    let shown: Vec<String> = roles.iter().filter_map(named).take(4).collect();
+    let rest = roles.len() - shown.len();
+    let more = if rest > 0 {
+        format!(" and {rest} more ranks")
+    } else {
+        String::new()
+    };
+    Some(format!("{}{more}", shown.join(", ")))
 }
 
 fn kernel(report: &Report) -> String {
@@ -153,10 +195,10 @@ fn kernel(report: &Report) -> String {
         let (place, name) = row.device.split_once(": ").unwrap_or(("", &row.device));
         let ratio = row.candidate / row.baseline;
         let same = finding.filter(|f| f.name == name);
-        let on = if place.is_empty() {
-            String::new()
-        } else {
-            format!(" on {place}")
+        let on = match ranks(report, name) {
+            Some(ranks) => format!(" on {ranks}"),
+            None if place.is_empty() => String::new(),
+            None => format!(" on {place}"),
         };
         return format!(
             "{} {}{on} {:.1} % {} per call ({}), {}",
@@ -205,9 +247,13 @@ fn straggler(report: &Report) -> String {
         );
     }
     if let Some(row) = of(report, "rank_late_us") {
-        let more = if better { "shorter" } else { "longer" };
+        let (how, more) = if better {
+            ("no longer comes late to collectives", "less")
+        } else {
+            ("comes late to collectives", "longer")
+        };
         return format!(
-            "{} comes late to collectives: the other ranks wait {} {more} per cycle{tail}",
+            "{} {how}: the other ranks wait {} {more} per cycle{tail}",
             row.device,
             time((row.candidate - row.baseline).abs())
         );
@@ -241,6 +287,9 @@ fn workload(report: &Report) -> String {
         })
         .collect();
     let tail = cycle(report).map_or(String::new(), |cycle| format!("; {cycle}"));
+    if let (Some(mix), true) = (&report.mix, of(report, "phase_share_pct").is_some()) {
+        return format!("The mix of steps changed: {}{tail}", mix.said());
+    }
     if steps.is_empty() {
         return format!(
             "The requests are others: kernels were called more or less often, or for other shapes{tail}"
@@ -299,6 +348,41 @@ fn nothing(report: &Report) -> String {
     }
 }
 
+/// The function of the host that takes longer. One that waits is named as such: the time is that of something else.
+fn host(report: &Report, better: bool, tail: &str) -> String {
+    let found = || all_changed(report, &["host", "on_cpu", "memory_call"]);
+    if let Some(f) = found().find(|f| !is_wait(&f.name)) {
+        let slower = if f.effect.delta > 0.0 {
+            "slower"
+        } else {
+            "faster"
+        };
+        return format!(
+            "Host function {} {slower} ({}), {}",
+            label(&f.name),
+            from_to(f.effect.baseline, f.effect.candidate),
+            added(report, Some(f))
+        );
+    }
+    if let Some(f) = found().next() {
+        let longer = if f.effect.delta > 0.0 {
+            "longer"
+        } else {
+            "less"
+        };
+        return format!(
+            "The host waits {longer} in {} ({}) for work that was not recorded: record the process it waits for; {}",
+            label(&f.name),
+            from_to(f.effect.baseline, f.effect.candidate),
+            added(report, Some(f))
+        );
+    }
+    if better {
+        return format!("Host code takes less time{tail}");
+    }
+    format!("Host code takes longer, in no single function that was recorded{tail}")
+}
+
 fn sentence(report: &Report) -> String {
     let verdict = &report.verdict;
     let stopped = report.comparability.status == Status::NotComparable;
@@ -343,24 +427,7 @@ fn sentence(report: &Report) -> String {
                 .find_map(|time| time.pauses.as_ref().filter(|pauses| pauses.established));
             paused.map_or_else(String::new, |pauses| pauses.said())
         }
-        "host_code" => match changed(report, &["host", "on_cpu", "memory_call"]) {
-            Some(f) => format!(
-                "Host function {} {} ({}), {}",
-                label(&f.name),
-                if f.effect.delta > 0.0 {
-                    "slower"
-                } else {
-                    "faster"
-                },
-                from_to(f.effect.baseline, f.effect.candidate),
-                added(report, Some(f))
-            ),
-            None if better => format!("Host code takes less time{}", tail()),
-            None => format!(
-                "Host code takes longer, in no single function that was recorded{}",
-                tail()
-            ),
-        },
+        "host_code" => host(report, better, &tail()),
         "none" => nothing(report),
         "unknown" => {
             let first = report
@@ -402,7 +469,14 @@ fn sentence(report: &Report) -> String {
 
 /// Returns the sentence of a report, with a capital and without a full stop.
 pub(crate) fn of_report(report: &Report) -> String {
-    let text = sentence(report);
+    let mut text = sentence(report);
+    if let Some(mix) = report
+        .mix
+        .as_ref()
+        .filter(|_| of(report, "phase_share_pct").is_none())
+    {
+        text += &format!("; the mix of steps changed too: {}", mix.said());
+    }
     let mut letters = text.chars();
     match letters.next() {
         Some(first) => first.to_uppercase().chain(letters).collect(),

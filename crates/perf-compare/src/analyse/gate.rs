@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::panel::Pairing;
 use crate::document::{Comparability, Reason, Status};
-use crate::side::{Capture, Class, Side, template, unit_to_us};
+use crate::side::{Capture, Class, Side, shape, template, unit_to_us};
 use crate::stats::median;
 
 /// Cycles below which nothing can be declared.
@@ -241,7 +241,14 @@ fn pair(pairing: &Pairing<'_>, same_anchors: &[(String, String)], reasons: &mut 
             other.unwrap_or(name)
         })
         .collect();
-    if known && anchors[0] != anchors[1] && declared == anchors[1] {
+    let shapes = anchors.each_ref().map(|names| {
+        names
+            .iter()
+            .map(|name| shape(name))
+            .collect::<BTreeSet<String>>()
+    });
+    let differ = known && shapes[0] != shapes[1];
+    if differ && declared == anchors[1] {
         reasons.push(reason(
             "anchor",
             false,
@@ -251,10 +258,10 @@ fn pair(pairing: &Pairing<'_>, same_anchors: &[(String, String)], reasons: &mut 
                 shown(1)
             ),
         ));
-    } else if known && anchors[0] != anchors[1] {
+    } else if differ {
         reasons.push(reason(
             "anchor",
-            far || anchors[0].is_disjoint(&anchors[1]),
+            far || shapes[0].is_disjoint(&shapes[1]),
             format!(
                 "cycles are cut at {} (median {:.1} ms) in the baseline and at {} (median {:.1} ms) in the candidate",
                 shown(0),

@@ -3,6 +3,7 @@
 mod gate;
 mod infer;
 mod inside;
+mod mix;
 mod panel;
 mod pauses;
 mod roles;
@@ -12,9 +13,9 @@ use std::collections::BTreeSet;
 
 pub(crate) use self::infer::more_is_better;
 use self::panel::{Pairing, Panel};
-use crate::document::{Report, Role, SCHEMA_VERSION, SideInfo, Status};
+use crate::document::{Evidence, Mix, Report, Role, SCHEMA_VERSION, SideInfo, Status, Verdict};
 use crate::headline;
-use crate::side::Side;
+use crate::side::{Capture, Side};
 use crate::stats::{Effort, Family};
 use crate::verdict::{self, Facts, Signatures};
 
@@ -190,41 +191,34 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
     } else {
         Vec::new()
     };
-    let facts = Facts {
-        cycle_time: &inferred.cycle_time,
-        findings: &inferred.findings,
-        comparable: go && !comparability.forced,
-        swaps: panels.iter().flat_map(|p| p.swaps.clone()).collect(),
+    let mix = if go && !samples {
+        mix::compare(baseline, candidate)
+    } else {
+        None
     };
-    let primary = pairings.iter().max_by_key(|p| {
-        p.sides
-            .iter()
-            .map(|s| s.iter().map(|c| c.cycles.len()).sum::<usize>())
-            .min()
-    });
-    let (verdict, counters) = match primary {
-        Some(pairing) => {
-            let of = |one: usize, two: usize, roles: &[Role]| {
-                verdict::observe(
-                    [&pairing.sides[one], &pairing.sides[two]],
-                    roles,
-                    facts.comparable,
-                    pairing.sides.iter().all(|side| side.len() >= panel::RUNS),
-                )
-            };
-            let mirrored: Vec<Role> = roles.iter().map(mirror).collect();
-            verdict::conclude(
-                &of(0, 1, &roles),
-                &of(1, 0, &mirrored),
-                &facts,
-                &options.signatures,
-            )
-        }
-        None => {
-            let there = verdict::observe_samples(baseline_table, candidate_table);
-            let back = verdict::observe_samples(candidate_table, baseline_table);
-            verdict::conclude(&there, &back, &facts, &options.signatures)
-        }
+    let (verdict, counters) = if samples || pairings.is_empty() {
+        let facts = Facts {
+            cycle_time: &inferred.cycle_time,
+            findings: &inferred.findings,
+            comparable: go && !comparability.forced,
+            swaps: Vec::new(),
+            mix: None,
+        };
+        let there = verdict::observe_samples(baseline_table, candidate_table);
+        let back = verdict::observe_samples(candidate_table, baseline_table);
+        verdict::conclude(&there, &back, &facts, &options.signatures)
+    } else {
+        let comparable = go && !comparability.forced;
+        let swaps = panels.iter().flat_map(|p| p.swaps.clone()).collect();
+        of_pairings(
+            &pairings,
+            &roles,
+            &inferred,
+            comparable,
+            swaps,
+            mix.as_ref(),
+            options,
+        )
     };
     let by_run = panels.iter().any(|panel| panel.by_run) || inferred.by_run;
     let mut report = Report {
@@ -238,6 +232,7 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
         cycle_time: inferred.cycle_time,
         findings: inferred.findings,
         counter_findings,
+        mix,
         roles,
         counters,
         claim: if by_run {
@@ -251,6 +246,84 @@ pub fn compare(baseline: &Side, candidate: &Side, options: &Options) -> Report {
     };
     report.headline = headline::of_report(&report);
     report
+}
+
+/// The cause by type of cycle: that of the type with most cycles that has one. Steps of one phase are compared with steps of
+/// that phase only.
+fn of_pairings(
+    pairings: &[Pairing<'_>],
+    roles: &[Role],
+    inferred: &infer::Inferred,
+    comparable: bool,
+    swaps: Vec<String>,
+    mix: Option<&Mix>,
+    options: &Options,
+) -> (Verdict, Vec<Evidence>) {
+    let mut order: Vec<&Pairing<'_>> = pairings.iter().collect();
+    let cycles = |pairing: &Pairing<'_>| {
+        let sides = pairing.sides.iter();
+        let sum = |side: &Vec<&Capture>| side.iter().map(|c| c.cycles.len()).sum::<usize>();
+        sides.map(sum).min().unwrap_or(0)
+    };
+    order.sort_by_key(|pairing| std::cmp::Reverse(cycles(pairing)));
+    let mirrored: Vec<Role> = roles.iter().map(mirror).collect();
+    let conclude = |pairing: &Pairing<'_>, facts: &Facts<'_>| {
+        let of = |one: usize, two: usize, roles: &[Role]| {
+            let enough = pairing.sides.iter().all(|side| side.len() >= panel::RUNS);
+            let sides = [&pairing.sides[one][..], &pairing.sides[two][..]];
+            verdict::observe(sides, roles, comparable, enough)
+        };
+        let (there, back) = (of(0, 1, roles), of(1, 0, &mirrored));
+        verdict::conclude(&there, &back, facts, &options.signatures)
+    };
+    let mut first = None;
+    for (at, pairing) in order.into_iter().enumerate() {
+        // Modes of a type are named after it.
+        let own = |kind: &str| kind.split('/').next() == Some(pairing.cycle_type.as_str());
+        let cycle_time: Vec<_> = inferred
+            .cycle_time
+            .iter()
+            .filter(|t| own(&t.cycle_type))
+            .cloned()
+            .collect();
+        let findings: Vec<_> = inferred
+            .findings
+            .iter()
+            .filter(|f| own(&f.cycle_type))
+            .cloned()
+            .collect();
+        let facts = Facts {
+            cycle_time: &cycle_time,
+            findings: &findings,
+            comparable,
+            swaps: swaps.clone(),
+            mix: mix.filter(|_| at == 0),
+        };
+        let found = conclude(pairing, &facts);
+        if !matches!(found.0.cause.as_str(), "none" | "unknown") {
+            return found;
+        }
+        let unknown = |found: &(Verdict, Vec<Evidence>)| found.0.cause == "unknown";
+        // What changed without a known cause is more than nothing.
+        match &first {
+            Some(known) if unknown(known) || !unknown(&found) => {}
+            _ => first = Some(found),
+        }
+    }
+    first.unwrap_or_else(|| {
+        verdict::conclude(
+            &[],
+            &[],
+            &Facts {
+                cycle_time: &inferred.cycle_time,
+                findings: &inferred.findings,
+                comparable,
+                swaps,
+                mix,
+            },
+            &options.signatures,
+        )
+    })
 }
 
 fn mirror(role: &Role) -> Role {

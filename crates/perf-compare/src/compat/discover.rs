@@ -30,6 +30,19 @@ pub(crate) fn job_and_suffix(path: &Path) -> Option<(String, String)> {
     Some((job.to_owned(), stem[job.len()..].to_owned()))
 }
 
+/// Job and phase of a file name, with phases that the reference does not have: `result_mixed_perf_data.csv` is `result`, `mixed`.
+pub(crate) fn job_and_phase(path: &Path) -> Option<(String, String)> {
+    let (job, suffix) = job_and_suffix(path)?;
+    let own = ["_mixed", "_unknown"]
+        .iter()
+        .find(|end| job.ends_with(**end));
+    let (job, phase) = match own {
+        Some(end) if suffix.is_empty() => job.split_at(job.len() - end.len()),
+        _ => (job.as_str(), suffix.as_str()),
+    };
+    Some((job.to_owned(), phase.trim_start_matches('_').to_owned()))
+}
+
 /// All perf-data files, sorted by path; of a plain and a compressed copy side by side only the plain one.
 pub(super) fn files(inputs: &[PathBuf], notes: &mut Vec<Note>) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();

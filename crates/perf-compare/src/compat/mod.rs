@@ -15,7 +15,7 @@ mod measure;
 mod pairs;
 mod rows;
 
-pub(crate) use discover::{is_perf_data, job_and_suffix, plain_name};
+pub(crate) use discover::{is_perf_data, job_and_phase, plain_name};
 
 use std::fmt;
 use std::io::Write as _;

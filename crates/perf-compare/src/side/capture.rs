@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::class::Class;
 use super::counters::Counters;
 use super::rank::Rank;
-use super::step::{Work, template, work};
+use super::step::{Work, shape, template, work};
 use crate::table::{Name, Names, PerfRow};
 
 /// One cycle.
@@ -166,10 +166,9 @@ impl Capture {
             anchors.extend(row.anchor);
         }
         capture.bad_cycles = bad.len() as u64;
-        let anchors: BTreeSet<String> = anchors
-            .into_iter()
-            .map(|name| template(text(name)))
-            .collect();
+        // Names that differ from step to step are one anchor.
+        let named = if anchors.len() > 1 { shape } else { template };
+        let anchors: BTreeSet<String> = anchors.into_iter().map(|name| named(text(name))).collect();
         capture.anchors = anchors.into_iter().collect();
         let complete = |seen: &BTreeSet<usize>| seen.len() == parts.len();
         let common = cycles.values().filter(|(_, seen)| complete(seen)).count();

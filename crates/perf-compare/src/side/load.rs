@@ -11,7 +11,7 @@ use super::counters::Counters;
 use super::parquet_table::{self, MAGIC};
 use super::rank::{self, Rank};
 use super::{Side, samples};
-use crate::compat::{is_perf_data, job_and_suffix, plain_name};
+use crate::compat::{is_perf_data, job_and_phase, plain_name};
 use crate::error::{Error, Result};
 use crate::table::{Names, PerfTable, Strictness};
 
@@ -113,10 +113,7 @@ impl Table {
 
 /// Type of the cycles of a file, by its name.
 fn kind_of(file: &Path) -> String {
-    let kind = job_and_suffix(file)
-        .map(|(_, suffix)| suffix)
-        .unwrap_or_default();
-    kind.trim_start_matches('_').to_owned()
+    job_and_phase(file).map_or_else(String::new, |(_, phase)| phase)
 }
 
 /// Returns `true` if the files are of devices of their own that worked at the same time: ranks of one run.

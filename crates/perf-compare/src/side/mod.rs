@@ -15,7 +15,7 @@ pub(crate) use capture::{Capture, Function, Process};
 pub(crate) use class::{Class, is_wait};
 pub use load::{LoadOptions, load};
 pub(crate) use samples::{Series, unit_to_us};
-pub(crate) use step::{Work, template};
+pub(crate) use step::{Work, shape, template};
 
 /// One side: captures of a process group, or plain samples of metrics.
 ///

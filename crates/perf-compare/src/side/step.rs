@@ -105,6 +105,11 @@ pub(crate) fn template(name: &str) -> String {
     if work(name).is_none() {
         return name.to_owned();
     }
+    shape(name)
+}
+
+/// A name with each number replaced by `#`.
+pub(crate) fn shape(name: &str) -> String {
     let mut out = String::new();
     let mut digits = false;
     for c in name.chars() {

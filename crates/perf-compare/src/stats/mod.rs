@@ -17,6 +17,7 @@ pub(crate) use multiple::adjust;
 pub(crate) use permute::{Family, attainable, choose};
 pub(crate) use random::Stream;
 pub(crate) use rank::mann_whitney;
+pub(crate) use serial::Dependence;
 pub(crate) use special::{normal_quantile, normal_sf, student_sf2};
 pub(crate) use trend::continued;
 pub(crate) use welch::{Moments, welch_p};

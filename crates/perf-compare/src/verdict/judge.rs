@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::signal::{Signal, Stat};
 use super::signature::{Clause, Direction, Signature, Signatures};
 use crate::document::{
-    Change, CycleTime, Evidence, Finding, Pauses, RuledOut, RunnerUp, Statement, Verdict,
+    Change, CycleTime, Evidence, Finding, Mix, Pauses, RuledOut, RunnerUp, Statement, Verdict,
 };
 use crate::report_text::short;
 
@@ -17,6 +17,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) comparable: bool,
     /// Ranks that changed places.
     pub(crate) swaps: Vec<String>,
+    /// Shares of phases, if they changed.
+    pub(crate) mix: Option<&'a Mix>,
 }
 
 /// Causes whose evidence is times alone, which drift explains as well.
@@ -83,6 +85,8 @@ fn fit<'s>(signature: &'s Signature, signals: &[Signal]) -> Fit<'s> {
     let mut unrecorded = true;
     let mut strengths = Vec::new();
     let mut missing = Vec::new();
+    // What stayed the same is shown behind what moved.
+    let mut steady = Vec::new();
     for clause in &signature.need {
         if clause.direction == Direction::Absent {
             if !absent(clause) {
@@ -93,10 +97,14 @@ fn fit<'s>(signature: &'s Signature, signals: &[Signal]) -> Fit<'s> {
         }
         match clause.best(signals) {
             Some((signal, factor)) => {
-                if clause.direction != Direction::Flat {
-                    strengths.push(strength(factor));
+                let row = signal.evidence(clause.stat, "needed");
+                match clause.direction {
+                    Direction::Flat | Direction::Recorded => steady.push(row),
+                    _ => {
+                        strengths.push(strength(factor));
+                        fit.evidence.push(row);
+                    }
                 }
-                fit.evidence.push(signal.evidence(clause.stat, "needed"));
             }
             // What was not recorded cannot be seen to move.
             None if clause.direction == Direction::Flat
@@ -161,10 +169,14 @@ fn fit<'s>(signature: &'s Signature, signals: &[Signal]) -> Fit<'s> {
     for clause in &supported {
         if let Some((signal, _)) = clause.best(signals) {
             held += 1;
-            fit.evidence
-                .push(signal.evidence(clause.stat, "supporting"));
+            let row = signal.evidence(clause.stat, "supporting");
+            match clause.direction {
+                Direction::Flat => steady.push(row),
+                _ => fit.evidence.push(row),
+            }
         }
     }
+    fit.evidence.append(&mut steady);
     let support = if supported.is_empty() {
         1.0
     } else {
@@ -207,9 +219,12 @@ pub(crate) fn conclude(
         .iter()
         .map(|signal| signal.evidence(Stat::Median, "measured"))
         .collect();
-    let mut there = there.to_vec();
+    let few = too_few(facts);
+    let usable = |signal: &&Signal| !few || is_counter(&signal.metric);
+    let mut there: Vec<Signal> = there.iter().filter(usable).cloned().collect();
     there.extend(declared(facts, false));
-    let mut back = back.to_vec();
+    there.extend(facts.mix.into_iter().flat_map(mixed));
+    let mut back: Vec<Signal> = back.iter().filter(usable).cloned().collect();
     back.extend(declared(facts, true));
     let (there, back) = (&there[..], &back[..]);
     let forward = fits(there, signatures, false);
@@ -253,6 +268,35 @@ pub(crate) fn conclude(
         }
     };
     (verdict, table)
+}
+
+/// Returns `true` if there are fewer cycles than any claim about times needs.
+fn too_few(facts: &Facts<'_>) -> bool {
+    let mut times = facts.cycle_time.iter();
+    !facts.cycle_time.is_empty() && times.all(|c| c.verdict == Statement::Insufficient)
+}
+
+/// Returns `true` for quantities that were sampled over time, however few the cycles; all others come from times of cycles.
+fn is_counter(metric: &str) -> bool {
+    const SAMPLED: [&str; 6] = ["gpu_", "cpu_", "host_", "process_", "container_", "net_"];
+    metric != "host_function_us" && SAMPLED.iter().any(|prefix| metric.starts_with(prefix))
+}
+
+/// The mix of phases as quantities for the rules.
+fn mixed(mix: &Mix) -> Vec<Signal> {
+    let share = [0, 1].map(|side| mix.steps[side] as f64 / mix.of[side].max(1) as f64 * 100.0);
+    [
+        Signal::point("phase_share_pct", &mix.phase, "% of steps", share),
+        Signal::point(
+            "mix_effect_pct",
+            "all",
+            "% of mean step",
+            [0.0, mix.effect_pct],
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// What the statistics declared, as quantities for the rules.
@@ -302,7 +346,17 @@ fn turn(row: &mut Evidence) {
 fn named(mut fits: Vec<Fit<'_>>, direction: &'static str, facts: &Facts<'_>) -> Verdict {
     fits.sort_by(|a, b| b.score.total_cmp(&a.score));
     let second = fits.get(1).map_or(0.0, |fit| fit.score);
-    let critical = on_critical_path(direction, facts);
+    let mixed = fits.first().filter(|fit| {
+        let mut rows = fit.evidence.iter();
+        rows.any(|row| row.metric == "phase_share_pct")
+    });
+    // Shares of phases change the mean step while the cycles of each phase stay.
+    let (direction, critical) = match facts.mix.filter(|_| mixed.is_some()) {
+        Some(mix) if mix.effect_pct < 0.0 => ("better", Some(true)),
+        Some(_) => ("worse", Some(true)),
+        None => (direction, on_critical_path(direction, facts)),
+    };
+    let mixed = mixed.is_some();
     let mut rest = fits.into_iter();
     let Some(first) = rest.next() else {
         return nameless(Vec::new(), facts);
@@ -342,10 +396,14 @@ fn named(mut fits: Vec<Fit<'_>>, direction: &'static str, facts: &Facts<'_>) -> 
         None => "cycle times cannot be compared, so whether it costs time is open",
     };
     let mut evidence = first.evidence;
-    if direction == "better" {
+    if direction == "better" && !mixed {
         evidence.iter_mut().for_each(turn);
     }
-    let gone = if direction == "worse" { "" } else { " no more" };
+    let gone = if direction == "worse" || mixed {
+        ""
+    } else {
+        " no more"
+    };
     Verdict {
         summary: format!(
             "{}{gone}: {}; {where_}",
@@ -353,7 +411,12 @@ fn named(mut fits: Vec<Fit<'_>>, direction: &'static str, facts: &Facts<'_>) -> 
             told(&evidence)
         ),
         cause: first.signature.cause.clone(),
-        confidence: confidence(first.score, second),
+        // Shares of phases are counted, and their difference was tested.
+        confidence: if mixed {
+            0.9
+        } else {
+            confidence(first.score, second)
+        },
         direction,
         on_critical_path: critical,
         covers: first.signature.covers.clone(),
@@ -416,11 +479,7 @@ fn on_critical_path(direction: &str, facts: &Facts<'_>) -> Option<bool> {
     if !facts.comparable || facts.cycle_time.is_empty() {
         return None;
     }
-    if facts
-        .cycle_time
-        .iter()
-        .all(|c| c.verdict == Statement::Insufficient)
-    {
+    if too_few(facts) {
         return None;
     }
     let wanted = if direction == "worse" {
@@ -478,11 +537,7 @@ fn nameless(fits: Vec<Fit<'_>>, facts: &Facts<'_>) -> Verdict {
             .findings
             .iter()
             .any(|f| f.verdict == Statement::Changed);
-    let insufficient = !facts.cycle_time.is_empty()
-        && facts
-            .cycle_time
-            .iter()
-            .all(|c| c.verdict == Statement::Insufficient);
+    let insufficient = too_few(facts);
     let (cause, confidence, summary) = if changed {
         (
             "unknown",

@@ -19,6 +19,7 @@ mod simulate;
 mod bad_input;
 mod calibration;
 mod data;
+mod mix;
 mod oracles;
 mod planted;
 mod published;

@@ -1,0 +1,103 @@
+//! How the steps of each side divide among phases. Phases are compared one by one, so a change of their shares is seen nowhere else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::compat::job_and_phase;
+use crate::document::Mix;
+use crate::side::{Capture, Side};
+use crate::stats::{Dependence, mean, normal_sf};
+
+/// Chance below which shares are said to differ.
+const CHANCE: f64 = 0.01;
+/// Least change of the mean step by the shares alone, in percent.
+const LEAST_PCT: f64 = 2.0;
+
+/// The captures of one recording: one file for each phase.
+fn recording(capture: &Capture) -> (PathBuf, String) {
+    let file = Path::new(&capture.file);
+    let job = job_and_phase(file).map_or_else(String::new, |(job, _)| job);
+    (file.parent().map(Path::to_owned).unwrap_or_default(), job)
+}
+
+/// Phase and time of all steps, in the order of time within each recording.
+fn steps<'s>(side: &'s Side, untyped: &'s str) -> Vec<(&'s str, f64)> {
+    let mut recordings: BTreeMap<(PathBuf, String), Vec<(f64, &str, f64)>> = BTreeMap::new();
+    for capture in &side.captures {
+        let kind = match capture.kind.as_str() {
+            "" => untyped,
+            kind => kind,
+        };
+        let own = recordings.entry(recording(capture)).or_default();
+        own.extend(capture.cycles.iter().map(|c| (c.start_us, kind, c.dur_us)));
+    }
+    recordings
+        .into_values()
+        .flat_map(|mut own| {
+            own.sort_by(|a, b| a.0.total_cmp(&b.0));
+            own.into_iter().map(|(_, kind, dur)| (kind, dur))
+        })
+        .collect()
+}
+
+/// Returns the phase whose share of the steps changed most, if a side has several phases and their shares changed by more than
+/// chance and by enough to be noticed in the mean step.
+///
+/// The test is that of two proportions, with as many independent steps as the correlation of neighbours leaves: requests arrive
+/// in bursts.
+pub(super) fn compare(baseline: &Side, candidate: &Side) -> Option<Mix> {
+    let kinds = |side: &Side| -> BTreeSet<String> {
+        side.captures.iter().map(|c| c.kind.clone()).collect()
+    };
+    let known = [kinds(baseline), kinds(candidate)];
+    // As where phases are paired: a file without a phase goes with decode steps.
+    let untyped = if known.iter().any(|kinds| kinds.contains("decode")) {
+        "decode"
+    } else {
+        ""
+    };
+    let sides = [steps(baseline, untyped), steps(candidate, untyped)];
+    let phases: BTreeSet<&str> = sides.iter().flatten().map(|step| step.0).collect();
+    if phases.len() < 2 || phases.contains("layer") || sides.iter().any(|side| side.len() < 10) {
+        return None;
+    }
+    let of = sides.each_ref().map(Vec::len);
+    let count = |side: usize, phase: &str| sides[side].iter().filter(|s| s.0 == phase).count();
+    let share = |side: usize, phase: &str| count(side, phase) as f64 / of[side] as f64;
+    let typical = |phase: &str| {
+        let durs = sides.iter().flatten().filter(|step| step.0 == phase);
+        mean(&durs.map(|step| step.1).collect::<Vec<f64>>())
+    };
+    let added: f64 = phases
+        .iter()
+        .map(|phase| (share(1, phase) - share(0, phase)) * typical(phase))
+        .sum();
+    let mean_us = [0, 1].map(|side| mean(&sides[side].iter().map(|s| s.1).collect::<Vec<f64>>()));
+    let effect_pct = added / f64::midpoint(mean_us[0], mean_us[1]) * 100.0;
+    let moved = |phase: &str| (share(1, phase) - share(0, phase)).abs();
+    // With two phases both shares change by the same: the one that does more than generate is named.
+    let phase = phases
+        .iter()
+        .filter(|phase| **phase != "decode")
+        .max_by(|a, b| moved(a).total_cmp(&moved(b)))?;
+    let is = |side: usize| -> Vec<f64> {
+        let steps = sides[side].iter();
+        steps.map(|s| f64::from(u8::from(s.0 == *phase))).collect()
+    };
+    let (one, two) = (is(0), is(1));
+    let dependence = Dependence::of(&one, &two);
+    let pooled = (count(0, phase) + count(1, phase)) as f64 / (of[0] + of[1]) as f64;
+    let variance: f64 = of
+        .iter()
+        .map(|n| pooled * (1.0 - pooled) / dependence.effective(*n))
+        .sum();
+    let p = (2.0 * normal_sf(moved(phase) / variance.sqrt())).min(1.0);
+    (p <= CHANCE && effect_pct.abs() >= LEAST_PCT).then(|| Mix {
+        phase: (*phase).to_owned(),
+        steps: [count(0, phase), count(1, phase)],
+        of,
+        mean_us,
+        effect_pct,
+        p,
+    })
+}
