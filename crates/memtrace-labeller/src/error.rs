@@ -233,6 +233,17 @@ pub enum Error {
         /// What is wrong.
         source: serde_json::Error,
     },
+    /// A list of address ranges that cannot be read.
+    #[error(
+        "{name}: {source}; expected a list, or an object with a list `regions`, of ranges such as {example}, addresses as whole numbers",
+        example = r#"{"addr_start": 4096, "addr_end": 8192, "region_type": "weight"}"#
+    )]
+    Ranges {
+        /// The file.
+        name: String,
+        /// What is wrong, and where.
+        source: serde_json::Error,
+    },
     /// A thread could not be started or has failed.
     #[error("a worker thread failed")]
     Thread,

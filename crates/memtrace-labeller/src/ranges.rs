@@ -82,7 +82,7 @@ impl AddressRange {
 ///
 /// # Errors
 ///
-/// [`Error::Json`], and [`Error::AddressRange`] for a range that ends before it begins, in addresses or in time.
+/// [`Error::Ranges`], and [`Error::AddressRange`] for a range that ends before it begins, in addresses or in time.
 ///
 /// ```
 /// let text = br#"{"regions": [{"addr_start": 4096, "addr_end": 8192, "region_type": "kv_cache"}]}"#;
@@ -92,16 +92,19 @@ impl AddressRange {
 /// ```
 pub fn ranges_from_json(name: &str, text: &[u8]) -> Result<Vec<AddressRange>> {
     #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum File {
-        List(Vec<AddressRange>),
-        Object { regions: Vec<AddressRange> },
+    struct File {
+        regions: Vec<AddressRange>,
     }
-    let file: File = serde_json::from_slice(text).map_err(|source| Error::Json {
+    // The first byte tells the two forms apart, so that mistakes are named with their line.
+    let is_list = text.trim_ascii_start().starts_with(b"[");
+    let read = match is_list {
+        true => serde_json::from_slice(text),
+        false => serde_json::from_slice(text).map(|file: File| file.regions),
+    };
+    let regions: Vec<AddressRange> = read.map_err(|source| Error::Ranges {
         name: name.to_owned(),
         source,
     })?;
-    let (File::List(regions) | File::Object { regions }) = file;
     for (at, range) in regions.iter().enumerate() {
         let lasts = range
             .from_ns

@@ -280,3 +280,29 @@ fn a_region_takes_some_bytes_and_no_record() {
         assert!((1..=most).contains(&held), "{symbol} {maps}: {held}");
     }
 }
+
+/// Mistakes in a list of ranges are named with file, line and member, and with what is expected.
+#[test]
+fn mistakes_in_ranges_are_named_with_their_line() {
+    for (text, what) in [
+        (
+            "[\n{\"addr_start\": 1, \"region_type\": \"weight\"}]",
+            "missing field `addr_end` at line 2",
+        ),
+        (
+            "{\"regions\": [\n\n{\"addr_start\": \"0x10\"}]}",
+            "invalid type: string \"0x10\", expected u64 at line 3",
+        ),
+        ("{}", "missing field `regions`"),
+        ("[", "EOF"),
+    ] {
+        let error = memtrace_labeller::ranges_from_json("r.json", text.as_bytes())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("r.json: ") && error.contains(what),
+            "{error}"
+        );
+        assert!(error.contains("expected a list, or an object"), "{error}");
+    }
+}

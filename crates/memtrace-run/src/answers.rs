@@ -70,11 +70,20 @@ fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Strin
         let reads = kind.weighted_loads as f64 / kind.weighted_stores as f64;
         parts.push(format!("{} reads per write", number(reads)));
     }
+    // Without a recorded store nothing is known about the age of what is read.
     if !analysis.made_up_clock
+        && kind.stores > 0
         && let Some([_, _, age]) = verdict.read_age_ns
         && (age.low > 0.0 || age.high.is_some())
     {
-        parts.push(format!("99 % of reads find data {} old", at_most(age, 1e9)));
+        // That some of the reads find older data is all that a lower bound of the quantile says.
+        parts.push(match age.high {
+            Some(high) => format!("99 % of reads find data <= {} old", seconds(high / 1e9)),
+            None => format!(
+                "at least 1 % of reads find data >= {} old",
+                seconds(age.low / 1e9)
+            ),
+        });
     }
     if let Some(each) = bytes_per_token(analysis, kind, verdict) {
         parts.push(format!("about {} accessed for each token", bytes(each)));
@@ -123,8 +132,14 @@ fn lives(verdict: &Verdict) -> String {
         _ => 0,
     };
     let mut text = format!("in use for {} (median over regions", span(p50));
-    if verdict.cut_by_end > 0 {
-        text.push_str(&format!("; {} still in use at the end", verdict.cut_by_end));
+    let cut = verdict.cut_by_end;
+    if cut > 0 && verdict.rate == Rate::Complete {
+        text.push_str(&format!("; {cut} still in use at the end"));
+    } else if cut > 0 {
+        // What was not sampled again may have been used again, or not.
+        text.push_str(&format!(
+            "; for {cut} it cannot be decided whether they were still in use at the end"
+        ));
     }
     if begun_before > 0 {
         text.push_str(&format!("; {begun_before} stored before the recording"));
@@ -176,14 +191,6 @@ fn span(bounds: Bounds) -> String {
         Some(_) if bounds.is_exact() => seconds(bounds.low),
         Some(high) => format!("{} to {}", seconds(bounds.low), seconds(high)),
         None => format!(">= {}", seconds(bounds.low)),
-    }
-}
-
-/// A bound of an age in ns as text.
-fn at_most(bounds: Bounds, per_second: f64) -> String {
-    match bounds.high {
-        Some(high) => format!("<= {}", seconds(high / per_second)),
-        None => format!(">= {}", seconds(bounds.low / per_second)),
     }
 }
 
