@@ -238,7 +238,9 @@ impl TypeSums {
             true => region.gap_ns.max(region.return_ns),
             false => region.gap_ns,
         };
-        let cut = self.end_ns.saturating_sub(last) <= idle.saturating_mul(2);
+        // One sample shows no pause at all.
+        let is_single = !self.complete && region.n_accesses < 2;
+        let cut = is_single || self.end_ns.saturating_sub(last) <= idle.saturating_mul(2);
         self.cut_by_end += u64::from(cut);
         self.begun_before += u64::from(region.begun_before);
         if cut || region.begun_before || !self.complete && region.total_reads < 2 {
