@@ -15,8 +15,8 @@ pub enum Rules {
     Exact,
     /// Communication is what the vocabulary knows as such
     /// ([`Vocabulary::communication`](trace_model::kernel::Vocabulary::communication)): collective libraries, dispatch and
-    /// combine of expert parallelism, custom, symmetric-memory and fused all-reduces, NVSHMEM and others; all else as
-    /// `Exact`.
+    /// combine of expert parallelism, custom, symmetric-memory and fused all-reduces, NVSHMEM and others, and kernels of
+    /// unknown name that an operator for communication launched; all else as `Exact`.
     #[default]
     Extended,
     /// Those of HolisticTraceAnalysis 0.5: communication `nccl*Kernel*`, copying `Memcpy*`,
@@ -172,6 +172,13 @@ impl<'w, 't> Roles<'w, 't> {
                 vocabulary.communication(name).is_some()
             })
         };
+        // Here the operator that launched the kernel counts, too, so the name alone does not decide.
+        if rules == Rules::Extended
+            && event.kind == WorkKind::Kernel
+            && work.index().is_collective(work.slice(event))
+        {
+            return Role::Communication;
+        }
         let kind = match event.kind {
             WorkKind::Kernel => 0,
             WorkKind::Memcpy => 1,

@@ -258,3 +258,62 @@ fn classes_of_public_recordings() {
         assert!(of(&shares, "other") < 0.1, "{file} {shares:?}");
     }
 }
+
+#[test]
+fn operators_for_communication_decide_for_kernels_of_unknown_name() {
+    const CAST: &str = "void at::native::elementwise_kernel<direct_copy_kernel_cuda>(int)";
+    let mut list: Vec<(Vec<(&str, &str)>, &str, &str)> = Vec::new();
+    for operator in [
+        "_C_custom_ar::all_reduce",
+        "vllm::all_reduce",
+        "sglang::inplace_all_reduce",
+        "deep_ep::dispatch",
+        "symm_mem::one_shot_all_reduce",
+        "c10d::allreduce_",
+        "_c10d_functional::reduce_scatter_tensor",
+        "acme::all_to_all",
+    ] {
+        let op = ("cpu_op", operator);
+        list.push((vec![op], "acme_17", "collective"));
+        list.push((vec![op], "triton_acme", "collective"));
+        list.push((vec![op, ("cpu_op", "aten::empty")], "acme_18", "collective"));
+        // What the name or an operator within says is more.
+        list.push((vec![op], CAST, "copy"));
+        list.push((vec![op, ("cpu_op", "aten::add")], "acme_19", "elementwise"));
+        list.push((vec![("cpu_op", "aten::mm"), op], "nvjet_tst", "gemm"));
+    }
+    for operator in [
+        "fsdp::all_gather_copy_in",
+        "symm_mem::fused_all_gather_matmul",
+    ] {
+        list.push((vec![("cpu_op", operator)], "acme_20", "other"));
+    }
+    for (around, kernel, class) in list {
+        let trace = launches(&[(&around, LAUNCH, kernel)]);
+        let work = GpuWork::new(&trace);
+        let slice = work.index().kernels().next().unwrap();
+        assert_eq!(
+            work.index().class(slice).name(),
+            class,
+            "{around:?} {kernel}"
+        );
+        let mut roles = gpu_time::Roles::new(&work, gpu_time::Rules::Extended);
+        let is_communication = roles.of(&work.events()[0]) == gpu_time::Role::Communication;
+        assert_eq!(
+            is_communication,
+            class == "collective",
+            "{around:?} {kernel}"
+        );
+    }
+    let graph = launches(&[(
+        &[("cpu_op", "vllm::all_reduce")],
+        "cudaGraphLaunch",
+        "acme_17",
+    )]);
+    let work = GpuWork::new(&graph);
+    assert!(
+        work.index()
+            .kernels()
+            .all(|k| !work.index().is_collective(k))
+    );
+}

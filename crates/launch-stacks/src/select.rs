@@ -60,6 +60,10 @@ impl KernelSelector {
             .kernels()
             .filter(|s| !self.strict_category || Some(s.category_id()) == strict)
             .filter(|s| {
+                // The operator that launched a kernel may say more than its name.
+                if self.collectives && index.is_collective(*s) {
+                    return true;
+                }
                 s.name_id()
                     .and_then(|name| Some((known.get_mut(name.index())?, name)))
                     .is_some_and(|(known, name)| {

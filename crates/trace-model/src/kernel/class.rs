@@ -247,6 +247,23 @@ elementwise triton_poi_fused_add_all_gather_into_tensor_moe_forward_0
 ssm void selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<32, 4>>(SSMParamsBase)
 ssm chunk_gated_delta_rule_fwd_kernel_h_blockdim64
 ssm _causal_conv1d_update_kernel
+convolution volta_fp16_s884cudnn_fp16_256x64_ldg8_relu_f2f_exp_interior_nhwc_tn_v1
+convolution turing_int8_i8816cudnn_int8_256x128_ldg16_relu_singleBuffer_small_nt_v1
+gemm volta_sgemm_128x64_relu_nn
+attention _splitK_reduce
+attention void xformers::_splitK_reduce_varargs<float>(float*)
+attention _fwd_kernel_splitK
+attention void cudnn::fusion::compute_dot_do_o<true, __nv_bfloat16, float, 128>(X)
+attention void cudnn::fusion::convert_dq_to_16bits<__nv_bfloat16, 128>(X)
+moe deepgemm_post_reorder_triton_kernel
+moe pre_reorder_triton_kernel
+moe fused_moe_all_gather_indices_kernel
+collective void nixl_ep::ep_kernels::dispatch<true, 4>(int*)
+collective _combine_kernel_nixl_ep
+gemm triton_mm
+gemm triton_bmm_4
+elementwise triton_poi_fused_addmm_mul_0
+elementwise triton_acme_17
 other my kernel
 other foo<softmax, gemm>(attention)
 "#;

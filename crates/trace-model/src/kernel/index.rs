@@ -23,6 +23,8 @@ pub struct TraceIndex<'t> {
     classes: OnceLock<Vec<KernelClass>>,
     /// By name: what kernels of this name communicate.
     communication: OnceLock<Vec<Option<Communication>>>,
+    /// Kernels of unknown name that communicate by their operator.
+    exchanges: OnceLock<Vec<(SliceId, Communication)>>,
 }
 
 impl<'t> TraceIndex<'t> {
@@ -38,6 +40,7 @@ impl<'t> TraceIndex<'t> {
             chains: OnceLock::new(),
             classes: OnceLock::new(),
             communication: OnceLock::new(),
+            exchanges: OnceLock::new(),
         }
     }
 
@@ -143,7 +146,8 @@ impl<'t> TraceIndex<'t> {
 
     /// Returns what the kernel `slice` communicates between devices; `None` if it does not or is no kernel.
     ///
-    /// This is the one definition of communication, by the kernel's name; names are tried once each.
+    /// This is the one definition of communication, by the kernel's name, else by the innermost operator around the launch
+    /// of a kernel whose name no rule knows. Names are tried once each.
     pub fn communication(&self, slice: Slice<'_>) -> Option<Communication> {
         if !self.is_kernel(slice) {
             return None;
@@ -159,7 +163,13 @@ impl<'t> TraceIndex<'t> {
             }
             known.into_iter().map(Option::flatten).collect()
         });
-        *known.get(slice.name_id()?.index())?
+        let by_name = slice.name_id().and_then(|n| *known.get(n.index())?);
+        if by_name.is_some() {
+            return by_name;
+        }
+        let launched = self.exchanges.get_or_init(|| launched::exchanges(self));
+        let at = launched.binary_search_by_key(&slice.id(), |(id, _)| *id);
+        Some(launched.get(at.ok()?)?.1)
     }
 
     /// Returns `true` if `slice` is a communication kernel.

@@ -1,7 +1,10 @@
 //! What the kernels of a trace compute, by what launched them.
 
+use crate::ids::SliceId;
 use crate::ids::StrId;
-use crate::kernel::{Activity, KernelClass, TraceIndex, Vocabulary};
+use crate::kernel::{
+    Activity, Certainty, Communication, KernelClass, Named, TraceIndex, Vocabulary,
+};
 use crate::trace::Slice;
 
 /// The class of each kernel of a trace by its place among the device work; other device work is
@@ -19,35 +22,76 @@ pub(super) fn classes(index: &TraceIndex<'_>) -> Vec<KernelClass> {
         if index.activity(slice) != Activity::Kernel {
             return KernelClass::Other;
         }
-        let (class, fixed) = known.name(slice);
-        if fixed {
-            return class;
+        if index.is_collective(slice) {
+            return KernelClass::Collective;
+        }
+        let named = known.name(slice);
+        if named.certainty == Certainty::Fixed {
+            return named.class;
         }
         match index.launch_of(slice) {
             Some((call, _)) if index.activity(call) != Activity::GraphLaunch => {
-                launched_by(index, &mut known, slice, call, class)
+                launched_by(index, &mut known, slice, call, named)
             }
-            _ => class,
+            _ => named.class,
         }
     });
     classes.collect()
 }
 
-/// The class of a kernel called `slice`, whose name says `class` and which `call` launched.
+/// Kernels whose names no row knows and whose launching operators communicate, in the order of the device work.
+///
+/// The innermost operator around the launch that a row names decides, so a kernel of `aten::add` within an all-reduce is
+/// computation. Cost: a look at the name of each kernel, and at the operators around the launch of those of unknown name.
+pub(super) fn exchanges(index: &TraceIndex<'_>) -> Vec<(SliceId, Communication)> {
+    let mut known = Known::new(index.vocabulary(), index.trace().strings().len());
+    let mut found = Vec::new();
+    for slice in index.kernels() {
+        if known.name(slice).certainty != Certainty::Unknown {
+            continue;
+        }
+        let Some((call, _)) = index.launch_of(slice) else {
+            continue;
+        };
+        if index.activity(call) == Activity::GraphLaunch {
+            continue;
+        }
+        let decides = operators(index, slice, call).find_map(|s| {
+            let exchange = known.exchange(s);
+            let other = || known.operator(s).map(|_| None);
+            exchange.or_else(other)
+        });
+        if let Some(Some(communication)) = decides {
+            found.push((slice.id(), communication));
+        }
+    }
+    found
+}
+
+/// The operators around the launch `call` of the kernel `slice`, from within. Operators that compilers make are called
+/// as their kernels and left out.
+fn operators<'t>(
+    index: &TraceIndex<'_>,
+    slice: Slice<'t>,
+    call: Slice<'t>,
+) -> impl Iterator<Item = Slice<'t>> {
+    std::iter::once(call)
+        .chain(call.ancestors())
+        .filter(move |s| index.activity(*s) == Activity::CpuOp && s.name_id() != slice.name_id())
+}
+
+/// The class of a kernel called `slice`, whose name says `named` and which `call` launched.
 fn launched_by(
     index: &TraceIndex<'_>,
     known: &mut Known<'_>,
     slice: Slice<'_>,
     call: Slice<'_>,
-    class: KernelClass,
+    named: Named,
 ) -> KernelClass {
     let around = || std::iter::once(call).chain(call.ancestors());
-    // Operators that compilers make are called as their kernels.
-    let mut operators = around()
-        .filter(|s| index.activity(*s) == Activity::CpuOp && s.name_id() != slice.name_id());
-    let class = match operators.find_map(|s| known.operator(s)) {
-        Some((of, decides)) if decides || class == KernelClass::Other => of,
-        _ => class,
+    let class = match operators(index, slice, call).find_map(|s| known.operator(s)) {
+        Some((of, decides)) if decides || named.certainty == Certainty::Unknown => of,
+        _ => named.class,
     };
     if !known.changes.contains(&class) {
         return class;
@@ -62,7 +106,8 @@ type Becomes = Vec<(KernelClass, KernelClass)>;
 /// What names say, each looked up once.
 struct Known<'v> {
     vocabulary: &'v Vocabulary,
-    kernels: Vec<Option<(KernelClass, bool)>>,
+    kernels: Vec<Option<Named>>,
+    exchanges: Vec<Option<Option<Option<Communication>>>>,
     operators: Vec<Option<Option<(KernelClass, bool)>>>,
     contexts: Vec<Option<Becomes>>,
     /// The classes that some context changes.
@@ -74,18 +119,24 @@ impl<'v> Known<'v> {
         Self {
             vocabulary,
             kernels: vec![None; names],
+            exchanges: vec![None; names],
             operators: vec![None; names],
             contexts: vec![None; names],
             changes: vocabulary.changed_by_context(),
         }
     }
 
-    fn name(&mut self, slice: Slice<'_>) -> (KernelClass, bool) {
+    fn name(&mut self, slice: Slice<'_>) -> Named {
         let look = || self.vocabulary.named(slice.name().unwrap_or(""));
         match slot(&mut self.kernels, slice.name_id()) {
             Some(slot) => *slot.get_or_insert_with(look),
             None => look(),
         }
+    }
+
+    fn exchange(&mut self, slice: Slice<'_>) -> Option<Option<Communication>> {
+        let look = || self.vocabulary.exchange(slice.name().unwrap_or(""));
+        *slot(&mut self.exchanges, slice.name_id())?.get_or_insert_with(look)
     }
 
     fn operator(&mut self, slice: Slice<'_>) -> Option<(KernelClass, bool)> {

@@ -109,20 +109,32 @@ impl Vocabulary {
     /// Returns what a kernel of this name computes, as far as the name says; [`TraceIndex::class`] goes by the operator that
     /// launched it first.
     pub fn class(&self, kernel: &str) -> KernelClass {
-        self.named(kernel).0
+        self.named(kernel).class
     }
 
-    /// What a kernel of this name computes, and `true` if no operator around its launch changes that.
-    pub(crate) fn named(&self, kernel: &str) -> (KernelClass, bool) {
+    /// What a kernel of this name computes, and how far the operators around its launch change that.
+    pub(crate) fn named(&self, kernel: &str) -> Named {
         let name = KernelName::of(kernel);
         if self.communicates(&name).is_some() {
-            return (KernelClass::Collective, true);
+            return Named::new(KernelClass::Collective, Certainty::Fixed);
         }
         if let Some(class) = self.own.class(&name) {
-            return (class, true);
+            return Named::new(class, Certainty::Fixed);
         }
-        let class = KernelRules::builtin().class(&name);
-        (class.unwrap_or(KernelClass::Other), false)
+        let builtin = KernelRules::builtin();
+        if let Some(class) = builtin.class(&name) {
+            return Named::new(class, Certainty::Likely);
+        }
+        let class = self.own.fallback(&name).or_else(|| builtin.fallback(&name));
+        Named::new(class.unwrap_or(KernelClass::Other), Certainty::Unknown)
+    }
+
+    /// What a kernel of unknown name communicates that the operator `name` launches; the outer `None` if no rule knows
+    /// the operator, the inner if its kernels do not communicate.
+    pub(crate) fn exchange(&self, name: &str) -> Option<Option<Communication>> {
+        let name = name.to_ascii_lowercase();
+        let own = self.own.exchange(&name);
+        own.or_else(|| KernelRules::builtin().exchange(&name))
     }
 
     /// What the kernels are that the operator `name` launches, and `true` if their own names do not matter.
@@ -158,6 +170,30 @@ impl Vocabulary {
                 .then_some(*activity),
         }
     }
+}
+
+/// What the name of a kernel says about it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named {
+    pub class: KernelClass,
+    pub certainty: Certainty,
+}
+
+impl Named {
+    fn new(class: KernelClass, certainty: Certainty) -> Self {
+        Self { class, certainty }
+    }
+}
+
+/// How far the name of a kernel decides its class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Certainty {
+    /// No operator around the launch changes it.
+    Fixed,
+    /// An operator that decides for all its kernels changes it.
+    Likely,
+    /// The name is known to no row; any operator that a row names decides.
+    Unknown,
 }
 
 fn alternatives(text: &str) -> Vec<NamePattern> {

@@ -26,6 +26,10 @@ pub struct KernelRules {
     communication: Vec<(Alternatives, Option<OpSource>)>,
     wrappers: Vec<Alternatives>,
     kernels: Vec<(Alternatives, KernelClass)>,
+    /// Names that give a class only if the operators around the launch give none.
+    fallbacks: Vec<(Alternatives, KernelClass)>,
+    /// Operators whose kernels of unknown name communicate; `None` for those that sound like it and do not.
+    exchanges: Vec<(Alternatives, Option<OpSource>)>,
     /// With `true` if the names of the kernels do not matter.
     operators: Vec<(Alternatives, KernelClass, bool)>,
     /// What is a class within such a context, and what it becomes.
@@ -83,10 +87,10 @@ impl KernelRules {
         let values = match kind {
             "wrapper" => 0,
             "inside" => 2,
-            "communication" | "kernel" | "operator" | "around" => 1,
+            "communication" | "exchange" | "kernel" | "fallback" | "operator" | "around" => 1,
             _ => {
                 return Err(format!(
-                    "unknown row {kind:?}; expected communication, wrapper, kernel, operator, around or inside"
+                    "unknown row {kind:?}; expected communication, exchange, wrapper, kernel, fallback, operator, around or inside"
                 ));
             }
         };
@@ -110,12 +114,17 @@ impl KernelRules {
             "communication" => self
                 .communication
                 .push((patterns, communication_of(value)?)),
+            "exchange" => self.exchanges.push((patterns, communication_of(value)?)),
             "wrapper" => self.wrappers.push(patterns),
             "kernel" if value == KernelClass::Collective.name() => {
                 self.communication
                     .push((patterns, communication_of("any")?));
             }
             "kernel" => self.kernels.push((patterns, class_of(value)?)),
+            "fallback" => self.fallbacks.push((patterns, class_of(value)?)),
+            "operator" | "around" if value == KernelClass::Collective.name() => {
+                self.exchanges.push((patterns, communication_of("any")?));
+            }
             "inside" => self
                 .contexts
                 .push((patterns, class_of(value)?, class_of(becomes)?)),
@@ -142,7 +151,20 @@ impl KernelRules {
 
     /// What the kernel `name` computes.
     pub(super) fn class(&self, name: &KernelName<'_>) -> Option<KernelClass> {
-        if self.kernels.is_empty() {
+        self.first(&self.kernels, name)
+    }
+
+    /// What the kernel `name` computes if nothing around its launch says more.
+    pub(super) fn fallback(&self, name: &KernelName<'_>) -> Option<KernelClass> {
+        self.first(&self.fallbacks, name)
+    }
+
+    fn first(
+        &self,
+        rows: &[(Alternatives, KernelClass)],
+        name: &KernelName<'_>,
+    ) -> Option<KernelClass> {
+        if rows.is_empty() {
             return None;
         }
         let mut subject = name.function.to_ascii_lowercase();
@@ -151,7 +173,7 @@ impl KernelRules {
             subject.push_str(&without_types(&name.arguments.to_ascii_lowercase()));
             subject.push('>');
         }
-        let (_, class) = self.kernels.iter().find(|(p, _)| p.matches(&subject))?;
+        let (_, class) = rows.iter().find(|(p, _)| p.matches(&subject))?;
         Some(*class)
     }
 
@@ -165,6 +187,12 @@ impl KernelRules {
     pub(super) fn operator(&self, name: &str) -> Option<(KernelClass, bool)> {
         let (_, class, decides) = self.operators.iter().find(|(p, _, _)| p.matches(name))?;
         Some((*class, *decides))
+    }
+
+    /// What kernels of unknown name communicate that the operator `name`, in lower case, launches; as
+    /// [`KernelRules::communication`].
+    pub(super) fn exchange(&self, name: &str) -> Option<Option<Communication>> {
+        first_communication(&self.exchanges, name)
     }
 
     /// The classes that a context called `name`, in lower case, changes, with what they become.
@@ -184,15 +212,19 @@ impl KernelRules {
     /// What the function `name` communicates; the outer `None` if no row matches, the inner if it is none.
     pub(super) fn communication(&self, name: &KernelName<'_>) -> Option<Option<Communication>> {
         let function = name.function.to_ascii_lowercase();
-        let (_, source) = self
-            .communication
-            .iter()
-            .find(|(p, _)| p.matches(&function))?;
-        Some(source.map(|source| Communication {
-            op: source.op.or_else(|| CollectiveOp::from_name(&function)),
-            library: source.library,
-        }))
+        first_communication(&self.communication, &function)
     }
+}
+
+fn first_communication(
+    rows: &[(Alternatives, Option<OpSource>)],
+    name: &str,
+) -> Option<Option<Communication>> {
+    let (_, source) = rows.iter().find(|(p, _)| p.matches(name))?;
+    Some(source.map(|source| Communication {
+        op: source.op.or_else(|| CollectiveOp::from_name(name)),
+        library: source.library,
+    }))
 }
 
 /// Template arguments without CUTLASS' names of number types, which would look like a matrix product.
