@@ -266,6 +266,14 @@ fn answer(digests: &[RankDigest], job: &Job) -> String {
             shown(time.exposed_ns),
         );
     }
+    if !job.knows_waits() && job.incomplete() > 0 {
+        return format!(
+            "Cannot say which rank is late, nor how much of the time is waiting: none of the {} \
+             collectives that several ranks recorded is recorded by all members of its group. \
+             Give the traces of all ranks.",
+            n(job.incomplete())
+        );
+    }
     if !job.knows_waits() {
         return "Cannot say which rank is late: no collective that waits for all ranks is found on \
                 two of them. Record the same steps on all ranks."
@@ -282,6 +290,10 @@ fn answer(digests: &[RankDigest], job: &Job) -> String {
     };
     let start = match straggler.persistent {
         true => "The straggler is",
+        // Even always being the last of two ranks is within chance for so few.
+        false if straggler.times_last < 10 && straggler.share > 0.5 => {
+            "Too few late arrivals to tell a straggler from chance; most costly is"
+        }
         false => "No rank is late persistently; most costly is",
     };
     let cause = rank
@@ -339,6 +351,16 @@ metadata of {}{by_operator}, launch of {} kernels known",
             ),
         );
     }
+    if job.incomplete() > 0 {
+        document.line(
+            "incomplete",
+            format!(
+                "of {} collectives a member of the group is not recorded: waits and late arrivals \
+                 are not known, and not counted",
+                n(job.incomplete())
+            ),
+        );
+    }
     let apart = job.clocks.iter().filter(|c| c.is_none()).count();
     if apart > 0 {
         document.line("clocks", format!(
@@ -348,8 +370,9 @@ metadata of {}{by_operator}, launch of {} kernels known",
     if job.collectives.iter().any(CollectiveTime::includes_waiting) {
         document.line(
             "with wait",
-            "of collectives that one rank recorded the latency is the duration of its kernel, \
-             waiting for the others included: no bandwidth follows from it",
+            "of collectives that not all members of the group recorded the latency is the shortest \
+             recorded duration, which may include waiting for the others: no bandwidth follows \
+             from it",
         );
     }
 }

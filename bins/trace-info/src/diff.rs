@@ -18,7 +18,8 @@ A is the first trace, B the second. Where both have steps of the same kind
 (annotations whose names differ in numbers only), these are compared: times are
 per step, and what lies outside of all steps does not count. Otherwise all of
 both recordings is compared. A step lasts on the GPU from its first kernel to
-the first of the next step. Kernels are compared where both traces have the same
+the first of the next step; the last step, which has no next, does not enter the
+times. Kernels are compared where both traces have the same
 operators and functions around the launch, whatever they are called.
 
 Example:
@@ -217,15 +218,41 @@ fn compared(
         }
     }
     let both = [&works[0], &works[1]];
+    let empty: Vec<String> = [("A", both[0], windows[0]), ("B", both[1], windows[1])]
+        .into_iter()
+        .filter(|(_, work, _)| work.events().is_empty())
+        .map(|(side, work, window)| {
+            let why = match window {
+                Some(window) => gpu_time::no_gpu_work_in(work.index(), window),
+                None => gpu_time::no_gpu_work(work.index()),
+            };
+            let why = why.map_or_else(|| "no GPU activity".to_owned(), |why| why.text);
+            format!("{side}: {why}")
+        })
+        .collect();
+    if !empty.is_empty() {
+        let code = match args.report.empty.fail_on_empty {
+            true => EMPTY,
+            false => CANNOT_ANSWER,
+        };
+        let error = anyhow::anyhow!("cannot compare: {}", empty.join("; "));
+        return Err(error).or_exit(code);
+    }
     let whole = |why| (compare(both, Rules::Extended, None, windows), why);
     if args.whole {
         return Ok(whole(None));
     }
     let found = [0, 1].map(|i| {
         let (steps, how) = args.part.find_steps(&traces[i], both[i]);
-        (args.part.chosen(steps), how)
+        let all = steps.len();
+        (args.part.chosen(steps), how, all)
     });
-    let [(a, how_a), (b, how_b)] = found;
+    for ((chosen, _, all), side) in found.iter().zip(["A", "B"]) {
+        if chosen.is_empty() && *all > 0 {
+            anyhow::bail!("--step chooses none of the {all} steps of {side}, which count from 0");
+        }
+    }
+    let [(a, how_a, _), (b, how_b, _)] = found;
     let why = match (a.is_empty(), b.is_empty()) {
         (false, false) if how_a.text != how_b.text => Some(format!(
             "the steps are of different kinds: {} in A, {} in B",
@@ -257,7 +284,7 @@ fn compared(
     let remedy = "all of both recordings is compared, which is like with like only if both hold \
                   the same amount of work; name what marks a step with --per-step --step-pattern, \
                   or choose equal stretches with --window";
-    if args.part.per_step {
+    if args.part.by_step() {
         let why = why.unwrap_or_default();
         return Err(anyhow::anyhow!("{why}: steps cannot be compared")).or_exit(CANNOT_ANSWER);
     }
@@ -269,12 +296,20 @@ fn compared(
     Ok(whole(why))
 }
 
+/// The steps of both sides whose times are compared.
+fn timed(kind: &StepKind) -> [u64; 2] {
+    kind.metric(Metric::Wall).map(|spread| spread.count)
+}
+
 fn steps_of(kind: &StepKind) -> String {
-    match kind.steps {
+    match timed(kind) {
         [a, b] if a == b => format!("{a} step{} each", if a == 1 { "" } else { "s" }),
         [a, b] => format!("{a} steps of A and {b} of B"),
     }
 }
+
+/// Exit code of `--fail-on-empty`.
+const EMPTY: u8 = 1;
 
 /// Exit code where the traces do not hold what is asked for.
 const CANNOT_ANSWER: u8 = 4;
@@ -336,7 +371,7 @@ fn answer(found: &Comparison, unlike: bool) -> String {
         change if change > 0.0 => "slower than",
         _ => "faster than",
     };
-    let few = kind.steps.iter().any(|n| *n < 3) && found.basis != Basis::Whole;
+    let few = timed(kind).iter().any(|n| *n < 3) && found.basis != Basis::Whole;
     let few = match few && found.basis != Basis::Window {
         true => " Too few steps to tell a difference from chance.",
         false => "",

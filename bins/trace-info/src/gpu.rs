@@ -264,26 +264,38 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
     )
 }
 
-/// How several traces differ, in a sentence.
+/// How several traces differ, in a sentence; those without GPU activity are counted apart.
 fn between(rows: &[GpuRow]) -> String {
+    let all = rows.len();
+    let rows: Vec<&GpuRow> = rows.iter().filter(|row| row.time.span_ns > 0).collect();
+    let without = match all - rows.len() {
+        0 => String::new(),
+        n => format!(" ({n} more without GPU activity)"),
+    };
+    if rows.is_empty() {
+        return format!(
+            "Cannot say anything about the GPU: none of {all} traces has GPU activity."
+        );
+    }
     let range = |name: &str, f: fn(&GpuTime) -> i64| {
-        let share = |row: &GpuRow| percent(f(&row.time), row.time.span_ns).unwrap_or(0.0);
-        let low = rows.iter().min_by(|a, b| share(a).total_cmp(&share(b)));
-        let high = rows.iter().max_by(|a, b| share(a).total_cmp(&share(b)));
+        let share = |row: &&GpuRow| percent(f(&row.time), row.time.span_ns).unwrap_or(0.0);
+        let low = (rows.iter().copied()).min_by(|a, b| share(a).total_cmp(&share(b)));
+        let high = (rows.iter().copied()).max_by(|a, b| share(a).total_cmp(&share(b)));
         let (Some(low), Some(high)) = (low, high) else {
             return String::new();
         };
         format!(
             "{name} {} ({}) to {} ({})",
-            human::percent(share(low)),
+            human::percent(share(&low)),
             low.of.trace,
-            human::percent(share(high)),
+            human::percent(share(&high)),
             high.of.trace
         )
     };
     format!(
-        "{} traces: {}, {}.",
+        "{} trace{}{without}: {}, {}.",
         rows.len(),
+        if rows.len() == 1 { "" } else { "s" },
         range("idle", |t| t.idle_ns),
         range("exposed communication", |t| t.exposed_comm_ns)
     )

@@ -75,8 +75,7 @@ fn rows_are_in_the_order_of_the_arguments_whatever_the_threads() {
         words.extend(paths.iter().map(String::as_str));
         let (code, text, _) = outcome(words);
         assert_eq!(code, 0);
-        let nothing = "empty,0,0,0,0,0,0,0.000,0.000,0.000,0.000,0.000,0.000,0.000,0.000,nan,\
-0.000,0.000,0,0\n";
+        let nothing = "empty,0,0,0,0,0,0,nan,nan,nan,nan,nan,nan,nan,nan,nan,nan,nan,0,0\n";
         let want = format!("{HEADER}b,{ROW}a,{ROW}{nothing}c.pt.trace,{ROW}");
         assert_eq!(text, want);
     }

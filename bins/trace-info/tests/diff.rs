@@ -172,7 +172,7 @@ fn more_steps_are_not_slower_and_pauses_of_the_host_are() {
     let paused = made(folder.path(), "paused.json", 4, 3_000);
     let (_, text, _) = run(&["diff"], &[three.clone(), five.clone()]);
     assert!(
-        text.starts_with("B is about as fast as A per step (median of 3 steps of A and 5 of B"),
+        text.starts_with("B is about as fast as A per step (median of 2 steps of A and 4 of B"),
         "{text}"
     );
     let diff = json(&["diff", "--json"], &[three.clone(), five]);
@@ -207,4 +207,29 @@ fn more_steps_are_not_slower_and_pauses_of_the_host_are() {
         "{text}"
     );
     assert!(text.contains("--step-pattern"), "{text}");
+}
+
+#[test]
+fn nothing_is_compared_without_gpu_activity_or_chosen_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = folder.path().join("host.json");
+    let event = r#"[{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":1,"dur":2}]"#;
+    std::fs::write(&host, event).unwrap();
+    let three = made(folder.path(), "three.json", 3, 10);
+    for files in [[host.clone(), host.clone()], [host.clone(), three.clone()]] {
+        let (code, out, err) = run(&["diff"], &files);
+        assert_eq!((code, out.as_str()), (Some(4), ""), "{err}");
+        assert!(err.contains("no GPU activity"), "{err}");
+    }
+    let five = made(folder.path(), "five.json", 5, 10);
+    let (code, out, err) = run(&["diff", "--step", "4"], &[three.clone(), five]);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("none of the 3 steps of A"), "{err}");
+    let (_, out, err) = run(&["gpu"], &[host.clone(), three]);
+    assert!(
+        out.contains("1 trace (1 more without GPU activity)"),
+        "{out}{err}"
+    );
+    let (_, out, _) = run(&["gpu"], &[host.clone(), host]);
+    assert!(!out.contains("0.00 %"), "{out}");
 }

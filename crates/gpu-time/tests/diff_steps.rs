@@ -87,11 +87,12 @@ fn the_number_of_steps_does_not_matter() {
             let steps = [n, m][side];
             assert_eq!(total.ns, steps * kernels.iter().sum::<i64>());
         }
-        // The last step of a trace has no pause after it, so the median of three has it.
-        if n > 2 && m > 2 {
-            let idle = kind.metric(Metric::Idle);
-            assert_eq!((idle[1].median_ns - idle[0].median_ns) as i64, pause);
-        }
+        // The pause after the last step of a trace is not recorded, so that step has no time.
+        let idle = kind.metric(Metric::Idle);
+        assert_eq!((idle[1].mean_ns - idle[0].mean_ns) as i64, pause);
+        let wall = kind.metric(Metric::Wall);
+        assert_eq!(wall.map(|side| side.count), [n as u64 - 1, m as u64 - 1]);
+        assert_eq!(wall[1].min_ns, wall[1].max_ns);
         for side in &found.steps {
             for step in side {
                 let t = &step.time;
@@ -99,6 +100,17 @@ fn the_number_of_steps_does_not_matter() {
             }
         }
     }
+}
+
+#[test]
+fn a_single_step_is_compared_with_the_last_one() {
+    let found = compared(
+        &of("step[DECODE", 1, &[700, 100], 900),
+        &of("step[DECODE", 5, &[700, 100], 900),
+    );
+    let [a, b] = found.kinds[0].metric(Metric::Wall);
+    assert_eq!((a.count, b.count), (1, 1));
+    assert_eq!(a, b);
 }
 
 #[test]

@@ -39,11 +39,13 @@ pub struct CollectiveTime {
     /// For each of its runs: start, if the rank's clock is known.
     pub start_ns: Vec<Option<i64>>,
     /// For each of its runs: how long it ran until the last one started. Empty unless at least two
-    /// ranks of known clock recorded it and it is synchronising.
+    /// ranks of known clock recorded it, it is synchronising, and no member of the group is known
+    /// to be missing: that one may have come last.
     pub wait_ns: Vec<Option<i64>>,
     /// The shortest duration: what is left of the time when nobody is waited for.
     pub latency_ns: i64,
-    /// From the first to the last start; none where waits are not known.
+    /// From the first to the last recorded start; none if it is not synchronising or recorded on
+    /// fewer than two ranks of known clock.
     pub skew_ns: Option<i64>,
     /// From the first to the last end.
     pub end_skew_ns: Option<i64>,
@@ -64,10 +66,22 @@ pub struct CollectiveTime {
 }
 
 impl CollectiveTime {
-    /// `true` if only one of several ranks is recorded: its latency is the duration of its kernel and
-    /// includes waiting for the others, so that no bandwidth follows from it.
+    /// `true` if a member of the group is not recorded: the latency may include waiting for it, so
+    /// that no bandwidth follows from it. Where the size of the group is not known, one run alone is
+    /// taken for an incomplete record.
     pub fn includes_waiting(&self) -> bool {
-        self.matched.runs.len() == 1 && self.what.group_size != Some(1)
+        let runs = self.matched.runs.len();
+        match (self.missing, self.what.group_size) {
+            (Some(missing), _) if missing > 0 => true,
+            (_, Some(size)) => runs < size as usize,
+            (Some(_), None) => false,
+            (None, None) => runs == 1,
+        }
+    }
+
+    /// `true` if the waits of its runs are known.
+    pub fn knows_waits(&self) -> bool {
+        !self.wait_ns.is_empty()
     }
 
     /// Algorithm bandwidth over the latency in bytes per second; none where
@@ -194,6 +208,14 @@ impl Job {
     /// `true` if the waits of any collective are known.
     pub fn knows_waits(&self) -> bool {
         self.ranks.iter().any(|rank| rank.collectives > 0)
+    }
+
+    /// Collectives that several ranks recorded, but not every member of the group: their waits are
+    /// not known.
+    pub fn incomplete(&self) -> usize {
+        let several = |c: &&CollectiveTime| c.matched.runs.len() > 1 && c.synchronising;
+        let all = self.collectives.iter().filter(several);
+        all.filter(|c| c.includes_waiting()).count()
     }
 
     /// Collectives of which runs contradict each other.
@@ -405,11 +427,15 @@ fn time(
     let (first_end, last_end) = (ends.clone().min()?, ends.max()?);
     out.skew_ns = Some(last.0.saturating_sub(first.0));
     out.end_skew_ns = Some(last_end.saturating_sub(first_end));
-    out.late_ns = Some(last.0.saturating_sub(before.0));
-    (out.first, out.last) = (Some(first.3), Some(last.3));
     let worst = known.iter().filter(|k| k.3 != last.3).map(|k| k.2).max()?;
     out.error_ns = last.2.saturating_add(worst);
     out.contradiction = first_end.saturating_add(out.error_ns) < last.0;
+    if out.includes_waiting() {
+        // Whoever came last of the recorded ranks may have waited for one that is not recorded.
+        return Some(out);
+    }
+    out.late_ns = Some(last.0.saturating_sub(before.0));
+    (out.first, out.last) = (Some(first.3), Some(last.3));
     out.wait_ns = aligned
         .iter()
         .map(|a| a.map(|a| last.0.saturating_sub(a.0)))

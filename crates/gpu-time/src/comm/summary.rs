@@ -62,6 +62,13 @@ pub struct CommSummary {
     pub busbw_bytes_per_s: Option<f64>,
 }
 
+impl CommSummary {
+    /// Mean latency in nanoseconds: the one that the bandwidths follow from.
+    pub fn mean_latency_ns(&self) -> Option<f64> {
+        (self.collectives > 0).then(|| real(self.latency_ns) / count(self.collectives))
+    }
+}
+
 /// The collectives of a job by operation, group, type and size; most kernel time first.
 pub fn summarise(digests: &[RankDigest], job: &Job) -> Vec<CommSummary> {
     #[derive(Default)]
@@ -100,7 +107,7 @@ pub fn summarise(digests: &[RankDigest], job: &Job) -> Vec<CommSummary> {
         sums.exposed_ns += runs.iter().map(|r| r.1.exposed_ns).sum::<i64>();
         sums.latencies.push(c.latency_ns);
         sums.skews.extend(c.skew_ns);
-        if c.skew_ns.is_some() {
+        if c.knows_waits() {
             let wait = c.total_wait_ns();
             sums.wait_ns = Some(sums.wait_ns.map_or(wait, |sum| sum.saturating_add(wait)));
         }

@@ -14,8 +14,8 @@ use crate::work::GpuWork;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Metric {
-    /// From the first GPU activity of the step to the first of the next, of the last step to the
-    /// end of its own; of a window its length, of a recording the span of its GPU activity.
+    /// From the first GPU activity of the step to the first of the next; of the last step, which no
+    /// other follows, to the end of its own. Of a window its length, of a recording the span of its GPU activity.
     Wall,
     /// Part of it in which anything ran.
     Busy,
@@ -97,7 +97,9 @@ pub struct StepKind {
     pub name: String,
     /// Steps of each side; 1 for windows and whole recordings.
     pub steps: [u64; 2],
-    /// For each of [`Metric::ALL`] how it is distributed over the steps of each side.
+    /// For each of [`Metric::ALL`] how it is distributed over the steps of each side. The last step
+    /// of a trace does not count, as its end is not known, unless one side has no other of the
+    /// kind: then the last steps of both sides are compared.
     pub metrics: [[Spread; 2]; 8],
     /// Kernels, memcpy and memset of each side, in all steps.
     pub events: [u64; 2],
@@ -203,6 +205,9 @@ struct Cut {
     end_ns: i64,
     host_ns: i64,
     time: GpuTime,
+    /// `true` if no other step follows: the time from its last activity to the next step is not
+    /// known.
+    open: bool,
 }
 
 /// Compares two traces: their steps where `steps` has some of both, all of them otherwise; `windows`
@@ -293,6 +298,7 @@ fn whole(works: [&GpuWork<'_>; 2], rules: Rules, windows: [Option<TimeRange>; 2]
             end_ns: time.start_ns.saturating_add(time.span_ns),
             host_ns: 0,
             time,
+            open: false,
         }
     });
     let events = cuts.each_ref().map(|cut| vec![cut.events.clone()]);
@@ -310,9 +316,10 @@ fn whole(works: [&GpuWork<'_>; 2], rules: Rules, windows: [Option<TimeRange>; 2]
 }
 
 fn kind(name: &str, of: &[Vec<&Cut>; 2]) -> StepKind {
+    let timed = timed(of);
     let metrics = Metric::ALL.map(|metric| {
         [0, 1].map(|i| {
-            let values = of[i].iter().map(|cut| metric.of(&cut.time, cut.host_ns));
+            let values = timed[i].iter().map(|cut| metric.of(&cut.time, cut.host_ns));
             Spread::of(&mut values.collect::<Vec<_>>())
         })
     });
@@ -322,6 +329,21 @@ fn kind(name: &str, of: &[Vec<&Cut>; 2]) -> StepKind {
         metrics,
         events: [0, 1].map(|i| of[i].iter().map(|cut| cut.events.len() as u64).sum()),
     }
+}
+
+/// The steps whose times are compared: on both sides those that end with the start of another, else
+/// on both sides those that do not; all if neither can be had.
+fn timed<'c>(of: &[Vec<&'c Cut>; 2]) -> [Vec<&'c Cut>; 2] {
+    for open in [false, true] {
+        let found = of.each_ref().map(|cuts| {
+            let same = cuts.iter().copied().filter(|cut| cut.open == open);
+            same.collect::<Vec<_>>()
+        });
+        if found.iter().all(|cuts| !cuts.is_empty()) {
+            return found;
+        }
+    }
+    of.clone()
 }
 
 /// The steps of one side that have GPU activity, in ascending time. By launch a step holds what was
@@ -367,6 +389,7 @@ fn cuts(work: &GpuWork<'_>, steps: &[Step], by_launch: bool) -> Vec<Cut> {
             .map_or(start_ns, |last| last.start_ns.max(start_ns));
         if let Some(last) = out.last_mut() {
             last.end_ns = start_ns;
+            last.open = false;
         }
         out.push(Cut {
             kind: step_kind(&step.name),
@@ -376,6 +399,7 @@ fn cuts(work: &GpuWork<'_>, steps: &[Step], by_launch: bool) -> Vec<Cut> {
             end_ns: end_ns.max(start_ns),
             host_ns: step.range.duration().get(),
             time: GpuTime::default(),
+            open: true,
         });
     }
     out

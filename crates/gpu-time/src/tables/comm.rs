@@ -196,7 +196,7 @@ pub fn collectives(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
             c.skew_ns.into(),
             c.skew_ns.map(|_| c.error_ns).into(),
             c.end_skew_ns.into(),
-            c.skew_ns.map(|_| c.total_wait_ns()).into(),
+            c.knows_waits().then(|| c.total_wait_ns()).into(),
             rank_at(digests, c, c.first),
             rank_at(digests, c, c.last),
             c.late_ns.into(),
@@ -375,7 +375,7 @@ pub fn groups(digests: &[RankDigest], job: &Job) -> report::Result<Table> {
             of().filter(|c| c.contradiction).count().into(),
             runs().map(|r| r.1.duration_ns()).sum::<i64>().into(),
             runs().map(|r| r.1.exposed_ns).sum::<i64>().into(),
-            of().any(|c| c.skew_ns.is_some())
+            of().any(CollectiveTime::knows_waits)
                 .then(|| of().map(CollectiveTime::total_wait_ns).sum::<i64>())
                 .into(),
             of().filter_map(|c| c.skew_ns).max().into(),
@@ -492,7 +492,7 @@ pub fn types_narrow(digests: &[RankDigest], job: &Job, top: usize) -> report::Re
         bytes("message_bytes", "message"),
         count("collectives", "n"),
         nanos("exposed_ns", "exposed"),
-        nanos("median_latency_ns", latency),
+        real_nanos("mean_latency_ns", latency),
         rate("busbw_bytes_per_s", "bus"),
         nanos("wait_ns", "waits"),
     ];
@@ -505,7 +505,7 @@ pub fn types_narrow(digests: &[RankDigest], job: &Job, top: usize) -> report::Re
             row.key.bytes.into(),
             row.collectives.into(),
             row.exposed_ns.into(),
-            row.median_latency_ns.into(),
+            row.mean_latency_ns().into(),
             row.busbw_bytes_per_s.into(),
             row.wait_ns.into(),
         ])?;

@@ -118,6 +118,12 @@ pub fn reference(rows: &[GpuRow]) -> report::Result<Table> {
             ]
             .map(Cell::UInt),
         );
+        // Without GPU activity and without a window no time is known, not even that of nothing.
+        let known = t.gpu_events > 0 || t.span_ns > 0;
+        let micros = |ns| match known {
+            true => micros(ns),
+            false => Cell::Null,
+        };
         cells.extend(
             [
                 t.span_ns,
