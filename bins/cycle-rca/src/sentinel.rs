@@ -146,8 +146,10 @@ fn follow(watch: &mut Watch, mut out: shell::Output) -> anyhow::Result<Outcome> 
         for step in rows.iter().map(step_of) {
             let one = (&step, watch.see(&step));
             alarms += usize::from(alarm(&one));
-            let mut options = CsvOptions::default();
-            options.header = !named;
+            let options = CsvOptions {
+                header: !named,
+                ..CsvOptions::default()
+            };
             named = true;
             let mut text = Vec::new();
             self::rows(&[one], &mut CsvWriter::new(&mut text, options))?;

@@ -262,7 +262,8 @@ fn classes_of_public_recordings() {
 #[test]
 fn operators_for_communication_decide_for_kernels_of_unknown_name() {
     const CAST: &str = "void at::native::elementwise_kernel<direct_copy_kernel_cuda>(int)";
-    let mut list: Vec<(Vec<(&str, &str)>, &str, &str)> = Vec::new();
+    type Launched<'a> = (Vec<(&'a str, &'a str)>, &'a str, &'a str);
+    let mut list: Vec<Launched<'_>> = Vec::new();
     for operator in [
         "_C_custom_ar::all_reduce",
         "vllm::all_reduce",

@@ -36,8 +36,8 @@ fn the_first_step_decides_neither_the_cuts_nor_what_tables_call_a_step() {
             32 + tokens
         )
     };
-    let kinds: [(&dyn Fn(bool, u32) -> String, Phase); 2] =
-        [(&sglang, Phase::Prefill), (&vllm, Phase::Mixed)];
+    type NameOf<'a> = &'a dyn Fn(bool, u32) -> String;
+    let kinds: [(NameOf<'_>, Phase); 2] = [(&sglang, Phase::Prefill), (&vllm, Phase::Mixed)];
     for (name, prompts) in kinds {
         // One side begins with a prompt, the other with tokens.
         let sides = [3, 0].map(|at| recorded(40, |i| name(i % 8 == at, i)));

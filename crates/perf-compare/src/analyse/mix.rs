@@ -13,8 +13,11 @@ const CHANCE: f64 = 0.01;
 /// Least change of the mean step by the shares alone, in percent.
 const LEAST_PCT: f64 = 2.0;
 
-/// The captures of one recording: one file for each phase.
-fn recording(capture: &Capture) -> (PathBuf, String) {
+/// Folder and job of a recording.
+type Recording = (PathBuf, String);
+
+/// Returns the recording that a capture is of: it has one file for each phase.
+fn recording(capture: &Capture) -> Recording {
     let file = Path::new(&capture.file);
     let job = job_and_phase(file).map_or_else(String::new, |(job, _)| job);
     (file.parent().map(Path::to_owned).unwrap_or_default(), job)
@@ -22,7 +25,7 @@ fn recording(capture: &Capture) -> (PathBuf, String) {
 
 /// Phase and time of all steps, in the order of time within each recording.
 fn steps<'s>(side: &'s Side, untyped: &'s str) -> Vec<(&'s str, f64)> {
-    let mut recordings: BTreeMap<(PathBuf, String), Vec<(f64, &str, f64)>> = BTreeMap::new();
+    let mut recordings: BTreeMap<Recording, Vec<(f64, &str, f64)>> = BTreeMap::new();
     for capture in &side.captures {
         let kind = match capture.kind.as_str() {
             "" => untyped,

@@ -2,6 +2,8 @@
 
 mod ranges;
 
+use std::collections::BTreeMap;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::kernel::NamePattern;
 use trace_model::{SliceId, StrId};
@@ -191,7 +193,7 @@ fn calls(timeline: &Timeline<'_>, ids: &FxHashSet<StrId>) -> Option<Vec<Vec<Slic
 /// What steps are called: their name if they share one, else the family that most of them are of. It does not
 /// depend on which of them comes first.
 fn common_name(timeline: &Timeline<'_>, steps: &[Vec<SliceId>]) -> Option<String> {
-    let mut counts: FxHashMap<StrId, usize> = FxHashMap::default();
+    let mut counts: BTreeMap<StrId, usize> = BTreeMap::new();
     for &step in steps.iter().flatten() {
         if let Some(name) = timeline.trace.slice(step).name_id() {
             *counts.entry(name).or_default() += 1;
@@ -203,7 +205,7 @@ fn common_name(timeline: &Timeline<'_>, steps: &[Vec<SliceId>]) -> Option<String
         .next()
         .map(|&step| timeline.trace.slice(step));
     let marked = marked.is_some_and(|s| timeline.kind(s) == Kind::Annotation);
-    let mut names: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
+    let mut names: BTreeMap<String, usize> = BTreeMap::new();
     for (&name, &count) in &counts {
         let text = timeline.trace.text(name);
         let called = match marked && counts.len() > 1 {
