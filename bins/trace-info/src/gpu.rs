@@ -215,7 +215,7 @@ fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<(Answer, Option<
         notes,
         types,
     };
-    Ok((answer, part::no_gpu_work(&work, &how)))
+    Ok((answer, part::no_gpu_time(&work, &how)))
 }
 
 /// Shares of the span, in percent, from which on idle time or exposed communication bounds a trace.

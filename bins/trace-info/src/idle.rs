@@ -99,7 +99,7 @@ pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
                 notes,
                 hta: Vec::new(),
             };
-            Ok((answer, part::no_gpu_work(&work, &how)))
+            Ok((answer, part::no_gpu_time(&work, &how)))
         },
     )?;
     let answers = &each.results;

@@ -280,6 +280,19 @@ pub(crate) fn no_gpu_work(work: &GpuWork<'_>, how: &Split) -> Option<NoGpuWork> 
     }
 }
 
+/// As [`no_gpu_work`], for commands that account for idle time: a window between the first and the last activity has an answer,
+/// which is idle time.
+pub(crate) fn no_gpu_time(work: &GpuWork<'_>, how: &Split) -> Option<NoGpuWork> {
+    let is_stall = how.window.is_some_and(|window| {
+        let inside = |span: TimeRange| span.start <= window.start && window.end <= span.end;
+        window.start < window.end && work.span().is_some_and(inside)
+    });
+    if is_stall {
+        return None;
+    }
+    no_gpu_work(work, how)
+}
+
 /// What a row of `trace` is of: of its step with that number, of no step, or of all of it.
 pub(crate) fn of(trace: &str, how: &Split, step: Option<usize>) -> Of {
     let found = step.and_then(|at| how.steps.as_ref()?.get(at));

@@ -153,12 +153,12 @@ fn a_window_that_ends_before_it_starts_is_wrong_usage() {
     let folder = tempfile::tempdir().unwrap();
     let kernel = r#"[{"ph":"X","ts":10,"dur":5,"name":"k","cat":"kernel","pid":0,"tid":7}]"#;
     let trace = written(folder.path(), "t.json", kernel);
-    for window in ["5..1", "+5ms..+1ms"] {
+    for window in ["5..1", "+5ms..+1ms", "7..7"] {
         for command in ["gpu", "idle", "launch"] {
             let words = [command, trace.to_str().unwrap(), "--window", window];
             let (code, _, err) = outcome(words);
             assert_eq!(code, 2, "{command} {window}");
-            assert!(err.contains("end before start"), "{err}");
+            assert!(err.contains("end not after start"), "{err}");
         }
     }
     // Only the trace tells that this one does: its first kernel starts at 10,000 ns.
@@ -167,6 +167,24 @@ fn a_window_that_ends_before_it_starts_is_wrong_usage() {
         let (code, _, err) = outcome(words);
         assert_ne!(code, 0, "{command}");
         assert!(err.contains("1010000..11000"), "{err}");
+    }
+}
+
+#[test]
+fn a_window_inside_a_stall_is_idle_and_not_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let kernels = r#"[{"ph":"X","ts":10,"dur":5,"name":"k","cat":"kernel","pid":0,"tid":7},
+        {"ph":"X","ts":90,"dur":5,"name":"k","cat":"kernel","pid":0,"tid":7}]"#;
+    let trace = written(folder.path(), "t.json", kernels);
+    for (window, is_idle) in [("+20us..+60us", true), ("+100us..+160us", false)] {
+        let words = ["idle", trace.to_str().unwrap(), "--window", window];
+        let (code, out, err) = outcome(words);
+        assert_eq!(code, 0, "{err}");
+        assert_eq!(
+            out.contains("idle 40.00 µs of 40.00 µs (100.00 %)"),
+            is_idle,
+            "{out}"
+        );
     }
 }
 

@@ -14,7 +14,7 @@ pub enum Error {
     },
     /// A window that ends before it starts.
     #[error(
-        "invalid window \"{text}\": end before start; expected A..B in trace nanoseconds or +A..+B from the first GPU event"
+        "invalid window \"{text}\": end not after start; expected A..B in trace nanoseconds or +A..+B from the first GPU event"
     )]
     InvertedWindow {
         /// What was given.

@@ -76,7 +76,7 @@ impl IdleCause {
             Self::LaunchLatency => "launch latency",
             Self::KernelWait => "gaps between queued work",
             Self::Blocked => "submitted, stream blocked (event wait or unrecorded work)",
-            Self::Other => "unknown: no launch call in the trace",
+            Self::Other => "unknown: no launch call in the trace, or no work after the gap",
         }
     }
 }

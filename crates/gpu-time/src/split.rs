@@ -43,7 +43,7 @@ impl FromStr for WindowSpec {
         let (from, to) = (bound(from)?, bound(to)?);
         let is_inverted = match (from, to) {
             (Some(Bound::At(from)), Some(Bound::At(to)))
-            | (Some(Bound::After(from)), Some(Bound::After(to))) => to < from,
+            | (Some(Bound::After(from)), Some(Bound::After(to))) => to <= from,
             _ => false,
         };
         if is_inverted {
@@ -84,7 +84,7 @@ impl WindowSpec {
     /// Returns the window in the time of a trace; `None` without GPU activity to count from.
     ///
     /// # Errors
-    /// [`Error::InvertedWindow`] if the window ends before it starts in this trace, which only the trace can tell where one
+    /// [`Error::InvertedWindow`] if the window does not end after it starts in this trace, which only the trace can tell where one
     /// end is absolute and the other counts from the first GPU activity.
     pub fn resolve(&self, work: &GpuWork<'_>) -> Result<Option<TimeRange>, Error> {
         let Some(span) = work.span() else {
@@ -96,7 +96,7 @@ impl WindowSpec {
             Some(Bound::After(ns)) => span.start.nanos().saturating_add(ns),
         };
         let (from, to) = (at(self.from, span.start), at(self.to, span.end));
-        if to < from && self.from.is_some() && self.to.is_some() {
+        if to <= from && self.from.is_some() && self.to.is_some() {
             let text = format!("{from}..{to}");
             return Err(Error::InvertedWindow { text });
         }
