@@ -1,10 +1,12 @@
 //! `trace-info gpu`.
 
+use std::collections::BTreeSet;
+
 use clap::{Args, ValueEnum};
 use gpu_time::compat::{hta, tracelens};
 use gpu_time::tables::{self, GpuRow};
 use gpu_time::{
-    GpuTime, GpuWork, IdleCause, NoGpuWork, Note, PlaceKind, Roles, Rules, Split, account,
+    GpuTime, GpuWork, IdleCause, NoGpuWork, Note, Part, PlaceKind, Roles, Rules, Split, account,
     idle_parts, notes, percent, split,
 };
 use report::human;
@@ -207,8 +209,21 @@ fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<(Answer, Option<
         (Some(_), [only]) => only.time,
         _ => whole,
     };
+    let devices = events
+        .iter()
+        .map(|event| event.device)
+        .collect::<BTreeSet<_>>();
+    let headline = match devices.len() {
+        0 | 1 => headline(&work, &how, &time),
+        count => {
+            let mut by_device = Split::default();
+            by_device.window = how.window;
+            by_device.by_place = Some(PlaceKind::Device);
+            of_devices(&split(&work, &mut roles, &events, &by_device), count, &time)
+        }
+    };
     let answer = Answer {
-        headline: headline(&work, &how, &time),
+        headline,
         trace,
         rows,
         whole,
@@ -261,6 +276,27 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
         human::percent(share(time.comp_ns)),
         human::percent(comm),
         human::percent(idle),
+    )
+}
+
+/// How busy each of several devices of one trace is, in a sentence. Devices without work in `parts` are idle all the time.
+fn of_devices(parts: &[Part], count: usize, whole: &GpuTime) -> String {
+    let mut shares: Vec<f64> = parts
+        .iter()
+        .filter_map(|part| percent(part.time.busy_ns, whole.span_ns))
+        .collect();
+    shares.resize(count.max(shares.len()), 0.0);
+    shares.sort_by(f64::total_cmp);
+    let end = |share: Option<&f64>| human::percent(share.copied().unwrap_or(0.0));
+    let (least, most) = (end(shares.first()), end(shares.last()));
+    let each = match least == most {
+        true => least,
+        false => format!("{least} to {most}"),
+    };
+    format!(
+        "{count} GPUs in one trace: each is busy {each} of {}, at least one {} (--per-device for each).",
+        human::duration(precise(whole.span_ns)),
+        human::percent(percent(whole.busy_ns, whole.span_ns).unwrap_or(0.0)),
     )
 }
 

@@ -1,5 +1,7 @@
 //! `trace-info idle`.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use gpu_time::compat::hta::{self, StreamIdle};
 use gpu_time::tables::{self, Of};
@@ -146,6 +148,18 @@ fn headline(answer: &Answer) -> String {
     let rows: Vec<IdleRow> = answer.parts.iter().filter_map(|p| of_trace(&p.1)).collect();
     let span: i64 = rows.iter().map(|row| row.span_ns).sum();
     let idle: i64 = rows.iter().map(|row| row.time.idle_ns).sum();
+    let lanes = answer.parts.iter().flat_map(|part| &part.1.rows);
+    let devices: BTreeSet<_> = lanes.filter_map(|row| row.device).collect();
+    let who = match devices.len() {
+        0 | 1 => "The GPU is".to_owned(),
+        count => format!("With {count} GPUs, all of them together are"),
+    };
+    if idle == 0 && devices.len() > 1 {
+        return format!(
+            "At every instant at least one of {} GPUs runs; how long each is idle is below.",
+            devices.len()
+        );
+    }
     if idle == 0 {
         return "The GPU is never idle between its first and its last activity.".to_owned();
     }
@@ -180,7 +194,7 @@ fn headline(answer: &Answer) -> String {
         format!(" {time} of it is a single gap {what}: not launch latency.")
     });
     format!(
-        "The GPU is idle {} of {} ({}): {}.{longest}",
+        "{who} idle {} of {} ({}): {}.{longest}",
         human::duration(precise(idle)),
         human::duration(precise(span)),
         share(idle, span),

@@ -189,6 +189,31 @@ fn a_window_inside_a_stall_is_idle_and_not_empty() {
 }
 
 #[test]
+fn several_gpus_of_a_trace_are_not_one() {
+    let folder = tempfile::tempdir().unwrap();
+    // Each is busy half of the time, in turn.
+    let kernels: Vec<String> = (0..8)
+        .map(|at| {
+            format!(
+                r#"{{"ph":"X","ts":{},"dur":10,"name":"k","cat":"kernel","pid":{gpu},"tid":7,"args":{{"device":{gpu},"stream":7}}}}"#,
+                at * 10,
+                gpu = at % 2
+            )
+        })
+        .collect();
+    let text = format!("[{}]", kernels.join(","));
+    let trace = written(folder.path(), "t.json", &text);
+    let (_, out, _) = outcome(["gpu", trace.to_str().unwrap()]);
+    assert!(
+        out.contains("2 GPUs in one trace: each is busy 50.00 %"),
+        "{out}"
+    );
+    assert!(!out.contains("GPU-bound"), "{out}");
+    let (_, out, _) = outcome(["idle", trace.to_str().unwrap()]);
+    assert!(out.contains("at least one of 2 GPUs"), "{out}");
+}
+
+#[test]
 fn a_word_that_is_no_file_is_a_command_spelled_wrong() {
     for (word, meant) in [
         ("kernel", "kernels"),
