@@ -360,6 +360,7 @@ fn part(table: &Table, columns: &[usize]) -> anyhow::Result<String> {
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
     let input = args.input.get()?;
+    let tiers = args.compute.tiers()?;
     let all = processed(input, &args.read, &args.label, &args.compute, true)?;
     let mut done = all.processed;
     done.analysis = Some(all.analysis);
@@ -369,6 +370,7 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
         &title,
         &done,
         &args.figures.formats(),
+        &tiers,
     ))?;
     if args.format.format() == Message::Json {
         let mut out = shell::Output::stdout();
@@ -426,6 +428,7 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     } else {
         args.figures.formats()
     };
+    exporter.tiers = args.compute.tiers()?;
     exporter.metadata = metadata;
     exporter.run_of_rows = args.read.run_id.is_none();
     exporter.input = source;
@@ -480,6 +483,11 @@ fn folder_of(run_id: &str) -> String {
 
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Outcome> {
     shell::spare([&args.before, &args.after], &args.output.output)?;
+    if !args.compute.tiers()?.is_empty() {
+        return Err(usage(
+            "compare judges no tiers: give --tier to analyse or report",
+        ));
+    }
     let of = |path| processed(path, &args.read, &args.label, &args.compute, false);
     let (before, after) = (of(&args.before)?, of(&args.after)?);
     let table = coded(compare_analyses(&before.analysis, &after.analysis))?;

@@ -471,6 +471,9 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
+    /// Folder where captures will be written, whose disk is looked at
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) out: PathBuf,
     #[command(flatten)]
     pub(crate) format: FormatArgs<Message>,
     #[command(flatten)]

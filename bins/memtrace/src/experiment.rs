@@ -156,7 +156,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
 }
 
 pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Outcome> {
-    let found = diagnose();
+    let found = diagnose(&args.out);
     let mut out = args.output.open()?;
     if args.format.format() == Message::Json {
         let mut document = JsonDocument::new(&mut out, VERSION)?;

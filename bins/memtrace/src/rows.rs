@@ -104,7 +104,8 @@ fn write(
             Compression::Zstd,
         )
         .clock_step(stream.resolution_ns())
-        .instruction_clock(stream.counts_instructions());
+        .instruction_clock(stream.counts_instructions())
+        .records(stream.records());
         let processed = coded(process(stream, names, steps, Some(&mut writer)))?;
         coded(writer.finish())?;
         processed

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod beside;
+mod claims;
 mod collecting;
 mod columns;
 mod people;

@@ -30,8 +30,8 @@ fn loads_alone_say_nothing_of_values() {
         .map(|line| format!("{line}\n"))
         .collect();
     std::fs::write(dir.join("perf.txt"), loads).unwrap();
-    // Numbers of values and of loads, and of those values that are short; the rest would be made up.
-    for (table, known) in [("values", 5), ("refresh_need", 0)] {
+    // Numbers of values and of loads, by what is known of their store, and of short values; the rest would be made up.
+    for (table, known) in [("values", 6), ("refresh_need", 0)] {
         let words = ["analyse", "perf.txt", "--format", "csv", "--table", table];
         let csv = ok(&call(dir, &words));
         assert!(csv.lines().count() > 1, "{csv}");

@@ -1,7 +1,9 @@
 //! What happens to each address, in order of time: intervals, stores, values.
 
+use memtrace_labeller::Records;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::bands::Bands;
 use crate::engine::{Extent, spill};
 use crate::error::Result;
 use crate::evidence::{Evidence, Periods, Recent};
@@ -11,8 +13,7 @@ use crate::quantile::OrderStats;
 use crate::record::{
     Ascending, ByAddress, ByBoth, ByRegionAddress, LOAD, Pair, Record, STORE, Stores,
 };
-use crate::regions::{Regions, SmallCounts};
-use crate::result::AddressBand;
+use crate::regions::{BlockLife, Regions, SmallCounts};
 use spill_sort::Sorter;
 
 /// Distinct things of regions, by their index.
@@ -37,6 +38,14 @@ pub(crate) struct KindAddresses {
     resolution_ns: u64,
     /// Loads of which no store was seen before.
     pub(crate) reads_before_store: u64,
+    /// Loads of which no store was seen, of regions that were allocated meanwhile.
+    pub(crate) reads_since_allocation: u64,
+    /// Ages of data at loads, where only the allocation is known the time since then; empty unless an allocation is known.
+    pub(crate) age_at_most: OrderStats,
+    /// Whether allocations of some regions are known.
+    has_lives: bool,
+    /// Until when a value lasts that nothing read: an allocation that was not released.
+    unread_until: Option<u64>,
     pub(crate) addresses: u64,
     pub(crate) seen_once: u64,
     pub(crate) seen_twice: u64,
@@ -53,61 +62,6 @@ pub(crate) struct KindAddresses {
     pub(crate) evidence: Evidence,
     /// See [`Periods::design`].
     pub(crate) design: [f64; 2],
-}
-
-/// Accesses over time of neighbouring pages. Pages come in order of their addresses and nobody knows how many there will be, so
-/// when there are too many bands, each two become one.
-#[derive(Debug, Default)]
-pub(crate) struct Bands {
-    pub(crate) bands: Vec<AddressBand>,
-    /// Pages of a full band.
-    width: u64,
-}
-
-/// Bands of a type, at most.
-const MAX_BANDS: usize = 32;
-
-impl Bands {
-    /// Begins with a page, which is behind all before it.
-    fn page(&mut self, page: u64, windows: usize) {
-        let is_full = self
-            .bands
-            .last()
-            .is_none_or(|last| last.pages >= self.width.max(1));
-        if is_full && self.bands.len() == MAX_BANDS {
-            let mut joined = Vec::with_capacity(MAX_BANDS);
-            let mut bands = std::mem::take(&mut self.bands).into_iter();
-            while let (Some(mut first), Some(second)) = (bands.next(), bands.next()) {
-                first.pages += second.pages;
-                for (count, more) in first.accesses.iter_mut().zip(&second.accesses) {
-                    *count += more;
-                }
-                joined.push(first);
-            }
-            self.bands = joined;
-            self.width = self.width.max(1) * 2;
-        }
-        if is_full {
-            self.bands.push(AddressBand {
-                first_page: page,
-                pages: 0,
-                accesses: vec![0; windows],
-            });
-        }
-        if let Some(last) = self.bands.last_mut() {
-            last.pages += 1;
-        }
-    }
-
-    fn access(&mut self, window: usize) {
-        if let Some(count) = self
-            .bands
-            .last_mut()
-            .and_then(|last| last.accesses.get_mut(window))
-        {
-            *count += 1;
-        }
-    }
 }
 
 /// What the walk over all addresses gave.
@@ -159,6 +113,11 @@ struct Page {
 struct Address {
     kind: u16,
     address: u64,
+    /// Of the newest access, and since when it is allocated.
+    region: u32,
+    allocated: Option<u64>,
+    /// Whether another block lies there later.
+    goes_on: bool,
     time: Option<u64>,
     seen: u64,
     stores: StoreCounts,
@@ -265,6 +224,10 @@ pub(crate) fn scan_addresses(
         values_below: 0,
         resolution_ns: options.resolution_ns,
         reads_before_store: 0,
+        reads_since_allocation: 0,
+        age_at_most: stats(),
+        has_lives: known.has_lives(),
+        unread_until: (native && options.records == Records::Allocations).then_some(extent.last_ns),
         addresses: 0,
         seen_once: 0,
         seen_twice: 0,
@@ -312,15 +275,30 @@ pub(crate) fn scan_addresses(
         let same = address
             .as_ref()
             .is_some_and(|at| (at.kind, at.address) == (record.kind, record.address));
-        if !same {
-            if let Some(done) = address.take() {
+        // Where a block is allocated in the place of another one, what the other one held is gone.
+        let is_anew = address.as_ref().is_some_and(|at| {
+            at.region != record.region
+                && [at.region, record.region]
+                    .map(|region| known.life(region))
+                    .iter()
+                    .any(|life| *life != BlockLife::default())
+        });
+        if !same || is_anew {
+            let seen = address.as_ref().filter(|_| same).map_or(0, |at| at.seen);
+            if let Some(mut done) = address.take() {
+                done.goes_on = same;
                 scan.end_address(&done)?;
             }
             address = Some(Address {
                 kind: record.kind,
                 address: record.address,
+                region: record.region,
+                goes_on: false,
+                allocated: native
+                    .then(|| known.life(record.region).allocated_ns)
+                    .flatten(),
                 time: None,
-                seen: 0,
+                seen,
                 stores: StoreCounts::default(),
                 stored_at: None,
                 read_at: None,
@@ -405,7 +383,9 @@ impl Scan<'_> {
             return Ok(());
         }
         at.loads += u64::from(record.op == LOAD);
-        kind.evidence.access(record.op, record.time, &mut at.recent);
+        at.region = record.region;
+        kind.evidence
+            .access(record.op, record.time, at.allocated, &mut at.recent);
         if record.op == STORE {
             close_value(at, kind)?;
             at.stored_at = Some(record.time);
@@ -414,9 +394,19 @@ impl Scan<'_> {
             match at.stored_at {
                 Some(stored) => {
                     kind.read_age.push(record.time - stored)?;
+                    if kind.has_lives {
+                        kind.age_at_most.push(record.time - stored)?;
+                    }
                     at.read_at = Some(record.time);
                 }
-                None => kind.reads_before_store += 1,
+                None => match at.allocated {
+                    Some(allocated) => {
+                        kind.reads_since_allocation += 1;
+                        let age = record.time.saturating_sub(allocated);
+                        kind.age_at_most.push(age)?;
+                    }
+                    None => kind.reads_before_store += 1,
+                },
             }
         }
         Ok(())
@@ -441,9 +431,11 @@ impl Scan<'_> {
                 kind.evidence
                     .address(at.address, at.loads, stores, &at.recent);
             }
-            kind.addresses += 1;
-            kind.seen_once += u64::from(at.seen == 1);
-            kind.seen_twice += u64::from(at.seen == 2);
+            if !at.goes_on {
+                kind.addresses += 1;
+                kind.seen_once += u64::from(at.seen == 1);
+                kind.seen_twice += u64::from(at.seen == 2);
+            }
         }
         Ok(())
     }
@@ -582,40 +574,12 @@ fn count_covered(kinds: &mut [KindAddresses], kind: u64, pages: u64) {
 fn close_value(at: &Address, kind: &mut KindAddresses) -> Result<()> {
     if let Some(stored) = at.stored_at {
         let kept = at.read_at.map(|read| read - stored);
+        let unread = kind
+            .unread_until
+            .map_or(0, |until| until.saturating_sub(stored));
         kind.values_read += u64::from(kept.is_some());
         kind.values_below += u64::from(kept.is_some_and(|kept| kept < kind.resolution_ns));
-        kind.value_retention.push(kept.unwrap_or(0))?;
+        kind.value_retention.push(kept.unwrap_or(unread))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bands_hold_every_page_once_whatever_their_number() {
-        for pages in [1_u64, 31, 32, 33, 64, 65, 1000, 5000] {
-            let mut bands = Bands::default();
-            for page in 0..pages {
-                bands.page(page * 3, 4);
-                for _ in 0..=page % 2 {
-                    bands.access(usize::try_from(page % 4).unwrap());
-                }
-            }
-            let found = &bands.bands;
-            assert!(
-                found.len() <= MAX_BANDS && found.len() as u64 >= pages.min(16),
-                "{pages}"
-            );
-            assert_eq!(found.iter().map(|band| band.pages).sum::<u64>(), pages);
-            let accesses: u64 = found.iter().flat_map(|band| &band.accesses).sum();
-            assert_eq!(accesses, pages + pages / 2);
-            let mut before = 0;
-            for band in found {
-                assert_eq!(band.first_page, before * 3, "{pages}");
-                before += band.pages;
-            }
-        }
-    }
 }

@@ -13,7 +13,7 @@ use crate::options::{AnalysisOptions, Semantics};
 use crate::record::{
     ByAddress, ByRegion, Detail, LOAD, OTHER, PAGE_BITS, Pair, Record, STORE, Step,
 };
-use crate::regions::Regions;
+use crate::regions::{BlockLife, Regions};
 use crate::result::Analysis;
 use crate::reuse::ReuseScan;
 use crate::summary::summarise;
@@ -68,6 +68,8 @@ pub struct Analyser {
     /// By type.
     periods: Vec<Periods>,
     extents: Extents,
+    /// By id of the region.
+    lives: FxHashMap<u64, BlockLife>,
 }
 
 impl std::fmt::Debug for Analyser {
@@ -96,6 +98,7 @@ impl Analyser {
             kind_of: FxHashMap::default(),
             tokens: TokenCounts::default(),
             periods: Vec::new(),
+            lives: FxHashMap::default(),
             extent: Extent {
                 rows: 0,
                 first_ns: u64::MAX,
@@ -125,6 +128,12 @@ impl Analyser {
     /// Says how many bytes of the budget others hold now, as a labeller does: fewer rows stay in memory then.
     pub fn reserve(&mut self, bytes: u64) {
         self.reserved = bytes;
+    }
+
+    /// States when a region was allocated and freed, where something beside the recording says it: a table of KV blocks. Its data was
+    /// not stored before the one, and is not read after the other.
+    pub fn set_life(&mut self, region_id: u64, life: BlockLife) {
+        self.lives.insert(region_id, life);
     }
 
     /// What is left of the budget for rows. A quarter is there for what is kept of regions; when that is not enough they take from the
@@ -222,6 +231,9 @@ impl Analyser {
     /// When spilled rows cannot be read back.
     pub fn finish(mut self, names: &Names) -> Result<Analysis> {
         self.options.memory_bytes = self.budget_of_rows();
+        if self.options.semantics == Semantics::Native {
+            self.regions.set_lives(&self.lives);
+        }
         let (options, regions, extent) = (&self.options, &self.regions, self.extent);
         let native = options.semantics == Semantics::Native;
         let periods = &self.periods;

@@ -156,8 +156,14 @@ impl Evidence {
         }
     }
 
-    /// Adds an access of an address, in order of time.
-    pub(crate) fn access(&mut self, op: u8, time: u64, recent: &mut Recent) {
+    /// Adds an access of an address, in order of time; nothing was stored there before `allocated`.
+    pub(crate) fn access(
+        &mut self,
+        op: u8,
+        time: u64,
+        allocated: Option<u64>,
+        recent: &mut Recent,
+    ) {
         if self.rate.is_none_or(|p| p >= 1.0) {
             return;
         }
@@ -169,7 +175,11 @@ impl Evidence {
             }
             recent.held = KEPT.min(recent.held + 1);
         } else if op == LOAD {
-            *self.loads.entry(bin(time - self.start_ns)).or_default() += 1;
+            let oldest = allocated.unwrap_or(self.start_ns);
+            *self
+                .loads
+                .entry(bin(time.saturating_sub(oldest)))
+                .or_default() += 1;
             for (newer, (stored, pairs)) in
                 (0_u64..).zip(recent.stores.iter_mut().take(recent.held))
             {

@@ -43,6 +43,7 @@
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
 mod addresses;
+mod bands;
 mod engine;
 mod error;
 mod evidence;
@@ -67,6 +68,7 @@ pub use error::{Error, Result};
 pub use evidence::Rate;
 pub use options::{AnalysisOptions, Semantics, SuitabilityLimits};
 pub use region_list::{RegionList, Regions};
+pub use regions::BlockLife;
 pub use result::{
     AddressBand, Analysis, Estimate, Intervals, RegionMetrics, Reuse, Sampling, TokenAccesses,
     TypeMetrics, Values,

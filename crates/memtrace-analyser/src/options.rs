@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use memtrace_labeller::Records;
+
 /// Whose definitions hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -105,6 +107,9 @@ pub struct AnalysisOptions {
     pub resolution_ns: u64,
     /// `true` if times are no times of day or of a run: Lackey counts instructions. Nothing is concluded from them in seconds then.
     pub made_up_clock: bool,
+    /// What the rows are: of allocations nothing is said about reads, and of regions that a monitor found nothing about loads and
+    /// stores. Our semantics only.
+    pub records: Records,
     /// Whether quantiles of many values are taken from a sketch in fixed memory, within [`Analysis::quantile_error`].
     ///
     /// [`Analysis::quantile_error`]: crate::Analysis::quantile_error
@@ -122,6 +127,7 @@ impl Default for AnalysisOptions {
             windows: 64,
             resolution_ns: 0,
             made_up_clock: false,
+            records: Records::Accesses,
             approximate: false,
         }
     }

@@ -100,8 +100,11 @@ impl Iterator for Regions<'_> {
     }
 }
 
+/// Stands for a time that is not known.
+const NEVER: u64 = u64::MAX;
+
 impl Item for RegionMetrics {
-    const BYTES: usize = 19 * 8;
+    const BYTES: usize = 21 * 8;
 
     fn put(&self, out: &mut Vec<u8>) {
         let words = [
@@ -124,6 +127,8 @@ impl Item for RegionMetrics {
             self.gap_ns,
             u64::from(self.begun_before),
             self.return_ns,
+            self.allocated_ns.unwrap_or(NEVER),
+            self.freed_ns.unwrap_or(NEVER),
         ];
         for value in words {
             value.put(out);
@@ -152,6 +157,8 @@ impl Item for RegionMetrics {
             gap_ns: at(16),
             begun_before: at(17) == 1,
             return_ns: at(18),
+            allocated_ns: Some(at(19)).filter(|time| *time != NEVER),
+            freed_ns: Some(at(20)).filter(|time| *time != NEVER),
         }
     }
 }
@@ -197,7 +204,7 @@ mod tests {
 
     #[test]
     fn metrics_come_back_from_bytes() {
-        let mut bytes: Vec<u8> = (1_u8..=152).collect();
+        let mut bytes: Vec<u8> = (1_u8..=168).collect();
         bytes[17 * 8..18 * 8].copy_from_slice(&1_u64.to_le_bytes());
         // Reals with a fraction and the sign of none.
         bytes[13 * 8..14 * 8].copy_from_slice(&1.5_f64.to_le_bytes());

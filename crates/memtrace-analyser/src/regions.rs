@@ -123,6 +123,27 @@ impl Bits {
     }
 }
 
+/// When a region was allocated and freed, as something beside the recording says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct BlockLife {
+    /// When it was allocated.
+    pub allocated_ns: Option<u64>,
+    /// When it was freed.
+    pub freed_ns: Option<u64>,
+}
+
+impl BlockLife {
+    /// A life from an allocation to a release, as far as they are known.
+    #[must_use]
+    pub const fn new(allocated_ns: Option<u64>, freed_ns: Option<u64>) -> Self {
+        Self {
+            allocated_ns,
+            freed_ns,
+        }
+    }
+}
+
 /// What has to be known of regions before their rows are sorted.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
@@ -133,6 +154,8 @@ pub(crate) struct Regions {
     irregular: Bits,
     /// Accesses that loads and stores stand for whose rows have no room for it.
     apart: FxHashMap<u32, [u64; 2]>,
+    /// By index.
+    lives: FxHashMap<u32, BlockLife>,
 }
 
 impl Regions {
@@ -162,6 +185,31 @@ impl Regions {
 
     pub(crate) fn is_irregular(&self, at: u32) -> bool {
         self.irregular.has(at)
+    }
+
+    /// Takes lives that are known, by id of the region.
+    pub(crate) fn set_lives(&mut self, lives: &FxHashMap<u64, BlockLife>) {
+        if lives.is_empty() {
+            return;
+        }
+        for at in 0..u32::try_from(self.ids.len()).unwrap_or(u32::MAX) {
+            if let Some(life) = lives.get(&self.ids.id(at)) {
+                self.lives.insert(at, *life);
+            }
+        }
+    }
+
+    /// Returns `true` if some lives are known.
+    pub(crate) fn has_lives(&self) -> bool {
+        !self.lives.is_empty()
+    }
+
+    /// What is known of the life of a region.
+    pub(crate) fn life(&self, at: u32) -> BlockLife {
+        match self.lives.is_empty() {
+            true => BlockLife::default(),
+            false => self.lives.get(&at).copied().unwrap_or_default(),
+        }
     }
 
     /// Counts what a row stands for that cannot say so itself.

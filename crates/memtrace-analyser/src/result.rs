@@ -1,5 +1,7 @@
 //! What comes out.
 
+use memtrace_labeller::Records;
+
 use crate::evidence::Rate;
 use crate::options::Semantics;
 use crate::region_list::RegionList;
@@ -50,6 +52,10 @@ pub struct RegionMetrics {
     /// `true` if the region was loaded from before any store to it was recorded, or is stored to over and over and was so
     /// within that time of the beginning of the recording: its life began earlier.
     pub begun_before: bool,
+    /// When the region was allocated, where that is known: a block of a table of KV blocks.
+    pub allocated_ns: Option<u64>,
+    /// When it was freed, where that is known.
+    pub freed_ns: Option<u64>,
 }
 
 impl RegionMetrics {
@@ -123,8 +129,11 @@ pub struct Values {
     pub retention_ns: Option<[f64; 4]>,
     /// Loads whose value's store was seen.
     pub n_reads: u64,
-    /// Loads whose value was stored before the capture began.
+    /// Loads whose value was stored before the capture began, as far as is known.
     pub n_reads_before_store: u64,
+    /// Loads whose store was not recorded, of a region that was allocated while the recording ran: their data is at most as old as
+    /// the allocation.
+    pub n_reads_since_allocation: u64,
     /// Quantiles of the time from the store to the load: 50, 90, 99 %, mean. The 99 % are the retention that memory must
     /// give so that 99 % of the loads find their data. `None` where no load's store was seen.
     pub read_age_ns: Option<[f64; 4]>,
@@ -168,6 +177,25 @@ impl TypeMetrics {
     pub fn is_complete(&self) -> bool {
         let rate = self.verdict.as_ref().map(|verdict| verdict.rate);
         rate == Some(Rate::Complete)
+    }
+
+    /// Returns `true` if it is known that accesses of the type are missing.
+    #[must_use]
+    pub fn is_sampled(&self) -> bool {
+        let rate = self.verdict.as_ref().map(|verdict| verdict.rate);
+        matches!(rate, Some(Rate::Sampled(_)))
+    }
+
+    /// Mean share of written addresses that are written once. In our semantics only where every access was recorded: samples show too
+    /// few stores.
+    #[must_use]
+    pub fn write_once(&self) -> Option<f64> {
+        let is_known = self
+            .verdict
+            .as_ref()
+            .is_none_or(|verdict| verdict.write_once.is_some());
+        let is_whole = self.verdict.is_none() || self.is_complete();
+        self.write_once_ratio_mean.filter(|_| is_known && is_whole)
     }
 
     /// Age of data when it is read, ns: 50, 90, 99 %, each where its bounds are less than a factor of two apart.
@@ -324,4 +352,6 @@ pub struct Analysis {
     pub resolution_ns: u64,
     /// `true` if times are no times: see [`AnalysisOptions::made_up_clock`](crate::AnalysisOptions::made_up_clock).
     pub made_up_clock: bool,
+    /// What the rows are; accesses in the reference's semantics.
+    pub records: Records,
 }

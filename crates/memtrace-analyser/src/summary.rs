@@ -1,5 +1,6 @@
 //! From scans to the result.
 
+use memtrace_labeller::Records;
 use spill_sort::SpillList;
 
 use crate::addresses::{AddressScan, KindAddresses, Windows};
@@ -111,6 +112,10 @@ pub(crate) fn summarise(
         tokens,
         resolution_ns: options.resolution_ns,
         made_up_clock: options.made_up_clock,
+        records: match options.semantics {
+            Semantics::Mrm => Records::Accesses,
+            Semantics::Native => options.records,
+        },
         quantile_error: if options.approximate {
             RELATIVE_ERROR
         } else {
@@ -240,10 +245,23 @@ impl TypeSums {
         };
         // One sample shows no pause at all.
         let is_single = !self.complete && region.n_accesses < 2;
-        let cut = is_single || self.end_ns.saturating_sub(last) <= idle.saturating_mul(2);
+        let is_freed = region.freed_ns.is_some_and(|freed| freed <= self.end_ns);
+        let cut =
+            !is_freed && (is_single || self.end_ns.saturating_sub(last) <= idle.saturating_mul(2));
         self.cut_by_end += u64::from(cut);
         self.begun_before += u64::from(region.begun_before);
-        if cut || region.begun_before || !self.complete && region.total_reads < 2 {
+        if cut || region.begun_before {
+            return Ok(());
+        }
+        if let (false, Some(allocated), Some(freed)) =
+            (self.complete, region.allocated_ns, region.freed_ns)
+        {
+            let whole = freed.saturating_sub(allocated);
+            self.retention_at_most
+                .push(whole.max(region.retention_ns))?;
+            return Ok(());
+        }
+        if !self.complete && region.total_reads < 2 {
             return Ok(());
         }
         let hidden = match self.complete {
@@ -353,14 +371,18 @@ fn of_type(
             let (values, ages) = values(&mut scan)?;
             metrics.values = Some(values);
             let bounds = |(low, high)| Bounds::new(low, Some(high));
+            let has_accesses = options.records == Records::Accesses;
             let grounds = Grounds {
                 rate: scan.evidence.rate(),
                 coverage: metrics.sampling.map_or(0.0, |sampling| sampling.coverage),
-                write_once: scan.evidence.write_once(ratio).map(bounds),
+                write_once: (scan.evidence.write_once(ratio))
+                    .filter(|_| has_accesses)
+                    .map(bounds),
                 retention_s: own.retention_bounds([p50, p99])?,
                 cut_by_end: own.cut_by_end,
                 begun_before: own.begun_before,
                 read_age_ns: match scan.evidence.rate() {
+                    _ if !has_accesses => None,
                     Rate::Complete => ages,
                     Rate::Sampled(_) => scan
                         .evidence
@@ -429,9 +451,20 @@ fn four(stats: &mut OrderStats) -> Result<Option<[f64; 4]>> {
 /// found it at any age.
 fn values(scan: &mut KindAddresses) -> Result<(Values, Option<[Bounds; 3]>)> {
     let (known, before) = (scan.read_age.count(), scan.reads_before_store);
-    let share = average(real(before), known + before);
+    let since = scan.reads_since_allocation;
+    let all = known + before + since;
+    let share = average(real(before + since), all);
     let low = QUANTILES.map(|q| ((q - share) / (1.0 - share).max(f64::MIN_POSITIVE)).max(0.0));
-    let high = QUANTILES.map(|q| q / (1.0 - share).max(f64::MIN_POSITIVE));
+    // Data that was stored since an allocation is at most as old.
+    let share_before = average(real(before), all);
+    let high = QUANTILES.map(|q| q / (1.0 - share_before).max(f64::MIN_POSITIVE));
+    let oldest = match since {
+        0 => None,
+        _ => {
+            let wanted = high.map(|q| q.min(1.0));
+            Some(scan.age_at_most.take_quantiles(&wanted)?)
+        }
+    };
     let mean = scan.read_age.mean();
     let wanted: Vec<f64> = [QUANTILES, low, high]
         .as_flattened()
@@ -445,7 +478,11 @@ fn values(scan: &mut KindAddresses) -> Result<(Values, Option<[Bounds; 3]>)> {
     let at = |at: usize| found.get(at).copied().unwrap_or(0.0);
     let bound = |of: usize| {
         let is_known = high.get(of).is_some_and(|q| *q <= 1.0);
-        Bounds::new(at(3 + of), is_known.then(|| at(6 + of)))
+        let highest = match &oldest {
+            Some(oldest) => oldest.get(of).copied().unwrap_or(0.0),
+            None => at(6 + of),
+        };
+        Bounds::new(at(3 + of), is_known.then_some(highest))
     };
     let values = Values {
         n_values: scan.value_retention.count(),
@@ -453,10 +490,12 @@ fn values(scan: &mut KindAddresses) -> Result<(Values, Option<[Bounds; 3]>)> {
         n_below_resolution: scan.values_below,
         n_reads: known,
         n_reads_before_store: before,
+        n_reads_since_allocation: since,
         retention_ns: four(&mut scan.value_retention)?,
         read_age_ns: (known > 0).then(|| [at(0), at(1), at(2), mean]),
     };
-    Ok((values, (known > 0).then(|| [bound(0), bound(1), bound(2)])))
+    let has_bounds = known + since > 0;
+    Ok((values, has_bounds.then(|| [bound(0), bound(1), bound(2)])))
 }
 
 fn sampling(own: &TypeSums, scan: &KindAddresses) -> Option<Sampling> {

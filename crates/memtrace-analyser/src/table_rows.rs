@@ -2,12 +2,13 @@
 
 use std::io::Write;
 
+use memtrace_labeller::Records;
 use report::{Cell, RowSink, Table};
 
 use crate::error::{Error, Result};
 use crate::evidence::Rate;
 use crate::options::Semantics;
-use crate::result::Analysis;
+use crate::result::{Analysis, TypeMetrics};
 use crate::tables::AnalysisTable;
 use crate::verdict::{Bounds, Verdict};
 
@@ -20,7 +21,7 @@ impl Analysis {
     ///
     /// When the sink refuses.
     pub fn write_table(&self, table: AnalysisTable, sink: &mut dyn RowSink) -> Result<()> {
-        sink.begin(&table.columns())?;
+        sink.begin(&table.columns_in(self.semantics))?;
         self.rows_of(table, &mut |cells| Ok(sink.row(cells)?))?;
         Ok(sink.finish()?)
     }
@@ -40,7 +41,7 @@ impl Analysis {
     ///
     /// When spilled regions cannot be read back.
     pub fn table_head(&self, table: AnalysisTable, rows: usize) -> Result<(Table, usize)> {
-        let mut held = Table::new(table.name(), table.columns())?;
+        let mut held = Table::new(table.name(), table.columns_in(self.semantics))?;
         let mut all = 0;
         self.rows_of(table, &mut |cells| {
             all += 1;
@@ -93,6 +94,10 @@ impl Analysis {
                 }
                 AnalysisTable::WriteOnce => {
                     if let Some(ratio) = region.write_once_ratio() {
+                        let kind_of = self.types.get(region.type_index);
+                        // Samples show too few stores.
+                        let is_known = kind_of.is_some_and(|kind| kind.write_once().is_some());
+                        let ratio = Some(ratio).filter(|_| is_known);
                         row(&[
                             id,
                             kind,
@@ -102,6 +107,7 @@ impl Analysis {
                         ])?;
                     }
                 }
+                AnalysisTable::ReadFreq if !self.has_reads() => {}
                 AnalysisTable::ReadFreq => row(&[
                     id,
                     kind,
@@ -138,14 +144,17 @@ impl Analysis {
             let name = Cell::Text(&kind.region_type);
             let [p50, p90, p99, mean] = kind.retention_s;
             if table == AnalysisTable::Iai {
-                if let Some(iai) = kind.intervals {
+                if let Some(iai) = kind.intervals.filter(|_| self.has_reads()) {
+                    // Between samples are accesses that were not recorded.
+                    let is_whole = !kind.is_sampled();
+                    let ns = |ns: u64| Some(ns).filter(|_| is_whole);
                     row(&[
                         name,
                         iai.n_intervals.into(),
-                        iai.p50_ns.into(),
-                        iai.p90_ns.into(),
-                        iai.p99_ns.into(),
-                        iai.mean_ns.into(),
+                        ns(iai.p50_ns).into(),
+                        ns(iai.p90_ns).into(),
+                        ns(iai.p99_ns).into(),
+                        Some(iai.mean_ns).filter(|_| is_whole).into(),
                     ])?;
                 }
                 continue;
@@ -162,14 +171,18 @@ impl Analysis {
                 }
             };
             match table {
-                AnalysisTable::RetentionSummary => row(&[
-                    name,
-                    kind.n_regions.into(),
-                    time(p50),
-                    time(p90),
-                    time(p99),
-                    time(mean),
-                ])?,
+                AnalysisTable::RetentionSummary => row(self.shown(
+                    &[
+                        name,
+                        kind.n_regions.into(),
+                        time(p50),
+                        time(p90),
+                        time(p99),
+                        time(mean),
+                        self.retention_is(kind).into(),
+                    ],
+                    6,
+                ))?,
                 AnalysisTable::WorkingSetSummary => row(&[
                     name,
                     kind.n_regions.into(),
@@ -184,16 +197,54 @@ impl Analysis {
                     kind.median_stride_bytes.into(),
                     kind.same_page_fraction.into(),
                 ])?,
-                _ => row(&[
-                    name,
-                    kind.write_once_ratio_mean.unwrap_or(0.0).into(),
-                    time(p99),
-                    time(p50),
-                    kind.suitability.into(),
-                ])?,
+                _ => {
+                    let verdict = kind.verdict.as_ref();
+                    let once = verdict.and_then(|verdict| verdict.write_once);
+                    let ratio = match verdict {
+                        None => Some(kind.write_once_ratio_mean.unwrap_or(0.0)),
+                        Some(_) => kind.write_once(),
+                    };
+                    row(self.shown(
+                        &[
+                            name,
+                            ratio.into(),
+                            time(p99),
+                            time(p50),
+                            kind.suitability.into(),
+                            verdict.map_or(Cell::Null, |verdict| verdict.confidence.into()),
+                            self.retention_is(kind).into(),
+                            once.map(|once| once.low).into(),
+                            once.and_then(|once| once.high).into(),
+                        ],
+                        5,
+                    ))?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// Cells of a table in the semantics of the analysis: the reference has the first ones only.
+    fn shown<'a, 'b>(&self, cells: &'b [Cell<'a>], of_reference: usize) -> &'b [Cell<'a>] {
+        match self.semantics {
+            Semantics::Mrm => cells.get(..of_reference).unwrap_or(cells),
+            Semantics::Native => cells,
+        }
+    }
+
+    /// Returns `true` if loads are reads: in captures of allocations they are releases.
+    fn has_reads(&self) -> bool {
+        self.records != Records::Allocations
+    }
+
+    /// How the retention of a type is to be read: `exact`, `at least`, or as a number of `instructions`.
+    fn retention_is(&self, kind: &TypeMetrics) -> Option<&'static str> {
+        let verdict = kind.verdict.as_ref().filter(|_| kind.has_accesses())?;
+        if self.made_up_clock {
+            return Some("instructions");
+        }
+        let is_exact = kind.is_complete() && verdict.cut_by_end + verdict.begun_before == 0;
+        Some(if is_exact { "exact" } else { "at least" })
     }
 
     fn native_rows(&self, table: AnalysisTable, row: &mut Rows<'_>) -> Result<()> {
@@ -223,6 +274,7 @@ impl Analysis {
             }
             _ => {}
         }
+        let has_reads = self.has_reads();
         for kind in &self.types {
             let name = Cell::Text(&kind.region_type);
             match (table, kind.values, kind.sampling) {
@@ -233,7 +285,8 @@ impl Analysis {
                     kind.retention_mean_by_accesses_s.into(),
                     kind.retention_mean_by_bytes_s.into(),
                     kind.write_once_ratio_by_addresses
-                        .map_or(Cell::Null, Cell::Real),
+                        .filter(|_| kind.write_once().is_some())
+                        .into(),
                     kind.distinct_pages.into(),
                     (kind.distinct_pages * 4096).into(),
                     kind.distinct_lines.into(),
@@ -249,10 +302,12 @@ impl Analysis {
                     let is_complete = kind.is_complete();
                     let own = |all: Option<[f64; 4]>| all.filter(|_| is_complete);
                     let [r50, r90, r99, rmean] = cells(own(values.retention_ns));
-                    let [mut a50, mut a90, mut a99, amean] = cells(own(values.read_age_ns));
+                    let [mut a50, mut a90, mut a99, amean] =
+                        cells(own(values.read_age_ns).filter(|_| has_reads));
                     if !is_complete {
                         [a50, a90, a99] = kind.read_ages().map(Cell::from);
                     }
+                    let reads = |count: u64| Some(count).filter(|_| has_reads);
                     row(&[
                         name,
                         values.n_values.into(),
@@ -261,16 +316,17 @@ impl Analysis {
                         r90,
                         r99,
                         rmean,
-                        values.n_reads.into(),
-                        values.n_reads_before_store.into(),
+                        reads(values.n_reads).into(),
+                        reads(values.n_reads_before_store).into(),
                         a50,
                         a90,
                         a99,
                         amean,
                         values.n_below_resolution.into(),
+                        reads(values.n_reads_since_allocation).into(),
                     ])?;
                 }
-                (AnalysisTable::RefreshNeed, Some(values), _) => {
+                (AnalysisTable::RefreshNeed, Some(values), _) if has_reads => {
                     // A value that lives for t in memory that keeps data for T is refreshed t/T times on average.
                     let mean = values.retention_ns.map(|[_, _, _, mean]| mean);
                     let mean = mean.filter(|_| kind.is_complete());
@@ -281,7 +337,7 @@ impl Analysis {
                     let times = |interval_ns: f64| mean.map(|mean| mean / interval_ns);
                     row(&[name, p99.into(), times(1e9).into(), times(60e9).into()])?;
                 }
-                (AnalysisTable::Sampling, _, Some(sampling)) => {
+                (AnalysisTable::Sampling, _, Some(sampling)) if has_reads => {
                     let three = |e: crate::result::Estimate| [e.value, e.low, e.high];
                     let [a, al, ah] = three(sampling.accesses).map(Cell::Real);
                     let [r, rl, rh] = three(sampling.read_fraction).map(Cell::Real);
@@ -309,8 +365,8 @@ impl Analysis {
                             name,
                             (self.first_ns + at * self.window_ns).into(),
                             (*pages).into(),
-                            (*loads).into(),
-                            (*stores).into(),
+                            Some(*loads).filter(|_| has_reads).into(),
+                            Some(*stores).filter(|_| has_reads).into(),
                         ])?;
                     }
                 }
@@ -343,7 +399,7 @@ impl Analysis {
         let mut text = String::from("{");
         for (at, table) in tables.iter().copied().enumerate() {
             let columns: Vec<String> = table
-                .columns()
+                .columns_in(self.semantics)
                 .iter()
                 .map(|column| column.name().to_owned())
                 .collect();

@@ -286,6 +286,7 @@ impl AnalysisTable {
                 real_ns("read_age_p99_ns"),
                 real_ns("read_age_mean_ns"),
                 count("n_values_below_resolution"),
+                count("n_reads_since_allocation"),
             ],
             Self::RefreshNeed => vec![
                 kind(),
@@ -322,6 +323,26 @@ impl AnalysisTable {
                 count("stores"),
             ],
         }
+    }
+
+    /// The columns in a semantics: in ours some tables of the reference say how sure their figures are.
+    #[must_use]
+    pub fn columns_in(self, semantics: Semantics) -> Vec<Column> {
+        use Column as C;
+        let mut columns = self.columns();
+        if semantics == Semantics::Native {
+            match self {
+                Self::RetentionSummary => columns.push(C::text("retention_is")),
+                Self::Suitability => columns.extend([
+                    C::text("confidence"),
+                    C::text("retention_is"),
+                    C::real("write_once_low"),
+                    C::real("write_once_high"),
+                ]),
+                _ => {}
+            }
+        }
+        columns
     }
 
     /// The tables that an analysis has: those of the reference, and ours in our semantics. The reference has none at all of

@@ -1,5 +1,7 @@
 //! What can be concluded about a type, and how sure that is.
 
+use memtrace_labeller::Records;
+
 use crate::evidence::Rate;
 use crate::options::{AnalysisOptions, Semantics, SuitabilityLimits};
 use crate::result::TypeMetrics;
@@ -111,6 +113,16 @@ pub(crate) fn verdict(
         (at_least, "")
     } else if metrics.region_type == "unknown" {
         ("unknown", "nothing says what this memory holds")
+    } else if options.records == Records::Allocations {
+        (
+            "cannot_say",
+            "allocations were recorded, no loads or stores",
+        )
+    } else if options.records == Records::Regions {
+        (
+            "cannot_say",
+            "regions that were found accessed were recorded, no loads or stores",
+        )
     } else if !metrics.has_accesses() {
         ("cannot_say", "only first touches were recorded")
     } else if metrics.samples < options.min_samples {

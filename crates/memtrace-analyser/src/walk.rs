@@ -181,7 +181,15 @@ impl Region {
 
     fn end(self, strides: &mut OrderStats, regions: &Regions, start_ns: u64) -> Result<Placed> {
         let at = self.before.region;
-        let first_write_ns = self.min_store.unwrap_or(self.min_any);
+        let life = regions.life(at);
+        // What was loaded before any store to it was recorded was stored since its allocation, if that is known.
+        let is_late = self
+            .min_store
+            .is_none_or(|store| self.min_load.is_some_and(|load| load < store));
+        let first_write_ns = match life.allocated_ns.filter(|_| is_late) {
+            Some(allocated) => allocated.min(self.min_any),
+            None => self.min_store.unwrap_or(self.min_any),
+        };
         let last_read_ns = self.max_load.unwrap_or(first_write_ns);
         let locality = locality(strides, self.lowest, self.same_page)?;
         let metrics = RegionMetrics {
@@ -203,7 +211,9 @@ impl Region {
             same_page_fraction: locality.same_page_fraction,
             gap_ns: self.gap_ns(),
             return_ns: self.return_ns(),
-            begun_before: self.begun_before(start_ns),
+            begun_before: life.allocated_ns.is_none() && self.begun_before(start_ns),
+            allocated_ns: life.allocated_ns,
+            freed_ns: life.freed_ns,
         };
         Ok(Placed { at, metrics })
     }

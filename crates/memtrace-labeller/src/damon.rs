@@ -5,15 +5,15 @@ use byte_source::Source;
 use crate::access::Access;
 use crate::error::Result;
 use crate::lines::{Line, Lines};
-use crate::names::Names;
+use crate::names::{Name, Names};
 use crate::perf_text::Skip;
 use crate::report::ReadReport;
 
 /// Longer lines are no records.
 const MAX_LINE: usize = 4096;
 
-/// Reads one row for each region that was accessed: a load at its start, at the end of the stretch of time, standing for as
-/// many accesses as were found.
+/// Reads one row for each region that was found accessed, at its start and at the end of the stretch of time, standing for as many
+/// findings as there were. DAMON checks pages of a region now and then: its rows are neither loads nor stores.
 #[derive(Debug)]
 pub(crate) struct DamonRows {
     lines: Lines,
@@ -32,17 +32,14 @@ impl DamonRows {
         })
     }
 
-    pub(crate) fn next_batch(
-        &mut self,
-        _names: &mut Names,
-        rows: &mut Vec<Access>,
-    ) -> Result<bool> {
+    pub(crate) fn next_batch(&mut self, names: &mut Names, rows: &mut Vec<Access>) -> Result<bool> {
         let mut line = Vec::new();
+        let op = names.intern("region_access");
         for _ in 0..16_384 {
             let record = match self.lines.read(&mut line)? {
                 Line::End => return Ok(false),
                 Line::Overlong => Err(Skip::Truncated),
-                Line::Whole => self.record(&String::from_utf8_lossy(&line)),
+                Line::Whole => self.record(&String::from_utf8_lossy(&line), op),
             };
             self.report.lines += 1;
             self.report.take_line(record, rows);
@@ -50,7 +47,7 @@ impl DamonRows {
         Ok(true)
     }
 
-    fn record(&mut self, line: &str) -> Result<Option<Access>, Skip> {
+    fn record(&mut self, line: &str, op: Name) -> Result<Option<Access>, Skip> {
         let line = line.trim();
         if line.is_empty() {
             return Err(Skip::Blank);
@@ -80,6 +77,7 @@ impl DamonRows {
             return Err(Skip::OtherRecord);
         }
         let mut row = Access::new(self.time_ns, start);
+        row.op = op;
         row.period = count;
         row.size_bytes = u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX);
         Ok(Some(row))
@@ -140,5 +138,6 @@ mod tests {
             (539_913_599_000, 0x563e_baa0_0000)
         );
         assert_eq!(rows[0].size_bytes, 0x1f9_e000);
+        assert!(!rows[0].is_load() && !rows[0].is_store());
     }
 }

@@ -20,7 +20,7 @@ use crate::perf_data::PerfDataRows;
 use crate::perf_text::Grammar;
 use crate::perf_text::reader::{LineRows, perf_lines};
 use crate::phases::Phases;
-use crate::report::ReadReport;
+use crate::report::{ReadReport, Records};
 use crate::rows_csv::{CsvRows, is_header};
 use crate::rows_json::JsonRows;
 use crate::symbols::SymbolTable;
@@ -415,6 +415,17 @@ impl RowStream {
         match &self.reader {
             Reader::Parquet(rows) => rows.counts_instructions(),
             _ => self.format == InputFormat::Lackey,
+        }
+    }
+
+    /// What the rows are, which a trace of ours remembers.
+    #[must_use]
+    pub fn records(&self) -> Records {
+        match (&self.reader, self.format) {
+            (Reader::Parquet(rows), _) => rows.records(),
+            (_, InputFormat::Memray | InputFormat::Heaptrack) => Records::Allocations,
+            (_, InputFormat::Damon) => Records::Regions,
+            _ => Records::Accesses,
         }
     }
 

@@ -30,6 +30,10 @@ pub struct KvBlock {
     pub start_ns: u64,
     /// `true` if `start_ns` is an allocation or a store. The life of another block began earlier than that.
     pub start_known: bool,
+    /// When the block was allocated, where a table of blocks says it.
+    pub allocated_ns: Option<u64>,
+    /// When it was freed, where a table of blocks says it.
+    pub freed_ns: Option<u64>,
 }
 
 impl KvBlock {
@@ -49,6 +53,7 @@ impl KvBlock {
 const WRITTEN: u8 = 1;
 const EVICTED: u8 = 2;
 const ALLOCATED: u8 = 4;
+const FREED: u8 = 8;
 
 /// Which block an access belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -164,8 +169,9 @@ impl KvBlocks {
         self.evictions.push(freed_ns.unwrap_or(0));
         self.counts.push(0);
         let state = |set: bool, bit: u8| if set { bit } else { 0 };
-        self.states
-            .push(state(freed_ns.is_some(), EVICTED) | state(allocated_ns.is_some(), ALLOCATED));
+        self.states.push(
+            state(freed_ns.is_some(), EVICTED | FREED) | state(allocated_ns.is_some(), ALLOCATED),
+        );
         at
     }
 
@@ -258,6 +264,16 @@ impl KvBlocks {
             write_ns,
             start_ns: self.starts.get(at).copied().unwrap_or(write_ns),
             start_known: state & (WRITTEN | ALLOCATED) != 0,
+            allocated_ns: self
+                .starts
+                .get(at)
+                .copied()
+                .filter(|_| state & ALLOCATED != 0),
+            freed_ns: self
+                .evictions
+                .get(at)
+                .copied()
+                .filter(|_| state & FREED != 0),
             last_read_ns: *self.reads.get(at)?,
             evict_ns: is_evicted
                 .then(|| self.evictions.get(at).copied())

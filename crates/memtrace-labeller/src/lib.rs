@@ -90,14 +90,14 @@ pub use phases::{PhaseBoundary, Phases, boundaries_from_json};
 pub use ranges::{AddressRange, ranges_from_json};
 pub use region::{PageTracker, Region};
 pub use region_map::RegionMap;
-pub use report::{ReadReport, Skipped};
+pub use report::{ReadReport, Records, Skipped};
 pub use rows_csv::{csv_header, push_csv_row};
 pub use rows_json::push_json_row;
 pub use rules::{LabelRule, RuleSet};
 pub use schema::{
     CLOCK_KEY, CLOCK_STEP_KEY, KV_COLUMNS, KV_NATIVE_COLUMNS, NATIVE_COLUMNS, PRODUCER_KEY,
-    REGION_MAP_COLUMNS, REQUIRED_ROW_COLUMNS, SCHEMA_VERSION, SEMANTICS_KEY, Schema, TRACE_COLUMNS,
-    VERSION_KEY, is_compatible,
+    RECORDS_KEY, REGION_MAP_COLUMNS, REQUIRED_ROW_COLUMNS, SCHEMA_VERSION, SEMANTICS_KEY, Schema,
+    TRACE_COLUMNS, VERSION_KEY, is_compatible,
 };
 pub use symbols::SymbolTable;
 pub use tensors::{Tensor, TensorTable};

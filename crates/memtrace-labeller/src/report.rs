@@ -19,6 +19,45 @@ pub struct Skipped {
     pub first: Vec<u64>,
 }
 
+/// What the rows of an input are, which limits what can be concluded from them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Records {
+    /// Loads, stores, first touches of pages.
+    #[default]
+    Accesses,
+    /// Allocations: a store when memory is allocated, a load when it is released. Nothing is known of reads.
+    Allocations,
+    /// Regions of memory that a monitor found accessed (DAMON), neither loads nor stores.
+    Regions,
+}
+
+impl Records {
+    /// The name in metadata.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Accesses => "accesses",
+            Self::Allocations => "allocations",
+            Self::Regions => "regions",
+        }
+    }
+
+    /// The one with a name; accesses for any other name.
+    ///
+    /// ```
+    /// use memtrace_labeller::Records;
+    /// assert_eq!(Records::named("regions"), Records::Regions);
+    /// ```
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        [Self::Allocations, Self::Regions]
+            .into_iter()
+            .find(|records| records.name() == name)
+            .unwrap_or_default()
+    }
+}
+
 /// What a reader found, beside the rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]

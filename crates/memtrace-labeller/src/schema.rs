@@ -20,6 +20,9 @@ pub const CLOCK_STEP_KEY: &str = "memtrace_clock_step_ns";
 /// Key of a clock that is none in a Parquet file's metadata: `instructions`; absent where times are times.
 pub const CLOCK_KEY: &str = "memtrace_clock";
 
+/// Key of what the rows are in a Parquet file's metadata ([`Records::name`](crate::Records::name)); absent where they are accesses.
+pub const RECORDS_KEY: &str = "memtrace_records";
+
 /// Columns of a trace, in order.
 pub const TRACE_COLUMNS: [&str; 18] = [
     "run_id",

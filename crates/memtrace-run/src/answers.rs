@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use memtrace_analyser::{Analysis, Bounds, Rate, Semantics, TypeMetrics, Verdict};
+use memtrace_labeller::Records;
 
 /// The answer for a type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -14,6 +15,8 @@ pub struct Answer {
     pub confidence: &'static str,
     /// What is known, in one sentence, and what to record if that is too little.
     pub sentence: String,
+    /// Bytes accessed for each token, 64 for each access; `None` where rows do not say the token or how they were sampled.
+    pub bytes_per_token: Option<u64>,
 }
 
 /// Returns the answers for all types in byte order; none in the reference's semantics.
@@ -37,6 +40,7 @@ pub fn answers(analysis: &Analysis) -> Vec<Answer> {
             region_type: kind.region_type.clone(),
             confidence: verdict.confidence,
             sentence: sentence(analysis, kind, verdict),
+            bytes_per_token: bytes_per_token(analysis, kind, verdict),
         })
         .collect()
 }
@@ -44,7 +48,10 @@ pub fn answers(analysis: &Analysis) -> Vec<Answer> {
 fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> String {
     let reason = match kind.has_accesses() {
         true => verdict.reason,
-        false => "only first touches were recorded, no loads or stores",
+        false if analysis.records == Records::Accesses => {
+            "only first touches were recorded, no loads or stores"
+        }
+        false => verdict.reason,
     };
     let mut parts = vec![format!(
         "{}: {}",
@@ -54,7 +61,17 @@ fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Strin
             class => class.to_owned(),
         }
     )];
-    parts.push(format!("{} touched", bytes(kind.distinct_pages * 4096)));
+    let size = bytes(kind.distinct_pages * 4096);
+    parts.push(match (analysis.records, verdict.rate) {
+        (Records::Allocations, _) => format!("{size} allocated"),
+        (Records::Accesses, Rate::Complete) => format!("{size} touched"),
+        (Records::Accesses, _) => format!("at least {size} touched"),
+        _ => format!("{size} found accessed"),
+    });
+    if analysis.records == Records::Allocations {
+        parts.extend(allocations(analysis, kind));
+        return parts.join(", ");
+    }
     let seen = verdict.retention_p50_s;
     if kind.has_accesses() && !analysis.made_up_clock && (seen.low > 0.0 || seen.high.is_some()) {
         parts.push(lives(verdict));
@@ -94,6 +111,34 @@ fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Strin
     parts.join(", ")
 }
 
+/// How long allocations live.
+fn allocations(analysis: &Analysis, kind: &TypeMetrics) -> Option<String> {
+    let values = kind.values.filter(|values| values.n_values > 0)?;
+    let [p50, _, p99, _] = values.retention_ns?;
+    let kept = values.n_values - values.n_read;
+    // What was not released counts until the end of the recording.
+    let is_bound =
+        |share: u64| kept > 0 && kept.saturating_mul(100) >= values.n_values.saturating_mul(share);
+    let span = |ns: f64, is_bound: bool| {
+        let floor = std::time::Duration::from_nanos(analysis.resolution_ns).as_secs_f64();
+        match is_bound {
+            _ if ns / 1e9 < floor => format!("< {}", seconds(floor)),
+            true => format!(">= {}", seconds(ns / 1e9)),
+            false => seconds(ns / 1e9),
+        }
+    };
+    let mut text = format!(
+        "{} allocations live {} (median), {} (99 %)",
+        values.n_values,
+        span(p50, is_bound(50)),
+        span(p99, is_bound(1))
+    );
+    if kept > 0 {
+        text.push_str(&format!("; {kept} not released by the end"));
+    }
+    Some(text)
+}
+
 /// Bytes that a token accesses of a type, 64 for each access, where rows say the token and how they were sampled.
 #[expect(
     clippy::cast_precision_loss,
@@ -102,7 +147,7 @@ fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Strin
     reason = "a mean of counts, as a whole number of bytes"
 )]
 fn bytes_per_token(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Option<u64> {
-    if verdict.rate == Rate::Unknown {
+    if verdict.rate == Rate::Unknown || analysis.records != Records::Accesses {
         return None;
     }
     // Loads and stores may be sampled with different periods.

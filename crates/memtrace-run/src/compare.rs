@@ -59,7 +59,7 @@ const METRICS: [Metric; 7] = [
     },
     Metric {
         name: "write_once_ratio_mean",
-        of_type: |kind| kind.write_once_ratio_mean,
+        of_type: TypeMetrics::write_once,
         of_regions: Some((RegionMetrics::write_once_ratio, Statistic::Mean)),
     },
     Metric {
@@ -74,7 +74,15 @@ const METRICS: [Metric; 7] = [
     },
     Metric {
         name: "read_age_p99_ns",
-        of_type: |kind| kind.values?.read_age_ns.map(|[_, _, p99, _]| p99),
+        of_type: |kind| {
+            let verdict = kind.verdict.as_ref()?;
+            verdict.read_age_ns?;
+            match kind.is_complete() {
+                true => kind.values?.read_age_ns.map(|[_, _, p99, _]| p99),
+                // Samples give bounds.
+                false => kind.read_ages()[2],
+            }
+        },
         of_regions: None,
     },
 ];

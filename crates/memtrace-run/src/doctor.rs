@@ -156,9 +156,9 @@ fn is_root() -> bool {
     })
 }
 
-/// Looks at the machine. The smoke test records page faults of a short command where perf is there.
+/// Looks at the machine, and at the disk where `output` is or will be. The smoke test records page faults of a short command where perf is there.
 #[must_use]
-pub fn diagnose() -> Diagnosis {
+pub fn diagnose(output: &Path) -> Diagnosis {
     let mut checks: Vec<Check> = Vec::new();
     let mut add = |name, status, detail: String, remediation| {
         checks.push(Check {
@@ -327,7 +327,7 @@ pub fn diagnose() -> Diagnosis {
         .to_owned(),
         None,
     );
-    let free = crate::collect::free_bytes(Path::new("."));
+    let free = crate::collect::free_bytes(output);
     let roomy = free.is_none_or(|free| free >= 50 << 30);
     add(
         "disk",
@@ -348,7 +348,7 @@ pub fn diagnose() -> Diagnosis {
                 "addressed": samples.map(|smoke| smoke.addressed),
             }),
             "thermal" => json!({"temperature_c": temperature}),
-            "disk" => json!({"free_bytes": free}),
+            "disk" => json!({"free_bytes": free, "path": output.display().to_string()}),
             _ => continue,
         };
     }

@@ -8,16 +8,18 @@ use std::thread;
 use byte_source::output::AtomicFile;
 use memtrace_analyser::Analysis;
 use memtrace_labeller::{
-    Compression, Names, ReadReport, RegionMap, RowStream, TraceWriter, write_kv_blocks,
+    Compression, Names, ReadReport, Records, RegionMap, RowStream, TraceWriter, write_kv_blocks,
     write_region_map,
 };
 use serde_json::{Map, Value, json};
 
+use crate::answers::answers;
 use crate::error::{Error, Result, io_error};
 use crate::figures::{Figure, FigureFormat, draw_figures};
 use crate::manifest::{Manifest, hash, remove_manifest, write_json, write_manifest, write_whole};
 use crate::metrics_csv::metrics_csv;
 use crate::pipeline::{Processed, Steps, process};
+use crate::tiers::{Tier, fits};
 
 /// Writes the folder of a run.
 ///
@@ -41,6 +43,8 @@ pub struct RunExporter {
     pub metadata: Map<String, Value>,
     /// Compression of the trace.
     pub compression: Compression,
+    /// Tiers of memory that each type is judged against, in `metadata.json`.
+    pub tiers: Vec<Tier>,
     /// Kinds of files that figures are drawn to; none draws no figures.
     pub figures: Vec<FigureFormat>,
 }
@@ -62,6 +66,7 @@ impl RunExporter {
             needs_rows: false,
             metadata: Map::new(),
             compression: Compression::Zstd,
+            tiers: Vec::new(),
             figures: FigureFormat::ALL.to_vec(),
         }
     }
@@ -88,7 +93,8 @@ impl RunExporter {
             self.compression,
         )
         .clock_step(stream.resolution_ns())
-        .instruction_clock(stream.counts_instructions());
+        .instruction_clock(stream.counts_instructions())
+        .records(stream.records());
         let (mut processed, source) = thread::scope(|scope| -> Result<_> {
             let hashing = self
                 .input
@@ -197,6 +203,13 @@ impl RunExporter {
         );
         if let Some(analysis) = &processed.analysis {
             metadata.insert("analysis".to_owned(), facts(analysis));
+            let answers = answers(analysis);
+            if !answers.is_empty() {
+                metadata.insert("answers".to_owned(), json!(answers));
+            }
+            if !self.tiers.is_empty() {
+                metadata.insert("tiers".to_owned(), json!(fits(analysis, &self.tiers)));
+            }
         }
         for (key, value) in &self.metadata {
             metadata.insert(key.clone(), value.clone());
@@ -252,13 +265,15 @@ fn metadata_in(folder: &Path) -> Result<Map<String, Value>> {
 }
 
 /// Members of the metadata that an export makes itself.
-const MADE_ANEW: [&str; 7] = [
+const MADE_ANEW: [&str; 9] = [
     "run_id",
     "semantics",
     "clock",
     "inputs",
     "labels",
     "analysis",
+    "answers",
+    "tiers",
     "figures_missing",
 ];
 
@@ -294,6 +309,14 @@ pub fn facts(analysis: &Analysis) -> Value {
             "quantile_relative_error".to_owned(),
             analysis.quantile_error.into(),
         );
+    }
+    if let Some(members) = facts.as_object_mut() {
+        if analysis.made_up_clock {
+            members.insert("clock".to_owned(), "instructions".into());
+        }
+        if analysis.records != Records::Accesses {
+            members.insert("records".to_owned(), analysis.records.name().into());
+        }
     }
     facts
 }

@@ -145,9 +145,13 @@ fn real(value: u64) -> f64 {
 /// When spilled regions cannot be read back.
 pub fn draw_figures(analysis: &Analysis, kv_blocks: &KvBlocks) -> RunResult<Vec<Figure>> {
     let retentions = Arc::new(retentions(analysis)?);
+    let time = match analysis.made_up_clock {
+        true => "Retention, an instruction as 1 ns",
+        false => "Retention",
+    };
     let mut figures = vec![
-        retention_histogram(&retentions),
-        retention_cdf(retentions),
+        retention_histogram(&retentions, time),
+        retention_cdf(retentions, time),
         working_set(analysis),
         write_once(analysis),
     ];
@@ -186,10 +190,10 @@ fn shares(values: &[f64]) -> impl Iterator<Item = (f64, f64)> {
         .map(move |(at, value)| (*value, real(at) / all))
 }
 
-fn retention_histogram(retentions: &Retentions) -> Figure {
+fn retention_histogram(retentions: &Retentions, time: &'static str) -> Figure {
     let mut plot = LinePlot::new(
         "Retention by region type",
-        Axis::from_zero("Retention", Unit::Seconds),
+        Axis::from_zero(time, Unit::Seconds),
         Axis::from_zero("Region count", Unit::Count),
     );
     let mut csv = String::from("region_type,from_s,to_s,regions\n");
@@ -227,10 +231,10 @@ fn retention_histogram(retentions: &Retentions) -> Figure {
     }
 }
 
-fn retention_cdf(retentions: Arc<Retentions>) -> Figure {
+fn retention_cdf(retentions: Arc<Retentions>, time: &'static str) -> Figure {
     let mut plot = LinePlot::new(
         "Share of regions with at most this retention",
-        Axis::from_zero("Retention", Unit::Seconds),
+        Axis::from_zero(time, Unit::Seconds),
         Axis::from_zero("Share", Unit::None),
     );
     for (kind, values) in retentions.iter() {
@@ -274,13 +278,20 @@ fn write_once(analysis: &Analysis) -> Figure {
     chart.subtitle = "high_mrm needs 0.8".into();
     let mut csv = String::from("region_type,write_once_ratio_mean\n");
     for kind in analysis.types.iter().filter(|kind| kind.n_regions > 0) {
-        let ratio = kind.write_once_ratio_mean.unwrap_or(0.0);
+        let ratio = match &kind.verdict {
+            None => kind.write_once_ratio_mean.unwrap_or(0.0),
+            Some(_) => match kind.write_once() {
+                Some(ratio) => ratio,
+                // Samples show too few stores, and types without stores have no ratio.
+                None => continue,
+            },
+        };
         chart.bars.push(Bar::new(kind.region_type.clone(), ratio));
         let _ = writeln!(csv, "{},{ratio}", kind.region_type);
     }
     Figure {
         name: "write_once",
-        caption: "Share of written addresses that were written once: 1 is data that never changes.",
+        caption: "Share of written addresses that were written once, of types of which every access was recorded: 1 is data that never changes.",
         svg: chart.draw(),
         data: csv.into(),
     }

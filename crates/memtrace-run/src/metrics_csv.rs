@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use memtrace_analyser::{Analysis, Semantics};
+use memtrace_labeller::Records;
 
 /// Columns of `metrics.csv`, in order.
 pub const METRICS_COLUMNS: [&str; 11] = [
@@ -20,7 +21,7 @@ pub const METRICS_COLUMNS: [&str; 11] = [
 ];
 
 /// The text of `metrics.csv`: commas, LF, numbers as short as they can be read back. The ratio of a type without stores is an
-/// empty cell.
+/// empty cell, and that of samples, which show too few stores.
 #[must_use]
 pub fn metrics_csv(analysis: &Analysis) -> String {
     let mut out = METRICS_COLUMNS.join(",");
@@ -30,7 +31,12 @@ pub fn metrics_csv(analysis: &Analysis) -> String {
         let known = kind.has_accesses() || analysis.semantics == Semantics::Mrm;
         let time = |seconds| if known { real(seconds) } else { String::new() };
         let [p50, p90, p99, mean] = kind.retention_s.map(time);
-        let ratio = kind.write_once_ratio_mean.map(real).unwrap_or_default();
+        let ratio = kind.write_once().map(real).unwrap_or_default();
+        // Of allocations no reads are known.
+        let reads = match analysis.records {
+            Records::Allocations => String::new(),
+            _ => real(kind.reads_per_write_mean),
+        };
         #[expect(clippy::cast_precision_loss, reason = "a size in MiB is a real")]
         let mib = (kind.total_pages * 4096) as f64 / 1_048_576.0;
         let _ = writeln!(
@@ -38,7 +44,7 @@ pub fn metrics_csv(analysis: &Analysis) -> String {
             "{},{},{p50},{p90},{p99},{mean},{ratio},{},{},{},{}",
             quoted(&kind.region_type),
             kind.n_regions,
-            real(kind.reads_per_write_mean),
+            reads,
             real(mib),
             kind.total_pages,
             kind.suitability,

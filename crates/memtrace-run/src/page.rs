@@ -5,6 +5,7 @@ use std::path::Path;
 
 use charts::html::{Page, Section};
 use memtrace_analyser::{Analysis, AnalysisTable};
+use memtrace_labeller::Records;
 use report::{Cell, Column, Table, Unit};
 use serde_json::{Map, Value};
 
@@ -16,13 +17,15 @@ use crate::manifest::{iso_now, write_whole};
 use crate::metrics_csv::metrics_csv;
 use crate::pipeline::Processed;
 use crate::tensors::hottest;
+use crate::tiers::{Tier, fits, fits_table};
 
 /// Rows of a table by type on the page.
 const ROWS: usize = 40;
 /// Rows of a longer table on the page.
 const FEW_ROWS: usize = 10;
 
-/// Writes figures, their data, `metrics.csv` and `report.html` into a folder; gives the names of the files.
+/// Writes figures, their data, `metrics.csv` and `report.html` into a folder, which judges each type against the tiers; gives the names
+/// of the files.
 ///
 /// # Errors
 ///
@@ -32,6 +35,7 @@ pub fn write_report(
     title: &str,
     processed: &Processed,
     formats: &[FigureFormat],
+    tiers: &[Tier],
 ) -> Result<Vec<String>> {
     fs::create_dir_all(folder).map_err(io_error(folder))?;
     let Some(analysis) = &processed.analysis else {
@@ -54,7 +58,21 @@ pub fn write_report(
     if analysis.made_up_clock {
         section = section.warning("The recording has no clock: times count instructions.");
     }
+    match analysis.records {
+        Records::Allocations => {
+            section = section.warning("The recording has allocations, no loads or stores.");
+        }
+        Records::Regions => {
+            section = section
+                .warning("The recording has regions that were found accessed, no loads or stores.");
+        }
+        _ => {}
+    }
     page = page.section(section);
+    let fits = fits(analysis, tiers);
+    if !fits.is_empty() {
+        page = page.section(Section::new("What-if by tier").table(&fits_table(&fits)?, fits.len()));
+    }
     let hot = hottest(processed, ROWS);
     if !hot.is_empty() {
         let columns = vec![

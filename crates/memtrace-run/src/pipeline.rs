@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
-use memtrace_analyser::{Analyser, Analysis, AnalysisOptions};
+use memtrace_analyser::{Analyser, Analysis, AnalysisOptions, BlockLife};
 use memtrace_labeller::{
-    Access, KvBlocks, LabelCounts, LabelOptions, Labeller, Name, Names, ReadReport, RegionMap,
-    Regions, RowStream, TraceWriter, infer_kv_block_bytes,
+    Access, KvBlocks, LabelCounts, LabelOptions, Labeller, Name, Names, ReadReport, Records,
+    RegionMap, Regions, RowStream, TraceWriter, infer_kv_block_bytes,
 };
 
 use crate::error::{Error, Result};
@@ -141,6 +141,9 @@ pub fn process(
     let analyse = steps.analyse.map(|mut options| {
         options.resolution_ns = options.resolution_ns.max(stream.resolution_ns());
         options.made_up_clock |= stream.counts_instructions();
+        if stream.records() != Records::Accesses {
+            options.records = stream.records();
+        }
         options
     });
     let analysis = thread::scope(|scope| -> Result<Option<Analyser>> {
@@ -234,6 +237,12 @@ pub fn process(
     let analysis = analysis
         .map(|mut analyser| {
             analyser.reserve(regions.heap_bytes() + kv_blocks.heap_bytes());
+            for block in kv_blocks.iter() {
+                if block.allocated_ns.is_some() || block.freed_ns.is_some() {
+                    let life = BlockLife::new(block.allocated_ns, block.freed_ns);
+                    analyser.set_life(block.block_id, life);
+                }
+            }
             analyser.finish(&names)
         })
         .transpose()?;

@@ -82,5 +82,5 @@ pub fn report_run(folder: &Path, output: &Path, formats: &[FigureFormat]) -> Res
     let title = folder
         .file_name()
         .map_or("run".to_owned(), |name| name.to_string_lossy().into_owned());
-    write_report(output, &title, &processed, formats)
+    write_report(output, &title, &processed, formats, &[])
 }

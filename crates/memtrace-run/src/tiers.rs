@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use memtrace_analyser::{Analysis, Rate, Semantics, TypeMetrics};
+use memtrace_labeller::Records;
+use report::{Cell, Column, Table};
 use serde::Serialize;
 
 use crate::answers::{bytes, number};
@@ -11,6 +13,7 @@ use crate::answers::{bytes, number};
 const LINE_BYTES: f64 = 64.0;
 /// Time that a tier should last before its cells wear out, years.
 const WEAR_YEARS: f64 = 5.0;
+const NO_ACCESSES: &str = "no loads or stores were recorded";
 const YEAR_S: f64 = 365.25 * 86_400.0;
 
 /// A tier of memory or storage. What is not given is not judged.
@@ -190,7 +193,10 @@ pub fn fits(analysis: &Analysis, tiers: &[Tier]) -> Vec<Fit> {
     }
     let types = || {
         let types = analysis.types.iter();
-        types.filter(|kind| kind.has_accesses() && kind.n_regions > 0)
+        types.filter(|kind| {
+            let is_known = kind.has_accesses() || analysis.records == Records::Regions;
+            is_known && kind.n_regions > 0
+        })
     };
     tiers
         .iter()
@@ -227,7 +233,11 @@ fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
         all.push(fit("capacity", need.size, capacity, note));
     }
     if let Some(bandwidth) = tier.bandwidth {
-        let note = "busiest window, 64 B for each access".to_owned();
+        let note = match analysis.records {
+            Records::Accesses => "busiest window, 64 B for each access",
+            _ => NO_ACCESSES,
+        };
+        let note = note.to_owned();
         all.push(fit("bandwidth", need.peak, bandwidth, note));
     }
     if let Some(retention) = tier.retention {
@@ -237,6 +247,7 @@ fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
                 number(retention),
                 number(size / retention / 1e6)
             ),
+            _ if analysis.records != Records::Accesses => NO_ACCESSES.to_owned(),
             _ => "age that 99 % of reads stay below".to_owned(),
         };
         all.push(fit("retention", need.age, retention, note));
@@ -276,7 +287,8 @@ impl Need {
             Rate::Sampled(p) => Some(1.0 / p),
             Rate::Unknown => None,
         };
-        let scale = scale.filter(|_| !analysis.made_up_clock);
+        let has_accesses = analysis.records == Records::Accesses;
+        let scale = scale.filter(|_| has_accesses && !analysis.made_up_clock);
         let seconds = |ns: u64| Duration::from_nanos(ns).as_secs_f64().max(1e-9);
         // Counts of samples are known to two standard deviations.
         let range = |count: u64, seconds: f64| {
@@ -306,6 +318,36 @@ impl Need {
             ],
         }
     }
+}
+
+/// The answers as a table.
+pub(crate) fn fits_table(fits: &[Fit]) -> crate::error::Result<Table> {
+    let columns = vec![
+        Column::text("tier"),
+        Column::text("region_type"),
+        Column::text("question"),
+        Column::text("answer"),
+        Column::real("needed_low"),
+        Column::real("needed_high"),
+        Column::real("given"),
+        Column::real("margin"),
+        Column::text("note"),
+    ];
+    let mut table = Table::new("tiers", columns)?;
+    for fit in fits {
+        table.push(&[
+            Cell::Text(&fit.tier),
+            Cell::Text(&fit.region_type),
+            fit.question.into(),
+            fit.answer.into(),
+            fit.needed_low.into(),
+            fit.needed_high.into(),
+            fit.given.into(),
+            fit.margin.into(),
+            Cell::Text(&fit.note),
+        ])?;
+    }
+    Ok(table)
 }
 
 /// The answers as text, one line each.

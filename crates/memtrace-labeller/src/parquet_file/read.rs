@@ -16,9 +16,10 @@ use parquet::file::statistics::Statistics;
 use crate::access::{Access, PAGE_BITS};
 use crate::error::{Error, Result};
 use crate::names::{Name, Names};
-use crate::report::ReadReport;
+use crate::report::{ReadReport, Records};
 use crate::schema::{
-    CLOCK_KEY, CLOCK_STEP_KEY, PRODUCER_KEY, SEMANTICS_KEY, Schema, VERSION_KEY, check_version,
+    CLOCK_KEY, CLOCK_STEP_KEY, PRODUCER_KEY, RECORDS_KEY, SEMANTICS_KEY, Schema, VERSION_KEY,
+    check_version,
 };
 
 const BATCH_ROWS: usize = 16_384;
@@ -105,6 +106,8 @@ pub struct ParquetInfo {
     pub clock_step_ns: u64,
     /// `true` if times count instructions.
     pub counts_instructions: bool,
+    /// What the rows of a trace are.
+    pub records: Records,
     /// Rows.
     pub rows: u64,
     /// Names of the columns, in order.
@@ -191,6 +194,7 @@ fn info(builder: &ParquetRecordBatchReaderBuilder<Whole>) -> ParquetInfo {
         semantics: value(SEMANTICS_KEY),
         clock_step_ns: value(CLOCK_STEP_KEY).map_or(0, |step| step.parse().unwrap_or(0)),
         counts_instructions: value(CLOCK_KEY).is_some_and(|clock| clock == "instructions"),
+        records: value(RECORDS_KEY).map_or(Records::Accesses, |name| Records::named(&name)),
         rows: u64::try_from(meta.num_rows()).unwrap_or(0),
         columns,
     }
@@ -233,6 +237,7 @@ pub(crate) struct ParquetRows {
     has_regions: bool,
     clock_step_ns: u64,
     counts_instructions: bool,
+    records: Records,
     report: ReadReport,
 }
 
@@ -268,6 +273,7 @@ impl ParquetRows {
             has_regions,
             clock_step_ns: info.clock_step_ns,
             counts_instructions: info.counts_instructions,
+            records: info.records,
             report: ReadReport::new("parquet", "unknown"),
         })
     }
@@ -279,6 +285,10 @@ impl ParquetRows {
 
     pub(crate) fn counts_instructions(&self) -> bool {
         self.counts_instructions
+    }
+
+    pub(crate) fn records(&self) -> Records {
+        self.records
     }
 
     pub(crate) fn clock_step_ns(&self) -> u64 {

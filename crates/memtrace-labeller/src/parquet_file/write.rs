@@ -21,9 +21,10 @@ use crate::kv_blocks::{KvBlock, KvBlocks};
 use crate::names::{Name, Names};
 use crate::region::Region;
 use crate::region_map::RegionMap;
+use crate::report::Records;
 use crate::schema::{
-    CLOCK_KEY, CLOCK_STEP_KEY, KV_COLUMNS, KV_NATIVE_COLUMNS, PRODUCER_KEY, REGION_MAP_COLUMNS,
-    SCHEMA_VERSION, SEMANTICS_KEY, VERSION_KEY, WIDE_SCHEMA_VERSION,
+    CLOCK_KEY, CLOCK_STEP_KEY, KV_COLUMNS, KV_NATIVE_COLUMNS, PRODUCER_KEY, RECORDS_KEY,
+    REGION_MAP_COLUMNS, SCHEMA_VERSION, SEMANTICS_KEY, VERSION_KEY, WIDE_SCHEMA_VERSION,
 };
 
 /// Rows of a row group.
@@ -52,6 +53,7 @@ fn properties(
     version: &str,
     clock_step_ns: u64,
     counts_instructions: bool,
+    records: Records,
 ) -> WriterProperties {
     let key = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
     let codec = match compression {
@@ -73,6 +75,9 @@ fn properties(
     }
     if counts_instructions {
         metadata.push(key(CLOCK_KEY, "instructions"));
+    }
+    if records != Records::Accesses {
+        metadata.push(key(RECORDS_KEY, records.name()));
     }
     let mut builder = WriterProperties::builder()
         .set_compression(codec)
@@ -137,6 +142,7 @@ pub struct TraceWriter<W: Write + Send> {
     compression: Compression,
     clock_step_ns: u64,
     counts_instructions: bool,
+    records: Records,
     state: State<W>,
 }
 
@@ -159,6 +165,7 @@ impl<W: Write + Send> TraceWriter<W> {
             compression,
             clock_step_ns: 0,
             counts_instructions: false,
+            records: Records::Accesses,
             state: State::Waiting(out),
         }
     }
@@ -179,6 +186,15 @@ impl<W: Write + Send> TraceWriter<W> {
     #[must_use]
     pub fn instruction_clock(mut self, counts_instructions: bool) -> Self {
         self.counts_instructions = counts_instructions;
+        self
+    }
+
+    /// States in the metadata what the rows are ([`RowStream::records`]).
+    ///
+    /// [`RowStream::records`]: crate::RowStream::records
+    #[must_use]
+    pub fn records(mut self, records: Records) -> Self {
+        self.records = records;
         self
     }
 
@@ -204,6 +220,7 @@ impl<W: Write + Send> TraceWriter<W> {
             version,
             self.clock_step_ns,
             self.counts_instructions,
+            self.records,
         );
         let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties))
             .map_err(|source| self.refused(source))?;
@@ -379,6 +396,7 @@ fn write_rows<W: Write + Send, T>(
             SCHEMA_VERSION,
             0,
             false,
+            Records::Accesses,
         )),
     )
     .map_err(parquet)?;
