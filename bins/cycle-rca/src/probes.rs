@@ -25,10 +25,8 @@ impl Pair {
                 self.name, recording.skipped
             ));
         }
-        Ok(NamedTrace {
-            name: self.events.display().to_string(),
-            trace: recording.trace,
-        })
+        let name = self.events.display().to_string();
+        Ok(NamedTrace::new(name, recording.trace))
     }
 }
 

@@ -100,7 +100,7 @@ fn one(folder: &Path, list: Vec<(usize, Member)>) -> Option<Joined> {
         digests.push(member.digest);
     }
     // Two recordings of one rank, or of none, are two jobs.
-    let placed = assign_ranks(&mut digests).unwrap_or(true);
+    let placed = assign_ranks(&mut digests).map_or(true, |found| found.placed);
     let worlds: Vec<u32> = digests.iter().filter_map(|d| d.world_size).collect();
     if placed || worlds.windows(2).any(|w| w[0] != w[1]) || places.len() != digests.len() {
         return None;

@@ -19,9 +19,19 @@ pub(crate) struct Input {
     pub(crate) trace: Trace,
 }
 
+/// The traces of the command line.
+pub(crate) struct Inputs {
+    /// Those that could be read, by rank.
+    pub(crate) inputs: Vec<Input>,
+    /// What speaks against them being the ranks of one job.
+    pub(crate) doubts: Vec<String>,
+    /// The error to end with, if one could not be read.
+    pub(crate) failed: Option<anyhow::Error>,
+}
+
 /// Reads all traces of the command line and gives each its rank, by which they are sorted. Of several, one that cannot be
-/// read is reported and left out; the second value is then the error to end with.
-pub(crate) fn traces(cli: &Cli) -> anyhow::Result<(Vec<Input>, Option<anyhow::Error>)> {
+/// read is reported and left out.
+pub(crate) fn traces(cli: &Cli) -> anyhow::Result<Inputs> {
     let mut paths = expand_ranks(&cli.traces, cli.verbosity)?;
     let mut unreadable = Vec::new();
     let mut traces = Vec::with_capacity(paths.len());
@@ -58,11 +68,19 @@ pub(crate) fn traces(cli: &Cli) -> anyhow::Result<(Vec<Input>, Option<anyhow::Er
     }
     paths.retain(|path| !unreadable.contains(path));
     // A comparison may be of one rank before and after.
-    let places = || (0..).map(Rank).take(traces.len()).collect();
-    let ranks = ranks(&traces).or_else(|error| match cli.report.diff {
-        true => Ok(places()),
-        false => Err(error),
-    })?;
+    let (ranks, doubts) = match cli.report.diff {
+        true => match ranks(&traces) {
+            Ok(found) => (found.ranks, Vec::new()),
+            Err(_) => ((0..).map(Rank).take(traces.len()).collect(), Vec::new()),
+        },
+        false => {
+            let found = ranks(&traces)?;
+            (found.ranks, found.doubts)
+        }
+    };
+    for doubt in &doubts {
+        cli.verbosity.note(format!("warning: {doubt}"));
+    }
     let mut inputs: Vec<Input> = traces
         .into_iter()
         .zip(digests)
@@ -76,7 +94,11 @@ pub(crate) fn traces(cli: &Cli) -> anyhow::Result<(Vec<Input>, Option<anyhow::Er
         })
         .collect();
     inputs.sort_by_key(|input| input.rank.0);
-    Ok((inputs, failed))
+    Ok(Inputs {
+        inputs,
+        doubts,
+        failed,
+    })
 }
 
 /// Reads the traces of `--capture`.

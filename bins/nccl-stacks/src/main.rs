@@ -13,7 +13,7 @@ use shell::{Outcome, Stage};
 use trace_model::Trace;
 
 use crate::args::{Cli, Format};
-use crate::input::Input;
+use crate::input::{Input, Inputs};
 use crate::render::{Answered, Report};
 
 /// No stacks were found, and that was to be a failure.
@@ -27,7 +27,11 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
     let inputs = cli.traces.iter().chain(&cli.kernels.capture);
     shell::spare(inputs, &cli.output.output)?;
     let mut query = question::query(&cli)?;
-    let (inputs, failed) = input::traces(&cli)?;
+    let Inputs {
+        inputs,
+        doubts,
+        failed,
+    } = input::traces(&cli)?;
     if cli.report.diff && inputs.len() != 2 {
         return Err(shell::usage("--diff needs exactly two traces"));
     }
@@ -39,7 +43,8 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         query.windows = question::windows(&cli, &input.trace, several)?;
         traces.push(answer(&cli, &query, input, &capture_traces)?);
     }
-    let report = Report::new(&cli, query.kernels.describe(), &traces, &captures);
+    let mut report = Report::new(&cli, query.kernels.describe(), &traces, &captures);
+    report.warnings = doubts;
     let mut out = cli.output.open()?;
     Stage::time("write", cli.verbosity, || report.write(&mut out))?;
     let to_file = !out.is_stdout();

@@ -1,11 +1,11 @@
 //! `trace-info comm`.
 
 use clap::{Args, ValueEnum};
-use gpu_time::GpuWork;
 use gpu_time::comm::{
     CollectiveTime, CommRules, Job, RankDigest, arg_keys, assign_ranks, tracelens,
 };
 use gpu_time::tables::{SCHEMA_VERSION, comm as tables};
+use gpu_time::{GpuWork, Note};
 use report::Table;
 use report::human;
 use shell::{Outcome, Stage};
@@ -92,11 +92,19 @@ pub(crate) fn run(args: &CommArgs) -> anyhow::Result<Outcome> {
         },
     )?;
     let mut digests = std::mem::take(&mut each.results);
-    let placed = trace_input::refuse_same_rank(assign_ranks(&mut digests))? && digests.len() > 1;
-    if placed {
-        report.verbosity.note(
-            "warning: neither the files nor their names give every file a rank: ranks are numbered in the order of the names",
-        );
+    let found = trace_input::refuse_other_jobs(assign_ranks(&mut digests))?;
+    let mut warnings: Vec<Note> = Vec::new();
+    if found.placed && digests.len() > 1 {
+        warnings.push(Note::new(
+            "ranks_by_place",
+            "neither the files nor their names give every file a rank: ranks are numbered in the order of the names",
+        ));
+    }
+    let doubts = found.doubts.iter();
+    warnings.extend(doubts.map(|doubt| Note::new(doubt.code(), doubt.to_string())));
+    for warning in &warnings {
+        let text = format!("warning: {}", warning.text);
+        report.verbosity.note(text);
     }
     let text = matches!(
         report.format.format(),
@@ -106,7 +114,7 @@ pub(crate) fn run(args: &CommArgs) -> anyhow::Result<Outcome> {
     let empty = each
         .reasons_only(SCHEMA_VERSION)
         .filter(|_| text && !has_host);
-    let document = match (args.rules, empty) {
+    let mut document = match (args.rules, empty) {
         (RulesName::Extended, Some(empty)) => empty,
         (RulesName::Tracelens, _) => compat(args, &digests)?,
         (RulesName::Extended, None) => {
@@ -114,6 +122,10 @@ pub(crate) fn run(args: &CommArgs) -> anyhow::Result<Outcome> {
             extended(args, &digests, &job)?
         }
     };
+    if report.format.format() == ReportFormat::Json && args.rules == RulesName::Extended {
+        let warnings = warnings.iter().map(|warning| ("", warning));
+        document.tables.push(gpu_time::tables::notes(warnings)?);
+    }
     document.write(to)?;
     each.end(report)
 }

@@ -46,6 +46,8 @@ impl EmptyTraces {
 pub(crate) struct Answers<T> {
     /// One for each trace.
     pub(crate) results: Vec<T>,
+    /// What the trace of each of `results` is called in tables.
+    labels: Vec<String>,
     /// The reason for each of `results` whose trace holds no GPU activity.
     reasons: Vec<Option<NoGpuWork>>,
     empty: EmptyTraces,
@@ -66,16 +68,18 @@ pub(crate) fn read_each<T: Send>(
 ) -> anyhow::Result<Answers<T>> {
     let each = trace_input::read_each(paths, &report.input, report.verbosity, choose, |input| {
         let (result, why) = analyse(input)?;
-        Ok((input.name.clone(), result, why))
+        Ok(((input.name.clone(), input.label.clone()), result, why))
     })?;
     let mut answers = Answers {
         results: Vec::with_capacity(each.results.len()),
+        labels: Vec::with_capacity(each.results.len()),
         reasons: Vec::with_capacity(each.results.len()),
         empty: EmptyTraces::default(),
         failed: each.failed,
     };
-    for (name, result, why) in each.results {
+    for ((name, label), result, why) in each.results {
         answers.empty.add(&name, why.clone());
+        answers.labels.push(label);
         answers.results.push(result);
         answers.reasons.push(why);
     }
@@ -93,9 +97,9 @@ impl<T> Answers<T> {
     pub(crate) fn reasons_only(&self, version: SchemaVersion) -> Option<Document> {
         let all = self.empty.0.len() == self.reasons.len() && !self.reasons.is_empty();
         let mut document = Document::new(version);
-        for (trace, why) in &self.empty.0 {
-            document.heading(trace_input::short_name(trace));
-            instead_of_tables(&mut document, Some(why));
+        for (label, why) in self.labels.iter().zip(&self.reasons) {
+            document.heading(label);
+            instead_of_tables(&mut document, why.as_ref());
         }
         all.then_some(document)
     }

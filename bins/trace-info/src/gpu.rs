@@ -169,7 +169,7 @@ fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<(Answer, Option<
     };
     let mut notes = notes(&work, rules, &events, &whole);
     notes.extend(more);
-    let trace = trace_input::short_name(&input.name).to_owned();
+    let trace = input.label.clone();
     let plain = args.part.is_whole() && how.by_place.is_none();
     let parts = match plain {
         true => Vec::new(),

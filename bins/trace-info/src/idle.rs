@@ -78,7 +78,7 @@ pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
         |options| args.part.keep_args(options),
         |input| {
             let work = args.rules.work(&input.trace);
-            let trace = trace_input::short_name(&input.name).to_owned();
+            let trace = input.label.clone();
             let rounding = args.rules.hta_rounding;
             if is_hta {
                 let events = hta::events(&work, rounding);

@@ -156,7 +156,7 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
         |input| {
             let work = args.rules.work(&input.trace);
             let events = args.rules.events(&work);
-            let trace = trace_input::short_name(&input.name).to_owned();
+            let trace = input.label.clone();
             let (how, notes) = args.part.resolve(input, &work)?;
             let parts = events_by_part(&work, &events, &how).into_iter();
             let answer = Answer {

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &LaunchArgs) -> anyhow::Result<Outcome> {
         |options| args.part.keep_args(options),
         |input| {
             let work = GpuWork::new(&input.trace);
-            let trace = trace_input::short_name(&input.name).to_owned();
+            let trace = input.label.clone();
             let (how, notes) = args.part.resolve(input, &work)?;
             let parts = launch_parts(&work, &how, args.series).into_iter();
             let answer = Answer {

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
         &report.traces()?,
         |options| trace_input::only_args(options, MEMORY_KEYS),
         |input| {
-            let trace = trace_input::short_name(&input.name).to_owned();
+            let trace = input.label.clone();
             let result = memory(&input.trace, args.series);
             // Memory of the host is an answer, too.
             let why = match result.rows.is_empty() {

@@ -276,6 +276,63 @@ fn numbers_in_names_that_are_no_ranks_are_not_taken_for_ranks() {
     assert_eq!(ranks, ["0", "1"], "{out}");
 }
 
+/// A folder of folders, each with a `trace.json`.
+fn nested(files: &[(&str, String)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn folders_name_ranks_and_rows() {
+    let folder = nested(&[
+        ("rank3/trace.json", rank(None, 5)),
+        ("rank1/trace.json", rank(None, 5)),
+        ("run.sqlite", String::new()),
+        ("run.nsys-rep", String::new()),
+    ]);
+    let path = folder.path().to_str().unwrap();
+    let (code, out, err) = outcome(["comm", path, "--table", "ranks", "--format", "csv"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        err.contains("1 of the files, reports of Nsight Systems"),
+        "{err}"
+    );
+    assert!(err.contains("run.sqlite"), "{err}");
+    let first = |line: &str| line.split(',').next().unwrap().to_owned();
+    let ranks: Vec<_> = out.lines().skip(1).map(first).collect();
+    assert_eq!(ranks, ["1", "3"], "{out}");
+    for command in ["gpu", "kernels", "idle", "launch"] {
+        let (_, out, _) = outcome([command, path, "--format", "csv"]);
+        let rows: std::collections::BTreeSet<_> = out.lines().skip(1).map(first).collect();
+        let rows: Vec<_> = rows.into_iter().collect();
+        assert_eq!(rows, ["rank1/trace", "rank3/trace"], "{command} {out}");
+    }
+}
+
+#[test]
+fn files_that_contradict_each_other_are_reported_or_refused() {
+    let other = |text: String, from: &str, to: &str| text.replace(from, to);
+    let day = |at: u32| other(rank(Some(1), 5), "170000000", &format!("1700{at}0000"));
+    let sixteen = other(rank(Some(1), 5), ":8}", ":16}");
+    for (second, code, says) in [
+        (rank(Some(9), 5), 0, "states rank 9 of a job of 8"),
+        (sixteen, 4, "different numbers of ranks (8: "),
+        (day(9), 4, "they are not ranks of one job"),
+    ] {
+        let folder = nested(&[("a.json", rank(Some(0), 5)), ("b.json", second)]);
+        let path = folder.path().to_str().unwrap();
+        let (found, out, err) = outcome(["comm", path, "--json"]);
+        assert_eq!(found, code, "{err}");
+        assert!(err.contains(says), "{err}");
+        assert_eq!(out.contains("\"rank_not_in_world\""), code == 0, "{out}");
+    }
+}
+
 #[test]
 fn a_conversion_keeps_rank_and_devices_and_goes_through_pipes() {
     let folder = tempfile::tempdir().unwrap();
@@ -332,6 +389,26 @@ fn files_that_are_no_traces_are_named() {
             "an XPlane",
         ),
         ("r.nsys-rep", b"\x00\x01", "nsys export"),
+        (
+            "d.json",
+            b"404: Not Found",
+            "a web server that did not find",
+        ),
+        (
+            "e.json",
+            b"404: Not Found\n",
+            "a web server that did not find",
+        ),
+        (
+            "f.json",
+            br#"{"cells":[],"metadata":{},"nbformat":4,"nbformat_minor":5}"#,
+            "a Jupyter notebook",
+        ),
+        (
+            "n.ipynb",
+            br#"{"cells":[], "nbformat": 4}"#,
+            "a Jupyter notebook",
+        ),
     ] {
         let file = written(folder.path(), name, bytes);
         for command in ["gpu", "summary", "kernels"] {

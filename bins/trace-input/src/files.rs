@@ -7,6 +7,8 @@ use anyhow::Context as _;
 use byte_source::{Error, OpenOptions, Source, expand_inputs, logical_name};
 use shell::VerbosityArgs;
 
+use crate::left_out::LeftOut;
+
 /// Ends of the names of traces, compression aside.
 const ENDINGS: [&str; 6] = [
     ".json",
@@ -50,6 +52,7 @@ pub fn short_name(name: &str) -> &str {
 pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut others = Vec::new();
+    let mut left_out = LeftOut::default();
     for path in given {
         // Standard input, even where a file has that name.
         if path.as_os_str() == "-" || is_package(path) {
@@ -66,7 +69,19 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
             }
             continue;
         }
-        let found = expand_inputs([path], is_trace).map_err(named_endings)?;
+        let accept = |file: &Path| {
+            let is_trace = is_trace(file);
+            if !is_trace {
+                left_out.add(file);
+            }
+            is_trace
+        };
+        let found = expand_inputs([path], accept).map_err(named_endings);
+        let found = found.inspect_err(|_| {
+            for sentence in left_out.sentences() {
+                verbosity.note(format!("note: {sentence}"));
+            }
+        })?;
         if !path.is_dir() {
             files.extend(found);
             continue;
@@ -94,6 +109,9 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
                 name: path.display().to_string(),
             }));
         }
+    }
+    for sentence in left_out.sentences() {
+        verbosity.note(format!("note: {sentence}"));
     }
     if let Some(first) = others.first() {
         let (first, count) = (first.display(), others.len());

@@ -17,9 +17,12 @@
 //! ```
 
 mod files;
+mod label;
+mod left_out;
 mod rank;
 mod read;
 
 pub use files::{expand, expand_ranks, is_package, is_trace, short_name, without_events};
-pub use rank::{rank_in_name, ranks, refuse_same_rank};
+pub use label::labels;
+pub use rank::{Ranks, rank_in_name, ranks, refuse_other_jobs};
 pub use read::{NamedTrace, ReadEach, only_args, read, read_each};

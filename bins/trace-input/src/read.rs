@@ -12,15 +12,26 @@ use perfetto_reader::{ArgPolicy, ReadOptions};
 use shell::{InputArgs, ProgressLine, Stage, VerbosityArgs};
 use trace_model::{IssueKind, Severity, Trace};
 
-use crate::files::is_package;
+use crate::files::{is_package, short_name};
+use crate::label::labels;
 
 /// A trace and what its file is called.
 #[derive(Debug)]
 pub struct NamedTrace {
     /// The path as given, with the member of an archive after `!`.
     pub name: String,
+    /// What it is called in tables: the name of the file, with the folders that distinguish it from the others read with it.
+    pub label: String,
     /// What it holds.
     pub trace: Trace,
+}
+
+impl NamedTrace {
+    /// A trace that is called after its file.
+    pub fn new(name: String, trace: Trace) -> Self {
+        let label = short_name(&name).to_owned();
+        Self { name, label, trace }
+    }
 }
 
 /// Reads a trace of any format, with progress on the terminal, and says on standard error what
@@ -55,7 +66,7 @@ fn read_quietly(
     if is_package(path) {
         let trace = Stage::time("read", verbosity, || database(path, verbosity))?;
         let name = path.display().to_string();
-        return Ok(NamedTrace { name, trace });
+        return Ok(NamedTrace::new(name, trace));
     }
     let mut source = Source::open(path, &input.open_options(Some(counter)))?;
     let name = source.name().to_owned();
@@ -63,7 +74,7 @@ fn read_quietly(
     if byte_source::magic::looks_like_sqlite(source.head(16)?) {
         drop(source);
         let trace = Stage::time("read", verbosity, || database(path, verbosity))?;
-        return Ok(NamedTrace { name, trace });
+        return Ok(NamedTrace::new(name, trace));
     }
     let mut options = ReadOptions::default();
     options.threads = input.threads().get();
@@ -81,7 +92,7 @@ fn read_quietly(
             error.context(name.clone())
         }
     })?;
-    Ok(NamedTrace { name, trace })
+    Ok(NamedTrace::new(name, trace))
 }
 
 /// Reads a rocPD database, or all of a package together, and says what was wrong with it.
@@ -142,11 +153,18 @@ pub fn read_each<T: Send>(
     let line = ProgressLine::start("reading", verbosity);
     let threads = input.threads().get();
     let workers = threads.min(paths.len()).max(1);
-    let one = |path: &PathBuf| -> anyhow::Result<(T, Vec<String>)> {
-        let read = read_quietly(path, input, verbosity, line.counter(), |options| {
+    let names = paths.iter().map(|path| path.display().to_string());
+    let short: Vec<String> = names.map(|name| short_name(&name).to_owned()).collect();
+    let labels = labels(paths);
+    let one = |at: usize, path: &PathBuf| -> anyhow::Result<(T, Vec<String>)> {
+        let mut read = read_quietly(path, input, verbosity, line.counter(), |options| {
             options.threads = threads.div_ceil(workers);
             choose(options);
         })?;
+        // Else the trace may be called after the member of an archive.
+        if let Some(label) = labels.get(at).filter(|label| short.get(at) != Some(label)) {
+            read.label.clone_from(label);
+        }
         let _stage = Stage::start("analyse", verbosity);
         let result = analyse(&read).with_context(|| read.name.clone())?;
         Ok((result, warnings(&read)))
@@ -159,7 +177,7 @@ pub fn read_each<T: Send>(
             let Some(path) = paths.get(at) else {
                 return done;
             };
-            done.push((at, one(path)));
+            done.push((at, one(at, path)));
         }
     };
     let mut all = if workers == 1 {

@@ -220,7 +220,7 @@ fn digests(planted: &Planted, keep: impl Fn(usize) -> bool, seed: u64) -> Vec<Ra
         .collect();
     all.sort_by_key(|d| d.0);
     let mut digests: Vec<RankDigest> = all.into_iter().map(|d| d.1).collect();
-    assert!(!assign_ranks(&mut digests).unwrap());
+    assert!(!assign_ranks(&mut digests).unwrap().placed);
     assert!(digests.windows(2).all(|w| w[0].rank < w[1].rank));
     digests
 }

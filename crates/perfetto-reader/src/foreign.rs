@@ -17,6 +17,18 @@ const HTML: Foreign = Foreign {
     what: "an HTML page",
     remedy: "the download gave a web page (a login, an error): download the raw file",
 };
+const NOT_FOUND: Foreign = Foreign {
+    what: "the answer of a web server that did not find the file",
+    remedy: "download the file from an address that exists",
+};
+const NOTEBOOK: Foreign = Foreign {
+    what: "a Jupyter notebook",
+    remedy: "give the trace that the notebook wrote or reads",
+};
+const NCU: Foreign = Foreign {
+    what: "a report of Nsight Compute",
+    remedy: "it holds counters of single kernels and no course of time",
+};
 const XML: Foreign = Foreign {
     what: "an XML document",
     remedy: "the download may have failed: look at its text",
@@ -44,6 +56,12 @@ const BEGINNINGS: &[(&[u8], Foreign)] = &[
     (b"<!doctype html", HTML),
     (b"<html", HTML),
     (b"<?xml", XML),
+    (b"404: Not Found", NOT_FOUND),
+    (b"404 Not Found", NOT_FOUND),
+    (b"Not Found", NOT_FOUND),
+    (b"Entry not found", NOT_FOUND),
+    (b"403: Forbidden", NOT_FOUND),
+    (b"403 Forbidden", NOT_FOUND),
     (b"PERFILE2", PERF),
     (b"\x80\x04\x95", PICKLE),
     (b"\x80\x05\x95", PICKLE),
@@ -53,6 +71,8 @@ const BEGINNINGS: &[(&[u8], Foreign)] = &[
 /// Ends of names of files whose beginning says nothing.
 const ENDINGS: &[(&str, Foreign)] = &[
     (".nsys-rep", NSYS),
+    (".ncu-rep", NCU),
+    (".ipynb", NOTEBOOK),
     (".qdrep", NSYS),
     (".qdstrm", NSYS),
     (".xplane.pb", XPLANE),
@@ -88,6 +108,7 @@ const KEYS: &[(&[&str], Foreign)] = &[
             remedy: "it holds samples of the host and no GPU activity",
         },
     ),
+    (&["cells", "nbformat"], NOTEBOOK),
     (
         &["segments", "device_traces"],
         Foreign {

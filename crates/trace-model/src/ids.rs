@@ -111,7 +111,8 @@ identity! {
 
 impl Rank {
     /// Returns the rank that the name of a file spells: a number after `rank`, `r`, `worker`, or after the kind of a
-    /// parallel rank (`tp`, `pp`, `dp`, `ep`) where at most one of these is not 0. Folders do not count.
+    /// parallel rank (`tp`, `pp`, `dp`, `ep`) where at most one of these is not 0. Where the name of the
+    /// file spells none, those of its folders count, the innermost first.
     ///
     /// ```
     /// use trace_model::Rank;

@@ -1,9 +1,16 @@
 //! Which rank of a job recorded which file: one decision for all tools.
 
+mod doubts;
+mod name;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+pub use doubts::RankDoubt;
+pub(crate) use name::in_name;
+
 use crate::ids::Rank;
+use name::RankName;
 
 /// What is known of one file of a job.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,6 +23,8 @@ pub struct Recording<'a> {
     pub world_size: Option<u32>,
     /// First event in nanoseconds since 1970, if known.
     pub start_ns: Option<i64>,
+    /// Last event, likewise.
+    pub end_ns: Option<i64>,
 }
 
 /// How the ranks of several files are known.
@@ -36,7 +45,33 @@ pub struct RanksOfFiles {
     pub ranks: Vec<Rank>,
     /// How they are known.
     pub evidence: RankEvidence,
+    /// What speaks against the files being the ranks of one job.
+    pub doubts: Vec<RankDoubt>,
 }
+
+/// Several files are not the ranks of one job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum NotOneJob {
+    /// Several files are of one rank.
+    SameRank(SameRank),
+    /// What the files state, or when they were recorded, excludes it.
+    Doubt(RankDoubt),
+}
+
+impl fmt::Display for NotOneJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SameRank(same) => same.fmt(f),
+            Self::Doubt(doubt) => write!(
+                f,
+                "{doubt}: they are not ranks of one job; name the files of one session"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NotOneJob {}
 
 /// Several files are of one rank, so that they are not the ranks of one job.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,13 +119,14 @@ impl std::error::Error for SameRank {}
 /// let found = assign(&[file("job/rank-3.json"), file("job/rank-1.json")])?;
 /// assert_eq!(found.ranks, [Rank(3), Rank(1)]);
 /// assert!(assign(&[file("rank0_step5.json"), file("rank0_step9.json")]).is_err());
-/// # Ok::<(), trace_model::ranks::SameRank>(())
+/// # Ok::<(), trace_model::ranks::NotOneJob>(())
 /// ```
 ///
 /// # Errors
 ///
-/// When two files are of one rank: joining them would make one process two.
-pub fn assign(files: &[Recording<'_>]) -> Result<RanksOfFiles, SameRank> {
+/// When two files are of one rank: joining them would make one process two. When files state different sizes of the job,
+/// or were recorded long after each other.
+pub fn assign(files: &[Recording<'_>]) -> Result<RanksOfFiles, NotOneJob> {
     let named = by_names(files);
     let known: Vec<Option<Rank>> = files
         .iter()
@@ -104,7 +140,12 @@ pub fn assign(files: &[Recording<'_>]) -> Result<RanksOfFiles, SameRank> {
         }
     }
     if let Some((rank, same)) = of_rank.iter().find(|(_, same)| same.len() > 1) {
-        return Err(same_rank(files, *rank, same, &of_rank));
+        let same = same_rank(files, *rank, same, &of_rank);
+        return Err(NotOneJob::SameRank(same));
+    }
+    let doubts = doubts::of(files);
+    if let Some(doubt) = doubts.iter().find(|doubt| doubt.excludes_a_join()) {
+        return Err(NotOneJob::Doubt(doubt.clone()));
     }
     let ranks: Option<Vec<Rank>> = known.into_iter().collect();
     if let Some(ranks) = ranks {
@@ -114,7 +155,11 @@ pub fn assign(files: &[Recording<'_>]) -> Result<RanksOfFiles, SameRank> {
         } else {
             RankEvidence::FileName
         };
-        return Ok(RanksOfFiles { ranks, evidence });
+        return Ok(RanksOfFiles {
+            ranks,
+            evidence,
+            doubts,
+        });
     }
     let mut order: Vec<usize> = (0..files.len()).collect();
     order.sort_by_key(|at| files[*at].name);
@@ -125,6 +170,7 @@ pub fn assign(files: &[Recording<'_>]) -> Result<RanksOfFiles, SameRank> {
     Ok(RanksOfFiles {
         ranks,
         evidence: RankEvidence::Place,
+        doubts,
     })
 }
 
@@ -156,7 +202,8 @@ fn same_rank(
 
 /// What the names say. Where they tell apart data, pipeline and tensor parallel ranks, these are counted in this order.
 fn by_names(files: &[Recording<'_>]) -> Vec<Option<Rank>> {
-    let names: Vec<RankName> = files.iter().map(|file| RankName::of(file.name)).collect();
+    let paths: Vec<&str> = files.iter().map(|file| file.name).collect();
+    let names = name::of_paths(&paths);
     let grid: Option<Vec<[u32; 3]>> = names.iter().map(RankName::grid).collect();
     let is_full = |grid: &Vec<[u32; 3]>| {
         let size = |key: usize| {
@@ -166,7 +213,7 @@ fn by_names(files: &[Recording<'_>]) -> Vec<Option<Rank>> {
                 .unwrap_or(1)
         };
         let distinct: BTreeSet<_> = grid.iter().collect();
-        names.iter().all(|name| name.rank.is_none())
+        names.iter().all(|name| !name.is_of_job())
             && distinct.len() == grid.len()
             && size(0) * size(1) * size(2) == grid.len() as u64
     };
@@ -192,143 +239,9 @@ fn by_names(files: &[Recording<'_>]) -> Vec<Option<Rank>> {
     grid.iter().map(rank).collect()
 }
 
-/// The ranks that a file's name spells. Folders and ends of the name do not count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct RankName {
-    rank: Option<u32>,
-    worker: Option<u32>,
-    dp: Option<u32>,
-    pp: Option<u32>,
-    tp: Option<u32>,
-    ep: Option<u32>,
-}
-
-impl RankName {
-    fn of(path: &str) -> Self {
-        // A member of an archive stands behind the archive's name.
-        let name = path
-            .rsplit(['/', '\\', '!'])
-            .next()
-            .unwrap_or(path)
-            .to_ascii_lowercase();
-        let bytes = name.as_bytes();
-        let mut found = Self::default();
-        let mut at = 0;
-        let mut scope = None;
-        while at < bytes.len() {
-            if !bytes[at].is_ascii_alphabetic() {
-                at += 1;
-                continue;
-            }
-            let letters = bytes[at..].iter().take_while(|b| b.is_ascii_alphabetic());
-            let end = at + letters.count();
-            let word = &name[at..end];
-            let is_separate = at == 0 || !bytes[at - 1].is_ascii_digit() || !matches!(word, "r");
-            at = end;
-            let Some(number) = number_after(bytes, end) else {
-                // `tp_rank_3`: the word before says which rank.
-                scope = Some(word).filter(|w| matches!(*w, "dp" | "pp" | "tp" | "ep" | "local"));
-                continue;
-            };
-            let key = match (word, scope.take()) {
-                ("rank", Some(scope)) => scope,
-                (word, _) => word,
-            };
-            let slot = match key {
-                "dp" | "dprank" => &mut found.dp,
-                "pp" | "pprank" => &mut found.pp,
-                "tp" | "tprank" => &mut found.tp,
-                "ep" | "eprank" => &mut found.ep,
-                "worker" => &mut found.worker,
-                "local" | "localrank" => continue,
-                "r" if is_separate => &mut found.rank,
-                key if key.ends_with("rank") => &mut found.rank,
-                _ => continue,
-            };
-            *slot = Some(number);
-        }
-        found
-    }
-
-    /// The rank that a name spells by itself.
-    fn single(&self) -> Option<Rank> {
-        let one = |places: &[Option<u32>]| {
-            let mut known = places.iter().flatten().filter(|number| **number > 0);
-            let first = known.next().copied().unwrap_or(0);
-            known.next().is_none().then_some(first)
-        };
-        let places = [self.dp, self.pp, self.tp];
-        let of_places = || match (places.iter().any(Option::is_some), self.ep) {
-            (true, _) => one(&places),
-            (false, ep) => ep,
-        };
-        self.rank.or(self.worker).or_else(of_places).map(Rank)
-    }
-
-    /// The place in a grid of data, pipeline and tensor parallel ranks, if the name gives one.
-    fn grid(&self) -> Option<[u32; 3]> {
-        let places = [self.dp, self.pp, self.tp];
-        let is_any = self.worker.is_none() && places.iter().any(Option::is_some);
-        is_any.then(|| places.map(|place| place.unwrap_or(0)))
-    }
-}
-
-/// The number behind a word: at once, or after one separator or bracket, and no part of a longer word or decimal.
-fn number_after(bytes: &[u8], at: usize) -> Option<u32> {
-    let separators = bytes.get(at..)?.iter().take(2);
-    let skipped = separators.take_while(|b| b"_-=[(: #".contains(b)).count();
-    let digits = bytes.get(at + skipped..)?;
-    let count = digits.iter().take_while(|b| b.is_ascii_digit()).count();
-    let text = std::str::from_utf8(digits.get(..count)?).ok()?;
-    // Longer numbers are times and process ids.
-    text.parse().ok().filter(|_| count < 7)
-}
-
-/// The rank that the name of one file spells.
-pub(crate) fn in_name(path: &str) -> Option<Rank> {
-    RankName::of(path).single()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_number_counts_behind_a_word_for_ranks_only() {
-        for (name, want) in [
-            ("/x/trace-rank3.json.gz", Some(3)),
-            ("decode_bs32_rank_0.json", Some(0)),
-            ("rank[3].json", Some(3)),
-            ("rank-12.pt.trace.json", Some(12)),
-            ("RANK=5.json", Some(5)),
-            ("TP7.json", Some(7)),
-            ("tp-3.json", Some(3)),
-            ("run2-worker11.pt.trace.json", Some(11)),
-            ("worker0_step_12.json", Some(0)),
-            ("r0-iter200.json", Some(0)),
-            ("r3.json", Some(3)),
-            ("run_r3_bs8.json", Some(3)),
-            ("1740461679.47-TP-2.trace.json.gz", Some(2)),
-            ("1740461679.47-TP-2-DP-0.trace.json.gz", Some(2)),
-            ("rank0.1740461679470630000.pt.trace.json.gz", Some(0)),
-            ("dp0_pp0_tp1_dcp0_ep1_rank1.1740.pt.trace.json.gz", Some(1)),
-            ("dp0_pp0_tp3.json", Some(3)),
-            ("tp_rank_3.json", Some(3)),
-            ("job.tar!run/rank7.json", Some(7)),
-            ("dp1_tp1.json", None),
-            ("decode_bs32.json", None),
-            ("cpu_step5.json", None),
-            ("profile-2024-11-03.json", None),
-            ("err404.json", None),
-            ("rank5/trace.json", None),
-            ("rank5/\u{e4}rger7", None),
-            ("llama3r.json", None),
-            ("gpt4r2.json", None),
-            ("trace.json", None),
-        ] {
-            assert_eq!(in_name(name).map(|r| r.0), want, "{name}");
-        }
-    }
 
     fn file(name: &str, stated: Option<u32>, start_ns: i64) -> Recording<'_> {
         Recording {
@@ -336,6 +249,7 @@ mod tests {
             stated: stated.map(Rank),
             world_size: Some(8),
             start_ns: Some(start_ns),
+            end_ns: None,
         }
     }
 
@@ -374,7 +288,9 @@ mod tests {
             file("c0.json", Some(0), 100),
             file("d1.json", Some(1), 90),
         ];
-        let same = assign(&all).unwrap_err();
+        let Err(NotOneJob::SameRank(same)) = assign(&all) else {
+            panic!("two files of one rank");
+        };
         assert_eq!((same.rank, same.is_stated), (Rank(0), true));
         assert_eq!(same.files, ["c0.json", "a0.json"]);
         assert_eq!(same.session, ["c0.json", "d1.json"]);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::render::{Answered, Ranks, Report, tables};
 
 /// Version of the document: the minor part grows when a member appears.
-pub(crate) const SCHEMA: &str = "1.0";
+pub(crate) const SCHEMA: &str = "1.1";
 
 /// Launches of a stack that the document shows.
 const EXAMPLES: usize = 3;
@@ -21,6 +21,7 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
         several => {
             let all: Vec<Value> = several.iter().map(|t| trace(report, t)).collect();
             extend(&mut document, json!({ "traces": all }));
+            extend(&mut document, json!({ "warnings": report.warnings }));
             if let Some(ranks) = &report.ranks {
                 extend(&mut document, across(report, ranks));
             }

@@ -74,6 +74,8 @@ pub(crate) struct Report<'a> {
     pub(crate) captures: &'a [(String, Trace)],
     /// What needs several ranks.
     pub(crate) ranks: Option<Ranks>,
+    /// What speaks against the traces being the ranks of one job.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// What needs several ranks.
@@ -104,6 +106,7 @@ impl<'a> Report<'a> {
             traces,
             captures,
             ranks,
+            warnings: Vec::new(),
         }
     }
 

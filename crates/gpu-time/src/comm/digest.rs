@@ -10,7 +10,7 @@ use trace_model::kernel::collective::{
     COLLECTIVE_KEYS, Collective, CollectiveReader, KnownKinds, SHAPE_KEYS, SizeSource,
 };
 use trace_model::kernel::{Activity, CommLibrary, TraceIndex, Vocabulary};
-use trace_model::ranks::{RankEvidence, Recording, SameRank, assign};
+use trace_model::ranks::{NotOneJob, RankDoubt, RankEvidence, Recording, assign};
 use trace_model::{ArgValue, DeviceId, Rank, Slice, StreamId, Trace};
 
 use crate::comm::before::{self, Before};
@@ -366,13 +366,23 @@ impl RankDigest {
     }
 }
 
+/// How the ranks of several digests were settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RankAssignment {
+    /// Had the places of the files to be used?
+    pub placed: bool,
+    /// What speaks against the files being the ranks of one job.
+    pub doubts: Vec<RankDoubt>,
+}
+
 /// Gives every digest its rank, as [`trace_model::ranks::assign`] decides, and sorts by rank. The files may come in any
-/// order. Returns whether places had to be used.
+/// order.
 ///
 /// # Errors
 ///
-/// When two files are of one rank.
-pub fn assign_ranks(digests: &mut [RankDigest]) -> Result<bool, SameRank> {
+/// When the files are not the ranks of one job.
+pub fn assign_ranks(digests: &mut [RankDigest]) -> Result<RankAssignment, NotOneJob> {
     let recording = |digest| -> Recording<'_> {
         let digest: &RankDigest = digest;
         let is_stated = matches!(
@@ -384,6 +394,7 @@ pub fn assign_ranks(digests: &mut [RankDigest]) -> Result<bool, SameRank> {
             stated: is_stated.then_some(digest.rank),
             world_size: digest.world_size,
             start_ns: digest.runs.first().map(|run| digest.start_ns(run)),
+            end_ns: digest.runs.last().map(|run| digest.end_ns(run)),
         }
     };
     let files: Vec<Recording<'_>> = digests.iter().map(recording).collect();
@@ -398,7 +409,10 @@ pub fn assign_ranks(digests: &mut [RankDigest]) -> Result<bool, SameRank> {
         digest.rank = rank;
     }
     digests.sort_by(|a, b| a.rank.cmp(&b.rank).then_with(|| a.source.cmp(&b.source)));
-    Ok(placed)
+    Ok(RankAssignment {
+        placed,
+        doubts: found.doubts,
+    })
 }
 
 /// The rank that the host's records of collectives name, if all name the same.

@@ -31,7 +31,8 @@ pub use before::{Before, Spent};
 pub use cause::{Cause, CauseKind};
 pub use clock::{ClockFit, fit};
 pub use digest::{
-    CommRules, HostCollectives, RankDigest, RankSource, RankTime, Run, arg_keys, assign_ranks,
+    CommRules, HostCollectives, RankAssignment, RankDigest, RankSource, RankTime, Run, arg_keys,
+    assign_ranks,
 };
 pub use job::{CollectiveTime, Job, RankClock, RankSummary, Straggler};
 pub use matching::{Group, GroupKey, Matched, Matching, match_ranks};

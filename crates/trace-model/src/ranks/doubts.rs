@@ -1,0 +1,185 @@
+//! What speaks against several files being the ranks of one job.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::Recording;
+use crate::ids::Rank;
+
+/// A contradiction between what files state of their job, or when they were recorded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RankDoubt {
+    /// A file states a rank that its job does not have.
+    NotInWorld {
+        /// The file.
+        file: String,
+        /// The rank it states.
+        rank: Rank,
+        /// The number of ranks it states.
+        world_size: u32,
+    },
+    /// Files state different numbers of ranks.
+    WorldSizes {
+        /// Each number with the first file that states it, ascending.
+        sizes: Vec<(u32, String)>,
+    },
+    /// The recordings do not overlap in time.
+    Apart {
+        /// The recording that ends first.
+        earlier: String,
+        /// The recording that starts last.
+        later: String,
+        /// From the end of the one to the start of the other.
+        gap_ns: i64,
+    },
+}
+
+/// Clocks of hosts that differ by more are not synchronised, so a longer gap is remarkable.
+const REMARKABLE_GAP_NS: i64 = 10_000_000_000;
+
+/// No clock of a host that serves is wrong by so much: the recordings are of different sessions.
+const OTHER_SESSION_NS: i64 = 600_000_000_000;
+
+/// Times before are not since 1970, but since a start of the host: 2001-09-09.
+const SINCE_1970_NS: i64 = 1_000_000_000_000_000_000;
+
+impl RankDoubt {
+    /// Returns `true` if collectives must not be joined.
+    pub fn excludes_a_join(&self) -> bool {
+        match self {
+            Self::NotInWorld { .. } => false,
+            Self::WorldSizes { .. } => true,
+            Self::Apart { gap_ns, .. } => *gap_ns >= OTHER_SESSION_NS,
+        }
+    }
+
+    /// Stable machine name.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotInWorld { .. } => "rank_not_in_world",
+            Self::WorldSizes { .. } => "world_sizes_differ",
+            Self::Apart { .. } => "recordings_apart",
+        }
+    }
+}
+
+impl fmt::Display for RankDoubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotInWorld {
+                file,
+                rank,
+                world_size,
+            } => write!(
+                f,
+                "{file} states rank {rank} of a job of {world_size} ranks, which count from 0"
+            ),
+            Self::WorldSizes { sizes } => {
+                write!(f, "files state different numbers of ranks (")?;
+                for (at, (size, file)) in sizes.iter().enumerate() {
+                    let comma = if at > 0 { ", " } else { "" };
+                    write!(f, "{comma}{size}: {file}")?;
+                }
+                write!(f, ")")
+            }
+            Self::Apart {
+                earlier,
+                later,
+                gap_ns,
+            } => write!(
+                f,
+                "{later} begins {} s after {earlier} ends",
+                gap_ns / 1_000_000_000
+            ),
+        }
+    }
+}
+
+/// Returns the contradictions between `files`.
+pub(super) fn of(files: &[Recording<'_>]) -> Vec<RankDoubt> {
+    let mut doubts = Vec::new();
+    let mut sizes: BTreeMap<u32, &str> = BTreeMap::new();
+    for file in files {
+        let Some(world_size) = file.world_size else {
+            continue;
+        };
+        sizes.entry(world_size).or_insert(file.name);
+        if let Some(rank) = file.stated.filter(|rank| rank.0 >= world_size) {
+            doubts.push(RankDoubt::NotInWorld {
+                file: file.name.to_owned(),
+                rank,
+                world_size,
+            });
+        }
+    }
+    if sizes.len() > 1 {
+        let sizes = sizes.into_iter();
+        doubts.push(RankDoubt::WorldSizes {
+            sizes: sizes.map(|(size, file)| (size, file.to_owned())).collect(),
+        });
+    }
+    doubts.extend(apart(files));
+    doubts
+}
+
+/// The largest gap between recordings whose clocks count since 1970.
+fn apart(files: &[Recording<'_>]) -> Option<RankDoubt> {
+    let times = files.iter().filter_map(|file| {
+        let (start, end) = (file.start_ns?, file.end_ns?);
+        (start >= SINCE_1970_NS).then_some((start, end, file.name))
+    });
+    let times: Vec<_> = times.collect();
+    let earlier = times.iter().min_by_key(|(_, end, name)| (*end, *name))?;
+    let later = times
+        .iter()
+        .max_by_key(|(start, _, name)| (*start, *name))?;
+    let gap_ns = later.0.saturating_sub(earlier.1);
+    (gap_ns >= REMARKABLE_GAP_NS).then(|| RankDoubt::Apart {
+        earlier: earlier.2.to_owned(),
+        later: later.2.to_owned(),
+        gap_ns,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{NotOneJob, assign};
+    use super::*;
+
+    const DAY: i64 = 1_760_000_000_000_000_000;
+
+    fn file(name: &str, rank: u32, world_size: u32, start: i64) -> Recording<'_> {
+        Recording {
+            name,
+            stated: Some(Rank(rank)),
+            world_size: Some(world_size),
+            start_ns: Some(start),
+            end_ns: Some(start + 1_000_000_000),
+        }
+    }
+
+    fn codes(files: &[Recording<'_>]) -> Vec<&'static str> {
+        match assign(files) {
+            Ok(found) => found.doubts.iter().map(RankDoubt::code).collect(),
+            Err(NotOneJob::Doubt(doubt)) => vec!["refused", doubt.code()],
+            Err(NotOneJob::SameRank(same)) => panic!("{same}"),
+        }
+    }
+
+    #[test]
+    fn contradictions_are_found_and_wrong_joins_refused() {
+        let s = 1_000_000_000;
+        let with = |rank, world, start| [file("a", 0, 8, DAY), file("b", rank, world, start)];
+        assert!(codes(&with(1, 8, DAY)).is_empty());
+        assert_eq!(codes(&with(9, 8, DAY)), ["rank_not_in_world"]);
+        assert_eq!(codes(&with(1, 16, DAY)), ["refused", "world_sizes_differ"]);
+        assert!(codes(&with(1, 8, DAY + 9 * s)).is_empty());
+        assert_eq!(codes(&with(1, 8, DAY + 30 * s)), ["recordings_apart"]);
+        let refused = ["refused", "recordings_apart"];
+        assert_eq!(codes(&with(1, 8, DAY + 3600 * s)), refused);
+        assert_eq!(codes(&with(1, 8, DAY - 3600 * s)), refused);
+        // Clocks that count since the start of their hosts are not compared.
+        assert!(codes(&with(1, 8, 3600 * s)).is_empty());
+    }
+}

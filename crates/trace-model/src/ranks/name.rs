@@ -1,0 +1,236 @@
+//! Ranks that the names of files and folders spell.
+
+use crate::ids::Rank;
+
+/// The ranks that the name of a file and those of its folders spell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RankName {
+    rank: Option<u32>,
+    worker: Option<u32>,
+    dp: Option<u32>,
+    pp: Option<u32>,
+    tp: Option<u32>,
+    ep: Option<u32>,
+}
+
+/// The parts of a path, the file's name last. A member of an archive follows the archive's name.
+fn parts(path: &str) -> Vec<&str> {
+    let parts = path.split(['/', '\\', '!']);
+    parts.filter(|part| !part.is_empty()).collect()
+}
+
+/// The names of the files at `paths`, in their order.
+///
+/// A folder counts where the name of the file spells no rank, the innermost first. Of several files, folders that all
+/// of them share distinguish nothing and count only if they are called after `rank`: `r7` may be the seventh run.
+pub(super) fn of_paths(paths: &[&str]) -> Vec<RankName> {
+    let all: Vec<Vec<&str>> = paths.iter().map(|path| parts(path)).collect();
+    let folders = |parts: &[&str]| parts.len().saturating_sub(1);
+    let shared = match all.split_first() {
+        Some((first, others)) if !others.is_empty() => {
+            let alike = |at: &usize| {
+                let part = first.get(*at);
+                others
+                    .iter()
+                    .all(|o| folders(o) > *at && o.get(*at) == part)
+            };
+            (0..folders(first)).take_while(alike).count()
+        }
+        _ => 0,
+    };
+    let of = |parts: &Vec<&str>| {
+        let Some((file, folders)) = parts.split_last() else {
+            return RankName::default();
+        };
+        let mut name = RankName::read(file, false);
+        for (at, folder) in folders.iter().enumerate().rev() {
+            let outer = RankName::read(folder, true);
+            if at < shared {
+                let is_called_so = folder.to_ascii_lowercase().contains("rank");
+                name = name.or(RankName {
+                    rank: outer.rank.filter(|_| is_called_so),
+                    ..RankName::default()
+                });
+            } else {
+                name = name.or(outer);
+            }
+        }
+        name
+    };
+    all.iter().map(of).collect()
+}
+
+impl RankName {
+    /// This name, with what that of the folder around it adds.
+    fn or(self, outer: Self) -> Self {
+        if self.rank.is_some() || self.worker.is_some() {
+            return self;
+        }
+        let is_place = |name: Self| [name.dp, name.pp, name.tp].iter().any(Option::is_some);
+        if !is_place(self) && self.ep.is_none() {
+            return outer;
+        }
+        if !is_place(outer) || outer.rank.is_some() || outer.worker.is_some() {
+            return self;
+        }
+        Self {
+            dp: self.dp.or(outer.dp),
+            pp: self.pp.or(outer.pp),
+            tp: self.tp.or(outer.tp),
+            ..self
+        }
+    }
+
+    /// Reads one part of a path. In `whole_words` alone nothing but a separator may be next to a word and its number, so
+    /// that folders of random names spell nothing.
+    fn read(name: &str, whole_words: bool) -> Self {
+        let name = name.to_ascii_lowercase();
+        let bytes = name.as_bytes();
+        let mut found = Self::default();
+        let mut at = 0;
+        let mut scope = None;
+        while at < bytes.len() {
+            if !bytes[at].is_ascii_alphabetic() {
+                at += 1;
+                continue;
+            }
+            let letters = bytes[at..].iter().take_while(|b| b.is_ascii_alphabetic());
+            let end = at + letters.count();
+            let word = &name[at..end];
+            let is_apart = at == 0 || !bytes[at - 1].is_ascii_digit();
+            let is_separate = is_apart || !matches!(word, "r");
+            let is_read = is_apart || !whole_words;
+            at = end;
+            let Some(number) = number_after(bytes, end, whole_words).filter(|_| is_read) else {
+                // `tp_rank_3`: the word before says which rank.
+                scope = Some(word).filter(|w| matches!(*w, "dp" | "pp" | "tp" | "ep" | "local"));
+                continue;
+            };
+            let key = match (word, scope.take()) {
+                ("rank", Some(scope)) => scope,
+                (word, _) => word,
+            };
+            let slot = match key {
+                "dp" | "dprank" => &mut found.dp,
+                "pp" | "pprank" => &mut found.pp,
+                "tp" | "tprank" => &mut found.tp,
+                "ep" | "eprank" => &mut found.ep,
+                "worker" => &mut found.worker,
+                "local" | "localrank" => continue,
+                "r" if is_separate => &mut found.rank,
+                key if key.ends_with("rank") => &mut found.rank,
+                _ => continue,
+            };
+            *slot = Some(number);
+        }
+        found
+    }
+
+    /// Returns `true` if the name spells the rank of the whole job.
+    pub(super) fn is_of_job(&self) -> bool {
+        self.rank.is_some()
+    }
+
+    /// The rank that a name spells by itself.
+    pub(super) fn single(&self) -> Option<Rank> {
+        let one = |places: &[Option<u32>]| {
+            let mut known = places.iter().flatten().filter(|number| **number > 0);
+            let first = known.next().copied().unwrap_or(0);
+            known.next().is_none().then_some(first)
+        };
+        let places = [self.dp, self.pp, self.tp];
+        let of_places = || match (places.iter().any(Option::is_some), self.ep) {
+            (true, _) => one(&places),
+            (false, ep) => ep,
+        };
+        self.rank.or(self.worker).or_else(of_places).map(Rank)
+    }
+
+    /// The place in a grid of data, pipeline and tensor parallel ranks, if the name gives one.
+    pub(super) fn grid(&self) -> Option<[u32; 3]> {
+        let places = [self.dp, self.pp, self.tp];
+        let is_any = self.worker.is_none() && places.iter().any(Option::is_some);
+        is_any.then(|| places.map(|place| place.unwrap_or(0)))
+    }
+}
+
+/// The number behind a word: at once, or after one separator or bracket, and no part of a longer word or decimal.
+fn number_after(bytes: &[u8], at: usize, whole_words: bool) -> Option<u32> {
+    let separators = bytes.get(at..)?.iter().take(2);
+    let skipped = separators.take_while(|b| b"_-=[(: #".contains(b)).count();
+    let digits = bytes.get(at + skipped..)?;
+    let count = digits.iter().take_while(|b| b.is_ascii_digit()).count();
+    if whole_words && digits.get(count).is_some_and(u8::is_ascii_alphanumeric) {
+        return None;
+    }
+    let text = std::str::from_utf8(digits.get(..count)?).ok()?;
+    // Longer numbers are times and process ids.
+    text.parse().ok().filter(|_| count < 7)
+}
+
+/// The rank that the name of one file, else that of a folder around it, spells.
+pub(crate) fn in_name(path: &str) -> Option<Rank> {
+    of_paths(&[path]).first()?.single()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_counts_behind_a_word_for_ranks_only() {
+        for (name, want) in [
+            ("/x/trace-rank3.json.gz", Some(3)),
+            ("decode_bs32_rank_0.json", Some(0)),
+            ("rank[3].json", Some(3)),
+            ("rank-12.pt.trace.json", Some(12)),
+            ("RANK=5.json", Some(5)),
+            ("TP7.json", Some(7)),
+            ("tp-3.json", Some(3)),
+            ("run2-worker11.pt.trace.json", Some(11)),
+            ("worker0_step_12.json", Some(0)),
+            ("r0-iter200.json", Some(0)),
+            ("r3.json", Some(3)),
+            ("run_r3_bs8.json", Some(3)),
+            ("1740461679.47-TP-2.trace.json.gz", Some(2)),
+            ("1740461679.47-TP-2-DP-0.trace.json.gz", Some(2)),
+            ("rank0.1740461679470630000.pt.trace.json.gz", Some(0)),
+            ("dp0_pp0_tp1_dcp0_ep1_rank1.1740.pt.trace.json.gz", Some(1)),
+            ("dp0_pp0_tp3.json", Some(3)),
+            ("tp_rank_3.json", Some(3)),
+            ("job.tar!run/rank7.json", Some(7)),
+            ("dp1_tp1.json", None),
+            ("decode_bs32.json", None),
+            ("cpu_step5.json", None),
+            ("profile-2024-11-03.json", None),
+            ("err404.json", None),
+            ("rank5/trace.json", Some(5)),
+            ("rank5/\u{e4}rger7", Some(5)),
+            ("job/tp_1/profile/trace.json", Some(1)),
+            ("job.zip!worker2/trace.json", Some(2)),
+            (".tmp9TP3ab/trace.json", None),
+            ("dp0/tp3.json", Some(3)),
+            ("rank1/rank2.json", Some(2)),
+            ("run12/trace.json", None),
+            ("llama3r.json", None),
+            ("gpt4r2.json", None),
+            ("trace.json", None),
+        ] {
+            assert_eq!(in_name(name).map(|r| r.0), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn folders_that_all_files_share_distinguish_nothing() {
+        let singles = |paths: &[&str]| -> Vec<Option<u32>> {
+            let names = of_paths(paths);
+            names.iter().map(|n| n.single().map(|r| r.0)).collect()
+        };
+        let some = |numbers: [u32; 2]| numbers.map(Some).to_vec();
+        assert_eq!(singles(&["r7/a.json", "r7/b.json"]), [None, None]);
+        assert_eq!(singles(&["r7/tp0.json", "r7/tp1.json"]), some([0, 1]));
+        assert_eq!(singles(&["x/r7/t.json", "x/r8/t.json"]), some([7, 8]));
+        assert_eq!(singles(&["rank3/a.json", "rank3/b.json"]), some([3, 3]));
+        assert_eq!(singles(&["r1/tp0.json", "r2/tp0.json"]), some([0, 0]));
+    }
+}
