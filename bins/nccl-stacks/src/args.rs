@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, ValueEnum};
 use launch_stacks::Pick;
 use shell::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
+use trace_model::kernel::KernelRules;
 
 /// The function that the original looks for.
 pub(crate) const COMPAT_FUNCTION: &str =
@@ -137,6 +138,9 @@ pub(crate) struct KernelArgs {
     /// All collectives: NCCL, RCCL, MSCCL++, custom all-reduce (the default)
     #[arg(long)]
     pub(crate) collectives: bool,
+    /// Rows of your own for the table of communication (docs/kernels.md)
+    #[arg(long, value_name = "FILE", value_parser = trace_input::kernel_rules, conflicts_with = "compat")]
+    pub(crate) classes: Option<KernelRules>,
     /// Last resort: take the k-th launch of a kernel name for its k-th run
     #[arg(long)]
     pub(crate) heuristic: bool,

@@ -18,6 +18,9 @@ use crate::prompt;
 /// Wrong usage: a pattern that is no regular expression.
 pub(crate) fn query(cli: &Cli) -> anyhow::Result<Query> {
     let mut query = Query::default();
+    if let Some(rows) = &cli.kernels.classes {
+        query.vocabulary = query.vocabulary.with_rules(rows.clone());
+    }
     query.kernels = kernels(cli)?;
     query.linking = match (cli.compat, cli.kernels.heuristic) {
         (true, _) => Linking::Flows,

@@ -6,6 +6,7 @@ use crate::empty::EmptyArgs;
 use crate::{comm, diff, gpu, idle, kernels, launch, memory};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use shell::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
+use trace_model::kernel::{KernelRules, Vocabulary};
 
 const AFTER_HELP: &str = "\
 Recording an input:
@@ -124,6 +125,22 @@ impl ReportArgs {
         let traces = trace_input::expand(&self.files, self.verbosity)?;
         shell::spare(&traces, &self.output.output)?;
         Ok(traces)
+    }
+}
+
+/// How kernels are classified.
+#[derive(Debug, Args)]
+pub(crate) struct ClassesArgs {
+    /// Rows of your own for the table of kernel classes and communication (docs/kernels.md)
+    #[arg(long, value_name = "FILE", value_parser = trace_input::kernel_rules)]
+    pub(crate) classes: Option<KernelRules>,
+}
+
+impl ClassesArgs {
+    /// The table, with the rows that were given before it.
+    pub(crate) fn vocabulary(&self) -> Vocabulary {
+        let rows = self.classes.clone().unwrap_or_default();
+        Vocabulary::default().with_rules(rows)
     }
 }
 

@@ -10,7 +10,7 @@ use report::Table;
 use report::human;
 use shell::{Outcome, Stage};
 
-use crate::args::{ReportArgs, ReportFormat};
+use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
 use crate::empty;
 
@@ -34,6 +34,8 @@ pub(crate) struct CommArgs {
     /// Which kernels are collectives and how they are joined
     #[arg(long, value_enum, value_name = "RULES", default_value_t)]
     pub(crate) rules: RulesName,
+    #[command(flatten)]
+    pub(crate) classes: ClassesArgs,
     /// Rows of the lists of types and late arrivals, in text
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub(crate) top: usize,
@@ -83,7 +85,8 @@ pub(crate) fn run(args: &CommArgs) -> anyhow::Result<Outcome> {
         &paths,
         |options| trace_input::only_args(options, &keys),
         |input| {
-            let digest = RankDigest::new(&input.name, &input.trace, rules);
+            let vocabulary = args.classes.vocabulary();
+            let digest = RankDigest::with_vocabulary(&input.name, &input.trace, rules, vocabulary);
             let why = match digest.time.busy_ns {
                 0 => gpu_time::no_gpu_work(GpuWork::new(&input.trace).index()),
                 _ => None,

@@ -8,7 +8,7 @@ use report::{Table, human};
 use shell::{OrExit as _, Outcome, Stage};
 use trace_input::NamedTrace;
 
-use crate::args::{ReportArgs, ReportFormat};
+use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
 use crate::empty::EmptyTraces;
 use crate::part::PartArgs;
@@ -42,6 +42,8 @@ pub(crate) struct DiffArgs {
     /// How traces are compared
     #[arg(long, value_enum, value_name = "RULES", default_value_t)]
     pub(crate) rules: RulesName,
+    #[command(flatten)]
+    pub(crate) classes: ClassesArgs,
     /// Rows of each list [default: 15 in text, all in other formats]
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
@@ -205,10 +207,8 @@ fn compared(
     args: &DiffArgs,
     traces: &[NamedTrace; 2],
 ) -> anyhow::Result<(Comparison, Option<String>)> {
-    let mut works = [
-        GpuWork::new(&traces[0].trace),
-        GpuWork::new(&traces[1].trace),
-    ];
+    let mut works =
+        [0, 1].map(|i| GpuWork::with_vocabulary(&traces[i].trace, args.classes.vocabulary()));
     let mut windows = [None, None];
     for (work, window) in works.iter_mut().zip(&mut windows) {
         *window = args.part.window(work)?;

@@ -12,10 +12,9 @@ use gpu_time::{
 use report::human;
 use shell::Outcome;
 use trace_input::NamedTrace;
-use trace_model::kernel::{KernelRules, Vocabulary};
 use trace_model::{TimeRange, Trace};
 
-use crate::args::ReportArgs;
+use crate::args::{ClassesArgs, ReportArgs};
 use crate::document::{Destination, Document};
 use crate::empty::{self, Answers};
 use crate::kernels::precise;
@@ -61,9 +60,8 @@ pub(crate) struct RulesArgs {
     /// Only work whose launch is in the trace, as TraceLens' reports have it
     #[arg(long)]
     pub(crate) linked_only: bool,
-    /// Rows of your own for the table of kernel classes and communication (docs/kernels.md)
-    #[arg(long, value_name = "FILE", value_parser = classes)]
-    pub(crate) classes: Option<KernelRules>,
+    #[command(flatten)]
+    pub(crate) classes: ClassesArgs,
     /// With --rules hta: cut events to whole microseconds, as that tool does by default
     #[arg(long)]
     pub(crate) hta_rounding: bool,
@@ -85,8 +83,7 @@ impl RulesArgs {
 
     /// The device work of `trace`, with the classes that were given.
     pub(crate) fn work<'t>(&self, trace: &'t Trace) -> GpuWork<'t> {
-        let classes = self.classes.clone().unwrap_or_default();
-        GpuWork::with_vocabulary(trace, Vocabulary::default().with_rules(classes))
+        GpuWork::with_vocabulary(trace, self.classes.vocabulary())
     }
 
     /// The device work that the rules keep.
@@ -97,12 +94,6 @@ impl RulesArgs {
             _ => work.events().to_vec(),
         }
     }
-}
-
-/// The rows of the file `path`.
-pub(crate) fn classes(path: &str) -> Result<KernelRules, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    KernelRules::parse(&text).map_err(|error| error.to_string())
 }
 
 /// Rules, as arguments.

@@ -4,6 +4,7 @@
 //! * [`read()`] opens one, whatever its format, shows progress and says on standard error what was
 //!   wrong with it;
 //! * [`read_each`] reads several, some at once, with bounded memory;
+//! * [`kernel_rules`] reads the rows of `--classes`;
 //! * [`ranks`] tells which rank of the job recorded which trace.
 //!
 //! It decides nothing about what is done with a trace, and prints no results.
@@ -16,12 +17,14 @@
 //! assert_eq!(rank_in_name("run/rank3.json.xz").map(|rank| rank.0), Some(3));
 //! ```
 
+mod classes;
 mod files;
 mod label;
 mod left_out;
 mod rank;
 mod read;
 
+pub use classes::kernel_rules;
 pub use files::{expand, expand_ranks, is_package, is_trace, short_name, without_events};
 pub use label::labels;
 pub use rank::{Ranks, rank_in_name, ranks, refuse_other_jobs};

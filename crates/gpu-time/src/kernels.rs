@@ -300,7 +300,8 @@ impl Namer<'_, '_> {
     }
 }
 
-fn class_of(work: &GpuWork<'_>, event: &GpuEvent) -> KernelClass {
+/// What `event` computes: of a kernel as [`TraceIndex::class`](trace_model::kernel::TraceIndex::class) says.
+pub(crate) fn class_of(work: &GpuWork<'_>, event: &GpuEvent) -> KernelClass {
     match event.kind {
         WorkKind::Kernel => work.index().class(work.slice(event)),
         WorkKind::Memcpy | WorkKind::Memset => KernelClass::Copy,

@@ -243,7 +243,17 @@ impl RankDigest {
     /// The rank is the one that the file states, else that of its collectives' arguments, else that
     /// of its name, else 0; [`assign_ranks`] settles it among several files.
     pub fn new(source: &str, trace: &Trace, rules: CommRules) -> Self {
-        let index = TraceIndex::new(trace, Vocabulary::default());
+        Self::with_vocabulary(source, trace, rules, Vocabulary::default())
+    }
+
+    /// As [`RankDigest::new`], with a caller's own rules for kernels.
+    pub fn with_vocabulary(
+        source: &str,
+        trace: &Trace,
+        rules: CommRules,
+        vocabulary: Vocabulary,
+    ) -> Self {
+        let index = TraceIndex::new(trace, vocabulary);
         let chosen: Vec<Slice<'_>> = match rules {
             CommRules::Extended => index
                 .kernels()

@@ -28,6 +28,7 @@ pub use pair::Evidence;
 
 use crate::diff::pair::{Places, Side, keys, pair};
 use crate::diff::tree::{Kinds, Node, Texts, Tree, python_track};
+use crate::kernels::class_of;
 use crate::work::{GpuWork, WorkKind};
 
 /// Name of the operator of work whose launch was not recorded.
@@ -241,13 +242,14 @@ pub(crate) fn diff_kinds(works: [&GpuWork<'_>; 2], kinds: &[Steps]) -> Diff {
             .get(kind)
             .map_or([0; 2], |k| [k[0].len() as u64, k[1].len() as u64])
     };
-    rows.finish(works[0], steps)
+    rows.finish(steps)
 }
 
 /// Sums over all pairs of steps.
 #[derive(Default)]
 struct Rows {
-    kernels: BTreeMap<Key, [Measure; 2]>,
+    /// With the class of the first.
+    kernels: BTreeMap<Key, (KernelClass, [Measure; 2])>,
     operators: BTreeMap<(usize, String, String), OperatorPair>,
     totals: [SideTotal; 2],
 }
@@ -272,12 +274,13 @@ impl Rows {
             };
             let mut names = [None, None];
             let mut measures = [Measure::default(); 2];
-            let mut what = None;
+            let (mut what, mut class) = (None, None);
             for i in 0..2 {
                 let Some(event) = p.events[i].and_then(|e| sides[i].work.events().get(e)) else {
                     continue;
                 };
                 what = what.or(Some(event.kind));
+                class = class.or_else(|| Some(class_of(sides[i].work, event)));
                 names[i] = Some(sides[i].work.name(event).to_owned());
                 if !counts[i] {
                     continue;
@@ -310,7 +313,9 @@ impl Rows {
                 kind,
                 evidence: p.evidence,
             };
-            let entry = self.kernels.entry(key).or_default();
+            let class = class.unwrap_or(KernelClass::Other);
+            let fresh = (class, <[Measure; 2]>::default());
+            let (_, entry) = self.kernels.entry(key).or_insert(fresh);
             entry[0].add(measures[0]);
             entry[1].add(measures[1]);
         }
@@ -330,25 +335,21 @@ impl Rows {
         );
     }
 
-    fn finish(self, first: &GpuWork<'_>, steps: impl Fn(usize) -> [u64; 2]) -> Diff {
-        let vocabulary = first.index().vocabulary();
+    fn finish(self, steps: impl Fn(usize) -> [u64; 2]) -> Diff {
         let mut kernels: Vec<KernelPair> = self
             .kernels
             .into_iter()
-            .map(|(key, [x, y])| {
-                let name = key.names.iter().flatten().next();
-                KernelPair {
-                    class: name.map_or(KernelClass::Other, |n| vocabulary.class(n)),
-                    steps: steps(key.step_kind),
-                    step_kind: key.step_kind,
-                    module: key.module,
-                    operator: key.operator,
-                    kernels: key.names,
-                    kind: key.kind,
-                    evidence: key.evidence,
-                    count: [x.count, y.count],
-                    ns: [x.ns, y.ns],
-                }
+            .map(|(key, (class, [x, y]))| KernelPair {
+                class,
+                steps: steps(key.step_kind),
+                step_kind: key.step_kind,
+                module: key.module,
+                operator: key.operator,
+                kernels: key.names,
+                kind: key.kind,
+                evidence: key.evidence,
+                count: [x.count, y.count],
+                ns: [x.ns, y.ns],
             })
             .collect();
         let order = |a: ([i64; 2], [u64; 2]), b: ([i64; 2], [u64; 2])| {
