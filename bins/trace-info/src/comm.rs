@@ -305,11 +305,14 @@ fn answer(digests: &[RankDigest], job: &Job) -> String {
     };
     let start = match straggler.persistent {
         true => "The straggler is",
-        // Even always being the last of two ranks is within chance for so few.
-        false if straggler.times_last < 10 && straggler.share > 0.5 => {
-            "Too few late arrivals to tell a straggler from chance; most costly is"
+        // Being always the last of two ranks is within chance for a few, and one long wait for many.
+        false if straggler.share > 0.5 => {
+            "One rank causes most of the waiting, but too few late arrivals (or one long one) \
+             cause it to tell a straggler from chance:"
         }
-        false => "No rank is late persistently; most costly is",
+        false => {
+            "No rank causes most of the waiting, and none is late persistently; most costly is"
+        }
     };
     let cause = rank
         .causes

@@ -313,3 +313,22 @@ fn without_waits_nothing_is_concluded() {
     );
     assert!(!text.contains("straggler") && !text.contains('─'), "{text}");
 }
+
+#[test]
+fn two_ranks_of_a_larger_job_are_not_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let marks = [("nccl:all_reduce", "[[1024, 3]]", r#"["float"]"#); 20];
+    let files = ranks_with(folder.path(), &marks, Some("ncclDevKernel_AllReduce"));
+    for file in &files {
+        let text = std::fs::read_to_string(file).unwrap();
+        let text = text.replace("\"world_size\":2", "\"world_size\":8");
+        std::fs::write(file, text).unwrap();
+    }
+    let document: Value = serde_json::from_str(&output(&files, &["--json"])).unwrap();
+    for row in rows(&document, "collectives") {
+        assert!(row["busbw_bytes_per_s"].is_null(), "{row}");
+        assert!(row["late_ns"].is_null(), "{row}");
+    }
+    let text = output(&files, &[]);
+    assert!(text.starts_with("Cannot say which rank is late"), "{text}");
+}

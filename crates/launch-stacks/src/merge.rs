@@ -131,7 +131,7 @@ pub fn waits_by_rank(ranks: usize, waits: &[CollectiveWait]) -> Vec<(i64, usize)
         for (member, ns) in wait.members.iter().zip(&wait.wait_ns) {
             if let Some(row) = rows.get_mut(*member) {
                 row.0 = row.0.saturating_add(*ns);
-                row.1 += usize::from(wait.last == *member);
+                row.1 += usize::from(wait.last == Some(*member));
             }
         }
     }
@@ -168,7 +168,7 @@ pub fn waits_by_stack(answers: &[&Answer], waits: &[CollectiveWait]) -> Vec<Stac
             });
             let ns = wait.wait_ns.get(i).copied().unwrap_or(0);
             row.wait_ns[*member] = row.wait_ns[*member].saturating_add(ns);
-            row.last[*member] += usize::from(wait.last == *member);
+            row.last[*member] += usize::from(wait.last == Some(*member));
             row.waits += 1;
             row.longest_ns = row.longest_ns.max(ns);
         }

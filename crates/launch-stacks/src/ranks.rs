@@ -41,8 +41,8 @@ pub struct CollectiveWait {
     pub kernels: Vec<SliceId>,
     /// How long each member waited for the last one to start.
     pub wait_ns: Vec<i64>,
-    /// The member (place in the list of ranks) that started last; of equals the first.
-    pub last: usize,
+    /// The member (place in the list of ranks) that started last; none if several did.
+    pub last: Option<usize>,
     /// Longest wait.
     pub spread_ns: i64,
     /// From the last start to the last end: the time without waiting, if no member's recording is missing.
@@ -220,7 +220,8 @@ pub fn collective_waits(ranks: &[RankTrace<'_>], alignment: &Alignment) -> Vec<C
                 .iter()
                 .map(|t| last_start.saturating_sub(t.0))
                 .collect();
-            let last = wait_ns.iter().position(|w| *w == 0)?;
+            let mut last = (0..wait_ns.len()).filter(|at| wait_ns.get(*at) == Some(&0));
+            let last = last.next().filter(|_| last.next().is_none());
             let run = |r: &(usize, usize)| &ranks[r.0].runs[r.1];
             Some((
                 last_start,
@@ -229,7 +230,7 @@ pub fn collective_waits(ranks: &[RankTrace<'_>], alignment: &Alignment) -> Vec<C
                     members: runs.iter().map(|r| r.0).collect(),
                     kernels: runs.iter().map(|r| run(r).kernel).collect(),
                     spread_ns: wait_ns.iter().copied().max().unwrap_or(0),
-                    last: runs.get(last)?.0,
+                    last: last.and_then(|at| Some(runs.get(at)?.0)),
                     wait_ns,
                     transfer_ns: last_end.saturating_sub(last_start),
                 },

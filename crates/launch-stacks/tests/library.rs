@@ -307,8 +307,8 @@ fn clocks_align_through_common_groups() {
         assert_eq!(wait.what.op, Some(CollectiveOp::AllReduce));
         assert_eq!(wait.spread_ns, 10);
         assert_eq!(wait.wait_ns, [10, 0]);
-        assert_eq!(wait.last, wait.members[1]);
-        let arrival = 10 * i64::try_from(wait.last).unwrap();
+        assert_eq!(wait.last, Some(wait.members[1]));
+        let arrival = 10 * i64::try_from(wait.members[1]).unwrap();
         assert_eq!(wait.transfer_ns, 400 - arrival);
         assert_eq!(wait.what.bytes, Some(400));
     }
@@ -317,8 +317,8 @@ fn clocks_align_through_common_groups() {
 /// Of a collective that two ranks recorded, 100 ns from the last start to the end.
 #[test]
 fn a_missing_rank_may_have_been_the_last() {
-    for (group_size, want) in [(2, Some(40.0)), (3, None)] {
-        let traces = [0, 10].map(|late| {
+    for (group_size, late, want) in [(2, 10, Some(40.0)), (3, 10, None), (2, 0, Some(36.0))] {
+        let traces = [0, late].map(|late| {
             let mut made = Made::default();
             let args = [
                 ("Collective name", Value::Text("allreduce")),
@@ -345,8 +345,11 @@ fn a_missing_rank_may_have_been_the_last() {
         });
         let waits = collective_waits(&ranks, &align_ranks(&ranks));
         assert_eq!(waits.len(), 1);
-        assert_eq!(waits[0].transfer_ns, 100);
-        assert_eq!(waits[0].transfer_busbw(), want);
+        assert_eq!(waits[0].transfer_ns, 110 - late);
+        let busbw = waits[0].transfer_busbw().map(|b| (b * 10.0).round() / 10.0);
+        assert_eq!(busbw, want.map(|b: f64| (b * 10.0).round() / 10.0));
+        // Of ranks that start at the same time none is the last.
+        assert_eq!(waits[0].last, (late > 0).then_some(1));
     }
 }
 

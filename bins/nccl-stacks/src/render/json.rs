@@ -378,7 +378,7 @@ fn across(report: &Report<'_>, ranks: &Ranks) -> Value {
                 "seq": w.what.seq,
                 "ranks": w.members.iter().map(number).collect::<Vec<_>>(),
                 "wait_ns": w.wait_ns,
-                "last_rank": number(&w.last),
+                "last_rank": w.last.as_ref().and_then(number),
                 "start_spread_ns": w.spread_ns,
                 "transfer_ns": w.transfer_ns,
                 "transfer_busbw_gb_per_s": w.transfer_busbw(),

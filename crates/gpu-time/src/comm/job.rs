@@ -36,6 +36,9 @@ pub struct CollectiveTime {
     pub synchronising: bool,
     /// Members of the group that did not record it; none if the members are not known.
     pub missing: Option<usize>,
+    /// `true` if neither the members nor the size of the group are known, and the job has more ranks than are recorded: any
+    /// of these may be a member.
+    pub of_larger_job: bool,
     /// For each of its runs: start, if the rank's clock is known.
     pub start_ns: Vec<Option<i64>>,
     /// For each of its runs: how long it ran until the last one started. Empty unless at least two
@@ -51,9 +54,9 @@ pub struct CollectiveTime {
     pub end_skew_ns: Option<i64>,
     /// Half the width of the interval around the skew: the errors of the two clocks.
     pub error_ns: i64,
-    /// The run (place in `matched.runs`) that started last, and first.
+    /// The run (place in `matched.runs`) that started last; none if several did.
     pub last: Option<usize>,
-    /// The run that started first.
+    /// The run that started first; none if several did.
     pub first: Option<usize>,
     /// How much later the last one came than the one before it; times the number of those who
     /// waited it is what they lost to the last one alone.
@@ -68,14 +71,14 @@ pub struct CollectiveTime {
 impl CollectiveTime {
     /// `true` if a member of the group is not recorded: the latency may include waiting for it, so
     /// that no bandwidth follows from it. Where the size of the group is not known, one run alone is
-    /// taken for an incomplete record.
+    /// taken for an incomplete record, and so is any of a job with more ranks than are recorded.
     pub fn includes_waiting(&self) -> bool {
         let runs = self.matched.runs.len();
         match (self.missing, self.what.group_size) {
             (Some(missing), _) if missing > 0 => true,
             (_, Some(size)) => runs < size as usize,
             (Some(_), None) => false,
-            (None, None) => runs == 1,
+            (None, None) => runs == 1 || self.of_larger_job,
         }
     }
 
@@ -395,10 +398,14 @@ fn time(
         .collect();
     let members = group.key.members();
     let missing = members.map(|m| m.len().saturating_sub(runs.len()));
+    let world = digests.iter().filter_map(|d| d.world_size).max();
+    let is_part = world.is_some_and(|world| digests.len() < world as usize);
+    let of_larger_job = is_part && missing.is_none() && what.group_size.is_none();
     let mut out = CollectiveTime {
         what,
         synchronising,
         missing,
+        of_larger_job,
         start_ns: aligned.iter().map(|a| a.map(|a| a.0)).collect(),
         wait_ns: Vec::new(),
         latency_ns,
@@ -435,7 +442,10 @@ fn time(
         return Some(out);
     }
     out.late_ns = Some(last.0.saturating_sub(before.0));
-    (out.first, out.last) = (Some(first.3), Some(last.3));
+    // Of ranks that start at the same time none is the first or the last.
+    let second = known.get(1).map(|k| k.0);
+    out.first = (second != Some(first.0)).then_some(first.3);
+    out.last = (before.0 != last.0).then_some(last.3);
     out.wait_ns = aligned
         .iter()
         .map(|a| a.map(|a| last.0.saturating_sub(a.0)))
