@@ -61,7 +61,7 @@ pub use args::{Format, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs
 pub use interrupt::Interrupt;
 pub use output::Output;
 pub use progress::ProgressLine;
-pub use run::{OrExit, Outcome, complain, main, main_from, usage};
+pub use run::{OrExit, Outcome, complain, follows, main, main_from, usage};
 pub use size::{ByteSize, ByteSizeError};
 pub use spare::spare;
 pub use stage::Stage;

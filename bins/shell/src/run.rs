@@ -165,6 +165,17 @@ pub fn complain(error: &anyhow::Error) {
     say_error(TOOL.get().map_or("error", String::as_str), error);
 }
 
+/// Returns an error of this text that leads to the exit code of `cause`, which was reported before.
+pub fn follows(
+    message: impl fmt::Display + fmt::Debug + Send + Sync + 'static,
+    cause: &anyhow::Error,
+) -> anyhow::Error {
+    anyhow::Error::new(Coded {
+        code: exit_code(cause),
+        error: anyhow::Error::msg(message),
+    })
+}
+
 fn exit_code(error: &anyhow::Error) -> u8 {
     error
         .chain()

@@ -350,7 +350,13 @@ fn document(args: &GpuArgs, each: &Answers<Answer>) -> anyhow::Result<Document> 
             .map(|a| (a.trace.as_str(), a.types.as_slice()));
         document.tables.push(tables::hta_types(types)?);
     }
-    document.csv = Some((tables::reference(&rows)?, "nan"));
+    // Where nothing is known of any trace, an empty cell says so better than no number does.
+    let is_known = |row: &GpuRow| row.time.gpu_events > 0 || row.time.span_ns > 0;
+    let unknown = match rows.is_empty() || rows.iter().any(is_known) {
+        true => "nan",
+        false => "",
+    };
+    document.csv = Some((tables::reference(&rows)?, unknown));
     let parted = args.part.by_step() || args.per_stream || args.per_device;
     if answers.len() > 1 && !parted && !args.details {
         document.sentence(between(&rows));

@@ -67,10 +67,12 @@ pub(crate) enum ByName {
     Stream,
     /// Shapes of the inputs of the operator that launched it
     Shape,
+    /// Step of the engine, as --per-step; next to another
+    Step,
 }
 
 impl ByName {
-    /// The column of a key that is not the first.
+    /// The column of a key, where there are several.
     fn column(self) -> &'static str {
         match self {
             Self::Name => "by_name",
@@ -79,20 +81,23 @@ impl ByName {
             Self::Module => "by_module",
             Self::Stream => "by_stream",
             Self::Shape => "by_shape",
+            Self::Step => "step",
         }
     }
 }
 
-impl From<ByName> for KernelsBy {
-    fn from(name: ByName) -> Self {
-        match name {
-            ByName::Name => Self::Name,
-            ByName::Class => Self::Class,
-            ByName::Operator => Self::Operator,
-            ByName::Module => Self::Module,
-            ByName::Stream => Self::Stream,
-            ByName::Shape => Self::Shape,
-        }
+impl ByName {
+    /// The key within a step; `None` for the step itself.
+    fn key(self) -> Option<KernelsBy> {
+        Some(match self {
+            Self::Name => KernelsBy::Name,
+            Self::Class => KernelsBy::Class,
+            Self::Operator => KernelsBy::Operator,
+            Self::Module => KernelsBy::Module,
+            Self::Stream => KernelsBy::Stream,
+            Self::Shape => KernelsBy::Shape,
+            Self::Step => return None,
+        })
     }
 }
 
@@ -136,8 +141,13 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
     let report = &args.report;
     let to = Destination::open(report)?;
     let mut options = KernelOptions::default();
-    let mut by = args.by.iter().map(|by| KernelsBy::from(*by));
-    options.by = by.next().unwrap_or_default();
+    let mut wanted = args.part.clone();
+    wanted.per_step |= args.by.contains(&ByName::Step);
+    let mut by = args.by.iter().filter_map(|by| by.key());
+    options.by = match by.next() {
+        Some(first) => first,
+        None => return Err(shell::usage("--by step needs another key: class,step")),
+    };
     options.also = by.collect();
     options.sort = args.sort.into();
     options.numbered = args.numbered;
@@ -146,7 +156,7 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
         report,
         &report.traces()?,
         |options| {
-            args.part.keep_args(options);
+            wanted.keep_args(options);
             if args.by.contains(&ByName::Shape)
                 && let perfetto_reader::ArgPolicy::Only(keys) = &mut options.args
             {
@@ -157,11 +167,11 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
             let work = args.rules.work(&input.trace);
             let events = args.rules.events(&work);
             let trace = input.label.clone();
-            let (how, notes) = args.part.resolve(input, &work)?;
+            let (how, notes) = wanted.resolve(input, &work)?;
             let parts = events_by_part(&work, &events, &how).into_iter();
             let answer = Answer {
                 parts: parts
-                    .filter(|(step, _)| args.part.wants(*step))
+                    .filter(|(step, _)| wanted.wants(*step))
                     .map(|(step, events)| {
                         (
                             part::of(&trace, &how, step),
@@ -185,9 +195,10 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
         .iter()
         .flat_map(|a| a.parts.iter().map(|(of, kernels)| (of.clone(), kernels)))
         .collect();
-    let also: Vec<&'static str> = args.by.iter().skip(1).map(|by| by.column()).collect();
+    let keys = args.by.iter().filter(|by| by.key().is_some());
+    let by: Vec<&'static str> = keys.map(|by| by.column()).collect();
     let top = args.top.unwrap_or(usize::MAX);
-    document.tables = vec![tables::kernels(&all, &also, top)?];
+    document.tables = vec![tables::kernels(&all, &by, top)?];
     if wants_launchers {
         let all = answers
             .iter()
@@ -201,11 +212,11 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
         }
         document.notes(&answer.notes);
         for (of, k) in &answer.parts {
-            let top = args.top.unwrap_or(if args.part.by_step() { 5 } else { 20 });
+            let top = args.top.unwrap_or(if wanted.by_step() { 5 } else { 20 });
             let shown = k.groups.len().min(top);
             let ns = |ns: i64| human::quantity(precise(ns), report::Unit::Nanos);
             let mut title = String::new();
-            if args.part.by_step() {
+            if wanted.by_step() {
                 title = format!(
                     "{}: {} events, GPU time {}, busy {}, {shown} of {} groups",
                     of.step_label(),
@@ -229,7 +240,7 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
                 }
                 document.line("groups", format!("{shown} of {} shown", k.groups.len()));
             }
-            document.table(&title, tables::kernels_narrow(k, &also, top)?);
+            document.table(&title, tables::kernels_narrow(k, &by, top)?);
         }
     }
     document.write(to)?;

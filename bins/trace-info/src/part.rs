@@ -10,7 +10,7 @@ use trace_model::kernel::NamePattern;
 use trace_model::{TimeRange, Timestamp};
 
 /// Which part of a trace.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct PartArgs {
     /// One result for each step of the engine
     #[arg(long)]
@@ -209,7 +209,9 @@ impl PartArgs {
             };
         }
         Ok(match self.window {
-            Some(spec) => spec.resolve(work)?,
+            Some(spec) => spec
+                .resolve(work)
+                .map_err(|error| shell::usage(format!("--window: {error}")))?,
             None => None,
         })
     }

@@ -77,3 +77,63 @@ fn every_command_classifies_alike_and_takes_rows_of_the_user() {
     assert_eq!(found(&["comm"]), 0);
     assert_eq!(found(&[&["comm"], &rules[..]].concat()), 1);
 }
+
+/// Exit code, standard output and error.
+fn outcome(words: &[&str], files: &[&PathBuf]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trace-info"));
+    let output = command.args(words).args(files).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn columns_are_called_after_their_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = trace(folder.path(), "a.json", 20);
+    let all = json(&["kernels", "--by", "class,operator"], &[&a]);
+    for row in all["kernels"]["rows"].as_array().unwrap() {
+        assert_eq!(row["by_class"], row["name"], "{row}");
+        assert!(row["by_operator"].is_string(), "{row}");
+    }
+    let (_, text, _) = outcome(&["kernels", "--by", "class,operator"], &[&a]);
+    assert!(!text.contains("name"), "{text}");
+    let by_name = json(&["kernels"], &[&a]);
+    assert_eq!(by_name["kernels"]["rows"][0]["display_name"], "kernel_7");
+
+    let steps = ["--step-pattern", "*op", "--per-step", "--json"];
+    let plain = outcome(&[&["kernels", "--by", "class"], &steps[..]].concat(), &[&a]);
+    let (code, by_step, err) = outcome(&["kernels", "--by", "class,step", "--json"], &[&a]);
+    assert_eq!((plain.0, code), (Some(0), Some(0)), "{err}");
+    assert!(by_step.contains("step_index"), "{by_step}");
+    assert_eq!(outcome(&["kernels", "--by", "step"], &[&a]).0, Some(2));
+}
+
+#[test]
+fn a_window_that_the_trace_shows_to_be_inverted_is_wrong_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = [("a.json", 20), ("b.json", 30)].map(|(n, d)| trace(folder.path(), n, d));
+    for command in ["gpu", "kernels", "idle", "launch"] {
+        for files in [&[&a][..], &[&a, &b]] {
+            let (code, out, err) = outcome(&[command, "--window", "+1ms..11000"], files);
+            assert_eq!(code, Some(2), "{command} {out} {err}");
+        }
+    }
+}
+
+#[test]
+fn traces_without_gpu_activity_have_empty_cells() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = r#"[{"ph":"X","ts":1,"dur":2,"name":"aten::mm","cat":"cpu_op","pid":1,"tid":1}]"#;
+    let files = ["a.json", "b.json"].map(|name| {
+        let path = folder.path().join(name);
+        fs::write(&path, host).unwrap();
+        path
+    });
+    let (_, out, _) = outcome(&["gpu", "--format", "csv"], &[&files[0], &files[1]]);
+    assert_eq!(out.lines().count(), 3);
+    assert!(!out.contains("nan"), "{out}");
+}

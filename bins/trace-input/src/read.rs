@@ -207,10 +207,12 @@ pub fn read_each<T: Send>(
             Err(error) => {
                 shell::complain(&error);
                 let path = paths.get(at).map(|path| path.display().to_string());
-                each.failed = Some(anyhow::anyhow!(
+                // The first error decides the exit code.
+                let text = format!(
                     "not all traces could be read, the last one was {}",
                     path.unwrap_or_default()
-                ));
+                );
+                each.failed = Some(shell::follows(text, each.failed.as_ref().unwrap_or(&error)));
             }
         }
     }

@@ -7,28 +7,37 @@ use super::{count, nanos, pct, real_nanos, rows_of, short_names, spread_cells, s
 use crate::compat::tracelens::Launcher;
 use crate::kernels::Kernels;
 
-/// Groups of kernels, at most `top` of each trace or step; `also` are the columns of further keys.
+/// Groups of kernels, at most `top` of each trace or step; `by` are the columns of the keys. The first key is called
+/// `name`, too, as where it is the only one.
 ///
 /// # Errors
 ///
 /// None but defects.
-pub fn kernels(results: &[(Of, &Kernels)], also: &[&'static str], top: usize) -> Result<Table> {
+pub fn kernels(results: &[(Of, &Kernels)], by: &[&'static str], top: usize) -> Result<Table> {
     let keys = Keys::of(results.iter().map(|r| &r.0));
     let mut columns = keys.columns();
     columns.push(Column::text("name"));
-    columns.extend(also.iter().map(|name| Column::text(*name)));
+    let further = if by.len() > 1 { by } else { &[] };
+    columns.extend(further.iter().map(|name| Column::text(*name)));
     columns.extend([Column::text("category"), Column::text("class")]);
     columns.extend(spread_columns());
     columns.extend([
         nanos("busy_ns", "busy"),
         pct("share_gpu_pct", "of GPU time"),
         pct("share_busy_pct", "of busy time"),
+        Column::text("display_name"),
     ]);
     let mut table = Table::new("kernels", columns)?;
+    let all = results.iter().flat_map(|(_, result)| &result.groups);
+    let named = all.filter(|group| group.kind.is_some());
+    let short = short_names(named.map(|group| group.name.as_str()));
     for (of, result) in results {
         for group in result.groups.iter().take(top) {
             let mut cells = keys.cells(of);
             cells.push(Cell::from(&group.name));
+            if by.len() > 1 {
+                cells.push(Cell::from(&group.name));
+            }
             cells.extend(group.also.iter().map(Cell::from));
             cells.extend([
                 Cell::from(group.kind.map(|kind| kind.category())),
@@ -39,6 +48,7 @@ pub fn kernels(results: &[(Of, &Kernels)], also: &[&'static str], top: usize) ->
                 Cell::from(group.busy_ns),
                 group.share_gpu_pct.into(),
                 group.share_busy_pct.into(),
+                short.get(group.name.as_str()).unwrap_or(&group.name).into(),
             ]);
             table.push(&cells)?;
         }
@@ -51,12 +61,9 @@ pub fn kernels(results: &[(Of, &Kernels)], also: &[&'static str], top: usize) ->
 /// # Errors
 ///
 /// None but defects.
-pub fn kernels_narrow(result: &Kernels, also: &[&'static str], top: usize) -> Result<Table> {
-    let mut columns = vec![Column::text("name")];
-    columns.extend(
-        also.iter()
-            .map(|name| Column::text(*name).title(name.trim_start_matches("by_"))),
-    );
+pub fn kernels_narrow(result: &Kernels, by: &[&'static str], top: usize) -> Result<Table> {
+    let title = |name: &&'static str| Column::text(*name).title(name.trim_start_matches("by_"));
+    let mut columns: Vec<Column> = by.iter().map(title).collect();
     columns.extend([
         count("count", "count"),
         nanos("sum_ns", "sum"),
