@@ -5,20 +5,25 @@ use gpu_time::comm::{
     CollectiveTime, CommRules, Job, RankDigest, arg_keys, assign_ranks, tracelens,
 };
 use gpu_time::tables::{SCHEMA_VERSION, comm as tables};
-use gpu_time::{GpuWork, Note};
+use gpu_time::{GpuWork, Note, events_by_part};
+use perfetto_reader::ArgPolicy;
 use report::Table;
 use report::human;
 use shell::{Outcome, Stage};
+use trace_input::NamedTrace;
+use trace_model::SliceId;
 
 use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
 use crate::document::{Destination, Document};
 use crate::empty;
+use crate::part::PartArgs;
 
 pub(crate) const HELP: &str = "\
 Give all ranks of a job, in any order; missing ranks and captures that begin or
 end at different times are fine. Latency is the shortest duration over the
 ranks; bandwidths are those of nccl-tests over it. Clocks are aligned by the
-ends of collectives that wait for all ranks.
+ends of collectives that wait for all ranks. Of a window or of steps, the
+collectives that start or were launched in them, in the time of each rank.
 
 Example:
   trace-info comm rank*.json.gz
@@ -36,6 +41,8 @@ pub(crate) struct CommArgs {
     pub(crate) rules: RulesName,
     #[command(flatten)]
     pub(crate) classes: ClassesArgs,
+    #[command(flatten)]
+    pub(crate) part: PartArgs,
     /// Rows of the lists of types and late arrivals, in text
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub(crate) top: usize,
@@ -71,6 +78,11 @@ pub(crate) enum RulesName {
 }
 
 pub(crate) fn run(args: &CommArgs) -> anyhow::Result<Outcome> {
+    if args.part.per_step {
+        return Err(shell::usage(
+            "comm joins the collectives of all ranks: choose steps with --step, not --per-step",
+        ));
+    }
     let to = Destination::open(&args.report)?;
     let report = &args.report;
     let rules = match args.rules {
@@ -83,10 +95,14 @@ pub(crate) fn run(args: &CommArgs) -> anyhow::Result<Outcome> {
     let mut each = empty::read_each(
         report,
         &paths,
-        |options| trace_input::only_args(options, &keys),
+        |options| {
+            args.part.keep_args(options);
+            if let ArgPolicy::Only(kept) = &mut options.args {
+                kept.extend(keys.iter().map(|key| (*key).to_owned()));
+            }
+        },
         |input| {
-            let vocabulary = args.classes.vocabulary();
-            let digest = RankDigest::with_vocabulary(&input.name, &input.trace, rules, vocabulary);
+            let digest = digest(args, input, rules)?;
             let why = match digest.time.busy_ns {
                 0 => gpu_time::no_gpu_work(GpuWork::new(&input.trace).index()),
                 _ => None,
@@ -131,6 +147,24 @@ pub(crate) fn run(args: &CommArgs) -> anyhow::Result<Outcome> {
     }
     document.write(to)?;
     each.end(report)
+}
+
+/// What is kept of the part of a trace that is asked for.
+fn digest(args: &CommArgs, input: &NamedTrace, rules: CommRules) -> anyhow::Result<RankDigest> {
+    let work = GpuWork::with_vocabulary(&input.trace, args.classes.vocabulary());
+    if args.part.is_whole() {
+        let digest = RankDigest::of_part(&input.name, work.index(), rules, |_| true);
+        return Ok(digest);
+    }
+    let (how, _) = args.part.resolve(input, &work)?;
+    let parts = events_by_part(&work, work.events(), &how).into_iter();
+    let mut kept: Vec<SliceId> = parts
+        .filter(|(step, _)| args.part.wants(*step))
+        .flat_map(|(_, events)| events.into_iter().map(|event| event.slice))
+        .collect();
+    kept.sort_unstable();
+    let keep = |slice: SliceId| kept.binary_search(&slice).is_ok();
+    Ok(RankDigest::of_part(&input.name, work.index(), rules, keep))
 }
 
 /// TraceLens' tables; which of them is the main one follows the names of our own.

@@ -178,6 +178,10 @@ fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<(Answer, Option<
         rows.push(GpuRow {
             device: part.device.map(|d| d.0),
             stream: part.stream.map(|s| s.0),
+            host_ns: part.step.and_then(|at| {
+                let steps = how.steps.as_ref()?;
+                Some(steps.get(at)?.range.duration().get())
+            }),
             ..row(part.step, part.time)
         });
     }

@@ -1,20 +1,26 @@
 //! `trace-info memory`.
 
 use clap::Args;
-use gpu_time::{GpuWork, MEMORY_KEYS, Memory, memory, tables};
+use gpu_time::tables::{self, Of};
+use gpu_time::{GpuWork, MEMORY_KEYS, Memory, MemoryLines, Note, Step};
 use report::human;
 use shell::Outcome;
+use trace_input::NamedTrace;
 
 use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
 use crate::empty;
 use crate::kernels::precise;
+use crate::part::{self, PartArgs};
 
 pub(crate) const HELP: &str = "\
 From PyTorch's allocation events (profile_memory=True) and counters of memory.
+The first number of a window or step is what was in use when it began. A step is
+the time between its ends on the host.
 
 Example:
   trace-info memory t.json.gz
+  trace-info memory t.json.gz --per-step
   trace-info memory t.json.gz --series 500 --json";
 
 #[derive(Debug, Args)]
@@ -24,42 +30,106 @@ pub(crate) struct MemoryArgs {
     /// Also the course of each line in N stretches of time
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) series: u32,
+    #[command(flatten)]
+    pub(crate) part: PartArgs,
+}
+
+struct Answer {
+    trace: String,
+    parts: Vec<(Of, Memory)>,
+    notes: Vec<Note>,
+}
+
+fn answer(args: &MemoryArgs, input: &NamedTrace) -> anyhow::Result<Answer> {
+    let trace = input.label.clone();
+    let lines = MemoryLines::new(&input.trace);
+    if args.part.is_whole() {
+        let of = Of {
+            trace: trace.clone(),
+            ..Of::default()
+        };
+        return Ok(Answer {
+            trace,
+            parts: vec![(of, lines.within(None, args.series))],
+            notes: Vec::new(),
+        });
+    }
+    let work = GpuWork::new(&input.trace);
+    let (how, notes) = args.part.resolve(input, &work)?;
+    let parts = match &how.steps {
+        None => vec![(
+            part::of(&trace, &how, None),
+            lines.within(how.window, args.series),
+        )],
+        Some(steps) => {
+            let within = |(at, step): (usize, &Step)| {
+                let range = match how.window {
+                    Some(window) => step.range.intersect(window)?,
+                    None => step.range,
+                };
+                let of = part::of(&trace, &how, Some(at));
+                Some((of, lines.within(Some(range), 0)))
+            };
+            steps.iter().enumerate().filter_map(within).collect()
+        }
+    };
+    Ok(Answer {
+        trace,
+        parts,
+        notes,
+    })
 }
 
 pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
+    if args.series > 0 && args.part.by_step() {
+        return Err(shell::usage(
+            "--series does not go with steps: give --window",
+        ));
+    }
     let report = &args.report;
     let to = Destination::open(report)?;
     let each = empty::read_each(
         report,
         &report.traces()?,
-        |options| trace_input::only_args(options, MEMORY_KEYS),
+        |options| {
+            args.part.keep_args(options);
+            if let perfetto_reader::ArgPolicy::Only(keys) = &mut options.args {
+                keys.extend(MEMORY_KEYS.iter().map(|key| (*key).to_owned()));
+            }
+        },
         |input| {
-            let trace = input.label.clone();
-            let result = memory(&input.trace, args.series);
+            let answer = answer(args, input)?;
             // Memory of the host is an answer, too.
-            let why = match result.rows.is_empty() {
+            let why = match answer.parts.iter().all(|(_, found)| found.rows.is_empty()) {
                 true => gpu_time::no_gpu_work(GpuWork::new(&input.trace).index()),
                 false => None,
             };
-            Ok(((trace, result), why))
+            Ok((answer, why))
         },
     )?;
-    let answers: &[(String, Memory)] = &each.results;
-    let all = || {
-        answers
-            .iter()
-            .map(|(trace, result)| (trace.as_str(), result))
-    };
+    let answers: &[Answer] = &each.results;
+    let parts = || answers.iter().flat_map(|answer| &answer.parts);
+    let all = || parts().map(|(of, found)| (of.trace.as_str(), found));
     let mut document = Document::new(tables::SCHEMA_VERSION);
-    document.tables = vec![tables::memory(all())?];
+    let rows: Vec<(Of, &Memory)> = parts().map(|(of, found)| (of.clone(), found)).collect();
+    document.tables = vec![tables::memory(&rows)?];
     if args.series > 0 {
         document.tables.push(tables::memory_series(all(), false)?);
     }
-    for ((trace, result), why) in each.with_reasons() {
+    for (answer, why) in each.with_reasons() {
+        let trace = &answer.trace;
         document.heading(trace);
         if empty::instead_of_tables(&mut document, why) {
             continue;
         }
+        document.notes(&answer.notes);
+        if args.part.by_step() {
+            document.table("", tables::memory_steps(&answer.parts)?);
+            continue;
+        }
+        let Some((_, result)) = answer.parts.first() else {
+            continue;
+        };
         if result.rows.is_empty() {
             let why = match result.was_asked_for {
                 true => {

@@ -137,3 +137,46 @@ fn traces_without_gpu_activity_have_empty_cells() {
     assert_eq!(out.lines().count(), 3);
     assert!(!out.contains("nan"), "{out}");
 }
+
+#[test]
+fn memory_and_collectives_of_windows_and_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let step = |at: u32| {
+        let (ts, id) = (1000 * at, at + 1);
+        format!(
+            r#"{{"ph":"X","ts":{ts},"dur":900,"name":"ProfilerStep#{at}","cat":"user_annotation","pid":1,"tid":1}},
+{{"ph":"i","s":"t","ts":{},"name":"[memory]","cat":"cpu_instant_event","pid":1,"tid":1,"args":{{"Total Allocated":{},"Bytes":100,"Device Id":0,"Device Type":1}}}},
+{{"ph":"X","ts":{},"dur":5,"name":"cudaLaunchKernel","cat":"cuda_runtime","pid":1,"tid":1,"args":{{"correlation":{id}}}}},
+{{"ph":"X","ts":{},"dur":50,"name":"ncclDevKernel_AllReduce","cat":"kernel","pid":0,"tid":7,"args":{{"device":0,"stream":7,"correlation":{id}}}}}"#,
+            ts + 10,
+            100 * id,
+            ts + 20,
+            ts + 60
+        )
+    };
+    let path = folder.path().join("t.json");
+    let events: Vec<String> = (0..4).map(step).collect();
+    fs::write(&path, format!("[{}]", events.join(","))).unwrap();
+
+    let all = json(&["memory", "--per-step"], &[&path]);
+    let rows = all["memory"]["rows"].as_array().unwrap();
+    let numbers = |row: &Value| ["first_bytes", "peak_bytes", "samples"].map(|k| row[k].as_i64());
+    assert_eq!(numbers(&rows[0]), [100, 100, 1].map(Some));
+    assert_eq!(numbers(&rows[2]), [200, 300, 1].map(Some));
+    assert_eq!(rows[2]["step"], "ProfilerStep#2");
+    let window = json(&["memory", "--window", "1500000..1600000"], &[&path]);
+    let row = &window["memory"]["rows"][0];
+    assert_eq!(numbers(row), [200, 200, 0].map(Some), "{row}");
+
+    let found = |words: &[&str]| {
+        let all = json(&[&["comm"], words].concat(), &[&path]);
+        all["kernels"]["rows"].as_array().unwrap().len()
+    };
+    assert_eq!(found(&[]), 4);
+    assert_eq!(found(&["--step", "1..3"]), 2);
+    assert_eq!(found(&["--window", "0..1500000"]), 2);
+    assert_eq!(outcome(&["comm", "--per-step"], &[&path]).0, Some(2));
+
+    let gpu = json(&["gpu", "--per-step"], &[&path]);
+    assert_eq!(gpu["gpu"]["rows"][0]["host_ns"], 900_000);
+}

@@ -68,7 +68,7 @@ pub use launch::{
     DepthPoint, DepthRow, LaunchKind, LaunchPart, LaunchRow, LaunchTimes, Launches, launch_parts,
     launches,
 };
-pub use memory::{MEMORY_KEYS, Memory, MemoryPoint, MemoryRow, MemorySource, memory};
+pub use memory::{MEMORY_KEYS, Memory, MemoryLines, MemoryPoint, MemoryRow, MemorySource, memory};
 pub use no_work::{NoGpuReason, NoGpuWork, no_gpu_work, no_gpu_work_in};
 pub use note::Note;
 pub use origin::{module_of, operator_of};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use trace_model::Trace;
+use trace_model::{TimeRange, Trace};
 
 /// The name of PyTorch's allocation events.
 const EVENT: &str = "[memory]";
@@ -103,6 +103,7 @@ pub struct Memory {
 
 type Key = (MemorySource, String, Option<i64>);
 
+#[derive(Clone, Copy)]
 struct Sample {
     at_ns: i64,
     bytes: i64,
@@ -115,6 +116,65 @@ struct Sample {
 ///
 /// Cost: a pass over the slices' names and over the counters.
 pub fn memory(trace: &Trace, points: u32) -> Memory {
+    MemoryLines::new(trace).within(None, points)
+}
+
+/// The numbers of memory in a trace, of which several parts can be asked for.
+pub struct MemoryLines {
+    lines: BTreeMap<Key, Vec<Sample>>,
+    was_asked_for: bool,
+}
+
+impl std::fmt::Debug for MemoryLines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.lines.keys()).finish()
+    }
+}
+
+impl MemoryLines {
+    /// Reads them as [`memory`] does.
+    pub fn new(trace: &Trace) -> Self {
+        lines_of(trace)
+    }
+
+    /// Describes what is known of `window`, of all time if `None`. What was allocated before a window and not released is
+    /// its first number, and its last if nothing happens in it.
+    pub fn within(&self, window: Option<TimeRange>, points: u32) -> Memory {
+        let mut out = Memory {
+            was_asked_for: self.was_asked_for,
+            ..Memory::default()
+        };
+        for (key, samples) in &self.lines {
+            let Some(window) = window else {
+                out.rows.push(row(key, samples));
+                course(key, samples, points, &mut out.series);
+                continue;
+            };
+            let (from, to) = (window.start.nanos(), window.end.nanos());
+            let before = samples.partition_point(|s| s.at_ns < from);
+            let until = samples.partition_point(|s| s.at_ns < to).max(before);
+            let (earlier, rest) = samples.split_at(before);
+            let (here, _) = rest.split_at(until - before);
+            let carried = earlier.last().map(|last| Sample {
+                at_ns: from,
+                change: None,
+                ..*last
+            });
+            let is_carried = carried.is_some();
+            let part: Vec<Sample> = carried.into_iter().chain(here.iter().copied()).collect();
+            if part.is_empty() {
+                continue;
+            }
+            let mut row = row(key, &part);
+            row.samples -= u64::from(is_carried);
+            out.rows.push(row);
+            course(key, &part, points, &mut out.series);
+        }
+        out
+    }
+}
+
+fn lines_of(trace: &Trace) -> MemoryLines {
     let mut lines: BTreeMap<Key, Vec<Sample>> = BTreeMap::new();
     if let Some(event) = trace.strings().find(EVENT) {
         let keys = [
@@ -176,15 +236,14 @@ pub fn memory(trace: &Trace, points: u32) -> Memory {
     let asked = |(key, text): &(String, String)| {
         key == "profile_memory" && ["1", "true"].contains(&text.as_str())
     };
-    let mut out = Memory {
-        was_asked_for: trace.meta().entries.iter().any(asked),
-        ..Memory::default()
-    };
-    for (key, samples) in lines {
-        out.rows.push(row(&key, &samples));
-        course(&key, &samples, points, &mut out.series);
+    // Several tracks may be one line.
+    for samples in lines.values_mut() {
+        samples.sort_by_key(|sample| sample.at_ns);
     }
-    out
+    MemoryLines {
+        was_asked_for: trace.meta().entries.iter().any(asked),
+        lines,
+    }
 }
 
 fn row(key: &Key, samples: &[Sample]) -> MemoryRow {

@@ -11,7 +11,7 @@ use trace_model::kernel::collective::{
 };
 use trace_model::kernel::{Activity, CommLibrary, TraceIndex, Vocabulary};
 use trace_model::ranks::{NotOneJob, RankDoubt, RankEvidence, Recording, assign};
-use trace_model::{ArgValue, DeviceId, Rank, Slice, StreamId, Trace};
+use trace_model::{ArgValue, DeviceId, Rank, Slice, SliceId, StreamId, Trace};
 
 use crate::comm::before::{self, Before};
 use crate::comm::named_ranks::ranks_in_name;
@@ -254,13 +254,25 @@ impl RankDigest {
         vocabulary: Vocabulary,
     ) -> Self {
         let index = TraceIndex::new(trace, vocabulary);
-        let chosen: Vec<Slice<'_>> = match rules {
+        Self::of_part(source, &index, rules, |_| true)
+    }
+
+    /// As [`RankDigest::new`], of the device work of a part of a trace, which `keep` decides.
+    pub fn of_part(
+        source: &str,
+        index: &TraceIndex<'_>,
+        rules: CommRules,
+        keep: impl Fn(SliceId) -> bool,
+    ) -> Self {
+        let trace = index.trace();
+        let mut chosen: Vec<Slice<'_>> = match rules {
             CommRules::Extended => index
                 .kernels()
                 .filter(|k| index.is_collective(*k))
                 .collect(),
-            CommRules::TraceLens => tracelens_kernels(&index),
+            CommRules::TraceLens => tracelens_kernels(index),
         };
+        chosen.retain(|slice| keep(slice.id()));
         let mut names = Names::default();
         let mut kinds = Kinds::default();
         let reader = CollectiveReader::new(trace);
@@ -271,7 +283,7 @@ impl RankDigest {
             let launch = index.launch_of(*kernel).map(|l| l.0);
             unlinked += usize::from(launch.is_none());
             let known = match rules {
-                CommRules::Extended => reader.find(&index, *kernel, launch, &mut known_kinds),
+                CommRules::Extended => reader.find(index, *kernel, launch, &mut known_kinds),
                 CommRules::TraceLens => reader.on(*kernel),
             };
             let name = kernel.name().unwrap_or("");
@@ -304,7 +316,7 @@ impl RankDigest {
             });
             threads.push(launch.map(Slice::track_id));
         }
-        let devices = Devices::new(&index, &chosen);
+        let devices = Devices::new(index, &chosen, &keep);
         let time = devices.time();
         for run in &mut runs {
             let one: IntervalSet = [(run.start_ns, run.end_ns)].into_iter().collect();
@@ -502,11 +514,15 @@ struct Devices<'t> {
 }
 
 impl<'t> Devices<'t> {
-    fn new(index: &TraceIndex<'t>, collectives: &[Slice<'t>]) -> Self {
+    fn new(
+        index: &TraceIndex<'t>,
+        collectives: &[Slice<'t>],
+        keep: &impl Fn(SliceId) -> bool,
+    ) -> Self {
         type Parts<'t> = (Vec<(Interval, Slice<'t>)>, Vec<Interval>, Vec<Interval>);
         let mut parts: BTreeMap<DeviceId, Parts<'t>> = BTreeMap::new();
         let mut next = collectives.iter().peekable();
-        for slice in index.device_work() {
+        for slice in index.device_work().filter(|slice| keep(slice.id())) {
             let span = (slice.ts().nanos(), slice.end().nanos());
             let (others, computation, communication) =
                 parts.entry(index.device(slice)).or_default();

@@ -24,6 +24,8 @@ pub struct GpuRow {
     pub events_total: u64,
     /// The account.
     pub time: GpuTime,
+    /// How long the step lasts on the host, for accounts by step.
+    pub host_ns: Option<i64>,
 }
 
 /// Which columns say what a row is of.
@@ -187,6 +189,8 @@ pub fn gpu(rows: &[GpuRow]) -> report::Result<Table> {
         count("zero_ns_events", "events of 0 ns"),
         nanos("total_dur_ns", "sum of durations"),
     ]);
+    let has_host = rows.iter().any(|row| row.host_ns.is_some());
+    columns.extend(has_host.then(|| nanos("host_ns", "host")));
     let mut table = Table::new("gpu", columns)?;
     for row in rows {
         let t = &row.time;
@@ -219,6 +223,7 @@ pub fn gpu(rows: &[GpuRow]) -> report::Result<Table> {
             t.zero_ns_events.into(),
             t.total_dur_ns.into(),
         ]);
+        cells.extend(has_host.then(|| row.host_ns.into()));
         table.push(&cells)?;
     }
     Ok(table)
@@ -304,11 +309,13 @@ const QUANTILES: [Quantile; 2] = [("median", |s| s.median_ns), ("p90", |s| s.p90
 /// # Errors
 ///
 /// None but defects: the columns are fixed.
-fn spread_rows(rows: &[&GpuRow], table: &mut Table) -> report::Result<()> {
+fn spread_rows(rows: &[&GpuRow], has_host: bool, table: &mut Table) -> report::Result<()> {
     let of = |f: fn(&GpuTime) -> i64| {
         let values = rows.iter().map(|row| f(&row.time));
         Spread::of(&mut values.collect::<Vec<_>>())
     };
+    let host = rows.iter().filter_map(|row| row.host_ns);
+    let host = Spread::of(&mut host.collect::<Vec<_>>());
     let columns: [fn(&GpuTime) -> i64; 6] = [
         |t| t.span_ns,
         |t| t.busy_ns,
@@ -323,6 +330,7 @@ fn spread_rows(rows: &[&GpuRow], table: &mut Table) -> report::Result<()> {
     let events = |n: f64| Cell::from(nearest(n).unsigned_abs());
     for (name, quantile) in QUANTILES {
         let mut cells = vec![Cell::from(name), events(quantile(&counts))];
+        cells.extend(has_host.then(|| whole(quantile(&host))));
         cells.extend(spreads.iter().map(|s| whole(quantile(s))));
         table.push(&cells)?;
     }
@@ -357,16 +365,17 @@ const OUTLIER: i64 = 2;
 ///
 /// None but defects: the columns are fixed.
 pub fn parts(rows: &[GpuRow]) -> report::Result<Table> {
-    let columns = vec![
-        Column::text("part"),
-        count("gpu_events", "events"),
+    let has_host = rows.iter().any(|row| row.host_ns.is_some());
+    let mut columns = vec![Column::text("part"), count("gpu_events", "events")];
+    columns.extend(has_host.then(|| nanos("host_ns", "host")));
+    columns.extend([
         nanos("span_ns", "span"),
         nanos("busy_ns", "busy"),
         nanos("comp_ns", "comp."),
         nanos("exposed_comm_ns", "exp. comm"),
         nanos("exposed_memcpy_ns", "exp. copy"),
         nanos("idle_ns", "idle"),
-    ];
+    ]);
     let mut table = Table::new("parts", columns)?;
     let of_steps = |row: &&GpuRow| row.of.step_index.is_some() && row.device.is_none();
     let steps: Vec<&GpuRow> = rows.iter().filter(of_steps).collect();
@@ -402,19 +411,20 @@ pub fn parts(rows: &[GpuRow]) -> report::Result<Table> {
         }
         let part = part.join(" ");
         let t = &row.time;
-        table.push(&[
-            part.as_str().into(),
-            t.gpu_events.into(),
-            t.span_ns.into(),
+        let mut cells = vec![part.as_str().into(), t.gpu_events.into()];
+        cells.extend(has_host.then(|| Cell::from(row.host_ns)));
+        cells.extend([
+            Cell::from(t.span_ns),
             t.busy_ns.into(),
             t.comp_ns.into(),
             t.exposed_comm_ns.into(),
             t.exposed_memcpy_ns.into(),
             t.idle_ns.into(),
-        ])?;
+        ]);
+        table.push(&cells)?;
     }
     if has_spread {
-        spread_rows(&steps, &mut table)?;
+        spread_rows(&steps, has_host, &mut table)?;
     }
     Ok(table)
 }

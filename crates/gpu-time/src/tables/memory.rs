@@ -2,17 +2,19 @@
 
 use report::{Cell, Column, Result, Table};
 
+use super::of::{Keys, Of};
 use super::{bytes, count, stretch, trace};
 use crate::memory::Memory;
 
-/// Memory.
+/// Memory of traces, or of steps of them.
 ///
 /// # Errors
 ///
 /// None but defects.
-pub fn memory<'r>(results: impl IntoIterator<Item = (&'r str, &'r Memory)>) -> Result<Table> {
-    let columns = vec![
-        trace(),
+pub fn memory(results: &[(Of, &Memory)]) -> Result<Table> {
+    let keys = Keys::of(results.iter().map(|r| &r.0));
+    let mut columns = keys.columns();
+    columns.extend([
         Column::text("source"),
         Column::text("what"),
         Column::int("device"),
@@ -27,13 +29,13 @@ pub fn memory<'r>(results: impl IntoIterator<Item = (&'r str, &'r Memory)>) -> R
         bytes("last_bytes", "last"),
         bytes("peak_reserved_bytes", "peak reserved"),
         bytes("last_reserved_bytes", "last reserved"),
-    ];
+    ]);
     let mut table = Table::new("memory", columns)?;
-    for (trace, result) in results {
+    for (of, result) in results {
         for row in &result.rows {
-            table.push(&[
-                trace.into(),
-                row.source.name().into(),
+            let mut cells = keys.cells(of);
+            cells.extend([
+                Cell::from(row.source.name()),
                 Cell::from(&row.what),
                 row.device.into(),
                 row.samples.into(),
@@ -47,7 +49,8 @@ pub fn memory<'r>(results: impl IntoIterator<Item = (&'r str, &'r Memory)>) -> R
                 row.last_bytes.into(),
                 row.peak_reserved_bytes.into(),
                 row.last_reserved_bytes.into(),
-            ])?;
+            ]);
+            table.push(&cells)?;
         }
     }
     Ok(table)
@@ -79,6 +82,41 @@ pub fn memory_narrow(result: &Memory) -> Result<Table> {
             row.last_bytes.into(),
             row.peak_reserved_bytes.into(),
         ])?;
+    }
+    Ok(table)
+}
+
+/// Memory of the steps of one trace, for people.
+///
+/// # Errors
+///
+/// None but defects.
+pub fn memory_steps(steps: &[(Of, Memory)]) -> Result<Table> {
+    let columns = vec![
+        Column::text("step"),
+        Column::text("what"),
+        Column::int("device"),
+        bytes("first_bytes", "first"),
+        bytes("peak_bytes", "peak"),
+        bytes("last_bytes", "last"),
+        Column::uint("allocated_bytes")
+            .unit(report::Unit::Bytes)
+            .title("allocated"),
+    ];
+    let mut table = Table::new("memory", columns)?;
+    for (of, result) in steps {
+        let label = of.step_label();
+        for row in &result.rows {
+            table.push(&[
+                Cell::from(&label),
+                Cell::from(&row.what),
+                row.device.into(),
+                row.first_bytes.into(),
+                row.peak_bytes.into(),
+                row.last_bytes.into(),
+                row.allocated_bytes.into(),
+            ])?;
+        }
     }
     Ok(table)
 }

@@ -25,7 +25,7 @@ pub use hta::{hta_idle, hta_types};
 pub use idle::{gaps, idle, idle_narrow, idle_steps};
 pub use kernels::{kernels, kernels_narrow, launchers};
 pub use launch::{depth, depth_series, launch_steps, launches, launches_narrow};
-pub use memory::{memory, memory_narrow, memory_series};
+pub use memory::{memory, memory_narrow, memory_series, memory_steps};
 pub use of::Of;
 
 /// Version of the shape of all tables of this crate.
