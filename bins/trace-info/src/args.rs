@@ -21,10 +21,11 @@ Example:
   trace-info t.json.gz
   trace-info tables t.json.gz --table slice --output slices.csv
 
-Exit codes: 0 done; 1 unreadable trace, output that cannot be written, or with
---check a trace that is not healthy; 2 wrong usage.";
+Exit codes: 0 done; 1 unreadable trace, output that cannot be written, with
+--check a trace that is not complete, with --fail-on-empty one without GPU
+activity; 2 wrong usage; 4 the files do not hold what is asked for.";
 
-/// What is in a trace, and how healthy it is
+/// What is in a trace, what is missing in it, and where GPU time goes
 ///
 /// Reads Chrome/Kineto JSON, Perfetto protobuf and rocPD databases, plain or compressed; '-' is standard input.
 /// Folders stand for the traces in them; a package of databases is one trace with all their processes. Without a
@@ -145,8 +146,8 @@ impl ClassesArgs {
 }
 
 const SUMMARY_HELP: &str = "\
-A trace is healthy when nothing of it was lost, cut or left out. The issues that say
-otherwise are listed with the places where they occurred first.
+A trace is complete (`healthy` in JSON) if nothing of it was lost, cut or left
+out. Issues are listed with the place of their first occurrence.
 
 Example:
   trace-info summary rank*.json.gz --json | jq '.traces[].healthy'";
@@ -176,7 +177,7 @@ pub(crate) struct SummaryArgs {
     /// Traces to summarise, or folders or packages of them ('-' is standard input)
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Exit with 1 when a trace is not healthy
+    /// Exit with 1 if a trace is not complete
     #[arg(long)]
     pub(crate) check: bool,
     #[command(flatten)]

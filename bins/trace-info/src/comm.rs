@@ -378,8 +378,8 @@ fn lines(digests: &[RankDigest], job: &Job, document: &mut Document) {
         more => format!(", size of {} more from their operators", n(more)),
     };
     document.line("job", format!(
-        "{} rank{}, {} collective kernels; {} collectives joined over ranks, {} kernels without a partner; \
-metadata of {}{by_operator}, launch of {} kernels known",
+        "{} rank{}, {} collective kernels; {} collectives recorded on several ranks, {} kernels found on one rank only; \
+arguments known of {} kernels{by_operator}, launch calls of {}",
         n(digests.len()),
         if digests.len() == 1 { "" } else { "s" },
         n(kernels),

@@ -41,7 +41,9 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
     )];
     let how = match work.selection() {
         Selection::Category => "categories kernel, gpu_memcpy and gpu_memset",
-        Selection::Vocabulary => "categories of other producers, none of PyTorch's is there",
+        Selection::Vocabulary => {
+            "found by names and rows: the trace has none of PyTorch's categories of GPU activity"
+        }
     };
     notes.push(
         Note::new(
@@ -111,7 +113,7 @@ pub fn notes(work: &GpuWork<'_>, rules: Rules, events: &[GpuEvent], time: &GpuTi
         notes.push(Note::new("concurrent", text).ns(concurrent));
     }
     if time.zero_ns_events > 0 {
-        let text = "take no time: they are counted and cover nothing";
+        let text = "have a duration of 0 ns: they are counted and add no busy time";
         notes.push(Note::new("zero_duration", text).count(time.zero_ns_events));
     }
     if let Some(step) = granularity_ns(events) {

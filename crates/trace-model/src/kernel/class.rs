@@ -136,7 +136,8 @@ pub fn class_of(kernel: &str) -> KernelClass {
     if rules.communication(&name).flatten().is_some() {
         return KernelClass::Collective;
     }
-    rules.class(&name).unwrap_or(KernelClass::Other)
+    let class = rules.class(&name).or_else(|| rules.fallback(&name));
+    class.unwrap_or(KernelClass::Other)
 }
 
 #[cfg(test)]
@@ -191,6 +192,31 @@ attention void paged_attention_ll4mi_reduce_kernel<__hip_bfloat16, 128>(float co
 attention kernel_unified_attention_2d
 attention cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128_4x1x1_kernel0_0
 attention triton_tem_fused_flex_attention_0
+attention _bwd_kernel
+attention _bwd_preprocess_do_o_dot
+norm _bwd_kernel_rmsnorm
+norm _fused_rms_fp8_group_quant_kernel
+pooling cudnn_pooling_fw_4d_nhwc
+norm cudnn_batchnorm_fwd_nhwc
+convolution cudnn_infer_volta_conv_nhwc
+other dispatch
+other void combine<float>(float*)
+other symm_mem_alloc_helper
+collective void symm_mem::all_to_all_vdev_kernel<int>(int*)
+collective void aiter::local_device_load_rmsnorm<float>(float*)
+collective void deep_ep::internode::dispatch<true, 8>(int4*)
+gemm Custom_Cijk_Alik_Bljk_F8BS_MT256x256
+moe_gemm batched_triton_kernel
+moe compute_problem_sizes
+moe void compute_arg_sorts<int>(int*)
+kv_cache alloc_extend_kernel
+kv_cache write_req_to_token_pool_triton
+quantization void kDequantizeBlockwise<__nv_bfloat16, 512, 64, 8, 2>(float*)
+quantization void kdequant_mm_int32_fp16<4, 512>(int*)
+quantization void tensorrt_llm::kernels::fp8_blockscale_gemm::scale_1x128_kernel<float>(float*)
+activation silu_mul_fp8_quant_deep_gemm
+sampling void flashinfer::sampling::OnlineSoftmaxFusedKernel<1024u>(float*)
+elementwise void kOptimizer32bit2State<float, 0>(float*)
 attention void vllm::merge_attn_states_kernel<float, 128>(X)
 kv_cache void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, unsigned char, (vllm::Fp8KVCacheDataType)1>(X)
 kv_cache void vllm::concat_and_cache_mla_kernel<__nv_bfloat16>(X)
