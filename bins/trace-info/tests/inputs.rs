@@ -306,7 +306,7 @@ fn folders_name_ranks_and_rows() {
     let first = |line: &str| line.split(',').next().unwrap().to_owned();
     let ranks: Vec<_> = out.lines().skip(1).map(first).collect();
     assert_eq!(ranks, ["1", "3"], "{out}");
-    for command in ["gpu", "kernels", "idle", "launch"] {
+    for command in ["gpu", "kernels", "idle"] {
         let (_, out, _) = outcome([command, path, "--format", "csv"]);
         let rows: std::collections::BTreeSet<_> = out.lines().skip(1).map(first).collect();
         let rows: Vec<_> = rows.into_iter().collect();

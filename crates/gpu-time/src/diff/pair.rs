@@ -7,7 +7,6 @@ use trace_model::align::{kernel_stem, longest_common};
 use trace_model::kernel::KernelClass;
 
 use crate::diff::tree::{Node, Texts, Tree};
-use crate::kernels::class_of;
 use crate::work::{GpuWork, WorkKind};
 
 /// What says that two pieces of device work are the same step of the model.
@@ -65,21 +64,26 @@ pub(crate) struct Key {
 
 /// What of each event of a trace is compared, by place. Cost: a look-up for each distinct name.
 pub(crate) fn keys(work: &GpuWork<'_>, texts: &mut Texts) -> Vec<Key> {
-    let mut known: Vec<Option<(u32, u32)>> = vec![None; work.trace().strings().len() + 1];
+    let mut known: Vec<Option<(u32, u32, KernelClass)>> =
+        vec![None; work.trace().strings().len() + 1];
     work.events()
         .iter()
         .map(|event| {
             let at = event.name.map_or(known.len() - 1, |n| n.index());
             let name = work.name(event);
-            let mut make = || (texts.place(name), texts.place(&kernel_stem(name)));
-            let (name, stem) = match known.get_mut(at) {
+            // By the name alone: what one operator launches is of one class, and its kernels must be told apart.
+            let mut make = || {
+                let class = work.index().vocabulary().class(name);
+                (texts.place(name), texts.place(&kernel_stem(name)), class)
+            };
+            let (name, stem, class) = match known.get_mut(at) {
                 Some(slot) => *slot.get_or_insert_with(make),
                 None => make(),
             };
             Key {
                 name,
                 stem,
-                class: (event.kind, class_of(work, event)),
+                class: (event.kind, class),
             }
         })
         .collect()

@@ -223,7 +223,7 @@ pub fn gpu(rows: &[GpuRow]) -> report::Result<Table> {
             t.zero_ns_events.into(),
             t.total_dur_ns.into(),
         ]);
-        cells.extend(has_host.then(|| row.host_ns.into()));
+        cells.extend(has_host.then(|| Cell::from(row.host_ns)));
         table.push(&cells)?;
     }
     Ok(table)
