@@ -43,6 +43,7 @@ pub(crate) fn explained(kind: CulpritKind, name: &str, cause: &str) -> Option<bo
         "host_code" => function || rank,
         "disk_contention" => function || (counter && has(&["disk"])),
         "memory_pressure" => function || (kernel && copy) || (counter && has(&["mem"])),
+        "collective_slow" => kernel && collective,
         "collective_straggler" => rank || kernel || function,
         // More work makes everything longer that works.
         "workload_shift" => kernel || function,

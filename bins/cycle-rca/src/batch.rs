@@ -9,10 +9,12 @@ use report::JsonDocument;
 use report::text::wrapped;
 use serde_json::{Value, json};
 use shell::{Format, Outcome, Output};
+use trace_model::kernel::display_names;
 
 use crate::analyse::{compat_options, note_ignored, options};
 use crate::args::BatchArgs;
 use crate::files::Job;
+use crate::machine::{self, Machine};
 use crate::{document, files, perf, probes, text, tracks};
 
 /// Exit code if the sides of a case are not comparable.
@@ -138,14 +140,21 @@ fn show(args: &BatchArgs, results: &[Value]) -> anyhow::Result<()> {
                     let indent = if i > 0 { "    " } else { "" };
                     writeln!(out, "{indent}{line}")?;
                 }
-                for c in case["culprits"].as_array().into_iter().flatten().take(5) {
+                let of_case = || case["culprits"].as_array().into_iter().flatten();
+                let is_kernel = |c: &&Value| c["kind"].as_str() == Some("kernel");
+                let kernels = of_case().filter(is_kernel);
+                let short = display_names(kernels.filter_map(|c| c["name"].as_str()));
+                for c in of_case().take(5) {
                     #[expect(clippy::cast_precision_loss, reason = "shown with four digits")]
                     let effect = c["effect_ns"].as_i64().unwrap_or(0) as f64;
                     let (kind, name) = (c["kind"].as_str(), c["name"].as_str());
                     let (kind, name) = (kind.unwrap_or(""), name.unwrap_or(""));
                     // The name of a rank is `rank N`.
                     let kind = if name.starts_with(kind) { "" } else { kind };
-                    let what = format!("{kind} {}", text::name(name, 40));
+                    let what = format!(
+                        "{kind} {}",
+                        text::name(short.get(name).map_or(name, String::as_str), 40)
+                    );
                     writeln!(
                         out,
                         "  {:>10} per {} cycle  {}",
@@ -231,7 +240,7 @@ fn analyse(
     args: &BatchArgs,
     of: &Recording,
     options: &rca_cycles::Options,
-) -> anyhow::Result<Analysis> {
+) -> anyhow::Result<(Analysis, Machine)> {
     let name = &of.job.name;
     let read = trace_input::read(&of.job.path, &args.input, args.verbosity, |read| {
         read.keep_negative = args.cut.compat;
@@ -254,7 +263,8 @@ fn analyse(
         compat: args.cut.compat,
     };
     perf::write(&of.tables, name, &trace, &reports, wanted)?;
-    Ok(analysis)
+    let machine = Machine::new(&trace, &analysis);
+    Ok((analysis, machine))
 }
 
 fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::Result<Value> {
@@ -266,9 +276,13 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
     let mut list = recordings(args, ("normal", &case.normal), &folder)?;
     let normal = list.len();
     list.extend(recordings(args, ("abnormal", &case.abnormal), &folder)?);
+    let mut machines = vec![Machine::default(); list.len()];
     let sides = compare::analyse_each(list.len(), normal, &options(&args.cut)?, |i, options| {
-        analyse(args, &list[i], options)
+        let (analysis, machine) = analyse(args, &list[i], options)?;
+        machines[i] = machine;
+        anyhow::Ok(analysis)
     })?;
+    let other_machine = machine::difference(&machines[..normal], &machines[normal..]);
     let mut how = compare::Options::default();
     how.alpha = args.alpha;
     let comparison = compare::compare_sides(&sides, &how);
@@ -285,11 +299,11 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
         }));
     }
     let report = compare_tables(args, &folder)?;
-    let not_comparable = comparison
-        .not_comparable
-        .clone()
+    let is_stopped = other_machine.is_some() || stopped(&report).is_some();
+    let not_comparable = other_machine
+        .or_else(|| comparison.not_comparable.clone())
         .or_else(|| stopped(&report));
-    let culprits = if stopped(&report).is_some() {
+    let culprits = if is_stopped {
         Vec::new()
     } else {
         document::culprits(&abnormal, &comparison, &report.verdict.cause)

@@ -4,7 +4,7 @@ use rca_cycles::{Analysis, Bottleneck, Phase, Verdict, bottlenecks};
 use report::human;
 use serde_json::{Value, json};
 
-use crate::text::{name, time};
+use crate::text::{kernel_names, name, shown_name, time};
 
 fn percent(share: f64) -> String {
     human::percent(share * 100.0)
@@ -111,7 +111,8 @@ pub(crate) fn sentences(analysis: &Analysis, b: &Bottleneck) -> Vec<String> {
 }
 
 fn advice(analysis: &Analysis, b: &Bottleneck) -> Option<String> {
-    let called = |i: usize| name(&analysis.functions[i].name, 60);
+    let short = kernel_names(analysis);
+    let called = |i: usize| name(shown_name(&short, &analysis.functions[i]), 60);
     match b.verdict {
         Verdict::Gpu => {
             let (kernel, share) = b.kernel?;

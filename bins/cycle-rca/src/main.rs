@@ -8,6 +8,7 @@ mod bound;
 mod document;
 mod files;
 mod info;
+mod machine;
 mod markdown;
 mod perf;
 mod period;

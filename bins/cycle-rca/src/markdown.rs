@@ -11,6 +11,7 @@ use rca_cycles::compat::Report;
 use report::human;
 use shell::Output;
 use trace_model::Trace;
+use trace_model::kernel::demangle;
 
 /// Rows of tables of operators and kernels.
 const ROWS: usize = 15;
@@ -53,11 +54,7 @@ fn share(part: i64, whole: i64) -> String {
 
 /// A name as people write it, harmless in a table.
 fn name(text: &str) -> String {
-    let plain: Cow<'_, str> = if text.starts_with("_Z") {
-        rocpd_db::demangle(text).map_or(Cow::Borrowed(text), Cow::Owned)
-    } else {
-        Cow::Borrowed(text)
-    };
+    let plain = demangle(text).map_or(Cow::Borrowed(text), Cow::Owned);
     let plain = report::text::printable(&plain)
         .replace('|', "\\|")
         .replace('`', "'");

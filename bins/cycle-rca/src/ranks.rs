@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use gpu_time::comm::{CommRules, Job, RankDigest, arg_keys, assign_ranks};
+use gpu_time::comm::{Cause, CommRules, Job, RankDigest, arg_keys, assign_ranks};
 use rca_cycles::Analysis;
 use report::human;
 use serde_json::{Value, json};
@@ -147,16 +147,7 @@ fn one(folder: &Path, list: Vec<(usize, Member)>) -> Option<Joined> {
     let straggler = job.straggler.as_ref();
     let sentence = match straggler {
         Some(s) => {
-            let cause = job.ranks[s.member].causes.first();
-            let before = cause.map_or_else(String::new, |(cause, times, _)| {
-                let name = cause
-                    .short_name()
-                    .map_or_else(String::new, |n| format!(" ({n})"));
-                format!(
-                    " Before {times} of them: {}{name}.",
-                    cause.kind.name().replace('_', " ")
-                )
-            });
+            let before = causes(&job.ranks[s.member].causes);
             format!(
                 "{} ranks of one job: rank {} comes last to {} of {collectives} collectives; the others wait {} for it{}.{before}",
                 members.len(),
@@ -175,6 +166,10 @@ fn one(folder: &Path, list: Vec<(usize, Member)>) -> Option<Joined> {
             members.len()
         ),
     };
+    let is_ambiguous = job.groups.iter().any(|g| !g.ambiguous.is_empty());
+    let caution = " The collectives repeat so evenly that they can be joined in more than one way: the one \
+                   with the least difference of clocks was taken.";
+    let sentence = sentence + if is_ambiguous { caution } else { "" };
     let ranks = members
         .iter()
         .enumerate()
@@ -199,6 +194,32 @@ fn one(folder: &Path, list: Vec<(usize, Member)>) -> Option<Joined> {
         text: sentence,
         ranks,
     })
+}
+
+/// What a rank did before it was late: the kind of cause that cost most, over all the functions that were it.
+fn causes(list: &[(Cause, usize, i64)]) -> String {
+    let mut kinds: BTreeMap<&str, (i64, usize)> = BTreeMap::new();
+    for (cause, times, ns) in list {
+        let sum = kinds.entry(cause.kind.name()).or_default();
+        *sum = (sum.0 + ns, sum.1 + times);
+    }
+    let Some((kind, (_, times))) = kinds.iter().max_by_key(|(_, sum)| **sum) else {
+        return String::new();
+    };
+    let mut of_kind = list.iter().filter(|(c, _, _)| c.kind.name() == *kind);
+    // The list is in order of cost.
+    let name = of_kind.next().and_then(|(cause, own, _)| {
+        let name = cause.short_name()?;
+        Some(match own < times {
+            true => format!(" (most often {name}, {own} times)"),
+            false => format!(" ({name})"),
+        })
+    });
+    format!(
+        " Before {times} of them: {}{}.",
+        kind.replace('_', " "),
+        name.unwrap_or_default()
+    )
 }
 
 fn of_rank(

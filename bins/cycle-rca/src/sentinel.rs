@@ -268,13 +268,36 @@ fn is_table(file: &Path) -> anyhow::Result<bool> {
     }
     let stdin = std::io::stdin();
     let mut stdin = stdin.lock();
-    let head = stdin.fill_buf().context("standard input")?;
-    let line = head.split(|b| *b == b'\n').next().unwrap_or(&[]);
-    let is_names = |text: &str| {
-        let text = text.trim_start_matches('\u{feff}').trim_start();
-        text.contains([',', ';']) && !text.starts_with(['{', '[']) && !text.contains('\0')
+    Ok(begins_with_names(
+        stdin.fill_buf().context("standard input")?,
+    ))
+}
+
+/// Returns `true` if a text begins with a line of names. Of a pipe `head` may be the first bytes of the line only: then the
+/// first letters decide, since a table begins with a name and a trace with a bracket or a number of its format.
+fn begins_with_names(head: &[u8]) -> bool {
+    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    let (line, is_whole) = match head.iter().position(|b| *b == b'\n') {
+        Some(end) => (&head[..end], true),
+        None => (head, false),
     };
-    Ok(std::str::from_utf8(line).is_ok_and(is_names))
+    let text = match std::str::from_utf8(line) {
+        Ok(text) => text,
+        // A letter may be cut where the bytes end.
+        Err(error) if !is_whole && error.error_len().is_none() => {
+            std::str::from_utf8(&line[..error.valid_up_to()]).unwrap_or("")
+        }
+        Err(_) => return false,
+    };
+    let text = text.trim_start().trim_end_matches('\r');
+    let is_text = !text.chars().any(|c| c.is_control() && c != '\t');
+    let is_format = ["SQLite format 3", "BZh"]
+        .iter()
+        .any(|magic| text.starts_with(magic));
+    is_text
+        && !is_format
+        && text.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '"' | ',' | ';'))
+        && (!is_whole || text.contains([',', ';']))
 }
 
 fn model(m: &PhaseModel) -> Value {
@@ -327,4 +350,31 @@ fn models(text: &str) -> anyhow::Result<Vec<PhaseModel>> {
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begins_with_names;
+
+    #[test]
+    fn a_table_is_known_by_any_part_of_its_first_line() {
+        let line = "\u{feff}start_ts,duration_us,l\u{e4}nge\n0,8000,1\n".as_bytes();
+        for end in 4..=line.len() {
+            assert!(begins_with_names(&line[..end]), "{end}");
+        }
+        for head in [
+            &b"{"[..],
+            b"[\n",
+            b" {\"traceEvents\"",
+            b"\x1f\x8b\x08",
+            b"\x0a\x0c\x08",
+            b"SQLite format 3\0",
+            b"(\xb5/\xfd",
+            b"PK\x03\x04",
+            b"no table at all\n",
+            b"",
+        ] {
+            assert!(!begins_with_names(head), "{head:?}");
+        }
+    }
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use rca_cycles::health::ailments;
-use rca_cycles::{Analysis, Bottleneck, Phase, Verdict, bottlenecks};
+use rca_cycles::{Analysis, Bottleneck, Function, Phase, Verdict, bottlenecks};
 use report::human;
 use report::text::wrapped;
+use trace_model::kernel::display_names;
 
 use crate::bound;
 use crate::document::{blame, sums};
@@ -58,6 +59,7 @@ pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Re
     if !analysis.interference.is_empty() {
         writeln!(out, "\n  slow in a few cycles only")?;
     }
+    let short = kernel_names(analysis);
     for i in analysis.interference.iter().take(10) {
         let f = &analysis.functions[i.function];
         let first = i.cycles.iter().take(8);
@@ -70,7 +72,7 @@ pub(crate) fn job(out: &mut dyn Write, job: &str, analysis: &Analysis) -> io::Re
         writeln!(
             out,
             "    {}\n      by {} in {} {} cycles: {}{more}",
-            name(&f.name, 74),
+            name(shown_name(&short, f), 74),
             time(i.excess_ns),
             i.cycles.len(),
             i.phase.name(),
@@ -130,7 +132,7 @@ fn costs(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
     let all = blame(analysis);
     let (kernels, host): (Vec<_>, Vec<_>) = all.into_iter().partition(|f| f.kind.is_device());
     let total: i64 = kernels.iter().map(|f| sums(analysis, f).0).sum();
-    let short = gpu_time::tables::short_names(kernels.iter().map(|f| f.name.as_str()));
+    let short = kernel_names(analysis);
     if !kernels.is_empty() {
         writeln!(
             out,
@@ -139,8 +141,7 @@ fn costs(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
         )?;
     }
     for f in kernels.iter().take(10) {
-        let full = f.name.as_str();
-        let shown = short.get(full).map_or(full, String::as_str);
+        let shown = shown_name(&short, f);
         let (own, _, calls, _, _) = sums(analysis, f);
         let kind = f.kind.name();
         writeln!(
@@ -200,6 +201,19 @@ fn unwell(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
 /// A name that fits into so many columns.
 pub(crate) fn name(text: &str, columns: usize) -> String {
     report::text::shorten(&report::text::printable(text), columns).into_owned()
+}
+
+/// The names of the GPU activity of a recording as all tools show them.
+pub(crate) fn kernel_names(analysis: &Analysis) -> BTreeMap<&str, String> {
+    let device = analysis.functions.iter().filter(|f| f.kind.is_device());
+    display_names(device.map(|f| f.name.as_str()))
+}
+
+/// The name of a function for text output.
+pub(crate) fn shown_name<'f>(short: &'f BTreeMap<&str, String>, f: &'f Function) -> &'f str {
+    let full = f.name.as_str();
+    let of_kernel = short.get(full).filter(|_| f.kind.is_device());
+    of_kernel.map_or(full, String::as_str)
 }
 
 /// What the engine's log says, in a few lines.

@@ -8,16 +8,27 @@ const LAYERS: i64 = 4;
 /// Two ranks whose collectives end together; before each of them the host of `late` takes 300 µs longer. The
 /// clock of rank 1 is ahead by 5 ms.
 fn ranks(late: usize) -> [String; 2] {
+    ranks_with(late, |step| 50 + step * step * 37 % 101 * 10)
+}
+
+/// The same with the pause after each step. A function of its own takes the time of the late rank in each layer.
+fn ranks_with(late: usize, pause: impl Fn(i64) -> i64) -> [String; 2] {
     let mut events: [Vec<String>; 2] = Default::default();
     let (mut host, mut free) = ([1_000_i64; 2], [0_i64; 2]);
     let mut id = 0;
     for step in 0..STEPS {
         let begin = host;
-        for _ in 0..LAYERS {
+        for layer in 0..LAYERS {
             let mut arrives = [0; 2];
             for r in 0..2 {
                 let clock = 5_000 * i64::try_from(r).unwrap();
                 id += 1;
+                if r == late {
+                    events[r].push(format!(
+                        r#"{{"name":"prepare_{layer}","cat":"cpu_op","ph":"X","pid":1,"tid":1,"ts":{},"dur":300}}"#,
+                        host[r] + 1 + clock
+                    ));
+                }
                 host[r] += if r == late { 400 } else { 100 };
                 let start = free[r].max(host[r] + 5);
                 free[r] = start + 50;
@@ -54,7 +65,7 @@ fn ranks(late: usize) -> [String; 2] {
                 host[r] - begin[r]
             ));
             // No two steps are alike: a rhythm without a mark could be joined anywhere.
-            host[r] += 50 + step * step * 37 % 101 * 10;
+            host[r] += pause(step);
         }
     }
     let mut rank = 0;
@@ -98,4 +109,31 @@ fn a_folder_of_ranks_is_one_job_and_the_late_one_is_to_blame() {
         assert!(said.contains(&format!("rank {late} comes last")), "{said}");
         assert!(said.contains(&format!("mostly for rank {late}")), "{said}");
     }
+}
+
+#[test]
+fn causes_of_lateness_are_counted_over_all_functions_and_even_rhythms_are_said() {
+    let said = |files: &[String]| {
+        let folder = tempfile::tempdir().unwrap();
+        for (i, text) in files.iter().enumerate() {
+            std::fs::write(folder.path().join(format!("w{i}.json")), text).unwrap();
+        }
+        let output = run(&["analyse", text(folder.path()), "--format", "json"]);
+        let document = json(&output);
+        document["rank_jobs"][0]["text"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let uneven = said(&ranks(1));
+    // Each of the four functions is before a quarter of the collectives; of the first nothing was recorded before.
+    let all = STEPS * LAYERS;
+    assert!(
+        uneven.contains(&format!("Before {} of them: slower host", all - 1)),
+        "{uneven}"
+    );
+    assert!(uneven.contains("12 times)"), "{uneven}");
+    assert!(!uneven.contains("more than one way"), "{uneven}");
+    let even = said(&ranks_with(1, |_| 50));
+    assert!(even.contains("more than one way"), "{even}");
 }
