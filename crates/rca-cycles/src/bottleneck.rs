@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use trace_model::kernel::Vocabulary;
+use trace_model::kernel::KernelClass;
 
 use crate::analysis::{Analysis, Cycle};
 use crate::measure::{Bound, Gaps};
 use crate::num::{median, nanos, quantile, real, span};
+use crate::outlier::{self, Interference};
 use crate::phase::Phase;
 use crate::timeline::Kind;
 
@@ -86,6 +87,60 @@ pub struct Bottleneck {
     pub kernel: Option<(usize, f64)>,
     /// The host function with most own time, and that per step.
     pub function: Option<(usize, i64)>,
+    /// The few steps that take much longer than the others.
+    pub stalls: Option<Stalls>,
+}
+
+/// Steps of a phase that take much longer than the others: few, so that medians do not show them.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Stalls {
+    /// The cycles, ascending.
+    pub cycles: Vec<usize>,
+    /// Mean time beyond the median of the phase, ns.
+    pub excess_ns: i64,
+    /// The function that takes at least half of that time; none if no recorded one does.
+    pub function: Option<usize>,
+}
+
+/// Fewer steps than this have no typical length.
+const LEAST_STEPS: usize = 8;
+
+fn stalls(analysis: &Analysis, list: &[(usize, &Cycle)]) -> Option<Stalls> {
+    if list.len() < LEAST_STEPS {
+        return None;
+    }
+    let lengths: Vec<f64> = list.iter().map(|c| span(c.1.length_ns())).collect();
+    let (middle, limit) = outlier::limit(&lengths, 0, median(&lengths));
+    let slow = list.iter().zip(&lengths).filter(|(_, ns)| **ns > limit);
+    let cycles: Vec<usize> = slow.clone().map(|(c, _)| c.0).collect();
+    if cycles.is_empty() || real(cycles.len()) > outlier::MOST * real(list.len()) {
+        return None;
+    }
+    let excess: f64 = slow.map(|(_, ns)| ns - middle).sum();
+    let in_them = |i: &Interference| {
+        let common = i.cycles.iter().filter(|c| cycles.contains(&(**c as usize)));
+        span(i.excess_ns) * real(common.count())
+    };
+    // A wait is what a stall of others looks like: the code that runs meanwhile comes first.
+    let is_symptom = |i: &Interference| {
+        let f = &analysis.functions[i.function];
+        f.kind == Kind::Sync || crate::engine::is_wait(&f.name)
+    };
+    let of_phase = |i: &&Interference| i.phase == list[0].1.phase;
+    let mut causes: Vec<&Interference> = analysis.interference.iter().filter(of_phase).collect();
+    causes.retain(|i| in_them(i) >= 0.5 * excess);
+    causes.sort_by(|a, b| {
+        let key = |i: &Interference| (is_symptom(i), -in_them(i));
+        key(a)
+            .partial_cmp(&key(b))
+            .unwrap_or(std::cmp::Ordering::Equal)
+    });
+    Some(Stalls {
+        excess_ns: nanos(excess / real(cycles.len())),
+        function: causes.first().map(|i| i.function),
+        cycles,
+    })
 }
 
 /// The larger of the groups of a gap account first; the unrecorded rest is one.
@@ -200,6 +255,7 @@ fn one(analysis: &Analysis, phase: Phase) -> Option<Bottleneck> {
         classes,
         kernel,
         function: function.map(|(i, ns)| (i, nanos(span(ns) / real(list.len())))),
+        stalls: stalls(analysis, &list),
     })
 }
 
@@ -211,7 +267,6 @@ fn costs(
     analysis: &Analysis,
     list: &[(usize, &Cycle)],
 ) -> (Vec<(String, f64)>, Top<f64>, Top<i64>) {
-    let vocabulary = Vocabulary::default();
     let mut classes: BTreeMap<&str, i64> = BTreeMap::new();
     let mut kernels: BTreeMap<&str, Top<i64>> = BTreeMap::new();
     let mut function: Top<i64> = None;
@@ -224,7 +279,7 @@ fn costs(
         let own: i64 = cells.map(|c| c.self_ns).sum();
         let best = if f.kind.is_device() {
             let class = match f.kind {
-                Kind::Compute => vocabulary.class(&f.name).name(),
+                Kind::Compute => f.class.unwrap_or(KernelClass::Other).name(),
                 Kind::Communication => "collective",
                 _ => "memcpy and memset",
             };

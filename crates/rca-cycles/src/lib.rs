@@ -82,7 +82,7 @@ pub const ARG_KEYS: &[&str] = &[
 ];
 
 pub use analysis::{Analysis, CounterSeries, Cycle, Failure, Options, analyse};
-pub use bottleneck::{Bottleneck, Verdict, bottlenecks};
+pub use bottleneck::{Bottleneck, Stalls, Verdict, bottlenecks};
 pub use cut::Partial;
 pub use measure::{Bound, Cell, CriticalPath, Function, Gaps, Launches, Skew};
 pub use origin::{Origin, Origins};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use trace_model::interval::{Interval, IntervalSet};
+use trace_model::kernel::KernelClass;
 use trace_model::{SliceId, StrId, TimeRange, Timestamp};
 
 use crate::cut::Cuts;
@@ -117,6 +118,8 @@ pub struct Function {
     pub name: String,
     /// What it is.
     pub kind: Kind,
+    /// What a kernel computes, by what launched it (where launches differ, of most of its time); none otherwise.
+    pub class: Option<KernelClass>,
     /// Which process.
     pub process: u32,
     /// Device of its work, -1 of the host.
@@ -209,18 +212,26 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
         let event = (slice.id(), (slice.ts().nanos(), slice.end().nanos()));
         add((name, kind, process, -1), cycle, event, own, total);
     }
+    let mut classes: FxHashMap<Key, BTreeMap<KernelClass, i64>> = FxHashMap::default();
     for work in &timeline.work {
         let at = work.launch.map_or(work.ts, |l| l.1);
         if let Some(cycle) = cuts.at(work.process, at) {
             let dur = work.end - work.ts;
             let key = (work.name, work.kind, work.process, work.device);
+            if let Some(class) = work.class {
+                *classes.entry(key).or_default().entry(class).or_default() += dur;
+            }
             add(key, cycle, (work.slice, (work.ts, work.end)), dur, dur);
         }
     }
     list.into_iter()
-        .map(|((name, kind, process, device), cells)| Function {
+        .map(|(key @ (name, kind, process, device), cells)| Function {
             name: timeline.trace.text(name).to_owned(),
             kind,
+            class: classes
+                .get(&key)
+                .and_then(|times| times.iter().max_by_key(|(_, ns)| **ns))
+                .map(|(class, _)| *class),
             process,
             device,
             cells,

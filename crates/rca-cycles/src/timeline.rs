@@ -2,7 +2,9 @@
 
 use rustc_hash::FxHashMap;
 use trace_model::correlation::CorrelationColumn;
-use trace_model::kernel::{Activity, DeviceLane, DevicePlaces, KernelClass, Vocabulary};
+use trace_model::kernel::{
+    Activity, DeviceLane, DevicePlaces, KernelClass, TraceIndex, Vocabulary,
+};
 use trace_model::{Slice, SliceId, StrId, Trace, TrackId};
 
 use crate::engine::is_blocking_copy;
@@ -99,6 +101,8 @@ pub(crate) struct Work {
     pub(crate) device: i64,
     pub(crate) stream: u32,
     pub(crate) name: StrId,
+    /// What a kernel computes, by what launched it; none of other GPU activity.
+    pub(crate) class: Option<KernelClass>,
     pub(crate) ts: i64,
     pub(crate) end: i64,
     /// The call, with its start; none if unknown.
@@ -168,7 +172,8 @@ impl<'t> Timeline<'t> {
             let thread = *thread_of.entry((process, thread)).or_insert(next);
             thread_of_track.push(thread);
         }
-        let kinds = kinds(trace);
+        let index = TraceIndex::new(trace, vocabulary());
+        let kinds = kinds(&index);
         let threads = thread_of.len();
         let mut timeline = Self {
             trace,
@@ -181,7 +186,7 @@ impl<'t> Timeline<'t> {
             children_ns: vec![0; trace.len()],
             counters: counters(trace, &origins),
         };
-        timeline.find_work();
+        timeline.find_work(&index);
         timeline.sum_children();
         timeline
     }
@@ -204,7 +209,7 @@ impl<'t> Timeline<'t> {
         (dur - self.children_ns[slice.id().index()]).max(0)
     }
 
-    fn find_work(&mut self) {
+    fn find_work(&mut self, index: &TraceIndex<'t>) {
         let column = CorrelationColumn::new(self.trace);
         let slices = self.trace.slices();
         let places = DevicePlaces::new(
@@ -268,6 +273,7 @@ impl<'t> Timeline<'t> {
                     .unwrap_or(-1),
                 stream: self.thread(slice),
                 name,
+                class: index.is_kernel(slice).then(|| index.class(slice)),
                 ts: range.start.nanos(),
                 end: range.end.nanos(),
                 launch,
@@ -312,15 +318,22 @@ pub(crate) fn lane_of(trace: &Trace, track: TrackId) -> Option<DeviceLane> {
     DeviceLane::of_name(trace.text(trace.track(track).name?))
 }
 
-fn kinds(trace: &Trace) -> Vec<Kind> {
-    let vocabulary = Vocabulary::default()
+/// The usual rules, and the categories of the reference's recorder.
+fn vocabulary() -> Vocabulary {
+    Vocabulary::default()
         .with_activity("python", "*", Activity::PythonFunction)
         .with_activity("memcpy", "*", Activity::GpuMemcpy)
-        .with_activity("memset", "*", Activity::GpuMemset);
+        .with_activity("memset", "*", Activity::GpuMemset)
+}
+
+/// What each slice is. A kernel communicates by its name, or by the operator that launched it.
+fn kinds(index: &TraceIndex<'_>) -> Vec<Kind> {
+    let trace = index.trace();
+    let vocabulary = index.vocabulary();
     let categories: Vec<&str> = trace.categories().map(|c| c.1).collect();
     let mut cache: FxHashMap<(Option<usize>, Option<StrId>), Kind> = FxHashMap::default();
     let mut last = ((None, None), Kind::Other);
-    trace
+    let mut kinds: Vec<Kind> = trace
         .slices()
         .map(|slice| {
             let key = (slice.category_id().index(), slice.name_id());
@@ -329,12 +342,19 @@ fn kinds(trace: &Trace) -> Vec<Kind> {
             }
             let kind = *cache.entry(key).or_insert_with(|| {
                 let category = key.0.and_then(|i| categories.get(i)).copied().unwrap_or("");
-                kind_of(&vocabulary, category, slice.name().unwrap_or(""))
+                kind_of(vocabulary, category, slice.name().unwrap_or(""))
             });
             last = (key, kind);
             kind
         })
-        .collect()
+        .collect();
+    for kernel in index.kernels().filter(|s| index.is_collective(*s)) {
+        let kind = &mut kinds[kernel.id().index()];
+        if *kind == Kind::Compute {
+            *kind = Kind::Communication;
+        }
+    }
+    kinds
 }
 
 fn kind_of(vocabulary: &Vocabulary, category: &str, name: &str) -> Kind {
@@ -366,9 +386,6 @@ fn kind_of(vocabulary: &Vocabulary, category: &str, name: &str) -> Kind {
         }
         Activity::SyncApi => Kind::Sync,
         Activity::OtherApi | Activity::CollectiveApi => Kind::Api,
-        Activity::Kernel if vocabulary.class(name) == KernelClass::Collective => {
-            Kind::Communication
-        }
         Activity::Kernel => Kind::Compute,
         Activity::GpuMemcpy | Activity::GpuMemset => Kind::Copy,
         Activity::Overhead => Kind::Overhead,
@@ -445,13 +462,10 @@ mod tests {
 
     #[test]
     fn names_and_categories_say_what_slices_are() {
-        let v = Vocabulary::default()
-            .with_activity("python", "*", Activity::PythonFunction)
-            .with_activity("memcpy", "*", Activity::GpuMemcpy);
+        let v = vocabulary();
         for (category, name, want) in [
             ("python", "Scheduler.run_batch", Kind::Python),
             ("python_function", "a.py(1): f", Kind::Python),
-            ("Kernel", "ncclDevKernel_AllReduce_Sum", Kind::Communication),
             ("kernel", "gemm", Kind::Compute),
             ("Memcpy", "Memcpy DtoH", Kind::Copy),
             ("CAT_APP", "cuStreamSynchronize", Kind::Sync),

@@ -2,7 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panic")]
 
 use byte_source::Source;
-use rca_cycles::{Bound, Options, Verdict, analyse, bottlenecks};
+use rca_cycles::{Bound, Kind, Options, Verdict, analyse, bottlenecks};
+use trace_model::kernel::KernelClass;
 
 /// Steps of 20 operators of 100 us that launch a kernel each; a stream runs one kernel at a time.
 fn verdict(kernel_us: u32) -> (Verdict, Vec<Option<Bound>>) {
@@ -51,5 +52,87 @@ fn kernels_that_wait_for_their_launch_do_not_bound_the_step() {
         assert_eq!(found, want, "{kernel_us}");
         let like = cycles.iter().filter(|c| **c == Some(bound)).count();
         assert!(like >= 18, "{kernel_us}: {cycles:?}");
+    }
+}
+
+#[test]
+fn operators_say_what_kernels_of_unknown_names_do() {
+    let mut events = Vec::new();
+    for step in 0..10 {
+        let at = 1_000 + step * 1_000;
+        events.push(format!(
+            r#"{{"name":"step[DECODE bs=4]","cat":"user_annotation","ph":"X","pid":1,"tid":1,"ts":{at},"dur":900}}"#
+        ));
+        for (i, (op, kernel)) in [
+            ("c10d::allreduce_", "quick_ring_v2"),
+            ("aten::mm", "mystery_k1"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let (id, at) = (step * 2 + i + 1, at + 100 + 400 * i);
+            events.push(format!(
+                r#"{{"name":"{op}","cat":"cpu_op","ph":"X","pid":1,"tid":1,"ts":{at},"dur":50}},
+                {{"name":"cudaLaunchKernel","cat":"cuda_runtime","ph":"X","pid":1,"tid":1,"ts":{},"dur":5,"args":{{"correlation":{id}}}}},
+                {{"name":"{kernel}","cat":"kernel","ph":"X","pid":0,"tid":7,"ts":{},"dur":300,"args":{{"correlation":{id},"device":0}}}}"#,
+                at + 5,
+                at + 20
+            ));
+        }
+    }
+    let json = format!("[{}]", events.join(","));
+    let source = Source::from_bytes("ops.json", json.into_bytes()).unwrap();
+    let trace = perfetto_reader::read(source, &Default::default()).unwrap();
+    let analysis = analyse(&trace, &Options::default()).unwrap();
+    let of = |name: &str| {
+        let found = analysis.functions.iter().find(|f| f.name == name).unwrap();
+        (found.kind, found.class)
+    };
+    assert_eq!(of("quick_ring_v2").0, Kind::Communication);
+    assert_eq!(of("mystery_k1"), (Kind::Compute, Some(KernelClass::Gemm)));
+    let classes = &bottlenecks(&analysis)[0].classes;
+    let names: Vec<&str> = classes.iter().map(|c| c.0.as_str()).collect();
+    assert_eq!(names, ["collective", "gemm"]);
+}
+
+/// 48 steps of 10 ms, 4 of which take 25 ms longer, within the function of this name, or within none.
+fn with_pauses(name: Option<&str>) -> rca_cycles::Analysis {
+    let mut events = Vec::new();
+    let mut at = 1_000;
+    for step in 0..48 {
+        let pause = if step % 12 == 5 { 25_000 } else { 0 };
+        let id = step + 1;
+        events.push(format!(
+            r#"{{"name":"step[DECODE bs=4]","cat":"user_annotation","ph":"X","pid":1,"tid":1,"ts":{at},"dur":{}}},
+            {{"name":"cudaLaunchKernel","cat":"cuda_runtime","ph":"X","pid":1,"tid":1,"ts":{},"dur":5,"args":{{"correlation":{id}}}}},
+            {{"name":"gemm","cat":"kernel","ph":"X","pid":0,"tid":7,"ts":{},"dur":{},"args":{{"correlation":{id},"device":0}}}}"#,
+            9_900 + pause,
+            at + 10,
+            at + 20,
+            8_000 + step * 7 % 40
+        ));
+        if let Some(name) = name.filter(|_| pause > 0) {
+            events.push(format!(
+                r#"{{"name":"{name}","cat":"cpu_op","ph":"X","pid":1,"tid":1,"ts":{},"dur":{pause}}}"#,
+                at + 9_000
+            ));
+        }
+        at += 10_000 + pause;
+    }
+    let json = format!("[{}]", events.join(","));
+    let source = Source::from_bytes("pauses.json", json.into_bytes()).unwrap();
+    let trace = perfetto_reader::read(source, &Default::default()).unwrap();
+    analyse(&trace, &Options::default()).unwrap()
+}
+
+#[test]
+fn few_slow_steps_are_stalls_with_or_without_a_recorded_cause() {
+    for name in [Some("gc_collect"), None] {
+        let analysis = with_pauses(name);
+        let found = bottlenecks(&analysis).remove(0).stalls.unwrap();
+        assert_eq!(found.cycles, [5, 17, 29, 41]);
+        assert!((found.excess_ns - 25_000_000).abs() < 300_000, "{found:?}");
+        let called = found.function.map(|i| analysis.functions[i].name.as_str());
+        assert_eq!(called, name);
     }
 }
