@@ -393,3 +393,97 @@ fn the_doctor_looks_at_the_disk_of_a_folder() {
     assert_eq!(disk["data"]["free_bytes"], 0);
     assert_eq!(disk["status"], "WARN");
 }
+
+/// What lives how long is known here: weights until the end, KV blocks for 3 s, activations for a step of 100 ms. From text and from Parquet,
+/// at any rate of sampling, the verdicts are the same, and right if there are any.
+#[test]
+fn recordings_are_judged_alike_from_text_and_parquet() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let [weights, kv, activations] = [1_u64 << 32, 2 << 32, 3 << 32];
+    let ranges: Vec<String> = [
+        (weights, "weight"),
+        (kv, "kv_cache"),
+        (activations, "activation"),
+    ]
+    .iter()
+    .map(|(start, kind)| {
+        let end = start + (1 << 30);
+        format!(r#"{{"addr_start": {start}, "addr_end": {end}, "region_type": "{kind}"}}"#)
+    })
+    .collect();
+    write(dir, "ranges.json", &format!("[{}]", ranges.join(",")));
+    for period in [1_u64, 10, 100] {
+        let (mut text, mut state) = (String::new(), 88_172_645_463_325_252_u64);
+        let mut access = |time: u64, event: &str, address: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            if (state >> 20).is_multiple_of(period) {
+                let (second, rest) = (time / (1000 * MS), time % (1000 * MS));
+                let _ = writeln!(
+                    text,
+                    "c 1 [0] {second}.{rest:09}: {period} cpu/{event}/P: {address:x} f+0x1 (/x)"
+                );
+            }
+        };
+        for step in 0..120_u64 {
+            let mut now = 1000 * MS + step * 100 * MS;
+            let mut at = || {
+                now += 1000;
+                now
+            };
+            for line in 0..64 {
+                if step == 0 {
+                    access(at(), "mem-stores", weights + line * 64);
+                }
+                access(at(), "mem-loads", weights + line * 64);
+            }
+            for block in step.saturating_sub(30)..=step {
+                for line in 0..8 {
+                    let address = kv + block * 4096 + line * 512;
+                    if block == step {
+                        access(at(), "mem-stores", address);
+                    }
+                    access(at(), "mem-loads", address);
+                }
+            }
+            for event in ["mem-stores", "mem-loads"] {
+                for line in 0..64 {
+                    access(at(), event, activations + line * 64);
+                }
+            }
+        }
+        write(dir, "perf.txt", &text);
+        let label = [
+            "label",
+            "perf.txt",
+            "--ranges",
+            "ranges.json",
+            "--kv-block",
+            "4096",
+        ];
+        ok(&call(dir, &[&label[..], &["-o", "rows.parquet"]].concat()));
+        let direct = [&["analyse"][..], &label[1..], &["--json"]].concat();
+        let direct = json(&call(dir, &direct));
+        let stored = json(&call(dir, &["analyse", "rows.parquet", "--json"]));
+        assert_eq!(direct["answers"], stored["answers"], "{period}");
+        assert_eq!(direct["verdict"], stored["verdict"], "{period}");
+        for (kind, truth) in [
+            ("weight", "high_mrm"),
+            ("kv_cache", "medium_mrm"),
+            ("activation", "low_mrm"),
+        ] {
+            let class = cell(&direct, "verdict", kind, "suitability");
+            let confidence = cell(&direct, "verdict", kind, "confidence");
+            assert!(
+                class == truth || confidence == "none",
+                "{kind} at {period}: {class}"
+            );
+            assert!(
+                period > 1 || kind == "kv_cache" || class == truth,
+                "{kind}: {class}"
+            );
+        }
+    }
+}

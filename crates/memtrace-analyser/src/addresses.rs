@@ -215,7 +215,7 @@ pub(crate) fn scan_addresses(
     let share = 24 * periods.len().max(1) as u64;
     let stats = || OrderStats::new(spill(options, share), options.approximate);
     let kind = |periods: &Periods| KindAddresses {
-        evidence: Evidence::new(periods.probability(), extent.first_ns),
+        evidence: Evidence::new(periods.probability(), extent.is_even, extent.first_ns),
         design: periods.design(),
         intervals: stats(),
         value_retention: stats(),

@@ -10,12 +10,14 @@ use crate::error::{Error, Result};
 use crate::evidence::Periods;
 use crate::extents::{Extents, LARGEST_ACCESS};
 use crate::options::{AnalysisOptions, Semantics};
+use crate::quantile::real;
 use crate::record::{
     ByAddress, ByRegion, Detail, LOAD, OTHER, PAGE_BITS, Pair, Record, STORE, Step,
 };
 use crate::regions::{BlockLife, Regions};
 use crate::result::Analysis;
 use crate::reuse::ReuseScan;
+use crate::spacing::Spacing;
 use crate::summary::summarise;
 use crate::tokens::TokenCounts;
 use crate::walk::{WalkScan, scan_walks};
@@ -30,6 +32,8 @@ pub(crate) struct Extent {
     pub(crate) wide: bool,
     pub(crate) sorted: bool,
     pub(crate) weighted: u64,
+    /// Whether samples are spaced evenly.
+    pub(crate) is_even: bool,
 }
 
 /// Takes rows in any order and any portions, and gives the [`Analysis`].
@@ -68,6 +72,7 @@ pub struct Analyser {
     /// By type.
     periods: Vec<Periods>,
     extents: Extents,
+    spacing: Spacing,
     /// By id of the region.
     lives: FxHashMap<u64, BlockLife>,
 }
@@ -106,7 +111,9 @@ impl Analyser {
                 wide: false,
                 sorted: true,
                 weighted: 0,
+                is_even: false,
             },
+            spacing: Spacing::default(),
         }
     }
 
@@ -188,6 +195,7 @@ impl Analyser {
         if self.extent.sorted
             && let Some(reuse) = &mut self.reuse
         {
+            self.spacing.add(op, time);
             reuse.touch(page);
         }
         self.by_address.push(Record {
@@ -234,6 +242,8 @@ impl Analyser {
         if self.options.semantics == Semantics::Native {
             self.regions.set_lives(&self.lives);
         }
+        let mean = real(self.extent.weighted) / real(self.extent.rows.max(1));
+        self.extent.is_even = self.extent.sorted && self.spacing.is_even(mean);
         let (options, regions, extent) = (&self.options, &self.regions, self.extent);
         let native = options.semantics == Semantics::Native;
         let periods = &self.periods;

@@ -99,6 +99,10 @@ impl Frame {
         self.squares += real(count) * real(count);
     }
 
+    fn mean(&self) -> f64 {
+        self.sum / real(self.addresses.max(1))
+    }
+
     /// Lower bound of the probability of sampling. Sampling with probability `p` gives counts a variance of at least `1 - p` times
     /// their mean, however regular the program is.
     fn probability_at_least(&self) -> f64 {
@@ -123,6 +127,8 @@ pub(crate) struct Recent {
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
     rate: Option<f64>,
+    /// Whether samples are spaced evenly, so that nothing follows from pairs of them.
+    is_even: bool,
     start_ns: u64,
     /// Loads by the time since the recording began, pairs of a load with an earlier store by age, and triples of a load with two
     /// earlier stores by the larger age.
@@ -148,9 +154,10 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    pub(crate) fn new(rate: Option<f64>, start_ns: u64) -> Self {
+    pub(crate) fn new(rate: Option<f64>, is_even: bool, start_ns: u64) -> Self {
         Self {
             rate,
+            is_even: is_even && rate.is_some_and(|p| p <= 0.5),
             start_ns,
             ..Self::default()
         }
@@ -221,13 +228,20 @@ impl Evidence {
             None => {
                 let stores = self.stores_of_loaded.probability_at_least();
                 let loads = self.loads_of_stored.probability_at_least();
-                if stores.max(loads) > 0.5 {
+                // A counter that comes by each address once finds that regular, too.
+                let is_read = self.loads_of_stored.mean() >= 3.0;
+                if is_read && stores.max(loads) > 0.5 {
                     Rate::Complete
                 } else {
                     Rate::Unknown
                 }
             }
         }
+    }
+
+    /// Returns `true` if samples are spaced evenly, so that nothing follows from pairs of them.
+    pub(crate) fn is_even(&self) -> bool {
+        self.is_even
     }
 
     /// Pairs of a load and an earlier store to its address.
@@ -237,7 +251,7 @@ impl Evidence {
 
     /// Bounds of quantiles of the age of data when it is read, ns: at least, and at most where samples can tell.
     pub(crate) fn read_age(&self, quantiles: [f64; 3]) -> Option<[(f64, Option<f64>); 3]> {
-        let p = self.rate.filter(|p| *p < 1.0)?;
+        let p = self.rate.filter(|p| *p < 1.0 && !self.is_even)?;
         let loads: u64 = self.loads.values().sum();
         if loads == 0 {
             return None;
@@ -295,7 +309,11 @@ impl Evidence {
         let all = (seen - Z * seen.sqrt()).max(0.0) / p;
         let pairs = (self.store_pairs + Z * self.store_pairs.sqrt() + NOTHING) / (p * p);
         let low = ((all - 2.0 * pairs) / (all - pairs)).clamp(0.0, 1.0);
-        let low = if all > 2.0 * pairs { low } else { 0.0 };
+        let low = if all > 2.0 * pairs && !self.is_even {
+            low
+        } else {
+            0.0
+        };
         // Where there is room for few addresses, those that are written once have few of the sampled stores: the others are rewritten.
         let once = places * p;
         let high = if once + 2.0 * once.sqrt() < 0.05 * real(self.written) {
@@ -322,7 +340,7 @@ fn lower_count(seen: u64, once: u64, twice: u64) -> f64 {
 }
 
 /// Bins of times: exact up to 15 ns, then eight for each doubling.
-fn bin(time: u64) -> u16 {
+pub(crate) fn bin(time: u64) -> u16 {
     let Some(shift) = time.checked_ilog2().and_then(|log| log.checked_sub(3)) else {
         return u16::try_from(time).unwrap_or(0);
     };
@@ -330,7 +348,7 @@ fn bin(time: u64) -> u16 {
 }
 
 /// The first time of a bin.
-fn from(bin: u16) -> f64 {
+pub(crate) fn from(bin: u16) -> f64 {
     if bin < 16 {
         return f64::from(bin);
     }

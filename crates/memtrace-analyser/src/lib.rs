@@ -56,6 +56,7 @@ mod regions;
 mod result;
 mod reuse;
 mod sketch;
+mod spacing;
 mod summary;
 mod table_rows;
 mod tables;

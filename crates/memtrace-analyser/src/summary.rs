@@ -391,6 +391,7 @@ fn of_type(
                     Rate::Unknown => None,
                 },
                 pairs: scan.evidence.pairs(),
+                is_even: scan.evidence.is_even(),
             };
             let verdict = verdict(&metrics, grounds, options);
             metrics.suitability = verdict.class;

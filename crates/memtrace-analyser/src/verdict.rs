@@ -80,7 +80,13 @@ pub(crate) struct Grounds {
     pub(crate) begun_before: u64,
     pub(crate) read_age_ns: Option<[Bounds; 3]>,
     pub(crate) pairs: u64,
+    /// Samples are spaced evenly.
+    pub(crate) is_even: bool,
 }
+
+/// Why pairs of samples show nothing.
+const EVENLY: &str =
+    "every Nth access was recorded: in a program that repeats itself these are no random samples";
 
 pub(crate) fn class_of(
     limits: &SuitabilityLimits,
@@ -165,6 +171,7 @@ fn why(grounds: &Grounds, once: &Bounds) -> &'static str {
     match grounds.rate {
         Rate::Unknown => "the recording does not state its sampling period",
         _ if grounds.write_once.is_none() => "no store was recorded",
+        _ if grounds.is_even => EVENLY,
         Rate::Sampled(_) if !once.is_exact() && once.low < 0.8 => {
             "too few samples of each address to tell rewriting"
         }

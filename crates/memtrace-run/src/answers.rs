@@ -210,6 +210,9 @@ fn advice(verdict: &Verdict, kind: &TypeMetrics) -> Option<String> {
         Rate::Unknown => format!(
             "{allowed}{seen}record the period (perf script -F +period) or give --period N (1 if every access was recorded)"
         ),
+        Rate::Sampled(_) if verdict.reason.starts_with("every Nth") => {
+            format!("{allowed}{seen}let the period vary (perf record -F)")
+        }
         Rate::Sampled(p) => {
             #[expect(
                 clippy::cast_possible_truncation,
