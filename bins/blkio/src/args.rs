@@ -7,6 +7,8 @@ use blkio_parser::analyse::given::Named;
 use clap::{Args, Parser, Subcommand};
 use shell::{ByteSize, FormatArgs, InputArgs, OutputArgs, VerbosityArgs};
 
+use crate::device::Choice;
+
 const AFTER_HELP: &str = "\
 Trace formats, told apart by content: five-column, collector, tracefs,
 perf-script, trace-cmd, blk-tracer, blk-tracer-classic, blkparse, blktrace,
@@ -86,9 +88,9 @@ pub(crate) struct TraceArgs {
     /// Format of the trace, instead of telling it from the content
     #[arg(long, value_name = "NAME", help_heading = "Trace", value_parser = trace_format)]
     pub(crate) trace_format: Option<TraceFormat>,
-    /// Only requests of this device, as MAJOR:MINOR
-    #[arg(long, value_name = "M:N", help_heading = "Trace", value_parser = device)]
-    pub(crate) device: Option<u32>,
+    /// Only requests of this device, as MAJOR:MINOR or by name (nvme0n1, sda, dm-0)
+    #[arg(long, value_name = "M:N|NAME", help_heading = "Trace", value_parser = Choice::parse)]
+    pub(crate) device: Option<Choice>,
     /// How far lines may step back in time without holding everything
     #[arg(long, value_name = "TIME", help_heading = "Trace", default_value = "1s", value_parser = nanoseconds)]
     pub(crate) reorder: u64,
@@ -428,15 +430,6 @@ fn comm(text: &str) -> Result<String, String> {
     }
 }
 
-fn device(text: &str) -> Result<u32, String> {
-    let parts = text.split_once(':');
-    let numbers = parts.and_then(|(a, b)| Some((a.parse::<u32>().ok()?, b.parse::<u32>().ok()?)));
-    match numbers {
-        Some((major, minor)) if major < 1 << 12 && minor < 1 << 20 => Ok(major << 20 | minor),
-        _ => Err("expected MAJOR:MINOR, for example 259:4".to_owned()),
-    }
-}
-
 /// `+01:00`, `-0530`, `2`, `UTC`: local time minus UTC in nanoseconds.
 fn zone(text: &str) -> Result<i64, String> {
     let expected = || "expected a zone such as +01:00, -05:30 or UTC".to_owned();
@@ -584,10 +577,8 @@ mod tests {
         }
         let named = phase("decode=0.0s..2.5s").unwrap();
         assert_eq!((named.start_ns, named.end_ns), (0, 2_500_000_000));
-        assert_eq!(device("259:4"), Ok(259 << 20 | 4));
         assert_eq!(bin_width("1ms"), Ok(1_000_000));
         assert!(bin_width("999us").is_err());
-        assert!(device("259").is_err());
         let hour = 3_600_000_000_000;
         for (text, ns) in [
             ("+01:00", hour),

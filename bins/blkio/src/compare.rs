@@ -17,6 +17,7 @@ use shell::{OrExit as _, Outcome, ProgressLine};
 
 use crate::NO_INPUT;
 use crate::args::CompareArgs;
+use crate::device;
 use crate::inputs::{self, files};
 use crate::stats::{read_options, warn};
 
@@ -96,6 +97,8 @@ impl Run {
         let progress = ProgressLine::start("reading", args.verbosity);
         let mut options = StatsOptions::default();
         options.read = read_options(&args.trace, &args.input, &progress);
+        let chosen = device::named(args.trace.device.as_ref(), files, &options.read)?;
+        options.devices = chosen.map(|dev| vec![dev]);
         let mut stats = Stats::of_files(files, &options).or_exit(NO_INPUT)?;
         if stats.traffic.issues == 0 {
             return Err(anyhow::anyhow!("{}: no requests", inputs::name(files))).or_exit(NO_INPUT);
@@ -327,6 +330,71 @@ fn phase_rows(a: &Value, b: &Value) -> Vec<PhaseRow> {
     rows
 }
 
+/// What is compared of each device.
+const DEVICE_ROWS: [(&str, &str); 10] = [
+    ("read_bytes", "/read/bytes"),
+    ("write_bytes", "/write/bytes"),
+    (
+        "read_latency_p50_ns",
+        "/metrics/pairing_newest/latency_ns/read/p50",
+    ),
+    (
+        "write_latency_p50_ns",
+        "/metrics/pairing_newest/latency_ns/write/p50",
+    ),
+    ("depth_while_busy", "/limit/depth_while_busy"),
+    ("idle_share", "/limit/idle_share"),
+    ("requests", "/metrics/sequentiality/all/requests"),
+    (
+        "sequential_requests",
+        "/metrics/sequentiality/all/sequential",
+    ),
+    ("distinct_4k_blocks", "/metrics/working_set_4k_blocks/union"),
+    ("re_read_factor", "/re_read_factor"),
+];
+
+/// Rows of each device of both runs, where one of them has several. A device that only one run has is compared with nothing.
+fn device_rows(a: &Value, b: &Value) -> Vec<PhaseRow> {
+    let of = |document: &Value| -> BTreeMap<String, Value> {
+        let devices = document["devices"].as_array().into_iter().flatten();
+        let named = devices.map(|of| (of["device"].as_str().unwrap_or("-").to_owned(), of.clone()));
+        let mut found: BTreeMap<String, Value> = named.collect();
+        let only = document["quality"]["devices"].as_object();
+        // The whole document is that of a lone device.
+        if let Some((name, _)) = only
+            .filter(|_| found.is_empty())
+            .and_then(|of| of.iter().next())
+        {
+            let mut value = document.clone();
+            for direction in ["read", "write"] {
+                value[direction] = document["metrics"]["totals"][direction].clone();
+            }
+            value["re_read_factor"] = document["extra"]["reuse"]["re_read_factor"].clone();
+            found.insert(name.clone(), value);
+        }
+        found
+    };
+    let (a, b) = (of(a), of(b));
+    if a.len().max(b.len()) < 2 {
+        return Vec::new();
+    }
+    let names: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    let mut rows = Vec::new();
+    for name in names {
+        for (what, place) in DEVICE_ROWS {
+            let value = |side: &BTreeMap<String, Value>| side.get(name)?.pointer(place)?.as_f64();
+            let (was, is) = (value(&a), value(&b));
+            if was.or(is).is_none() {
+                continue;
+            }
+            let change = was.zip(is).filter(|(was, _)| was.abs() > 0.0);
+            let change = change.map(|(was, is)| (is / was - 1.0) * 100.0);
+            rows.push((format!("device {name}"), (what, was, is, change)));
+        }
+    }
+    rows
+}
+
 /// Widths of the bins whose values are the samples.
 const TENTH: u64 = SECOND / 10;
 const HUNDREDTH: u64 = SECOND / 100;
@@ -488,6 +556,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
     let bin_ns = bins.ns();
     let rows = rows(&a.document, &b.document);
     let phases = phase_rows(&a.document, &b.document);
+    let devices = device_rows(&a.document, &b.document);
     let finding = finding(&a.document, &b.document);
     let clocks = clocks(&sides, args)?;
     let mut out = args.output.open()?;
@@ -505,6 +574,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
                 "finding": finding,
                 "rows": rows,
                 "phases": phases.iter().map(|(phase, (name, a, b, change))| json!({"phase": phase, "what": name, "a": a, "b": b, "change_pct": change})).collect::<Vec<_>>(),
+                "devices": devices.iter().map(|(device, (name, a, b, change))| json!({"device": device.trim_start_matches("device "), "what": name, "a": a, "b": b, "change_pct": change})).collect::<Vec<_>>(),
                 "clocks": clocks.as_ref().map(clocks_value),
                 "samples": {"bin_ns": bin_ns, "comparison": report},
                 "quality": {"a": a.document["quality"], "b": b.document["quality"]},
@@ -524,7 +594,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
             writeln!(out, "{:<28} {:>18} {:>18} {:>10}", "", "A", "B", "change")?;
             let mut phase = String::new();
             let rows = rows.into_iter().map(|row| (String::new(), row));
-            for (of, (name, a, b, change)) in rows.chain(phases) {
+            for (of, (name, a, b, change)) in rows.chain(phases).chain(devices) {
                 if of != phase {
                     writeln!(out, "{of}")?;
                     phase = of;

@@ -49,7 +49,9 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
     }
     let traces = &inputs::files(traces, args.verbosity)?;
     let progress = ProgressLine::start("reading", args.verbosity);
-    let read = read_options(&args.trace, &args.input, &progress);
+    let mut read = read_options(&args.trace, &args.input, &progress);
+    let chosen = crate::device::named(args.trace.device.as_ref(), traces, &read)?;
+    read.device = chosen.or(read.device);
     // Rows are written while the trace is read. One that turns out to step back further than the window is read again,
     // all of it held, and its table begun anew.
     let (events, outcome) = match write(traces, &read, Pass::Streaming, target)? {

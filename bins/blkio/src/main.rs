@@ -6,6 +6,7 @@ mod collect;
 mod compare;
 mod convert;
 mod deepnvme;
+mod device;
 mod draw;
 mod follow;
 mod guard;

@@ -132,8 +132,11 @@ fn devices(document: &Value) -> Option<Section> {
             name("evidence")
         ));
     }
-    let rows: Vec<Vec<Cell<'_>>> = list(&document["devices"])
-        .map(|of| {
+    let apart = list(&document["devices_left_out"]).map(|of| (of, "no"));
+    let counted = list(&document["devices"]).map(|of| (of, "yes"));
+    let rows: Vec<Vec<Cell<'_>>> = counted
+        .chain(apart)
+        .map(|(of, is_counted)| {
             let real = |value: &Value| value.as_f64().map_or(Cell::Null, Cell::Real);
             let all = &of["metrics"]["sequentiality"]["all"];
             let share = number(&all["sequential"]) / number(&all["requests"]).max(1.0);
@@ -156,6 +159,7 @@ fn devices(document: &Value) -> Option<Section> {
                 real(&depth["time_weighted_mean"]),
                 busy.map_or(Cell::Null, Cell::Real),
                 Cell::from(of["limit"]["limiter"].as_str().unwrap_or("-")),
+                Cell::from(is_counted),
             ]
         })
         .collect();
@@ -175,6 +179,7 @@ fn devices(document: &Value) -> Option<Section> {
         Column::real("depth"),
         Column::real("busy").unit(Unit::Pct),
         Column::text("limit"),
+        Column::text("in the totals"),
     ];
     let table = table("devices", columns, rows)?;
     Some(section.table(&table, 64))
@@ -371,8 +376,10 @@ fn phases(document: &Value) -> Option<Section> {
             ]
         })
         .collect();
+    let refused = engine["refused"].as_str();
+    let refused = refused.map(|reason| format!("engine not compared: {reason}"));
     if rows.is_empty() {
-        return None;
+        return refused.map(|reason| Section::new("Phases").warning(&reason));
     }
     let columns = vec![
         Column::text("phase"),
@@ -389,7 +396,11 @@ fn phases(document: &Value) -> Option<Section> {
         Column::text("limit"),
     ];
     let table = table("phases", columns, rows)?;
-    let section = Section::new("Phases").table(&table, 100);
+    let mut section = Section::new("Phases").table(&table, 100);
+    let doubt = engine["caveat"].as_str().map(str::to_owned);
+    if let Some(reason) = refused.or(doubt) {
+        section = section.warning(&reason);
+    }
     let Some(anchor) = engine["anchor"].as_str() else {
         return Some(section);
     };

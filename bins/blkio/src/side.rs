@@ -249,6 +249,8 @@ pub(crate) fn fio(args: &FioArgs) -> anyhow::Result<Outcome> {
     let mut options = StatsOptions::default();
     options.read = crate::stats::read_options(&args.trace, &args.input, &progress);
     options.wanted = Wanted::TRAFFIC;
+    let chosen = crate::device::named(args.trace.device.as_ref(), &trace, &options.read)?;
+    options.devices = chosen.map(|dev| vec![dev]);
     let stats = Stats::of_files(&trace, &options)
         .or_exit(NO_INPUT)
         .context("reading the trace")?;

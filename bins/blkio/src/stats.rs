@@ -16,6 +16,7 @@ use serde_json::Value;
 use shell::{OrExit as _, Outcome, Output, ProgressLine, Stage, VerbosityArgs};
 
 use crate::args::{Anchor as BinAnchor, StatsArgs, TraceArgs, phase};
+use crate::device::{self, Choice};
 use crate::side::{engine_value, gpu_value, whole};
 use crate::{EMPTY, GATE, NO_INPUT, follow, inputs, page, summary, tables, yardstick};
 
@@ -27,7 +28,7 @@ pub(crate) fn read_options(
 ) -> ReadOptions {
     let mut read = ReadOptions::default();
     read.format = trace.trace_format;
-    read.device = trace.device;
+    read.device = trace.device.as_ref().and_then(Choice::number);
     read.window_ns = trace.reorder;
     read.strict = input.strict;
     read.threads = input.threads().get();
@@ -81,6 +82,8 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     let progress = ProgressLine::start("reading", args.verbosity);
     let mut options = StatsOptions::default();
     options.read = read_options(&args.trace, &args.input, &progress);
+    let chosen = device::named(args.trace.device.as_ref(), &files, &options.read)?;
+    options.devices = chosen.map(|dev| vec![dev]);
     if let Some(interval_ns) = args.follow {
         options.read.follow = Some(follow::options(args, interval_ns)?);
     }

@@ -1,5 +1,6 @@
 //! What `blkio stats` prints as text.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 
 use blkio_parser::Stats;
@@ -13,7 +14,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-fn given_phases(document: &Value, first_ns: u64, out: &mut Output) -> anyhow::Result<()> {
+fn given_phases(document: &Value, first_ns: u64, out: &mut String) -> anyhow::Result<()> {
     for phase in list(&document["given_phases"]) {
         phase_line(phase, "name", first_ns, out)?;
     }
@@ -21,7 +22,7 @@ fn given_phases(document: &Value, first_ns: u64, out: &mut Output) -> anyhow::Re
 }
 
 /// What the GPU did meanwhile, and what the engine's log says the time was spent on; or why neither is known.
-fn beside(document: &Value, first_ns: u64, out: &mut Output) -> anyhow::Result<()> {
+fn beside(document: &Value, first_ns: u64, out: &mut String) -> anyhow::Result<()> {
     let time = |value: &Value| human::quantity(value.as_f64().unwrap_or(0.0), report::Unit::Nanos);
     let bytes = |value: &Value| human::quantity(value.as_f64().unwrap_or(0.0), report::Unit::Bytes);
     if let Some(mean) = document["gpu"]["time_weighted_mean_percent"].as_f64() {
@@ -76,7 +77,7 @@ fn beside(document: &Value, first_ns: u64, out: &mut Output) -> anyhow::Result<(
 }
 
 /// When a phase was, what it did, and how long its requests took.
-fn phase_line(phase: &Value, name: &str, first_ns: u64, out: &mut Output) -> anyhow::Result<()> {
+fn phase_line(phase: &Value, name: &str, first_ns: u64, out: &mut String) -> anyhow::Result<()> {
     let at = |active: &str, key: &str| {
         let time_ns = phase[active].as_u64().or(phase[key].as_u64());
         time_ns.unwrap_or(0).saturating_sub(first_ns) as f64 / 1e9
@@ -119,11 +120,12 @@ fn rate(bytes_per_s: f64) -> String {
 }
 
 /// How many devices there are, which lie on others, and what each did.
-fn devices(document: &Value, out: &mut Output) -> anyhow::Result<()> {
+fn devices(document: &Value, out: &mut String) -> anyhow::Result<()> {
     let count = list(&document["devices"]).count();
     for pair in list(&document["stacked_devices"]) {
         let name = |key: &str| pair[key].as_str().unwrap_or("-");
         let (upper, lower) = (name("upper"), name("lower"));
+        let share = pair["share_of_upper_found_below"].as_f64();
         let counted = if pair["upper_is_left_out"] == true {
             format!("counted once, at {lower}; --device {upper} shows the other")
         } else {
@@ -134,36 +136,49 @@ fn devices(document: &Value, out: &mut Output) -> anyhow::Result<()> {
             "{upper} lies on {lower} ({}): requests are {counted}",
             name("evidence")
         )?;
+        if let Some(share) = share.filter(|share| *share < 0.9) {
+            writeln!(
+                out,
+                "  of the bytes of {upper}, {:.1} % were found below: the rest came from a cache or from devices that were not recorded",
+                share * 100.0
+            )?;
+        }
     }
-    if count < 2 {
-        return Ok(());
+    let apart: Vec<&Value> = list(&document["devices_left_out"]).collect();
+    let rows: Vec<&Value> = list(&document["devices"]).collect();
+    if count >= 2 {
+        writeln!(out, "{count} devices:")?;
+        loads(&rows, out)?;
+        places(&rows, out)?;
     }
+    if !apart.is_empty() {
+        writeln!(out, "not counted, since on others:")?;
+        loads(&apart, out)?;
+        places(&apart, out)?;
+    }
+    Ok(())
+}
+
+/// A size, or that it is not known.
+fn size(bytes: Option<f64>) -> String {
+    bytes.map_or("-".to_owned(), |bytes| {
+        human::quantity(bytes, report::Unit::Bytes)
+    })
+}
+
+/// A share in percent, or that it is not known.
+fn percent(share: Option<f64>) -> String {
+    share.map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0))
+}
+
+/// What each device moved, and how busy it was.
+fn loads(rows: &[&Value], out: &mut String) -> anyhow::Result<()> {
     writeln!(
         out,
-        "{count} devices:\n  {:<14} {:>9} {:>11} {:>11} {:>7} {:>11} {:>6} {:>10} {:>6} {:>7}",
-        "device",
-        "requests",
-        "read",
-        "written",
-        "seq.",
-        "working set",
-        "reread",
-        "p50",
-        "depth",
-        "busy"
+        "  {:<10} {:>9} {:>11} {:>11} {:>10} {:>6} {:>7}",
+        "device", "requests", "read", "written", "p50", "depth", "busy"
     )?;
-    for of in list(&document["devices"]) {
-        let size = |bytes: Option<f64>| {
-            bytes.map_or("-".to_owned(), |bytes| {
-                human::quantity(bytes, report::Unit::Bytes)
-            })
-        };
-        let all = &of["metrics"]["sequentiality"]["all"];
-        let share = all["requests"].as_f64().filter(|requests| *requests > 0.0);
-        let share = share.map(|requests| all["sequential"].as_f64().unwrap_or(0.0) / requests);
-        let percent = |share: Option<f64>| {
-            share.map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0))
-        };
+    for of in rows {
         let latency = &of["metrics"]["pairing_newest"]["latency_ns"];
         let p50 = latency["read"]["p50"]
             .as_f64()
@@ -173,18 +188,13 @@ fn devices(document: &Value, out: &mut Output) -> anyhow::Result<()> {
         });
         let depth = &of["queue_depth"]["all"];
         let mean = depth["time_weighted_mean"].as_f64();
-        let blocks = of["metrics"]["working_set_4k_blocks"]["union"].as_f64();
-        let again = of["re_read_factor"].as_f64();
         writeln!(
             out,
-            "  {:<14} {:>9} {:>11} {:>11} {:>7} {:>11} {:>6} {:>10} {:>6} {:>7}",
+            "  {:<10} {:>9} {:>11} {:>11} {:>10} {:>6} {:>7}",
             of["device"].as_str().unwrap_or("-"),
             of["metrics"]["issues"].as_u64().unwrap_or(0),
             size(of["read"]["bytes"].as_f64()),
             size(of["write"]["bytes"].as_f64()),
-            percent(share),
-            size(blocks.map(|blocks| blocks * 4096.0)),
-            again.map_or("-".to_owned(), |again| format!("{again:.2}")),
             p50,
             mean.map_or("-".to_owned(), |mean| format!("{mean:.2}")),
             percent(depth["utilisation"].as_f64())
@@ -193,8 +203,38 @@ fn devices(document: &Value, out: &mut Output) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Where each device was read and written.
+fn places(rows: &[&Value], out: &mut String) -> anyhow::Result<()> {
+    writeln!(
+        out,
+        "  {:<10} {:>7} {:>11} {:>7} {:>11} {:>6}  limit",
+        "device", "seq.", "seek p50", "merges", "working set", "reread"
+    )?;
+    for of in rows {
+        let all = &of["metrics"]["sequentiality"]["all"];
+        let share = all["requests"].as_f64().filter(|requests| *requests > 0.0);
+        let share = share.map(|requests| all["sequential"].as_f64().unwrap_or(0.0) / requests);
+        let seek = all["abs_seek_sectors_p50"].as_f64();
+        let blocks = of["metrics"]["working_set_4k_blocks"]["union"].as_f64();
+        let again = of["re_read_factor"].as_f64();
+        let merges = of["merges"].as_u64();
+        writeln!(
+            out,
+            "  {:<10} {:>7} {:>11} {:>7} {:>11} {:>6}  {}",
+            of["device"].as_str().unwrap_or("-"),
+            percent(share),
+            size(seek.map(|sectors| sectors * 512.0)),
+            merges.map_or("-".to_owned(), |merges| merges.to_string()),
+            size(blocks.map(|blocks| blocks * 4096.0)),
+            again.map_or("-".to_owned(), |again| format!("{again:.2}")),
+            of["limit"]["limiter"].as_str().unwrap_or("-")
+        )?;
+    }
+    Ok(())
+}
+
 /// Times between the stages of the block layer, where there are more than issue and completion.
-fn stages(document: &Value, out: &mut Output) -> anyhow::Result<()> {
+fn stages(document: &Value, out: &mut String) -> anyhow::Result<()> {
     let extra = &document["extra"];
     let rows: Vec<&Value> = list(&extra["stage_table"]).collect();
     if rows.len() < 2 {
@@ -229,19 +269,97 @@ fn stages(document: &Value, out: &mut Output) -> anyhow::Result<()> {
             .max(1.0);
         writeln!(
             out,
-            "  {queued} bios queued, {} merged, {:.2} bios a request; {} plugs, {} unplugs, {} splits",
+            "  {queued} bios queued, {} merged, {:.2} bios a request, {} splits",
             count("merges"),
             queued as f64 / issues,
-            count("plugs"),
-            count("unplugs"),
             count("splits")
+        )?;
+    }
+    if count("unplugs") > 0 {
+        let each = extra["ios_per_unplug"].as_f64();
+        let each = each.map_or(String::new(), |each| format!(", {each:.2} IOs per unplug"));
+        writeln!(
+            out,
+            "  {} plugs, {} unplugs{each}",
+            count("plugs"),
+            count("unplugs")
         )?;
     }
     Ok(())
 }
 
-/// Writes what a trace comes to: the verdict, then the evidence.
+/// Maximum number of processors that the text lists.
+const CPUS: usize = 16;
+
+/// Requests by processor, where the trace has stages, as blkparse prints them.
+fn cpus(document: &Value, out: &mut String) -> anyhow::Result<()> {
+    let extra = &document["extra"];
+    let rows: Vec<&Value> = list(&extra["cpus"]).collect();
+    if rows.len() < 2 || extra["queued"].as_u64().unwrap_or(0) == 0 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "requests by CPU (read/write):\n  {:>4} {:>17} {:>17} {:>17} {:>15}",
+        "cpu", "queued", "dispatched", "completed", "merged"
+    )?;
+    for row in rows.iter().take(CPUS) {
+        let both = |key: &str| {
+            let ios = |of: &str| row[key][of]["ios"].as_u64().unwrap_or(0);
+            format!("{}/{}", ios("read"), ios("write"))
+        };
+        writeln!(
+            out,
+            "  {:>4} {:>17} {:>17} {:>17} {:>15}",
+            row["cpu"].as_u64().unwrap_or(0),
+            both("queued"),
+            both("dispatched"),
+            both("completed"),
+            both("merged")
+        )?;
+    }
+    if rows.len() > CPUS {
+        writeln!(out, "  {} more CPUs are in --json", rows.len() - CPUS)?;
+    }
+    Ok(())
+}
+
+/// Columns of the text.
+const WIDTH: usize = 80;
+/// How far lines go in that continue others.
+const INDENT: &str = "    ";
+
+/// Writes what a trace comes to: the verdict, then the evidence. Lines are at most 80 columns wide as far as they have blanks.
 pub(crate) fn write(stats: &Stats, document: &Value, out: &mut Output) -> anyhow::Result<()> {
+    let mut text = String::new();
+    whole(stats, document, &mut text)?;
+    for line in text.lines() {
+        folded(line, out)?;
+    }
+    Ok(())
+}
+
+/// Writes a line, broken at blanks where it is too wide.
+fn folded(line: &str, out: &mut Output) -> anyhow::Result<()> {
+    let mut rest = line.to_owned();
+    while rest.chars().count() > WIDTH {
+        let begin = rest.len() - rest.trim_start().len();
+        let end = rest
+            .char_indices()
+            .nth(WIDTH + 1)
+            .map_or(rest.len(), |(at, _)| at);
+        let within = rest.get(begin..end).unwrap_or_default();
+        let Some(at) = within.rfind(' ').map(|at| at + begin) else {
+            break;
+        };
+        let (head, tail) = rest.split_at(at);
+        writeln!(out, "{}", head.trim_end())?;
+        rest = format!("{INDENT}{}", tail.trim_start());
+    }
+    Ok(writeln!(out, "{rest}")?)
+}
+
+fn whole(stats: &Stats, document: &Value, out: &mut String) -> anyhow::Result<()> {
     let metrics = &document["metrics"];
     writeln!(out, "{}", verdict::headline(document))?;
     for input in document["inputs"].as_array().into_iter().flatten() {
@@ -283,7 +401,7 @@ pub(crate) fn write(stats: &Stats, document: &Value, out: &mut Output) -> anyhow
             };
             write!(
                 out,
-                "  {direction:<8} {ios:>10} requests  {:>12}  {:>14} over the span",
+                "  {direction:<8} {ios:>10} requests {:>12} {:>14} over the span",
                 human::quantity(bytes as f64, report::Unit::Bytes),
                 over(span)
             )?;
@@ -291,7 +409,8 @@ pub(crate) fn write(stats: &Stats, document: &Value, out: &mut Output) -> anyhow
             let busy_s = busy[format!("{direction}_busy_s")].as_f64();
             match while_busy.zip(busy_s).filter(|(of, _)| *of > 0.0) {
                 Some((of, busy_s)) => {
-                    writeln!(out, ", {} while busy ({busy_s:.3} s)", rate(of))?;
+                    writeln!(out)?;
+                    writeln!(out, "{:>56} while busy ({busy_s:.3} s)", rate(of))?;
                 }
                 None => writeln!(out)?,
             }
@@ -343,6 +462,7 @@ pub(crate) fn write(stats: &Stats, document: &Value, out: &mut Output) -> anyhow
         )?;
     }
     stages(document, out)?;
+    cpus(document, out)?;
     let first_ns = stats.traffic.first_issue_ns.unwrap_or(0);
     for phase in list(&document["phases"]["phases"]) {
         phase_line(phase, "label", first_ns, out)?;

@@ -92,12 +92,22 @@ pub(crate) fn headline(document: &Value) -> String {
 fn of_devices(document: &Value) -> String {
     let lead = &document["limit"];
     let name = lead["device"].as_str().unwrap_or("-");
-    let why = if lead["is_saturated"] == true {
-        "saturated"
-    } else {
-        "the busiest"
-    };
     let devices = document["devices"].as_array().into_iter().flatten();
+    let busy_ns = |of: &Value| of["queue_depth"]["all"]["busy_ns"].as_u64();
+    let of_lead = devices.clone().find(|of| of["device"] == lead["device"]);
+    let of_lead = of_lead.and_then(busy_ns);
+    let alike: Vec<&str> = devices
+        .clone()
+        .filter(|of| of["device"] != lead["device"] && of_lead.is_some() && busy_ns(of) == of_lead)
+        .filter_map(|of| of["device"].as_str())
+        .collect();
+    let why = if lead["is_saturated"] == true {
+        "saturated".to_owned()
+    } else if alike.is_empty() {
+        "the busiest".to_owned()
+    } else {
+        format!("as busy as {}", alike.join(" and "))
+    };
     let others = devices.filter(|of| of["device"] != lead["device"]);
     let others: Vec<String> = others
         .take(OTHERS)
@@ -163,7 +173,7 @@ pub(crate) fn sentence(limit: &Value, document: &Value) -> String {
             idle * 100.0,
             time(number(&limit["gap_half_ns"])),
             bytes(number(&limit["bytes_per_busy_s"])),
-            1.0 / (1.0 - idle).max(1e-9),
+            without_pauses(limit, idle),
             bytes(rate),
             most_of_yardstick(limit).map_or(String::new(), |more| format!(" {more}"))
         ),
@@ -259,6 +269,18 @@ fn room(limit: &Value, document: &Value) -> Option<String> {
             most / rate
         )
     })
+}
+
+/// Gain without pauses: that of the recorded rate while busy, and no more than the yardstick.
+fn without_pauses(limit: &Value, idle: f64) -> f64 {
+    let gain = 1.0 / (1.0 - idle).max(1e-9);
+    let of = &limit["yardstick"];
+    let most = of["bytes_per_s"].as_f64();
+    let rate = number(&limit["bytes_per_s"]);
+    match most.filter(|most| rate > 0.0 && *most >= rate && of["is_disproved"] != true) {
+        Some(most) => gain.min(most / rate),
+        None => gain,
+    }
 }
 
 /// How much more the yardstick moved than the trace, if it did.

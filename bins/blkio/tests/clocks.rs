@@ -242,6 +242,41 @@ fn the_benchmark_ends_before_the_engine_exits() {
     assert_eq!(end("04:10"), (240_100, 1));
 }
 
+#[test]
+fn a_log_of_another_trace_is_refused_in_every_output() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("io"), reads(100)).unwrap();
+    let log = |total: u64| {
+        format!(
+            "prefill latency: 10.000 s\ndecode latency: {}.000 s\ntotal latency: {total}.000 s\n",
+            total - 10
+        )
+    };
+    for (total, key, words) in [
+        (
+            1485,
+            "refused",
+            "the log is not of this trace: the run took 1485.0 s",
+        ),
+        (20, "caveat", "the log accounts for 20.0 s of"),
+    ] {
+        std::fs::write(dir.join("engine"), log(total)).unwrap();
+        let found = json(dir, &["io", "--engine", "engine"]);
+        let reason = found["engine_phases"][key].as_str().unwrap();
+        assert!(reason.starts_with(words), "{reason}");
+        let is_refused = key == "refused";
+        assert_eq!(found["engine_phases"]["phases"].is_null(), is_refused);
+        let text = stats(dir, &["io", "--engine", "engine", "--html", "page.html"]).stdout;
+        let text = crate::joined(&String::from_utf8_lossy(&text));
+        assert!(text.contains(words), "{text}");
+        assert_eq!(text.contains("engine not compared: "), is_refused, "{text}");
+        assert!(!text.contains("per token"), "{text}");
+        let page = std::fs::read_to_string(dir.join("page.html")).unwrap();
+        assert!(page.contains(words), "{total}");
+    }
+}
+
 /// A record of blktrace on processor 0.
 fn record(t_ns: u64, sector: u64, bytes: u32, action: u32, pdu: &[u8]) -> Vec<u8> {
     let mut record = 0x6561_7407_u32.to_le_bytes().to_vec();

@@ -88,7 +88,7 @@ fn limit(plan: &Plan, seed: u64, more: &[&str]) -> (String, String) {
     let json = said(&[&["stats", path, "--json"], more].concat());
     let document: Value = serde_json::from_str(&json).unwrap();
     let text = said(&[&["stats", path], more].concat());
-    let first = text.lines().next().unwrap_or_default().to_owned();
+    let first = crate::joined(&text);
     (
         document["limit"]["limiter"]
             .as_str()
@@ -201,6 +201,15 @@ fn a_yardstick_below_the_trace_is_not_used() {
     let (found, said) = limit(&plan(400_000), 1, &["--yardstick", "3GB/s"]);
     assert_eq!(found, "think time", "{said}");
     assert!(said.contains("The yardstick (3GB/s) moved"), "{said}");
+    // No more than the yardstick is promised, however long the pauses are.
+    let rate = |said: &str| -> f64 {
+        let (_, rest) = said.split_once("without the pauses up to ").unwrap();
+        rest.split_once('x').unwrap().0.parse().unwrap()
+    };
+    let (_, free) = limit(&plan(2_000_000), 1, &[]);
+    let (_, capped) = limit(&plan(2_000_000), 1, &["--yardstick", "600MB/s"]);
+    assert!(rate(&free) > 15.0, "{free}");
+    assert!((9.0..11.0).contains(&rate(&capped)), "{capped}");
 }
 
 /// Requests as the collector writes them: issue, duration, letters, bytes, in microseconds.
@@ -308,7 +317,7 @@ fn phases_of_different_limits_have_no_common_one() {
         "{}",
         document["phases"]
     );
-    let text = said(&["stats", path]);
+    let text = crate::joined(&said(&["stats", path]));
     assert!(text.starts_with("Limits differ by phase. "), "{text}");
 }
 
@@ -319,7 +328,7 @@ fn a_trace_of_issues_alone_says_what_to_record() {
     let lines =
         (0..200_u64).map(|n| format!("{}, R, 4096, {}, 8\n", 1_000_000_000 + n * 1000, n * 8));
     std::fs::write(&path, lines.collect::<String>()).unwrap();
-    let text = said(&["stats", path.to_str().unwrap()]);
+    let text = crate::joined(&said(&["stats", path.to_str().unwrap()]));
     let wanted = "Cannot say what limits it: the trace has no completions";
     assert!(text.starts_with(wanted), "{text}");
 }
@@ -353,7 +362,7 @@ fn comparing_names_the_deeper_queue() {
         path.to_str().unwrap().to_owned()
     });
     let said = said(&["compare", &paths[0], &paths[1]]);
-    let first = said.lines().next().unwrap();
+    let first = crate::joined(&said);
     assert!(first.starts_with("Queue depth changed from 1."), "{said}");
     assert!(
         first.contains("read throughput while busy 7.") || first.contains("busy 8."),

@@ -10,6 +10,11 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+/// Text with its lines joined, since long ones are folded.
+fn joined(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn blkio(dir: &Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_blkio"))
         .current_dir(dir)

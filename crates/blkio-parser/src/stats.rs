@@ -8,6 +8,7 @@ use std::thread;
 use crate::analyse::Analyser;
 use crate::analyse::access::SectorAccess;
 use crate::analyse::bursts::Arrivals;
+use crate::analyse::by_cpu::ByCpu;
 use crate::analyse::by_pid::ByPid;
 use crate::analyse::composition::Composition;
 use crate::analyse::devices::{MAX_DEVICES, Parts, Split};
@@ -149,6 +150,8 @@ pub struct Stats {
     pub sequentiality: Option<Sequentiality>,
     /// Sequentiality by process, where the trace names processes.
     pub by_pid: Option<ByPid>,
+    /// Totals by processor.
+    pub by_cpu: Option<ByCpu>,
     /// What was issued when; for phases.
     pub composition: Option<Composition>,
     /// Access counts by sector.
@@ -172,12 +175,14 @@ pub struct Stats {
     pub devices: Vec<(u32, Stats)>,
     /// Devices of the trace that lie on others.
     pub stacked: Vec<Stacked>,
+    /// The analyses of the devices that are left out of the totals since they lie on others.
+    pub apart: Vec<(u32, Stats)>,
     /// What the device can do, as in the options.
     pub yardstick: Option<Yardstick>,
 }
 
 /// A device whose requests cause requests of another device of the same trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Stacked {
     /// The upper device, as in [`Event::dev`](crate::Event::dev).
     pub upper: u32,
@@ -187,16 +192,21 @@ pub struct Stacked {
     pub evidence: Evidence,
     /// Whether the upper device is left out of the analyses.
     pub is_left_out: bool,
+    /// Share of the upper device's bytes that requests of lower devices of the trace were found for.
+    pub share_below: Option<f64>,
 }
 
 /// What continues what, and when that was.
 type Placed = (Sequentiality, Composition);
 
+/// What happened to requests on their way, and who made them where.
+type Stepped = (Option<Stages>, GivenPhases, Option<ByPid>, Option<ByCpu>);
+
 /// Analyses that share a thread.
 #[derive(Debug, Clone)]
 enum Group {
     Flow(Box<(Traffic, Arrivals, Option<HeatMap>, Duplicates)>),
-    Steps(Box<(Option<Stages>, GivenPhases, Option<ByPid>)>),
+    Steps(Box<Stepped>),
     Places(Box<Option<Placed>>),
     Access(Box<Option<SectorAccess>>),
     Blocks(Box<(Option<Reuse>, Option<WindowedSet>)>),
@@ -283,6 +293,7 @@ impl Group {
                 wanted.latency.then(Stages::default),
                 GivenPhases::new(&options.phases),
                 wanted.sequentiality.then(ByPid::default),
+                wanted.sequentiality.then(ByCpu::default),
             ))),
             Self::Pairs(Box::new(
                 wanted
@@ -354,6 +365,7 @@ impl Group {
                 feed(&mut group.0, batch);
                 group.1.observe_batch(batch);
                 feed(&mut group.2, batch);
+                feed(&mut group.3, batch);
             }
             Self::Places(places) => {
                 if let Some((sequentiality, composition)) = places.as_mut() {
@@ -379,6 +391,8 @@ impl Group {
 struct GroupSet {
     all: Group,
     devices: Vec<Group>,
+    /// Those of devices that are no part of all.
+    apart: Vec<Group>,
     /// How such a group begins.
     empty: Group,
 }
@@ -389,6 +403,7 @@ impl GroupSet {
         let set = |group: Group| Self {
             all: group.clone(),
             devices: Vec::new(),
+            apart: Vec::new(),
             empty: group,
         };
         groups.map(set).collect()
@@ -408,6 +423,14 @@ impl GroupSet {
                 group.take(batch);
             }
         }
+        for (number, batch) in &parts.apart {
+            while self.apart.len() <= *number {
+                self.apart.push(self.empty.clone());
+            }
+            if let Some(group) = self.apart.get_mut(*number) {
+                group.take(batch);
+            }
+        }
         self.all.take(&parts.all);
     }
 
@@ -415,6 +438,7 @@ impl GroupSet {
         Self {
             all: self.all.finish(),
             devices: self.devices.into_iter().map(Group::finish).collect(),
+            apart: self.apart.into_iter().map(Group::finish).collect(),
             empty: self.empty,
         }
     }
@@ -477,6 +501,7 @@ impl Passed {
                     lower,
                     evidence,
                     is_left_out: false,
+                    share_below: self.nesting.share_below(upper),
                 });
             }
         }
@@ -498,7 +523,7 @@ impl Stats {
     ///
     /// As [`read`](crate::pipeline::read).
     pub fn of_files(paths: &[PathBuf], options: &StatsOptions) -> Result<Self> {
-        let passed = Self::pass(paths, options, options.devices.as_deref())?;
+        let passed = Self::pass(paths, options, &[])?;
         let mut stacked = match options.devices {
             None => passed.stacked(),
             Some(_) => Vec::new(),
@@ -507,6 +532,9 @@ impl Stats {
         let kept = passed.devices.iter().copied().filter(|dev| !is_upper(dev));
         let kept: Vec<u32> = kept.collect();
         let leaves_out = !kept.is_empty() && kept.len() < passed.devices.len();
+        let uppers = passed.devices.iter().copied().filter(is_upper);
+        let mut apart: Vec<u32> = uppers.take(MAX_DEVICES).collect();
+        apart.sort_unstable();
         let bin_ns = options.adapt_bins.then(|| fitting_bin(passed.span_ns()));
         let bin_ns = bin_ns.filter(|bin_ns| *bin_ns < options.bin_ns);
         let again = options.read.follow.is_none()
@@ -519,12 +547,15 @@ impl Stats {
             if leaves_out {
                 stacked.iter_mut().for_each(|pair| pair.is_left_out = true);
                 options.devices = Some(kept);
+            } else {
+                apart.clear();
             }
-            Self::pass(paths, &options, options.devices.as_deref())?
+            Self::pass(paths, &options, &apart)?
         } else {
+            apart.clear();
             passed
         };
-        let mut stats = Self::assemble(passed);
+        let mut stats = Self::assemble(passed, &apart);
         stats.stacked = stacked;
         stats.measure_with(options.yardstick.as_ref());
         Ok(stats)
@@ -533,14 +564,14 @@ impl Stats {
     /// Judges all devices by this yardstick.
     fn measure_with(&mut self, yardstick: Option<&Yardstick>) {
         self.yardstick = yardstick.cloned();
-        for (_, of) in &mut self.devices {
+        for (_, of) in self.devices.iter_mut().chain(&mut self.apart) {
             of.yardstick = yardstick.cloned();
         }
     }
 
-    /// One pass over the inputs, with the events of some devices only.
-    fn pass(paths: &[PathBuf], options: &StatsOptions, only: Option<&[u32]>) -> Result<Passed> {
-        let split = || Split::new(only.map(<[u32]>::to_vec));
+    /// One pass over the inputs, with the devices of the options, and with others apart from all.
+    fn pass(paths: &[PathBuf], options: &StatsOptions, apart: &[u32]) -> Result<Passed> {
+        let split = || Split::new(options.devices.clone(), apart.to_vec());
         if options.read.threads <= 1 {
             let start = || (split(), GroupSet::all_of(options));
             let cell = std::cell::RefCell::new(start());
@@ -617,8 +648,8 @@ impl Stats {
         })
     }
 
-    /// Puts the results of all groups together.
-    fn assemble(passed: Passed) -> Self {
+    /// Puts the results of all groups together, with those of the devices apart.
+    fn assemble(passed: Passed, apart: &[u32]) -> Self {
         let Passed {
             outcome,
             mut sets,
@@ -641,6 +672,14 @@ impl Stats {
             of_devices.push((*dev, Self::of_groups(outcome.clone(), groups)));
         }
         of_devices.sort_unstable_by_key(|(dev, _)| *dev);
+        let apart = apart.iter().enumerate().map(|(number, dev)| {
+            let groups = sets.iter_mut().map(|set| match set.apart.get_mut(number) {
+                Some(group) => std::mem::replace(group, set.empty.clone()),
+                None => set.empty.clone(),
+            });
+            (*dev, Self::of_groups(outcome.clone(), groups.collect()))
+        });
+        let apart: Vec<(u32, Self)> = apart.collect();
         let groups = sets.into_iter().map(|set| set.all).collect();
         let mut stats = Self::of_groups(outcome, groups);
         let accesses = of_devices.iter().filter_map(|(_, of)| of.access.as_ref());
@@ -656,6 +695,7 @@ impl Stats {
                 );
         }
         stats.devices = of_devices;
+        stats.apart = apart;
         stats
     }
 
@@ -668,6 +708,7 @@ impl Stats {
             heat: None,
             sequentiality: None,
             by_pid: None,
+            by_cpu: None,
             composition: None,
             access: None,
             windowed_set: None,
@@ -679,6 +720,7 @@ impl Stats {
             fifo: None,
             devices: Vec::new(),
             stacked: Vec::new(),
+            apart: Vec::new(),
             yardstick: None,
         };
         for group in groups {
@@ -687,7 +729,9 @@ impl Stats {
                     (stats.traffic, stats.arrivals, stats.heat, stats.duplicates) = *group;
                 }
                 Group::Times(intervals) => stats.intervals = *intervals,
-                Group::Steps(group) => (stats.stages, stats.given, stats.by_pid) = *group,
+                Group::Steps(group) => {
+                    (stats.stages, stats.given, stats.by_pid, stats.by_cpu) = *group
+                }
                 Group::Places(places) => {
                     (stats.sequentiality, stats.composition) = places.unzip();
                 }

@@ -25,6 +25,8 @@ pub(crate) struct Parts {
     pub(crate) all: Arc<Batch>,
     /// The events of each device by its number; empty while there is only one device.
     pub(crate) devices: Vec<(usize, Arc<Batch>)>,
+    /// The events of devices that are kept apart from all, by their place among these.
+    pub(crate) apart: Vec<(usize, Arc<Batch>)>,
 }
 
 /// Divides batches by device.
@@ -32,6 +34,9 @@ pub(crate) struct Parts {
 pub(crate) struct Split {
     /// The devices to keep; all if `None`.
     only: Option<Vec<u32>>,
+    /// Devices that are divided off, but no part of all, and the first issue of each.
+    apart: Vec<u32>,
+    firsts_apart_ns: Vec<Option<u64>>,
     /// Devices with requests, in order of their first one.
     devices: Vec<u32>,
     numbers: FxHashMap<u32, usize>,
@@ -42,10 +47,12 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    /// Keeps the events of these devices, and those that name no device.
-    pub(crate) fn new(only: Option<Vec<u32>>) -> Self {
+    /// Keeps the events of these devices, and those that name no device; of others each for itself.
+    pub(crate) fn new(only: Option<Vec<u32>>, apart: Vec<u32>) -> Self {
         Self {
             only,
+            firsts_apart_ns: vec![None; apart.len()],
+            apart,
             ..Self::default()
         }
     }
@@ -57,6 +64,7 @@ impl Split {
 
     /// Divides the next batch.
     pub(crate) fn parts(&mut self, batch: &Arc<Batch>) -> Parts {
+        let apart = self.divided_off(batch);
         let all = self.kept(batch);
         self.find(&all.events);
         self.firsts_ns.resize(self.devices.len(), None);
@@ -67,6 +75,7 @@ impl Split {
             return Parts {
                 all,
                 devices: Vec::new(),
+                apart,
             };
         }
         self.nesting.observe_all(&all.events);
@@ -92,7 +101,20 @@ impl Split {
         Parts {
             all: shaped(moved, &mut all.shape.first_issue()),
             devices,
+            apart,
         }
+    }
+
+    /// The events of each device that is kept apart.
+    fn divided_off(&mut self, batch: &Arc<Batch>) -> Vec<(usize, Arc<Batch>)> {
+        let devices = self.apart.iter().zip(&mut self.firsts_apart_ns).enumerate();
+        devices
+            .filter_map(|(number, (dev, first_ns))| {
+                let events = batch.events.iter().filter(|event| event.dev == *dev);
+                let events: Vec<Event> = events.copied().collect();
+                (!events.is_empty()).then(|| (number, shaped(events, first_ns)))
+            })
+            .collect()
     }
 
     /// The batch without devices that are not wanted.

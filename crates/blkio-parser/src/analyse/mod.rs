@@ -3,6 +3,7 @@
 pub mod access;
 mod borders;
 pub mod bursts;
+pub mod by_cpu;
 pub mod by_pid;
 pub mod composition;
 mod depth;

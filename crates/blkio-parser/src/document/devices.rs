@@ -10,48 +10,67 @@ use crate::stats::Stats;
 /// One object for each device, none where the trace has only one: the measures of the whole document, for this device alone.
 /// Times are of the clock of the document, whose first event is at `base_ns`.
 pub(super) fn devices(stats: &mut Stats, base_ns: u64) -> Value {
-    let span_ns = stats.traffic.first_issue_ns;
-    let span_ns = span_ns.map_or(0, |first| stats.traffic.last_issue_ns.saturating_sub(first));
+    let span_ns = span_ns(stats);
     let devices = stats.devices.iter_mut();
     devices
-        .map(|(dev, of)| {
-            let mut map = Map::new();
-            let name = of.outcome.symbols.device_name(*dev);
-            let name = if *dev == 0 {
-                "not recorded".to_owned()
-            } else {
-                name
-            };
-            map.insert("device".into(), name.into());
-            let totals = totals(of);
-            for direction in ["read", "write"] {
-                let bytes = totals[direction]["bytes"].as_u64().unwrap_or(0);
-                let rate = (span_ns > 0).then(|| bytes as f64 / (span_ns as f64 / 1e9));
-                let value = json!({
-                    "ios": totals[direction]["ios"].as_u64().unwrap_or(0),
-                    "bytes": bytes,
-                    // Over the whole trace, so that the rates of all devices add up.
-                    "bytes_per_s": rate,
-                });
-                map.insert(direction.into(), value);
-            }
-            if let Some(access) = &of.access {
-                let distinct = access.distinct_sectors[0].saturating_mul(SECTOR_BYTES);
-                let read = totals["read"]["bytes"].as_f64().unwrap_or(0.0);
-                let factor = (distinct > 0).then(|| read / distinct as f64);
-                map.insert("re_read_factor".into(), factor.into());
-            }
-            if let Some(pairing) = of.newest.as_ref().filter(|p| p.matching.pairs > 0) {
-                map.insert("queue_depth".into(), queue_depth(pairing));
-            }
-            map.insert("limit".into(), super::limit::limit(of, 0, u64::MAX).into());
-            if let Some(heat) = &of.heat {
-                map.insert("heatmap".into(), places::heat(heat));
-            }
-            map.insert("metrics".into(), metrics(of, base_ns));
-            Value::Object(map)
-        })
+        .map(|(dev, of)| one(*dev, of, span_ns, base_ns))
         .collect()
+}
+
+/// The devices that are no part of the totals since they lie on others, as those of [`devices`].
+pub(super) fn apart(stats: &mut Stats, base_ns: u64) -> Value {
+    let span_ns = span_ns(stats);
+    let devices = stats.apart.iter_mut();
+    devices
+        .map(|(dev, of)| one(*dev, of, span_ns, base_ns))
+        .collect()
+}
+
+/// From the first issue of the trace to its last.
+fn span_ns(stats: &Stats) -> u64 {
+    let first = stats.traffic.first_issue_ns;
+    first.map_or(0, |first| stats.traffic.last_issue_ns.saturating_sub(first))
+}
+
+fn one(dev: u32, of: &mut Stats, span_ns: u64, base_ns: u64) -> Value {
+    let mut map = Map::new();
+    let name = of.outcome.symbols.device_name(dev);
+    let name = if dev == 0 {
+        "not recorded".to_owned()
+    } else {
+        name
+    };
+    map.insert("device".into(), name.into());
+    let totals = totals(of);
+    for direction in ["read", "write"] {
+        let bytes = totals[direction]["bytes"].as_u64().unwrap_or(0);
+        let rate = (span_ns > 0).then(|| bytes as f64 / (span_ns as f64 / 1e9));
+        let value = json!({
+            "ios": totals[direction]["ios"].as_u64().unwrap_or(0),
+            "bytes": bytes,
+            // Over the whole trace, so that the rates of all devices add up.
+            "bytes_per_s": rate,
+        });
+        map.insert(direction.into(), value);
+    }
+    if let Some(access) = &of.access {
+        let distinct = access.distinct_sectors[0].saturating_mul(SECTOR_BYTES);
+        let read = totals["read"]["bytes"].as_f64().unwrap_or(0.0);
+        let factor = (distinct > 0).then(|| read / distinct as f64);
+        map.insert("re_read_factor".into(), factor.into());
+    }
+    if let Some(stages) = &of.stages {
+        map.insert("merges".into(), stages.merges.into());
+    }
+    if let Some(pairing) = of.newest.as_ref().filter(|p| p.matching.pairs > 0) {
+        map.insert("queue_depth".into(), queue_depth(pairing));
+    }
+    map.insert("limit".into(), super::limit::limit(of, 0, u64::MAX).into());
+    if let Some(heat) = &of.heat {
+        map.insert("heatmap".into(), places::heat(heat));
+    }
+    map.insert("metrics".into(), metrics(of, base_ns));
+    Value::Object(map)
 }
 
 /// Devices that lie on others, how that is known, and whether they are left out.
@@ -65,6 +84,7 @@ pub(super) fn stacked(stats: &Stats) -> Value {
                 "lower": symbols.device_name(pair.lower),
                 "evidence": pair.evidence.text(),
                 "upper_is_left_out": pair.is_left_out,
+                "share_of_upper_found_below": pair.share_below,
             })
         })
         .collect()

@@ -163,6 +163,25 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
         map.insert("intervals_of_128k_blocks_ns".into(), times);
         map.insert("intervals_are_exact".into(), is_exact.into());
     }
+    if let Some(cpus) = &stats.by_cpu {
+        let rows = cpus.rows().map(|(cpu, of)| {
+            let both = |[read, write]: [Amount; 2]| {
+                json!({
+                    "read": {"ios": read.ios, "bytes": read.bytes},
+                    "write": {"ios": write.ios, "bytes": write.bytes},
+                })
+            };
+            json!({
+                "cpu": cpu,
+                "queued": both(of.queued),
+                "dispatched": both(of.dispatched),
+                "requeued": both(of.requeued),
+                "completed": both(of.completed),
+                "merged": both(of.merged),
+            })
+        });
+        map.insert("cpus".into(), rows.collect::<Vec<_>>().into());
+    }
     let table = stage_table(stats);
     if !table.is_empty() {
         map.insert("stage_table".into(), table.into());
@@ -172,6 +191,11 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
         map.insert("queued".into(), stages.queued.into());
         map.insert("plugs".into(), stages.plugs.into());
         map.insert("unplugs".into(), stages.unplugs.into());
+        let unplugged = stats.outcome.counts().unplugged;
+        if stages.unplugs > 0 && unplugged > 0 {
+            let each = unplugged as f64 / stages.unplugs as f64;
+            map.insert("ios_per_unplug".into(), each.into());
+        }
         map.insert("splits".into(), stages.splits.into());
         let found: Map<String, Value> = stages
             .by_name()

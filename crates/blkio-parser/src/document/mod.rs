@@ -45,7 +45,7 @@ const FIRST_BURSTS: usize = 20;
 const MOST_CELLS: usize = 1 << 17;
 
 /// The document of a trace: `metrics`, `quality`, `inputs`, `series`, `phases`, `given_phases`, `extra`; and, where the trace has
-/// several devices, `devices` and `stacked_devices`.
+/// several devices, `devices`, `stacked_devices`, and `devices_left_out` (those above others, which the totals do not count).
 ///
 /// Takes the analyses by `&mut` because percentiles sort their values.
 #[must_use]
@@ -67,6 +67,7 @@ pub fn stats(stats: &mut Stats, options: DocumentOptions) -> Value {
         ("series", series_value(&series, options.compat)),
         ("limit", limit.into()),
         ("devices", devices::devices(stats, base)),
+        ("devices_left_out", devices::apart(stats, base)),
         ("stacked_devices", devices::stacked(stats)),
     ])
 }

@@ -159,6 +159,9 @@ pub(super) fn body(cursor: &mut Cursor<'_>, before: Before, sink: &mut Sink) -> 
         sink.counts.remapped(upper, event.dev);
     }
     bracket(cursor.rest, &mut event, sink)?;
+    if event.kind == EventKind::Unplug {
+        sink.counts.unplugged += super::behind_bracket(cursor.rest);
+    }
     sink.events.push(event);
     Some(Line::Event)
 }

@@ -206,6 +206,14 @@ impl Records {
             };
             sink.counts.remapped(from.u32(0), from.u32(4));
         }
+        if kind == EventKind::Unplug && payload.len() >= 8 {
+            let count = Fields {
+                record: payload,
+                little: false,
+            };
+            // Times that a broken record has are no counts.
+            sink.counts.unplugged += count.u64(0).min(u64::from(u16::MAX));
+        }
         sink.events.push(Event {
             t_ns: fields.u64(8),
             sector: fields.u64(16),

@@ -160,6 +160,9 @@ fn body(cursor: &mut Cursor<'_>, shape: Shape, before: Before, sink: &mut Sink) 
         let (rwbs, direction) = sink.symbols.rwbs(Rwbs::new(b"N")?)?;
         if !fields::begins(cursor.rest) {
             memchr::memrchr(b']', cursor.rest)?;
+            if kind == EventKind::Unplug {
+                sink.counts.unplugged += super::behind_bracket(cursor.rest);
+            }
         }
         sink.events.push(Event {
             rwbs,

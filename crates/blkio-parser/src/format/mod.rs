@@ -137,6 +137,15 @@ pub(crate) struct Sink {
     pub(crate) counts: LineCounts,
 }
 
+/// The number behind the process of an unplug, `[COMM] N`; 0 without one.
+fn behind_bracket(rest: &[u8]) -> u64 {
+    let behind = memchr::memrchr(b']', rest).and_then(|at| rest.get(at + 1..));
+    let number = behind.and_then(|text| std::str::from_utf8(text).ok());
+    number
+        .and_then(|text| text.trim().parse::<u32>().ok())
+        .map_or(0, u64::from)
+}
+
 /// The device that a bio was remapped from, in `<- (MAJ,MIN) SECTOR`.
 fn remapped_from(rest: &[u8]) -> Option<u32> {
     let at = memchr::memmem::find(rest, b"<- (")?;
