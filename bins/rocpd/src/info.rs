@@ -35,7 +35,7 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
     let odd_times: Vec<Value> = odd_times
         .iter()
         .map(|odd| {
-            json!({"file": odd.file, "guid": odd.guid, "table": odd.table, "reversed": odd.reversed, "negative": odd.negative,
+            json!({"file": odd.file, "guid": odd.guid, "table": odd.table, "reversed": odd.reversed, "negative": odd.negative, "negative_sizes": odd.negative_sizes,
                    "first_rowid": odd.first_rowid, "says": odd.to_string()})
         })
         .collect();
@@ -195,12 +195,13 @@ fn text(document: &Value) -> String {
     }
     for issue in document["issues"].as_array().into_iter().flatten() {
         out += &format!(
-            "warning: {}: {} rows of {} with {} in column {}\n",
+            "warning: {}: {} rows of {} cannot be read: column {} has {} in row {}\n",
             shown(&issue["file"]),
             issue["rows"],
             shown(&issue["table"]),
+            shown(&issue["column"]),
             shown(&issue["found"]),
-            shown(&issue["column"])
+            issue["first_rowid"]
         );
     }
     for list in ["orphans", "odd_times"] {

@@ -108,6 +108,15 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
             ));
         }
     }
+    for view in &summary.views {
+        let reversed = view.reversed();
+        if reversed > 0 {
+            shared.verbosity.note(format!(
+                "warning: {}: {reversed} records end before they start: their durations, below 0, are in TOTAL, AVERAGE and MIN",
+                view.view
+            ));
+        }
+    }
     if summary.replays > 0 {
         shared.verbosity.note(format!(
             "note: {} dispatches are further passes of kernel replay: calls and durations of kernels count every pass",

@@ -24,8 +24,18 @@ impl std::fmt::Display for Issue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{}: {} rows of {} left out: column {} has {} (first in row {})",
-            self.file, self.count, self.table, self.column, self.found, self.first_rowid
+            "{}: {} rows of {} left out: column {} has {} in row {}{}",
+            self.file,
+            self.count,
+            self.table,
+            self.column,
+            self.found,
+            self.first_rowid,
+            if self.count > 1 {
+                ", and others like it"
+            } else {
+                ""
+            }
         )
     }
 }

@@ -117,6 +117,9 @@ pub fn merge(set: &RocpdSet, path: &Path, options: &MergeOptions) -> Result<Merg
             .execute_batch(&crate::sql::stored_views(&merged))
             .map_err(failed.to("add views"))?;
     }
+    merged
+        .notes
+        .extend(foreign_tables(&connection, set, failed)?);
     connection
         .close()
         .map_err(|(_, error)| failed.to("close")(error))?;
@@ -166,6 +169,52 @@ fn each_partition(
             .map_err(failed.to("commit"))?;
     }
     Ok(())
+}
+
+/// Names the tables of the inputs that are not copied, since they do not belong to any process of the format.
+fn foreign_tables(
+    connection: &Connection,
+    set: &RocpdSet,
+    failed: Failed<'_>,
+) -> Result<Vec<String>> {
+    let mut notes = Vec::new();
+    for (name, place) in set.places() {
+        connection
+            .execute("ATTACH DATABASE ?1 AS one", [crate::sql::uri(place)])
+            .map_err(failed.to("attach an input"))?;
+        let mut copied: Vec<&str> = Vec::new();
+        for partition in set.partitions().iter().filter(|p| p.path() == name) {
+            copied.extend(
+                partition
+                    .tables()
+                    .filter_map(|base| partition.table_name(base)),
+            );
+        }
+        let tables: Vec<String> = connection
+            .prepare(
+                "SELECT name FROM one.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
+            )
+            .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+            .map_err(failed.to("list tables"))?;
+        let foreign = tables
+            .iter()
+            .filter(|table| !copied.contains(&table.as_str()));
+        for table in foreign {
+            let rows = connection.query_row(
+                &format!("SELECT COUNT(*) FROM one.{}", quoted(table)),
+                [],
+                |row| row.get::<_, i64>(0),
+            );
+            let rows = rows.map_or_else(|_| "unknown".to_owned(), |rows| rows.to_string());
+            notes.push(format!(
+                "{name}: table {table} is not part of the format and is not in the merged file (rows: {rows})"
+            ));
+        }
+        connection
+            .execute_batch("DETACH DATABASE one")
+            .map_err(failed.to("detach an input"))?;
+    }
+    Ok(notes)
 }
 
 /// Says in the metadata by how much the times of a partition's processes were moved.

@@ -36,16 +36,37 @@ pub struct OddTimes {
     pub reversed: u64,
     /// Number of rows with a time below 0.
     pub negative: u64,
-    /// Row id of the first row of either kind.
+    /// Number of rows with a size below 0.
+    pub negative_sizes: u64,
+    /// Row id of the first row of any kind.
     pub first_rowid: i64,
+}
+
+impl OddTimes {
+    /// Number of findings, of which a row may have several.
+    const fn rows(&self) -> u64 {
+        self.reversed + self.negative + self.negative_sizes
+    }
 }
 
 impl std::fmt::Display for OddTimes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts = [
+            (self.reversed, "end before they start"),
+            (self.negative, "have times below 0"),
+            (self.negative_sizes, "have sizes below 0"),
+        ];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = parts
+            .map(|(count, what)| format!("{count} rows {what}"))
+            .collect();
         write!(
             f,
-            "{}: table {}: {} rows end before they start, {} rows have times below 0 (first in row {})",
-            self.file, self.table, self.reversed, self.negative, self.first_rowid
+            "{}: table {}: {} (first in row {})",
+            self.file,
+            self.table,
+            parts.join(", "),
+            self.first_rowid
         )
     }
 }
@@ -110,8 +131,13 @@ fn times_of(
         table: base,
         reversed: 0,
         negative: 0,
+        negative_sizes: 0,
         first_rowid: 0,
     };
+    let has_size = table.def.column("size").is_some();
+    let [first, last] = columns;
+    let size = if has_size { "size" } else { "" };
+    let columns = [first, last, size];
     let pick = table.def.pick(columns);
     let mut cursor = table.cursor(partition)?;
     while let Some((rowid, values)) = cursor.next(&pick)? {
@@ -127,11 +153,13 @@ fn times_of(
                 continue;
             }
         };
-        if odd.reversed + odd.negative == 0 {
+        if odd.rows() == 0 {
             odd.first_rowid = rowid;
         }
+        // A size of the wrong type is reported where its record is read.
+        odd.negative_sizes += u64::from(has_size && row.need(2).is_ok_and(|size| size < 0));
         odd.reversed += u64::from(end < start);
         odd.negative += u64::from(start < 0 || end < 0);
     }
-    Ok((odd.reversed + odd.negative > 0).then_some(odd))
+    Ok((odd.rows() > 0).then_some(odd))
 }

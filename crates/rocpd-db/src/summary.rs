@@ -42,6 +42,8 @@ pub struct SummaryRow {
     pub stat: Stat,
     /// Bytes, of copies and allocations.
     pub bytes: i128,
+    /// Number of records that end before they start; their durations, below 0, are in the sums.
+    pub reversed: u64,
     /// Every duration, when asked for.
     pub durations_ns: Vec<i64>,
 }
@@ -132,6 +134,7 @@ impl<'a> Rows<'a> {
                     name: name.to_owned(),
                     stat: Stat::default(),
                     bytes: 0,
+                    reversed: 0,
                     durations_ns: Vec::new(),
                 });
                 self.rows.len() - 1
@@ -150,6 +153,7 @@ impl SummaryRow {
     #[inline]
     fn add(&mut self, duration_ns: i64, quantiles: bool) {
         self.stat.add(duration_ns);
+        self.reversed += u64::from(duration_ns < 0);
         if quantiles {
             self.durations_ns.push(duration_ns);
         }
@@ -453,6 +457,7 @@ impl SummaryView {
                     if let Some(found) = merged.get_mut(at) {
                         found.stat.merge(&row.stat);
                         found.bytes += row.bytes;
+                        found.reversed += row.reversed;
                         found.durations_ns.extend(&row.durations_ns);
                     }
                 }
@@ -464,6 +469,12 @@ impl SummaryView {
         }
         merged.sort_by(by_total);
         merged
+    }
+
+    /// Returns the number of records that end before they start.
+    #[must_use]
+    pub fn reversed(&self) -> u64 {
+        self.rows.iter().map(|row| row.reversed).sum()
     }
 
     /// One row for each process and name: by process id, host and guid, then as [`SummaryView::overall`].

@@ -103,6 +103,7 @@ const KERNELS: &[TableColumn] = whose![
     ("stack_id", Int),
     ("parent_stack_id", Int),
     ("corr_id", Int),
+    ("event_id", Int),
 ];
 
 const COPIES: &[TableColumn] = whose![
@@ -116,6 +117,7 @@ const COPIES: &[TableColumn] = whose![
     ("duration_ns", Nanos),
     ("stack_id", Int),
     ("corr_id", Int),
+    ("event_id", Int),
 ];
 
 const ALLOCATIONS: &[TableColumn] = whose![
@@ -128,6 +130,7 @@ const ALLOCATIONS: &[TableColumn] = whose![
     ("end_ns", Nanos),
     ("duration_ns", Nanos),
     ("stack_id", Int),
+    ("event_id", Int),
 ];
 
 const REGIONS: &[TableColumn] = whose![
@@ -338,6 +341,10 @@ fn parent(event: Option<Event<'_>>) -> SqlValue<'static> {
     int(event.and_then(|event| event.parent_stack_id))
 }
 
+fn event(event: Option<Event<'_>>) -> SqlValue<'static> {
+    int(event.map(|event| event.id))
+}
+
 fn correlation(event: Option<Event<'_>>) -> SqlValue<'static> {
     int(event.and_then(|event| event.correlation_id))
 }
@@ -379,6 +386,7 @@ fn kernel<T>(r: &Dispatch<'_>, names: KernelNames, take: impl FnOnce(&[SqlValue<
             stack(r.event),
             parent(r.event),
             correlation(r.event),
+            event(r.event),
         ]
     )
 }
@@ -398,6 +406,7 @@ fn copy<T>(r: &Copy<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> T {
             SqlValue::Int(r.duration_ns()),
             stack(r.event),
             correlation(r.event),
+            event(r.event),
         ]
     )
 }
@@ -416,6 +425,7 @@ fn allocation<T>(r: &Allocation<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) ->
             SqlValue::Int(r.end_ns),
             SqlValue::Int(r.duration_ns()),
             stack(r.event),
+            event(r.event),
         ]
     )
 }
@@ -431,7 +441,7 @@ fn region<T>(r: &Region<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> T {
             SqlValue::Int(r.start_ns),
             SqlValue::Int(r.end_ns),
             SqlValue::Int(r.duration_ns()),
-            int(r.event.map(|event| event.id)),
+            event(r.event),
             stack(r.event),
             parent(r.event),
             correlation(r.event),
@@ -448,7 +458,7 @@ fn sample<T>(r: &Sample<'_>, take: impl FnOnce(&[SqlValue<'_>]) -> T) -> T {
             text(r.name),
             text(r.message.as_deref()),
             SqlValue::Int(r.timestamp_ns),
-            int(r.event.map(|event| event.id)),
+            event(r.event),
             stack(r.event),
             parent(r.event),
             correlation(r.event),

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
-use rocpd_db::{Error, KernelNames, MergeOptions, OpenOptions, RocpdSet, SqlValue, merge};
+use rocpd_db::{
+    Error, Filter, KernelNames, MergeOptions, OpenOptions, Order, Region, RocpdSet, SqlValue, merge,
+};
 use rocpd_synth::{Made, Shape, generate};
 use rusqlite::Connection;
 
@@ -68,6 +70,22 @@ fn with_stacks(made: &[Made]) -> Vec<String> {
 }
 
 fn check(set: &RocpdSet, expected: &[String]) {
+    // Typed records have the same.
+    let filter = Filter {
+        texts: true,
+        ..Filter::default()
+    };
+    let mut typed = Vec::new();
+    let mut sources = 0;
+    for region in set.scan::<Region<'_>>(&filter, Order::Stored).unwrap() {
+        // A region without event has no texts.
+        let texts = region.unwrap().texts.unwrap_or_default();
+        typed.extend(texts.call_stack);
+        sources += usize::from(texts.line_info.is_some());
+    }
+    typed.sort();
+    assert_eq!(typed, expected);
+    assert_eq!(sources, expected.len());
     let stacks = "SELECT call_stack FROM regions WHERE call_stack IS NOT NULL ORDER BY 1";
     assert_eq!(lines(set, stacks), expected);
     let sources = lines(

@@ -42,7 +42,20 @@ pub(super) fn write(
     let mut places = Places::new(archive, set, args);
     let kernel_names = KernelNames::from(&args.names);
     let mut items = Items::new(set, filter)?;
+    let (mut before_zero, mut reversed) = (0_u64, 0_u64);
     while let Some(item) = items.next()? {
+        let (start, end) = match &item {
+            Item::Region(r) => (r.start_ns, r.end_ns),
+            Item::Dispatch(r) => (r.start_ns, r.end_ns),
+            Item::Copy(r) => (r.start_ns, r.end_ns),
+            Item::Allocation(r) => (r.start_ns, r.end_ns),
+        };
+        // The format has no times below 0.
+        if start < 0 {
+            before_zero += 1;
+            continue;
+        }
+        reversed += u64::from(end < start);
         match item {
             Item::Region(record) => region(&mut places, record)?,
             Item::Dispatch(record) => dispatch(&mut places, record, kernel_names)?,
@@ -51,6 +64,17 @@ pub(super) fn write(
         }
     }
     places.finish()?;
+    let verbosity = args.shared.verbosity;
+    if before_zero > 0 {
+        verbosity.note(format!(
+            "warning: {before_zero} records begin before time 0 and are left out"
+        ));
+    }
+    if reversed > 0 {
+        verbosity.note(format!(
+            "warning: {reversed} records end before they start: the archive has them with length 0"
+        ));
+    }
 
     let put = |from: std::path::PathBuf, to: &std::path::Path| {
         std::fs::rename(&from, to)

@@ -20,22 +20,22 @@ fn info_is_unhealthy_where_rows_are_left_out_or_times_cannot_be() {
         (
             "rocpd_kernel_dispatch",
             "start = 10.5",
-            "with 10.5 in column start",
+            "column start has 10.5",
         ),
         (
             "rocpd_memory_copy",
             "\"end\" = 'abc'",
-            "with the text \"abc\" in column end",
+            "column end has the text \"abc\"",
         ),
         (
             "rocpd_sample",
             "timestamp = 'late'",
-            "with the text \"late\" in column timestamp",
+            "column timestamp has the text \"late\"",
         ),
         (
             "rocpd_pmc_event",
             "pmc_id = 'x'",
-            "with the text \"x\" in column pmc_id",
+            "column pmc_id has the text \"x\"",
         ),
         (
             "rocpd_region",
@@ -48,6 +48,7 @@ fn info_is_unhealthy_where_rows_are_left_out_or_times_cannot_be() {
             "rows have times below 0",
         ),
         ("rocpd_sample", "timestamp = -1", "rows have times below 0"),
+        ("rocpd_memory_copy", "size = -5", "rows have sizes below 0"),
     ];
     let plain = Run::new(&two());
     let before = ok(&plain.call(&["info"]));
@@ -66,6 +67,106 @@ fn info_is_unhealthy_where_rows_are_left_out_or_times_cannot_be() {
         assert!(found.iter().all(|l| l.contains("2 rows")), "{found:?}");
         assert!(!before.contains(expected));
     }
+}
+
+#[test]
+fn summaries_and_archives_say_what_times_cannot_be() {
+    let run = Run::new(&two());
+    alter(
+        &run,
+        "UPDATE \"rocpd_memory_copy_{s}\" SET \"end\" = start - 60 WHERE id IN \
+         (SELECT id FROM \"rocpd_memory_copy_{s}\" ORDER BY id LIMIT 3); \
+         UPDATE \"rocpd_region_{s}\" SET start = -7 WHERE id IN \
+         (SELECT id FROM \"rocpd_region_{s}\" ORDER BY id LIMIT 2)",
+    );
+    let said = |words: &[&str]| {
+        let output = run.call(words);
+        ok(&output);
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let summary = said(&["summary", "-f", "csv", "-d", "out"]);
+    let wanted = "memory_copies: 6 records end before they start";
+    assert!(summary.contains(wanted), "{summary}");
+    assert_eq!(summary.matches("before they start").count(), 1, "{summary}");
+    let archive = said(&["convert", "-f", "otf2", "-d", "out"]);
+    assert!(
+        archive.contains("4 records begin before time 0"),
+        "{archive}"
+    );
+    assert!(
+        archive.contains("6 records end before they start"),
+        "{archive}"
+    );
+}
+
+#[test]
+fn events_of_kernels_and_copies_join_with_their_arguments() {
+    let run = Run::new(&two());
+    ok(&run.call(&["convert", "-f", "json", "-d", "out"]));
+    for (file, table) in [
+        ("kernels", "rocpd_kernel_dispatch"),
+        ("memory_copies", "rocpd_memory_copy"),
+        ("memory_allocations", "rocpd_memory_allocate"),
+    ] {
+        let mut planted = Vec::new();
+        for made in &run.made {
+            let suffix = made.truth.guid.replace('-', "_");
+            let plain = Connection::open(&made.path).unwrap();
+            let sql = format!("SELECT id, event_id FROM \"{table}_{suffix}\"");
+            let mut statement = plain.prepare(&sql).unwrap();
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+            let rows = rows.unwrap().map(Result::unwrap);
+            planted.extend(rows.map(|(id, event)| (made.truth.guid.clone(), id, event)));
+        }
+        let folder = run.path("out");
+        let name = names_in(&folder)
+            .into_iter()
+            .find(|name| name.contains(&format!("{file}.jsonl")))
+            .unwrap();
+        let text = std::fs::read_to_string(folder.join(name)).unwrap();
+        let mut found: Vec<(String, i64, i64)> = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+            .map(|row| {
+                let number = |key: &str| row[key].as_i64().unwrap();
+                let guid = row["guid"].as_str().unwrap().to_owned();
+                (guid, number("id"), number("event_id"))
+            })
+            .collect();
+        planted.sort();
+        found.sort();
+        assert!(!planted.is_empty());
+        assert_eq!(found, planted, "{file}");
+    }
+}
+
+#[test]
+fn merging_says_what_it_leaves_out() {
+    let run = Run::new(&two());
+    alter(
+        &run,
+        "CREATE TABLE my_notes (text TEXT); INSERT INTO my_notes VALUES ('a'), ('b'); \
+         UPDATE \"rocpd_memory_copy_{s}\" SET stream_id = 987654 WHERE id IN \
+         (SELECT id FROM \"rocpd_memory_copy_{s}\" ORDER BY id LIMIT 3)",
+    );
+    let said = |words: &[&str]| {
+        let output = run.call(words);
+        ok(&output);
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let plain = said(&["merge", "-d", "out", "-o", "a"]);
+    assert_eq!(
+        plain
+            .matches("table my_notes is not part of the format")
+            .count(),
+        2,
+        "{plain}"
+    );
+    assert!(plain.contains("(rows: 2)"), "{plain}");
+    assert!(!plain.contains("names no row"), "{plain}");
+    let new = said(&["merge", "-d", "out", "-o", "b", "--reassign-ids"]);
+    let wanted = "3 rows have a stream_id that names no row of rocpd_info_stream";
+    assert_eq!(new.matches(wanted).count(), 2, "{new}");
 }
 
 #[test]

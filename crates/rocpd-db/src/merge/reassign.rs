@@ -250,6 +250,16 @@ fn copy_partition<'b>(
             });
             names.push(quoted(column));
         }
+        if !is_unknown {
+            let keys = keys(own.iter().copied(), base, has_categories, &changes);
+            merged.notes.extend(dangling(
+                connection,
+                partition,
+                (base, from),
+                &keys,
+                failed,
+            )?);
+        }
         let copied = connection
             .execute(
                 &format!(
@@ -267,6 +277,55 @@ fn copy_partition<'b>(
         }
     }
     Ok(())
+}
+
+/// The columns of a table that name rows of others: column, table, value before and after.
+fn keys<'c>(
+    columns: impl Iterator<Item = &'c str>,
+    base: &str,
+    has_categories: bool,
+    changes: &FxHashMap<&str, Change>,
+) -> Vec<(&'c str, &'static str, String, String)> {
+    columns
+        .filter_map(|column| {
+            let table = target(base, column, has_categories)?;
+            let change = changes.get(table).copied().unwrap_or(Change::Nothing);
+            let value = format!("X.{}", quoted(column));
+            let new = change.of(table, &value);
+            Some((column, table, value, new))
+        })
+        .collect()
+}
+
+/// Says which keys name no row: with new ids they become NULL, since an id that is free now may be of another process later.
+fn dangling(
+    connection: &Connection,
+    partition: &Partition,
+    (base, from): (&str, &str),
+    keys: &[(&str, &'static str, String, String)],
+    failed: Failed<'_>,
+) -> Result<Vec<String>> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let counts = keys
+        .iter()
+        .map(|(_, _, old, new)| format!("TOTAL({old} IS NOT NULL AND ({new}) IS NULL)"));
+    let counts: Vec<String> = counts.collect();
+    let sql = format!("SELECT {} FROM one.{} X", counts.join(", "), quoted(from));
+    let found: Vec<f64> = connection
+        .query_row(&sql, [], |row| {
+            (0..keys.len()).map(|at| row.get(at)).collect()
+        })
+        .map_err(failed.to("look at keys"))?;
+    let found = keys.iter().zip(found).filter(|(_, count)| *count > 0.0);
+    let notes = found.map(|((column, table, _, _), count)| {
+        format!(
+            "{}: table {base}: {count} rows have a {column} that names no row of {table}: it is NULL in the merged file",
+            partition.path()
+        )
+    });
+    Ok(notes.collect())
 }
 
 /// Columns of a table that the format does not know.

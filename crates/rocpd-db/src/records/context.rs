@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::filter::Filter;
 use crate::info::{Agent, Channel, Names, Process, Thread, Track};
 use crate::partition::Partition;
+use crate::records::frames::{self, Lists};
 use crate::records::types::{Event, EventTexts};
 use crate::sqlite::{Lookup, Pick};
 use crate::value::{BadSlot, Fields};
@@ -16,6 +17,9 @@ pub(crate) struct Events<'a> {
     texts: Pick<3>,
     /// Ids of the two categories seen last and their texts.
     names: &'a Names,
+    /// Call stacks and source lines where they are in tables of their own and texts are wanted.
+    stacks: Lists,
+    lines: Lists,
 }
 
 impl<'a> Events<'a> {
@@ -42,8 +46,8 @@ impl<'a> Events<'a> {
         let row = Fields(&row);
         Ok(EventTexts {
             extdata: row.text(0),
-            call_stack: row.text(1),
-            line_info: row.text(2),
+            call_stack: row.text(1).or_else(|| self.stacks.get(&id).cloned()),
+            line_info: row.text(2).or_else(|| self.lines.get(&id).cloned()),
         })
     }
 
@@ -120,6 +124,13 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     pub(crate) fn new(partition: &'a Partition, filter: &'a Filter) -> Result<Self> {
         let names = partition.names()?;
+        let (stacks, lines) = match filter.texts {
+            true => (
+                frames::call_stacks(partition)?,
+                frames::line_infos(partition)?,
+            ),
+            false => Default::default(),
+        };
         let events = match partition.table("rocpd_event") {
             Some(table) => Some(Events {
                 lookup: table.lookup(partition)?,
@@ -131,6 +142,8 @@ impl<'a> Context<'a> {
                 ]),
                 texts: table.def.pick(["extdata", "call_stack", "line_info"]),
                 names,
+                stacks,
+                lines,
             }),
             None => None,
         };

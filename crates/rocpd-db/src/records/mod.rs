@@ -1,6 +1,7 @@
 //! The records of a recording, one type for each kind.
 
 mod context;
+mod frames;
 mod read;
 mod types;
 
