@@ -1,6 +1,6 @@
 //! What limits the steps of a phase, as a sentence with its numbers and one advice.
 
-use rca_cycles::{Analysis, Bottleneck, Phase, Verdict, bottlenecks};
+use rca_cycles::{Analysis, Bottleneck, Limit, Phase, Verdict, bottlenecks};
 use report::human;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn count(n: f64) -> String {
 /// What a share of the step is taken by.
 fn taken_by(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Gpu => "the GPU works",
+        Verdict::Gpu | Verdict::Balanced => "the GPU works",
         Verdict::Communication => "the GPU only communicates",
         Verdict::Host | Verdict::Launch | Verdict::NoGpuActivity => {
             "the GPU is idle while the host runs code"
@@ -34,6 +34,7 @@ fn verdict_words(verdict: Verdict) -> &'static str {
         Verdict::Communication => "communication-bound",
         Verdict::Host => "host-bound",
         Verdict::Launch => "host-bound (launch-bound)",
+        Verdict::Balanced => "bound by host and GPU alike (balanced)",
         Verdict::Waiting => "waits for work that was not recorded",
         Verdict::NoGpuActivity => {
             "no GPU activity was recorded, so what limits the step cannot be said"
@@ -79,6 +80,7 @@ pub(crate) fn sentences(analysis: &Analysis, b: &Bottleneck) -> Vec<String> {
         answer.push_str(&format!("; {} {}", taken_by(second), percent(share)));
     }
     lines.push(answer);
+    lines.extend(who_waits(b));
     let graphs = match b.graph_launches {
         n if n >= 0.5 => format!("{} of them a graph", count(n)),
         _ => "no graph".to_owned(),
@@ -110,11 +112,36 @@ pub(crate) fn sentences(analysis: &Analysis, b: &Bottleneck) -> Vec<String> {
     lines
 }
 
+/// Who waits for whom, in a sentence.
+fn who_waits(b: &Bottleneck) -> Option<String> {
+    let times = format!(
+        "the GPU waits for launches {} of the time, the host for the GPU {}",
+        percent(b.device_free),
+        percent(b.host_wait)
+    );
+    let mut answer = match b.limit? {
+        Limit::Turns => format!(
+            "Host and GPU take turns, so both add to the step, {} most: {times}.",
+            match b.verdict {
+                Verdict::Host | Verdict::Launch => "the host",
+                _ => "the GPU",
+            }
+        ),
+        Limit::Balanced => {
+            format!("Neither waits for the other, so a shorter step needs both shorter: {times}.")
+        }
+        _ => format!("{times}."),
+    };
+    // A sentence begins with a capital.
+    answer[..1].make_ascii_uppercase();
+    Some(answer)
+}
+
 fn advice(analysis: &Analysis, b: &Bottleneck) -> Option<String> {
     let short = kernel_names(analysis);
     let called = |i: usize| name(shown_name(&short, &analysis.functions[i]), 60);
     match b.verdict {
-        Verdict::Gpu => {
+        Verdict::Gpu | Verdict::Balanced => {
             let (kernel, share) = b.kernel?;
             let class = b.classes.first()?;
             Some(format!(
@@ -172,6 +199,9 @@ pub(crate) fn document(analysis: &Analysis) -> Vec<Value> {
             "phase": b.phase.name(),
             "steps": b.steps,
             "bound": b.verdict.name(),
+            "limit": b.limit.map(Limit::name),
+            "gpu_waits_pct": b.device_free * 100.0,
+            "host_waits_pct": b.host_wait * 100.0,
             "share_pct": b.share * 100.0,
             "second": b.second.map(|(v, share)| json!({"bound": v.name(), "share_pct": share * 100.0})),
             "step_p50_ns": b.step_ns[0],

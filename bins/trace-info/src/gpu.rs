@@ -9,6 +9,7 @@ use gpu_time::{
     GpuTime, GpuWork, IdleCause, NoGpuWork, Note, Part, PlaceKind, Roles, Rules, Split, account,
     idle_parts, notes, percent, split,
 };
+use rca_cycles::Limit;
 use report::human;
 use shell::Outcome;
 use trace_input::NamedTrace;
@@ -231,32 +232,65 @@ fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<(Answer, Option<
 /// Shares of the span, in percent, from which on idle time or exposed communication bounds a trace.
 const MUCH: f64 = 20.0;
 
+/// Why the device is idle most of its idle time, if not for want of launches.
+fn idle_cause(work: &GpuWork<'_>, how: &Split) -> Option<String> {
+    let mut whole = Split::default();
+    whole.window = how.window;
+    let parts = idle_parts(work, &whole, 0);
+    let causes = parts.first()?.idle.rows.first()?.time;
+    let most = IdleCause::ALL
+        .into_iter()
+        .max_by_key(|cause| causes.of(*cause))?;
+    let is_known = 2 * causes.of(most) > causes.idle_ns;
+    match most {
+        _ if !is_known => None,
+        IdleCause::HostWait
+        | IdleCause::Synchronisation
+        | IdleCause::LaunchCall
+        | IdleCause::LaunchLatency => None,
+        cause => Some(format!("The GPU idles, most of it {}", cause.explanation())),
+    }
+}
+
 /// What bounds the time of the GPU, with the numbers that show it.
 fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
     let share = |ns: i64| percent(ns, time.span_ns).unwrap_or(0.0);
     let (idle, comm) = (share(time.idle_ns), share(time.exposed_comm_ns));
-    let word = if idle >= MUCH && idle >= comm {
-        // Why it is idle is known from the launch calls alone.
-        let mut whole = Split::default();
-        whole.window = how.window;
-        let parts = idle_parts(work, &whole, 0);
-        let row = parts.first().and_then(|part| part.idle.rows.first());
-        let causes = row.map(|row| row.time).unwrap_or_default();
-        let most = IdleCause::ALL
-            .into_iter()
-            .max_by_key(|cause| causes.of(*cause))
-            .filter(|cause| 2 * causes.of(*cause) > causes.idle_ns);
-        match most {
-            Some(IdleCause::HostWait) => "Host-starved (the GPU waits for launches)".to_owned(),
-            Some(cause) => format!("The GPU idles, most of it {}", cause.explanation()),
-            None => "The GPU idles for several reasons".to_owned(),
+    let slack = rca_cycles::slack(work.trace(), how.window);
+    let limit = slack.and_then(|slack| Some((slack, slack.limit()?)));
+    let is_host = |(slack, limit): (rca_cycles::Slack, Limit)| match limit {
+        Limit::Host => true,
+        Limit::Turns => slack.mostly_host(),
+        _ => false,
+    };
+    // Work that starts long after its launch is not what the host could have started sooner.
+    let reason = match idle >= MUCH && idle >= comm {
+        true => idle_cause(work, how),
+        false => None,
+    };
+    let word = match (limit, reason) {
+        (_, Some(word)) => word,
+        (Some(both @ (_, Limit::Turns)), _) => match is_host(both) {
+            true => "Host and GPU take turns, mostly the host".to_owned(),
+            false => "Host and GPU take turns, mostly the GPU".to_owned(),
+        },
+        (Some((_, Limit::Balanced)), _) => {
+            "Host and GPU are balanced: neither waits for the other".to_owned()
         }
-    } else if comm >= MUCH {
-        "Communication-bound".to_owned()
-    } else if share(time.comp_ns) >= 100.0 - MUCH {
-        "GPU-bound".to_owned()
-    } else {
-        "Neither idle time nor communication dominates".to_owned()
+        (Some(both), _) if is_host(both) => "Host-bound (the GPU waits for launches)".to_owned(),
+        (Some(_), _) if comm > share(time.comp_ns) => "Communication-bound".to_owned(),
+        (Some(_), _) => "GPU-bound".to_owned(),
+        (None, _) if comm >= MUCH => "Communication-bound".to_owned(),
+        (None, _) if share(time.comp_ns) >= 100.0 - MUCH => "GPU-bound".to_owned(),
+        (None, _) => "Neither idle time nor communication dominates".to_owned(),
+    };
+    let waits = match slack.filter(|_| limit.is_some()) {
+        Some(slack) => format!(
+            "; the GPU waits for launches {}, the host for the GPU {}",
+            human::percent(slack.device_free() * 100.0),
+            human::percent(slack.host_wait() * 100.0)
+        ),
+        None => String::new(),
     };
     let overlap = match time.comm_comp_overlap_pct() {
         Some(pct) => format!(
@@ -266,7 +300,7 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
         None => "; no communication".to_owned(),
     };
     format!(
-        "{word}: of {} the GPU computes {}, communicates exposed {}, idles {}{overlap}.",
+        "{word}: of {} the GPU computes {}, communicates exposed {}, idles {}{overlap}{waits}.",
         human::duration(precise(time.span_ns)),
         human::percent(share(time.comp_ns)),
         human::percent(comm),

@@ -14,6 +14,7 @@ use crate::measure::{
 use crate::num::{median, nanos, span};
 use crate::outlier::{Interference, interference};
 use crate::phase::{Phase, Workload, phases};
+use crate::slack::{Flow, Slack};
 use crate::step_time::{self, StepTime};
 use crate::steps::{self, Method};
 use crate::timeline::{Kind, Member, Timeline};
@@ -98,6 +99,8 @@ pub struct Cycle {
     pub workload: Option<Workload>,
     /// Where its time went.
     pub gaps: Gaps,
+    /// How long host and device waited for each other; nothing where no launch call was recorded.
+    pub slack: Slack,
     /// How its work was launched.
     pub launches: Launches,
     /// What waited for what.
@@ -276,6 +279,7 @@ fn cycles(
     let syncs = doing.sync.as_slice();
     let exposed = doing.communication.subtract(&doing.compute);
     let by_end = step_time::by_end(timeline, process);
+    let flow = Flow::new(timeline, process);
     let times = match of_host {
         true => step_time::step_times(timeline, cuts, (process, &doing), &work),
         false => windows.iter().map(StepTime::of_window).collect(),
@@ -315,6 +319,9 @@ fn cycles(
                 anchor: w.anchor,
                 workload: verdicts[i].workload,
                 gaps: gaps(&doing, times[i].start, times[i].end),
+                slack: flow
+                    .as_ref()
+                    .map_or_else(Slack::default, |f| f.between(times[i].start, times[i].end)),
                 launches: launches(timeline, &own, &free, (w.start, w.end)),
                 critical_path: critical_path(
                     timeline,

@@ -9,20 +9,23 @@ use crate::measure::{Bound, Gaps};
 use crate::num::{median, nanos, quantile, real, span};
 use crate::outlier::{self, Interference};
 use crate::phase::Phase;
+use crate::slack::{Limit, Slack};
 use crate::timeline::Kind;
 
 /// What limits the steps of a phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// The GPU computes or copies most of the time.
+    /// Work on the GPU, which is never idle for want of launches, or more of the time than the host where they take turns.
     Gpu,
-    /// Communication that nothing else hides takes most of the time.
+    /// As [`Verdict::Gpu`], by communication that nothing else hides.
     Communication,
-    /// Code on the host leaves the GPU idle.
+    /// Code on the host, which does not wait for the GPU, or takes more of the time where they take turns.
     Host,
     /// As [`Verdict::Host`], by many small launches.
     Launch,
+    /// Host and GPU work all the time, and neither waits for the other.
+    Balanced,
     /// The host waits while the GPU is idle as far as it was recorded.
     Waiting,
     /// Neither host code nor GPU activity was recorded most of the time.
@@ -39,6 +42,7 @@ impl Verdict {
             Self::Communication => "communication",
             Self::Host => "host",
             Self::Launch => "launch",
+            Self::Balanced => "balanced",
             Self::Waiting => "waiting",
             Self::Unrecorded => "unrecorded",
             Self::NoGpuActivity => "no_gpu_activity",
@@ -61,6 +65,12 @@ pub struct Bottleneck {
     pub steps: usize,
     /// What limits them.
     pub verdict: Verdict,
+    /// Which side bounds them by who waits for whom; none where that was not recorded.
+    pub limit: Option<Limit>,
+    /// The share of their time that the device waits for launches, 0 to 1.
+    pub device_free: f64,
+    /// The share of their time that the host waits for the device, 0 to 1.
+    pub host_wait: f64,
     /// The share of their time that this takes, 0 to 1.
     pub share: f64,
     /// The largest other share, and of what.
@@ -156,33 +166,44 @@ fn groups(g: &Gaps) -> [(Verdict, i64); 5] {
     list
 }
 
-/// Launch calls from which on a step is fed piece by piece: a host that only polls makes few.
-const FED: f64 = 10.0;
-/// Share of a step that the host works for at least while the GPU waits for it.
-const BUSY_HOST: f64 = 0.9;
-/// Share of a step that work waits for in a queue at most while the GPU waits for the host.
-const NO_QUEUE: f64 = 0.01;
-/// Share of a step that the GPU is idle for at least while it waits for the host.
-const STARVED: f64 = 0.1;
+/// A share of the time from which on what was not recorded hides what limits a step.
+const HIDDEN: f64 = 0.5;
+
+/// What the side that bounds the time does, of a gap account and of who waited for whom. Largest group of the account
+/// where that is not known.
+fn bounding(gaps: &Gaps, slack: &Slack) -> (Verdict, Option<Limit>) {
+    let (largest, ns) = groups(gaps)[0];
+    let total = span(gaps.total_ns().max(1));
+    let hidden = matches!(largest, Verdict::Waiting | Verdict::Unrecorded);
+    let Some(limit) = slack
+        .limit()
+        .filter(|_| !hidden || span(ns) < HIDDEN * total)
+    else {
+        return (largest, None);
+    };
+    let device = match gaps.exposed_communication_ns > gaps.gpu_busy_ns {
+        true => Verdict::Communication,
+        false => Verdict::Gpu,
+    };
+    let verdict = match limit {
+        Limit::Host => Verdict::Host,
+        Limit::Gpu => device,
+        Limit::Balanced => Verdict::Balanced,
+        Limit::Turns if slack.mostly_host() => Verdict::Host,
+        Limit::Turns => device,
+    };
+    (verdict, Some(limit))
+}
 
 impl Cycle {
-    /// Returns `true` if the GPU waits for the host again and again: the host works all the time, its work starts as soon
-    /// as it is launched, and the GPU is idle in between. Faster kernels then shorten nothing, however long they run.
-    fn gpu_waits_for_host(&self) -> bool {
-        let length = span(self.length_ns().max(1));
-        real(self.launches.calls) >= FED
-            && span(self.host_active_ns) >= BUSY_HOST * length
-            && self.launches.lead_median_ns <= NO_QUEUE * length
-            && span(self.gaps.exposed_host_ns) >= STARVED * length
-    }
-
     /// What its time depends on: who waits for whom, else what takes most of it; none where that was not recorded.
     pub fn bound(&self) -> Option<Bound> {
-        let (verdict, ns) = groups(&self.gaps)[0];
-        match verdict {
-            _ if ns <= 0 => None,
-            Verdict::Gpu if self.gpu_waits_for_host() => Some(Bound::Host),
-            Verdict::Gpu => Some(Bound::Gpu),
+        if self.gaps.total_ns() <= 0 {
+            return None;
+        }
+        match bounding(&self.gaps, &self.slack).0 {
+            Verdict::Balanced if self.slack.mostly_host() => Some(Bound::Host),
+            Verdict::Gpu | Verdict::Balanced => Some(Bound::Gpu),
             Verdict::Communication => Some(Bound::Communication),
             Verdict::Host | Verdict::Launch => Some(Bound::Host),
             Verdict::Waiting => Some(Bound::Synchronisation),
@@ -209,8 +230,9 @@ fn one(analysis: &Analysis, phase: Phase) -> Option<Bottleneck> {
     if list.is_empty() {
         return None;
     }
-    let mut sum = Gaps::default();
+    let (mut sum, mut slack) = (Gaps::default(), Slack::default());
     for (_, c) in &list {
+        slack.add(&c.slack);
         sum.gpu_busy_ns += c.gaps.gpu_busy_ns;
         sum.exposed_communication_ns += c.gaps.exposed_communication_ns;
         sum.exposed_host_ns += c.gaps.exposed_host_ns;
@@ -223,17 +245,20 @@ fn one(analysis: &Analysis, phase: Phase) -> Option<Bottleneck> {
         median(&values)
     };
     let lengths: Vec<f64> = list.iter().map(|c| span(c.1.length_ns())).collect();
+    let (bounding, limit) = bounding(&sum, &slack);
     let mut order = groups(&sum);
-    let waiting = list.iter().filter(|c| c.1.gpu_waits_for_host()).count();
-    if order[0].0 == Verdict::Gpu && 2 * waiting > list.len() {
-        order.sort_by_key(|group| group.0 != Verdict::Host);
-    }
+    // Work of the device is what a balanced step shows first.
+    let shown = match bounding {
+        Verdict::Balanced => Verdict::Gpu,
+        other => other,
+    };
+    order.sort_by_key(|group| group.0 != shown);
     let [largest, second, ..] = order;
     let launch_calls = middle(&|c| real(c.launches.calls));
     let (classes, kernel, function) = costs(analysis, &list);
     let steady = middle(&|c| span(c.launches.widest_gap_ns)) < ONE_PAUSE * median(&lengths);
     let no_gpu = analysis.functions.iter().all(|f| !f.kind.is_device());
-    let verdict = match largest.0 {
+    let verdict = match bounding {
         _ if no_gpu => Verdict::NoGpuActivity,
         Verdict::Host if launch_calls >= MANY_LAUNCHES && steady => Verdict::Launch,
         other => other,
@@ -242,6 +267,9 @@ fn one(analysis: &Analysis, phase: Phase) -> Option<Bottleneck> {
         phase,
         steps: list.len(),
         verdict,
+        limit: limit.filter(|_| !no_gpu),
+        device_free: slack.device_free(),
+        host_wait: slack.host_wait(),
         share: span(largest.1) / total,
         second: (second.1 > 0).then(|| (second.0, span(second.1) / total)),
         step_ns: [0.5, 0.95, 0.99].map(|q| nanos(quantile(&lengths, q))),
