@@ -179,7 +179,7 @@ pub(crate) struct LabelArgs {
     /// Bytes of a KV block [default: found from the stores]
     #[arg(long, value_name = "SIZE")]
     pub(crate) kv_block: Option<ByteSize>,
-    /// Label rows again that came labelled
+    /// Label rows again that came labelled; without it they keep their types, and only --kv-table makes their regions anew
     #[arg(long)]
     pub(crate) relabel: bool,
 }

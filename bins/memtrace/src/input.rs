@@ -272,7 +272,9 @@ impl LabelArgs {
     pub(crate) fn steps(&self, read_args: &ReadArgs, is_labelled: bool) -> anyhow::Result<Steps> {
         let mut steps = Steps::default();
         steps.store_symbols.clone_from(&read_args.store_symbols);
-        if is_labelled && !self.relabel {
+        // A table of blocks says more about rows with types than they do themselves.
+        if is_labelled && !self.relabel && self.kv_table.is_empty() {
+            self.note_unused(read_args);
             return Ok(steps);
         }
         let mut options = if read_args.compat.is_some() {
@@ -280,6 +282,7 @@ impl LabelArgs {
         } else {
             LabelOptions::native()
         };
+        options.relabel = self.relabel;
         options.unknown = coded(self.unknown.parse::<memtrace_labeller::UnknownPolicy>())?;
         if let Some(rules) = &self.rules {
             options.rules = if rules.as_os_str() == "engines" {
@@ -316,6 +319,23 @@ impl LabelArgs {
 }
 
 impl LabelArgs {
+    /// Reports what has no effect on rows that came labelled.
+    fn note_unused(&self, read_args: &ReadArgs) {
+        let given = [
+            ("--ranges", !self.ranges.is_empty()),
+            ("--rules", self.rules.is_some()),
+            ("--maps", !self.maps.is_empty()),
+            ("--unmaps", !self.unmaps.is_empty()),
+            ("--kv-block", self.kv_block.is_some()),
+        ];
+        for (option, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
+            let what = "the rows are labelled already; add --relabel to label them again";
+            read_args
+                .verbosity
+                .note(format!("{option} not used: {what}"));
+        }
+    }
+
     /// What the snapshots of mappings and the model files say.
     fn mapped(&self) -> anyhow::Result<Vec<AddressRange>> {
         let mut snapshots = Vec::new();

@@ -218,3 +218,66 @@ fn limits_of_suitability_are_parameters() {
         assert!(said.contains("--threshold"), "{said}");
     }
 }
+
+/// Rows that came with a type belong to the same blocks as rows without one.
+#[test]
+fn tables_of_blocks_hold_for_rows_with_types() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let (base, mut blocks) = (0x7f10_0000_0000_u64, Vec::new());
+    let (mut typed, mut plain) = (String::new(), String::new());
+    // In milliseconds: block, allocation, release; only block 0 has a recorded store.
+    for (block, alloc, free) in [
+        (0_u64, 1000_u64, 4000_u64),
+        (1, 2000, 5250),
+        (2, 3000, 6500),
+    ] {
+        blocks.push(format!(
+            r#"{{"block_id": {block}, "alloc_ns": {alloc}000000, "free_ns": {free}000000}}"#
+        ));
+        let stores = (block == 0).then_some((alloc + 1, "store")).into_iter();
+        let loads = (1..=5).map(|load| (alloc + load * 500, "load"));
+        for (ms, op) in stores.chain(loads) {
+            let address = base + 4096 * block + 64 * (ms % 7);
+            for (text, kind) in [(&mut typed, "kv_cache"), (&mut plain, "unknown")] {
+                let _ = writeln!(
+                    text,
+                    r#"{{"run_id":"r","sample_id":{ms},"timestamp_ns":{ms}000000,"address":{address},"address_page":{},"op_type":"{op}","symbol":"s","dso":"","region_type":"{kind}","period":1}}"#,
+                    address >> 12
+                );
+            }
+        }
+    }
+    std::fs::write(dir.join("typed.jsonl"), typed).unwrap();
+    std::fs::write(dir.join("plain.jsonl"), plain).unwrap();
+    let table = format!(
+        r#"{{"base_address": {base}, "block_bytes": 4096, "blocks": [{}]}}"#,
+        blocks.join(",")
+    );
+    std::fs::write(dir.join("kv.json"), table).unwrap();
+    ok(&call(
+        dir,
+        &["label", "typed.jsonl", "-o", "labelled.parquet"],
+    ));
+    let of = |input: &str, more: &[&str]| {
+        let words = [&["analyse", input, "--kv-table", "kv.json", "--json"], more].concat();
+        json(&call(dir, &words))["verdict"]["rows"].clone()
+    };
+    let expected = of("plain.jsonl", &[]);
+    assert_eq!(expected[0]["n_regions_begun_before"], 0, "{expected}");
+    assert_eq!(expected[0]["retention_p99_low_s"].as_f64(), Some(2.5));
+    for (input, more) in [
+        ("typed.jsonl", &[][..]),
+        ("typed.jsonl", &["--relabel"]),
+        ("labelled.parquet", &[]),
+        ("labelled.parquet", &["--relabel"]),
+    ] {
+        assert_eq!(of(input, more), expected, "{input} {more:?}");
+    }
+    let said = call(
+        dir,
+        &["analyse", "labelled.parquet", "--kv-block", "64", "--json"],
+    );
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("--kv-block not used"), "{said}");
+}

@@ -82,6 +82,8 @@ pub struct LabelOptions {
     /// Whether the region map and the KV life cycle are kept. Without them a region takes about 25 bytes, with them 50, and a block of the
     /// KV cache 60 more.
     pub maps: bool,
+    /// Whether the type that a row came with only counts where nothing else classifies the row. Our regions only.
+    pub relabel: bool,
 }
 
 impl LabelOptions {
@@ -93,6 +95,7 @@ impl LabelOptions {
             unknown: UnknownPolicy::Keep,
             regions: Regions::Mrm,
             maps: true,
+            relabel: false,
         }
     }
 
@@ -270,8 +273,13 @@ impl Labeller {
         let mut range = None;
         let era = self.eras.at(row.address, row.timestamp_ns);
         let given = row.region_type != Name::UNKNOWN && !row.region_type.is_null();
-        let region_type = if given {
+        let region_type = if given && (self.is_mrm() || !self.options.relabel) {
             self.counts.given += 1;
+            // The type says nothing about which block it was, and how long that lived.
+            let block = self.by_valid_range(row);
+            range = block
+                .filter(|(found, kind)| found.block.is_some() && *kind == row.region_type)
+                .map(|(found, _)| found);
             row.region_type
         } else if let Some((found, region_type)) = self.by_valid_range(row) {
             self.counts.by_range += 1;
@@ -286,6 +294,9 @@ impl Labeller {
         } else if let Some(verdict) = self.verdict(row, names) {
             self.counts.by_rule += 1;
             verdict
+        } else if given {
+            self.counts.given += 1;
+            row.region_type
         } else {
             self.counts.unknown += 1;
             match self.options.unknown {
