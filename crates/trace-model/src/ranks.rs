@@ -10,7 +10,7 @@ pub use doubts::RankDoubt;
 pub(crate) use name::in_name;
 
 use crate::ids::Rank;
-use name::RankName;
+use name::{Place, RankName};
 
 /// What is known of one file of a job.
 #[derive(Clone, Copy, Debug, Default)]
@@ -204,39 +204,64 @@ fn same_rank(
 fn by_names(files: &[Recording<'_>]) -> Vec<Option<Rank>> {
     let paths: Vec<&str> = files.iter().map(|file| file.name).collect();
     let names = name::of_paths(&paths);
-    let grid: Option<Vec<[u32; 3]>> = names.iter().map(RankName::grid).collect();
-    let is_full = |grid: &Vec<[u32; 3]>| {
-        let size = |key: usize| {
-            grid.iter()
-                .map(|place| u64::from(place[key]) + 1)
-                .max()
-                .unwrap_or(1)
-        };
-        let distinct: BTreeSet<_> = grid.iter().collect();
-        names.iter().all(|name| !name.is_of_job())
-            && distinct.len() == grid.len()
-            && size(0) * size(1) * size(2) == grid.len() as u64
+    let places: Option<Vec<Place>> = names.iter().map(RankName::place).collect();
+    let places = places.filter(|_| names.iter().all(|name| !name.is_of_job()));
+    let places = places.filter(|places| places.len() > 1);
+    let ranks: Vec<Option<Rank>> = match places.as_deref().and_then(by_places) {
+        Some(ranks) => ranks.into_iter().map(Some).collect(),
+        None => names.iter().map(RankName::single).collect(),
     };
-    let Some(grid) = grid.filter(is_full) else {
-        let below = |(file, name): (&Recording<'_>, &RankName)| {
-            let rank = name.single()?;
-            let is_below = file.world_size.is_none_or(|size| rank.0 < size);
-            is_below.then_some(rank)
-        };
-        return files.iter().zip(&names).map(below).collect();
+    let below = |(file, rank): (&Recording<'_>, Option<Rank>)| {
+        rank.filter(|rank| file.world_size.is_none_or(|size| rank.0 < size))
+    };
+    files.iter().zip(ranks).map(below).collect()
+}
+
+/// The ranks at several places, where these tell them apart and no number alone does.
+///
+/// Data parallel ranks of one set of tensor parallel ranks (attention of `SGLang`) follow from these and do not count.
+fn by_places(places: &[Place]) -> Option<Vec<Rank>> {
+    let is_distinct = |keys: &[usize]| {
+        let distinct: BTreeSet<Vec<u32>> = places
+            .iter()
+            .map(|place| keys.iter().map(|key| place[*key]).collect())
+            .collect();
+        distinct.len() == places.len()
     };
     let size = |key: usize| {
-        grid.iter()
-            .map(|place| u64::from(place[key]) + 1)
-            .max()
-            .unwrap_or(1)
+        let sizes = places.iter().map(|place| u64::from(place[key]) + 1);
+        sizes.max().unwrap_or(1)
     };
-    let [pp, tp] = [size(1), size(2)];
-    let rank = |[d, p, t]: &[u32; 3]| {
-        let rank = (u64::from(*d) * pp + u64::from(*p)) * tp + u64::from(*t);
-        u32::try_from(rank).ok().map(Rank)
+    let is_full = |keys: &[usize]| {
+        let all = keys.iter().map(|key| size(*key));
+        is_distinct(keys) && all.product::<u64>() == places.len() as u64
     };
-    grid.iter().map(rank).collect()
+    let [dp, pp, tp, ep] = [0, 1, 2, 3];
+    let follows = || {
+        let mut sorted: Vec<[u32; 3]> = places.iter().map(|p| [p[pp], p[tp], p[dp]]).collect();
+        sorted.sort_unstable();
+        let mut pairs = sorted.windows(2);
+        pairs.all(|pair| pair[0][0] != pair[1][0] || pair[0][2] <= pair[1][2])
+    };
+    let keys: &[usize] = if is_full(&[dp, pp, tp]) {
+        &[dp, pp, tp]
+    } else if is_distinct(&[pp, tp]) && follows() {
+        &[pp, tp]
+    } else if is_distinct(&[dp, pp, tp]) {
+        &[dp, pp, tp]
+    } else if is_distinct(&[dp, pp, tp, ep]) {
+        &[dp, pp, tp, ep]
+    } else {
+        return None;
+    };
+    let rank = |place: &Place| {
+        let number = keys.iter().try_fold(0_u64, |rank, key| {
+            rank.checked_mul(size(*key))?
+                .checked_add(u64::from(place[*key]))
+        });
+        u32::try_from(number?).ok().map(Rank)
+    };
+    places.iter().map(rank).collect()
 }
 
 #[cfg(test)]
@@ -278,6 +303,30 @@ mod tests {
         ];
         let all = names.map(|name| file(name, None, 0));
         assert_eq!(ranks(&all), (vec![0, 3, 1, 2], RankEvidence::FileName));
+    }
+
+    #[test]
+    fn ranks_of_several_kinds_are_counted_together() {
+        for (names, want) in [
+            // Without the size of the job, of which these are some.
+            (["TP-0-DP-0-PP-1-EP-0", "TP-1-DP-0-PP-0-EP-1"], vec![2, 1]),
+            (["deepseek-r1-TP-1", "deepseek-r1-TP-0"], vec![1, 0]),
+            // The data parallel rank follows from the tensor parallel one.
+            (["TP-3-DP-1-PP-0-EP-3", "TP-1-DP-0-PP-0-EP-1"], vec![3, 1]),
+            // It does not.
+            (["dp1_pp0_tp0", "dp0_pp0_tp1"], vec![2, 1]),
+            (["dp1_pp0_tp0", "dp0_pp0_tp0"], vec![1, 0]),
+            (["dp0_ep1_tp0", "dp0_ep0_tp0"], vec![1, 0]),
+        ] {
+            let all = names.map(|name| file(name, None, 0));
+            assert_eq!(ranks(&all), (want, RankEvidence::FileName), "{names:?}");
+        }
+        let all = ["TP-0-PP-1", "TP-0-PP-1-copy"].map(|name| file(name, None, 0));
+        assert!(assign(&all).is_err());
+        // Of every second GPU of two nodes.
+        let names = ["TP-0-DP-0", "TP-2-DP-1", "TP-4-DP-2", "TP-6-DP-3"];
+        let all = names.map(|name| file(name, None, 0));
+        assert_eq!(ranks(&all).0, [0, 2, 4, 6]);
     }
 
     #[test]

@@ -1,12 +1,21 @@
 //! Ranks that the names of files and folders spell.
 
+use std::collections::BTreeSet;
+
 use crate::ids::Rank;
+
+/// Data, pipeline, tensor and expert parallel rank.
+pub(super) type Place = [u32; 4];
 
 /// The ranks that the name of a file and those of its folders spell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RankName {
     rank: Option<u32>,
     worker: Option<u32>,
+    /// After `r` as the first word. Runs and models are called so, too (`r1`), so that all others win.
+    r: Option<u32>,
+    /// After a word that says less still: `r` further on (`deepseek-r1`), or `local_rank`.
+    weak: Option<u32>,
     dp: Option<u32>,
     pp: Option<u32>,
     tp: Option<u32>,
@@ -57,10 +66,27 @@ pub(super) fn of_paths(paths: &[&str]) -> Vec<RankName> {
         }
         name
     };
-    all.iter().map(of).collect()
+    let mut names: Vec<RankName> = all.iter().map(of).collect();
+    // What says little says which rank it is only where it tells all files apart.
+    let weak: Option<BTreeSet<u32>> = names.iter().map(RankName::only_weak).collect();
+    let tells_apart = weak.is_some_and(|weak| weak.len() == names.len());
+    for name in &mut names {
+        let weak = name.weak.take();
+        if tells_apart && paths.len() > 1 {
+            name.r = weak;
+        }
+    }
+    names
 }
 
 impl RankName {
+    /// The weak number, if the name has no other.
+    fn only_weak(&self) -> Option<u32> {
+        let others = [self.rank, self.worker, self.r, self.dp, self.pp, self.tp];
+        let has_others = others.iter().any(Option::is_some) || self.ep.is_some();
+        self.weak.filter(|_| !has_others)
+    }
+
     /// This name, with what that of the folder around it adds.
     fn or(self, outer: Self) -> Self {
         if self.rank.is_some() || self.worker.is_some() {
@@ -68,7 +94,11 @@ impl RankName {
         }
         let is_place = |name: Self| [name.dp, name.pp, name.tp].iter().any(Option::is_some);
         if !is_place(self) && self.ep.is_none() {
-            return outer;
+            return Self {
+                r: self.r.or(outer.r),
+                weak: self.weak.or(outer.weak),
+                ..outer
+            };
         }
         if !is_place(outer) || outer.rank.is_some() || outer.worker.is_some() {
             return self;
@@ -84,24 +114,25 @@ impl RankName {
     /// Reads one part of a path. In `whole_words` alone nothing but a separator may be next to a word and its number, so
     /// that folders of random names spell nothing.
     fn read(name: &str, whole_words: bool) -> Self {
-        let name = name.to_ascii_lowercase();
-        let bytes = name.as_bytes();
+        let lower = name.to_ascii_lowercase();
+        let bytes = lower.as_bytes();
         let mut found = Self::default();
         let mut at = 0;
         let mut scope = None;
+        let mut is_first = true;
         while at < bytes.len() {
             if !bytes[at].is_ascii_alphabetic() {
                 at += 1;
                 continue;
             }
-            let letters = bytes[at..].iter().take_while(|b| b.is_ascii_alphabetic());
-            let end = at + letters.count();
-            let word = &name[at..end];
-            let is_apart = at == 0 || !bytes[at - 1].is_ascii_digit();
-            let is_separate = is_apart || !matches!(word, "r");
-            let is_read = is_apart || !whole_words;
+            let end = at + word_length(&name.as_bytes()[at..]);
+            let word = &lower[at..end];
+            let is_apart = at == 0 || !bytes[at - 1].is_ascii_alphanumeric();
+            let is_inside = at > 0 && bytes[at - 1].is_ascii_digit();
             at = end;
-            let Some(number) = number_after(bytes, end, whole_words).filter(|_| is_read) else {
+            let is_first = std::mem::take(&mut is_first);
+            let number = number_after(bytes, end, whole_words);
+            let Some(number) = number.filter(|_| !(is_inside && whole_words)) else {
                 // `tp_rank_3`: the word before says which rank.
                 scope = Some(word).filter(|w| matches!(*w, "dp" | "pp" | "tp" | "ep" | "local"));
                 continue;
@@ -116,9 +147,11 @@ impl RankName {
                 "tp" | "tprank" => &mut found.tp,
                 "ep" | "eprank" => &mut found.ep,
                 "worker" => &mut found.worker,
-                "local" | "localrank" => continue,
-                "r" if is_separate => &mut found.rank,
-                key if key.ends_with("rank") => &mut found.rank,
+                "rank" | "globalrank" | "worldrank" => &mut found.rank,
+                "local" | "localrank" if word.ends_with("rank") => &mut found.weak,
+                "r" if !is_apart || is_in_word(bytes, end) => continue,
+                "r" if is_first => &mut found.r,
+                "r" => &mut found.weak,
                 _ => continue,
             };
             *slot = Some(number);
@@ -143,15 +176,38 @@ impl RankName {
             (true, _) => one(&places),
             (false, ep) => ep,
         };
-        self.rank.or(self.worker).or_else(of_places).map(Rank)
+        let has_place = places.iter().any(Option::is_some) || self.ep.is_some();
+        match self.rank.or(self.worker) {
+            None if has_place => of_places().map(Rank),
+            None => self.r.map(Rank),
+            rank => rank.map(Rank),
+        }
     }
 
-    /// The place in a grid of data, pipeline and tensor parallel ranks, if the name gives one.
-    pub(super) fn grid(&self) -> Option<[u32; 3]> {
+    /// The data, pipeline, tensor and expert parallel ranks, if the name gives one of the first three.
+    pub(super) fn place(&self) -> Option<Place> {
         let places = [self.dp, self.pp, self.tp];
         let is_any = self.worker.is_none() && places.iter().any(Option::is_some);
-        is_any.then(|| places.map(|place| place.unwrap_or(0)))
+        is_any.then(|| [self.dp, self.pp, self.tp, self.ep].map(|place| place.unwrap_or(0)))
     }
+}
+
+/// The length of the word at the start of `name`: `myRank` is two.
+fn word_length(name: &[u8]) -> usize {
+    let is_end = |pair: &[u8]| {
+        let starts_another = pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
+        starts_another || !pair[1].is_ascii_alphabetic()
+    };
+    name.windows(2)
+        .position(is_end)
+        .map_or(name.len(), |at| at + 1)
+}
+
+/// Returns `true` if letters follow the number at `at`, as in `r7b`.
+fn is_in_word(bytes: &[u8], at: usize) -> bool {
+    let rest = bytes.get(at..).unwrap_or_default().iter();
+    let next = rest.copied().find(|b| !b.is_ascii_digit());
+    next.is_some_and(|b| b.is_ascii_alphabetic())
 }
 
 /// The number behind a word: at once, or after one separator or bracket, and no part of a longer word or decimal.
@@ -191,7 +247,23 @@ mod tests {
             ("worker0_step_12.json", Some(0)),
             ("r0-iter200.json", Some(0)),
             ("r3.json", Some(3)),
-            ("run_r3_bs8.json", Some(3)),
+            ("r3_bs8.json", Some(3)),
+            // A model, or a run, as likely as a rank.
+            ("run_r3_bs8.json", None),
+            ("deepseek-r1.json", None),
+            ("deepseek-r1-TP-0.json", Some(0)),
+            ("DeepSeek-R1-rank3.json", Some(3)),
+            ("r1-distill-TP-2.json", Some(2)),
+            ("command-r7b-TP-3.json", Some(3)),
+            ("r7b.json", None),
+            ("librank7.json", None),
+            ("frank2.json", None),
+            ("http3.json", None),
+            ("myRank7.json", Some(7)),
+            ("global_rank_7.json", Some(7)),
+            ("local_rank_7.json", None),
+            ("TP-0-DP-0-PP-1-EP-0.json", Some(1)),
+            ("1700-TP-0-DP-0-PP-0-EP-0.trace.json.gz", Some(0)),
             ("1740461679.47-TP-2.trace.json.gz", Some(2)),
             ("1740461679.47-TP-2-DP-0.trace.json.gz", Some(2)),
             ("rank0.1740461679470630000.pt.trace.json.gz", Some(0)),
@@ -232,5 +304,17 @@ mod tests {
         assert_eq!(singles(&["x/r7/t.json", "x/r8/t.json"]), some([7, 8]));
         assert_eq!(singles(&["rank3/a.json", "rank3/b.json"]), some([3, 3]));
         assert_eq!(singles(&["r1/tp0.json", "r2/tp0.json"]), some([0, 0]));
+        // What says little counts where it tells the files apart.
+        for prefix in ["run_r", "deepseek-r1_run_r", "local_rank_"] {
+            let [a, b] = [2, 10].map(|n| format!("{prefix}{n}.json"));
+            assert_eq!(singles(&[&a, &b]), some([2, 10]));
+        }
+        let model = ["deepseek-r1-a.json", "deepseek-r1-b.json"];
+        assert_eq!(singles(&model), [None, None]);
+        assert_eq!(
+            singles(&["deepseek-r1/a.json", "qwen3/a.json"]),
+            [None, None]
+        );
+        assert_eq!(singles(&["r0_a.json", "r0_b.json"]), some([0, 0]));
     }
 }
