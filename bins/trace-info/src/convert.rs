@@ -81,7 +81,10 @@ fn target(args: &ConvertArgs) -> anyhow::Result<Target> {
 }
 
 fn read(args: &ConvertArgs) -> anyhow::Result<Trace> {
-    let input = trace_input::read(&args.trace, &args.input, args.verbosity, |_| {})?;
+    let input = trace_input::read(&args.trace, &args.input, args.verbosity, |options| {
+        // As recorded.
+        options.snap_ns = 0;
+    })?;
     Ok(input.trace)
 }
 

@@ -64,6 +64,7 @@ fn write(args: &TablesArgs, sink: &mut dyn RowSink) -> anyhow::Result<()> {
 fn read(args: &TablesArgs, path: &Path) -> anyhow::Result<NamedTrace> {
     trace_input::read(path, &args.input, args.verbosity, |options| {
         options.compat = args.compat;
+        options.snap_ns = 0;
         if args.table != TableName::Args {
             options.args = ArgPolicy::None;
         }

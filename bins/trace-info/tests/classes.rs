@@ -180,3 +180,28 @@ fn memory_and_collectives_of_windows_and_steps() {
     let gpu = json(&["gpu", "--per-step"], &[&path]);
     assert_eq!(gpu["gpu"]["rows"][0]["host_ns"], 900_000);
 }
+
+/// An operator that ends after the range around it is within it, as far as clocks tell; one that clearly overlaps is not.
+#[test]
+fn operators_of_imprecise_clocks_keep_their_kernels() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.json");
+    for (dur, operator, class) in [
+        ("20.000", "aten::_softmax", "softmax"),
+        ("20.001", "aten::_softmax", "softmax"),
+        ("20.750", "aten::_softmax", "softmax"),
+        ("29.000", "cudaLaunchKernel", "other"),
+    ] {
+        let text = format!(
+            r#"[{{"ph":"X","ts":100,"dur":50,"name":"range","cat":"user_annotation","pid":1,"tid":1}},
+{{"ph":"X","ts":130,"dur":{dur},"name":"aten::_softmax","cat":"cpu_op","pid":1,"tid":1}},
+{{"ph":"X","ts":135,"dur":5,"name":"cudaLaunchKernel","cat":"cuda_runtime","pid":1,"tid":1,"args":{{"correlation":1}}}},
+{{"ph":"X","ts":200,"dur":30,"name":"rowwise","cat":"kernel","pid":0,"tid":7,"args":{{"device":0,"stream":7,"correlation":1}}}}]"#
+        );
+        fs::write(&path, text).unwrap();
+        let all = json(&["kernels", "--by", "operator,class"], &[&path]);
+        let row = &all["kernels"]["rows"][0];
+        let found = ["by_operator", "by_class"].map(|key| row[key].as_str().unwrap());
+        assert_eq!(found, [operator, class], "{dur} {row}");
+    }
+}

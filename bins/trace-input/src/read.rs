@@ -15,6 +15,10 @@ use trace_model::{IssueKind, Severity, Trace};
 use crate::files::{is_package, short_name};
 use crate::label::labels;
 
+/// Recorders of one thread (operators, Python functions, runtime calls) read clocks of their own, which differ by less than
+/// this, and files of some producers round to it. What a thread does cannot overlap by so little in fact.
+const HOST_CLOCKS_NS: i64 = 1_000;
+
 /// A trace and what its file is called.
 #[derive(Debug)]
 pub struct NamedTrace {
@@ -79,7 +83,11 @@ fn read_quietly(
     let mut options = ReadOptions::default();
     options.threads = input.threads().get();
     options.strict = input.strict;
+    options.snap_ns = HOST_CLOCKS_NS;
     choose(&mut options);
+    if options.compat {
+        options.snap_ns = 0;
+    }
     let read = Stage::time("read", verbosity, || {
         perfetto_reader::read(source, &options)
     });

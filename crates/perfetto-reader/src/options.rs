@@ -32,7 +32,7 @@ pub struct ReadOptions {
     pub range: Option<TimeRange>,
     /// Partially overlapping slices. Default is to spill them to overflow tracks.
     pub overlap: OverlapPolicy,
-    /// Excess over the end of the surrounding slice that still nests. Default is 0.
+    /// Largest partial overlap on a host thread that comes from imprecise clocks, as in [`trace_model::FinishOptions`]. Default is 0.
     pub snap_ns: i64,
     /// Keep events before time zero, which [`ReadOptions::compat`] drops all the same. Default is false: they are counted and left out, as
     /// by Perfetto's trace processor.

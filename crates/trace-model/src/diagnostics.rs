@@ -124,8 +124,8 @@ issues! {
     Overlap "slice_spill_overlapping_complete_event" Error "slices partially overlap another of their track and are on overflow tracks";
     /// A slice partially overlaps another one and was dropped.
     OverlapDropped "slice_drop_overlapping_complete_event" Error "slices partially overlap another of their track and were dropped";
-    /// A slice outlived its parent by no more than the snap tolerance.
-    Snapped "slice_snapped" Info "slices outlive their parent by no more than the snap tolerance and were nested all the same";
+    /// A slice overlapped another one of its track by no more than the snap tolerance.
+    Snapped "slice_snapped" Info "slices overlap another of their host thread by no more than the precision of its clocks: they count as inside or after it";
     /// Nesting is deeper than the limit.
     TooDeep "slice_max_depth_exceeded" Error "slices nested deeper than 512 were dropped";
     /// An end without a begin.

@@ -64,8 +64,8 @@ pub struct FinishOptions {
     pub overlap: OverlapPolicy,
     /// Default is [`FlowBinding::Exact`].
     pub binding: FlowBinding,
-    /// A slice that outlives the one around it by at most this much counts as ending with it, for
-    /// nesting only; its duration stays. Default is 0.
+    /// Largest partial overlap of two calls or ranges of one host thread that comes from imprecise clocks: the later one
+    /// counts as inside the other, or as after it, whichever needs the smaller change. Durations stay. Default is 0.
     pub snap_ns: i64,
     /// When a slice ends below unclosed ones, every slice above it gets its end, as in the
     /// reference's tables: complete ones too, and with a negative duration if need be. Default is

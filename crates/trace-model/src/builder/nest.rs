@@ -62,6 +62,8 @@ pub(crate) struct Nested {
 
 enum Room {
     Fits,
+    /// It fits, but outlives what is around it by less than clocks are read to: nesting takes this duration.
+    Snapped(i64),
     Overlaps,
 }
 
@@ -94,6 +96,8 @@ pub(crate) struct Nester<'a> {
     tracks: &'a mut Vec<Track>,
     diagnostics: &'a mut Diagnostics,
     options: &'a FinishOptions,
+    /// By category: do its slices follow each other as the instructions of one thread do?
+    is_host: &'a [bool],
     states: Vec<TrackState>,
     flows: Flows<'a>,
     out: Nested,
@@ -105,7 +109,7 @@ impl<'a> Nester<'a> {
         lanes: &'a LaneTracks,
         tracks: &'a mut Vec<Track>,
         diagnostics: &'a mut Diagnostics,
-        options: &'a FinishOptions,
+        (options, is_host): (&'a FinishOptions, &'a [bool]),
         flows: Flows<'a>,
     ) -> Self {
         let mut states = Vec::new();
@@ -125,6 +129,7 @@ impl<'a> Nester<'a> {
             tracks,
             diagnostics,
             options,
+            is_host,
             states,
             flows,
             out,
@@ -162,7 +167,7 @@ impl<'a> Nester<'a> {
             EventKind::Begin => {
                 let lane = self.columns.lane[row];
                 Bound::of(self.track_of(lane, ts).and_then(|track| {
-                    self.make_room(track, ts, OPEN);
+                    self.make_room(track, ts, OPEN, 0);
                     self.start(track, track, ts, OPEN, row)
                 }))
             }
@@ -198,10 +203,20 @@ impl<'a> Nester<'a> {
         }
     }
 
+    /// The overlap that is taken for imprecise clocks: that of calls and ranges of a host thread, which cannot overlap.
+    fn snap_ns(&self, row: usize) -> i64 {
+        let category = self.columns.category[row].index();
+        match category.and_then(|at| self.is_host.get(at)) {
+            Some(true) => self.options.snap_ns,
+            _ => 0,
+        }
+    }
+
     /// Pops what has ended before a slice at `ts` starts, and says whether it would overlap.
-    fn make_room(&mut self, track: TrackId, ts: i64, dur: i64) -> Room {
+    fn make_room(&mut self, track: TrackId, ts: i64, dur: i64, snap_ns: i64) -> Room {
         let state = &mut self.states[track.index()];
-        let lie_in_each_other = !state.had_open && self.options.snap_ns == 0;
+        let lie_in_each_other = !state.had_open;
+        let mut room = Room::Fits;
         let stack = &mut state.stack;
         let mut passed_open = false;
         let mut i = stack.len();
@@ -245,25 +260,34 @@ impl<'a> Nester<'a> {
             let new_end = ts.saturating_add(dur.max(0));
             if lie_in_each_other && end > ts && end >= new_end {
                 // So do all below.
-                return Room::Fits;
+                return room;
             }
             if dur == OPEN {
                 continue;
             }
             if ts < end && new_end > end {
-                if new_end - end <= self.options.snap_ns {
-                    self.diagnostics.count(IssueKind::Snapped, Place::At(ts));
-                    continue;
+                // What begins before the other ends is inside it, or follows it: whichever needs the smaller change.
+                let (outlives, early) = (new_end.saturating_sub(end), end.saturating_sub(ts));
+                if outlives.min(early) > snap_ns {
+                    return Room::Overlaps;
                 }
-                return Room::Overlaps;
+                self.diagnostics.count(IssueKind::Snapped, Place::At(ts));
+                if outlives <= early {
+                    room = Room::Snapped(end.saturating_sub(ts));
+                } else {
+                    stack.truncate(i);
+                }
             }
         }
-        Room::Fits
+        room
     }
 
     fn complete(&mut self, track: TrackId, ts: i64, dur: i64, row: usize) -> Option<SliceId> {
-        if let Room::Fits = self.make_room(track, ts, dur) {
-            return self.start(track, track, ts, dur, row);
+        let snap_ns = self.snap_ns(row);
+        match self.make_room(track, ts, dur, snap_ns) {
+            Room::Fits => return self.start(track, track, ts, dur, row),
+            Room::Snapped(dur) => return self.start(track, track, ts, dur, row),
+            Room::Overlaps => {}
         }
         match self.options.overlap {
             OverlapPolicy::Drop => {
@@ -274,7 +298,7 @@ impl<'a> Nester<'a> {
             OverlapPolicy::Spill => {
                 for i in 0..self.states[track.index()].overflow.len() {
                     let lane = self.states[track.index()].overflow[i];
-                    if let Room::Fits = self.make_room(lane, ts, dur) {
+                    if let Room::Fits = self.make_room(lane, ts, dur, 0) {
                         self.diagnostics.count(IssueKind::Overlap, Place::At(ts));
                         return self.start(track, lane, ts, dur, row);
                     }
@@ -359,7 +383,7 @@ impl<'a> Nester<'a> {
 
     fn state(&mut self, track: TrackId, ts: i64, row: usize) -> Option<SliceId> {
         self.end_state(track, ts);
-        self.make_room(track, ts, OPEN);
+        self.make_room(track, ts, OPEN, 0);
         let id = self.start(track, track, ts, OPEN, row)?;
         let state = &mut self.states[track.index()];
         state.state = state.stack.last().copied();
@@ -380,7 +404,7 @@ impl<'a> Nester<'a> {
             self.end_state(track, ts);
             return;
         }
-        self.make_room(track, ts, OPEN);
+        self.make_room(track, ts, OPEN, 0);
         let stack = &mut self.states[track.index()].stack;
         if stack.len() >= MAX_DEPTH {
             self.diagnostics.count(IssueKind::TooDeep, Place::At(ts));
@@ -402,7 +426,7 @@ impl<'a> Nester<'a> {
 
     fn end(&mut self, track: TrackId, ts: i64, end_row: usize) -> Bound {
         let data = self.end_data(end_row);
-        self.make_room(track, ts, OPEN);
+        self.make_room(track, ts, OPEN, 0);
         let stack = &mut self.states[track.index()].stack;
         let columns = &mut *self.columns;
         let closes_any = data.name.is_none() && data.category == CategoryId::NONE;

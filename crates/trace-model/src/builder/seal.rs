@@ -7,6 +7,7 @@ use crate::builder::order::processing_order;
 use crate::builder::{BuildError, FinishOptions, TraceBuilder};
 use crate::diagnostics::{Diagnostics, IssueKind, Place};
 use crate::ids::{LaneId, SliceId, TrackId};
+use crate::kernel::{Activity, Vocabulary};
 use crate::parallel::both;
 use crate::table::args::{Arg, ArgsRef};
 use crate::table::counter::CounterTable;
@@ -38,7 +39,12 @@ pub(crate) fn seal(builder: TraceBuilder, options: &FinishOptions) -> Result<Tra
     diagnostics.add(IssueKind::ArgShapesExhausted, events.shapes_exhausted, []);
 
     let mut columns = std::mem::take(&mut events.columns);
-    let (nested, binder) = nest(&mut columns, &lanes, &mut tracks, &mut diagnostics, options);
+    let is_host = match options.snap_ns {
+        0 => Vec::new(),
+        _ => host_categories(&events),
+    };
+    let how = (options, is_host.as_slice());
+    let (nested, binder) = nest(&mut columns, &lanes, &mut tracks, &mut diagnostics, how);
     let (flows, odd_flows) = binder.finish(&nested.ts);
     diagnostics.merge(odd_flows);
 
@@ -75,13 +81,21 @@ pub(crate) fn seal(builder: TraceBuilder, options: &FinishOptions) -> Result<Tra
     ))
 }
 
+/// By category: are its slices what one thread of the host does, one after the other or inside another?
+fn host_categories(events: &EventBatch) -> Vec<bool> {
+    let vocabulary = Vocabulary::default();
+    let categories = events.categories.iter();
+    let activities = categories.map(|name| vocabulary.activity(events.strings.get(*name), ""));
+    activities.map(Activity::is_on_host).collect()
+}
+
 /// Orders the events, nests them and binds their flows, on two threads.
 fn nest(
     columns: &mut EventColumns,
     lanes: &LaneTracks,
     tracks: &mut Vec<Track>,
     diagnostics: &mut Diagnostics,
-    options: &FinishOptions,
+    (options, is_host): (&FinishOptions, &[bool]),
 ) -> (Nested, Binder) {
     let rows = columns.ts.len();
     let attached = std::mem::take(&mut columns.attached);
@@ -94,7 +108,14 @@ fn nest(
         let (mut binder, order) =
             both(rows, make_binder, || ordered(columns, diagnostics, options));
         let flows = Flows::Now(&mut binder);
-        let nester = Nester::new(columns, lanes, tracks, diagnostics, options, flows);
+        let nester = Nester::new(
+            columns,
+            lanes,
+            tracks,
+            diagnostics,
+            (options, is_host),
+            flows,
+        );
         return (nester.run(order.as_deref()), binder);
     }
     let (outbox, arriving) = post();
@@ -103,7 +124,14 @@ fn nest(
         || {
             let order = ordered(columns, diagnostics, options);
             let flows = Flows::Later(outbox);
-            let nester = Nester::new(columns, lanes, tracks, diagnostics, options, flows);
+            let nester = Nester::new(
+                columns,
+                lanes,
+                tracks,
+                diagnostics,
+                (options, is_host),
+                flows,
+            );
             nester.run(order.as_deref())
         },
         || {

@@ -82,6 +82,18 @@ impl Activity {
         )
     }
 
+    /// Returns `true` for what a thread of the host does.
+    pub fn is_on_host(self) -> bool {
+        matches!(
+            self,
+            Self::PythonFunction
+                | Self::CpuOp
+                | Self::UserAnnotation
+                | Self::CollectiveApi
+                | Self::Overhead
+        ) || self.is_api()
+    }
+
     /// Does it occupy the device: kernel, copy or fill?
     pub fn is_device_work(self) -> bool {
         matches!(self, Self::Kernel | Self::GpuMemcpy | Self::GpuMemset)
