@@ -285,7 +285,8 @@ fn tiers_are_judged_by_what_is_known() {
         "capacity does not fit",
         "bandwidth fits",
         "retention does not fit",
-        "endurance does not fit",
+        // Stored once, and not again in the second half.
+        "endurance fits",
         "capacity fits",
         "retention fits",
     ];
@@ -330,5 +331,89 @@ fn ranges_and_phases_that_hold_nothing_are_said() {
     assert_eq!(
         json(&call(dir, &["analyse", "nul.txt", "--json"]))["analysis"]["rows"],
         json(&call(dir, &["analyse", "perf.txt", "--json"]))["analysis"]["rows"]
+    );
+}
+
+/// What goes on after the recording is judged apart from what happens once in it.
+#[test]
+fn tiers_are_judged_by_what_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    // Over 8 s: 50 lines stored once and read until the end, and a line of activations stored and read every 10 ms.
+    let mut rows: Vec<(u64, &str, u64, &str)> = Vec::new();
+    for line in 0..50 {
+        let address = 0x7f00_0000_0000 + line * 64;
+        rows.push((line * 1_000_000, "mem-stores", address, "llama_model_load"));
+        let loads = (100..800).step_by(10).map(|at| at * 10_000_000 + line);
+        rows.extend(loads.map(|time| (time, "mem-loads", address, "ggml_vec_dot_q4")));
+    }
+    for at in 0..800 {
+        let address = 0x7f20_0000_0000;
+        rows.push((at * 10_000_000 + 100, "mem-stores", address, "ggml_add"));
+        rows.push((
+            at * 10_000_000 + 2_000_100,
+            "mem-loads",
+            address,
+            "ggml_add",
+        ));
+    }
+    rows.sort_unstable();
+    let mut text = String::new();
+    for (time, event, address, symbol) in rows {
+        let (s, ns) = (time / 1_000_000_000, time % 1_000_000_000);
+        let _ = writeln!(
+            text,
+            "llama 1 [000] {s}.{ns:09}: {event}: {address:x} {symbol}+0x1 (/usr/lib/libggml.so)"
+        );
+    }
+    std::fs::write(dir.join("perf.txt"), text).unwrap();
+    let found = json(&call(
+        dir,
+        &[
+            "analyse",
+            "perf.txt",
+            "--json",
+            "--period",
+            "1",
+            "--tier",
+            "m:retention=10s,capacity=1MiB,endurance=1000",
+        ],
+    ));
+    let fit = |kind: &str, question: &str| {
+        let fits = found["tiers"].as_array().unwrap();
+        let is_it = |fit: &&Value| fit["region_type"] == kind && fit["question"] == question;
+        fits.iter().find(is_it).unwrap().clone()
+    };
+    // The oldest reads find data of nearly 8 s, and later ones older data.
+    let age = fit("weight", "retention");
+    assert_eq!(age["answer"], "cannot say", "{age}");
+    assert!(
+        age["needed_high"].is_null() && age["needed_low"].as_f64() > Some(7.0),
+        "{age}"
+    );
+    assert!(
+        age["note"].as_str().unwrap().contains("at least 7."),
+        "{age}"
+    );
+    let wear = fit("weight", "endurance");
+    assert_eq!(wear["needed_high"], 0.0, "{wear}");
+    assert!(
+        wear["note"]
+            .as_str()
+            .unwrap()
+            .contains("not written in the last"),
+        "{wear}"
+    );
+    // 100 stores of 64 B each second to 1 MiB in five years.
+    let writes = 100.0 * 64.0 / 1_048_576.0 * 5.0 * 365.25 * 86_400.0;
+    let wear = fit("activation", "endurance");
+    let needed = wear["needed_high"].as_f64().unwrap();
+    assert!((needed / writes - 1.0).abs() < 0.01, "{needed} {writes}");
+    assert_eq!(wear["needed_low"], wear["needed_high"]);
+    assert_eq!(fit("activation", "retention")["answer"], "fits");
+    let cut = |kind: &str| cell(&found, "verdict", kind, "read_age_is_cut").clone();
+    assert_eq!(
+        (cut("weight"), cut("activation")),
+        (true.into(), false.into())
     );
 }

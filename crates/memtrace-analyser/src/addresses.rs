@@ -6,8 +6,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::bands::Bands;
 use crate::engine::{Extent, spill};
 use crate::error::Result;
-use crate::evidence::{Evidence, Periods, Recent};
+use crate::evidence::{Evidence, Periods, Recent, Recording};
 use crate::extents::{Cover, Extents};
+use crate::late::Late;
 use crate::options::{AnalysisOptions, Semantics};
 use crate::quantile::OrderStats;
 use crate::record::{
@@ -60,6 +61,9 @@ pub(crate) struct KindAddresses {
     pub(crate) window_stores: Vec<u64>,
     pub(crate) bands: Bands,
     pub(crate) evidence: Evidence,
+    pub(crate) late: Late,
+    /// Earliest recorded store.
+    pub(crate) first_store_ns: Option<u64>,
     /// See [`Periods::design`].
     pub(crate) design: [f64; 2],
 }
@@ -70,6 +74,7 @@ pub(crate) struct AddressScan {
     pub(crate) kinds: Vec<KindAddresses>,
     /// Pages of the whole trace, each once.
     pub(crate) pages: u64,
+    pub(crate) recording: Recording,
 }
 
 /// The windows that the run is divided into.
@@ -216,6 +221,12 @@ pub(crate) fn scan_addresses(
     let stats = || OrderStats::new(spill(options, share), options.approximate);
     let kind = |periods: &Periods| KindAddresses {
         evidence: Evidence::new(periods.probability(), extent.is_even, extent.first_ns),
+        late: Late::new(
+            extent.first_ns,
+            extent.last_ns,
+            options.limits.high_retention_s,
+        ),
+        first_store_ns: None,
         design: periods.design(),
         intervals: stats(),
         value_retention: stats(),
@@ -261,6 +272,7 @@ pub(crate) fn scan_addresses(
             },
             kinds: periods.iter().map(kind).collect(),
             pages: 0,
+            recording: Recording::new(periods, extent.first_ns, extent.last_ns),
         },
         page_regions: PageRegions::default(),
         irregular_pages: Sorter::new(spill(options, 32)),
@@ -386,7 +398,11 @@ impl Scan<'_> {
         at.region = record.region;
         kind.evidence
             .access(record.op, record.time, at.allocated, &mut at.recent);
+        kind.late
+            .access(record.op, record.time, at.stored_at.is_some());
         if record.op == STORE {
+            let first = kind.first_store_ns.unwrap_or(record.time);
+            kind.first_store_ns = Some(first.min(record.time));
             close_value(at, kind)?;
             at.stored_at = Some(record.time);
             at.read_at = None;
@@ -432,6 +448,7 @@ impl Scan<'_> {
                     .address(at.address, at.loads, stores, &at.recent);
             }
             if !at.goes_on {
+                kind.late.end_address();
                 kind.addresses += 1;
                 kind.seen_once += u64::from(at.seen == 1);
                 kind.seen_twice += u64::from(at.seen == 2);

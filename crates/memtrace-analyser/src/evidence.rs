@@ -73,6 +73,37 @@ impl Periods {
     }
 }
 
+/// What all types of a recording have in common.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Recording {
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+    /// Whether every load and every store was recorded, and there are both.
+    pub(crate) is_complete: bool,
+    /// Probability with which a store was recorded; `None` where no store was, or rows do not state their periods.
+    pub(crate) store_probability: Option<f64>,
+}
+
+impl Recording {
+    pub(crate) fn new(periods: &[Periods], first_ns: u64, last_ns: u64) -> Self {
+        let sum = |of: fn(&Periods) -> u64| periods.iter().map(of).fold(0, u64::saturating_add);
+        let [loads, all_loads] = [sum(|kind| kind.loads), sum(|kind| kind.load_sum)];
+        let [stores, all_stores] = [sum(|kind| kind.stores), sum(|kind| kind.store_sum)];
+        let is_stated = sum(|kind| kind.unstated) == 0;
+        Self {
+            first_ns,
+            last_ns,
+            is_complete: is_stated
+                && loads > 0
+                && stores > 0
+                && all_loads == loads
+                && all_stores == stores,
+            store_probability: (is_stated && stores > 0)
+                .then(|| real(stores) / real(all_stores.max(1))),
+        }
+    }
+}
+
 /// How the accesses of a type were sampled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rate {

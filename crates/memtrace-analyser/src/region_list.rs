@@ -125,7 +125,7 @@ impl Item for RegionMetrics {
             self.median_stride_bytes.to_bits(),
             self.same_page_fraction.to_bits(),
             self.gap_ns,
-            u64::from(self.begun_before),
+            u64::from(self.begun_before) | u64::from(self.may_begin_before) << 1,
             self.return_ns,
             self.allocated_ns.unwrap_or(NEVER),
             self.freed_ns.unwrap_or(NEVER),
@@ -155,7 +155,8 @@ impl Item for RegionMetrics {
             median_stride_bytes: f64::from_bits(at(14)),
             same_page_fraction: f64::from_bits(at(15)),
             gap_ns: at(16),
-            begun_before: at(17) == 1,
+            begun_before: at(17) & 1 == 1,
+            may_begin_before: at(17) & 2 == 2,
             return_ns: at(18),
             allocated_ns: Some(at(19)).filter(|time| *time != NEVER),
             freed_ns: Some(at(20)).filter(|time| *time != NEVER),
@@ -205,7 +206,7 @@ mod tests {
     #[test]
     fn metrics_come_back_from_bytes() {
         let mut bytes: Vec<u8> = (1_u8..=168).collect();
-        bytes[17 * 8..18 * 8].copy_from_slice(&1_u64.to_le_bytes());
+        bytes[17 * 8..18 * 8].copy_from_slice(&2_u64.to_le_bytes());
         // Reals with a fraction and the sign of none.
         bytes[13 * 8..14 * 8].copy_from_slice(&1.5_f64.to_le_bytes());
         bytes[14 * 8..15 * 8].copy_from_slice(&(-0.25_f64).to_le_bytes());

@@ -3,6 +3,7 @@
 use memtrace_labeller::Records;
 
 use crate::evidence::Rate;
+use crate::late::LateStores;
 use crate::options::Semantics;
 use crate::region_list::RegionList;
 use crate::verdict::Verdict;
@@ -49,9 +50,11 @@ pub struct RegionMetrics {
     /// Time after which the region's first addresses are loaded again: the period of a region that is loaded from end to end. The whole
     /// time from the first store to the last load where none of them was loaded twice.
     pub return_ns: u64,
-    /// `true` if the region was loaded from before any store to it was recorded, or is stored to over and over and was so
-    /// within that time of the beginning of the recording: its life began earlier.
+    /// `true` if the region was loaded from before any store to it was recorded: its life began earlier.
     pub begun_before: bool,
+    /// `true` if its life may have begun earlier: it is stored to over and over, and was so within that time of the beginning of the
+    /// recording.
+    pub may_begin_before: bool,
     /// When the region was allocated, where that is known: a block of a table of KV blocks.
     pub allocated_ns: Option<u64>,
     /// When it was freed, where that is known.
@@ -256,6 +259,8 @@ pub struct TypeMetrics {
     pub weighted_stores: u64,
     /// Stores among the rows. Rows that are neither are first touches (page faults), of which only place and time are known.
     pub stores: u64,
+    /// Stores in the second half of the recording; our semantics only.
+    pub late_stores: LateStores,
     /// Distinct pages. Our semantics only, as all that follow; 0 otherwise.
     pub distinct_pages: u64,
     /// Distinct lines of 64 bytes.

@@ -6,7 +6,9 @@ use spill_sort::SpillList;
 use crate::addresses::{AddressScan, KindAddresses, Windows};
 use crate::engine::{Extent, spill};
 use crate::error::Result;
-use crate::evidence::Rate;
+use crate::evidence::{Rate, Recording};
+use crate::late::LateStores;
+use crate::lives::Lives;
 use crate::options::{AnalysisOptions, Semantics};
 use crate::quantile::{OrderStats, real};
 use crate::region_list::RegionList;
@@ -72,13 +74,14 @@ pub(crate) fn summarise(
         regions.push(region)?;
     }
 
+    let recording = addresses.recording;
     let mut kind_scans: Vec<Option<KindAddresses>> =
         addresses.kinds.into_iter().map(Some).collect();
     let mut types = Vec::with_capacity(order.len());
     for (kind, sums) in order.iter().zip(sums) {
         let scan = kind_scans.get_mut(*kind).and_then(Option::take);
         let name = kinds.get(*kind).cloned().unwrap_or_default();
-        types.push(of_type(name, sums, scan, &options)?);
+        types.push(of_type(name, sums, scan, recording, &options)?);
     }
     let reuse = reuse.map(|scan| Reuse {
         sampled_share: scan.sampled_share(),
@@ -151,6 +154,9 @@ struct TypeSums {
     retention_at_most: OrderStats,
     cut_by_end: u64,
     begun_before: u64,
+    /// Regions of which only a part of the life is known.
+    partly: u64,
+    lives: Lives,
     regions: u64,
     retention: OrderStats,
     retention_s: f64,
@@ -182,6 +188,8 @@ impl TypeSums {
             retention_at_most: stats(),
             cut_by_end: 0,
             begun_before: 0,
+            partly: 0,
+            lives: Lives::new(spill(options, 32 * types.max(1) as u64)),
             regions: 0,
             retention: stats(),
             retention_s: 0.0,
@@ -250,7 +258,12 @@ impl TypeSums {
             !is_freed && (is_single || self.end_ns.saturating_sub(last) <= idle.saturating_mul(2));
         self.cut_by_end += u64::from(cut);
         self.begun_before += u64::from(region.begun_before);
-        if cut || region.begun_before {
+        let is_part = cut || region.begun_before || region.may_begin_before;
+        self.partly += u64::from(is_part);
+        if self.complete {
+            self.lives.push(region.retention_ns, is_part)?;
+        }
+        if is_part {
             return Ok(());
         }
         if let (false, Some(allocated), Some(freed)) =
@@ -296,10 +309,18 @@ impl TypeSums {
             .take_quantiles_of(&wanted, |ns| real(ns) / 1e9)?;
         let mut found = found.into_iter();
         let [a, b] = rank.map(|rank| found.next().filter(|_| bounded > 0 && rank <= last));
+        // Where too many lives are cut off, those that are not show how long the others may last.
+        let [c, d] = match self.complete && self.partly > 0 && (a.is_none() || b.is_none()) {
+            true => self.lives.take_at_most([0.5, 0.99])?,
+            false => [None; 2],
+        };
         let [p50, p99] = seen_s;
+        let high = |known: Option<f64>, estimated: Option<f64>, low: f64| {
+            known.or(estimated).map(|high| high.max(low))
+        };
         Ok([
-            Bounds::new(p50, a.map(|high| high.max(p50))),
-            Bounds::new(p99, b.map(|high| high.max(p99))),
+            Bounds::new(p50, high(a, c, p50)),
+            Bounds::new(p99, high(b, d, p99)),
         ])
     }
 }
@@ -313,6 +334,7 @@ fn of_type(
     region_type: String,
     mut own: TypeSums,
     scan: Option<KindAddresses>,
+    recording: Recording,
     options: &AnalysisOptions,
 ) -> Result<TypeMetrics> {
     let native = options.semantics == Semantics::Native;
@@ -350,6 +372,7 @@ fn of_type(
         weighted_loads: own.weighted_loads,
         weighted_stores: own.weighted_stores,
         stores: own.stores,
+        late_stores: LateStores::default(),
         distinct_pages: 0,
         distinct_lines: 0,
         shared_pages: 0,
@@ -381,6 +404,14 @@ fn of_type(
                 retention_s: own.retention_bounds([p50, p99])?,
                 cut_by_end: own.cut_by_end,
                 begun_before: own.begun_before,
+                partly: own.partly,
+                never_stored: own.stores == 0 && own.loads > 0 && recording.is_complete,
+                unchanged: scan
+                    .late
+                    .unchanged(&scan.evidence, recording.store_probability),
+                data_since_ns: recording
+                    .last_ns
+                    .saturating_sub(scan.first_store_ns.unwrap_or(recording.first_ns)),
                 read_age_ns: match scan.evidence.rate() {
                     _ if !has_accesses => None,
                     Rate::Complete => ages,
@@ -396,6 +427,7 @@ fn of_type(
             let verdict = verdict(&metrics, grounds, options);
             metrics.suitability = verdict.class;
             metrics.verdict = Some(verdict);
+            metrics.late_stores = scan.late.half;
             metrics.distinct_pages = scan.pages;
             metrics.distinct_lines = scan.lines;
             metrics.shared_pages = scan.shared_pages;

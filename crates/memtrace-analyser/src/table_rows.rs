@@ -243,7 +243,7 @@ impl Analysis {
         if self.made_up_clock {
             return Some("instructions");
         }
-        let is_exact = kind.is_complete() && verdict.cut_by_end + verdict.begun_before == 0;
+        let is_exact = kind.is_complete() && verdict.partly == 0;
         Some(if is_exact { "exact" } else { "at least" })
     }
 
@@ -464,6 +464,14 @@ fn verdict_cells<'a>(name: Cell<'a>, verdict: &'a Verdict) -> Vec<Cell<'a>> {
         cells.extend(both(ages.and_then(|ages| ages.get(at).copied())));
     }
     cells.push(verdict.pairs.into());
+    cells.push(verdict.ages_go_on.into());
+    let unchanged = verdict.unchanged;
+    cells.push(
+        unchanged
+            .map(|one| crate::quantile::real(one.last_ns) / 1e9)
+            .into(),
+    );
+    cells.push(unchanged.map(|one| one.share_low).into());
     cells
 }
 

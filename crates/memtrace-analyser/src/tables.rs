@@ -258,6 +258,9 @@ impl AnalysisTable {
                 real_ns("read_age_p99_low_ns"),
                 real_ns("read_age_p99_high_ns"),
                 count("n_pairs"),
+                C::bool("read_age_is_cut"),
+                real("unchanged_last_s"),
+                real("unchanged_low"),
             ],
             Self::Types => vec![
                 kind(),

@@ -3,7 +3,9 @@
 use memtrace_labeller::Records;
 
 use crate::evidence::Rate;
+use crate::late::Unchanged;
 use crate::options::{AnalysisOptions, Semantics, SuitabilityLimits};
+use crate::quantile::real;
 use crate::result::TypeMetrics;
 
 /// A figure that lies between two bounds.
@@ -64,8 +66,17 @@ pub struct Verdict {
     pub cut_by_end: u64,
     /// Regions that were loaded from before any store to them was recorded.
     pub begun_before: u64,
+    /// Regions of which only a part of the life is known: those of `cut_by_end` and `begun_before`, and those that are stored to over
+    /// and over and may have been before.
+    pub partly: u64,
     /// Age of data when it is read, ns: 50, 90, 99 %. `None` where no load's store was recorded.
     pub read_age_ns: Option<[Bounds; 3]>,
+    /// `true` if data is read that is so old that the length of the recording limits its age: later reads find older data.
+    pub ages_go_on: bool,
+    /// What stays as it is while it is loaded; `None` where nothing can be said.
+    pub unchanged: Option<Unchanged>,
+    /// `true` if every access was recorded, and none was a store to this type: what is read stays as it is.
+    pub never_stored: bool,
     /// Pairs of a load and an earlier store that bounds of ages come from; 0 where every access is there.
     pub pairs: u64,
 }
@@ -78,11 +89,20 @@ pub(crate) struct Grounds {
     pub(crate) retention_s: [Bounds; 2],
     pub(crate) cut_by_end: u64,
     pub(crate) begun_before: u64,
+    pub(crate) partly: u64,
+    pub(crate) never_stored: bool,
+    pub(crate) unchanged: Option<Unchanged>,
+    /// Time from the first recorded store, or the first row where there is none, to the end.
+    pub(crate) data_since_ns: u64,
     pub(crate) read_age_ns: Option<[Bounds; 3]>,
     pub(crate) pairs: u64,
     /// Samples are spaced evenly.
     pub(crate) is_even: bool,
 }
+
+/// Share of the time since the first store above which ages are limited by it: of data that is never stored again, a quarter of the
+/// reads find it younger.
+const LIMITED: f64 = 0.25;
 
 /// Why pairs of samples show nothing.
 const EVENLY: &str =
@@ -110,8 +130,23 @@ pub(crate) fn verdict(
 ) -> Verdict {
     let [p50, p99] = grounds.retention_s;
     let limits = &options.limits;
-    // Without a store nothing is known about rewriting.
-    let once = grounds.write_once.unwrap_or(Bounds::new(0.0, Some(1.0)));
+    // Without a store nothing is known about rewriting, unless every store would have been recorded.
+    let least = if grounds.never_stored { 1.0 } else { 0.0 };
+    let mut once = grounds.write_once.unwrap_or(Bounds::new(least, Some(1.0)));
+    // What stays as it is for long enough has the class of what is written once.
+    let unchanged = grounds.unchanged.filter(|unchanged| {
+        grounds.rate != Rate::Complete && real(unchanged.last_ns) / 1e9 >= limits.high_retention_s
+    });
+    if let Some(unchanged) = unchanged
+        && once.high.is_none_or(|high| unchanged.share_low <= high)
+    {
+        once.low = once.low.max(unchanged.share_low);
+    }
+    // What is stored once and then read finds data as old as the recording is long, and later reads older data.
+    let ages_go_on = grounds.read_age_ns.is_some_and(|[_, _, age]| {
+        let oldest = age.high.unwrap_or(age.low);
+        grounds.cut_by_end > 0 && oldest > real(grounds.data_since_ns) * LIMITED
+    });
     let most = |bounds: Bounds| bounds.high.unwrap_or(f64::INFINITY);
     let at_least = class_of(limits, once.low, p50.low, p99.low);
     let at_most = class_of(limits, most(once), most(p50), most(p99));
@@ -143,7 +178,7 @@ pub(crate) fn verdict(
     } else {
         ("cannot_say", why(&grounds, &once))
     };
-    let complete = grounds.rate == Rate::Complete && grounds.cut_by_end + grounds.begun_before == 0;
+    let complete = grounds.rate == Rate::Complete && grounds.partly == 0;
     Verdict {
         class,
         at_least,
@@ -161,7 +196,11 @@ pub(crate) fn verdict(
         retention_p99_s: p99,
         cut_by_end: grounds.cut_by_end,
         begun_before: grounds.begun_before,
+        partly: grounds.partly,
         read_age_ns: grounds.read_age_ns,
+        ages_go_on,
+        unchanged: grounds.unchanged,
+        never_stored: grounds.never_stored,
         pairs: grounds.pairs,
     }
 }
@@ -170,13 +209,14 @@ pub(crate) fn verdict(
 fn why(grounds: &Grounds, once: &Bounds) -> &'static str {
     match grounds.rate {
         Rate::Unknown => "the recording does not state its sampling period",
-        _ if grounds.write_once.is_none() => "no store was recorded",
+        _ if grounds.write_once.is_none() && !grounds.never_stored => "no store was recorded",
         _ if grounds.is_even => EVENLY,
         Rate::Sampled(_) if !once.is_exact() && once.low < 0.8 => {
             "too few samples of each address to tell rewriting"
         }
         _ if grounds.cut_by_end > 0 => "lives are cut off by the end of the recording",
         _ if grounds.begun_before > 0 => "data was stored before the recording began",
+        _ if grounds.partly > 0 => "data may have been stored before the recording began",
         _ => "too few samples of each region",
     }
 }

@@ -168,15 +168,19 @@ impl Region {
         }
     }
 
-    /// Whether the region was in use before the recording, which began at `start_ns`.
-    fn begun_before(&self, start_ns: u64) -> bool {
-        let Some(store) = self.min_store else {
-            return self.min_load.is_some();
-        };
-        // What is stored to every so often had its turn before, unless the recording began longer ago than that.
-        let period = self.store_returns.period();
-        self.min_load.is_some_and(|load| load < store)
-            || period.is_some_and(|period| store.saturating_sub(start_ns) < period)
+    /// Whether the region was in use before the recording.
+    fn begun_before(&self) -> bool {
+        match self.min_store {
+            None => self.min_load.is_some(),
+            Some(store) => self.min_load.is_some_and(|load| load < store),
+        }
+    }
+
+    /// Whether the region may have been in use before the recording, which began at `start_ns`: what is stored to every so often may
+    /// have had its turn before, unless the recording began longer ago than that.
+    fn may_begin_before(&self, start_ns: u64) -> bool {
+        let period = self.store_returns.period().zip(self.min_store);
+        period.is_some_and(|(period, store)| store.saturating_sub(start_ns) < period)
     }
 
     fn end(self, strides: &mut OrderStats, regions: &Regions, start_ns: u64) -> Result<Placed> {
@@ -211,7 +215,8 @@ impl Region {
             same_page_fraction: locality.same_page_fraction,
             gap_ns: self.gap_ns(),
             return_ns: self.return_ns(),
-            begun_before: life.allocated_ns.is_none() && self.begun_before(start_ns),
+            begun_before: life.allocated_ns.is_none() && self.begun_before(),
+            may_begin_before: life.allocated_ns.is_none() && self.may_begin_before(start_ns),
             allocated_ns: life.allocated_ns,
             freed_ns: life.freed_ns,
         };

@@ -76,6 +76,9 @@ fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Strin
     if kind.has_accesses() && !analysis.made_up_clock && (seen.low > 0.0 || seen.high.is_some()) {
         parts.push(lives(verdict));
     }
+    if verdict.never_stored && !analysis.made_up_clock {
+        parts.push("not stored to during the recording".to_owned());
+    }
     if let Some(once) = verdict
         .write_once
         .filter(|once| once.low > 0.0 || once.high < Some(0.99))
@@ -95,12 +98,27 @@ fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Strin
     {
         // That some of the reads find older data is all that a lower bound of the quantile says.
         parts.push(match age.high {
+            Some(high) if verdict.ages_go_on => format!(
+                "99 % of reads find data <= {} old until the recording ends, later ones older data",
+                seconds(high / 1e9)
+            ),
             Some(high) => format!("99 % of reads find data <= {} old", seconds(high / 1e9)),
             None => format!(
                 "at least 1 % of reads find data >= {} old",
                 seconds(age.low / 1e9)
             ),
         });
+    }
+    if let Some(unchanged) = verdict
+        .unchanged
+        .filter(|_| verdict.rate != Rate::Complete && !analysis.made_up_clock)
+    {
+        let last = std::time::Duration::from_nanos(unchanged.last_ns).as_secs_f64();
+        parts.push(format!(
+            "at least {} % of the addresses in use not stored to in the last {}",
+            number((unchanged.share_low * 100.0).floor()),
+            seconds(last)
+        ));
     }
     if let Some(each) = bytes_per_token(analysis, kind, verdict) {
         parts.push(format!("about {} accessed for each token", bytes(each)));

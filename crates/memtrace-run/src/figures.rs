@@ -8,7 +8,7 @@ use std::sync::Arc;
 use charts::Svg;
 use charts::plot::{Axis, Bar, BarChart, HeatMap, LinePlot, Mark, Series};
 use charts::render::RenderError;
-use memtrace_analyser::Analysis;
+use memtrace_analyser::{Analysis, Semantics};
 use memtrace_labeller::{KvBlock, KvBlocks};
 use report::Unit;
 
@@ -254,7 +254,11 @@ fn working_set(analysis: &Analysis) -> Figure {
     let mut chart = BarChart::new("Working set by region type", "Working set", Unit::Bytes);
     let mut csv = String::from("region_type,total_bytes\n");
     for kind in analysis.types.iter().filter(|kind| kind.n_regions > 0) {
-        let bytes = kind.total_pages * 4096;
+        let pages = match analysis.semantics {
+            Semantics::Mrm => kind.total_pages,
+            _ => kind.distinct_pages,
+        };
+        let bytes = pages * 4096;
         chart
             .bars
             .push(Bar::new(kind.region_type.clone(), real(bytes)));
@@ -262,7 +266,12 @@ fn working_set(analysis: &Analysis) -> Figure {
     }
     Figure {
         name: "working_set",
-        caption: "Memory of each type that was touched; a page counts once for each region that has it.",
+        caption: match analysis.semantics {
+            Semantics::Mrm => {
+                "Memory of each type that was touched; a page counts once for each region that has it."
+            }
+            _ => "Memory of each type that was touched; of a sampled recording at least this.",
+        },
         svg: chart.draw(),
         data: csv.into(),
     }

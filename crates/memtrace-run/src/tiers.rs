@@ -234,10 +234,12 @@ fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
     }
     if let Some(bandwidth) = tier.bandwidth {
         let note = match analysis.records {
-            Records::Accesses => "busiest window, 64 B for each access",
-            _ => NO_ACCESSES,
+            Records::Accesses => format!(
+                "busiest window of {} s, 64 B for each access",
+                number(seconds(analysis.window_ns))
+            ),
+            _ => NO_ACCESSES.to_owned(),
         };
-        let note = note.to_owned();
         all.push(fit("bandwidth", need.peak, bandwidth, note));
     }
     if let Some(retention) = tier.retention {
@@ -248,6 +250,9 @@ fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
                 number(size / retention / 1e6)
             ),
             _ if analysis.records != Records::Accesses => NO_ACCESSES.to_owned(),
+            ([Some(low), None], _) if need.age_is_cut => {
+                format!("read until the recording ends: at least {} s", number(low))
+            }
             _ => "age that 99 % of reads stay below".to_owned(),
         };
         all.push(fit("retention", need.age, retention, note));
@@ -255,12 +260,23 @@ fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
     if let (Some(endurance), Some(capacity)) = (tier.endurance, tier.capacity) {
         // Written evenly, each byte is written once for each capacity that is written.
         let writes = |written: f64| written * WEAR_YEARS * YEAR_S / capacity;
+        let years = |written: f64| number(endurance * capacity / written / YEAR_S);
+        let half = number(seconds(kind.late_stores.length_ns));
         let note = match need.written {
-            [Some(written), _] if written > 0.0 => format!(
-                "wears out in {} years if writes are spread evenly",
-                number(endurance * capacity / written / YEAR_S)
+            [_, Some(high)] if high <= 0.0 && kind.stores == 0 => "never written".to_owned(),
+            [_, Some(high)] if high <= 0.0 => format!("not written in the last {half} s"),
+            [Some(low), Some(high)] if low >= high => format!(
+                "wears out in {} years if writes are spread evenly as in the last {half} s",
+                years(high)
             ),
-            [Some(_), _] => "never written".to_owned(),
+            [Some(low), Some(high)] => format!(
+                "wears out in {} years or more{} if writes go on as in the last {half} s",
+                years(high),
+                match low > 0.0 {
+                    true => format!(", at most {},", years(low)),
+                    false => String::new(),
+                }
+            ),
             _ => "writes are not known".to_owned(),
         };
         let needed = need.written.map(|written| written.map(writes));
@@ -273,8 +289,15 @@ fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
 struct Need {
     size: [Option<f64>; 2],
     peak: [Option<f64>; 2],
+    /// Bytes a second, as time goes on.
     written: [Option<f64>; 2],
     age: [Option<f64>; 2],
+    /// Whether reads after the end of the recording find older data.
+    age_is_cut: bool,
+}
+
+fn seconds(ns: u64) -> f64 {
+    Duration::from_nanos(ns).as_secs_f64().max(1e-9)
 }
 
 impl Need {
@@ -289,7 +312,6 @@ impl Need {
         };
         let has_accesses = analysis.records == Records::Accesses;
         let scale = scale.filter(|_| has_accesses && !analysis.made_up_clock);
-        let seconds = |ns: u64| Duration::from_nanos(ns).as_secs_f64().max(1e-9);
         // Counts of samples are known to two standard deviations.
         let range = |count: u64, seconds: f64| {
             let count = count as f64;
@@ -302,8 +324,19 @@ impl Need {
         };
         let windows = kind.window_loads.iter().zip(&kind.window_stores);
         let peak = windows.map(|(loads, stores)| loads + stores).max();
-        let span = seconds(analysis.last_ns.saturating_sub(analysis.first_ns));
         let size = (kind.distinct_pages * 4096) as f64;
+        // What is stored at the beginning is stored once and not for years: the second half shows what goes on. A first store to an
+        // address may be one of many to come, or the only one, so that only what is stored again is sure to go on.
+        let late = kind.late_stores;
+        let [low, high] = range(late.stores, seconds(late.length_ns));
+        let once = verdict.and_then(|verdict| verdict.write_once?.high);
+        let is_rewritten = once.is_some_and(|once| once < 0.2);
+        let low = match rate {
+            Rate::Complete => range(late.again, seconds(late.length_ns))[0],
+            // Of data that is rewritten nearly all stores go on.
+            _ => low.map(|low| if is_rewritten { low } else { 0.0 }),
+        };
+        let age_is_cut = verdict.is_some_and(|verdict| verdict.ages_go_on);
         let ages = verdict.and_then(|verdict| verdict.read_age_ns);
         let age = ages
             .map(|[_, _, age]| age)
@@ -311,10 +344,13 @@ impl Need {
         Self {
             size: [Some(size), Some(size).filter(|_| rate == Rate::Complete)],
             peak: range(peak.unwrap_or(0), seconds(analysis.window_ns)),
-            written: range(kind.stores, span),
+            written: [low, high],
+            age_is_cut,
             age: [
                 age.map(|age| age.low / 1e9),
-                age.and_then(|age| age.high).map(|high| high / 1e9),
+                age.and_then(|age| age.high)
+                    .filter(|_| !age_is_cut)
+                    .map(|high| high / 1e9),
             ],
         }
     }
