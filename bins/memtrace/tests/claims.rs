@@ -139,7 +139,22 @@ fn allocations_say_nothing_of_reads() {
             &found,
             "verdict",
             kind,
-            &["write_once_low", "read_age_p99_low_ns"],
+            &[
+                "write_once_low",
+                "read_age_p99_low_ns",
+                "retention_p50_low_s",
+                "retention_p99_high_s",
+            ],
+        );
+        // Regions are pages that blocks came and went in, and of a block only the first line is known.
+        let retention = ["retention_p50_s", "retention_p99_s", "retention_is"];
+        null(&found, "retention_summary", kind, &retention);
+        null(&found, "suitability", kind, &retention);
+        null(
+            &found,
+            "types",
+            kind,
+            &["distinct_lines", "retention_mean_by_bytes_s"],
         );
         for table in ["read_freq", "refresh_need", "sampling", "iai"] {
             let rows = found[table]["rows"].as_array().unwrap();

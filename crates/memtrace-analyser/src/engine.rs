@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::evidence::Periods;
 use crate::extents::{Extents, LARGEST_ACCESS};
 use crate::options::{AnalysisOptions, Semantics};
-use crate::quantile::real;
 use crate::record::{
     ByAddress, ByRegion, Detail, LOAD, OTHER, PAGE_BITS, Pair, Record, STORE, Step,
 };
@@ -242,8 +241,8 @@ impl Analyser {
         if self.options.semantics == Semantics::Native {
             self.regions.set_lives(&self.lives);
         }
-        let mean = real(self.extent.weighted) / real(self.extent.rows.max(1));
-        self.extent.is_even = self.extent.sorted && self.spacing.is_even(mean);
+        let periods = Periods::means(&self.periods);
+        self.extent.is_even = self.extent.sorted && self.spacing.is_even(periods);
         let (options, regions, extent) = (&self.options, &self.regions, self.extent);
         let native = options.semantics == Semantics::Native;
         let periods = &self.periods;

@@ -57,6 +57,16 @@ impl Periods {
         ]
     }
 
+    /// Mean periods of the loads and of the stores of all types, 0 where none is stated.
+    pub(crate) fn means(all: &[Self]) -> [f64; 2] {
+        let sum = |of: fn(&Self) -> u64| all.iter().map(of).fold(0, u64::saturating_add);
+        let mean = |rows: u64, sum: u64| real(sum) / real(rows.max(1));
+        [
+            mean(sum(|own| own.loads), sum(|own| own.load_sum)),
+            mean(sum(|own| own.stores), sum(|own| own.store_sum)),
+        ]
+    }
+
     /// Probability with which a store was sampled, or a load where there are no stores; `None` unless every row states its period.
     pub(crate) fn probability(&self) -> Option<f64> {
         if self.unstated > 0 || self.loads + self.stores == 0 {

@@ -57,6 +57,7 @@ impl Gaps {
         }
         let (low, high, factor) = match period {
             period if period < 5.0 => (0.05, 0.75, 1.5),
+            period if period < 20.0 => (0.05, 0.5, 2.2),
             _ => (0.1, 0.4, 2.9),
         };
         self.quantile(high) < factor * self.quantile(low)
@@ -79,9 +80,15 @@ impl Spacing {
         }
     }
 
-    /// Whether samples that stand for `period` accesses on average are spaced evenly.
-    pub(crate) fn is_even(&self, period: f64) -> bool {
-        period > 1.0 && self.0.iter().any(|gaps| gaps.is_even(period))
+    /// Whether samples are spaced evenly, of which loads and stores stand for so many accesses on average.
+    pub(crate) fn is_even(&self, [load_period, store_period]: [f64; 2]) -> bool {
+        let [all, loads, stores] = &self.0;
+        let is_even = |gaps: &Gaps, period: f64| period > 1.0 && gaps.is_even(period);
+        // Loads and stores of different periods together have intervals of neither.
+        let is_one = load_period < 1.5 * store_period && store_period < 1.5 * load_period;
+        is_even(loads, load_period)
+            || is_even(stores, store_period)
+            || is_one && is_even(all, load_period)
     }
 }
 
@@ -104,17 +111,18 @@ mod tests {
                 spacing.add(LOAD, at * 50 + at / burst * pause);
             }
         }
-        spacing.is_even(real(period))
+        spacing.is_even([real(period); 2])
     }
 
     #[test]
     fn counters_are_told_from_random_samples() {
-        for period in [2, 3, 5, 10, 100, 1000] {
+        for period in [2, 3, 5, 7, 10, 20, 100, 1000] {
             for (burst, pause) in [
                 (1 << 40, 0),
                 (10_000, 1_000_000),
                 (700, 20_000_000),
                 (31, 1000),
+                (53, 18_000_000),
             ] {
                 assert!(!found(burst, pause, period, true), "{period}, {burst}");
                 let told = found(burst, pause, period, false);

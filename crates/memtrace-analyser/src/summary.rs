@@ -257,7 +257,8 @@ impl TypeSums {
         let cut =
             !is_freed && (is_single || self.end_ns.saturating_sub(last) <= idle.saturating_mul(2));
         self.cut_by_end += u64::from(cut);
-        self.begun_before += u64::from(region.begun_before);
+        // Between samples may have been a store.
+        self.begun_before += u64::from(region.begun_before && self.complete);
         let is_part = cut || region.begun_before || region.may_begin_before;
         self.partly += u64::from(is_part);
         if self.complete {

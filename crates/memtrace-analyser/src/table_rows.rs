@@ -162,7 +162,8 @@ impl Analysis {
             if kind.n_regions == 0 {
                 continue;
             }
-            let known = kind.has_accesses() || self.semantics == Semantics::Mrm;
+            // A region of allocations is a page or all that nothing classifies: how long that was used says nothing.
+            let known = kind.has_accesses() && self.has_reads() || self.semantics == Semantics::Mrm;
             let time = |seconds: f64| {
                 if known {
                     Cell::Real(seconds)
@@ -183,14 +184,19 @@ impl Analysis {
                     ],
                     6,
                 ))?,
-                AnalysisTable::WorkingSetSummary => row(&[
-                    name,
-                    kind.n_regions.into(),
-                    kind.total_pages.into(),
-                    (kind.total_pages * 4096).into(),
-                    crate::quantile::mean(u128::from(kind.total_pages), kind.n_regions).into(),
-                    kind.max_pages_per_region.into(),
-                ])?,
+                AnalysisTable::WorkingSetSummary => row(self.shown(
+                    &[
+                        name,
+                        kind.n_regions.into(),
+                        kind.total_pages.into(),
+                        (kind.total_pages * 4096).into(),
+                        crate::quantile::mean(u128::from(kind.total_pages), kind.n_regions).into(),
+                        kind.max_pages_per_region.into(),
+                        kind.distinct_pages.into(),
+                        (kind.distinct_pages * 4096).into(),
+                    ],
+                    6,
+                ))?,
                 AnalysisTable::LocalitySummary => row(&[
                     name,
                     kind.mean_stride_bytes.into(),
@@ -239,7 +245,8 @@ impl Analysis {
 
     /// How the retention of a type is to be read: `exact`, `at least`, or as a number of `instructions`.
     fn retention_is(&self, kind: &TypeMetrics) -> Option<&'static str> {
-        let verdict = kind.verdict.as_ref().filter(|_| kind.has_accesses())?;
+        let is_known = kind.has_accesses() && self.has_reads();
+        let verdict = kind.verdict.as_ref().filter(|_| is_known)?;
         if self.made_up_clock {
             return Some("instructions");
         }
@@ -282,19 +289,26 @@ impl Analysis {
                     name,
                     kind.samples.into(),
                     crate::quantile::mean(u128::from(kind.samples), self.rows).into(),
-                    kind.retention_mean_by_accesses_s.into(),
-                    kind.retention_mean_by_bytes_s.into(),
+                    Some(kind.retention_mean_by_accesses_s)
+                        .filter(|_| has_reads)
+                        .into(),
+                    Some(kind.retention_mean_by_bytes_s)
+                        .filter(|_| has_reads)
+                        .into(),
                     kind.write_once_ratio_by_addresses
                         .filter(|_| kind.write_once().is_some())
                         .into(),
                     kind.distinct_pages.into(),
                     (kind.distinct_pages * 4096).into(),
-                    kind.distinct_lines.into(),
+                    // Of what is larger than an access only the first line is known to be touched.
+                    Some(kind.distinct_lines)
+                        .filter(|_| self.records == Records::Accesses)
+                        .into(),
                     kind.shared_pages.into(),
                 ])?,
                 (AnalysisTable::Verdict, _, _) => {
                     if let Some(verdict) = &kind.verdict {
-                        row(&verdict_cells(name, verdict))?;
+                        row(&verdict_cells(name, verdict, has_reads))?;
                     }
                 }
                 (AnalysisTable::Values, Some(values), _) => {
@@ -434,7 +448,7 @@ impl Analysis {
 }
 
 /// The row of a verdict.
-fn verdict_cells<'a>(name: Cell<'a>, verdict: &'a Verdict) -> Vec<Cell<'a>> {
+fn verdict_cells<'a>(name: Cell<'a>, verdict: &'a Verdict, has_reads: bool) -> Vec<Cell<'a>> {
     let (sampling, period) = match verdict.rate {
         Rate::Complete => ("complete", Some(1.0)),
         Rate::Sampled(p) => ("sampled", Some(1.0 / p)),
@@ -456,9 +470,15 @@ fn verdict_cells<'a>(name: Cell<'a>, verdict: &'a Verdict) -> Vec<Cell<'a>> {
         [bounds.map(|bounds| bounds.low).into(), high.into()]
     };
     cells.extend(both(verdict.write_once));
-    cells.extend(both(Some(verdict.retention_p50_s)));
-    cells.extend(both(Some(verdict.retention_p99_s)));
-    cells.extend([verdict.cut_by_end, verdict.begun_before].map(Cell::UInt));
+    let lives = [verdict.retention_p50_s, verdict.retention_p99_s];
+    cells.extend(
+        lives
+            .map(|life| both(Some(life).filter(|_| has_reads)))
+            .as_flattened(),
+    );
+    cells.push(verdict.cut_by_end.into());
+    let begun_before = Some(verdict.begun_before).filter(|_| verdict.rate == Rate::Complete);
+    cells.push(begun_before.into());
     for at in 0..3 {
         let ages = verdict.read_age_ns.as_ref();
         cells.extend(both(ages.and_then(|ages| ages.get(at).copied())));

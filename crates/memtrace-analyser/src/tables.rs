@@ -336,6 +336,10 @@ impl AnalysisTable {
         if semantics == Semantics::Native {
             match self {
                 Self::RetentionSummary => columns.push(C::text("retention_is")),
+                Self::WorkingSetSummary => columns.extend([
+                    C::uint("distinct_pages").unit(Unit::Count),
+                    C::uint("distinct_bytes").unit(Unit::Bytes),
+                ]),
                 Self::Suitability => columns.extend([
                     C::text("confidence"),
                     C::text("retention_is"),

@@ -64,7 +64,8 @@ pub struct Verdict {
     pub retention_p99_s: Bounds,
     /// Regions that were probably still in use when the recording ended: their lives are at least as long as was seen.
     pub cut_by_end: u64,
-    /// Regions that were loaded from before any store to them was recorded.
+    /// Regions that were loaded before any store to them; 0 unless every access was recorded, since others may have been stored to
+    /// between samples.
     pub begun_before: u64,
     /// Regions of which only a part of the life is known: those of `cut_by_end` and `begun_before`, and those that are stored to over
     /// and over and may have been before.

@@ -9,7 +9,7 @@ use charts::Svg;
 use charts::plot::{Axis, Bar, BarChart, HeatMap, LinePlot, Mark, Series};
 use charts::render::RenderError;
 use memtrace_analyser::{Analysis, Semantics};
-use memtrace_labeller::{KvBlock, KvBlocks};
+use memtrace_labeller::{KvBlock, KvBlocks, Records};
 use report::Unit;
 
 use crate::error::Result as RunResult;
@@ -149,12 +149,13 @@ pub fn draw_figures(analysis: &Analysis, kv_blocks: &KvBlocks) -> RunResult<Vec<
         true => "Retention, an instruction as 1 ns",
         false => "Retention",
     };
-    let mut figures = vec![
-        retention_histogram(&retentions, time),
-        retention_cdf(retentions, time),
-        working_set(analysis),
-        write_once(analysis),
-    ];
+    let mut figures = Vec::new();
+    // Regions of allocations are pages that others come and go in.
+    if analysis.records != Records::Allocations {
+        figures.push(retention_histogram(&retentions, time));
+        figures.push(retention_cdf(retentions, time));
+    }
+    figures.extend([working_set(analysis), write_once(analysis)]);
     figures.extend(pages_over_time(analysis));
     figures.extend(addresses_over_time(analysis));
     figures.extend(miss_ratio(analysis));

@@ -229,7 +229,12 @@ fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
     };
     let mut all = Vec::new();
     if let Some(capacity) = tier.capacity {
-        let note = format!("{} touched", bytes(kind.distinct_pages * 4096));
+        let what = match analysis.records {
+            Records::Allocations => "allocated",
+            Records::Regions => "found accessed",
+            _ => "touched",
+        };
+        let note = format!("{} {what}", bytes(kind.distinct_pages * 4096));
         all.push(fit("capacity", need.size, capacity, note));
     }
     if let Some(bandwidth) = tier.bandwidth {
@@ -260,20 +265,20 @@ fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
     if let (Some(endurance), Some(capacity)) = (tier.endurance, tier.capacity) {
         // Written evenly, each byte is written once for each capacity that is written.
         let writes = |written: f64| written * WEAR_YEARS * YEAR_S / capacity;
-        let years = |written: f64| number(endurance * capacity / written / YEAR_S);
+        let lasts = |written: f64| lasting(endurance * capacity / written);
         let half = number(seconds(kind.late_stores.length_ns));
         let note = match need.written {
             [_, Some(high)] if high <= 0.0 && kind.stores == 0 => "never written".to_owned(),
             [_, Some(high)] if high <= 0.0 => format!("not written in the last {half} s"),
             [Some(low), Some(high)] if low >= high => format!(
-                "wears out in {} years if writes are spread evenly as in the last {half} s",
-                years(high)
+                "wears out in {} if writes go on as in the last {half} s, spread evenly",
+                lasts(high)
             ),
             [Some(low), Some(high)] => format!(
-                "wears out in {} years or more{} if writes go on as in the last {half} s",
-                years(high),
+                "wears out in {} or more{} if writes go on as in the last {half} s, spread evenly",
+                lasts(high),
                 match low > 0.0 {
-                    true => format!(", at most {},", years(low)),
+                    true => format!(", at most {},", lasts(low)),
                     false => String::new(),
                 }
             ),
@@ -283,6 +288,14 @@ fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
         all.push(fit("endurance", needed, endurance, note));
     }
     all
+}
+
+/// A time in a unit of its size.
+fn lasting(seconds: f64) -> String {
+    let units = [(YEAR_S, "years"), (86_400.0, "days"), (3600.0, "h")];
+    let unit = units.into_iter().find(|(unit, _)| seconds >= *unit);
+    let (unit, name) = unit.unwrap_or((1.0, "s"));
+    format!("{} {name}", number(seconds / unit))
 }
 
 /// What a type needs, each at least and at most.
