@@ -98,6 +98,26 @@ fn operators_decide_before_names_and_contexts_last() {
             "bmm_E2m1_t128x8x512_s5_dynBatch_sm100a",
             "moe_gemm",
         ),
+        // Operators of other libraries prepare what they multiply.
+        (
+            &[("cpu_op", "_C::gptq_gemm")],
+            LAUNCH,
+            "void vllm::gptq::reconstruct_exllama_4bit_kernel(unsigned int const*)",
+            "quantization",
+        ),
+        (
+            &[("cpu_op", "sglang::deep_gemm_fp8_fp8_bf16_nt")],
+            LAUNCH,
+            "void deep_gemm::transpose_fp32<512u, 64u>(float const*)",
+            "copy",
+        ),
+        (&[("cpu_op", "_C::gptq_gemm")], LAUNCH, "acme_3", "gemm"),
+        (
+            &[("cpu_op", "vllm::moe_forward")],
+            LAUNCH,
+            "_silu_mul_fp8_quant_deep_gemm",
+            "activation",
+        ),
         (
             &[("cpu_op", "vllm::unified_attention_with_output")],
             LAUNCH,

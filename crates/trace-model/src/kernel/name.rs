@@ -55,10 +55,10 @@ impl<'n> KernelName<'n> {
                 arguments: Cow::Owned(parts.arguments),
             };
         }
-        if let Some(function) = function_of_symbol(name) {
+        if let Some((function, arguments)) = parts_of_symbol(name) {
             return Self {
                 function: Cow::Owned(function),
-                arguments: Cow::Borrowed(""),
+                arguments: Cow::Owned(arguments),
             };
         }
         let name = name.strip_suffix(".kd").unwrap_or(name);
@@ -77,28 +77,64 @@ impl<'n> KernelName<'n> {
     }
 }
 
-/// The function of a symbol that cannot be demangled as a whole: the identifiers at its start, which have their lengths in
-/// front of them.
-fn function_of_symbol(symbol: &str) -> Option<String> {
+/// The function of a symbol that cannot be demangled as a whole, and what its template arguments name: the identifiers, which
+/// have their lengths in front of them.
+fn parts_of_symbol(symbol: &str) -> Option<(String, String)> {
     let mut rest = symbol.strip_prefix("_Z")?;
     rest = rest.strip_prefix('N').unwrap_or(rest);
     rest = rest.trim_start_matches(['K', 'V', 'r']);
     let mut path: Vec<&str> = Vec::new();
-    loop {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let Ok(length) = rest.get(..digits)?.parse::<usize>() else {
-            break;
-        };
-        let end = digits.checked_add(length)?;
-        let part = rest.get(digits..end)?;
+    while let Some((part, after)) = identifier(rest) {
         if !part.starts_with("_GLOBAL__N") {
             path.push(part);
         }
-        rest = rest.get(end..)?;
+        rest = after;
     }
-    (!path.is_empty()).then(|| path.join("::"))
+    let is_template = rest.starts_with('I');
+    let mut named: Vec<&str> = Vec::new();
+    while is_template && !rest.is_empty() {
+        if let Some((part, after)) = identifier(rest) {
+            named.push(part);
+            rest = after;
+            continue;
+        }
+        // A value of a plain type: `Li64E`.
+        let value = rest.strip_prefix('L').and_then(|value| {
+            let value = value.strip_prefix(|c: char| c.is_ascii_lowercase())?;
+            let end = value.find('E')?;
+            let digits = value.get(..end)?.trim_start_matches('n');
+            let is_number = digits.bytes().all(|b| b.is_ascii_digit());
+            is_number.then(|| value.get(end..)).flatten()
+        });
+        // What occurred before: `S2_`, `T_`.
+        let again = rest.strip_prefix(['S', 'T']).and_then(|again| {
+            let end = again.find('_')?;
+            let is_index = again[..end]
+                .bytes()
+                .all(|b| b.is_ascii_digit() || b.is_ascii_uppercase());
+            is_index.then(|| &again[end + 1..])
+        });
+        rest = value.or(again).unwrap_or_else(|| {
+            let mut chars = rest.chars();
+            chars.next();
+            chars.as_str()
+        });
+    }
+    (!path.is_empty()).then(|| (path.join("::"), named.join("::")))
+}
+
+/// The identifier at the start of a part of a symbol, and what follows. The last one of a shortened symbol is incomplete.
+fn identifier(text: &str) -> Option<(&str, &str)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let length: usize = text.get(..digits)?.parse().ok()?;
+    let rest = text.get(digits..)?;
+    let end = length.min(rest.len());
+    let part = rest.get(..end).filter(|part| !part.is_empty())?;
+    let is_word = part
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'$');
+    let begins = !part.as_bytes()[0].is_ascii_digit();
+    (is_word && begins).then(|| (part, &rest[end..]))
 }
 
 struct Parts {
@@ -258,6 +294,13 @@ mod tests {
                 "",
             ),
             ("kernel<int", "kernel", ""),
+            // Not whole, as tables show symbols.
+            (
+                "_ZN7cutlass13device_kernelINS_4gemm6kernel13GemmUniversalILi64ES2_9Collec",
+                "cutlass::device_kernel",
+                "gemm::kernel::GemmUniversal::Collec",
+            ),
+            ("_ZN2ns4funcILin7EXE...", "ns::func", ""),
         ] {
             let parts = KernelName::of(name);
             assert_eq!(
