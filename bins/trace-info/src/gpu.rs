@@ -24,7 +24,8 @@ use crate::part::{self, PartArgs};
 pub(crate) const HELP: &str = "\
 Times are exact unions of half-open intervals over all streams and devices:
   computation + exposed communication + exposed memcpy + idle = span
-Of CSV, times are microseconds with three decimals; of all else, nanoseconds.
+Times are nanoseconds (_ns); CSV has them in microseconds, too (_us), and with
+the rules of others in microseconds only, what is not known as nan.
 A window, and a step with --step-by time, cuts work at its ends, and its length
 is the span.
 
@@ -388,13 +389,10 @@ fn document(args: &GpuArgs, each: &Answers<Answer>) -> anyhow::Result<Document> 
             .map(|a| (a.trace.as_str(), a.types.as_slice()));
         document.tables.push(tables::hta_types(types)?);
     }
-    // Where nothing is known of any trace, an empty cell says so better than no number does.
-    let is_known = |row: &GpuRow| row.time.gpu_events > 0 || row.time.span_ns > 0;
-    let unknown = match rows.is_empty() || rows.iter().any(is_known) {
-        true => "nan",
-        false => "",
-    };
-    document.csv = Some((tables::reference(&rows)?, unknown));
+    // The rules of others write their table as they do.
+    let is_own = args.rules.rules == RulesName::Extended;
+    let unknown = if is_own { "" } else { "nan" };
+    document.csv = Some((tables::reference(&rows, is_own)?, unknown));
     let parted = args.part.by_step() || args.per_stream || args.per_device;
     if answers.len() > 1 && !parted && !args.details {
         document.sentence(between(&rows));

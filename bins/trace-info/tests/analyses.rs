@@ -22,9 +22,10 @@ const TRACE: &str = r#"{"traceEvents":[
 
 const HEADER: &str = "trace,events_total,gpu_events,kernels,memcpy,memset,comm_kernels,span_us,\
 busy_us,idle_us,comp_us,comm_us,memcpy_us,exposed_comm_us,exposed_memcpy_us,comm_comp_overlap_pct,\
-hta_compute_us,hta_noncompute_us,gaps_ge_10us,subus_gpu_events\n";
+hta_compute_us,hta_noncompute_us,gaps_ge_10us,subus_gpu_events,start_ns,span_ns,busy_ns,idle_ns,comp_ns,\
+comm_ns,memcpy_ns,exposed_comm_ns,exposed_memcpy_ns\n";
 const ROW: &str = "8,3,2,1,0,1,61.250,46.500,14.750,30.000,20.000,1.500,15.000,1.500,25.0000,\
-30.000,16.500,1,0\n";
+30.000,16.500,1,0,10250,61250,46500,14750,30000,20000,1500,15000,1500\n";
 
 fn tool() -> Command {
     Command::new(env!("CARGO_BIN_EXE_trace-info"))
@@ -75,7 +76,7 @@ fn rows_are_in_the_order_of_the_arguments_whatever_the_threads() {
         words.extend(paths.iter().map(String::as_str));
         let (code, text, _) = outcome(words);
         assert_eq!(code, 0);
-        let nothing = "empty,0,0,0,0,0,0,nan,nan,nan,nan,nan,nan,nan,nan,nan,nan,nan,0,0\n";
+        let nothing = "empty,0,0,0,0,0,0,,,,,,,,,,,,0,0,,,,,,,,,\n";
         let want = format!("{HEADER}b,{ROW}a,{ROW}{nothing}c.pt.trace,{ROW}");
         assert_eq!(text, want);
     }

@@ -205,3 +205,16 @@ fn operators_of_imprecise_clocks_keep_their_kernels() {
         assert_eq!(found, [operator, class], "{dur} {row}");
     }
 }
+
+#[test]
+fn rows_by_operator_and_name_have_the_class_of_their_kernels() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = trace(folder.path(), "a.json", 20);
+    for by in ["operator,name", "name,operator", "stream,name"] {
+        let all = json(&["kernels", "--by", by], &[&a]);
+        let mut found: Vec<_> = all["kernels"]["rows"].as_array().unwrap().iter().collect();
+        found.sort_by_key(|row| row["by_name"].to_string());
+        let classes = found.iter().map(|row| row["class"].as_str().unwrap());
+        assert_eq!(classes.collect::<Vec<_>>(), ["softmax", "other"], "{by}");
+    }
+}

@@ -23,7 +23,7 @@ fn every_column_of_every_trace_equals_the_reference() {
     assert_eq!(traces.len(), 7);
     for threads in ["1", "5"] {
         let mut words = vec!["gpu".as_ref(), "--format".as_ref(), "csv".as_ref()];
-        words.extend(["--threads".as_ref(), std::ffi::OsStr::new(threads)]);
+        words.extend(["--rules", "exact", "--threads", threads].map(std::ffi::OsStr::new));
         words.extend(traces.iter().map(|path| path.as_os_str()));
         let output = Command::new(env!("CARGO_BIN_EXE_trace-info"))
             .args(words)
@@ -31,5 +31,29 @@ fn every_column_of_every_trace_equals_the_reference() {
             .unwrap();
         assert!(output.status.success());
         assert_eq!(String::from_utf8(output.stdout).unwrap(), want);
+    }
+    // Our own rules: the same columns with empty cells, then the same times in nanoseconds.
+    let output = Command::new(env!("CARGO_BIN_EXE_trace-info"))
+        .args(["gpu", "--format", "csv"])
+        .args(&traces)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains("nan"), "{text}");
+    let names: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+    let at = |name: &str| names.iter().position(|n| *n == name).unwrap();
+    let count = want.lines().next().unwrap().split(',').count();
+    for (line, want) in text.lines().zip(want.lines()) {
+        let cells: Vec<&str> = line.split(',').collect();
+        assert_eq!(cells[..count].join(","), want.replace("nan", ""));
+    }
+    for line in text.lines().skip(1) {
+        let cells: Vec<&str> = line.split(',').collect();
+        for name in ["span", "busy", "idle", "comp", "comm", "exposed_memcpy"] {
+            let micros = cells[at(&format!("{name}_us"))].replace('.', "");
+            let nanos = cells[at(&format!("{name}_ns"))];
+            let number = |text: &str| text.parse::<i64>().unwrap();
+            assert_eq!(number(&micros), number(nanos), "{name}: {line}");
+        }
     }
 }

@@ -175,6 +175,7 @@ pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions)
     let by_launch = [KernelsBy::Operator, KernelsBy::Module, KernelsBy::Shape];
     let all_by = || std::iter::once(&options.by).chain(&options.also);
     let needs_launch = all_by().any(|by| by_launch.contains(by));
+    let names_class = all_by().any(|by| matches!(by, KernelsBy::Name | KernelsBy::Class));
     for event in events {
         unlinked += u64::from(needs_launch && work.launch_of(event).is_none());
         let also = options.also.iter().map(|by| named.key(*by, event));
@@ -186,10 +187,8 @@ pub fn kernels(work: &GpuWork<'_>, events: &[GpuEvent], options: &KernelOptions)
             groups.len() - 1
         });
         let group = &mut groups[at];
-        match key {
-            Key::Name(..) => group.add_class(class_of(work, event), event.dur_ns()),
-            Key::Class(class) => group.add_class(class, event.dur_ns()),
-            _ => {}
+        if names_class {
+            group.add_class(class_of(work, event), event.dur_ns());
         }
         group.durations.push(event.dur_ns());
         group.busy.cover(event.interval());

@@ -69,12 +69,13 @@ impl Keys {
 }
 
 /// The table that others compare with: microseconds with three decimals, percent with four; the
-/// overlap is null without communication, which is to be written `nan`.
+/// overlap is null without communication. With `nanoseconds` the times follow as whole nanoseconds, as in all other tables, with
+/// those of the host for steps.
 ///
 /// # Errors
 ///
 /// None but defects: the columns are fixed.
-pub fn reference(rows: &[GpuRow]) -> report::Result<Table> {
+pub fn reference(rows: &[GpuRow], nanoseconds: bool) -> report::Result<Table> {
     let keys = Keys::of(rows);
     let us = |name: &'static str| Column::real(name).reals(RealFormat::Fixed(3));
     let mut columns = keys.columns();
@@ -105,6 +106,22 @@ pub fn reference(rows: &[GpuRow]) -> report::Result<Table> {
     columns.push(Column::real("comm_comp_overlap_pct").reals(RealFormat::Fixed(4)));
     columns.extend(["hta_compute_us", "hta_noncompute_us"].map(us));
     columns.extend(["gaps_ge_10us", "subus_gpu_events"].map(Column::uint));
+    let has_host = nanoseconds && rows.iter().any(|row| row.host_ns.is_some());
+    if nanoseconds {
+        let names = [
+            "start_ns",
+            "span_ns",
+            "busy_ns",
+            "idle_ns",
+            "comp_ns",
+            "comm_ns",
+            "memcpy_ns",
+            "exposed_comm_ns",
+            "exposed_memcpy_ns",
+        ];
+        columns.extend(names.map(Column::int));
+        columns.extend(has_host.then(|| Column::int("host_ns")));
+    }
     let mut table = Table::new("gpu", columns)?;
     for row in rows {
         let t = &row.time;
@@ -142,6 +159,21 @@ pub fn reference(rows: &[GpuRow]) -> report::Result<Table> {
         cells.push(t.comm_comp_overlap_pct().into());
         cells.extend([t.kernel_comp_ns, t.noncompute_ns()].map(micros));
         cells.extend([t.gaps_ge_10us, t.subus_gpu_events].map(Cell::UInt));
+        if nanoseconds {
+            let times = [
+                t.start_ns,
+                t.span_ns,
+                t.busy_ns,
+                t.idle_ns,
+                t.comp_ns,
+                t.comm_ns,
+                t.memcpy_ns,
+                t.exposed_comm_ns,
+                t.exposed_memcpy_ns,
+            ];
+            cells.extend(times.map(|ns| Cell::from(known.then_some(ns))));
+            cells.extend(has_host.then(|| Cell::from(row.host_ns)));
+        }
         table.push(&cells)?;
     }
     Ok(table)
