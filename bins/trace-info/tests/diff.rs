@@ -233,3 +233,41 @@ fn nothing_is_compared_without_gpu_activity_or_chosen_steps() {
     let (_, out, _) = run(&["gpu"], &[host.clone(), host]);
     assert!(!out.contains("0.00 %"), "{out}");
 }
+
+/// Kernels of one operator pair by what their names say, and those whose names say something on one side only by the operator.
+#[test]
+fn renamed_kernels_of_one_operator_are_pairs() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, kernels: [&str; 2]| {
+        let mut events = vec![
+            r#"{"ph":"X","ts":0,"dur":100,"name":"aten::_softmax","cat":"cpu_op","pid":1,"tid":1}"#
+                .to_owned(),
+        ];
+        for (at, kernel) in kernels.iter().enumerate() {
+            let (ts, id) = (10 + 20 * at, at + 1);
+            events.push(format!(
+                r#"{{"ph":"X","ts":{ts},"dur":5,"name":"cudaLaunchKernel","cat":"cuda_runtime","pid":1,"tid":1,"args":{{"correlation":{id}}}}},
+{{"ph":"X","ts":{},"dur":9,"name":"{kernel}","cat":"kernel","pid":0,"tid":7,"args":{{"correlation":{id},"device":0,"stream":7}}}}"#,
+                200 + 20 * at
+            ));
+        }
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("[{}]", events.join(","))).unwrap();
+        path
+    };
+    let a = write("a.json", ["direct_copy_kernel", "softmax_warp_forward"]);
+    let b = write("b.json", ["rowwise_17", "CatArrayBatchedCopy"]);
+    let diff = json(&["diff", "--json"], &[a, b]);
+    let mut found: Vec<_> = diff["kernels"]["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| ["kernel_a", "kernel_b", "class"].map(|key| row[key].as_str()))
+        .collect();
+    found.sort();
+    let want = [
+        ["direct_copy_kernel", "CatArrayBatchedCopy", "softmax"],
+        ["softmax_warp_forward", "rowwise_17", "softmax"],
+    ];
+    assert_eq!(found, want.map(|row| row.map(Some)));
+}

@@ -7,6 +7,7 @@ use trace_model::align::{kernel_stem, longest_common};
 use trace_model::kernel::KernelClass;
 
 use crate::diff::tree::{Node, Texts, Tree};
+use crate::kernels::class_of;
 use crate::work::{GpuWork, WorkKind};
 
 /// What says that two pieces of device work are the same step of the model.
@@ -17,7 +18,7 @@ pub enum Evidence {
     Structure,
     /// They have the same name, at the same place of what is left without a place.
     Name,
-    /// They compute the same kind of thing, at the same place of what is left.
+    /// They compute the same kind of thing, by their names or else by their launches, at the same place of what is left.
     Class,
     /// Nothing: only one trace has it.
     Unmatched,
@@ -59,7 +60,10 @@ pub(crate) struct Side<'s, 't> {
 pub(crate) struct Key {
     name: u32,
     stem: u32,
+    /// By the name alone: what one operator launches is of one class, and its kernels must be told apart.
     class: (WorkKind, KernelClass),
+    /// By the launch, for those whose names differ in class on both sides.
+    launched: (WorkKind, KernelClass),
 }
 
 /// What of each event of a trace is compared, by place. Cost: a look-up for each distinct name.
@@ -71,7 +75,6 @@ pub(crate) fn keys(work: &GpuWork<'_>, texts: &mut Texts) -> Vec<Key> {
         .map(|event| {
             let at = event.name.map_or(known.len() - 1, |n| n.index());
             let name = work.name(event);
-            // By the name alone: what one operator launches is of one class, and its kernels must be told apart.
             let mut make = || {
                 let class = work.index().vocabulary().class(name);
                 (texts.place(name), texts.place(&kernel_stem(name)), class)
@@ -84,6 +87,7 @@ pub(crate) fn keys(work: &GpuWork<'_>, texts: &mut Texts) -> Vec<Key> {
                 name,
                 stem,
                 class: (event.kind, class),
+                launched: (event.kind, class_of(work, event)),
             }
         })
         .collect()
@@ -184,6 +188,9 @@ fn refine<K: PartialEq>(found: Places, a: &[K], b: &[K]) -> Places {
     out
 }
 
+/// A class of an event.
+type ClassKey = fn(&Key) -> (WorkKind, KernelClass);
+
 /// What of a node is compared.
 type NodeKey = fn(&Node) -> (u32, Option<u32>);
 
@@ -224,7 +231,7 @@ fn children(a: &Side<'_, '_>, left: &[usize], b: &Side<'_, '_>, right: &[usize])
 }
 
 /// Pairs the events of two lists: by name, in the gaps by name without templates, then the k-th of
-/// a class with the k-th of the class. With `best` other than structure, the last step is marked as
+/// a class with the k-th of the class, by their names and in what is left by their launches. With `best` other than structure, the last step is marked as
 /// what it is.
 fn events(
     a: &Side<'_, '_>,
@@ -245,40 +252,46 @@ fn events(
             nodes,
         });
     }
-    let rest = others(left, found.iter().map(|f| f.0));
-    let mut free: HashMap<_, VecDeque<usize>, FxBuildHasher> = HashMap::default();
-    let remaining = others(right, found.iter().map(|f| f.1));
-    for event in &remaining {
-        if let Some(key) = b.keys.get(*event) {
-            free.entry(key.class).or_default().push_back(*event);
-        }
-    }
+    let mut rest = others(left, found.iter().map(|f| f.0));
+    let mut remaining = others(right, found.iter().map(|f| f.1));
     let by_class = match best {
         Evidence::Structure => Evidence::Structure,
         _ => Evidence::Class,
     };
-    let mut taken: Vec<usize> = Vec::new();
-    for event in rest {
-        let class = a.keys.get(event).map(|k| k.class);
-        let other = class.and_then(|c| free.get_mut(&c)?.pop_front());
-        taken.extend(other);
-        out.push(EventPair {
-            events: [Some(event), other],
-            evidence: match other {
-                Some(_) => by_class,
-                None => Evidence::Unmatched,
-            },
-            nodes,
+    let classes: [ClassKey; 2] = [|key| key.class, |key| key.launched];
+    for class in classes {
+        let mut free: HashMap<_, VecDeque<usize>, FxBuildHasher> = HashMap::default();
+        for event in &remaining {
+            if let Some(key) = b.keys.get(*event) {
+                free.entry(class(key)).or_default().push_back(*event);
+            }
+        }
+        let mut taken: Vec<usize> = Vec::new();
+        rest.retain(|event| {
+            let class = a.keys.get(*event).map(class);
+            let other = class.and_then(|class| free.get_mut(&class)?.pop_front());
+            taken.extend(other);
+            out.extend(other.map(|other| EventPair {
+                events: [Some(*event), Some(other)],
+                evidence: by_class,
+                nodes,
+            }));
+            other.is_none()
         });
+        taken.sort_unstable();
+        remaining.retain(|event| taken.binary_search(event).is_err());
     }
-    taken.sort_unstable();
-    for event in remaining.iter().filter(|e| taken.binary_search(e).is_err()) {
-        out.push(EventPair {
-            events: [None, Some(*event)],
-            evidence: Evidence::Unmatched,
-            nodes,
-        });
-    }
+    let alone = |events| EventPair {
+        events,
+        evidence: Evidence::Unmatched,
+        nodes,
+    };
+    out.extend(rest.into_iter().map(|event| alone([Some(event), None])));
+    out.extend(
+        remaining
+            .into_iter()
+            .map(|event| alone([None, Some(event)])),
+    );
 }
 
 /// A last chance for what has no counterpart at its place: the same name anywhere else.
