@@ -4,9 +4,9 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::{Made, demo, run_in, run_with, stderr, stdout};
+use crate::support::{Made, demo, report, run_in, run_with, stacks, stderr, stdout};
 
 fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -207,4 +207,36 @@ fn an_interrupted_choice_is_cancelled() {
     pipe.read_to_string(&mut said).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1), "{said}");
     assert!(said.contains("cancelled"));
+}
+
+#[test]
+fn rows_of_the_user_say_what_a_collective_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut made = Made::default();
+    made.slice(
+        (1, 1),
+        (0, 1_000),
+        ("cpu_op", "mine::exchange"),
+        Value::Null,
+    )
+    .launched((1, 1), 1, 100, 2_000, "my_exchange");
+    made.write(folder.path(), "t.json");
+    let rules = "# what my kernels are\ncommunication all_reduce/other my_exchange\n";
+    std::fs::write(folder.path().join("my.rules"), rules).unwrap();
+    let plain = report(folder.path(), &["t.json"]);
+    assert_eq!(stacks(&plain), []);
+    let own = report(folder.path(), &["t.json", "--classes", "my.rules"]);
+    let found = stacks(&own);
+    assert_eq!(found.len(), 1, "{own}");
+    assert!(
+        found[0]
+            .0
+            .iter()
+            .any(|frame| frame.contains("mine::exchange")),
+        "{own}"
+    );
+    std::fs::write(folder.path().join("bad.rules"), "kernal gemm x").unwrap();
+    let out = run_in(folder.path(), &["t.json", "--classes", "bad.rules"]);
+    assert_eq!(out.status.code(), Some(2), "{}", stderr(&out));
+    assert!(stderr(&out).contains("line 1"), "{}", stderr(&out));
 }

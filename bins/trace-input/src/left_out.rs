@@ -19,7 +19,7 @@ const KINDS: [Kind; 8] = [
     Kind {
         ends: &[".nsys-rep", ".qdrep", ".qdstrm"],
         what: "reports of Nsight Systems",
-        remedy: "the format is closed; `nsys export --type sqlite` writes its tables, `nsys stats` summarises them",
+        remedy: "the format is closed, and its exports are not read: record with torch.profiler; `nsys stats` summarises them",
     },
     Kind {
         ends: &[".sqlite", ".sqlite3"],
@@ -113,7 +113,7 @@ mod tests {
                 "left out 2 of the files, reports of Nsight Systems: a.nsys-rep, ...;"
             )
         );
-        assert!(all[0].contains("nsys export"));
+        assert!(all[0].contains("record with torch.profiler"));
         assert!(all[2].contains("snap.pickle.gz;"), "{all:?}");
     }
 }

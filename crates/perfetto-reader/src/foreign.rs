@@ -35,7 +35,8 @@ const XML: Foreign = Foreign {
 };
 const NSYS: Foreign = Foreign {
     what: "a report of Nsight Systems",
-    remedy: "write a database of it with `nsys export --type sqlite`",
+    remedy: "the format is closed, and its exports are not read: record with torch.profiler (the profilers of vLLM and SGLang use it) or \
+             rocprofv3; `nsys stats` summarises the report",
 };
 const PERF: Foreign = Foreign {
     what: "a recording of perf",
