@@ -332,3 +332,95 @@ fn two_ranks_of_a_larger_job_are_not_complete() {
     let text = output(&files, &[]);
     assert!(text.starts_with("Cannot say which rank is late"), "{text}");
 }
+
+/// One launch a row: the name, arguments and category of what is around it, and the kernel.
+fn launches(folder: &Path, list: &[(&str, &str, &str)]) -> Value {
+    let mut events = Vec::new();
+    for (at, (name, args, kernel)) in list.iter().enumerate() {
+        let (ts, id) = (1_000 * at, at + 1);
+        events.push(format!(
+            r#"{{"ph":"X","ts":{ts},"dur":50,"name":"{name}","cat":"cpu_op","pid":1,"tid":1,"args":{{{args}}}}},
+{{"ph":"X","ts":{},"dur":5,"name":"cudaLaunchKernel","cat":"cuda_runtime","pid":1,"tid":1,"args":{{"correlation":{id}}}}},
+{{"ph":"X","ts":{},"dur":90,"name":"{kernel}","cat":"kernel","pid":0,"tid":7,"args":{{"correlation":{id},"device":0,"stream":7}}}}"#,
+            ts + 10,
+            ts + 60
+        ));
+    }
+    let path = folder.join("t.json");
+    std::fs::write(&path, format!("[{}]", events.join(","))).unwrap();
+    serde_json::from_str(&output(&[path], &["--json"])).unwrap()
+}
+
+#[test]
+fn messages_between_pairs_are_what_their_operators_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let pairs = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)";
+    let stated = |name: &str| {
+        format!(
+            r#""Collective name":"{name}","In msg nelems":512,"Out msg nelems":512,"dtype":"BFloat16","Group size":4,"Process Group Name":"0""#
+        )
+    };
+    let base = r#""Input Dims":[[256, 4],[256, 4]],"Input type":["float","float"]"#;
+    let tokens = r#""Input Dims":[[128, 7168],[]],"Input type":["c10::BFloat16",""]"#;
+    let ep = "void deep_ep::intranode::dispatch<8, 768, 8192>(int4*)";
+    let [coalesced, sent, gathered] = ["coalesced", "send", "coalesced"].map(stated);
+    let all = [
+        // Nothing says that it is an all-to-all: a pipeline sends so, too.
+        ("my_op", "", pairs, "send_recv", None),
+        (
+            "c10d::alltoall_base_",
+            base,
+            pairs,
+            "all_to_all",
+            Some(4_096),
+        ),
+        ("c10d::send", "", pairs, "send", None),
+        ("record_param_comms", &sent, pairs, "send", Some(1_024)),
+        (
+            "record_param_comms",
+            &coalesced,
+            pairs,
+            "send_recv",
+            Some(1_024),
+        ),
+        (
+            "record_param_comms",
+            &gathered,
+            "ncclDevKernel_AllGather_RING_LL",
+            "all_gather",
+            Some(1_024),
+        ),
+        (
+            "deep_ep::dispatch",
+            tokens,
+            ep,
+            "all_to_all",
+            Some(1_835_008),
+        ),
+    ];
+    let list = all.map(|(name, args, kernel, ..)| (name, args, kernel));
+    let document = launches(folder.path(), &list);
+    let found = rows(&document, "kernels");
+    assert_eq!(found.len(), all.len());
+    for ((name, _, _, op, bytes), row) in all.iter().zip(found) {
+        assert_eq!(row["type"], *op, "{name} {row}");
+        assert_eq!(row["message_bytes"].as_i64(), *bytes, "{name} {row}");
+    }
+    // Where tokens go is not known, and so no bandwidth.
+    let tokens = found.last().unwrap();
+    assert_eq!(tokens["dtype"], "BFloat16");
+    assert_eq!(tokens["in_bytes"], 1_835_008);
+    assert!(tokens["out_bytes"].is_null() && tokens["busbw_bytes_per_s"].is_null());
+}
+
+#[test]
+fn gathers_of_the_host_have_sizes() {
+    let folder = tempfile::tempdir().unwrap();
+    let marks = [("gloo:all_gather", "[[500]]", r#"["c10::BFloat16"]"#); 2];
+    let files = ranks_with(folder.path(), &marks, None);
+    let document: Value = serde_json::from_str(&output(&files, &["--json"])).unwrap();
+    for row in rows(&document, "host_collectives") {
+        let sizes = ["in_bytes", "message_bytes"].map(|key| row[key].as_i64());
+        assert_eq!(sizes, [Some(1_000), Some(2_000)], "{row}");
+    }
+}

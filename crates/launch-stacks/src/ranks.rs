@@ -92,7 +92,10 @@ fn matched(ranks: &[RankTrace<'_>]) -> Vec<Matched> {
         let mut seen: BTreeMap<Key, usize> = BTreeMap::new();
         for (place, run) in rank.runs.iter().enumerate() {
             let what = &run.what;
-            if matches!(what.op, Some(CollectiveOp::Send | CollectiveOp::Recv)) {
+            if matches!(
+                what.op,
+                Some(CollectiveOp::Send | CollectiveOp::Recv | CollectiveOp::SendRecv)
+            ) {
                 continue;
             }
             let base = match (what.seq, &what.group) {

@@ -182,6 +182,10 @@ const HOST_MARKS: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
 /// The collectives of the host by kind, most time first. Cost: a look at each distinct name, and a
 /// pass over the slices if one is such a mark.
 fn host_collectives(trace: &Trace, reader: &CollectiveReader) -> Vec<HostCollectives> {
+    // Marks name no group. Where the job has no other than that of all ranks, it is meant.
+    let job = trace.meta().distributed.as_ref();
+    let world = job.filter(|job| job.groups.len() < 2);
+    let world = world.and_then(|job| job.world_size);
     let is_mark = |name: &str| HOST_MARKS.iter().any(|mark| name.starts_with(mark));
     let mut known: Vec<Option<bool>> = vec![None; trace.strings().len()];
     let mut kinds = Kinds::default();
@@ -196,9 +200,12 @@ fn host_collectives(trace: &Trace, reader: &CollectiveReader) -> Vec<HostCollect
         if !*flag.get_or_insert_with(|| is_mark(trace.text(name))) {
             continue;
         }
-        let Some(what) = reader.marked(slice) else {
+        let Some(mut what) = reader.marked(slice) else {
             continue;
         };
+        if let Some(world) = world {
+            Arc::make_mut(&mut what.kind).set_group_size(world);
+        }
         let at = kinds.place(what) as usize;
         if durations.len() <= at {
             durations.resize_with(at + 1, Vec::new);

@@ -203,7 +203,7 @@ fn token(digest: &RankDigest, run: &Run, stem: u32) -> Token {
         }),
         // Of these each rank may put in as much as it likes.
         elements: what
-            .filter(|w| w.op != Some(CollectiveOp::AllToAll))
+            .filter(|w| !matches!(w.op, Some(CollectiveOp::AllToAll | CollectiveOp::SendRecv)))
             .and_then(|w| w.elements_in),
         seq: None,
         stem,

@@ -102,7 +102,7 @@ mod tests {
         ),
         (
             "ncclDevKernel_SendRecv",
-            Some(CollectiveOp::AllToAll),
+            Some(CollectiveOp::SendRecv),
             CommLibrary::Nccl,
         ),
         (

@@ -31,13 +31,15 @@ pub enum CollectiveOp {
     Send,
     /// From one rank.
     Recv,
+    /// Messages between pairs of ranks, of which the name tells no more: a pipeline as well as an all-to-all.
+    SendRecv,
     /// Nothing is moved.
     Barrier,
 }
 
 impl CollectiveOp {
     /// All operations.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::AllReduce,
         Self::AllGather,
         Self::ReduceScatter,
@@ -48,6 +50,7 @@ impl CollectiveOp {
         Self::Scatter,
         Self::Send,
         Self::Recv,
+        Self::SendRecv,
         Self::Barrier,
     ];
 
@@ -75,7 +78,7 @@ impl CollectiveOp {
             ("arfusion", CollectiveOp::AllReduce),
             ("gather", CollectiveOp::Gather),
             ("scatter", CollectiveOp::Scatter),
-            ("sendrecv", CollectiveOp::AllToAll),
+            ("sendrecv", CollectiveOp::SendRecv),
             ("send", CollectiveOp::Send),
             ("recv", CollectiveOp::Recv),
             ("barrier", CollectiveOp::Barrier),
@@ -100,6 +103,7 @@ impl CollectiveOp {
             Self::Scatter => "scatter",
             Self::Send => "send",
             Self::Recv => "recv",
+            Self::SendRecv => "send_recv",
             Self::Barrier => "barrier",
         }
     }
@@ -132,7 +136,7 @@ impl CollectiveOp {
             Self::AllGather => output,
             Self::ReduceScatter | Self::Send | Self::Recv => input,
             // As much goes in as comes out: one of the two says both.
-            Self::AllReduce | Self::Broadcast | Self::Reduce => input.max(output),
+            Self::AllReduce | Self::Broadcast | Self::Reduce | Self::SendRecv => input.max(output),
             Self::AllToAll | Self::Gather | Self::Scatter | Self::Barrier => {
                 Some(input?.max(output?))
             }
@@ -184,7 +188,8 @@ pub struct CollectiveKind {
     pub name: String,
     /// The operation.
     pub op: Option<CollectiveOp>,
-    /// Message size in bytes; none when the size or the element type is unknown.
+    /// Message size in bytes; none when the size or the element type is unknown. Of an all-to-all whose output is unknown, as
+    /// that of tokens to experts, it is the input.
     pub bytes: Option<u64>,
     /// How the size is known; none when it is not.
     pub size_source: Option<SizeSource>,
@@ -278,6 +283,19 @@ impl CollectiveKind {
         }
     }
 
+    /// Sets the operation where the producer's name stands for none (`coalesced`), and the message size that follows.
+    pub(crate) fn set_op(&mut self, op: CollectiveOp) {
+        self.op = Some(op);
+        self.bytes = self.bytes_of(op.elements(self.elements_in, self.elements_out));
+        self.size_source = self.bytes.map(|_| SizeSource::Metadata);
+    }
+
+    /// The operation, else what the producer calls it; none if neither is known.
+    pub fn type_name(&self) -> Option<&str> {
+        let name = Some(self.name.as_str()).filter(|name| !name.is_empty());
+        self.op.map(CollectiveOp::name).or(name)
+    }
+
     /// Bytes of `elements` of its type.
     pub fn bytes_of(&self, elements: Option<u64>) -> Option<u64> {
         elements?.checked_mul(dtype_bytes(self.dtype.as_deref()?)?)
@@ -286,7 +304,8 @@ impl CollectiveKind {
     /// Bytes per nanosecond, which is 10⁹ bytes per second: the algorithm bandwidth over
     /// `duration_ns`. None if the size is unknown or the group has fewer than two ranks.
     pub fn algbw(&self, duration_ns: i64) -> Option<f64> {
-        if duration_ns <= 0 || self.group_size? < 2 {
+        let is_half_known = self.op == Some(CollectiveOp::AllToAll) && self.elements_out.is_none();
+        if duration_ns <= 0 || self.group_size? < 2 || is_half_known {
             return None;
         }
         #[expect(
@@ -346,6 +365,7 @@ mod tests {
             ("reduce", CollectiveOp::Reduce),
             ("gather", CollectiveOp::Gather),
             ("send", CollectiveOp::Send),
+            ("ncclDevKernel_SendRecv", CollectiveOp::SendRecv),
         ] {
             assert_eq!(CollectiveOp::from_name(name), Some(want), "{name}");
         }

@@ -8,7 +8,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::{Collective, CollectiveKind, CollectiveOp, SizeSource, dtype_bytes};
 use crate::ids::StrId;
-use crate::kernel::TraceIndex;
+use crate::kernel::{TraceIndex, Vocabulary};
 use crate::table::args::ArgValue;
 use crate::trace::{ArgColumn, Slice, Trace};
 
@@ -131,8 +131,18 @@ impl CollectiveReader {
         launch: Option<Slice<'t>>,
         known: &mut KnownKinds<'t>,
     ) -> Option<Collective> {
+        let with_op = |mut found: Collective| {
+            // `coalesced` names no operation; the kernel may.
+            let op = || Self::op_of(index, kernel, launch);
+            if found.op.is_none()
+                && let Some(op) = op()
+            {
+                Arc::make_mut(&mut found.kind).set_op(op);
+            }
+            found
+        };
         if let Some(own) = self.read(kernel, known) {
-            return Some(own);
+            return Some(with_op(own));
         }
         if !self.name.is_empty() {
             // Where the link is an arrow or an external id, the launch is the operator itself.
@@ -143,11 +153,11 @@ impl CollectiveReader {
             let found = launch
                 .and_then(&mut around)
                 .or_else(|| index.external().op_of(kernel).and_then(around));
-            if found.is_some() {
-                return found;
+            if let Some(found) = found {
+                return Some(with_op(found));
             }
         }
-        let communication = index.communication(kernel)?;
+        index.communication(kernel)?;
         let marked = launch.and_then(|l| {
             l.ancestors().find_map(|s| {
                 let name = s.name()?;
@@ -155,10 +165,11 @@ impl CollectiveReader {
                 is_mark.then(|| known.named(s))?
             })
         });
-        let mut kind = marked.or_else(|| known.kernel(kernel, communication.op))?;
+        let op = || Self::op_of(index, kernel, launch);
+        let mut kind = marked.or_else(|| known.kernel(kernel, op()?))?;
         if !self.dims.is_empty()
             && let Some(launch) = launch
-            && let Some(found) = self.size_by_operator(launch, kind.op)
+            && let Some(found) = self.size_by_operator(index, launch, kind.op)
         {
             found.store(Arc::make_mut(&mut kind));
         }
@@ -171,7 +182,7 @@ impl CollectiveReader {
         let name = slice.name()?;
         let op = CollectiveOp::from_name(name)?;
         let mut kind = CollectiveKind::named(name, Some(op));
-        if let Some(found) = self.sizes_on(slice, op) {
+        if let Some(found) = self.sizes_on(slice, op, None) {
             found.store(&mut kind);
         }
         Some(kind.into())
@@ -180,21 +191,60 @@ impl CollectiveReader {
     /// Elements and type of what the nearest operator `op` around `launch` takes.
     fn size_by_operator<'t>(
         &self,
+        index: &TraceIndex<'t>,
         launch: Slice<'t>,
         op: Option<CollectiveOp>,
     ) -> Option<OperatorSize<'t>> {
         let op = op?;
-        launch.ancestors().find_map(|a| self.sizes_on(a, op))
+        let vocabulary = Some(index.vocabulary());
+        let mut around = std::iter::once(launch).chain(launch.ancestors());
+        around.find_map(|a| self.sizes_on(a, op, vocabulary))
+    }
+
+    /// The operation of the communication kernel `kernel`. Kernels that only exchange messages between pairs do what the
+    /// operator of `c10d` around the launch says.
+    fn op_of(
+        index: &TraceIndex<'_>,
+        kernel: Slice<'_>,
+        launch: Option<Slice<'_>>,
+    ) -> Option<CollectiveOp> {
+        let own = index.communication(kernel)?.op;
+        if !matches!(own, None | Some(CollectiveOp::SendRecv)) {
+            return own;
+        }
+        let around = launch.and_then(|launch| {
+            let mut around = std::iter::once(launch).chain(launch.ancestors());
+            around.find_map(|s| {
+                let name = s.name().filter(|name| name.contains("c10d"))?;
+                CollectiveOp::from_name(name)
+            })
+        });
+        around.or(own)
     }
 
     /// Elements and type of what `slice` takes, if it is an operator `op`. Marks of a backend
     /// (`nccl:all_to_all`) list the tensors that go in, operators of `c10d` that take one tensor each
     /// way (`c10d::alltoall_base_`) the one that comes out first; all other operators are believed for
-    /// all-reduces alone, whose first tensor is the message.
-    fn sizes_on<'t>(&self, slice: Slice<'t>, op: CollectiveOp) -> Option<OperatorSize<'t>> {
+    /// all-reduces, whose first tensor is the message, and for tokens to and from experts, of which it is what goes in.
+    fn sizes_on<'t>(
+        &self,
+        slice: Slice<'t>,
+        op: CollectiveOp,
+        vocabulary: Option<&Vocabulary>,
+    ) -> Option<OperatorSize<'t>> {
         let name = slice.name()?;
         let dims = self.dims.get(slice).and_then(ArgValue::as_str)?;
-        (CollectiveOp::from_name(name) == Some(op)).then_some(())?;
+        let moves_tokens = || {
+            let may = op == CollectiveOp::AllToAll
+                && ["dispatch", "combine"]
+                    .iter()
+                    .any(|part| name.contains(part));
+            let rule = vocabulary.filter(|_| may)?.exchange(name)??;
+            (rule.op == Some(op)).then_some(())
+        };
+        let is_named = CollectiveOp::from_name(name) == Some(op);
+        let moves_tokens = !is_named && moves_tokens().is_some();
+        (is_named || moves_tokens).then_some(())?;
         let types = self.types.get(slice).and_then(ArgValue::as_str)?;
         let is_mark = ["nccl:", "rccl:", "gloo:", "mpi:", "ucc:", "xccl:", "hccl:"]
             .iter()
@@ -224,7 +274,7 @@ impl CollectiveReader {
                 elements_out: Some(out),
             });
         }
-        if op != CollectiveOp::AllReduce {
+        if op != CollectiveOp::AllReduce && !moves_tokens {
             return None;
         }
         let (elements, dtype) = *tensors(dims, types)?.first()?;
@@ -232,7 +282,7 @@ impl CollectiveReader {
             op,
             dtype,
             elements_in: Some(elements),
-            elements_out: Some(elements),
+            elements_out: (!moves_tokens).then_some(elements),
         })
     }
 }
@@ -249,7 +299,10 @@ impl OperatorSize<'_> {
     fn store(&self, kind: &mut CollectiveKind) {
         (kind.elements_in, kind.elements_out) = (self.elements_in, self.elements_out);
         kind.dtype = Some(self.dtype.to_owned());
-        let elements = self.op.elements(self.elements_in, self.elements_out);
+        let elements = match (self.op, self.elements_out) {
+            (CollectiveOp::AllToAll, None) => self.elements_in,
+            (op, out) => op.elements(self.elements_in, out),
+        };
         kind.bytes = kind.bytes_of(elements);
         kind.size_source = kind.bytes.map(|_| SizeSource::Operator);
     }
@@ -364,8 +417,8 @@ impl Stated<'_> {
 pub struct KnownKinds<'t> {
     /// By the name of a slice; none if the name stands for no operation.
     named: HashMap<StrId, Option<Arc<CollectiveKind>>, FxBuildHasher>,
-    /// By the name of a communication kernel; none if its operation is unknown.
-    kernels: HashMap<StrId, Option<Arc<CollectiveKind>>, FxBuildHasher>,
+    /// By the name of a communication kernel and its operation.
+    kernels: HashMap<(StrId, CollectiveOp), Arc<CollectiveKind>, FxBuildHasher>,
     stated: HashMap<Stated<'t>, Arc<CollectiveKind>, FxBuildHasher>,
 }
 
@@ -381,16 +434,14 @@ impl<'t> KnownKinds<'t> {
     }
 
     /// What the name of the communication kernel `slice`, which stands for `op`, says.
-    fn kernel(
-        &mut self,
-        slice: Slice<'t>,
-        op: Option<CollectiveOp>,
-    ) -> Option<Arc<CollectiveKind>> {
+    fn kernel(&mut self, slice: Slice<'t>, op: CollectiveOp) -> Option<Arc<CollectiveKind>> {
+        let name = slice.name()?;
+        let make = || Arc::new(CollectiveKind::named(name, Some(op)));
         let kind = self
             .kernels
-            .entry(slice.name_id()?)
-            .or_insert_with(|| Some(Arc::new(CollectiveKind::named(slice.name()?, Some(op?)))));
-        kind.clone()
+            .entry((slice.name_id()?, op))
+            .or_insert_with(make);
+        Some(Arc::clone(kind))
     }
 
     fn stated(&mut self, stated: Stated<'t>) -> Arc<CollectiveKind> {
