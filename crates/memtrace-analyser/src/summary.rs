@@ -73,6 +73,15 @@ pub(crate) fn summarise(
         }
         regions.push(region)?;
     }
+    for sums in &mut sums {
+        sums.end_pauses()?;
+    }
+    for region in &regions {
+        let region = region?;
+        if let Some(sums) = sums.get_mut(region.type_index) {
+            sums.life(&region)?;
+        }
+    }
 
     let recording = addresses.recording;
     let mut kind_scans: Vec<Option<KindAddresses>> =
@@ -157,6 +166,8 @@ struct TypeSums {
     /// Regions of which only a part of the life is known.
     partly: u64,
     lives: Lives,
+    pauses: OrderStats,
+    usual_pause: u64,
     regions: u64,
     retention: OrderStats,
     retention_s: f64,
@@ -190,6 +201,8 @@ impl TypeSums {
             begun_before: 0,
             partly: 0,
             lives: Lives::new(spill(options, 32 * types.max(1) as u64)),
+            pauses: stats(),
+            usual_pause: 0,
             regions: 0,
             retention: stats(),
             retention_s: 0.0,
@@ -239,18 +252,37 @@ impl TypeSums {
         // Periods are what the input says, and may be anything.
         self.weighted_loads = self.weighted_loads.saturating_add(region.weighted_reads);
         self.weighted_stores = self.weighted_stores.saturating_add(region.weighted_writes);
-        self.life(region)
+        self.pauses.push(self.pause_of(region))
     }
 
-    /// What is known of the end of a region's life. What was idle for up to twice as long as it had been before may be accessed again
-    /// after the end of the recording; what was sampled may have been accessed before and after its samples.
-    fn life(&mut self, region: &RegionMetrics) -> Result<()> {
-        let last = region.last_read_ns.max(region.first_write_ns);
+    /// Longest time for which a region was idle before it was accessed again.
+    fn pause_of(&self, region: &RegionMetrics) -> u64 {
         // A sampled address comes again only when it is sampled again, which says nothing about its period.
-        let idle = match self.complete {
+        match self.complete {
             true => region.gap_ns.max(region.return_ns),
             false => region.gap_ns,
-        };
+        }
+    }
+
+    /// Finds the pause that is usual, when all regions are known: a session that waits for its user is idle for longer than it ever
+    /// was, which others show that were awake again within the recording.
+    fn end_pauses(&mut self) -> Result<()> {
+        let found = self.pauses.take_quantiles(&[0.99])?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a time from 0"
+        )]
+        let usual = found.first().copied().unwrap_or(0.0) as u64;
+        self.usual_pause = usual;
+        Ok(())
+    }
+
+    /// What is known of the end of a region's life. What was idle for up to twice as long as it or its like had been before may be
+    /// accessed again after the end of the recording; what was sampled may have been accessed before and after its samples.
+    fn life(&mut self, region: &RegionMetrics) -> Result<()> {
+        let last = region.last_read_ns.max(region.first_write_ns);
+        let idle = self.pause_of(region).max(self.usual_pause);
         // One sample shows no pause at all.
         let is_single = !self.complete && region.n_accesses < 2;
         let is_freed = region.freed_ns.is_some_and(|freed| freed <= self.end_ns);

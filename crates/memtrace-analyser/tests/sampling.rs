@@ -425,3 +425,35 @@ fn ages_that_the_recording_limits_are_marked() {
         );
     }
 }
+
+/// A session that waits for its user is idle for longer than it ever was: others show that sessions go on after such a pause.
+#[test]
+fn pauses_of_sessions_are_no_ends() {
+    let mut all = Vec::new();
+    for block in 0..60_u64 {
+        let at = |ms: u64| (block * 1000 + ms) * MS;
+        all.push(row(at(0), block << 12, Name::STORE, Name::KV_CACHE));
+        // Two turns of a second, 20 s apart.
+        let turns = [0, 21_000]
+            .into_iter()
+            .flat_map(|turn| (1..100).map(move |load| turn + load * 10));
+        all.extend(turns.map(|ms| row(at(ms), block << 12, Name::LOAD, Name::KV_CACHE)));
+    }
+    for (end_s, cut) in [(60, true), (140, false)] {
+        let end = end_s * 1000 * MS;
+        let mut rows: Vec<Access> = all
+            .iter()
+            .filter(|row| row.timestamp_ns < end)
+            .copied()
+            .collect();
+        rows.push(row(end, 1 << 40, Name::LOAD, Name::RUNTIME));
+        let found = analysed(&sampled(&rows, 1, true, 1, end), "kv_cache")
+            .unwrap()
+            .verdict
+            .unwrap();
+        // The last ones to begin are not taken for blocks of one turn.
+        assert_eq!(found.cut_by_end >= 38, cut, "{found:?}");
+        assert_eq!(found.confidence == "high", !cut, "{found:?}");
+        assert_eq!(found.class, "high_mrm", "{found:?}");
+    }
+}

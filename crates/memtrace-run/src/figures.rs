@@ -8,7 +8,7 @@ use std::sync::Arc;
 use charts::Svg;
 use charts::plot::{Axis, Bar, BarChart, HeatMap, LinePlot, Mark, Series};
 use charts::render::RenderError;
-use memtrace_analyser::{Analysis, Semantics};
+use memtrace_analyser::{Analysis, Semantics, TypeMetrics};
 use memtrace_labeller::{KvBlock, KvBlocks, Records};
 use report::Unit;
 
@@ -170,8 +170,13 @@ fn retentions(analysis: &Analysis) -> RunResult<Retentions> {
         .iter()
         .map(|kind| (kind.region_type.clone(), Vec::new()))
         .collect();
+    // First touches have no retention.
+    let has_some = |kind: &TypeMetrics| kind.has_accesses() || analysis.semantics == Semantics::Mrm;
     for region in &analysis.regions {
         let region = region?;
+        if !analysis.types.get(region.type_index).is_some_and(has_some) {
+            continue;
+        }
         if let Some((_, values)) = types.get_mut(region.type_index) {
             values.push(region.retention_s());
         }
