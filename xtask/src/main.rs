@@ -11,6 +11,7 @@ mod bless;
 mod calibrate;
 mod ci;
 mod dataset;
+mod dist;
 mod fuzz;
 mod mutants;
 mod options;
@@ -55,6 +56,11 @@ const CHORES: &[Chore] = &[
         "bench",
         bench::run,
         "[--save] [--runs N] [--peers] [--data FILE --kernel NAME]: measure the tools on large traces; with --tools those for block I/O, rocPD and memory accesses",
+    ),
+    (
+        "dist",
+        dist::run,
+        "[--profile NAME]: the archive that is shipped: executable, links, completions, manual pages, checksums",
     ),
     (
         "trace-processor",

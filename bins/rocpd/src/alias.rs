@@ -1,7 +1,8 @@
 //! Other names of the tool: each stands for one of its commands, and shows that alone.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use clap::{ArgMatches, Args as _, CommandFactory, FromArgMatches, Parser};
 
@@ -9,13 +10,13 @@ use crate::args::{Command, ConvertArgs, SummaryArgs};
 
 /// Another name of the tool.
 pub(crate) struct Alias {
-    name: &'static str,
+    pub(crate) name: &'static str,
     /// What it converts to; without it summarises.
     format: Option<&'static str>,
     about: &'static str,
 }
 
-const ALIASES: [Alias; 4] = [
+pub(crate) static ALIASES: [Alias; 4] = [
     Alias {
         name: "rocpd2csv",
         format: Some("csv"),
@@ -38,16 +39,22 @@ const ALIASES: [Alias; 4] = [
     },
 ];
 
+/// The alias of this process. clap asks for the command line by type, so it cannot be handed over.
+static CALLED: OnceLock<&Alias> = OnceLock::new();
+
 impl Alias {
-    /// The name that this process was called by, if it is one of these.
-    pub(crate) fn called() -> Option<&'static Self> {
-        let called = std::env::args_os().next()?;
-        let called = Path::new(&called).file_stem()?;
-        ALIASES.iter().find(|alias| *alias.name == *called)
+    /// Returns the alias that the first word of a command line names, with or without the folder of the executable
+    /// or the name of an executable in front.
+    pub(crate) fn of(word: &OsStr) -> Option<&'static Self> {
+        let called = Path::new(word).file_stem()?.to_str()?;
+        let called = called.rsplit(' ').next()?;
+        ALIASES.iter().find(|alias| alias.name == called)
     }
 
-    /// The words of a command line, the tool's name first, with what the name stands for.
-    pub(crate) fn words(&self, words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    /// Returns the words of a command line, the tool's name first, with what the alias stands for, and makes it the
+    /// command line that [`Called`] parses.
+    pub(crate) fn call(&'static self, words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+        CALLED.get_or_init(|| self);
         let mut words: Vec<OsString> = words.collect();
         if let Some(format) = self.format {
             let at = 1.min(words.len());
@@ -56,7 +63,7 @@ impl Alias {
         words
     }
 
-    fn command(&self) -> clap::Command {
+    pub(crate) fn command(&self) -> clap::Command {
         let command = clap::Command::new(self.name);
         let example = match self.format {
             // The format is what the name says.
@@ -96,7 +103,7 @@ pub(crate) struct Called(pub(crate) Command);
 
 impl CommandFactory for Called {
     fn command() -> clap::Command {
-        let alias = Alias::called().or(ALIASES.first());
+        let alias = CALLED.get().copied().or(ALIASES.first());
         alias.map_or_else(clap::Command::default, Alias::command)
     }
 
@@ -107,7 +114,7 @@ impl CommandFactory for Called {
 
 impl FromArgMatches for Called {
     fn from_arg_matches(found: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self(match Alias::called().and_then(|alias| alias.format) {
+        Ok(Self(match CALLED.get().and_then(|alias| alias.format) {
             Some(_) => Command::Convert(Box::new(ConvertArgs::from_arg_matches(found)?)),
             None => Command::Summary(Box::new(SummaryArgs::from_arg_matches(found)?)),
         }))

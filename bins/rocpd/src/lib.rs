@@ -17,28 +17,44 @@ mod summary;
 mod tables;
 mod wide;
 
-use std::process::ExitCode;
+use std::ffi::OsString;
 
 use shell::Outcome;
 
 use crate::alias::{Alias, Called};
 use crate::args::{Cli, Command};
 
-/// Runs the tool by the name it was called, with the arguments of the process.
-#[must_use]
-pub fn main() -> ExitCode {
-    let words = std::env::args_os();
-    ExitCode::from(match Alias::called() {
-        Some(alias) => shell::main_from(alias.words(words), |Called(command)| run(&command)),
+/// Runs the tool with the words of a command line, the tool's name first. Returns the exit code.
+///
+/// A name of [`aliases`] is that command of the tool.
+pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
+    let mut words = words.into_iter().peekable();
+    match words.peek().and_then(|name| Alias::of(name)) {
+        Some(alias) => {
+            let words = alias.call(words);
+            shell::main_from(words, |Called(command)| run(&command))
+        }
         None => shell::main_from(words, |cli: Cli| match &cli.command {
             Some(command) => run(command),
             None => {
-                use clap::CommandFactory as _;
-                Cli::command().print_help()?;
+                command().print_help()?;
                 Ok(Outcome::Fine)
             }
         }),
-    })
+    }
+}
+
+/// Returns the description of the command line, for help, completions and manual pages.
+#[must_use]
+pub fn command() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
+}
+
+/// Returns the other names of the tool, each with the description of its command line.
+pub fn aliases() -> impl Iterator<Item = (&'static str, clap::Command)> {
+    alias::ALIASES
+        .iter()
+        .map(|alias| (alias.name, alias.command()))
 }
 
 fn version() -> anyhow::Result<Outcome> {

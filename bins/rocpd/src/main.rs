@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    rocpd::main()
+    ExitCode::from(rocpd::main_from(std::env::args_os()))
 }

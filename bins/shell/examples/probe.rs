@@ -96,5 +96,5 @@ fn run(args: Args) -> anyhow::Result<Outcome> {
 }
 
 fn main() -> ExitCode {
-    shell::main(run)
+    ExitCode::from(shell::main_from(std::env::args_os(), run))
 }

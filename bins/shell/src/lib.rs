@@ -3,7 +3,7 @@
 //! Charter: knows process, terminal, files; knows no domain type; no library crate may
 //! depend on it; at most 800 lines of code, comments and tests not counted.
 //!
-//! * [`main`] parses the command line, runs the tool and turns what comes back into an exit
+//! * [`main_from`] parses the command line, runs the tool and turns what comes back into an exit
 //!   code: 0 fine, 1 a requested condition failed or the tool failed, 2 wrong usage; other codes
 //!   by [`Outcome::Code`] and [`OrExit::or_exit`]. Errors are one line, `tool: error: context:
 //!   cause`. A reader that goes away (`tool | head`) is no error.
@@ -37,7 +37,7 @@
 //!     Ok(Outcome::Fine)
 //! }
 //!
-//! // In a tool: fn main() -> std::process::ExitCode { shell::main(run) }
+//! // In a tool: ExitCode::from(shell::main_from(std::env::args_os(), run))
 //! let directory = tempfile::tempdir()?;
 //! let path = directory.path().join("out.txt");
 //! let words = ["length".into(), "trace".into(), "-o".into(), path.clone().into_os_string()];
@@ -61,7 +61,7 @@ pub use args::{Format, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs
 pub use interrupt::Interrupt;
 pub use output::Output;
 pub use progress::ProgressLine;
-pub use run::{OrExit, Outcome, complain, follows, main, main_from, usage};
+pub use run::{OrExit, Outcome, complain, follows, main_from, usage};
 pub use size::{ByteSize, ByteSizeError};
 pub use spare::spare;
 pub use stage::Stage;

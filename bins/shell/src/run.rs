@@ -4,7 +4,6 @@ use std::error::Error as StdError;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::panic::{self, AssertUnwindSafe};
-use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::{fmt, thread};
 
@@ -99,7 +98,10 @@ pub fn usage(message: impl fmt::Display + fmt::Debug + Send + Sync + 'static) ->
     })
 }
 
-/// Parses the process's arguments, runs the tool, reports what went wrong.
+/// Parses a command line, the tool's name first, runs the tool and reports what went wrong.
+///
+/// Returns the exit code. A name of two words, as `inferscope trace-info`, is the name of a tool within another
+/// executable, and is what help and errors call it. Installs the panic hook for the whole process.
 ///
 /// | what happens | exit code | on stderr |
 /// |---|---|---|
@@ -109,19 +111,16 @@ pub fn usage(message: impl fmt::Display + fmt::Debug + Send + Sync + 'static) ->
 /// | `--help`, `--version` | 0 | nothing |
 /// | standard output was closed by its reader | 0 | nothing |
 /// | panic | 101 | one line asking for a report; backtrace with `RUST_BACKTRACE` |
-pub fn main<A: Parser>(run: impl FnOnce(A) -> anyhow::Result<Outcome>) -> ExitCode {
-    ExitCode::from(main_from(std::env::args_os(), run))
-}
-
-/// As [`main`], with the words of a command line given, the tool's name first.
-///
-/// Returns the exit code. Installs the panic hook for the whole process, as [`main`] does.
 pub fn main_from<A: Parser>(
     words: impl IntoIterator<Item = OsString>,
     run: impl FnOnce(A) -> anyhow::Result<Outcome>,
 ) -> u8 {
     let mut command = A::command();
-    let tool = command.get_name().to_owned();
+    let words: Vec<OsString> = words.into_iter().collect();
+    let tool = match words.first().and_then(|word| word.to_str()) {
+        Some(name) if name.ends_with(&format!(" {}", command.get_name())) => name.to_owned(),
+        _ => command.get_name().to_owned(),
+    };
     TOOL.get_or_init(|| tool.clone());
     report_panics(&tool);
     byte_source::unfinished::at_first(cleanup::install);
@@ -159,7 +158,7 @@ fn say_error(tool: &str, error: &anyhow::Error) {
     terminal::say(&format!("{tool}: error: {}", one_line(error)));
 }
 
-/// Says an error that does not end the tool as [`main`] says the one that does: one line on
+/// Says an error that does not end the tool as [`main_from`] says the one that does: one line on
 /// standard error, the tool's name first.
 pub fn complain(error: &anyhow::Error) {
     say_error(TOOL.get().map_or("error", String::as_str), error);

@@ -1,47 +1,7 @@
 //! What is in a trace and how healthy it is.
 
-mod args;
-mod comm;
-mod convert;
-mod diff;
-mod document;
-mod empty;
-mod gpu;
-mod idle;
-mod kernels;
-mod launch;
-mod memory;
-mod overview;
-mod part;
-mod render;
-mod summary;
-mod tables;
-
 use std::process::ExitCode;
 
-use shell::Outcome;
-
-use crate::args::{Cli, Command};
-
 fn main() -> ExitCode {
-    shell::main(run)
-}
-
-fn run(cli: Cli) -> anyhow::Result<Outcome> {
-    match cli.command {
-        None => {
-            args::refuse_unknown_command(&cli.summary.files)?;
-            summary::run(&cli.summary)
-        }
-        Some(Command::Summary(args)) => summary::run(&args),
-        Some(Command::Tables(args)) => tables::run(&args),
-        Some(Command::Convert(args)) => convert::run(&args),
-        Some(Command::Gpu(args)) => gpu::run(&args),
-        Some(Command::Kernels(args)) => kernels::run(&args),
-        Some(Command::Idle(args)) => idle::run(&args),
-        Some(Command::Launch(args)) => launch::run(&args),
-        Some(Command::Memory(args)) => memory::run(&args),
-        Some(Command::Comm(args)) => comm::run(&args),
-        Some(Command::Diff(args)) => diff::run(&args),
-    }
+    ExitCode::from(trace_info::main_from(std::env::args_os()))
 }

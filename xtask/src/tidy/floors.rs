@@ -52,6 +52,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("rocpd", ANY),
     ("blkio", ANY),
     ("memtrace", ANY),
+    ("inferscope", ANY),
     // beside the house
     (
         "perfetto-oracle",
@@ -59,6 +60,9 @@ const FLOORS: &[(&str, &[&str])] = &[
     ),
     ("xtask", &[]),
 ];
+
+/// The package that is every tool.
+const ALL_TOOLS: &str = "inferscope";
 
 /// Packages that only tools may use, and that no library may name, not even in tests.
 const TOOLS: &[&str] = &[
@@ -71,6 +75,7 @@ const TOOLS: &[&str] = &[
     "blkio",
     "memtrace",
     "cycle-rca",
+    "inferscope",
     "xtask",
 ];
 
@@ -93,7 +98,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("flate2", &["byte-source", "perfetto-reader", "xtask"]),
     ("zstd", &["byte-source", "perfetto-reader"]),
     ("liblzma", &["byte-source"]),
-    ("tar", &["byte-source"]),
+    ("tar", &["byte-source", "xtask"]),
     ("zip", &["byte-source", "rocpd"]),
     ("rusqlite", &["rocpd-db", "rocpd-synth"]),
     ("lettre", &["rocpd"]),
@@ -154,9 +159,12 @@ pub(super) fn check(tree: &mut Tree) {
     }
 }
 
-/// Tests may use any library, but a library may not even test against a tool.
+/// Tests may use any library, but a library may not even test against a tool. The executable of all tools uses them.
 fn allowed(user: &str, may: &[&str], used: &str, test: bool) -> bool {
     if TOOLS.contains(&used) {
+        if user == ALL_TOOLS {
+            return !["xtask", ALL_TOOLS].contains(&used);
+        }
         return SHARED.contains(&used) && TOOLS.contains(&user) && user != "xtask";
     }
     may == ANY || may.contains(&used) || (test && user != "xtask")
@@ -201,6 +209,8 @@ mod tests {
         assert!(!allowed("report", &[], "shell", true));
         assert!(allowed("nccl-stacks", ANY, "shell", false));
         assert!(!allowed("nccl-stacks", ANY, "trace-info", false));
+        assert!(allowed("inferscope", ANY, "trace-info", false));
+        assert!(!allowed("nccl-stacks", ANY, "inferscope", true));
         assert!(!allowed("xtask", &[], "perfetto-reader", true));
     }
 }

@@ -1,0 +1,240 @@
+//! The tools, by the question each command answers.
+
+use std::ffi::{OsStr, OsString};
+
+/// A tool of the executable.
+pub(crate) struct Tool {
+    pub(crate) name: &'static str,
+    /// Runs it with the words of a command line, its name first.
+    pub(crate) run: fn(Vec<OsString>) -> u8,
+    pub(crate) command: fn() -> clap::Command,
+}
+
+/// The tools, in the order of the help.
+pub(crate) static TOOLS: [Tool; 7] = [
+    Tool {
+        name: "trace-info",
+        run: |words| trace_info::main_from(words),
+        command: trace_info::command,
+    },
+    Tool {
+        name: "nccl-stacks",
+        run: |words| nccl_stacks::main_from(words),
+        command: nccl_stacks::command,
+    },
+    Tool {
+        name: "cycle-rca",
+        run: |words| cycle_rca::main_from(words),
+        command: cycle_rca::command,
+    },
+    Tool {
+        name: "perf-compare",
+        run: |words| perf_compare_tool::main_from(words),
+        command: perf_compare_tool::command,
+    },
+    Tool {
+        name: "rocpd",
+        run: |words| rocpd::main_from(words),
+        command: rocpd::command,
+    },
+    Tool {
+        name: "memtrace",
+        run: |words| memtrace::main_from(words),
+        command: memtrace::command,
+    },
+    Tool {
+        name: "blkio",
+        run: |words| blkio::main_from(words),
+        command: blkio::command,
+    },
+];
+
+/// The questions users come with: each with the commands that answer it, and what they report.
+pub(crate) const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
+    (
+        "What is in it?",
+        &[
+            (
+                "trace-info FILE",
+                "GPUs, engine, steps, what is missing in a trace",
+            ),
+            (
+                "rocpd info -i FILE",
+                "rocPD databases; also query, convert, merge, package",
+            ),
+            (
+                "blkio info FILE",
+                "block I/O traces; blkio collect records one",
+            ),
+            (
+                "memtrace doctor",
+                "what this machine can record of memory accesses",
+            ),
+        ],
+    ),
+    (
+        "Where does time go?",
+        &[
+            (
+                "trace-info gpu FILE",
+                "busy, idle, exposed communication of each GPU",
+            ),
+            (
+                "trace-info kernels FILE",
+                "kernels by class, operator, module, shape, step",
+            ),
+            (
+                "trace-info idle FILE",
+                "causes of GPU idle time; launch: launch gaps, queues",
+            ),
+            (
+                "trace-info memory FILE",
+                "allocated and reserved GPU memory",
+            ),
+            (
+                "rocpd summary -i FILE",
+                "kernels, copies and API calls of rocPD databases",
+            ),
+        ],
+    ),
+    (
+        "Which rank?",
+        &[
+            (
+                "trace-info comm FOLDER",
+                "collectives of all ranks: waits, bandwidth",
+            ),
+            (
+                "nccl-stacks FOLDER --collectives",
+                "host call stacks that launched collectives",
+            ),
+        ],
+    ),
+    (
+        "What changed?",
+        &[
+            (
+                "trace-info diff A B",
+                "two traces, step with step, kernel with kernel",
+            ),
+            (
+                "perf-compare A B",
+                "two sets of samples: by how much, and the cause",
+            ),
+            (
+                "blkio compare A B",
+                "two block I/O traces; memtrace compare: two captures",
+            ),
+        ],
+    ),
+    (
+        "Why?",
+        &[
+            (
+                "cycle-rca analyse FILE",
+                "what limits the steps of a serving engine",
+            ),
+            (
+                "cycle-rca batch FOLDER",
+                "root cause of normal against abnormal recordings",
+            ),
+            ("blkio stats FILE", "what limits the disk, phase by phase"),
+            (
+                "memtrace analyse FILE",
+                "how long data lives, and which memory tier fits",
+            ),
+        ],
+    ),
+];
+
+/// Returns the tool of a name, or of another name of it.
+pub(crate) fn named(word: &OsStr) -> Option<&'static Tool> {
+    let word = word.to_str()?;
+    let name = match rocpd::aliases().any(|(alias, _)| alias == word) {
+        true => "rocpd",
+        false => word,
+    };
+    TOOLS.iter().find(|tool| tool.name == name)
+}
+
+/// Returns all names a link to the executable may have.
+pub(crate) fn names() -> Vec<String> {
+    let tools = TOOLS.iter().map(|tool| tool.name);
+    let aliases = rocpd::aliases().map(|(name, _)| name);
+    tools.chain(aliases).map(str::to_owned).collect()
+}
+
+/// Returns the command that a mistyped word most likely means: a tool, or a command of one (`kernels` is
+/// `trace-info kernels`).
+pub(crate) fn nearest(word: &str) -> Option<String> {
+    let tools = TOOLS.iter().map(|tool| tool.name.to_owned());
+    let commands = TOOLS.iter().flat_map(|tool| {
+        let command = (tool.command)();
+        let names: Vec<String> = command
+            .get_subcommands()
+            .map(|command| format!("{} {}", tool.name, command.get_name()))
+            .collect();
+        names
+    });
+    tools
+        .chain(commands)
+        .map(|name| {
+            let last = name.rsplit(' ').next().unwrap_or(&name);
+            (distance(word, last), name)
+        })
+        .filter(|(distance, _)| *distance * 3 <= word.chars().count())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Number of letters to insert, remove, replace or swap with their neighbour to make one word of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for (i, left) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, right) in b.iter().enumerate() {
+            let above = &rows[i];
+            let mut best = (above[j] + usize::from(left != right))
+                .min(above[j + 1] + 1)
+                .min(row[j] + 1);
+            if i > 0 && j > 0 && a[i - 1] == *right && *left == b[j - 1] {
+                best = best.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows.last().and_then(|row| row.last()).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistyped_words_are_guessed() {
+        assert_eq!(nearest("trace-inof").as_deref(), Some("trace-info"));
+        assert_eq!(nearest("kernel").as_deref(), Some("trace-info kernels"));
+        assert_eq!(nearest("blkoi").as_deref(), Some("blkio"));
+        assert_eq!(nearest("x.json"), None);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("ab", "ba"), 1);
+    }
+
+    #[test]
+    fn every_question_names_commands_that_exist() {
+        for (_, commands) in QUESTIONS {
+            for (line, _) in *commands {
+                let mut words = line.split(' ');
+                let tool = words.next().and_then(|word| named(OsStr::new(word)));
+                let tool = tool.unwrap_or_else(|| panic!("{line}"));
+                let second = words.next().unwrap();
+                if second.chars().all(|letter| letter.is_ascii_lowercase()) {
+                    assert!((tool.command)().find_subcommand(second).is_some(), "{line}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Which host call stacks launched the collective kernels of a trace.
+
+mod args;
+mod input;
+mod prompt;
+mod question;
+mod render;
+
+use std::ffi::OsString;
+
+use launch_stacks::{Error, Query, analyse};
+use shell::{Outcome, Stage};
+use trace_model::Trace;
+
+use crate::args::{Cli, Format};
+use crate::input::{Input, Inputs};
+use crate::render::{Answered, Report};
+
+/// No stacks were found, and that was to be a failure.
+const EMPTY: u8 = 3;
+
+/// Runs the tool with the words of a command line, the tool's name first. Returns the exit code.
+pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
+    shell::main_from(words, run)
+}
+
+/// Returns the description of the command line, for help, completions and manual pages.
+#[must_use]
+pub fn command() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
+}
+
+fn run(cli: Cli) -> anyhow::Result<Outcome> {
+    let inputs = cli.traces.iter().chain(&cli.kernels.capture);
+    shell::spare(inputs, &cli.output.output)?;
+    let mut query = question::query(&cli)?;
+    let Inputs {
+        inputs,
+        doubts,
+        failed,
+    } = input::traces(&cli)?;
+    if cli.report.diff && inputs.len() != 2 {
+        return Err(shell::usage("--diff needs exactly two traces"));
+    }
+    let captures = input::captures(&cli)?;
+    let capture_traces: Vec<&Trace> = captures.iter().map(|c| &c.1).collect();
+    let several = inputs.len() > 1;
+    let mut traces = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        query.windows = question::windows(&cli, &input.trace, several)?;
+        traces.push(answer(&cli, &query, input, &capture_traces)?);
+    }
+    let mut report = Report::new(&cli, query.kernels.describe(), &traces, &captures);
+    report.warnings = doubts;
+    let mut out = cli.output.open()?;
+    Stage::time("write", cli.verbosity, || report.write(&mut out))?;
+    let to_file = !out.is_stdout();
+    out.finish()?;
+    if let (true, Some(path)) = (to_file, &cli.output.output) {
+        cli.verbosity
+            .note(format!("report written to {}", path.display()));
+    }
+    if let Some(failed) = failed {
+        return Err(failed);
+    }
+    let empty = traces.iter().all(|t| t.answer.absence.is_some());
+    Ok(if cli.report.fail_on_empty && empty {
+        Outcome::Code(EMPTY)
+    } else {
+        Outcome::Fine
+    })
+}
+
+fn answer(cli: &Cli, query: &Query, input: Input, captures: &[&Trace]) -> anyhow::Result<Answered> {
+    cli.verbosity.note(format!(
+        "looking for launches of {}",
+        query.kernels.describe()
+    ));
+    let answer = Stage::time("query", cli.verbosity, || {
+        analyse(&input.trace, query, captures)
+    });
+    let mut answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => {
+            refuse(cli, &error)?;
+            return Err(error.into());
+        }
+    };
+    for window in answer.windows.iter().filter(|w| w.slice.is_some()) {
+        cli.verbosity.note(format!(
+            "window: start {} ns, duration {} ns{}",
+            window.start,
+            window.duration_ns(),
+            if window.open {
+                " (the slice was never closed: it ends with the trace)"
+            } else {
+                ""
+            }
+        ));
+    }
+    answer.arrange(question::order(cli), cli.report.min_count, cli.report.top);
+    Ok(Answered::new(input, answer))
+}
+
+/// With `--format json` the refusal is a document, too.
+fn refuse(cli: &Cli, error: &Error) -> anyhow::Result<()> {
+    let outcome = match error {
+        Error::FunctionNotFound { .. } => "function-not-found",
+        Error::IndexOutOfRange { .. } => "index-out-of-range",
+        _ => "error",
+    };
+    if cli.format.format() == Format::Json {
+        let mut out = cli.output.open()?;
+        render::refusal(outcome, &error.to_string(), &mut out)?;
+        out.finish()?;
+    }
+    Ok(())
+}

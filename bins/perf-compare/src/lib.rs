@@ -1,0 +1,203 @@
+//! Did the second run differ from the first, by how much, and why?
+
+mod args;
+mod page;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use perf_compare::document::Status;
+use perf_compare::{Gate, LoadOptions, Options, Report, Side, Signatures, compare, compat, load};
+use shell::{OrExit as _, Outcome, Output, Stage};
+
+use crate::args::{Cli, Format};
+
+/// Wrong usage or input.
+const INPUT: u8 = 2;
+/// The sides are not comparable.
+const NOT_COMPARABLE: u8 = 3;
+/// A gate that cannot tell.
+const OPEN: u8 = 4;
+/// Where published results go unless told.
+const REPORTS: &str = "comparison_reports";
+
+/// Runs the tool with the words of a command line, the tool's name first. Returns the exit code.
+pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
+    shell::main_from(words, run)
+}
+
+/// Returns the description of the command line, for help, completions and manual pages.
+#[must_use]
+pub fn command() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
+}
+
+fn run(cli: Cli) -> anyhow::Result<Outcome> {
+    if cli.statistics.print_signatures {
+        let mut out = Output::stdout();
+        out.write_all(Signatures::builtin_text().as_bytes())?;
+        out.finish()?;
+        return Ok(Outcome::Fine);
+    }
+    if cli.compat.compat {
+        return published(&cli);
+    }
+    let (baseline, candidate) = match (&cli.gate.baseline, cli.inputs.as_slice()) {
+        (None, [a, b]) => (a, b),
+        (Some(a), [b]) => (a, b),
+        _ => {
+            return Err(shell::usage(
+                "give two inputs, the baseline first, or --baseline and one input",
+            ));
+        }
+    };
+    if baseline.as_os_str() == "-" && candidate.as_os_str() == "-" {
+        return Err(shell::usage(
+            "standard input holds one of the two inputs: name a file for the other",
+        ));
+    }
+    let gate = &cli.gate;
+    let beside = [&cli.html, &gate.junit, &gate.markdown, &gate.save_baseline];
+    let outputs = beside.into_iter().flatten().chain(&cli.output);
+    shell::spare([baseline, candidate], outputs)?;
+    let options = options(&cli)?;
+    let baseline = read(&cli, baseline)?;
+    let candidate = read(&cli, candidate)?;
+    let report = Stage::time("compare", cli.verbosity, || {
+        compare(&baseline, &candidate, &options)
+    });
+    write_all(&cli, &report, &candidate)?;
+    Ok(outcome(&cli, &report))
+}
+
+fn read(cli: &Cli, path: &Path) -> anyhow::Result<Side> {
+    let mut options = LoadOptions::default();
+    options.open = cli.input.open_options(None);
+    options.strict = cli.input.strict;
+    let side = Stage::time("read", cli.verbosity, || load(path, &options)).or_exit(INPUT)?;
+    cli.verbosity.detail(|| {
+        format!(
+            "{}: {} cycles, {} functions",
+            side.name(),
+            side.cycles(),
+            side.functions()
+        )
+    });
+    Ok(side)
+}
+
+fn options(cli: &Cli) -> anyhow::Result<Options> {
+    let given = &cli.statistics;
+    let mut options = Options::default();
+    options.permutations = given.permutations;
+    options.resamples = given.resamples;
+    options.seed = given.seed.unwrap_or(options.seed);
+    options.threads = cli.input.threads().get();
+    options.level = given.level;
+    // A gate asks about large effects, and still wants the small ones to be listed.
+    if let (Some(percent), false) = (given.min_effect, cli.gate.gate) {
+        options.min_effect_pct = percent;
+    }
+    options.min_effect_us = given.min_effect_us;
+    options.equivalence_pct = given.equivalence;
+    options.any_dependence = given.any_dependence;
+    options.force = cli.force;
+    options.map.clone_from(&given.map);
+    options.same_anchors.clone_from(&given.same_anchor);
+    for file in &given.signatures {
+        let name = file.display().to_string();
+        let text = std::fs::read_to_string(file)
+            .with_context(|| name.clone())
+            .or_exit(INPUT)?;
+        options
+            .signatures
+            .extend(Signatures::parse(&text, &name).or_exit(INPUT)?);
+    }
+    Ok(options)
+}
+
+fn write_all(cli: &Cli, report: &Report, candidate: &Side) -> anyhow::Result<()> {
+    let threshold = cli.statistics.min_effect.unwrap_or(0.0);
+    let gate = &cli.gate;
+    if let Some(path) = &cli.html {
+        write_file(path, &page::html(report))?;
+    }
+    if let Some(path) = &gate.junit {
+        write_file(path, &report.to_junit(gate.fail_on.into(), threshold))?;
+    }
+    if let Some(path) = &gate.markdown {
+        write_file(path, &report.to_markdown())?;
+    }
+    if let Some(path) = &gate.save_baseline {
+        write_file(path, &candidate.to_samples_csv())?;
+    }
+    let text = match cli.format.format() {
+        Format::Text => report.to_text(),
+        Format::Json => report.to_json()?,
+        Format::Csv => report.to_csv()?,
+        Format::Md => report.to_markdown(),
+    };
+    match &cli.output {
+        Some(path) if path.as_os_str() != "-" => write_file(path, &text)?,
+        _ => {
+            let mut out = Output::stdout();
+            out.write_all(text.as_bytes())?;
+            out.finish()?;
+        }
+    }
+    Ok(())
+}
+
+fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut out = Output::file(path).or_exit(INPUT)?;
+    out.write_all(text.as_bytes())?;
+    out.finish()
+}
+
+fn outcome(cli: &Cli, report: &Report) -> Outcome {
+    let gate = &report.comparability;
+    if gate.status == Status::NotComparable && !gate.forced {
+        return Outcome::Code(NOT_COMPARABLE);
+    }
+    if !cli.gate.gate {
+        return Outcome::Fine;
+    }
+    let (said, outcome) = match report.gate(
+        cli.gate.fail_on.into(),
+        cli.statistics.min_effect.unwrap_or(0.0),
+    ) {
+        Gate::Pass => ("passed", Outcome::Fine),
+        Gate::Worse => ("failed", Outcome::ConditionFailed),
+        _ => ("cannot be told", Outcome::Code(OPEN)),
+    };
+    cli.verbosity.note(format!("gate: {said}"));
+    outcome
+}
+
+fn published(cli: &Cli) -> anyhow::Result<Outcome> {
+    let mut options = compat::Options::default();
+    options.similarity_threshold = cli.compat.similarity_threshold;
+    options.warning_threshold = cli.compat.warning_threshold;
+    options.fit_threshold = !cli.compat.disable_threshold_fit;
+    options.open = cli.input.open_options(None);
+    let folder = cli.output.as_deref().unwrap_or(Path::new(REPORTS));
+    let summary = Stage::time("compare", cli.verbosity, || {
+        compat::run(&cli.inputs, folder, &options)
+    })?;
+    for note in &summary.notes {
+        cli.verbosity.note(note.to_string());
+    }
+    cli.verbosity.note(format!(
+        "{} comparisons, {} files in {}",
+        summary.pairs,
+        summary.written.len(),
+        folder.display()
+    ));
+    Ok(if summary.written.is_empty() {
+        Outcome::ConditionFailed
+    } else {
+        Outcome::Fine
+    })
+}

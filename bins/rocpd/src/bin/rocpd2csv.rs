@@ -1,7 +1,0 @@
-//! Another name of `rocpd convert -f csv`.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    rocpd::main()
-}

@@ -1,0 +1,54 @@
+//! What is in a trace and how healthy it is.
+
+mod args;
+mod comm;
+mod convert;
+mod diff;
+mod document;
+mod empty;
+mod gpu;
+mod idle;
+mod kernels;
+mod launch;
+mod memory;
+mod overview;
+mod part;
+mod render;
+mod summary;
+mod tables;
+
+use std::ffi::OsString;
+
+use shell::Outcome;
+
+use crate::args::{Cli, Command};
+
+/// Runs the tool with the words of a command line, the tool's name first. Returns the exit code.
+pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
+    shell::main_from(words, run)
+}
+
+/// Returns the description of the command line, for help, completions and manual pages.
+#[must_use]
+pub fn command() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
+}
+
+fn run(cli: Cli) -> anyhow::Result<Outcome> {
+    match cli.command {
+        None => {
+            args::refuse_unknown_command(&cli.summary.files)?;
+            summary::run(&cli.summary)
+        }
+        Some(Command::Summary(args)) => summary::run(&args),
+        Some(Command::Tables(args)) => tables::run(&args),
+        Some(Command::Convert(args)) => convert::run(&args),
+        Some(Command::Gpu(args)) => gpu::run(&args),
+        Some(Command::Kernels(args)) => kernels::run(&args),
+        Some(Command::Idle(args)) => idle::run(&args),
+        Some(Command::Launch(args)) => launch::run(&args),
+        Some(Command::Memory(args)) => memory::run(&args),
+        Some(Command::Comm(args)) => comm::run(&args),
+        Some(Command::Diff(args)) => diff::run(&args),
+    }
+}
