@@ -139,14 +139,18 @@ fn readable(frame: &str) -> Cow<'_, str> {
     }
 }
 
-/// The stack with most kernel time and its share, if times are known.
+/// Returns the shown stack with most kernel time and its share of the time of all stacks, shown or not, if times are
+/// known.
 fn most_time(answer: &Answer) -> Option<String> {
     let times = answer
         .groups
         .iter()
         .map(|s| Some(s.measures.as_ref()?.gpu.total_ns));
     let times: Vec<i64> = times.collect::<Option<_>>()?;
-    let all: i64 = times.iter().sum();
+    let all = match &answer.total {
+        Some(total) => total.gpu.total_ns,
+        None => times.iter().sum(),
+    };
     let (at, most) = times
         .iter()
         .enumerate()
@@ -156,7 +160,11 @@ fn most_time(answer: &Answer) -> Option<String> {
     (all > 0.0).then(|| {
         let share = report::human::quantity(100.0 * most / all, report::Unit::Pct);
         format!(
-            "Most kernel time: #{at} with {share} of {}.\n",
+            "Most kernel time{}: #{at} with {share} of {}.\n",
+            match answer.left_out {
+                0 => "",
+                _ => " of the stacks shown",
+            },
             report::human::duration(all)
         )
     })
