@@ -1,5 +1,7 @@
 //! The executable, called as users call it.
 
+mod guide;
+
 use std::path::Path;
 use std::process::{Command, Output};
 

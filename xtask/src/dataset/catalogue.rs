@@ -1,6 +1,6 @@
 //! The list of what is in `testdata/`: which generator, with which seed.
 
-use super::{Fixture, corner, demo, mapped, offload, perfetto, rocpd};
+use super::{Fixture, corner, demo, mapped, offload, pair, perfetto, rocpd};
 use anyhow::Result;
 
 /// A fixture and where it came from.
@@ -19,6 +19,7 @@ const GENERATORS: &[(&str, u64, Build)] = &[
     ("demo", 20_251, demo::build),
     ("mapped", 4_242, mapped::build),
     ("offload", 2_026, offload::build),
+    ("pair", 1, pair::build),
     ("perfetto", 0, perfetto::build),
 ];
 

@@ -16,6 +16,7 @@ mod mapped;
 mod memtrace;
 mod offload;
 mod pack;
+mod pair;
 mod perfetto;
 mod proto;
 mod rng;

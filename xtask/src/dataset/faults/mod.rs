@@ -71,6 +71,34 @@ const PLANS: &[Plan] = &[
     ("none_2_ranks", Fault::None, 2, &[]),
 ];
 
+/// Two recordings of one engine, and what differs.
+pub(super) struct Pair {
+    pub(super) normal: String,
+    pub(super) abnormal: String,
+    pub(super) truth: String,
+}
+
+/// A small pair whose second side has a slower function on the host.
+pub(super) fn sampler_pair(seed: u64) -> Pair {
+    let config = Config {
+        seed,
+        iterations: 24,
+        layers: 4,
+        ..Config::default()
+    };
+    let normal = make(config);
+    let abnormal = make(Config {
+        seed: seed + 1000,
+        fault: Fault::SlowPython(200),
+        ..config
+    });
+    Pair {
+        normal: normal.json,
+        truth: truth("slow_python", &["Sampler.forward"], &abnormal),
+        abnormal: abnormal.json,
+    }
+}
+
 pub(super) fn run(options: &Options) -> Result<()> {
     let folder = options
         .value("output")
