@@ -357,6 +357,12 @@ fn tiers_are_judged_by_what_goes_on() {
             "ggml_add",
         ));
     }
+    // A cache that takes a new page every 100 ms.
+    for page in 0..80 {
+        let address = 0x7f30_0000_0000 + page * 4096;
+        rows.push((page * 100_000_000 + 7, "mem-stores", address, "kv_update"));
+        rows.push((page * 100_000_000 + 900, "mem-loads", address, "kv_read"));
+    }
     rows.sort_unstable();
     let mut text = String::new();
     for (time, event, address, symbol) in rows {
@@ -411,6 +417,11 @@ fn tiers_are_judged_by_what_goes_on() {
     assert!((needed / writes - 1.0).abs() < 0.01, "{needed} {writes}");
     assert_eq!(wear["needed_low"], wear["needed_high"]);
     assert_eq!(fit("activation", "retention")["answer"], "fits");
+    // What grows may need more later, or less where pages were freed before.
+    assert_eq!(fit("weight", "capacity")["answer"], "fits");
+    let size = fit("kv_cache", "capacity");
+    assert_eq!(size["answer"], "cannot say", "{size}");
+    assert!(size["needed_low"].as_f64() < Some(3.0 * 4096.0), "{size}");
     let cut = |kind: &str| cell(&found, "verdict", kind, "read_age_is_cut").clone();
     assert_eq!(
         (cut("weight"), cut("activation")),

@@ -54,6 +54,8 @@ pub(crate) struct KindAddresses {
     pub(crate) lines: u64,
     /// Pages that more than one thread touched.
     pub(crate) shared_pages: u64,
+    /// Pages that were touched first in the last quarter of the windows.
+    pub(crate) late_pages: u64,
     /// Distinct pages in each window of time.
     pub(crate) window_pages: Vec<u64>,
     /// Loads and stores in each window.
@@ -245,6 +247,7 @@ pub(crate) fn scan_addresses(
         pages: 0,
         lines: 0,
         shared_pages: 0,
+        late_pages: 0,
         window_pages: vec![0; windows.count],
         window_loads: vec![0; windows.count],
         window_stores: vec![0; windows.count],
@@ -506,6 +509,8 @@ impl Scan<'_> {
         *pages += 1;
         *once += u64::from(at.rows == 1);
         *twice += u64::from(at.rows == 2);
+        let first = at.windows.iter().min().map_or(0, |window| *window as usize);
+        kind.late_pages += u64::from(first * 4 >= self.windows.count * 3);
         kind.shared_pages += u64::from(at.threads.iter().filter(|seen| **seen).count() > 1);
         #[expect(
             clippy::iter_over_hash_type,

@@ -263,6 +263,8 @@ pub struct TypeMetrics {
     pub late_stores: LateStores,
     /// Distinct pages. Our semantics only, as all that follow; 0 otherwise.
     pub distinct_pages: u64,
+    /// Pages that were touched first in the last quarter of the recording.
+    pub late_pages: u64,
     /// Distinct lines of 64 bytes.
     pub distinct_lines: u64,
     /// Pages that several threads touched.

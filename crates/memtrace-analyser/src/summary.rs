@@ -407,6 +407,7 @@ fn of_type(
         stores: own.stores,
         late_stores: LateStores::default(),
         distinct_pages: 0,
+        late_pages: 0,
         distinct_lines: 0,
         shared_pages: 0,
         values: None,
@@ -462,6 +463,7 @@ fn of_type(
             metrics.verdict = Some(verdict);
             metrics.late_stores = scan.late.half;
             metrics.distinct_pages = scan.pages;
+            metrics.late_pages = scan.late_pages;
             metrics.distinct_lines = scan.lines;
             metrics.shared_pages = scan.shared_pages;
             metrics.window_pages = scan.window_pages;

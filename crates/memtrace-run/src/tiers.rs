@@ -234,7 +234,11 @@ fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
             Records::Regions => "found accessed",
             _ => "touched",
         };
-        let note = format!("{} {what}", bytes(kind.distinct_pages * 4096));
+        let grows = match need.is_growing {
+            true => ", more until the recording ends",
+            false => "",
+        };
+        let note = format!("{} {what}{grows}", bytes(kind.distinct_pages * 4096));
         all.push(fit("capacity", need.size, capacity, note));
     }
     if let Some(bandwidth) = tier.bandwidth {
@@ -301,6 +305,8 @@ fn lasting(seconds: f64) -> String {
 /// What a type needs, each at least and at most.
 struct Need {
     size: [Option<f64>; 2],
+    /// Whether memory is touched for the first time until the recording ends.
+    is_growing: bool,
     peak: [Option<f64>; 2],
     /// Bytes a second, as time goes on.
     written: [Option<f64>; 2],
@@ -338,6 +344,13 @@ impl Need {
         let windows = kind.window_loads.iter().zip(&kind.window_stores);
         let peak = windows.map(|(loads, stores)| loads + stores).max();
         let size = (kind.distinct_pages * 4096) as f64;
+        // Of what is touched some may have been freed before the rest was allocated, so that only what is touched at a time is needed.
+        let is_growing = has_accesses && kind.late_pages * 100 > kind.distinct_pages;
+        let at_a_time = kind.window_pages.iter().max().copied().unwrap_or(0);
+        let least = match has_accesses && (is_growing || rate != Rate::Complete) {
+            true => (at_a_time * 4096) as f64,
+            false => size,
+        };
         // What is stored at the beginning is stored once and not for years: the second half shows what goes on. A first store to an
         // address may be one of many to come, or the only one, so that only what is stored again is sure to go on.
         let late = kind.late_stores;
@@ -355,7 +368,11 @@ impl Need {
             .map(|[_, _, age]| age)
             .filter(|_| !analysis.made_up_clock);
         Self {
-            size: [Some(size), Some(size).filter(|_| rate == Rate::Complete)],
+            size: [
+                Some(least),
+                Some(size).filter(|_| rate == Rate::Complete && !is_growing),
+            ],
+            is_growing,
             peak: range(peak.unwrap_or(0), seconds(analysis.window_ns)),
             written: [low, high],
             age_is_cut,
