@@ -19,6 +19,9 @@ use crate::label::labels;
 /// this, and files of some producers round to it. What a thread does cannot overlap by so little in fact.
 const HOST_CLOCKS_NS: i64 = 1_000;
 
+/// What to do instead of an export of Nsight Systems.
+const RECORD_INSTEAD: &str = "exports of Nsight Systems are not read: record with torch.profiler or rocprofv3; `nsys stats` summarises the report";
+
 /// A trace and what its file is called.
 #[derive(Debug)]
 pub struct NamedTrace {
@@ -105,7 +108,13 @@ fn read_quietly(
 
 /// Reads a rocPD database, or all of a package together, and says what was wrong with it.
 fn database(path: &Path, verbosity: VerbosityArgs) -> anyhow::Result<Trace> {
-    let set = rocpd_db::RocpdSet::open(&[path], &rocpd_db::OpenOptions::default())?;
+    let set = match rocpd_db::RocpdSet::open(&[path], &rocpd_db::OpenOptions::default()) {
+        Ok(set) => set,
+        Err(error) if error.to_string().contains("Nsight Systems") => {
+            anyhow::bail!("{error}; {RECORD_INSTEAD}");
+        }
+        Err(error) => return Err(error.into()),
+    };
     for warning in set.warnings() {
         verbosity.note(format!("warning: {warning}"));
     }
