@@ -240,6 +240,20 @@ ssm prepare_wy_repr_fwd_kernel
 ssm chunk_kda_scaled_dot_kkt_fwd_kernel
 ssm _causal_conv1d_update_kernel_no_cache_len_no_mtp
 ssm _chunk_cumsum_fwd_kernel
+rotary void sglang::mla_rope_quantize_fp8(X)
+copy concat_mla_k_kernel
+copy void vllm::concat_mla_q_kernel<512>(X)
+kv_cache get_last_loc_kernel
+convolution void explicit_convolve_sgemm<float, int, 128>(X)
+elementwise void at::native::(anonymous namespace)::upsample_bilinear2d_out_frame<float, float>(X)
+attention _attn_bwd_preprocess
+attention paged_attention_decode_v2_gluon_kernel
+gemm _w8a8_block_int8_matmul
+gemm _batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant_kernel
+ssm fused_recurrent_gated_delta_rule_packed_decode_kernel
+kv_cache _fused_qk_rope_reshape_and_cache_kernel
+sampling void flashinfer::sampling::RadixTopKMaskLogitsKernel_MultiCTA<float>(X)
+collective one_shot_all_reduce_kernel
 "#;
 
 #[test]

@@ -77,6 +77,9 @@ impl<'n> KernelName<'n> {
     }
 }
 
+/// Longest list of template arguments in a symbol that is looked at, in bytes.
+const MAX_ARGUMENTS: usize = 1 << 14;
+
 /// The function of a symbol that cannot be demangled as a whole, and what its template arguments name: the identifiers, which
 /// have their lengths in front of them.
 fn parts_of_symbol(symbol: &str) -> Option<(String, String)> {
@@ -90,7 +93,8 @@ fn parts_of_symbol(symbol: &str) -> Option<(String, String)> {
         }
         rest = after;
     }
-    let is_template = rest.starts_with('I');
+    // What follows is tried at each place.
+    let is_template = rest.starts_with('I') && rest.len() < MAX_ARGUMENTS;
     let mut named: Vec<&str> = Vec::new();
     while is_template && !rest.is_empty() {
         if let Some((part, after)) = identifier(rest) {
@@ -101,14 +105,14 @@ fn parts_of_symbol(symbol: &str) -> Option<(String, String)> {
         // A value of a plain type: `Li64E`.
         let value = rest.strip_prefix('L').and_then(|value| {
             let value = value.strip_prefix(|c: char| c.is_ascii_lowercase())?;
-            let end = value.find('E')?;
+            let end = value.bytes().take(24).position(|b| b == b'E')?;
             let digits = value.get(..end)?.trim_start_matches('n');
             let is_number = digits.bytes().all(|b| b.is_ascii_digit());
             is_number.then(|| value.get(end..)).flatten()
         });
         // What occurred before: `S2_`, `T_`.
         let again = rest.strip_prefix(['S', 'T']).and_then(|again| {
-            let end = again.find('_')?;
+            let end = again.bytes().take(12).position(|b| b == b'_')?;
             let is_index = again[..end]
                 .bytes()
                 .all(|b| b.is_ascii_digit() || b.is_ascii_uppercase());
@@ -125,7 +129,7 @@ fn parts_of_symbol(symbol: &str) -> Option<(String, String)> {
 
 /// The identifier at the start of a part of a symbol, and what follows. The last one of a shortened symbol is incomplete.
 fn identifier(text: &str) -> Option<(&str, &str)> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let digits = text.bytes().take(8).take_while(u8::is_ascii_digit).count();
     let length: usize = text.get(..digits)?.parse().ok()?;
     let rest = text.get(digits..)?;
     let end = length.min(rest.len());
