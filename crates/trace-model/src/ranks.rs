@@ -108,8 +108,7 @@ impl std::error::Error for SameRank {}
 
 /// Gives each file its rank: what the file states, else what its name says.
 ///
-/// Where some file has neither, or names distinguish several kinds of parallel ranks that make no full grid, the places of
-/// the files in the order of their names are taken for all.
+/// Where some file has neither, the places of the files in the order of their names are taken for all that state none.
 ///
 /// ```
 /// use trace_model::Rank;
@@ -128,10 +127,13 @@ impl std::error::Error for SameRank {}
 /// or were recorded long after each other.
 pub fn assign(files: &[Recording<'_>]) -> Result<RanksOfFiles, NotOneJob> {
     let named = by_names(files);
+    // A number in a name is a rank only if the job has it.
+    let world_size = files.iter().filter_map(|file| file.world_size).max();
+    let is_rank = |rank: &Rank| world_size.is_none_or(|size| rank.0 < size);
     let known: Vec<Option<Rank>> = files
         .iter()
         .zip(&named)
-        .map(|(file, named)| file.stated.or(*named))
+        .map(|(file, named)| file.stated.or(named.filter(is_rank)))
         .collect();
     let mut of_rank: BTreeMap<Rank, Vec<usize>> = BTreeMap::new();
     for (at, rank) in known.iter().enumerate() {
@@ -143,7 +145,7 @@ pub fn assign(files: &[Recording<'_>]) -> Result<RanksOfFiles, NotOneJob> {
         let same = same_rank(files, *rank, same, &of_rank);
         return Err(NotOneJob::SameRank(same));
     }
-    let doubts = doubts::of(files);
+    let doubts = doubts::of(files, &named);
     if let Some(doubt) = doubts.iter().find(|doubt| doubt.excludes_a_join()) {
         return Err(NotOneJob::Doubt(doubt.clone()));
     }
@@ -161,11 +163,20 @@ pub fn assign(files: &[Recording<'_>]) -> Result<RanksOfFiles, NotOneJob> {
             doubts,
         });
     }
+    // What files state stays; the others have the places that are left.
+    let stated: BTreeSet<Rank> = files.iter().filter_map(|file| file.stated).collect();
     let mut order: Vec<usize> = (0..files.len()).collect();
+    order.retain(|at| files[*at].stated.is_none());
     order.sort_by_key(|at| files[*at].name);
-    let mut ranks = vec![Rank(0); files.len()];
-    for (place, at) in order.into_iter().enumerate() {
-        ranks[at] = Rank(u32::try_from(place).unwrap_or(u32::MAX));
+    let mut free = (0..=u32::MAX)
+        .map(Rank)
+        .filter(|rank| !stated.contains(rank));
+    let mut ranks: Vec<Rank> = files
+        .iter()
+        .map(|file| file.stated.unwrap_or(Rank(0)))
+        .collect();
+    for at in order {
+        ranks[at] = free.next().unwrap_or(Rank(u32::MAX));
     }
     Ok(RanksOfFiles {
         ranks,
@@ -207,14 +218,10 @@ fn by_names(files: &[Recording<'_>]) -> Vec<Option<Rank>> {
     let places: Option<Vec<Place>> = names.iter().map(RankName::place).collect();
     let places = places.filter(|_| names.iter().all(|name| !name.is_of_job()));
     let places = places.filter(|places| places.len() > 1);
-    let ranks: Vec<Option<Rank>> = match places.as_deref().and_then(by_places) {
+    match places.as_deref().and_then(by_places) {
         Some(ranks) => ranks.into_iter().map(Some).collect(),
         None => names.iter().map(RankName::single).collect(),
-    };
-    let below = |(file, rank): (&Recording<'_>, Option<Rank>)| {
-        rank.filter(|rank| file.world_size.is_none_or(|size| rank.0 < size))
-    };
-    files.iter().zip(ranks).map(below).collect()
+    }
 }
 
 /// The ranks at several places, where these tell them apart and no number alone does.
@@ -303,6 +310,27 @@ mod tests {
         ];
         let all = names.map(|name| file(name, None, 0));
         assert_eq!(ranks(&all), (vec![0, 3, 1, 2], RankEvidence::FileName));
+    }
+
+    #[test]
+    fn numbers_that_the_job_does_not_have_are_no_ranks() {
+        let other = Recording {
+            world_size: None,
+            ..file("rank9.json", None, 0)
+        };
+        let all = [other, file("y.json", Some(0), 0)];
+        let found = assign(&all).unwrap();
+        assert_eq!(found.ranks, [Rank(1), Rank(0)]);
+        assert_eq!(found.evidence, RankEvidence::Place);
+        let [doubt] = found.doubts.as_slice() else {
+            panic!("{:?}", found.doubts);
+        };
+        assert_eq!(doubt.code(), "rank_not_in_world");
+        let text = doubt.to_string();
+        assert!(
+            text.contains("rank9.json") && text.contains("8 ranks"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -19,6 +19,15 @@ pub enum RankDoubt {
         /// The number of ranks it states.
         world_size: u32,
     },
+    /// The name of a file spells a rank that the job does not have, so it is not taken for one.
+    NameNotInWorld {
+        /// The file.
+        file: String,
+        /// The number in its name.
+        rank: Rank,
+        /// The number of ranks of the job.
+        world_size: u32,
+    },
     /// Files state different numbers of ranks.
     WorldSizes {
         /// Each number with the first file that states it, ascending.
@@ -48,7 +57,7 @@ impl RankDoubt {
     /// Returns `true` if collectives must not be joined.
     pub fn excludes_a_join(&self) -> bool {
         match self {
-            Self::NotInWorld { .. } => false,
+            Self::NotInWorld { .. } | Self::NameNotInWorld { .. } => false,
             Self::WorldSizes { .. } => true,
             Self::Apart { gap_ns, .. } => *gap_ns >= OTHER_SESSION_NS,
         }
@@ -57,7 +66,7 @@ impl RankDoubt {
     /// Stable machine name.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::NotInWorld { .. } => "rank_not_in_world",
+            Self::NotInWorld { .. } | Self::NameNotInWorld { .. } => "rank_not_in_world",
             Self::WorldSizes { .. } => "world_sizes_differ",
             Self::Apart { .. } => "recordings_apart",
         }
@@ -74,6 +83,14 @@ impl fmt::Display for RankDoubt {
             } => write!(
                 f,
                 "{file} states rank {rank} of a job of {world_size} ranks, which count from 0"
+            ),
+            Self::NameNotInWorld {
+                file,
+                rank,
+                world_size,
+            } => write!(
+                f,
+                "{file} is called rank {rank}, which a job of {world_size} ranks does not have: the number is not taken for its rank"
             ),
             Self::WorldSizes { sizes } => {
                 write!(f, "files state different numbers of ranks (")?;
@@ -96,8 +113,8 @@ impl fmt::Display for RankDoubt {
     }
 }
 
-/// Returns the contradictions between `files`.
-pub(super) fn of(files: &[Recording<'_>]) -> Vec<RankDoubt> {
+/// Returns the contradictions between `files`, whose names spell the ranks `named`.
+pub(super) fn of(files: &[Recording<'_>], named: &[Option<Rank>]) -> Vec<RankDoubt> {
     let mut doubts = Vec::new();
     let mut sizes: BTreeMap<u32, &str> = BTreeMap::new();
     for file in files {
@@ -112,6 +129,20 @@ pub(super) fn of(files: &[Recording<'_>]) -> Vec<RankDoubt> {
                 world_size,
             });
         }
+    }
+    if let Some((&world_size, _)) = sizes.last_key_value() {
+        let named = files
+            .iter()
+            .zip(named)
+            .filter(|(file, _)| file.stated.is_none());
+        doubts.extend(named.filter_map(|(file, rank)| {
+            let rank = rank.filter(|rank| rank.0 >= world_size)?;
+            Some(RankDoubt::NameNotInWorld {
+                file: file.name.to_owned(),
+                rank,
+                world_size,
+            })
+        }));
     }
     if sizes.len() > 1 {
         let sizes = sizes.into_iter();
