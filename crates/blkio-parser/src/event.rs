@@ -43,6 +43,22 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// All kinds.
+    pub(crate) const ALL: [Self; 12] = [
+        Self::Queue,
+        Self::GetRq,
+        Self::Insert,
+        Self::Merge,
+        Self::Issue,
+        Self::Requeue,
+        Self::Split,
+        Self::Remap,
+        Self::Complete,
+        Self::Plug,
+        Self::Unplug,
+        Self::Note,
+    ];
+
     /// Name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -78,7 +94,7 @@ pub struct Event {
     pub dev: u32,
     /// Process, 0 where unknown.
     pub pid: u32,
-    /// Negative errno of a completion, else 0.
+    /// Negative errno of a completion, number of requests that an unplug released, else 0.
     pub error: i32,
     /// Number of the process name, 0 where unknown.
     pub comm: u32,

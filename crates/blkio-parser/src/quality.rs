@@ -103,8 +103,6 @@ pub struct LineCounts {
     pub clock: Option<&'static str>,
     /// Pairs of devices between which bios were remapped: the upper one, the lower one. At most `MAX_REMAPS`.
     pub remaps: BTreeSet<(u32, u32)>,
-    /// Requests that unplugs report to have released.
-    pub unplugged: u64,
 }
 
 impl LineCounts {
@@ -165,7 +163,6 @@ impl LineCounts {
         let messages = [self.first_message_ns, later.first_message_ns];
         self.first_message_ns = messages.into_iter().flatten().min();
         self.clock = later.clock.or(self.clock);
-        self.unplugged = self.unplugged.saturating_add(later.unplugged);
         for (upper, lower) in later.remaps {
             self.remapped(upper, lower);
         }

@@ -54,6 +54,8 @@ pub struct Stages {
     pub plugs: u64,
     /// Times that a queue was released.
     pub unplugs: u64,
+    /// Requests that these releases report.
+    pub unplugged: u64,
     /// Bios that were given up, because too many were waiting.
     pub given_up: u64,
 }
@@ -116,7 +118,10 @@ impl Analyser for Stages {
         match event.kind {
             EventKind::Split => self.splits += 1,
             EventKind::Plug => self.plugs += 1,
-            EventKind::Unplug => self.unplugs += 1,
+            EventKind::Unplug => {
+                self.unplugs += 1;
+                self.unplugged += u64::try_from(event.error).unwrap_or(0);
+            }
             _ => {}
         }
         if !event.direction.is_data() || event.nr_sector == 0 {

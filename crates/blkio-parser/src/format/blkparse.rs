@@ -160,7 +160,7 @@ pub(super) fn body(cursor: &mut Cursor<'_>, before: Before, sink: &mut Sink) -> 
     }
     bracket(cursor.rest, &mut event, sink)?;
     if event.kind == EventKind::Unplug {
-        sink.counts.unplugged += super::behind_bracket(cursor.rest);
+        event.error = super::behind_bracket(cursor.rest);
     }
     sink.events.push(event);
     Some(Line::Event)

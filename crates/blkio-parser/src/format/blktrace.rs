@@ -206,13 +206,14 @@ impl Records {
             };
             sink.counts.remapped(from.u32(0), from.u32(4));
         }
+        let mut released = 0;
         if kind == EventKind::Unplug && payload.len() >= 8 {
             let count = Fields {
                 record: payload,
                 little: false,
             };
             // Times that a broken record has are no counts.
-            sink.counts.unplugged += count.u64(0).min(u64::from(u16::MAX));
+            released = u16::try_from(count.u64(0)).unwrap_or(u16::MAX).into();
         }
         sink.events.push(Event {
             t_ns: fields.u64(8),
@@ -224,7 +225,7 @@ impl Records {
             error: if kind == EventKind::Complete {
                 error
             } else {
-                0
+                released
             },
             comm: self.names.get(&pid).copied().unwrap_or(0),
             cpu: u16::try_from(fields.u32(40)).unwrap_or(u16::MAX),

@@ -72,7 +72,8 @@ impl Kind {
 }
 
 /// Text formats in order of preference at equal score.
-const TEXT: [Format; 6] = [
+const TEXT: [Format; 7] = [
+    Format::Converted,
     Format::FiveColumn,
     Format::Collector,
     Format::Tracefs,

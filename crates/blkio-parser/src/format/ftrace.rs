@@ -158,16 +158,18 @@ fn body(cursor: &mut Cursor<'_>, shape: Shape, before: Before, sink: &mut Sink) 
     };
     if let Shape::Plug(kind) = shape {
         let (rwbs, direction) = sink.symbols.rwbs(Rwbs::new(b"N")?)?;
+        let mut released = 0;
         if !fields::begins(cursor.rest) {
             memchr::memrchr(b']', cursor.rest)?;
             if kind == EventKind::Unplug {
-                sink.counts.unplugged += super::behind_bracket(cursor.rest);
+                released = super::behind_bracket(cursor.rest);
             }
         }
         sink.events.push(Event {
             rwbs,
             direction,
             kind,
+            error: released,
             ..event
         });
         return Some(());

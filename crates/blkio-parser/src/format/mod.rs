@@ -5,6 +5,7 @@ mod blkparse;
 pub(crate) mod blktrace;
 mod classify;
 mod collector;
+mod converted;
 mod detect;
 mod fields;
 mod five;
@@ -47,11 +48,13 @@ pub enum Format {
     BlktraceFtrace,
     /// `biosnoop` of bcc or libbpf; that of bpftrace for its latencies, since it prints neither place nor size.
     Biosnoop,
+    /// The table that `blkio convert` writes as CSV.
+    Converted,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::FiveColumn,
         Self::Collector,
         Self::Tracefs,
@@ -63,6 +66,7 @@ impl Format {
         Self::Blktrace,
         Self::BlktraceFtrace,
         Self::Biosnoop,
+        Self::Converted,
     ];
 
     /// Name on the command line and in reports.
@@ -80,6 +84,7 @@ impl Format {
             Self::Blktrace => "blktrace",
             Self::BlktraceFtrace => "blktrace-ftrace",
             Self::Biosnoop => "biosnoop",
+            Self::Converted => "converted",
         }
     }
 
@@ -90,7 +95,7 @@ impl Format {
     }
 
     /// Which clock its times are of, where the trace does not say it itself: `boottime`, the trace clock `local` of the
-    /// kernel's tracing, `perf`, `blktrace`, or `rebased` to the first event.
+    /// kernel's tracing, `perf`, `blktrace`, `rebased` to the first event, or `unrecorded`.
     #[must_use]
     pub const fn clock(self) -> &'static str {
         match self {
@@ -100,6 +105,7 @@ impl Format {
             Self::Blkparse => "rebased",
             Self::Blktrace | Self::BlktraceFtrace => "blktrace",
             Self::Biosnoop => "rebased",
+            Self::Converted => "unrecorded",
         }
     }
 
@@ -138,12 +144,12 @@ pub(crate) struct Sink {
 }
 
 /// The number behind the process of an unplug, `[COMM] N`; 0 without one.
-fn behind_bracket(rest: &[u8]) -> u64 {
+fn behind_bracket(rest: &[u8]) -> i32 {
     let behind = memchr::memrchr(b']', rest).and_then(|at| rest.get(at + 1..));
     let number = behind.and_then(|text| std::str::from_utf8(text).ok());
     number
-        .and_then(|text| text.trim().parse::<u32>().ok())
-        .map_or(0, u64::from)
+        .and_then(|text| text.trim().parse::<i32>().ok())
+        .map_or(0, |count| count.max(0))
 }
 
 /// The device that a bio was remapped from, in `<- (MAJ,MIN) SECTOR`.
@@ -182,6 +188,7 @@ fn line_of(format: Format, line: &[u8], sink: &mut Sink) -> Line {
         }
         Format::BlkTracerClassic | Format::Blkparse => blkparse::line(line, sink),
         Format::Biosnoop => biosnoop::line(line, sink),
+        Format::Converted => converted::line(line, sink),
         Format::Blktrace | Format::BlktraceFtrace => Line::Not,
     }
 }
