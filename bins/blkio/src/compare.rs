@@ -568,7 +568,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
                 .collect();
             let report: Value = serde_json::from_str(&report.to_json()?)?;
             let document = json!({
-                "schema_version": 2,
+                "schema_version": 3,
                 "a": names[0],
                 "b": names[1],
                 "finding": finding,

@@ -126,9 +126,9 @@ fn trace(path: &Path, source: Option<Source>, args: &InfoArgs) -> anyhow::Result
         "totals": document::totals(&stats),
         "quality": document::quality(&stats),
     });
-    if let (Some(map), Some(first)) = (detail.as_object_mut(), stats.traffic.first_issue_ns) {
-        let span_ns = stats.traffic.last_issue_ns - first;
-        map.insert("span_s".into(), (span_ns as f64 / 1e9).into());
+    if let (Some(map), Some(_)) = (detail.as_object_mut(), stats.traffic.first_issue_ns) {
+        let span_s = stats.traffic.run_ns() as f64 / 1e9;
+        map.insert("span_s".into(), span_s.into());
     }
     Ok((kind, detail))
 }

@@ -5,6 +5,7 @@ mod cheops;
 mod collect;
 mod compare;
 mod convert;
+mod csv;
 mod deepnvme;
 mod device;
 mod draw;

@@ -14,6 +14,9 @@ use crate::verdict;
 /// Maximum number of devices whose heat maps are drawn.
 const MAPPED: usize = 8;
 
+/// Bytes of the unit of rates: all rates of the page are binary, as the sizes are.
+const MIB: f64 = 1_048_576.0;
+
 /// Maximum number of columns and rows of the heat map.
 const MAP: u64 = 240;
 
@@ -73,7 +76,7 @@ fn answer(document: &Value) -> Section {
         let of = &document["metrics"]["totals"][name];
         let rate = |rates: &Value| {
             let rate = rates[format!("{name}_bytes_per_s")].as_f64();
-            rate.map_or(Cell::Null, Cell::Real)
+            rate.map_or(Cell::Null, |rate| Cell::Real(rate / MIB))
         };
         let latency = &document["metrics"]["pairing_newest"]["latency_ns"][name];
         let time = |key: &str| latency[key].as_f64().map_or(Cell::Null, Cell::Real);
@@ -91,8 +94,8 @@ fn answer(document: &Value) -> Section {
         Column::text("direction"),
         Column::uint("requests"),
         Column::real("bytes").unit(Unit::Bytes),
-        Column::real("rate over the span").unit(Unit::BytesPerSecond),
-        Column::real("rate while busy").unit(Unit::BytesPerSecond),
+        Column::real("MiB/s over the span"),
+        Column::real("MiB/s while busy"),
         Column::real("latency p50").unit(Unit::Nanos),
         Column::real("latency p99").unit(Unit::Nanos),
     ];
@@ -101,7 +104,10 @@ fn answer(document: &Value) -> Section {
     }
     let depth = &extra["queue_depth"]["all"];
     let span = number(&extra["mean_rates"]["span_s"]);
-    let mut text = format!("Span {}.", human::quantity(span, Unit::Seconds));
+    let mut text = format!(
+        "From the first issue to the last completion: {}.",
+        human::quantity(span, Unit::Seconds)
+    );
     if let (Some(mean), Some(busy)) = (
         depth["time_weighted_mean"].as_f64(),
         depth["utilisation"].as_f64(),
@@ -246,7 +252,7 @@ fn grid(document: &Value, series: &Value) -> (f64, f64) {
 /// Rates by bin, or by second where there are more bins than are listed. The last bin counts as long as the others.
 fn traffic(document: &Value) -> Section {
     let x = Axis::new("time since the first request", Unit::Seconds);
-    let y = Axis::from_zero("issued", Unit::BytesPerSecond);
+    let y = Axis::from_zero("issued, MiB/s", Unit::None);
     let mut plot = LinePlot::new("Reads and writes over time", x, y);
     let mut series = &document["extra"]["issued_per_bin"];
     let (mut begin_s, mut width_s) = grid(document, series);
@@ -258,7 +264,12 @@ fn traffic(document: &Value) -> Section {
         let bytes = list(&series[direction.name()]["bytes"]);
         let points: Vec<(f64, f64)> = bytes
             .enumerate()
-            .map(|(bin, bytes)| (begin_s + bin as f64 * width_s, number(bytes) / width_s))
+            .map(|(bin, bytes)| {
+                (
+                    begin_s + bin as f64 * width_s,
+                    number(bytes) / width_s / MIB,
+                )
+            })
             .collect();
         plot.series.push(steps(direction.name(), width_s, points));
     }
@@ -343,6 +354,7 @@ fn phases(document: &Value) -> Option<Section> {
     let given = list(&document["given_phases"]).map(|phase| ("name", phase));
     let engine = &document["engine_phases"];
     let of_engine = list(&engine["phases"]).map(|phase| ("name", phase));
+    let has_several = list(&document["devices"]).count() > 1;
     // A row for each direction: both side by side would be wider than a screen.
     let rows: Vec<Vec<Cell<'_>>> = found
         .chain(given)
@@ -366,14 +378,21 @@ fn phases(document: &Value) -> Option<Section> {
                 at("active_until_ns", "end_ns"),
                 Cell::from(direction),
                 of["ios"].as_u64().map_or(Cell::Null, Cell::UInt),
-                real(&of["bytes_per_s"]),
+                of["bytes_per_s"]
+                    .as_f64()
+                    .map_or(Cell::Null, |rate| Cell::Real(rate / MIB)),
                 share(&phase["sequentiality"][direction]["sequential_share"]),
                 real(&latency["p50"]),
                 real(&latency["p99"]),
                 real(&phase["mean_queue_depth"]),
-                share(&busy_share(&phase["limit"])),
+                share(&phase["busy_share"]),
                 Cell::from(phase["limit"]["limiter"].as_str().unwrap_or("-")),
             ]
+            .into_iter()
+            .chain(
+                has_several.then(|| Cell::from(phase["limit"]["device"].as_str().unwrap_or("-"))),
+            )
+            .collect()
         })
         .collect();
     let refused = engine["refused"].as_str();
@@ -381,13 +400,13 @@ fn phases(document: &Value) -> Option<Section> {
     if rows.is_empty() {
         return refused.map(|reason| Section::new("Phases").warning(&reason));
     }
-    let columns = vec![
+    let mut columns = vec![
         Column::text("phase"),
         Column::real("from").unit(Unit::Seconds),
         Column::real("to").unit(Unit::Seconds),
         Column::text("direction"),
         Column::uint("requests"),
-        Column::real("rate").unit(Unit::BytesPerSecond),
+        Column::real("MiB/s"),
         Column::real("sequential").unit(Unit::Pct),
         Column::real("p50").unit(Unit::Nanos),
         Column::real("p99").unit(Unit::Nanos),
@@ -395,8 +414,14 @@ fn phases(document: &Value) -> Option<Section> {
         Column::real("busy").unit(Unit::Pct),
         Column::text("limit"),
     ];
+    columns.extend(has_several.then(|| Column::text("limit of")));
     let table = table("phases", columns, rows)?;
     let mut section = Section::new("Phases").table(&table, 100);
+    if has_several {
+        section = section.text(
+            "Rates, depth and busy time are of all devices together; the limit is of the device named beside it.",
+        );
+    }
     let doubt = engine["caveat"].as_str().map(str::to_owned);
     if let Some(reason) = refused.or(doubt) {
         section = section.warning(&reason);
@@ -409,12 +434,6 @@ fn phases(document: &Value) -> Option<Section> {
     Some(section.text(&format!(
         "The last {count} are the engine's, by {anchor}, give or take {uncertainty}."
     )))
-}
-
-/// The share of its time in which a stretch has requests in flight.
-fn busy_share(limit: &Value) -> Value {
-    let idle = limit["idle_share"].as_f64();
-    idle.map_or(Value::Null, |idle| (1.0 - idle).into())
 }
 
 fn sizes(stats: &Stats) -> Section {
@@ -507,7 +526,7 @@ fn latency(stats: &Stats, document: &Value) -> Option<Section> {
     }
     if let Some(table) = stages(document) {
         section = section
-            .text("Time between stages: Q queued, G request taken, M merged, I in the scheduler, D issued to the driver, C completed.")
+            .text("Time between stages: Q queued, G request taken, M merged, I in the scheduler, D issued to the driver, C completed. Counts and times of G2I, G2D, I2D and D2C are of requests, all others of bios; shares are of the time of all bios.")
             .table(&table, 20);
     }
     Some(section)

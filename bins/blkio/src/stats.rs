@@ -18,7 +18,7 @@ use shell::{OrExit as _, Outcome, Output, ProgressLine, Stage, VerbosityArgs};
 use crate::args::{Anchor as BinAnchor, StatsArgs, TraceArgs, phase};
 use crate::device::{self, Choice};
 use crate::side::{engine_value, gpu_value, whole};
-use crate::{EMPTY, GATE, NO_INPUT, follow, inputs, page, summary, tables, yardstick};
+use crate::{EMPTY, GATE, NO_INPUT, csv, follow, inputs, page, summary, tables, yardstick};
 
 /// How traces are read by all commands.
 pub(crate) fn read_options(
@@ -193,7 +193,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
             serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
         }
-        shell::Format::Csv => csv(&document["metrics"], "", &mut out)?,
+        shell::Format::Csv => csv::write(&document, &mut out)?,
         shell::Format::Text => summary::write(&stats, &document, &mut out)?,
     }
     out.finish()?;
@@ -337,27 +337,4 @@ fn gates(args: &StatsArgs, document: &Value) -> Outcome {
     } else {
         Outcome::Fine
     }
-}
-
-/// Single values as `key,value`.
-fn csv(value: &Value, prefix: &str, out: &mut Output) -> anyhow::Result<()> {
-    if prefix.is_empty() {
-        writeln!(out, "key,value")?;
-    }
-    if let Value::Object(map) = value {
-        for (key, value) in map {
-            let path = if prefix.is_empty() {
-                key.clone()
-            } else {
-                format!("{prefix}.{key}")
-            };
-            match value {
-                Value::Object(_) => csv(value, &path, out)?,
-                // Lists are tables of their own (--out).
-                Value::Array(_) | Value::Null => {}
-                value => writeln!(out, "{path},{value}")?,
-            }
-        }
-    }
-    Ok(())
 }

@@ -110,6 +110,9 @@ fn phase_line(phase: &Value, name: &str, first_ns: u64, out: &mut String) -> any
     }
     if let Some(limiter) = phase["limit"]["limiter"].as_str() {
         write!(out, ", limit: {limiter}")?;
+        if let Some(device) = phase["limit"]["device"].as_str() {
+            write!(out, " ({device})")?;
+        }
     }
     Ok(writeln!(out)?)
 }
@@ -263,6 +266,10 @@ fn stages(document: &Value, out: &mut String) -> anyhow::Result<()> {
     let count = |key: &str| extra[key].as_u64().unwrap_or(0);
     let queued = count("queued");
     if queued > 0 {
+        writeln!(
+            out,
+            "  (counts and times of G2I, G2D, I2D and D2C are of requests, all others of bios; shares are of the time of all bios)"
+        )?;
         let issues = document["metrics"]["issues"]
             .as_f64()
             .unwrap_or(0.0)
@@ -393,11 +400,11 @@ fn whole(stats: &Stats, document: &Value, out: &mut String) -> anyhow::Result<()
             let ios = amount["ios"].as_u64().unwrap_or(0);
             let bytes = amount["bytes"].as_u64().unwrap_or(0);
             let over = |seconds: f64| {
-                rate(if seconds > 0.0 {
-                    bytes as f64 / seconds
+                if seconds > 0.0 {
+                    rate(bytes as f64 / seconds)
                 } else {
-                    0.0
-                })
+                    "-".to_owned()
+                }
             };
             write!(
                 out,

@@ -4,8 +4,10 @@ use blkio_parser::document::DIFFERS;
 use report::{Unit, human};
 use serde_json::Value;
 
-/// Share of time without requests from which the whole trace is judged, rather than its longest phase.
+/// Share of time without requests from which that is said beside the limit.
 const IDLE: f64 = 0.2;
+/// Share of time without requests up to which they come without pauses.
+const NO_PAUSES: f64 = 0.05;
 /// Share of requests that find no other in flight from which they come one at a time.
 const ALONE: f64 = 0.99;
 /// Most other devices or phases that the answer names.
@@ -50,7 +52,13 @@ pub(crate) fn headline(document: &Value) -> String {
     else {
         return sentence(whole, document);
     };
-    let label = longest["label"].as_str().unwrap_or("");
+    let span_ns = number(&document["extra"]["mean_rates"]["span_s"]) * 1e9;
+    let share_of = |phase: &Value| number(&phase["duration_ns"]) / span_ns.max(1.0) * 100.0;
+    let label = format!(
+        "{}, {:.1} % of the time",
+        longest["label"].as_str().unwrap_or(""),
+        share_of(longest)
+    );
     let of_longest = lower(&sentence(&longest["limit"], document));
     let idle = number(&whole["idle_share"]);
     if whole["limiter"] == DIFFERS {
@@ -64,8 +72,9 @@ pub(crate) fn headline(document: &Value) -> String {
                 let label = phase["label"].as_str().unwrap_or("");
                 let limiter = phase["limit"]["limiter"].as_str().unwrap_or("cannot say");
                 format!(
-                    "{label} ({}): {limiter}",
-                    time(number(&phase["duration_ns"]))
+                    "{label} ({}, {:.1} %): {limiter}",
+                    time(number(&phase["duration_ns"])),
+                    share_of(phase)
                 )
             })
             .collect();
@@ -77,8 +86,8 @@ pub(crate) fn headline(document: &Value) -> String {
     if idle < IDLE {
         return format!("Longest phase ({label}): {of_longest}");
     }
-    let limiter = &longest["limit"]["limiter"];
-    if *limiter == whole["limiter"] || *limiter == "cannot say" {
+    let (limiter, of_whole) = (&longest["limit"]["limiter"], &whole["limiter"]);
+    if *of_whole != "cannot say" && (limiter == of_whole || *limiter == "cannot say") {
         return sentence(whole, document);
     }
     // Pauses between phases limit none of them.
@@ -178,7 +187,8 @@ pub(crate) fn sentence(limit: &Value, document: &Value) -> String {
             most_of_yardstick(limit).map_or(String::new(), |more| format!(" {more}"))
         ),
         "queue depth" if depth < 1.25 => format!(
-            "Limited by queue depth: {direction}s of {size} come {at_a_time} without pauses (busy {busy:.1} %), {}/s. {}",
+            "Limited by queue depth: {direction}s of {size} come {at_a_time}{} (busy {busy:.1} %), {}/s. {}",
+            if idle < NO_PAUSES { " without pauses" } else { "" },
             bytes(rate),
             more.unwrap_or_else(|| "How much a deeper queue would give cannot be said from this trace: record the same job with more threads or iodepth, or give --yardstick.".to_owned())
         ),
@@ -206,7 +216,54 @@ pub(crate) fn sentence(limit: &Value, document: &Value) -> String {
         ),
         _ => unknown(limit, depth, busy),
     };
-    text + &too_low
+    let pauses = if limiter == "think time" {
+        String::new()
+    } else {
+        pauses(limit, idle)
+    };
+    text + &too_low + &pauses + &other_size(limit)
+}
+
+/// That nothing is in flight for a part of the time, and in which pauses; empty where that part is small.
+fn pauses(limit: &Value, idle: f64) -> String {
+    if idle < IDLE {
+        return String::new();
+    }
+    let breaks = limit["breaks"].as_u64().unwrap_or(0);
+    let share = number(&limit["breaks_ns"]) / number(&limit["time_ns"]).max(1.0);
+    let most = match breaks {
+        0 => format!(
+            "half of it in pauses of {} and more",
+            time(number(&limit["gap_half_ns"]))
+        ),
+        1 => format!(
+            "{:.1} % in one pause of {}",
+            share * 100.0,
+            time(number(&limit["breaks_ns"]))
+        ),
+        _ => format!("{:.1} % in {breaks} long pauses", share * 100.0),
+    };
+    format!(
+        " Nothing is in flight {:.1} % of the time: {most}.",
+        idle * 100.0
+    )
+}
+
+/// That a yardstick of requests of another size is no aim for these; empty where sizes are alike.
+fn other_size(limit: &Value) -> String {
+    let of = &limit["yardstick"];
+    let name = of["name"].as_str().unwrap_or("-");
+    let these = bytes(number(&limit["mean_bytes"]));
+    match of["requests_are"].as_str() {
+        Some("unknown") => format!(
+            " The yardstick ({name}) has no size of requests, and these have {these} on average: a rate of larger ones is no aim for them."
+        ),
+        Some("smaller" | "larger") => format!(
+            " The yardstick ({name}) is of requests of {}, these have {these} on average: not compared.",
+            bytes(number(&of["size_bytes"]))
+        ),
+        _ => String::new(),
+    }
 }
 
 /// That latency grows with depth.
@@ -224,7 +281,8 @@ fn flat(gain: Option<f64>) -> String {
 fn reached(limit: &Value) -> String {
     let of = &limit["yardstick"];
     let share = of["share_of_bytes_per_s"].as_f64();
-    match share.filter(|_| of["is_disproved"] != true) {
+    let is_used = of["is_disproved"] != true && of["requests_are"] != "larger";
+    match share.filter(|_| is_used) {
         Some(share) => format!(
             ", {:.0} % of the yardstick ({})",
             share * 100.0,
@@ -260,8 +318,7 @@ fn room(limit: &Value, document: &Value) -> Option<String> {
     }
     let rate = number(&limit["bytes_per_s"]);
     let direction = limit["direction"].as_str()?;
-    let peak = &document["extra"]["peak_per_bin"][direction]["100ms"]["bytes"];
-    let most = number(peak) * 10.0;
+    let most = number(&document["extra"]["best_100ms"][format!("{direction}_bytes_per_s")]);
     (rate > 0.0 && most >= BETTER * rate).then(|| {
         format!(
             "The best 100 ms of {direction}s in this trace moved {}/s: up to {:.2}x.",
@@ -277,7 +334,8 @@ fn without_pauses(limit: &Value, idle: f64) -> f64 {
     let of = &limit["yardstick"];
     let most = of["bytes_per_s"].as_f64();
     let rate = number(&limit["bytes_per_s"]);
-    match most.filter(|most| rate > 0.0 && *most >= rate && of["is_disproved"] != true) {
+    let is_used = of["is_disproved"] != true && of["requests_are"] != "larger";
+    match most.filter(|most| rate > 0.0 && *most >= rate && is_used) {
         Some(most) => gain.min(most / rate),
         None => gain,
     }
@@ -288,6 +346,9 @@ fn most_of_yardstick(limit: &Value) -> Option<String> {
     let rate = number(&limit["bytes_per_s"]);
     let of = &limit["yardstick"];
     let most = of["bytes_per_s"].as_f64()?;
+    if of["requests_are"] != "alike" {
+        return None;
+    }
     (rate > 0.0 && most > rate).then(|| {
         format!(
             "The yardstick ({}) moved {}/s: up to {:.2}x.",

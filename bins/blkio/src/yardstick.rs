@@ -20,6 +20,7 @@ pub(crate) fn read(text: &str) -> anyhow::Result<Yardstick> {
             name: text.to_owned(),
             bytes_per_s: [Some(rate); 2],
             iops: [None; 2],
+            size_bytes: [None; 2],
         });
     }
     let content = whole(path)?;
@@ -31,6 +32,7 @@ pub(crate) fn read(text: &str) -> anyhow::Result<Yardstick> {
             name,
             bytes_per_s: if is_store { [None, rate] } else { [rate, None] },
             iops: [None; 2],
+            size_bytes: [None; 2],
         });
     }
     let fio = FioResult::parse(&name, &content)
@@ -42,16 +44,16 @@ pub(crate) fn read(text: &str) -> anyhow::Result<Yardstick> {
     };
     let both = [best(|job| job.read), best(|job| job.write)];
     let rates = both.map(|of| of.map(|of| of.bw_kib_s * 1024.0));
+    let size_bytes = both.map(|of| of.map(|of| of.bytes as f64 / of.ios.max(1) as f64));
     let mut iops = [None; 2];
-    for ((iops, rate), of) in iops.iter_mut().zip(rates).zip(both) {
-        *iops = rate
-            .zip(of)
-            .map(|(rate, of)| rate / (of.bytes as f64 / of.ios.max(1) as f64));
+    for ((iops, rate), size) in iops.iter_mut().zip(rates).zip(size_bytes) {
+        *iops = rate.zip(size).map(|(rate, size)| rate / size);
     }
     Ok(Yardstick {
         name,
         bytes_per_s: rates,
         iops,
+        size_bytes,
     })
 }
 

@@ -1,6 +1,7 @@
 //! The tool as a user runs it.
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
+mod bases;
 mod clocks;
 mod devices;
 mod limits;

@@ -471,14 +471,13 @@ struct Passed {
 }
 
 impl Passed {
-    /// From the first issue to the last.
+    /// From the first issue to the last completion.
     fn span_ns(&self) -> u64 {
         let traffic = self.sets.iter().find_map(|set| match &set.all {
             Group::Flow(group) => Some(&group.0),
             _ => None,
         });
-        let ends = traffic.and_then(|of| Some((of.first_issue_ns?, of.last_issue_ns)));
-        ends.map_or(0, |(first, last)| last.saturating_sub(first))
+        traffic.map_or(0, Traffic::run_ns)
     }
 
     /// Devices that lie on others: by remap events, else by requests that lie inside others.

@@ -35,12 +35,16 @@ pub struct Detail {
     pub samples: Samples,
     /// Bytes read and written, each request spread evenly over the time it was in flight, by the bins of the series.
     pub spread: Option<SpreadBins>,
+    /// The same by 100 ms since the first issue, and what completed in each.
+    pub tenths: Option<[SpreadBins; 2]>,
     /// Of data requests by number of the name of the process that issued them, of the first 64 names.
     pub by_process: BTreeMap<u32, Distribution>,
     /// Queueing to completion of each bio, reads and writes, where the trace has queue events.
     pub queue_to_complete: [Distribution; 2],
     /// Queueing to issue of each bio, reads and writes.
     pub queue_to_issue: [Distribution; 2],
+    /// Issue to completion, added up over the bios of `queue_to_complete`: a request of several bios counts for each.
+    pub issue_to_complete_of_bios: u128,
     /// First issue to completion of the requests that the driver gave back and that were issued again, whose latency is else
     /// from their last issue.
     pub first_issue_to_complete: [Distribution; 7],
@@ -56,9 +60,11 @@ impl Default for Detail {
             completed: Default::default(),
             samples: Samples::default(),
             spread: None,
+            tenths: None,
             by_process: BTreeMap::new(),
             queue_to_complete: Default::default(),
             queue_to_issue: Default::default(),
+            issue_to_complete_of_bios: 0,
             first_issue_to_complete: Default::default(),
         }
     }
@@ -68,6 +74,7 @@ impl Detail {
     pub(super) fn in_bins(&mut self, bins: Grid, first_issue_ns: u64) {
         let (width_ns, begin_ns) = (bins.width_ns(), bins.begin_ns(first_issue_ns));
         self.spread = Some(SpreadBins::new(width_ns, begin_ns));
+        self.tenths = Some([0; 2].map(|_| SpreadBins::new(SECOND / 10, first_issue_ns)));
         if !bins.is_of_seconds() {
             self.by_bin = Some(LatencyBins::new(width_ns, begin_ns));
         }
@@ -93,6 +100,7 @@ impl Detail {
         if let Some(times) = self.queue_to_complete.get_mut(slot) {
             for t_ns in &request.queued_ns {
                 times.add(event.t_ns.saturating_sub(*t_ns));
+                self.issue_to_complete_of_bios += u128::from(latency_ns);
             }
         }
         let kib = u64::from(request.bytes).div_ceil(1024);
@@ -119,8 +127,13 @@ impl Detail {
             bytes: request.bytes,
             is_write: request.direction == Direction::Write,
         });
+        let bytes = request.bytes.into();
         if let Some(bins) = &mut self.spread {
-            bins.add(slot, issue_ns..event.t_ns, request.bytes.into());
+            bins.add(slot, issue_ns..event.t_ns, bytes);
+        }
+        if let Some([spread, completed]) = &mut self.tenths {
+            spread.add(slot, issue_ns..event.t_ns, bytes);
+            completed.add(slot, event.t_ns..event.t_ns, bytes);
         }
         if let Some(bins) = &mut self.by_bin {
             bins.add(event.t_ns, latency_ns);

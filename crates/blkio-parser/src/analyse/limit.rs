@@ -8,8 +8,11 @@ use super::samples::{Sample, Samples};
 
 /// Completed requests below which nothing is said.
 const LEAST: u64 = 50;
-/// Share of time without a request in flight from which pauses of the application are the limit.
-const IDLE: f64 = 0.2;
+/// Share of time without a request in flight from which pauses of the application are the limit: they are the larger part.
+const IDLE: f64 = 0.5;
+/// Maximum number of pauses that are breaks between phases rather than think time, and the share of the time from which one is.
+const MAX_BREAKS: usize = 3;
+const BREAK: f64 = 0.05;
 /// Mean depth while busy below which requests come one at a time.
 const ONE: f64 = 1.25;
 /// Requests of a class of depths that counts as evidence.
@@ -25,6 +28,12 @@ const REACHED: f64 = 0.9;
 const DISPROVED: f64 = 1.05;
 /// Share of a yardstick below which there is room.
 const ROOM: f64 = 0.7;
+/// Largest ratio of two sizes of requests that are alike.
+const ALIKE: f64 = 2.0;
+/// Size from which requests are compared with a yardstick of unknown size: bandwidths are measured with large ones.
+const LARGE_BYTES: f64 = 65_536.0;
+/// Error of a gain above which requests at more distant depths are compared.
+const VAGUE: f64 = 0.1;
 
 /// What a device can do, measured elsewhere.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -35,9 +44,35 @@ pub struct Yardstick {
     pub bytes_per_s: [Option<f64>; 2],
     /// Requests per second of reads and of writes.
     pub iops: [Option<f64>; 2],
+    /// Mean size of the requests that were measured, of reads and of writes; `None` where that is not known.
+    pub size_bytes: [Option<f64>; 2],
+}
+
+/// How the requests of a load compare in size with those of a yardstick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SizeMatch {
+    /// They are alike.
+    Alike,
+    /// The load's are smaller, or small while those of the yardstick are of unknown size: it is a bound, but no aim.
+    Smaller,
+    /// The load's are larger: it may move more than the yardstick.
+    Larger,
 }
 
 impl Yardstick {
+    /// Compares the mean size of the requests of a load with that of the yardstick, in one direction (0: read, 1: write).
+    #[must_use]
+    pub fn size_match(&self, load: &Load, slot: usize) -> SizeMatch {
+        let mean = load.bytes as f64 / (load.requests as f64).max(1.0);
+        match self.size_bytes.get(slot).copied().flatten() {
+            Some(size) if mean * ALIKE < size => SizeMatch::Smaller,
+            Some(size) if mean > size * ALIKE => SizeMatch::Larger,
+            None if mean < LARGE_BYTES => SizeMatch::Smaller,
+            _ => SizeMatch::Alike,
+        }
+    }
+
     /// Returns the share of the yardstick in bytes and in requests per second that a load of this direction (0: read, 1: write)
     /// reaches; `None` for what the yardstick does not have.
     #[must_use]
@@ -236,6 +271,38 @@ impl Load {
         self.integral as f64 / (self.busy_ns as f64).max(1.0)
     }
 
+    /// Number and sum of the pauses that are breaks between phases, in nanoseconds: up to three of at least 5 % of the time each
+    /// that are at least twice as long as all others. Pauses that come again and again are no breaks.
+    #[must_use]
+    pub fn breaks(&self) -> (usize, u64) {
+        let longest: Vec<u64> = self
+            .gaps_ns
+            .iter()
+            .rev()
+            .take(MAX_BREAKS + 1)
+            .copied()
+            .collect();
+        let least = BREAK * self.time_ns as f64;
+        let is_last = |at: &usize| {
+            let gap = longest.get(*at).copied().unwrap_or(0);
+            let next = longest.get(at + 1).copied().unwrap_or(0);
+            gap as f64 >= least && gap > 0 && gap / 2 >= next
+        };
+        let count = (0..MAX_BREAKS).rev().find(is_last).map_or(0, |at| at + 1);
+        (count, longest.iter().take(count).sum())
+    }
+
+    /// Share of the time outside of [`Self::breaks`] without a request in flight.
+    #[must_use]
+    pub fn think_share(&self) -> f64 {
+        let (_, breaks_ns) = self.breaks();
+        let time_ns = self.time_ns.saturating_sub(breaks_ns);
+        if time_ns == 0 {
+            return 0.0;
+        }
+        1.0 - self.busy_ns as f64 / time_ns as f64
+    }
+
     /// Median pause without a request in flight, in nanoseconds; `None` without pauses.
     #[must_use]
     pub fn gap_p50_ns(&self) -> Option<u64> {
@@ -274,23 +341,33 @@ impl Load {
 
     /// Gain of throughput per gain of depth with its standard error: 0 at a device that is at its limit, 1 where latency does
     /// not depend on depth. `None` where requests came at one depth only.
+    ///
+    /// The commonest depth is compared with the next lower one that gives a clear answer: a device with several channels that are
+    /// all in use gains nothing there, however much it gained from the first request to the second.
     #[must_use]
     pub fn elasticity(&self) -> Option<(f64, f64)> {
         let mut classes = self
             .by_depth
             .iter()
-            .filter(|of| of.requests >= LEAST_OF_DEPTH);
+            .filter(|of| of.requests >= LEAST_OF_DEPTH && of.latency_ns > 0);
         let low = classes.next()?;
-        let high = classes
-            .filter(|of| of.mean_depth() >= 1.5 * low.mean_depth())
-            .max_by_key(|of| of.requests)?;
-        if low.latency_ns == 0 || high.latency_ns == 0 {
-            return None;
-        }
-        let depth = (high.mean_depth() / low.mean_depth()).ln();
-        let latency = (high.mean_latency() / low.mean_latency()).ln();
-        let error = (high.error() + low.error()).sqrt() / depth;
-        Some((1.0 - latency / depth, error))
+        let is_higher = |of: &AtDepth, than: &AtDepth| of.mean_depth() >= 1.5 * than.mean_depth();
+        let others: Vec<&AtDepth> = classes.collect();
+        let high = others.iter().filter(|of| is_higher(of, low));
+        let high = *high.max_by_key(|of| of.requests)?;
+        let gain = |low: &AtDepth| {
+            let depth = (high.mean_depth() / low.mean_depth()).ln();
+            let latency = (high.mean_latency() / low.mean_latency()).ln();
+            let error = (high.error() + low.error()).sqrt() / depth;
+            (1.0 - latency / depth, error)
+        };
+        let nearest = others
+            .iter()
+            .rev()
+            .copied()
+            .filter(|of| is_higher(high, of));
+        let clear = nearest.map(gain).find(|(_, error)| *error <= VAGUE);
+        Some(clear.unwrap_or_else(|| gain(low)))
     }
 
     /// Judges what limits the stretch.
@@ -299,15 +376,16 @@ impl Load {
         if !self.is_enough() {
             return Limiter::Unknown;
         }
-        if self.idle_share() >= IDLE {
+        if self.think_share() >= IDLE {
             return Limiter::ThinkTime;
         }
         let [of_bytes, of_iops] = yardstick.map_or([None; 2], |of| of.reached(self, self.slot()));
+        let size = yardstick.map_or(SizeMatch::Alike, |of| of.size_match(self, self.slot()));
         let is_reached = |share: &f64| *share >= REACHED && !disproves(*share);
-        if of_bytes.as_ref().is_some_and(is_reached) {
+        if size != SizeMatch::Larger && of_bytes.as_ref().is_some_and(is_reached) {
             return Limiter::Device;
         }
-        if of_iops.as_ref().is_some_and(is_reached) {
+        if size == SizeMatch::Alike && of_iops.as_ref().is_some_and(is_reached) {
             return Limiter::RequestSize;
         }
         if self.depth_while_busy() < ONE {
@@ -325,7 +403,8 @@ impl Load {
                 Limiter::QueueDepth
             }
             // Far below what the device can do with requests in flight all the time: too few of them.
-            _ if of_bytes.is_some_and(|share| share < ROOM)
+            _ if size == SizeMatch::Alike
+                && of_bytes.is_some_and(|share| share < ROOM)
                 && of_iops.is_none_or(|share| share < ROOM) =>
             {
                 Limiter::QueueDepth

@@ -75,6 +75,28 @@ impl SpreadBins {
         }
     }
 
+    /// Returns the largest number of bytes read, and written, in one bin.
+    #[must_use]
+    pub fn most(&self) -> [u64; 2] {
+        let mut most = [0, 0];
+        for (bin, amounts) in &self.closed {
+            let open = if *bin == self.open.0 {
+                self.open.1
+            } else {
+                [0, 0]
+            };
+            for ((most, amount), open) in most.iter_mut().zip(amounts).zip(open) {
+                *most = (*most).max(amount + open);
+            }
+        }
+        if !self.closed.contains_key(&self.open.0) {
+            for (most, amount) in most.iter_mut().zip(self.open.1) {
+                *most = (*most).max(amount);
+            }
+        }
+        most
+    }
+
     /// Bytes read and written in each of the first `length` bins.
     #[must_use]
     pub fn dense(&self, length: u64) -> [Vec<u64>; 2] {

@@ -10,29 +10,17 @@ use crate::stats::Stats;
 /// One object for each device, none where the trace has only one: the measures of the whole document, for this device alone.
 /// Times are of the clock of the document, whose first event is at `base_ns`.
 pub(super) fn devices(stats: &mut Stats, base_ns: u64) -> Value {
-    let span_ns = span_ns(stats);
     let devices = stats.devices.iter_mut();
-    devices
-        .map(|(dev, of)| one(*dev, of, span_ns, base_ns))
-        .collect()
+    devices.map(|(dev, of)| one(*dev, of, base_ns)).collect()
 }
 
 /// The devices that are no part of the totals since they lie on others, as those of [`devices`].
 pub(super) fn apart(stats: &mut Stats, base_ns: u64) -> Value {
-    let span_ns = span_ns(stats);
     let devices = stats.apart.iter_mut();
-    devices
-        .map(|(dev, of)| one(*dev, of, span_ns, base_ns))
-        .collect()
+    devices.map(|(dev, of)| one(*dev, of, base_ns)).collect()
 }
 
-/// From the first issue of the trace to its last.
-fn span_ns(stats: &Stats) -> u64 {
-    let first = stats.traffic.first_issue_ns;
-    first.map_or(0, |first| stats.traffic.last_issue_ns.saturating_sub(first))
-}
-
-fn one(dev: u32, of: &mut Stats, span_ns: u64, base_ns: u64) -> Value {
+fn one(dev: u32, of: &mut Stats, base_ns: u64) -> Value {
     let mut map = Map::new();
     let name = of.outcome.symbols.device_name(dev);
     let name = if dev == 0 {
@@ -42,13 +30,15 @@ fn one(dev: u32, of: &mut Stats, span_ns: u64, base_ns: u64) -> Value {
     };
     map.insert("device".into(), name.into());
     let totals = totals(of);
+    // That of the device: what others did before and after says nothing of it.
+    let span_ns = of.traffic.run_ns();
+    map.insert("span_s".into(), (span_ns as f64 / 1e9).into());
     for direction in ["read", "write"] {
         let bytes = totals[direction]["bytes"].as_u64().unwrap_or(0);
         let rate = (span_ns > 0).then(|| bytes as f64 / (span_ns as f64 / 1e9));
         let value = json!({
             "ios": totals[direction]["ios"].as_u64().unwrap_or(0),
             "bytes": bytes,
-            // Over the whole trace, so that the rates of all devices add up.
             "bytes_per_s": rate,
         });
         map.insert(direction.into(), value);

@@ -20,11 +20,7 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
     let totals = amounts(stats);
     let total = |direction| totals.get(&direction).map(|(a, _)| *a).unwrap_or_default();
     let (read, write) = (total(Direction::Read), total(Direction::Write));
-    let span_s = stats
-        .traffic
-        .first_issue_ns
-        .map(|first| (stats.traffic.last_issue_ns - first) as f64 / 1e9)
-        .filter(|span| *span > 0.0);
+    let span_s = Some(stats.traffic.run_ns() as f64 / 1e9).filter(|span| *span > 0.0);
     let rates = span_s.map(|span| {
         json!({
             "span_s": span,
@@ -36,6 +32,7 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
     });
     map.insert("mean_rates".into(), rates.into());
     map.insert("rates_while_busy".into(), rates_while_busy(stats));
+    map.insert("best_100ms".into(), best_tenth(stats));
     map.insert("metrics_time_base_ns".into(), time_base(stats).into());
     let peaks = stats.traffic.peaks();
     let peak = |widths: &[Amount; 3]| {
@@ -185,15 +182,15 @@ pub(super) fn extra(stats: &mut Stats) -> Value {
     let table = stage_table(stats);
     if !table.is_empty() {
         map.insert("stage_table".into(), table.into());
+        map.insert("stage_shares_are_of".into(), "the time of all bios".into());
     }
     if let Some(stages) = &mut stats.stages {
         map.insert("merges".into(), stages.merges.into());
         map.insert("queued".into(), stages.queued.into());
         map.insert("plugs".into(), stages.plugs.into());
         map.insert("unplugs".into(), stages.unplugs.into());
-        let unplugged = stats.outcome.counts().unplugged;
-        if stages.unplugs > 0 && unplugged > 0 {
-            let each = unplugged as f64 / stages.unplugs as f64;
+        if stages.unplugs > 0 && stages.unplugged > 0 {
+            let each = stages.unplugged as f64 / stages.unplugs as f64;
             map.insert("ios_per_unplug".into(), each.into());
         }
         map.insert("splits".into(), stages.splits.into());
@@ -263,8 +260,29 @@ fn rates_while_busy(stats: &Stats) -> Value {
     map.into()
 }
 
+/// Bytes per second of the 100 ms in which most reads, and most writes, were served: the smaller of what completed in them, which
+/// is too much where a long request ends, and of all requests spread over their time in flight, which is too much where many
+/// wait. What was issued in them is no rate of the device.
+fn best_tenth(stats: &Stats) -> Value {
+    let detail = stats.newest.as_ref().and_then(|of| of.detail.as_ref());
+    let Some([spread, completed]) = detail.and_then(|detail| detail.tenths.as_ref()) else {
+        return Value::Null;
+    };
+    let most = spread.most().into_iter().zip(completed.most());
+    let most = DATA.iter().zip(most.map(|(a, b)| a.min(b)));
+    keyed(most.map(|(direction, bytes)| {
+        (
+            format!("{}_bytes_per_s", direction.name()),
+            bytes as f64 * 10.0,
+        )
+    }))
+}
+
 /// Times between the stages of the block layer, with the share of the time from queueing to completion; only D2C, from issue to
 /// completion, where the trace has no other stages.
+///
+/// Shares are of the time of all bios: D2C of a request counts for each bio in it, so that Q2D and D2C, and also the steps of
+/// which Q2D consists, add up to 1 where all bios went all the way. `stage_shares_are_of` names this unit.
 fn stage_table(stats: &mut Stats) -> Vec<Value> {
     let mut rows: Vec<(&str, u64, u128, u64, u64)> = Vec::new();
     let mut add = |name, of: &[&Distribution]| {
@@ -280,18 +298,20 @@ fn stage_table(stats: &mut Stats) -> Vec<Value> {
             add(name, &[times]);
         }
     }
-    let mut whole = 0;
+    let (mut whole, mut of_bios) = (0, 0);
     if let Some(pairing) = &stats.newest {
         let data = DATA.iter().filter_map(|of| pairing.latency.get(of.slot()));
         add("d2c", &data.collect::<Vec<_>>());
         if let Some(detail) = &pairing.detail {
             let [read, write] = &detail.queue_to_complete;
             whole = add("q2c", &[read, write]);
+            of_bios = detail.issue_to_complete_of_bios;
         }
     }
     let rows = rows.into_iter().map(|(name, count, sum, min, max)| {
         // Times between successive bios are no part of the way of one.
-        let share = (whole > 0 && name != "q2q").then(|| sum as f64 / whole as f64);
+        let sum_of_bios = if name == "d2c" { of_bios } else { sum };
+        let share = (whole > 0 && name != "q2q").then(|| sum_of_bios as f64 / whole as f64);
         json!({
             "stage": name,
             "count": count,

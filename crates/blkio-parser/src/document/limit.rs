@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::analyse::limit::{AtDepth, Limiter, Load, Yardstick, disproves};
+use crate::analyse::limit::{AtDepth, Limiter, Load, SizeMatch, Yardstick, disproves};
 use crate::stats::Stats;
 
 /// The verdict on the requests issued from one time of the trace's clock until before another; `None` where nothing completed.
@@ -28,6 +28,14 @@ pub(super) fn limit(stats: &Stats, from_ns: u64, until_ns: u64) -> Option<Value>
     value["devices"] = count.into();
     value["is_saturated"] = load.limiter(stats.yardstick.as_ref()).is_saturated().into();
     Some(value)
+}
+
+/// Share of the time from the first request issued in a stretch to the last completion of its requests in which any device has one
+/// in flight; `None` where nothing completed.
+pub(super) fn busy_share(stats: &Stats, from_ns: u64, until_ns: u64) -> Option<f64> {
+    let detail = stats.newest.as_ref()?.detail.as_ref()?;
+    let load = Load::of(&detail.samples, from_ns, until_ns);
+    (load.requests > 0).then(|| 1.0 - load.idle_share())
 }
 
 /// Name of the limiter of a whole trace whose phases have different ones.
@@ -75,15 +83,24 @@ fn of_one(stats: &Stats, from_ns: u64, until_ns: u64) -> Option<(Load, Value)> {
     let yardstick = stats.yardstick.as_ref();
     let slot = load.slot();
     let against = yardstick.map(|of| {
-        let [bytes, ios] = [of.bytes_per_s, of.iops].map(|of| of.get(slot).copied().flatten());
+        let [bytes, ios, size] =
+            [of.bytes_per_s, of.iops, of.size_bytes].map(|of| of.get(slot).copied().flatten());
+        let match_of_sizes = match of.size_match(&load, slot) {
+            SizeMatch::Smaller if size.is_none() => "unknown",
+            SizeMatch::Smaller => "smaller",
+            SizeMatch::Larger => "larger",
+            SizeMatch::Alike => "alike",
+        };
         let [of_bytes, of_iops] = of.reached(&load, slot);
         json!({
             "name": of.name,
             "bytes_per_s": bytes,
             "iops": ios,
+            "size_bytes": size,
+            "requests_are": match_of_sizes,
             "share_of_bytes_per_s": of_bytes,
             "share_of_iops": of_iops,
-            "is_disproved": of_bytes.is_some_and(disproves),
+            "is_disproved": match_of_sizes != "larger" && of_bytes.is_some_and(disproves),
         })
     });
     let gain = load.elasticity();
@@ -95,12 +112,17 @@ fn of_one(stats: &Stats, from_ns: u64, until_ns: u64) -> Option<(Load, Value)> {
             "mean_latency_ns": of.latency_ns as f64 / of.requests as f64,
         })
     });
+    let (breaks, breaks_ns) = load.breaks();
     let value = json!({
         "limiter": load.limiter(yardstick).name(),
         "direction": if slot == 1 { "write" } else { "read" },
         "requests": load.requests,
         "time_ns": load.time_ns,
         "idle_share": load.idle_share(),
+        "think_share": load.think_share(),
+        "breaks": breaks,
+        "breaks_ns": breaks_ns,
+        "mean_bytes": load.bytes as f64 / load.requests as f64,
         "gap_p50_ns": load.gap_p50_ns(),
         "gap_half_ns": load.gap_half_ns(),
         "share_alone": load.alone as f64 / load.requests as f64,

@@ -28,7 +28,7 @@ pub use limit::DIFFERS;
 pub use quality::{inputs, quality};
 
 /// Version of the document's layout.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// What goes into a document besides the measures.
 #[derive(Debug, Clone, Copy, Default)]

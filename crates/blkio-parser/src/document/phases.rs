@@ -57,12 +57,16 @@ fn edges(stats: &Stats, stretch: &Range<u64>) -> Option<Range<u64>> {
     Some(start..end)
 }
 
-/// What limits the requests of a stretch of time since the first issue, as the member `limit`.
+/// What limits the requests of a stretch of time since the first issue, as the member `limit`, and the share of it in which any
+/// device has one in flight as `busy_share`: of several devices the limit is that of one, which it names, all else of all.
 fn limited(stats: &Stats, stretch: &Range<u64>, map: &mut Map<String, Value>) {
     let first = stats.traffic.first_issue_ns.unwrap_or(0);
     let absolute = [stretch.start, stretch.end].map(|t| first.saturating_add(t));
     if let Some(limit) = super::limit::limit(stats, absolute[0], absolute[1]) {
         map.insert("limit".into(), limit);
+    }
+    if let Some(share) = super::limit::busy_share(stats, absolute[0], absolute[1]) {
+        map.insert("busy_share".into(), share.into());
     }
 }
 

@@ -6,6 +6,7 @@ use super::{keyed, text};
 use crate::analyse::pairing::Pairing;
 use crate::analyse::traffic::Amount;
 use crate::clock::from_anchors;
+use crate::format::{Format, Kind};
 use crate::pipeline::{Input, Outcome};
 use crate::quality::LineCounts;
 use crate::stats::Stats;
@@ -141,6 +142,13 @@ pub fn quality(stats: &Stats) -> Value {
             "the totals that blkparse printed behind its events are not those of the events"
                 .to_owned(),
         );
+    }
+    let nameless = |input: &&Input| input.kind == Kind::Events(Format::FiveColumn);
+    let nameless = outcome.inputs.iter().filter(nameless).count();
+    if nameless > 1 && outcome.device.is_none() {
+        warnings.push(format!(
+            "{nameless} inputs have no column of devices and are taken as parts of one device's trace: if they are of several devices, analyse each for itself"
+        ));
     }
     let clocks = outcome.inputs.iter().filter_map(Input::clock);
     let clocks: std::collections::BTreeSet<&str> = clocks.collect();

@@ -96,6 +96,15 @@ impl Traffic {
         last.max(self.last_issue_ns).saturating_sub(first)
     }
 
+    /// Returns the time from the first issue to the last completion, or to the last issue where that is later, in nanoseconds;
+    /// 0 without issues. Rates are over this time: a burst is not done when its last request is issued.
+    #[must_use]
+    pub fn run_ns(&self) -> u64 {
+        let last = self.last_complete_ns.unwrap_or(0).max(self.last_issue_ns);
+        let first = self.first_issue_ns.unwrap_or(last);
+        last.saturating_sub(first)
+    }
+
     /// With bins of this width since the first issue.
     #[must_use]
     pub fn new(bin_ns: u64) -> Self {
