@@ -50,6 +50,12 @@ pub(super) fn fill(body: &[u8], event: &mut Event, symbols: &mut Symbols) -> Opt
     Some(())
 }
 
+/// Number of requests that an unplug released; 0 without one.
+pub(super) fn released(body: &[u8]) -> i32 {
+    let count = number(body, b"nr_rq=").and_then(|count| i32::try_from(count).ok());
+    count.unwrap_or(0)
+}
+
 /// The device that a bio was remapped from.
 pub(super) fn remapped_from(body: &[u8]) -> Option<u32> {
     number(body, b"old_dev=").map(low32)

@@ -158,13 +158,15 @@ fn body(cursor: &mut Cursor<'_>, shape: Shape, before: Before, sink: &mut Sink) 
     };
     if let Shape::Plug(kind) = shape {
         let (rwbs, direction) = sink.symbols.rwbs(Rwbs::new(b"N")?)?;
-        let mut released = 0;
-        if !fields::begins(cursor.rest) {
+        let has_fields = fields::begins(cursor.rest);
+        if !has_fields {
             memchr::memrchr(b']', cursor.rest)?;
-            if kind == EventKind::Unplug {
-                released = super::behind_bracket(cursor.rest);
-            }
         }
+        let released = match kind {
+            EventKind::Unplug if has_fields => fields::released(cursor.rest),
+            EventKind::Unplug => super::behind_bracket(cursor.rest),
+            _ => 0,
+        };
         sink.events.push(Event {
             rwbs,
             direction,
