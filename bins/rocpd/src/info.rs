@@ -35,7 +35,7 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
     let odd_times: Vec<Value> = odd_times
         .iter()
         .map(|odd| {
-            json!({"file": odd.file, "guid": odd.guid, "table": odd.table, "reversed": odd.reversed, "negative": odd.negative, "negative_sizes": odd.negative_sizes,
+            json!({"file": odd.file, "guid": odd.guid, "table": odd.table, "reversed": odd.reversed, "negative": odd.negative, "negative_sizes": odd.negative_sizes, "valueless": odd.valueless,
                    "first_rowid": odd.first_rowid, "says": odd.to_string()})
         })
         .collect();
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
         })
         .collect();
     let document = json!({
-        "schema_version": "1.2",
+        "schema_version": "1.3",
         "files": set.files().collect::<Vec<_>>(),
         "start_ns": bounds.map(|b| b.first_ns),
         "end_ns": bounds.map(|b| b.last_ns),
@@ -94,6 +94,9 @@ fn describe(set: &RocpdSet, partition: &Partition, number: usize) -> anyhow::Res
                    "type_index": a.type_index, "name": a.name, "product_name": a.product_name})
         })
         .collect();
+    let foreign = partition.foreign_tables()?.into_iter();
+    let foreign = foreign.map(|(table, rows)| (table.to_owned(), rows.into()));
+    let replay = partition.replays()?;
     Ok(json!({
         "file": partition.path(),
         "guid": partition.guid(),
@@ -105,6 +108,8 @@ fn describe(set: &RocpdSet, partition: &Partition, number: usize) -> anyhow::Res
         "agents": agents,
         "rows": rows,
         "unknown_tables": partition.unknown_tables().collect::<Vec<_>>(),
+        "other_tables": foreign.collect::<serde_json::Map<String, Value>>(),
+        "replay": replay.map(|(dispatches, passes)| json!({"repeated_dispatches": dispatches, "passes": passes})),
     }))
 }
 
@@ -188,6 +193,19 @@ fn text(document: &Value) -> String {
                 };
                 out += &format!("  {:>12}  {table}{note}\n", rows.to_string());
             }
+        }
+        for (table, rows) in partition["other_tables"].as_object().into_iter().flatten() {
+            out += &format!(
+                "  {:>12}  {}  (not part of the format: merge leaves it out)\n",
+                rows.to_string(),
+                report::text::printable(table)
+            );
+        }
+        if let Some(repeated) = partition["replay"]["repeated_dispatches"].as_u64() {
+            out += &format!(
+                "  kernel replay: {repeated} dispatches repeat others, in {} passes; calls and durations of kernels count every pass\n",
+                partition["replay"]["passes"]
+            );
         }
     }
     for warning in document["warnings"].as_array().into_iter().flatten() {

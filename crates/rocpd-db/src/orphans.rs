@@ -1,7 +1,7 @@
 //! Keys that name no row: what joins lose without a word.
 
 use crate::error::Result;
-use crate::partition::{Partition, Table};
+use crate::partition::{Partition, TABLES, Table};
 use crate::set::RocpdSet;
 use crate::sqlite::Value;
 use crate::value::Fields;
@@ -231,9 +231,63 @@ impl RocpdSet {
                     known.check(base, table, keys, &mut found)?;
                 }
             }
+            strangers(partition, &mut found)?;
         }
         Ok(found)
     }
+}
+
+/// Finds rows whose guid is that of no process: joins over several processes lose them.
+fn strangers(partition: &Partition, found: &mut Vec<Orphans>) -> Result<()> {
+    let mut guids: Vec<Vec<u8>> = vec![partition.guid().as_bytes().to_vec()];
+    let processes = partition.processes().iter();
+    guids.extend(processes.map(|process| process.guid.as_bytes().to_vec()));
+    each_guid(partition, PROCESS, |_, guid| {
+        if !guids.iter().any(|known| known == guid) {
+            guids.push(guid.to_vec());
+        }
+    })?;
+    for base in TABLES.into_iter().filter(|base| *base != PROCESS) {
+        let (mut rows, mut first_rowid) = (0, 0);
+        each_guid(partition, base, |rowid, guid| {
+            if !guids.iter().any(|known| known == guid) {
+                if rows == 0 {
+                    first_rowid = rowid;
+                }
+                rows += 1;
+            }
+        })?;
+        if rows > 0 {
+            found.push(Orphans {
+                file: partition.path().to_owned(),
+                guid: partition.guid().to_owned(),
+                table: base,
+                column: "guid",
+                target: PROCESS,
+                rows,
+                first_rowid,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Reads the guids of a table, of rows that have one.
+fn each_guid(partition: &Partition, base: &str, mut take: impl FnMut(i64, &[u8])) -> Result<()> {
+    let Some(table) = partition.table(base) else {
+        return Ok(());
+    };
+    if table.def.column("guid").is_none() {
+        return Ok(());
+    }
+    let pick = table.def.pick(["guid"]);
+    let mut cursor = table.cursor(partition)?;
+    while let Some((rowid, values)) = cursor.next(&pick)? {
+        if let [Value::Text(guid)] = values {
+            take(rowid, guid);
+        }
+    }
+    Ok(())
 }
 
 /// The row ids of the tables of a partition, as they are needed.

@@ -93,6 +93,8 @@ pub struct Partition {
     /// Names of tables that are not read: those of the format that are there as something else, such as a view, and others
     /// without row ids or with computed columns.
     unreadable: Vec<String>,
+    /// Plain tables of the file that are of no partition, kept with its first one.
+    foreign: Vec<Table>,
     info: Info,
     names: OnceLock<Names>,
     issues: Arc<Issues>,
@@ -144,6 +146,51 @@ impl Partition {
     /// keeps them; nothing else reads them.
     pub fn unknown_tables(&self) -> impl Iterator<Item = &str> {
         self.unknown.iter().map(AsRef::as_ref)
+    }
+
+    /// Tables of the file that are not part of the format, such as notes of a user, and their numbers of rows; those of a file
+    /// with several partitions are with its first one. Reads these tables.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged.
+    pub fn foreign_tables(&self) -> Result<Vec<(&str, u64)>> {
+        let count = |table: &'_ Table| {
+            let pick = table.def.pick([]);
+            let mut cursor = table.cursor(self)?;
+            let mut rows = 0;
+            while cursor.next::<0>(&pick)?.is_some() {
+                rows += 1;
+            }
+            Ok(rows)
+        };
+        let tables = self.foreign.iter();
+        tables
+            .map(|table| Ok((table.def.name.as_str(), count(table)?)))
+            .collect()
+    }
+
+    /// Number of dispatches that repeat others to collect further counters (kernel replay), and of the passes; `None` without
+    /// any. Reads the table of dispatches.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged.
+    pub fn replays(&self) -> Result<Option<(u64, i64)>> {
+        let table = self.table("rocpd_kernel_dispatch");
+        let Some(table) = table.filter(|table| table.def.column("replay_pass").is_some()) else {
+            return Ok(None);
+        };
+        let pick = table.def.pick(["replay_pass"]);
+        let mut cursor = table.cursor(self)?;
+        let (mut repeated, mut last) = (0, 0);
+        while let Some((_, values)) = cursor.next(&pick)? {
+            if let [Value::Int(pass @ 1..)] = values {
+                repeated += 1;
+                last = last.max(*pass);
+            }
+        }
+        Ok((repeated > 0).then_some((repeated, last.saturating_add(1))))
     }
 
     /// Columns of a table, in order; `None` if there is no such table.
@@ -317,6 +364,18 @@ pub(crate) fn partitions_of(
             issues,
         )?);
     }
+    let is_foreign = |table: &&CatalogTable| {
+        let mut tables = partitions.iter().flat_map(|one| one.tables.values());
+        !table.name.starts_with("sqlite_") && !tables.any(|known| known.def.name == table.name)
+    };
+    let foreign = catalog.tables.iter().filter(is_foreign).map(|def| Table {
+        def: def.clone(),
+        leaves: OnceLock::new(),
+    });
+    let foreign: Vec<Table> = foreign.collect();
+    if let Some(first) = partitions.first_mut() {
+        first.foreign = foreign;
+    }
     Ok(partitions)
 }
 
@@ -384,6 +443,7 @@ fn partition(
         tables,
         unknown,
         unreadable,
+        foreign: Vec::new(),
         info: Info::default(),
         names: OnceLock::new(),
         issues: Arc::clone(issues),

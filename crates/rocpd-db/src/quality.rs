@@ -6,6 +6,7 @@ use crate::partition::Partition;
 use crate::records::{Allocation, Arg, Copy, Dispatch, PmcEvent, Record, Region, Sample};
 use crate::scan::Order;
 use crate::set::RocpdSet;
+use crate::sqlite::Value;
 use crate::value::Fields;
 
 /// Tables with times, their columns (one for moments), and whether records are read from them (then a value of the wrong type is reported
@@ -20,9 +21,11 @@ const TIMED: [(&str, [&str; 2], bool); 7] = [
     ("rocpd_hip_event", ["start", "end"], false),
 ];
 
-/// Rows of a table with times that cannot be: an end before the start, or a time before the clock began.
+/// Rows of a table with times that cannot be: an end before the start, or a time before the clock began; sizes below 0; and
+/// counters without a value.
 ///
-/// Such rows are read like all others and shown as recorded, so durations below 0 go into sums.
+/// Such rows are read like all others and shown as recorded, so durations below 0 go into sums. Of a counter with an instance
+/// that has no value no sum is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OddTimes {
@@ -38,6 +41,8 @@ pub struct OddTimes {
     pub negative: u64,
     /// Number of rows with a size below 0.
     pub negative_sizes: u64,
+    /// Number of rows without the value that they were recorded for.
+    pub valueless: u64,
     /// Row id of the first row of any kind.
     pub first_rowid: i64,
 }
@@ -45,7 +50,7 @@ pub struct OddTimes {
 impl OddTimes {
     /// Number of findings, of which a row may have several.
     const fn rows(&self) -> u64 {
-        self.reversed + self.negative + self.negative_sizes
+        self.reversed + self.negative + self.negative_sizes + self.valueless
     }
 }
 
@@ -55,6 +60,7 @@ impl std::fmt::Display for OddTimes {
             (self.reversed, "end before they start"),
             (self.negative, "have times below 0"),
             (self.negative_sizes, "have sizes below 0"),
+            (self.valueless, "have no value"),
         ];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<String> = parts
@@ -94,6 +100,7 @@ impl RocpdSet {
             for (base, columns, is_record) in TIMED {
                 found.extend(times_of(partition, base, columns, !is_record)?);
             }
+            found.extend(values_of(partition)?);
         }
         Ok(found)
     }
@@ -116,6 +123,38 @@ pub(crate) fn check_times(partition: &Partition, base: &str) -> Result<()> {
     Ok(())
 }
 
+/// Counts the counters without a value.
+fn values_of(partition: &Partition) -> Result<Option<OddTimes>> {
+    let base = "rocpd_pmc_event";
+    let Some(table) = partition
+        .table(base)
+        .filter(|table| table.def.column("value").is_some())
+    else {
+        return Ok(None);
+    };
+    let mut odd = OddTimes {
+        file: partition.path().to_owned(),
+        guid: partition.guid().to_owned(),
+        table: base,
+        reversed: 0,
+        negative: 0,
+        negative_sizes: 0,
+        valueless: 0,
+        first_rowid: 0,
+    };
+    let pick = table.def.pick(["value"]);
+    let mut cursor = table.cursor(partition)?;
+    while let Some((rowid, values)) = cursor.next(&pick)? {
+        if let [Value::Null] = values {
+            if odd.valueless == 0 {
+                odd.first_rowid = rowid;
+            }
+            odd.valueless += 1;
+        }
+    }
+    Ok((odd.valueless > 0).then_some(odd))
+}
+
 fn times_of(
     partition: &Partition,
     base: &'static str,
@@ -132,6 +171,7 @@ fn times_of(
         reversed: 0,
         negative: 0,
         negative_sizes: 0,
+        valueless: 0,
         first_rowid: 0,
     };
     let has_size = table.def.column("size").is_some();

@@ -44,6 +44,8 @@ impl<'p> Fields<'_, 'p> {
             Value::Text(text) => std::str::from_utf8(text)
                 .ok()
                 .and_then(|text| text.trim().parse().ok())
+                // `NaN` and `inf` are texts that parse, and no measurements.
+                .filter(|value: &f64| value.is_finite())
                 .map(Some)
                 .ok_or(BadSlot(slot)),
             Value::Blob(_) => Err(BadSlot(slot)),

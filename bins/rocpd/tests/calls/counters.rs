@@ -97,6 +97,9 @@ fn passes_of_kernel_replay_are_never_added_up() {
             assert_eq!(found, expected, "{input} {merge:?}");
         }
     }
+    let info = ok(&run.call(&["info"]));
+    let passes = info.matches("repeat others, in 3 passes").count();
+    assert_eq!(passes, run.made.len(), "{info}");
     let output = run.call(&["summary", "-d", "out"]);
     let notes = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(notes.contains("passes of kernel replay"), "{notes}");

@@ -49,6 +49,17 @@ fn info_is_unhealthy_where_rows_are_left_out_or_times_cannot_be() {
         ),
         ("rocpd_sample", "timestamp = -1", "rows have times below 0"),
         ("rocpd_memory_copy", "size = -5", "rows have sizes below 0"),
+        (
+            "rocpd_pmc_event",
+            "value = 'NaN'",
+            "column value has the text \"NaN\"",
+        ),
+        ("rocpd_pmc_event", "value = NULL", "rows have no value"),
+        (
+            "rocpd_region",
+            "guid = 'someone else'",
+            "name no row of rocpd_info_process in column guid",
+        ),
     ];
     let plain = Run::new(&two());
     let before = ok(&plain.call(&["info"]));
@@ -66,6 +77,32 @@ fn info_is_unhealthy_where_rows_are_left_out_or_times_cannot_be() {
         assert_eq!(found.len(), 2, "{table} {change}: {info}");
         assert!(found.iter().all(|l| l.contains("2 rows")), "{found:?}");
         assert!(!before.contains(expected));
+    }
+}
+
+#[test]
+fn a_counter_with_an_instance_that_has_no_value_has_no_sum() {
+    for value in ["'NaN'", "'inf'", "'-inf'", "NULL", "x'00'"] {
+        let run = Run::new(&two());
+        let count = |sql: &str| -> String {
+            let words = ["query", "--query", sql, "-f", "csv", "-d", "out", "-o", "q"];
+            ok(&run.call(&words));
+            let rows = csv(&run.path("out/q.csv"));
+            rows[0].values().next().cloned().unwrap_or_default()
+        };
+        let all = count("SELECT COUNT(*) AS n FROM counters_collection");
+        let sums = "SELECT COUNT(*) AS n FROM counters_collection WHERE value IS NOT NULL";
+        assert_eq!(count(sums), all);
+        alter(
+            &run,
+            &format!(
+                "UPDATE \"rocpd_pmc_event_{{s}}\" SET value = {value} WHERE id = (SELECT MIN(P.id) FROM \"rocpd_pmc_event_{{s}}\" P \
+                 JOIN \"rocpd_kernel_dispatch_{{s}}\" K ON K.event_id = P.event_id)"
+            ),
+        );
+        let rest = all.parse::<u64>().unwrap() - 2;
+        assert_eq!(count(sums), rest.to_string(), "{value}");
+        assert_eq!(count("SELECT COUNT(*) AS n FROM counters_collection"), all);
     }
 }
 

@@ -93,6 +93,39 @@ fn tables_and_columns_of_unknown_versions_are_kept() {
 }
 
 #[test]
+fn rows_of_unknown_tables_keep_their_guid_and_other_tables_are_named() {
+    let run = Run::new(&two());
+    for made in &run.made {
+        let suffix = made.truth.guid.replace('-', "_");
+        Connection::open(&made.path)
+            .unwrap()
+            .execute_batch(&format!(
+                "CREATE TABLE \"rocpd_odd_{suffix}\" (id INTEGER PRIMARY KEY, guid TEXT); \
+                 INSERT INTO \"rocpd_odd_{suffix}\" (guid) VALUES ('g'), (NULL); \
+                 CREATE TABLE my_notes (id INTEGER PRIMARY KEY, note TEXT); INSERT INTO my_notes (note) VALUES ('a'), ('b'), ('c')"
+            ))
+            .unwrap();
+    }
+    let info = ok(&run.call(&["info"]));
+    let line = "3  my_notes  (not part of the format: merge leaves it out)";
+    assert_eq!(info.matches(line).count(), 2, "{info}");
+    let document: serde_json::Value =
+        serde_json::from_str(&ok(&run.call(&["info", "--json"]))).unwrap();
+    assert_eq!(document["partitions"][1]["other_tables"]["my_notes"], 3);
+    let output = run.call(&["merge", "-d", "out", "-o", "verbatim"]);
+    ok(&output);
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(
+        notes.matches("my_notes is not part of the format").count(),
+        2
+    );
+    for input in ["in", "out/verbatim.db"] {
+        let sql = "SELECT COALESCE(guid, '-') AS guid FROM rocpd_odd ORDER BY 1";
+        assert_eq!(query(&run, input, sql), "-\n-\ng\ng", "{input}");
+    }
+}
+
+#[test]
 fn keys_that_name_nothing_are_kept_in_unknown_tables() {
     let run = Run::new(&two());
     for made in &run.made {

@@ -167,7 +167,9 @@ impl Part<'_> {
             .iter()
             .map(|&column| {
                 let alias = quoted(column);
-                if column == "guid" && !self.partition.is_shared() {
+                // Nothing joins tables that the format does not know: they are shown as stored.
+                let is_known = crate::partition::TABLES.contains(&base);
+                if column == "guid" && is_known && !self.partition.is_shared() {
                     format!("{} AS guid", literal(self.partition.guid()))
                 } else if tracked
                     && IN_TRACK.contains(&column)

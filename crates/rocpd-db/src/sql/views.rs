@@ -166,7 +166,8 @@ pub(super) const VIEWS: [(&str, &str); 23] = [
          K.workgroup_size_z, (K.workgroup_size_x * K.workgroup_size_y * K.workgroup_size_z) AS workgroup_size, \
          K.group_segment_size AS lds_block_size, K.private_segment_size AS scratch_size, S.arch_vgpr_count AS vgpr_count, \
          S.accum_vgpr_count, S.sgpr_count, PI.name AS counter_name, PI.symbol AS counter_symbol, PI.component, PI.description, \
-         PI.block, PI.expression, PI.value_type, PI.id AS counter_id, SUM(PE.value) AS value, K.start, K.\"end\", PI.is_constant, \
+         PI.block, PI.expression, PI.value_type, PI.id AS counter_id, CASE WHEN COUNT(PE.value) = COUNT(*) AND SUM(TYPEOF(PE.value) IN ('text', 'blob') \
+         AND NOT (PE.value GLOB '[.0-9]*' OR PE.value GLOB '[-+][.0-9]*')) = 0 THEN SUM(PE.value) END AS value, K.start, K.\"end\", PI.is_constant, \
          PI.is_derived, (K.\"end\" - K.start) AS duration, {category} AS category, K.nid, E.extdata, S.code_object_id{replay_since_3_0_5} \
          FROM {pmc_event} PE JOIN {info_pmc} PI ON PI.id = PE.pmc_id AND PI.guid = PE.guid \
          JOIN {event} E ON E.id = PE.event_id AND E.guid = PE.guid \
