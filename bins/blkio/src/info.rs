@@ -145,16 +145,16 @@ const SHOWN: usize = 8;
 
 /// A number as people read it, by the unit at the end of its name.
 fn quantity(key: &str, value: &Value) -> String {
-    let units = [
-        ("_ns", report::Unit::Nanos),
-        ("bytes", report::Unit::Bytes),
-        ("bytes_per_s", report::Unit::BytesPerSecond),
-    ];
+    let units = [("_ns", report::Unit::Nanos), ("bytes", report::Unit::Bytes)];
     // Times of a clock, and what lies between clocks, are no lengths.
     let is_clock = ["first_event_ns", "last_event_ns", "start_ns", "end_ns"].contains(&key)
         || key.contains("_minus_");
     let unit = units.iter().find(|(end, _)| key.ends_with(end));
     match (value.as_f64(), unit) {
+        // Rates are in the units of sizes.
+        (Some(number), _) if key.ends_with("bytes_per_s") => {
+            human::quantity(number, report::Unit::Bytes) + "/s"
+        }
         (Some(number), Some((_, unit))) if !is_clock => human::quantity(number, *unit),
         // People need no sixteen digits.
         (Some(number), None) if value.is_f64() => ((number * 1e6).round() / 1e6).to_string(),
