@@ -4,10 +4,9 @@ mod groups;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::thread;
 
-use crate::analyse::Analyser;
 use crate::analyse::access::SectorAccess;
 use crate::analyse::bursts::Arrivals;
 use crate::analyse::by_cpu::ByCpu;
@@ -23,7 +22,6 @@ use crate::analyse::nesting::{Evidence, Nesting};
 use crate::analyse::pairing::Pairing;
 use crate::analyse::pairs::Pairs;
 use crate::analyse::reuse::Reuse;
-use crate::analyse::runs::Batch;
 use crate::analyse::sequential::Sequentiality;
 use crate::analyse::stages::Stages;
 use crate::analyse::traffic::{Grid, SECOND, Traffic};

@@ -155,7 +155,7 @@ impl Partition {
     ///
     /// When the file is damaged.
     pub fn foreign_tables(&self) -> Result<Vec<(&str, u64)>> {
-        let count = |table: &'_ Table| {
+        let count = |table: &Table| -> Result<u64> {
             let pick = table.def.pick([]);
             let mut cursor = table.cursor(self)?;
             let mut rows = 0;
@@ -183,11 +183,11 @@ impl Partition {
         };
         let pick = table.def.pick(["replay_pass"]);
         let mut cursor = table.cursor(self)?;
-        let (mut repeated, mut last) = (0, 0);
+        let (mut repeated, mut last) = (0_u64, 0_i64);
         while let Some((_, values)) = cursor.next(&pick)? {
             if let [Value::Int(pass @ 1..)] = values {
                 repeated += 1;
-                last = last.max(*pass);
+                last = last.max(pass);
             }
         }
         Ok((repeated > 0).then_some((repeated, last.saturating_add(1))))

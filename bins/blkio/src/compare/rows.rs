@@ -1,5 +1,7 @@
 //! What differs between two documents: the finding, and the rows of the tables.
 
+use std::collections::BTreeMap;
+
 use report::human;
 use serde_json::Value;
 
