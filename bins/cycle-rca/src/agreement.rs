@@ -8,18 +8,16 @@
 //! (`unknown`) says nothing of any culprit.
 
 use rca_cycles::compare::CulpritKind;
+use trace_model::kernel::Vocabulary;
 
 /// Is the culprit explained by the verdict? None if the verdict is undecided.
 pub(crate) fn explained(kind: CulpritKind, name: &str, cause: &str) -> Option<bool> {
+    let communicates =
+        kind == CulpritKind::Kernel && Vocabulary::default().communication(name).is_some();
     let name = name.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|w| name.contains(w));
-    let collective = has(&[
-        "nccl",
-        "rccl",
-        "allreduce",
-        "all_reduce",
-        "cross_device_reduce",
-    ]);
+    // Host functions have no table of names: those of the libraries.
+    let collective = communicates || has(&["nccl", "rccl", "allreduce", "all_reduce"]);
     let copy = has(&["memcpy", "memset"]);
     let clock = has(&["frequency", "clock"]);
     let host_counter = name.starts_with("cpu") || name.starts_with("process_cpu");
@@ -62,6 +60,14 @@ mod tests {
             (CulpritKind::Kernel, gemm, "gpu_kernel", Some(true)),
             (CulpritKind::Kernel, reduce, "gpu_kernel", Some(false)),
             (CulpritKind::Kernel, reduce, "nvlink_contention", Some(true)),
+            (CulpritKind::Kernel, reduce, "collective_slow", Some(true)),
+            (
+                CulpritKind::Kernel,
+                "deep_ep::intranode::dispatch",
+                "collective_slow",
+                Some(true),
+            ),
+            (CulpritKind::Kernel, gemm, "collective_slow", Some(false)),
             (CulpritKind::Kernel, gemm, "host_code", Some(false)),
             (CulpritKind::Kernel, gemm, "none", Some(false)),
             (CulpritKind::Kernel, gemm, "unknown", None),

@@ -253,7 +253,11 @@ fn report(
     if let (ResultFormat::Parquet, Some(path)) = (format, &args.output.output) {
         let all = merged(results)?;
         let mut file = AtomicFile::create(path)?;
-        perf::functions(&all, &mut ParquetWriter::new(&mut file, document::VERSION))?;
+        perf::functions(
+            &all,
+            args.cut.compat,
+            &mut ParquetWriter::new(&mut file, document::VERSION),
+        )?;
         file.commit()?;
         return finish(args, results, failed);
     }

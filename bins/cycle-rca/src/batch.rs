@@ -299,22 +299,29 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
         }));
     }
     let report = compare_tables(args, &folder)?;
-    let is_stopped = other_machine.is_some() || stopped(&report).is_some();
     let not_comparable = other_machine
         .or_else(|| comparison.not_comparable.clone())
         .or_else(|| stopped(&report));
-    let culprits = if is_stopped {
-        Vec::new()
-    } else {
-        document::culprits(&abnormal, &comparison, &report.verdict.cause)
+    // What may not be compared has neither a cause nor anything to blame.
+    let culprits = match &not_comparable {
+        Some(_) => Vec::new(),
+        None => document::culprits(&abnormal, &comparison, &report.verdict.cause),
+    };
+    let headline = match &not_comparable {
+        Some(why) => format!("Not comparable: {why}"),
+        None => report.headline.clone(),
+    };
+    let verdict = match &not_comparable {
+        Some(_) => None,
+        None => Some(&report.verdict),
     };
     Ok(json!({
         "case": case.name,
         "error": null,
         "anchor": sides.normal.first().map(|a| &a.anchor),
         "re_anchored": sides.re_anchored,
-        "headline": report.headline,
-        "verdict": report.verdict,
+        "headline": headline,
+        "verdict": verdict,
         "not_comparable": not_comparable,
         "phases": document::phases(&comparison),
         "culprits": culprits,

@@ -1,6 +1,6 @@
 //! What limits the steps of a phase, as a sentence with its numbers and one advice.
 
-use rca_cycles::{Analysis, Bottleneck, Limit, Phase, Verdict, bottlenecks};
+use rca_cycles::{Analysis, Bottleneck, Limit, Phase, Stalls, Verdict, bottlenecks};
 use report::human;
 use serde_json::{Value, json};
 
@@ -79,6 +79,10 @@ pub(crate) fn sentences(analysis: &Analysis, b: &Bottleneck) -> Vec<String> {
     if let Some((second, share)) = b.second.filter(|s| s.1 >= 0.1) {
         answer.push_str(&format!("; {} {}", taken_by(second), percent(share)));
     }
+    if let Some(s) = &b.stalls {
+        answer.push_str("; ");
+        answer.push_str(&stalls(analysis, b, s));
+    }
     lines.push(answer);
     lines.extend(who_waits(b));
     let graphs = match b.graph_launches {
@@ -135,6 +139,40 @@ fn who_waits(b: &Bottleneck) -> Option<String> {
     // A sentence begins with a capital.
     answer[..1].make_ascii_uppercase();
     Some(answer)
+}
+
+/// The few steps that take much longer than the others.
+fn stalls(analysis: &Analysis, b: &Bottleneck, s: &Stalls) -> String {
+    let short = kernel_names(analysis);
+    let in_what = match s.function.map(|i| &analysis.functions[i]) {
+        Some(f) => format!("in {}", name(shown_name(&short, f), 60)),
+        None => "in no one recorded function".to_owned(),
+    };
+    let first = s.cycles.iter().take(8);
+    let cycles: Vec<String> = first.map(|c| (c + 1).to_string()).collect();
+    let more = if s.cycles.len() > cycles.len() {
+        ", ..."
+    } else {
+        ""
+    };
+    // A stall that the cut between cycles divides is one.
+    let all = s.cycles.len();
+    let stalls = all - s.cycles.windows(2).filter(|w| w[1] == w[0] + 1).count();
+    if stalls < all {
+        let total = s.excess_ns.saturating_mul(i64::try_from(all).unwrap_or(1));
+        return format!(
+            "{stalls} stalls in {} steps, {} each {in_what}: cycles {}{more}",
+            b.steps,
+            time(total / i64::try_from(stalls).unwrap_or(1)),
+            cycles.join(", ")
+        );
+    }
+    format!(
+        "{all} of {} steps stall {} each {in_what}: cycles {}{more}",
+        b.steps,
+        time(s.excess_ns),
+        cycles.join(", ")
+    )
 }
 
 fn advice(analysis: &Analysis, b: &Bottleneck) -> Option<String> {
@@ -222,6 +260,11 @@ pub(crate) fn document(analysis: &Analysis) -> Vec<Value> {
             "top_function": b.function.map(|(i, ns)| json!({
                 "name": analysis.functions[i].name,
                 "self_ns_per_step": ns,
+            })),
+            "stalls": b.stalls.as_ref().map(|s| json!({
+                "cycles": s.cycles.iter().map(|c| c + 1).collect::<Vec<_>>(),
+                "excess_ns": s.excess_ns,
+                "function": s.function.map(|i| &analysis.functions[i].name),
             })),
             "text": sentences(analysis, &b),
         })

@@ -71,7 +71,11 @@ pub(crate) fn write(
         }
         if wanted.tables {
             let mut out = Output::file(folder.join(format!("{stem}_perf_data.csv")))?;
-            functions(report, &mut CsvWriter::new(&mut out, CsvOptions::default()))?;
+            functions(
+                report,
+                wanted.compat,
+                &mut CsvWriter::new(&mut out, CsvOptions::default()),
+            )?;
             out.finish()?;
             let mut out = Output::file(folder.join(format!("{stem}_counters_data.csv")))?;
             counters(
@@ -177,10 +181,14 @@ fn event(trace: &Trace, one: CycleEvent) -> Value {
     })
 }
 
-/// The table of functions by cycle.
-pub(crate) fn functions(report: &Report, sink: &mut dyn RowSink) -> anyhow::Result<()> {
+/// The table of functions by cycle; the reference has no column for bytes.
+pub(crate) fn functions(
+    report: &Report,
+    compat: bool,
+    sink: &mut dyn RowSink,
+) -> anyhow::Result<()> {
     let four = |name: &'static str| Column::real(name).reals(RealFormat::Fixed(4));
-    sink.begin(&[
+    let mut columns = vec![
         Column::uint("cycle"),
         Column::int("pid"),
         Column::text("hostname"),
@@ -198,9 +206,13 @@ pub(crate) fn functions(report: &Report, sink: &mut dyn RowSink) -> anyhow::Resu
         four("cycle_start_ts"),
         Column::uint("instances_count"),
         Column::text("simple_name"),
-    ])?;
+    ];
+    if !compat {
+        columns.push(Column::int("copy_bytes"));
+    }
+    sink.begin(&columns)?;
     for row in &report.rows {
-        sink.row(&[
+        let mut cells: Vec<Cell<'_>> = vec![
             row.cycle.into(),
             row.pid.into(),
             (&row.hostname).into(),
@@ -218,7 +230,11 @@ pub(crate) fn functions(report: &Report, sink: &mut dyn RowSink) -> anyhow::Resu
             row.cycle_start_us.into(),
             row.instances.into(),
             (&row.simple_name).into(),
-        ])?;
+        ];
+        if !compat {
+            cells.push(row.copy_bytes.into());
+        }
+        sink.row(&cells)?;
     }
     Ok(sink.finish()?)
 }

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::report_text::time;
+use crate::report_text::{label, time};
 
 /// Version of the JSON document.
-pub const SCHEMA_VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 2);
+pub const SCHEMA_VERSION: report::SchemaVersion = report::SchemaVersion::new(1, 3);
 
 /// Whether the sides may be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -231,9 +231,11 @@ pub struct CycleTime {
 pub struct Pauses {
     /// Number of such cycles on each side.
     pub cycles: [usize; 2],
+    /// Number of pauses on each side: long cycles in a row are of one.
+    pub pauses: [usize; 2],
     /// Number of all cycles on each side.
     pub of: [usize; 2],
-    /// Median time by which they exceed the median cycle, by side.
+    /// Median time of a pause beyond that of its cycles' median, by side.
     pub excess_us: [Option<f64>; 2],
     /// Probability that chance puts so many of them on the side that has more (Fisher's exact test).
     pub p: f64,
@@ -255,7 +257,7 @@ pub struct PausedFunction {
     pub name: String,
     /// Its device.
     pub device: String,
-    /// Mean time in these cycles beyond its median.
+    /// Mean time in a pause beyond its median.
     pub excess_us: f64,
 }
 
@@ -264,19 +266,24 @@ impl Pauses {
     pub(crate) fn said(&self) -> String {
         let more = usize::from(self.more_in_candidate);
         let names = ["baseline", "candidate"];
-        let count = |side: usize| format!("{} of {}", self.cycles[side], self.of[side]);
+        let is_cut = self.pauses != self.cycles;
+        let count = |side: usize| match is_cut {
+            true => format!("{} in {}", self.pauses[side], self.of[side]),
+            false => format!("{} of {}", self.cycles[side], self.of[side]),
+        };
+        let what = match is_cut {
+            true => format!(
+                "{} pauses in {} cycles of the {},",
+                self.pauses[more], self.of[more], names[more]
+            ),
+            false => format!("{} cycles of the {} pause,", count(more), names[more]),
+        };
         let numbers: Vec<String> = self.numbers.iter().take(8).map(i64::to_string).collect();
         let rest = if self.numbers.len() > 8 { ", …" } else { "" };
         let functions: Vec<String> = self
             .functions
             .iter()
-            .map(|f| {
-                format!(
-                    "{} +{}",
-                    report::text::shorten(&f.name, 40),
-                    time(f.excess_us)
-                )
-            })
+            .map(|f| format!("{} +{}", label(&f.name), time(f.excess_us)))
             .collect();
         let functions = if functions.is_empty() {
             "no recorded function accounts for them".to_owned()
@@ -284,10 +291,9 @@ impl Pauses {
             format!("in them: {}", functions.join(", "))
         };
         format!(
-            "{} cycles of the {} pause, {} longer than the typical one ({} in the {}); cycles {}{rest}; {functions}",
-            count(more),
-            names[more],
+            "{what} {} longer than the typical {} ({} in the {}); cycles {}{rest}; {functions}",
             time(self.excess_us[more].unwrap_or(0.0)),
+            if is_cut { "cycle each" } else { "one" },
             count(1 - more),
             names[1 - more],
             numbers.join(", "),

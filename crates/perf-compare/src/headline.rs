@@ -201,13 +201,14 @@ fn kernel(report: &Report) -> String {
             None => format!(" on {place}"),
         };
         return format!(
-            "{} {}{on} {:.1} % {} per call ({}), {}",
+            "{} {}{on} {:.1} % {} per call ({}), {}{}",
             word(name),
             label(name),
             (ratio - 1.0).abs() * 100.0,
             if ratio >= 1.0 { "slower" } else { "faster" },
             from_to(row.baseline, row.candidate),
-            added(report, same)
+            added(report, same),
+            lengths_unknown(report, name)
         );
     }
     match finding {
@@ -225,6 +226,19 @@ fn kernel(report: &Report) -> String {
             )
         }
         None => format!("Kernels changed, {}", added(report, None)),
+    }
+}
+
+/// Attention takes longer with longer sequences, too: what is said where steps do not tell how long they are.
+fn lengths_unknown(report: &Report, name: &str) -> &'static str {
+    let is_length = |row: &Evidence| {
+        let metric = row.metric.as_str();
+        metric.starts_with("step_") && metric.ends_with("_tokens")
+            || ["num_tokens", "avg_input_length", "compute_avg_input_length"].contains(&metric)
+    };
+    match is_attention(name) && !report.counters.iter().any(is_length) {
+        true => "; or longer sequences: lengths were not recorded",
+        false => "",
     }
 }
 
@@ -268,7 +282,84 @@ fn straggler(report: &Report) -> String {
     format!("One rank is late and the others wait for it{tail}")
 }
 
+/// Bytes with a binary prefix.
+fn bytes(value: f64) -> String {
+    let (mut scaled, mut unit) = (value, "B");
+    for larger in ["KiB", "MiB", "GiB"] {
+        if scaled.abs() < 1024.0 {
+            break;
+        }
+        (scaled, unit) = (scaled / 1024.0, larger);
+    }
+    format!("{} {unit}", short(scaled))
+}
+
+/// Whether the time of a function changed because it is called more or less often: how many times as often.
+pub(crate) fn called(finding: &Finding) -> Option<f64> {
+    let (calls, total) = (finding.calls_ratio?, finding.effect.ratio?);
+    let (calls_log, total_log) = (calls.ln(), total.ln());
+    let is_cause = calls_log * total_log > 0.0 && calls_log.abs() >= 0.5 * total_log.abs();
+    (is_cause && calls_log.abs() >= 1.1_f64.ln()).then_some(calls)
+}
+
+/// `slower`, `faster`, or how many times as often it is called.
+fn how(finding: &Finding) -> String {
+    match called(finding) {
+        Some(times) => format!("called {} times as often", short(times)),
+        None if finding.effect.delta > 0.0 => "slower".to_owned(),
+        None => "faster".to_owned(),
+    }
+}
+
+/// Kernels that are called more often, or more copies, or more bytes in them.
+fn more_work(report: &Report) -> Option<String> {
+    if let Some(row) = of(report, "kernel_top_calls") {
+        let (place, name) = row.device.split_once(": ").unwrap_or(("", &row.device));
+        let on = match ranks(report, name) {
+            Some(ranks) => format!(" on {ranks}"),
+            None if place.is_empty() => String::new(),
+            None => format!(" on {place}"),
+        };
+        return Some(format!(
+            "Kernel {}{on} is called {} times as often ({} -> {} per cycle), {}",
+            label(name),
+            short(row.candidate / row.baseline),
+            short(row.baseline),
+            short(row.candidate),
+            added(report, None)
+        ));
+    }
+    of(report, "copy_us")?;
+    let directions = [("to_device", "to the GPU"), ("to_host", "from the GPU")];
+    let (calls, size, direction) = directions.into_iter().find_map(|(key, words)| {
+        let calls = of(report, &format!("copies_{key}"));
+        let size = of(report, &format!("copy_{key}_bytes"));
+        (calls.is_some() || size.is_some()).then_some((calls, size, words))
+    })?;
+    let mut said: Vec<String> = Vec::new();
+    if let Some(row) = calls {
+        said.push(format!(
+            "{} times as many copies {direction} ({} -> {} per cycle)",
+            short(row.candidate / row.baseline),
+            short(row.baseline),
+            short(row.candidate)
+        ));
+    }
+    if let Some(row) = size {
+        let times = short(row.candidate / row.baseline);
+        let amounts = format!("{} -> {}", bytes(row.baseline), bytes(row.candidate));
+        said.push(match calls {
+            Some(_) => format!("{times} times as many bytes ({amounts})"),
+            None => format!("{times} times as many bytes copied {direction} ({amounts} per cycle)"),
+        });
+    }
+    Some(format!("{}, {}", said.join(", "), added(report, None)))
+}
+
 fn workload(report: &Report) -> String {
+    if let Some(more) = more_work(report) {
+        return more;
+    }
     let steps: Vec<String> = report
         .verdict
         .evidence
@@ -351,15 +442,18 @@ fn nothing(report: &Report) -> String {
 /// The function of the host that takes longer. One that waits is named as such: the time is that of something else.
 fn host(report: &Report, better: bool, tail: &str) -> String {
     let found = || all_changed(report, &["host", "on_cpu", "memory_call"]);
-    if let Some(f) = found().find(|f| !is_wait(&f.name)) {
-        let slower = if f.effect.delta > 0.0 {
-            "slower"
-        } else {
-            "faster"
+    // A function of the program says more than the time of its threads on processors, if it is a good part of the change.
+    let is_part = |f: &&Finding| f.explained_pct.is_none_or(|part| part.abs() >= 25.0);
+    let of_program = all_changed(report, &["host"]).find(|f| !is_wait(&f.name) && is_part(f));
+    if let Some(f) = of_program.or_else(|| found().find(|f| !is_wait(&f.name))) {
+        let hidden = match report.verdict.on_critical_path {
+            Some(false) if !better => ", hidden behind the work of the GPU",
+            _ => "",
         };
         return format!(
-            "Host function {} {slower} ({}), {}",
+            "Host function {} {}{hidden} ({}), {}",
             label(&f.name),
+            how(f),
             from_to(f.effect.baseline, f.effect.candidate),
             added(report, Some(f))
         );
@@ -381,6 +475,54 @@ fn host(report: &Report, better: bool, tail: &str) -> String {
         return format!("Host code takes less time{tail}");
     }
     format!("Host code takes longer, in no single function that was recorded{tail}")
+}
+
+/// The GPUs whose kernels changed about as much as those of the one that changed most.
+fn slow_gpus(report: &Report, most: &Evidence) -> String {
+    let all = || {
+        report
+            .counters
+            .iter()
+            .filter(|row| row.metric == most.metric)
+    };
+    let like = |row: &&Evidence| row.effect.abs() >= 0.5 * most.effect.abs();
+    match (all().filter(like).count(), all().count()) {
+        (like, all) if like > 1 && like == all => format!("all {all} GPUs"),
+        (like, _) if like > 1 => format!("{} and {} more GPUs", most.device, like - 1),
+        _ => most.device.clone(),
+    }
+}
+
+/// Another declared change that is a good part of what a cycle takes longer and is not of the kind of the verdict.
+fn also(report: &Report) -> Option<String> {
+    const PART: f64 = 15.0;
+    let classes: &[&str] = match report.verdict.cause.as_str() {
+        "host_code" => &["kernel"],
+        "gpu_kernel" | "gpu_slow" => &["host"],
+        "workload_shift" if of(report, "kernel_top_calls").is_some() => &["host"],
+        "workload_shift" if of(report, "copy_us").is_some() => &["kernel"],
+        _ => return None,
+    };
+    // Calls that launch or copy follow the work that they launch.
+    let is_api = |name: &str| {
+        ["cuda", "hip", "cu"]
+            .iter()
+            .any(|api| name.starts_with(api))
+    };
+    let second = all_changed(report, classes)
+        .filter(|f| !is_wait(&f.name) && !is_api(&f.name))
+        .find(|f| f.explained_pct.is_some_and(|part| part.abs() >= PART))?;
+    let kind = if second.class == "kernel" {
+        "kernel"
+    } else {
+        "host function"
+    };
+    Some(format!(
+        "; also {kind} {} {} ({})",
+        label(&second.name),
+        how(second),
+        from_to(second.effect.baseline, second.effect.candidate)
+    ))
 }
 
 fn sentence(report: &Report) -> String {
@@ -407,7 +549,7 @@ fn sentence(report: &Report) -> String {
         "gpu_slow" => {
             let row = of(report, "kernel_time_beyond_clock_pct");
             let by = row.map_or(0.0, |row| row.effect.abs());
-            let place = row.map_or("the GPU", |row| row.device.as_str());
+            let place = row.map_or("the GPU".to_owned(), |row| slow_gpus(report, row));
             if better {
                 format!(
                     "All kernels of {place} faster than in the baseline, where they took {by:.1} % longer: clock, contention or power; record clocks to tell{}",
@@ -442,7 +584,10 @@ fn sentence(report: &Report) -> String {
                 )
             });
             match (cycle(report), first) {
-                (Some(cycle), _) => format!("Cause unknown: {cycle}{largest}"),
+                (Some(cycle), _) => match cycle.contains(" time unchanged ") {
+                    true => format!("{cycle}{largest}"),
+                    false => format!("Cause unknown: {cycle}{largest}"),
+                },
                 (None, Some(_)) => nothing(report),
                 (None, None) => "Cause unknown: times cannot be compared".to_owned(),
             }
@@ -470,6 +615,7 @@ fn sentence(report: &Report) -> String {
 /// Returns the sentence of a report, with a capital and without a full stop.
 pub(crate) fn of_report(report: &Report) -> String {
     let mut text = sentence(report);
+    text += &also(report).unwrap_or_default();
     if let Some(mix) = report
         .mix
         .as_ref()

@@ -1,11 +1,14 @@
 //! The report as CSV, Markdown and JUnit XML, and what a gate makes of it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use report::{Cell, Column, CsvOptions, CsvWriter, RowSink as _};
+use trace_model::kernel::display_names;
 
 use crate::analyse::more_is_better;
 use crate::document::{Change, Effect, Finding, Report, Statement, Status};
+use crate::headline::called;
 use crate::report_text::{ends, short};
 
 /// Longest name shown to people.
@@ -47,6 +50,17 @@ pub(crate) fn word(change: Change, verdict: Statement) -> &'static str {
     }
 }
 
+/// As [`word()`], and where calls are what changed, how many times as many there are.
+pub(crate) fn word_of(finding: &Finding) -> String {
+    let plain = word(finding.change, finding.verdict);
+    match called(finding) {
+        Some(times) if matches!(finding.change, Change::Slower | Change::Faster) => {
+            format!("{} times as many calls of", short(times))
+        }
+        _ => plain.to_owned(),
+    }
+}
+
 pub(crate) fn status(report: &Report) -> &'static str {
     match report.comparability.status {
         Status::Comparable => "comparable",
@@ -79,8 +93,17 @@ pub(crate) fn percent(effect: &Effect) -> String {
     })
 }
 
-pub(crate) fn name(finding: &Finding) -> String {
-    let name = ends(&report::text::printable(&finding.name), NAME);
+/// The names of all findings as all tools show them: kernels without parameters, distinct where the names are.
+pub(crate) fn names(report: &Report) -> BTreeMap<&str, String> {
+    let is_kernel = |f: &&Finding| ["kernel", "collective"].contains(&f.class);
+    let kernels = report.findings.iter().filter(is_kernel);
+    display_names(kernels.map(|f| f.name.as_str()))
+}
+
+/// The name of a finding, by the names of its report.
+pub(crate) fn name(finding: &Finding, names: &BTreeMap<&str, String>) -> String {
+    let shown = names.get(finding.name.as_str()).unwrap_or(&finding.name);
+    let name = ends(&report::text::printable(shown), NAME);
     match finding.kind {
         "collective_transfer" => format!("{name} [transfer, all ranks]"),
         "collective_total" => format!("{name} [sum, all ranks]"),
@@ -238,6 +261,7 @@ impl Report {
             .iter()
             .filter(|f| f.verdict == Statement::Changed)
             .collect();
+        let names = names(self);
         if !declared.is_empty() {
             out.push_str("\n| change | what | baseline | candidate | difference (95 %) | q |\n|---|---|---:|---:|---:|---:|\n");
             for f in declared.iter().take(20) {
@@ -245,8 +269,8 @@ impl Report {
                 let _ = writeln!(
                     out,
                     "| {} | `{}` | {} {unit} | {} {unit} | {} | {} |",
-                    word(f.change, f.verdict),
-                    cell(&name(f)),
+                    word_of(f),
+                    cell(&name(f, &names)),
                     short(f.effect.baseline),
                     short(f.effect.candidate),
                     change(&f.effect, &unit),
@@ -369,6 +393,7 @@ impl Report {
                 text: pauses.said(),
             });
         }
+        let names = names(self);
         for finding in &self.findings {
             let metric = finding.kind == "metric";
             // A saved recording has the cycle among its metrics: it decides, and functions count relative to it.
@@ -383,7 +408,7 @@ impl Report {
             };
             let up_is_bad = !metric || !more_is_better(&finding.name, &finding.unit);
             cases.push(Case {
-                name: name(finding),
+                name: name(finding, &names),
                 change: finding.change,
                 declared: finding.verdict == Statement::Changed && !finding.no_effect_on_cycle,
                 decisive,

@@ -1,9 +1,10 @@
 //! The report in at most 25 lines of 80 columns, for a terminal.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use crate::document::{CycleTime, Evidence, Finding, Report, Statement};
-use crate::render::{interval, name, percent, status, word};
+use crate::render::{interval, name, names, percent, status, word, word_of};
 use crate::report_text::{label, short};
 
 /// Lines in all, columns of a line.
@@ -63,10 +64,11 @@ impl Report {
         if !self.findings.is_empty() {
             lines.push(format!("{declared} of {} changed:", self.findings.len()));
         }
+        let names = names(self);
         // The claim and one line about notes come after the findings.
         for finding in self.findings.iter().take(SHOWN.min(declared.max(3))) {
             let mut more = Vec::new();
-            line(finding, &mut more);
+            line(finding, &names, &mut more);
             if lines.len() + more.len() + 2 > LINES {
                 break;
             }
@@ -216,12 +218,12 @@ fn cycle(time: &CycleTime, lines: &mut Vec<String>) {
     }
 }
 
-fn line(finding: &Finding, lines: &mut Vec<String>) {
+fn line(finding: &Finding, names: &BTreeMap<&str, String>, lines: &mut Vec<String>) {
     wrap(
         &format!(
             "  {} {}: {}{}, {} {}{}",
-            word(finding.change, finding.verdict),
-            name(finding),
+            word_of(finding),
+            name(finding, names),
             short(finding.effect.delta),
             percent(&finding.effect),
             interval(&finding.effect),

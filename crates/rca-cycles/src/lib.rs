@@ -80,6 +80,8 @@ pub const ARG_KEYS: &[&str] = &[
     "src_agent",
     "hostname",
     "args",
+    "bytes",
+    "size",
 ];
 
 pub use analysis::{Analysis, CounterSeries, Cycle, Failure, Options, analyse};

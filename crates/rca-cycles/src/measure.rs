@@ -140,6 +140,8 @@ pub struct Cell {
     pub total_ns: i64,
     /// Calls.
     pub calls: u32,
+    /// Bytes that copies moved; 0 of all else and where unknown.
+    pub bytes: i64,
     /// Its longest event, as evidence.
     pub longest: SliceId,
     /// Own time of that, ns.
@@ -153,40 +155,43 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
     type Event = (SliceId, (i64, i64));
     let mut index: FxHashMap<Key, usize> = FxHashMap::default();
     let mut list: Vec<(Key, Vec<Cell>)> = Vec::new();
-    let mut add = |key: Key, cycle: u32, (slice, at_ns): Event, own: i64, total: i64| {
-        let at = *index.entry(key).or_insert_with(|| {
-            list.push((key, Vec::new()));
-            list.len() - 1
-        });
-        let cells = &mut list[at].1;
-        // Nearly always the last; work on the device may be out of order by a few.
-        let place = match cells.last() {
-            Some(last) if last.cycle == cycle => cells.len() - 1,
-            Some(last) if last.cycle > cycle => cells.partition_point(|c| c.cycle < cycle),
-            _ => cells.len(),
+    let mut add =
+        |key: Key, cycle: u32, (slice, at_ns): Event, (own, total, bytes): (i64, i64, i64)| {
+            let at = *index.entry(key).or_insert_with(|| {
+                list.push((key, Vec::new()));
+                list.len() - 1
+            });
+            let cells = &mut list[at].1;
+            // Nearly always the last; work on the device may be out of order by a few.
+            let place = match cells.last() {
+                Some(last) if last.cycle == cycle => cells.len() - 1,
+                Some(last) if last.cycle > cycle => cells.partition_point(|c| c.cycle < cycle),
+                _ => cells.len(),
+            };
+            if cells.get(place).is_none_or(|c| c.cycle != cycle) {
+                cells.insert(
+                    place,
+                    Cell {
+                        cycle,
+                        self_ns: 0,
+                        total_ns: 0,
+                        calls: 0,
+                        bytes: 0,
+                        longest: slice,
+                        longest_ns: -1,
+                        longest_at: at_ns,
+                    },
+                );
+            }
+            let cell = &mut cells[place];
+            cell.self_ns += own;
+            cell.total_ns += total;
+            cell.calls += 1;
+            cell.bytes = cell.bytes.saturating_add(bytes);
+            if own > cell.longest_ns {
+                (cell.longest, cell.longest_ns, cell.longest_at) = (slice, own, at_ns);
+            }
         };
-        if cells.get(place).is_none_or(|c| c.cycle != cycle) {
-            cells.insert(
-                place,
-                Cell {
-                    cycle,
-                    self_ns: 0,
-                    total_ns: 0,
-                    calls: 0,
-                    longest: slice,
-                    longest_ns: -1,
-                    longest_at: at_ns,
-                },
-            );
-        }
-        let cell = &mut cells[place];
-        cell.self_ns += own;
-        cell.total_ns += total;
-        cell.calls += 1;
-        if own > cell.longest_ns {
-            (cell.longest, cell.longest_ns, cell.longest_at) = (slice, own, at_ns);
-        }
-    };
     for slice in timeline.trace.slices() {
         let kind = timeline.kind(slice);
         let counts = kind.is_code()
@@ -210,7 +215,7 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
         let recursive = slice.ancestors().take(8).any(|a| a.name_id() == Some(name));
         let total = if recursive { 0 } else { total };
         let event = (slice.id(), (slice.ts().nanos(), slice.end().nanos()));
-        add((name, kind, process, -1), cycle, event, own, total);
+        add((name, kind, process, -1), cycle, event, (own, total, 0));
     }
     let mut classes: FxHashMap<Key, BTreeMap<KernelClass, i64>> = FxHashMap::default();
     for work in &timeline.work {
@@ -221,7 +226,12 @@ pub(crate) fn functions(timeline: &Timeline<'_>, cuts: &Cuts) -> Vec<Function> {
             if let Some(class) = work.class {
                 *classes.entry(key).or_default().entry(class).or_default() += dur;
             }
-            add(key, cycle, (work.slice, (work.ts, work.end)), dur, dur);
+            add(
+                key,
+                cycle,
+                (work.slice, (work.ts, work.end)),
+                (dur, dur, work.bytes),
+            );
         }
     }
     list.into_iter()

@@ -298,6 +298,7 @@ fn row(
         cycle_start_us: micros(cycle.start_ns),
         instances: cell.calls as usize,
         simple_name: simple.to_owned(),
+        copy_bytes: (cell.bytes > 0).then_some(cell.bytes),
     }
 }
 

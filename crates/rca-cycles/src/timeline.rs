@@ -103,6 +103,8 @@ pub(crate) struct Work {
     pub(crate) name: StrId,
     /// What a kernel computes, by what launched it; none of other GPU activity.
     pub(crate) class: Option<KernelClass>,
+    /// Bytes that a copy moved; 0 of all else and where unknown.
+    pub(crate) bytes: i64,
     pub(crate) ts: i64,
     pub(crate) end: i64,
     /// The call, with its start; none if unknown.
@@ -217,6 +219,7 @@ impl<'t> Timeline<'t> {
             slices.filter(|slice| matches!(self.kind(*slice), Kind::Compute | Kind::Communication)),
         );
         let inner = self.trace.arg_column("args");
+        let sizes = ["bytes", "size"].map(|key| self.trace.arg_column(key));
         let text = |slice| inner.get(slice).and_then(trace_model::ArgValue::as_str);
         let correlation = |slice: Slice<'t>| {
             let plain = column.of(slice).map(|id| id.0);
@@ -273,6 +276,10 @@ impl<'t> Timeline<'t> {
                     .unwrap_or(-1),
                 stream: self.thread(slice),
                 name,
+                bytes: match kind {
+                    Kind::Copy => sizes.iter().find_map(|c| c.int(slice)).unwrap_or(0).max(0),
+                    _ => 0,
+                },
                 class: index.is_kernel(slice).then(|| index.class(slice)),
                 ts: range.start.nanos(),
                 end: range.end.nanos(),

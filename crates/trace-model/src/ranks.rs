@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 pub use doubts::RankDoubt;
+pub use name::RankName;
 pub(crate) use name::in_name;
 
 use crate::ids::Rank;
-use name::{Place, RankName};
+use name::Place;
 
 /// What is known of one file of a job.
 #[derive(Clone, Copy, Debug, Default)]

@@ -30,6 +30,24 @@ fn by_chance(more: usize, all: usize, n: usize, m: usize) -> f64 {
     sum.min(1.0)
 }
 
+/// Places next to each other, with numbers that follow each other, are of one pause that the cut between cycles divides.
+fn in_a_row(places: &[usize], number: impl Fn(usize) -> i64) -> Vec<Vec<usize>> {
+    let mut pauses: Vec<Vec<usize>> = Vec::new();
+    for &at in places {
+        match pauses.last_mut() {
+            Some(pause)
+                if pause
+                    .last()
+                    .is_some_and(|&last| last + 1 == at && number(last) + 1 == number(at)) =>
+            {
+                pause.push(at);
+            }
+            _ => pauses.push(vec![at]),
+        }
+    }
+    pauses
+}
+
 /// Compares the pauses of both sides; `None` where neither pauses or so many cycles are long that they are no pauses.
 pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
     let lengths = panel
@@ -55,29 +73,40 @@ pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
             .map(|(at, _)| at)
             .collect::<Vec<usize>>()
     });
+    let each = [0, 1].map(|side| {
+        in_a_row(&places[side], |at| {
+            panel.cycles[side].get(at).map_or(-1, |cycle| cycle.0)
+        })
+    });
     let cycles = places.each_ref().map(Vec::len);
+    let pauses = each.each_ref().map(Vec::len);
     let of = lengths.each_ref().map(Vec::len);
-    if cycles == [0, 0] || (0..2).any(|side| cycles[side] * FEW > of[side]) {
+    if pauses == [0, 0] || (0..2).any(|side| pauses[side] * FEW > of[side]) {
         return None;
     }
     let excess_us = [0, 1].map(|side| {
-        let all: Vec<f64> = places[side]
-            .iter()
-            .map(|at| lengths[side][*at] - middles[side])
-            .collect();
+        let of_pause = |pause: &Vec<usize>| {
+            let beyond = pause.iter().map(|at| lengths[side][*at] - middles[side]);
+            beyond.sum::<f64>()
+        };
+        let all: Vec<f64> = each[side].iter().map(of_pause).collect();
         (!all.is_empty()).then(|| median(&all))
     });
     // Which side has more of them, relative to its cycles.
-    let more = usize::from(cycles[1] * of[0] >= cycles[0] * of[1]);
-    let p = by_chance(cycles[more], cycles[0] + cycles[1], of[more], of[1 - more]);
+    let more = usize::from(pauses[1] * of[0] >= pauses[0] * of[1]);
+    let p = by_chance(pauses[more], pauses[0] + pauses[1], of[more], of[1 - more]);
     let mut functions: Vec<PausedFunction> = panel
         .columns
         .iter()
         .filter(|column| column.values[more].len() == of[more] && !is_wait(&column.key.name))
         .filter_map(|column| {
             let values = &column.values[more];
-            let inside: Vec<f64> = places[more].iter().map(|at| values[*at]).collect();
-            let excess = mean(&inside) - median(values);
+            let middle = median(values);
+            let of_pause = |pause: &Vec<usize>| {
+                let beyond = pause.iter().map(|at| values[*at] - middle);
+                beyond.sum::<f64>()
+            };
+            let excess = mean(&each[more].iter().map(of_pause).collect::<Vec<f64>>());
             (excess >= NAMED * excess_us[more]?).then(|| PausedFunction {
                 name: column.key.name.clone(),
                 device: column.key.device.clone(),
@@ -97,10 +126,11 @@ pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
         .collect();
     Some(Pauses {
         cycles,
+        pauses,
         of,
         excess_us,
         p,
-        established: p <= CHANCE && cycles[more] >= FEWEST && !panel.by_run,
+        established: p <= CHANCE && pauses[more] >= FEWEST && !panel.by_run,
         more_in_candidate: more == 1,
         numbers,
         functions,
@@ -110,6 +140,14 @@ pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pause_over_two_cycles_is_one() {
+        let numbers = [1, 2, 3, 4, 9, 10];
+        let found = in_a_row(&[1, 2, 3, 4], |at| numbers[at]);
+        assert_eq!(found, [vec![1, 2, 3], vec![4]]);
+        assert_eq!(in_a_row(&[0, 2, 5], |at| numbers[at]).len(), 3);
+    }
 
     #[test]
     fn chance() {

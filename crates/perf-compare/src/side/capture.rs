@@ -40,6 +40,8 @@ pub(crate) struct Function {
     pub(crate) dur_us: Vec<f64>,
     /// Calls, as `dur_us`; NaN throughout when the file does not say.
     pub(crate) calls: Vec<f64>,
+    /// Bytes that copies moved; NaN where the file does not say.
+    pub(crate) bytes: Vec<f64>,
 }
 
 /// A counter that goes with a device, by cycle; NaN where there was none.
@@ -191,7 +193,7 @@ impl Capture {
         let n = capture.cycles.len();
 
         let mut processes: BTreeMap<i64, (String, BTreeSet<String>)> = BTreeMap::new();
-        let mut functions: BTreeMap<FunctionKey, (Class, Vec<f64>, Vec<f64>)> = BTreeMap::new();
+        let mut functions: BTreeMap<FunctionKey, (Class, [Vec<f64>; 3])> = BTreeMap::new();
         // Weighted by the time of the function, as the recorder weights them.
         let mut coincident: BTreeMap<(String, String, i64), Vec<Coincident>> = BTreeMap::new();
         for row in rows.iter().copied() {
@@ -213,12 +215,13 @@ impl Capture {
                 row.dur_us
             };
             let key = (row.pid, device.to_owned(), name.to_owned());
-            let (_, durs, calls) = functions
+            let (_, [durs, calls, bytes]) = functions
                 .entry(key)
-                .or_insert_with(|| (class, vec![f64::NAN; n], vec![f64::NAN; n]));
+                .or_insert_with(|| (class, [(); 3].map(|()| vec![f64::NAN; n])));
             if durs[at].is_nan() {
                 durs[at] = dur_us;
                 calls[at] = row.calls;
+                bytes[at] = row.copy_bytes;
             } else if (durs[at] - dur_us).abs() > 1e-3 {
                 capture.contradictions += 1;
             }
@@ -257,7 +260,7 @@ impl Capture {
         capture.processes = found.into_iter().map(|(_, process)| process).collect();
         capture.functions = functions
             .into_iter()
-            .filter_map(|((pid, device, name), (class, dur_us, calls))| {
+            .filter_map(|((pid, device, name), (class, [dur_us, calls, bytes]))| {
                 Some(Function {
                     process: *index.get(&pid)?,
                     device,
@@ -265,6 +268,7 @@ impl Capture {
                     class,
                     dur_us,
                     calls,
+                    bytes,
                 })
             })
             .collect();
@@ -378,6 +382,7 @@ mod tests {
             cycle_us: 100.0,
             start_us: 0.0,
             calls: 1.0,
+            copy_bytes: f64::NAN,
             sampled: true,
         };
         let rows = [

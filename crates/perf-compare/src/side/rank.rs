@@ -3,18 +3,17 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::compat::plain_name;
+use trace_model::ranks::RankName;
 
-/// Kinds of parallelism that engines write into names of files, in the order in which they sort.
-const KINDS: [&str; 4] = ["dp", "pp", "tp", "ep"];
+use crate::compat::plain_name;
 
 /// A rank: its number, or its place in each kind of parallelism.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     /// `rank3`.
-    Number(u64),
+    Number(u32),
     /// `TP-1-DP-0`, by kind.
-    Places(Vec<(&'static str, u64)>),
+    Places(Vec<(&'static str, u32)>),
 }
 
 impl fmt::Display for Rank {
@@ -32,29 +31,12 @@ impl fmt::Display for Rank {
     }
 }
 
-/// The number behind a word, joined to it or next to it: `rank3`, `rank_3`, `TP-3`.
-fn numbered(words: &[&str], word: &str) -> Option<u64> {
-    words.iter().enumerate().find_map(|(at, own)| {
-        let rest = own.strip_prefix(word)?;
-        let digits = if rest.is_empty() {
-            words.get(at + 1)?
-        } else {
-            rest
-        };
-        digits.parse().ok()
-    })
-}
-
 fn in_text(text: &str) -> Option<Rank> {
-    let lower = text.to_ascii_lowercase();
-    let words: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
-    if let Some(number) = numbered(&words, "rank") {
+    let name = RankName::of(text);
+    if let Some(number) = name.number() {
         return Some(Rank::Number(number));
     }
-    let places: Vec<(&'static str, u64)> = KINDS
-        .iter()
-        .filter_map(|kind| Some((*kind, numbered(&words, kind)?)))
-        .collect();
+    let places = name.places();
     (!places.is_empty()).then_some(Rank::Places(places))
 }
 
@@ -97,6 +79,11 @@ mod tests {
         assert_eq!(rank("run/rank_4/result_perf_data.csv"), one("rank 4"));
         assert_eq!(rank("run1/result_perf_data.csv"), None);
         assert_eq!(rank("franking_perf_data.csv"), None);
+        // As trace-info reads names: workers and single letters are ranks, times and process numbers are not.
+        assert_eq!(rank("host_worker2_perf_data.csv"), one("rank 2"));
+        assert_eq!(rank("r3_perf_data.csv"), one("rank 3"));
+        assert_eq!(rank("tp_rank_3_perf_data.csv"), one("rank TP3"));
+        assert_eq!(rank("rank1740461679_perf_data.csv"), None);
         let (_, folder) = of(Path::new("run/rank4/result_perf_data.csv"));
         assert_eq!(folder, Path::new("run"));
     }

@@ -26,6 +26,8 @@ pub(crate) struct PerfRow {
     pub(crate) cycle_us: f64,
     pub(crate) start_us: f64,
     pub(crate) calls: f64,
+    /// Bytes that copies moved.
+    pub(crate) copy_bytes: f64,
     /// Whether a sample of the counter fell into the function; else its value is interpolated.
     pub(crate) sampled: bool,
 }
@@ -68,6 +70,7 @@ struct Columns {
     cycle_us: usize,
     start_us: Option<usize>,
     calls: Option<usize>,
+    copy_bytes: Option<usize>,
     interpolation: Option<usize>,
     width: usize,
 }
@@ -123,6 +126,7 @@ impl Columns {
             cycle_us: need("anchor_dur_us")?,
             start_us: at("cycle_start_ts"),
             calls: at("instances_count"),
+            copy_bytes: at("copy_bytes"),
             interpolation: at("interpolation_status"),
             width: header.len(),
         })
@@ -238,6 +242,7 @@ impl PerfTable {
             cycle_us: real(Some(columns.cycle_us), "anchor_dur_us")?,
             start_us: real(columns.start_us, "cycle_start_ts")?,
             calls: real(columns.calls, "instances_count")?,
+            copy_bytes: real(columns.copy_bytes, "copy_bytes")?,
             // Two stars: all interpolated; one: some.
             sampled: field(columns.interpolation).trim_ascii() != b"**",
         })

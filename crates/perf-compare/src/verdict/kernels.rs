@@ -148,6 +148,7 @@ pub(super) fn signals(
         ));
     }
     skew(&indices, roles, out);
+    more_calls(&tracks, roles, comparable, out);
 
     let matched: Vec<(&(usize, String), &Track)> = tracks
         .iter()
@@ -226,14 +227,38 @@ pub(super) fn signals(
         ));
     }
 
+    // Of one rank, most kernels may be slower while few of all are.
+    let of_rank = |role: usize| {
+        let own = || matched.iter().filter(|(key, _)| key.0 == role);
+        let slower = own().filter(|(_, t)| moved(t, true)).count() as f64;
+        slower / own().count().max(1) as f64 * 100.0
+    };
+    out.extend(Signal::point(
+        "rank_kernels_slower_pct",
+        "one rank",
+        "% of its kernels",
+        [0.0, (0..roles.len()).map(of_rank).fold(0.0, f64::max)],
+    ));
+
     // The kernel that costs most more: time added per cycle at the baseline's calls.
     let added =
         |t: &Track| (t.per_call(1) - t.per_call(0)) * t.called(0) / t.cycles[0].max(1) as f64;
     let mut by_name: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut by_role: BTreeMap<usize, f64> = BTreeMap::new();
     for (key, track) in &matched {
         if moved(track, true) {
             *by_name.entry(&key.1).or_default() += added(track);
+            *by_role.entry(key.0).or_default() += added(track);
         }
+    }
+    let grown = |each: &mut dyn Iterator<Item = f64>| [0.0, each.fold(0.0, f64::max)];
+    if comparable {
+        out.extend(Signal::point(
+            "kernel_slower_us",
+            "slowest rank",
+            "us per cycle",
+            grown(&mut by_role.into_values()),
+        ));
     }
     let positive: f64 = by_name.values().filter(|x| **x > 0.0).sum();
     let top = by_name.iter().max_by(|a, b| a.1.total_cmp(b.1));
@@ -246,6 +271,15 @@ pub(super) fn signals(
             "% of added time",
             [0.0, most / positive * 100.0],
         ));
+        if comparable {
+            let of_top = matched.iter().filter(|(key, _)| key.1 == **name);
+            out.extend(Signal::point(
+                "kernel_top_added_us",
+                "slowest rank",
+                "us per cycle",
+                grown(&mut of_top.map(|(_, t)| added(t))),
+            ));
+        }
         for (key, track) in matched.iter().filter(|(key, _)| key.1 == **name) {
             let device = roles
                 .get(key.0)
@@ -278,6 +312,53 @@ pub(super) fn signals(
             [0.0, changed / total[0] * 100.0],
         ));
     }
+}
+
+/// Time that kernels take longer because they are called more often, and the one to which most of it belongs.
+fn more_calls(
+    tracks: &BTreeMap<(usize, String), Track>,
+    roles: &[Role],
+    comparable: bool,
+    out: &mut Vec<Signal>,
+) {
+    /// More often means by this factor.
+    const MORE: f64 = 1.1;
+    if !comparable {
+        return;
+    }
+    let mut by_role: BTreeMap<usize, f64> = BTreeMap::new();
+    let mut top: Option<(f64, usize, &str, &Track)> = None;
+    for ((role, name), t) in tracks {
+        if t.called(0) <= 0.0 || t.called(1) <= 0.0 {
+            continue;
+        }
+        let [before, after] = t.calls.each_ref().map(|side| median(side));
+        let is_more = after > MORE * before && cliffs_delta(&t.calls[0], &t.calls[1]) >= DOMINANCE;
+        if !is_more {
+            continue;
+        }
+        let added = (after - before) * t.per_call(0);
+        *by_role.entry(*role).or_default() += added;
+        if top.is_none_or(|known| added > known.0) {
+            top = Some((added, *role, name, t));
+        }
+    }
+    let Some((_, role, name, track)) = top else {
+        return;
+    };
+    out.extend(Signal::point(
+        "kernel_calls_added_us",
+        "busiest rank",
+        "us per cycle",
+        [0.0, by_role.into_values().fold(0.0, f64::max)],
+    ));
+    let device = roles.get(role).map_or(String::new(), |role| role.device(1));
+    out.extend(Signal::series(
+        "kernel_top_calls",
+        &format!("{device}: {name}"),
+        "calls per cycle",
+        track.calls.clone(),
+    ));
 }
 
 /// By how much the work of a step grew, at most: attention over prompts grows with the square of their tokens. `None` where

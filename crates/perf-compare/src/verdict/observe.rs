@@ -71,6 +71,7 @@ fn observe_cycles(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> 
     kernels::signals(sides, roles, comparable, &mut out);
     ranks::signals(sides, roles, comparable, &mut out);
     if comparable {
+        copied(sides, &mut out);
         cycles(sides, &mut out);
         host_functions(sides, &mut out);
     }
@@ -361,6 +362,58 @@ fn classes(sides: [&[&Capture]; 2], comparable: bool, out: &mut Vec<Signal>) {
             Class::Collective,
             time,
         );
+    }
+}
+
+/// What copies between host and GPU take and move in a cycle: time of the rank with most of it, bytes of all ranks.
+fn copied(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
+    let by_cycle = |value: &dyn Fn(&Capture, usize) -> f64| {
+        sides.map(|captures| {
+            let each = captures
+                .iter()
+                .flat_map(|capture| (0..capture.cycles.len()).map(move |at| value(capture, at)));
+            each.collect::<Vec<f64>>()
+        })
+    };
+    let known = |values: &mut dyn Iterator<Item = f64>| {
+        values
+            .filter(|value| !value.is_nan())
+            .fold(
+                f64::NAN,
+                |sum, value| if sum.is_nan() { value } else { sum + value },
+            )
+    };
+    let time = |capture: &Capture, at: usize| {
+        let of_process = |process: usize| {
+            let own = capture.functions.iter().filter(|f| {
+                f.process == process && matches!(f.class, Class::CopyToDevice | Class::CopyToHost)
+            });
+            known(&mut own.map(|f| f.dur_us[at]))
+        };
+        (0..capture.processes.len())
+            .map(of_process)
+            .fold(f64::NAN, f64::max)
+    };
+    out.extend(Signal::series(
+        "copy_us",
+        "GPU",
+        "us per cycle",
+        by_cycle(&time),
+    ));
+    for (metric, class) in [
+        ("copy_to_device_bytes", Class::CopyToDevice),
+        ("copy_to_host_bytes", Class::CopyToHost),
+    ] {
+        let bytes = |capture: &Capture, at: usize| {
+            let own = capture.functions.iter().filter(|f| f.class == class);
+            known(&mut own.map(|f| f.bytes[at]))
+        };
+        out.extend(Signal::series(
+            metric,
+            "GPU",
+            "B per cycle",
+            by_cycle(&bytes),
+        ));
     }
 }
 

@@ -24,36 +24,49 @@ pub(super) fn signals(
 
 /// The shortest rank of each collective: what the transfer takes, without waiting.
 fn transfer(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
-    let series = sides.map(|captures| {
-        let mut values = Vec::new();
-        for capture in captures {
-            let members: Vec<_> = capture
-                .functions
-                .iter()
-                .filter(|f| f.class == Class::Collective)
-                .collect();
-            let names: BTreeSet<&str> = members.iter().map(|f| f.name.as_str()).collect();
-            for at in 0..capture.cycles.len() {
-                let (mut time, mut calls) = (0.0, 0.0);
-                for name in &names {
-                    let ranks = members.iter().filter(|f| f.name == *name);
-                    let shortest = ranks.min_by(|a, b| a.dur_us[at].total_cmp(&b.dur_us[at]));
-                    if let Some(rank) = shortest.filter(|f| f.dur_us[at] > 0.0 && f.calls[at] > 0.0)
-                    {
-                        time += rank.dur_us[at];
-                        calls += rank.calls[at];
+    let [per_call, per_cycle] = [false, true].map(|per_cycle| {
+        sides.map(|captures| {
+            let mut values = Vec::new();
+            for capture in captures {
+                let members: Vec<_> = capture
+                    .functions
+                    .iter()
+                    .filter(|f| f.class == Class::Collective)
+                    .collect();
+                let names: BTreeSet<&str> = members.iter().map(|f| f.name.as_str()).collect();
+                for at in 0..capture.cycles.len() {
+                    let (mut time, mut calls) = (0.0, 0.0);
+                    for name in &names {
+                        let ranks = members.iter().filter(|f| f.name == *name);
+                        let shortest = ranks.min_by(|a, b| a.dur_us[at].total_cmp(&b.dur_us[at]));
+                        if let Some(rank) =
+                            shortest.filter(|f| f.dur_us[at] > 0.0 && f.calls[at] > 0.0)
+                        {
+                            time += rank.dur_us[at];
+                            calls += rank.calls[at];
+                        }
                     }
+                    values.push(match per_cycle {
+                        _ if calls <= 0.0 => f64::NAN,
+                        true => time,
+                        false => time / calls,
+                    });
                 }
-                values.push(if calls > 0.0 { time / calls } else { f64::NAN });
             }
-        }
-        values
+            values
+        })
     });
     out.extend(Signal::series(
         "collective_transfer_us_per_call",
         "shortest rank",
         "us",
-        series,
+        per_call,
+    ));
+    out.extend(Signal::series(
+        "collective_transfer_us",
+        "shortest rank",
+        "us per cycle",
+        per_cycle,
     ));
 }
 

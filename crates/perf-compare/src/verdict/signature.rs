@@ -41,6 +41,9 @@ pub(super) struct Signature {
     /// Any of these rules it out.
     #[serde(default)]
     pub(super) against: Vec<Clause>,
+    /// Quantities in time per cycle: the one that grew most must explain at least half of what a cycle takes longer.
+    #[serde(default)]
+    pub(super) explains: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

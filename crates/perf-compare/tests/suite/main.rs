@@ -18,7 +18,9 @@ mod simulate;
 
 mod bad_input;
 mod calibration;
+mod copies;
 mod data;
+mod evidence;
 mod mix;
 mod oracles;
 mod planted;

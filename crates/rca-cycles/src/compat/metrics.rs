@@ -417,6 +417,7 @@ pub(crate) fn rows(
             anchor_dur_us: length,
             cycle_start_us: cycle.start,
             instances: stats.instances,
+            copy_bytes: None,
         };
         if stats.levels.is_empty() {
             out.push(row);

@@ -108,6 +108,8 @@ pub struct PerfRow {
     pub instances: usize,
     /// Name made short.
     pub simple_name: String,
+    /// Bytes that copies moved, if known; the reference does not write it.
+    pub copy_bytes: Option<i64>,
 }
 
 /// One sample of a counter inside a cycle.

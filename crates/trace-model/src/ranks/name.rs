@@ -9,7 +9,7 @@ pub(super) type Place = [u32; 4];
 
 /// The ranks that the name of a file and those of its folders spell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct RankName {
+pub struct RankName {
     rank: Option<u32>,
     worker: Option<u32>,
     /// After `r` as the first word. Runs and models are called so, too (`r1`), so that all others win.
@@ -157,6 +157,41 @@ impl RankName {
             *slot = Some(number);
         }
         found
+    }
+
+    /// Reads a name without folders.
+    ///
+    /// ```
+    /// use trace_model::ranks::RankName;
+    ///
+    /// assert_eq!(RankName::of("host_worker2").number(), Some(2));
+    /// assert_eq!(RankName::of("1757-TP-1-DP-0").places(), [("dp", 0), ("tp", 1)]);
+    /// assert_eq!(RankName::of("rank1740461679"), RankName::default());
+    /// ```
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        Self::read(name, false)
+    }
+
+    /// Returns the number of the rank or worker.
+    #[must_use]
+    pub fn number(&self) -> Option<u32> {
+        let first = self.r.filter(|_| self.places().is_empty());
+        self.rank.or(self.worker).or(first)
+    }
+
+    /// Returns the places in each kind of parallelism that the name spells.
+    #[must_use]
+    pub fn places(&self) -> Vec<(&'static str, u32)> {
+        [
+            ("dp", self.dp),
+            ("pp", self.pp),
+            ("tp", self.tp),
+            ("ep", self.ep),
+        ]
+        .into_iter()
+        .filter_map(|(kind, number)| Some((kind, number?)))
+        .collect()
     }
 
     /// Returns `true` if the name spells the rank of the whole job.
