@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use perf_compare::document::Status;
+use perf_compare::document::{Statement, Status};
 use rca_cycles::{Analysis, compare, compat};
 use report::JsonDocument;
 use report::text::wrapped;
@@ -303,10 +303,18 @@ fn one(args: &BatchArgs, case: &Case, tracks: &mut Vec<tracks::Job>) -> anyhow::
         .or_else(|| comparison.not_comparable.clone())
         .or_else(|| stopped(&report));
     // What may not be compared has neither a cause nor anything to blame.
-    let culprits = match &not_comparable {
+    let mut culprits = match &not_comparable {
         Some(_) => Vec::new(),
         None => document::culprits(&abnormal, &comparison, &report.verdict.cause),
     };
+    if report.verdict.cause == "drift" {
+        // The comparison of cycles does not know of drift; that of tables does.
+        let declared = |culprit: &Value| {
+            let mut findings = report.findings.iter();
+            findings.any(|f| f.verdict == Statement::Changed && culprit["name"] == f.name.as_str())
+        };
+        culprits.retain(declared);
+    }
     let headline = match &not_comparable {
         Some(why) => format!("Not comparable: {why}"),
         None => report.headline.clone(),

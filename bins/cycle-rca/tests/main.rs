@@ -176,6 +176,9 @@ fn batch_names_the_culprit_and_fails_for_a_failed_side() {
     let why = case["not_comparable"].as_str().unwrap();
     assert!(why.contains("H100") && why.contains("MI300X"), "{why}");
     assert_eq!(case["culprits"], serde_json::json!([]));
+    assert_eq!(case["verdict"], Value::Null);
+    let headline = case["headline"].as_str().unwrap();
+    assert!(headline.starts_with("Not comparable"), "{headline}");
     // A side without a trace fails its case and nothing else.
     std::fs::create_dir_all(root.join("y/normal")).unwrap();
     std::fs::create_dir_all(root.join("y/abnormal")).unwrap();

@@ -30,3 +30,57 @@ fn kernels_can_be_told_apart_and_columns_are_aligned() {
     assert_eq!(names.len(), rows.len(), "{shown}");
     assert!(names.contains("cublasLt::splitKreduce_kernel  compute_kernel"));
 }
+
+/// 48 steps of 10 ms whose host never waits, with 6 ms of GPU time each; 4 of them last 25 ms longer.
+fn host_bound() -> String {
+    let mut events = Vec::new();
+    let mut at = 1_000;
+    for step in 0..48 {
+        let pause = if step % 12 == 5 { 25_000 } else { 0 };
+        let id = step + 1;
+        events.push(format!(
+            r#"{{"name":"step[DECODE bs=4]","cat":"user_annotation","ph":"X","pid":1,"tid":1,"ts":{at},"dur":{}}},
+            {{"name":"serve.py(1): schedule","cat":"python_function","ph":"X","pid":1,"tid":1,"ts":{at},"dur":9900}},
+            {{"name":"cudaGraphLaunch","cat":"cuda_runtime","ph":"X","pid":1,"tid":1,"ts":{},"dur":50,"args":{{"correlation":{id}}}}},
+            {{"name":"gemm","cat":"kernel","ph":"X","pid":0,"tid":7,"ts":{},"dur":{},"args":{{"correlation":{id},"device":0}}}}"#,
+            9_900 + pause,
+            at + 100,
+            at + 160,
+            6_000 + step * 7 % 40
+        ));
+        if pause > 0 {
+            events.push(format!(
+                r#"{{"name":"gc_collect","cat":"cpu_op","ph":"X","pid":1,"tid":1,"ts":{},"dur":{pause}}}"#,
+                at + 9_900
+            ));
+        }
+        at += 10_000 + pause;
+    }
+    format!("[{}]", events.join(","))
+}
+
+#[test]
+fn who_waits_and_what_stalls_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("host.json");
+    std::fs::write(&trace, host_bound()).unwrap();
+    let output = run(&["analyse", text(&trace), "--json"]);
+    let found = &json(&output)["jobs"][0]["bottlenecks"][0];
+    assert_eq!(found["bound"], "host", "{found}");
+    assert_eq!(found["limit"], "host", "{found}");
+    assert!(found["host_waits_pct"].as_f64().unwrap() < 1.0, "{found}");
+    assert!(found["gpu_waits_pct"].as_f64().unwrap() > 30.0, "{found}");
+    assert_eq!(found["stalls"]["function"], "gc_collect", "{found}");
+    let cycles = serde_json::json!([6, 18, 30, 42]);
+    assert_eq!(found["stalls"]["cycles"], cycles, "{found}");
+    let shown = String::from_utf8(run(&["analyse", text(&trace)]).stdout).unwrap();
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "host-bound",
+        "The GPU waits for launches",
+        "steps stall 2",
+        "in gc_collect",
+    ] {
+        assert!(shown.contains(words), "{shown}");
+    }
+}

@@ -1,9 +1,14 @@
 //! The answer in one sentence that an engineer can act on.
 
+mod work;
+
 use crate::document::{Change, CycleTime, Evidence, Finding, Report, Statement, Status};
 use crate::report_text::{label, short, time};
 use crate::side::is_wait;
 use crate::verdict::{is_attention, is_matrix};
+
+pub(crate) use work::called;
+use work::{how, more_work};
 
 /// Causes that the same sentence fits: what happened, and what happened where the baseline had the trouble.
 const SAID: [(&str, &str, &str); 10] = [
@@ -233,7 +238,7 @@ fn kernel(report: &Report) -> String {
 fn lengths_unknown(report: &Report, name: &str) -> &'static str {
     let is_length = |row: &Evidence| {
         let metric = row.metric.as_str();
-        metric.starts_with("step_") && metric.ends_with("_tokens")
+        metric.starts_with("step_") && (metric.contains("context") || metric.contains("prompt"))
             || ["num_tokens", "avg_input_length", "compute_avg_input_length"].contains(&metric)
     };
     match is_attention(name) && !report.counters.iter().any(is_length) {
@@ -245,7 +250,8 @@ fn lengths_unknown(report: &Report, name: &str) -> &'static str {
 fn straggler(report: &Report) -> String {
     let tail = cycle(report).map_or(String::new(), |cycle| format!("; {cycle}"));
     let better = report.verdict.direction == "better";
-    let skew = of(report, "rank_skew_pct").filter(|row| row.effect.abs() > 0.0);
+    // Less than what its signatures ask for is no reason to be late.
+    let skew = of(report, "rank_skew_pct").filter(|row| row.effect.abs() >= 2.5);
     let host = of(report, "rank_host_skew_pct").filter(|row| row.effect.abs() > 0.0);
     if let Some(row) = skew {
         let by = (row.candidate - row.baseline).abs();
@@ -280,80 +286,6 @@ fn straggler(report: &Report) -> String {
         );
     }
     format!("One rank is late and the others wait for it{tail}")
-}
-
-/// Bytes with a binary prefix.
-fn bytes(value: f64) -> String {
-    let (mut scaled, mut unit) = (value, "B");
-    for larger in ["KiB", "MiB", "GiB"] {
-        if scaled.abs() < 1024.0 {
-            break;
-        }
-        (scaled, unit) = (scaled / 1024.0, larger);
-    }
-    format!("{} {unit}", short(scaled))
-}
-
-/// Whether the time of a function changed because it is called more or less often: how many times as often.
-pub(crate) fn called(finding: &Finding) -> Option<f64> {
-    let (calls, total) = (finding.calls_ratio?, finding.effect.ratio?);
-    let (calls_log, total_log) = (calls.ln(), total.ln());
-    let is_cause = calls_log * total_log > 0.0 && calls_log.abs() >= 0.5 * total_log.abs();
-    (is_cause && calls_log.abs() >= 1.1_f64.ln()).then_some(calls)
-}
-
-/// `slower`, `faster`, or how many times as often it is called.
-fn how(finding: &Finding) -> String {
-    match called(finding) {
-        Some(times) => format!("called {} times as often", short(times)),
-        None if finding.effect.delta > 0.0 => "slower".to_owned(),
-        None => "faster".to_owned(),
-    }
-}
-
-/// Kernels that are called more often, or more copies, or more bytes in them.
-fn more_work(report: &Report) -> Option<String> {
-    if let Some(row) = of(report, "kernel_top_calls") {
-        let (place, name) = row.device.split_once(": ").unwrap_or(("", &row.device));
-        let on = match ranks(report, name) {
-            Some(ranks) => format!(" on {ranks}"),
-            None if place.is_empty() => String::new(),
-            None => format!(" on {place}"),
-        };
-        return Some(format!(
-            "Kernel {}{on} is called {} times as often ({} -> {} per cycle), {}",
-            label(name),
-            short(row.candidate / row.baseline),
-            short(row.baseline),
-            short(row.candidate),
-            added(report, None)
-        ));
-    }
-    of(report, "copy_us")?;
-    let directions = [("to_device", "to the GPU"), ("to_host", "from the GPU")];
-    let (calls, size, direction) = directions.into_iter().find_map(|(key, words)| {
-        let calls = of(report, &format!("copies_{key}"));
-        let size = of(report, &format!("copy_{key}_bytes"));
-        (calls.is_some() || size.is_some()).then_some((calls, size, words))
-    })?;
-    let mut said: Vec<String> = Vec::new();
-    if let Some(row) = calls {
-        said.push(format!(
-            "{} times as many copies {direction} ({} -> {} per cycle)",
-            short(row.candidate / row.baseline),
-            short(row.baseline),
-            short(row.candidate)
-        ));
-    }
-    if let Some(row) = size {
-        let times = short(row.candidate / row.baseline);
-        let amounts = format!("{} -> {}", bytes(row.baseline), bytes(row.candidate));
-        said.push(match calls {
-            Some(_) => format!("{times} times as many bytes ({amounts})"),
-            None => format!("{times} times as many bytes copied {direction} ({amounts} per cycle)"),
-        });
-    }
-    Some(format!("{}, {}", said.join(", "), added(report, None)))
 }
 
 fn workload(report: &Report) -> String {
@@ -497,8 +429,8 @@ fn slow_gpus(report: &Report, most: &Evidence) -> String {
 fn also(report: &Report) -> Option<String> {
     const PART: f64 = 15.0;
     let classes: &[&str] = match report.verdict.cause.as_str() {
-        "host_code" => &["kernel"],
-        "gpu_kernel" | "gpu_slow" => &["host"],
+        "host_code" => &["kernel", "collective"],
+        "gpu_kernel" | "gpu_slow" | "collective_slow" => &["host"],
         "workload_shift" if of(report, "kernel_top_calls").is_some() => &["host"],
         "workload_shift" if of(report, "copy_us").is_some() => &["kernel"],
         _ => return None,
@@ -510,12 +442,13 @@ fn also(report: &Report) -> Option<String> {
             .any(|api| name.starts_with(api))
     };
     let second = all_changed(report, classes)
+        .filter(|f| f.kind != "collective_total")
         .filter(|f| !is_wait(&f.name) && !is_api(&f.name))
         .find(|f| f.explained_pct.is_some_and(|part| part.abs() >= PART))?;
-    let kind = if second.class == "kernel" {
-        "kernel"
-    } else {
-        "host function"
+    let kind = match second.class {
+        "kernel" => "kernel",
+        "collective" => "collective",
+        _ => "host function",
     };
     Some(format!(
         "; also {kind} {} {} ({})",

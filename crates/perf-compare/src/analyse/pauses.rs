@@ -48,6 +48,18 @@ fn in_a_row(places: &[usize], number: impl Fn(usize) -> i64) -> Vec<Vec<usize>> 
     pauses
 }
 
+/// How many pauses long cycles in a row hold, given their time beyond the median and their number: two pauses may be next
+/// to each other, and take twice as long then as those by themselves.
+fn count(rows: &[(f64, usize)]) -> usize {
+    let typical = median(&rows.iter().map(|row| row.0).collect::<Vec<f64>>());
+    let of_row = |&(total, cycles): &(f64, usize)| {
+        let at_least = (1..=cycles).rev();
+        let mut fitting = at_least.filter(|n| *n as f64 <= total / typical + 0.5);
+        fitting.next().unwrap_or(1)
+    };
+    rows.iter().map(of_row).sum()
+}
+
 /// Compares the pauses of both sides; `None` where neither pauses or so many cycles are long that they are no pauses.
 pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
     let lengths = panel
@@ -79,17 +91,22 @@ pub(super) fn compare(panel: &Panel) -> Option<Pauses> {
         })
     });
     let cycles = places.each_ref().map(Vec::len);
-    let pauses = each.each_ref().map(Vec::len);
+    let beyond = |side: usize, cycles: &[usize]| {
+        let each = cycles.iter().map(|at| lengths[side][*at] - middles[side]);
+        each.sum::<f64>()
+    };
+    let totals = [0, 1].map(|side| {
+        let all = each[side].iter();
+        all.map(|cycles| (beyond(side, cycles), cycles.len()))
+            .collect::<Vec<_>>()
+    });
+    let pauses = totals.each_ref().map(|side| count(side));
     let of = lengths.each_ref().map(Vec::len);
     if pauses == [0, 0] || (0..2).any(|side| pauses[side] * FEW > of[side]) {
         return None;
     }
-    let excess_us = [0, 1].map(|side| {
-        let of_pause = |pause: &Vec<usize>| {
-            let beyond = pause.iter().map(|at| lengths[side][*at] - middles[side]);
-            beyond.sum::<f64>()
-        };
-        let all: Vec<f64> = each[side].iter().map(of_pause).collect();
+    let excess_us = totals.each_ref().map(|side| {
+        let all: Vec<f64> = side.iter().map(|total| total.0).collect();
         (!all.is_empty()).then(|| median(&all))
     });
     // Which side has more of them, relative to its cycles.
@@ -147,6 +164,10 @@ mod tests {
         let found = in_a_row(&[1, 2, 3, 4], |at| numbers[at]);
         assert_eq!(found, [vec![1, 2, 3], vec![4]]);
         assert_eq!(in_a_row(&[0, 2, 5], |at| numbers[at]).len(), 3);
+        // One cut in two, one by itself, and two next to each other.
+        assert_eq!(count(&[(25.0, 2), (24.0, 1), (51.0, 2), (26.0, 1)]), 5);
+        assert_eq!(count(&[(25.0, 2), (24.0, 2)]), 2);
+        assert_eq!(count(&[]), 0);
     }
 
     #[test]

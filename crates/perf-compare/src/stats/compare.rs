@@ -104,8 +104,9 @@ impl Compared {
         if !self.dependence.established {
             return 0.0;
         }
+        let dependence = self.dependence.cautious(self.n[0], self.n[1]);
         let error = (0..2)
-            .map(|side| self.std[side].powi(2) / self.dependence.effective(self.n[side]))
+            .map(|side| self.std[side].powi(2) / dependence.effective(self.n[side]))
             .sum::<f64>()
             .sqrt();
         let t = self.delta / error;

@@ -166,6 +166,22 @@ impl Dependence {
         self.widening() * student_quantile(FAR, effective) / student_quantile(FAR, nominal)
     }
 
+    /// The same with correlations a standard error (Bartlett) larger, where they reach far: estimates from two short series
+    /// vary that much, and a slow process in them looks faster than it is.
+    pub(crate) fn cautious(self, one: usize, two: usize) -> Self {
+        const FAR: f64 = 0.5;
+        if !self.established || self.decay < FAR {
+            return self;
+        }
+        let error = |r: f64| ((1.0 - r * r).max(0.0) / (one + two).max(1) as f64).sqrt();
+        let rho = (self.rho + error(self.rho)).min(LARGEST);
+        Self {
+            rho,
+            decay: (self.decay + error(self.decay)).min(LARGEST).max(rho),
+            ..self
+        }
+    }
+
     /// Number of independent values whose mean is as certain as that of `n` of these.
     pub(crate) fn effective(self, n: usize) -> f64 {
         n as f64 / self.inflation()

@@ -3,6 +3,7 @@
 //! Measured quantities (`signal`) are compared with a table of signatures (`signature`, `signatures.toml`); the one that
 //! fits best and is not contradicted is the cause (`judge`).
 
+mod explain;
 mod judge;
 mod kernels;
 mod observe;

@@ -73,7 +73,7 @@ fn observe_cycles(sides: [&[&Capture]; 2], roles: &[Role], comparable: bool) -> 
     if comparable {
         copied(sides, &mut out);
         cycles(sides, &mut out);
-        host_functions(sides, &mut out);
+        host_functions(sides, roles, &mut out);
     }
     // What steps did is known, not measured.
     let measured = |signal: &&mut Signal| !signal.metric.starts_with("step_");
@@ -495,49 +495,81 @@ fn work(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
 }
 
 /// The function of the program on the host whose time changed most; calls that wait follow something else.
-fn host_functions(sides: [&[&Capture]; 2], out: &mut Vec<Signal>) {
-    let series = sides.map(|captures| {
-        let mut all: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-        for capture in captures {
+fn host_functions(sides: [&[&Capture]; 2], roles: &[Role], out: &mut Vec<Signal>) {
+    // By function and role: the mean over ranks hides what one of them does.
+    let series = [0, 1].map(|side| {
+        let places = roles_by_place(sides[side], roles, side);
+        let mut all: BTreeMap<(&str, Option<usize>), Vec<f64>> = BTreeMap::new();
+        for capture in sides[side] {
             for function in capture
                 .functions
                 .iter()
                 .filter(|f| f.class == Class::Host && !is_wait(&f.name))
             {
-                all.entry(&function.name)
+                let role = places.get(function.process).copied().flatten();
+                all.entry((&function.name, role))
                     .or_default()
                     .extend(function.dur_us.iter().filter(|d| !d.is_nan()));
             }
         }
         all
     });
-    let names: BTreeSet<&str> = series
+    let keys: BTreeSet<(&str, Option<usize>)> = series
         .iter()
         .flat_map(|side| side.keys().copied())
         .collect();
-    let of = |side: usize, name: &str| {
+    let of = |side: usize, key: &(&str, Option<usize>)| {
         let n = sides[side].iter().map(|c| c.cycles.len()).sum();
         series[side]
-            .get(name)
+            .get(key)
             .cloned()
             .unwrap_or_else(|| vec![0.0; n])
     };
-    let top = names
-        .into_iter()
-        .filter_map(|name| {
-            Signal::series(
-                "host_function_us",
-                &format!("Host: {name}"),
-                "us per cycle",
-                [of(0, name), of(1, name)],
-            )
-        })
-        .max_by(|a, b| {
-            let added = |s: &Signal| {
-                let [x, y] = s.typical(super::signal::Stat::Mean);
-                y - x
-            };
-            added(a).total_cmp(&added(b))
-        });
+    let added = |s: &Signal| {
+        let [x, y] = s.typical(super::signal::Stat::Mean);
+        y - x
+    };
+    let mut top: Option<Signal> = None;
+    let mut by_name: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for key in &keys {
+        let signal = Signal::series(
+            "host_function_us",
+            &format!("Host: {}", key.0),
+            "us per cycle",
+            [of(0, key), of(1, key)],
+        );
+        let Some(signal) = signal else { continue };
+        by_name.entry(key.0).or_default().push(added(&signal));
+        if top
+            .as_ref()
+            .is_none_or(|known| added(&signal) > added(known))
+        {
+            top = Some(signal);
+        }
+    }
     out.extend(top);
+    alike(&by_name, roles, out);
+}
+
+/// What a function takes longer on every rank, in percent of what a cycle takes longer: no rank is late by that.
+fn alike(by_name: &BTreeMap<&str, Vec<f64>>, roles: &[Role], out: &mut Vec<Signal>) {
+    if roles.len() < 2 {
+        return;
+    }
+    let of_all = by_name.values().filter(|each| each.len() == roles.len());
+    let most = of_all
+        .map(|each| each.iter().copied().fold(f64::INFINITY, f64::min))
+        .fold(0.0, f64::max);
+    let cycle = out.iter().find(|signal| signal.metric == "cycle_us");
+    let Some([before, after]) = cycle.map(|c| c.typical(super::signal::Stat::Median)) else {
+        return;
+    };
+    if after > 1.01 * before {
+        out.extend(Signal::point(
+            "host_alike_pct",
+            "all ranks",
+            "% of the change of a cycle",
+            [0.0, most / (after - before) * 100.0],
+        ));
+    }
 }

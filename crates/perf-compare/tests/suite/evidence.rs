@@ -6,12 +6,19 @@ use perf_compare::{Options, compare};
 use crate::simulate::World;
 
 fn judge(healthy: &World, change: impl Fn(&mut World)) -> Report {
+    let [there, _] = judge_both(healthy, change);
+    there
+}
+
+/// From the healthy server to the other, and back.
+fn judge_both(healthy: &World, change: impl Fn(&mut World)) -> [Report; 2] {
     let mut sick = healthy.clone();
     change(&mut sick);
     let mut options = Options::default();
     options.permutations = 999;
     options.resamples = 299;
-    compare(&healthy.side(2), &sick.side(3), &options)
+    let (a, b) = (healthy.side(2), sick.side(3));
+    [compare(&a, &b, &options), compare(&b, &a, &options)]
 }
 
 fn world(ranks: usize) -> World {
@@ -38,6 +45,13 @@ fn waits_that_are_short_against_the_change_are_not_its_cause() {
     let report = judge(&world(2), |w| {
         w.python_us += 10_000.0;
         w.late_us = 750.0;
+    });
+    expect(&report, "host_code", &["process_batch_result"]);
+    // Half of the change is spent waiting, and all of it is in host code of both ranks.
+    let report = judge(&world(2), |w| {
+        w.python_us += 6_000.0;
+        w.late_us = 4_000.0;
+        w.host_us -= 3_700.0;
     });
     expect(&report, "host_code", &["process_batch_result"]);
     // Late by as much as the cycle takes longer.
@@ -148,4 +162,53 @@ fn two_faults_at_once_are_both_named() {
         };
         expect(&report, cause, &["paged_attention", "process_batch_result"]);
     }
+}
+
+#[test]
+fn exchanged_sides_have_the_same_cause_the_other_way() {
+    type Case = (usize, &'static str, fn(&mut World), [&'static str; 2]);
+    let cases: [Case; 4] = [
+        (
+            1,
+            "workload_shift",
+            |w| w.calls = |name| if name == "silu_and_mul" { 4.0 } else { 1.0 },
+            ["4.000 times as often", "0.250 times as often"],
+        ),
+        (
+            2,
+            "collective_slow",
+            |w| w.transfer_factor = 4.0,
+            ["slower on all ranks alike", "faster on all ranks alike"],
+        ),
+        (
+            2,
+            "collective_straggler",
+            |w| w.late_us = 4_000.0,
+            ["comes late", "no longer comes late"],
+        ),
+        (
+            1,
+            "host_code",
+            |w| w.python_us += 3_000.0,
+            ["process_batch_result slower", "process_batch_result faster"],
+        ),
+    ];
+    for (ranks, cause, change, words) in cases {
+        let both = judge_both(&world(ranks), change);
+        let directions = both.each_ref().map(|report| report.verdict.direction);
+        assert_eq!(directions, ["worse", "better"], "{cause}");
+        for (report, word) in both.iter().zip(words) {
+            expect(report, cause, &[word]);
+        }
+    }
+}
+
+#[test]
+fn slow_collectives_next_to_a_slow_host_function_are_both_named() {
+    let report = judge(&world(2), |w| {
+        w.transfer_factor = 6.0;
+        w.python_us += 2_500.0;
+    });
+    let words = ["all ranks alike", "process_batch_result"];
+    expect(&report, "collective_slow", &words);
 }

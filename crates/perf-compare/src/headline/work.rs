@@ -1,0 +1,79 @@
+//! More work in words: more calls, more copies, more bytes.
+
+use super::{added, of, ranks};
+use crate::document::{Finding, Report};
+use crate::report_text::{label, short};
+
+/// Bytes with a binary prefix.
+fn bytes(value: f64) -> String {
+    let (mut scaled, mut unit) = (value, "B");
+    for larger in ["KiB", "MiB", "GiB"] {
+        if scaled.abs() < 1024.0 {
+            break;
+        }
+        (scaled, unit) = (scaled / 1024.0, larger);
+    }
+    format!("{} {unit}", short(scaled))
+}
+
+/// Whether the time of a function changed because it is called more or less often: how many times as often.
+pub(crate) fn called(finding: &Finding) -> Option<f64> {
+    let (calls, total) = (finding.calls_ratio?, finding.effect.ratio?);
+    let (calls_log, total_log) = (calls.ln(), total.ln());
+    let is_cause = calls_log * total_log > 0.0 && calls_log.abs() >= 0.5 * total_log.abs();
+    (is_cause && calls_log.abs() >= 1.1_f64.ln()).then_some(calls)
+}
+
+/// `slower`, `faster`, or how many times as often it is called.
+pub(super) fn how(finding: &Finding) -> String {
+    match called(finding) {
+        Some(times) => format!("called {} times as often", short(times)),
+        None if finding.effect.delta > 0.0 => "slower".to_owned(),
+        None => "faster".to_owned(),
+    }
+}
+
+/// Kernels that are called more often, or more copies, or more bytes in them.
+pub(super) fn more_work(report: &Report) -> Option<String> {
+    if let Some(row) = of(report, "kernel_top_calls") {
+        let (place, name) = row.device.split_once(": ").unwrap_or(("", &row.device));
+        let on = match ranks(report, name) {
+            Some(ranks) => format!(" on {ranks}"),
+            None if place.is_empty() => String::new(),
+            None => format!(" on {place}"),
+        };
+        return Some(format!(
+            "Kernel {}{on} is called {} times as often ({} -> {} per cycle), {}",
+            label(name),
+            short(row.candidate / row.baseline),
+            short(row.baseline),
+            short(row.candidate),
+            added(report, None)
+        ));
+    }
+    of(report, "copy_us")?;
+    let directions = [("to_device", "to the GPU"), ("to_host", "from the GPU")];
+    let (calls, size, direction) = directions.into_iter().find_map(|(key, words)| {
+        let calls = of(report, &format!("copies_{key}"));
+        let size = of(report, &format!("copy_{key}_bytes"));
+        (calls.is_some() || size.is_some()).then_some((calls, size, words))
+    })?;
+    let mut said: Vec<String> = Vec::new();
+    if let Some(row) = calls {
+        said.push(format!(
+            "{} times as many copies {direction} ({} -> {} per cycle)",
+            short(row.candidate / row.baseline),
+            short(row.baseline),
+            short(row.candidate)
+        ));
+    }
+    if let Some(row) = size {
+        let times = short(row.candidate / row.baseline);
+        let amounts = format!("{} -> {}", bytes(row.baseline), bytes(row.candidate));
+        said.push(match calls {
+            Some(_) => format!("{times} times as many bytes ({amounts})"),
+            None => format!("{times} times as many bytes copied {direction} ({amounts} per cycle)"),
+        });
+    }
+    Some(format!("{}, {}", said.join(", "), added(report, None)))
+}
