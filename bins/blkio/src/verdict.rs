@@ -154,6 +154,14 @@ pub(crate) fn sentence(limit: &Value, document: &Value) -> String {
     };
     let direction = limit["direction"].as_str().unwrap_or("read");
     let rate = number(&limit["bytes_per_s"]);
+    let at_work = format!(
+        "{}/s{}",
+        bytes(rate_at_work(limit)),
+        match limit["breaks"].as_u64() {
+            None | Some(0) => "",
+            Some(_) => " without the pauses",
+        }
+    );
     let idle = number(&limit["idle_share"]);
     let depth = number(&limit["depth_while_busy"]);
     let size = bytes(number(&limit["size_bytes"]));
@@ -187,31 +195,31 @@ pub(crate) fn sentence(limit: &Value, document: &Value) -> String {
             most_of_yardstick(limit).map_or(String::new(), |more| format!(" {more}"))
         ),
         "queue depth" if depth < 1.25 => format!(
-            "Limited by queue depth: {direction}s of {size} come {at_a_time}{} (busy {busy:.1} %), {}/s. {}",
+            "Limited by queue depth: {direction}s of {size} come {at_a_time}{} (busy {busy:.1} %), {}. {}",
             if idle < NO_PAUSES { " without pauses" } else { "" },
-            bytes(rate),
+            at_work,
             more.unwrap_or_else(|| "How much a deeper queue would give cannot be said from this trace: record the same job with more threads or iodepth, or give --yardstick.".to_owned())
         ),
         "queue depth" => format!(
-            "Limited by queue depth: {} at depth {depth:.1}, {}/s. {}",
+            "Limited by queue depth: {} at depth {depth:.1}, {}. {}",
             match gain {
                 Some(gain) if gain >= 0.5 => format!("throughput grows with depth (gain {gain:.2}; 1 is proportional, 0 none)"),
                 _ => "far below the yardstick with requests always in flight".to_owned(),
             },
-            bytes(rate),
+            at_work,
             more.unwrap_or_else(|| "How much more depth would give beyond what was recorded cannot be said: record a deeper queue, or give --yardstick.".to_owned())
         ),
         "request size" => format!(
-            "Limited by request size: the device is at its rate of requests, {} of {size} at depth {depth:.1}, {}/s (busy {busy:.1} %{}). {}",
+            "Limited by request size: the device is at its rate of requests, {} of {size} at depth {depth:.1}, {} (busy {busy:.1} %{}). {}",
             human::quantity(number(&limit["iops"]), Unit::PerSecond),
-            bytes(rate),
+            at_work,
             flat(gain),
             more.unwrap_or_else(|| "How much larger requests would move cannot be said from this trace: record them, or give --yardstick.".to_owned())
         ),
         "device" => format!(
-            "Limited by the device: busy {busy:.1} % of the time at depth {depth:.1}{}, {}/s of {size} {direction}s{}. More threads or iodepth would only add latency.",
+            "Limited by the device: busy {busy:.1} % of the time at depth {depth:.1}{}, {} of {size} {direction}s{}. More threads or iodepth would only add latency.",
             flat(gain),
-            bytes(rate),
+            at_work,
             reached(limit)
         ),
         _ => unknown(limit, depth, busy),
@@ -222,6 +230,19 @@ pub(crate) fn sentence(limit: &Value, document: &Value) -> String {
         pauses(limit, idle)
     };
     text + &too_low + &pauses + &other_size(limit)
+}
+
+/// Returns the bytes per second of a stretch of time without its breaks, which limit nothing of what came before and
+/// after them.
+fn rate_at_work(limit: &Value) -> f64 {
+    let time_ns = number(&limit["time_ns"]);
+    let work_ns = time_ns - number(&limit["breaks_ns"]);
+    let rate = number(&limit["bytes_per_s"]);
+    if work_ns > 0.0 {
+        rate * time_ns / work_ns
+    } else {
+        rate
+    }
 }
 
 /// That nothing is in flight for a part of the time, and in which pauses; empty where that part is small.
@@ -316,7 +337,7 @@ fn room(limit: &Value, document: &Value) -> Option<String> {
     if let Some(more) = most_of_yardstick(limit) {
         return Some(more);
     }
-    let rate = number(&limit["bytes_per_s"]);
+    let rate = rate_at_work(limit);
     let direction = limit["direction"].as_str()?;
     let most = number(&document["extra"]["best_100ms"][format!("{direction}_bytes_per_s")]);
     (rate > 0.0 && most >= BETTER * rate).then(|| {
