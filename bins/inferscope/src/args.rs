@@ -83,8 +83,8 @@ pub(crate) fn help() -> String {
         let _ = write!(text, "\n{question}\n");
         for (line, about) in *commands {
             let _ = match line.len() > widest {
-                true => write!(text, "  {line}\n  {:widest$}  {about}\n", ""),
-                false => write!(text, "  {line:widest$}  {about}\n"),
+                true => writeln!(text, "  {line}\n  {:widest$}  {about}", ""),
+                false => writeln!(text, "  {line:widest$}  {about}"),
             };
         }
     }
