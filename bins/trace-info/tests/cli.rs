@@ -9,7 +9,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use arrow::array::{Float64Array, Int64Array, StringArray, UInt64Array};
+use arrow_array::{Float64Array, Int64Array, StringArray, UInt64Array};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use support::{Csv, run, table, trace_info};
 
@@ -272,7 +272,7 @@ fn a_perfetto_file_holds_the_same_slices_arrows_and_samples() {
 }
 
 /// A value as CSV has it.
-fn cell(column: &dyn arrow::array::Array, row: usize) -> String {
+fn cell(column: &dyn arrow_array::Array, row: usize) -> String {
     if column.is_null(row) {
         return String::new();
     }

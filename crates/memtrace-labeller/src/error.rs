@@ -183,7 +183,7 @@ pub enum Error {
         /// The file.
         name: String,
         /// What it said.
-        source: arrow::error::ArrowError,
+        source: arrow_schema::ArrowError,
     },
     /// An address range that holds nothing.
     #[error(

@@ -79,5 +79,5 @@ pub enum Error {
     /// Columns could not be assembled for Parquet.
     #[cfg(feature = "parquet")]
     #[error("cannot assemble the columns for Parquet")]
-    Arrow(#[from] arrow::error::ArrowError),
+    Arrow(#[from] arrow_schema::ArrowError),
 }

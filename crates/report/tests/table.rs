@@ -110,8 +110,9 @@ fn memory_per_row_is_bounded() {
 #[cfg(feature = "parquet")]
 mod parquet_round_trip {
     use super::*;
-    use arrow::array::{Array, AsArray};
-    use arrow::datatypes::{Float64Type, Int64Type, UInt64Type};
+    use arrow_array::Array;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
     use report::{ParquetWriter, RowSink as _, SchemaVersion, Unit};
 
@@ -191,7 +192,8 @@ mod parquet_round_trip {
 
     #[test]
     fn repeating_texts_are_a_dictionary() {
-        use arrow::datatypes::{DataType, Int32Type};
+        use arrow_array::types::Int32Type;
+        use arrow_schema::DataType;
         let columns = vec![
             Column::text("op").repeating(),
             Column::uint("n").repeating(),
@@ -227,7 +229,7 @@ mod parquet_round_trip {
         for batch in builder.build().unwrap() {
             let batch = batch.unwrap();
             let texts = batch.column(0).as_dictionary::<Int32Type>();
-            let texts = texts.downcast_dict::<arrow::array::StringArray>().unwrap();
+            let texts = texts.downcast_dict::<arrow_array::StringArray>().unwrap();
             for text in texts {
                 let place = match text {
                     Some("RA") => 0,

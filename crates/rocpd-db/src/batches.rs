@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, BinaryBuilder, Float64Builder, Int64Builder, StringBuilder, StringDictionaryBuilder,
+use arrow_array::ArrayRef;
+use arrow_array::RecordBatch;
+use arrow_array::builder::{
+    BinaryBuilder, Float64Builder, Int64Builder, StringBuilder, StringDictionaryBuilder,
 };
-use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
-use arrow::record_batch::RecordBatch;
+use arrow_array::types::Int32Type;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use crate::error::Result;
 use crate::filter::Filter;
@@ -290,7 +292,7 @@ impl Building {
 
     fn finish(&mut self) -> ArrayRef {
         match self {
-            Self::Nulls(count) => Arc::new(arrow::array::NullArray::new(std::mem::take(count))),
+            Self::Nulls(count) => Arc::new(arrow_array::NullArray::new(std::mem::take(count))),
             Self::Ints(column) => Arc::new(column.finish()),
             Self::Reals(column) => Arc::new(column.finish()),
             Self::Texts(column) => Arc::new(column.finish()),
@@ -327,7 +329,7 @@ mod tests {
             assert_eq!(array.len(), values.len());
             (
                 kind,
-                arrow::util::display::array_value_to_string(&array, 1).ok(),
+                arrow_cast::display::array_value_to_string(&array, 1).ok(),
             )
         };
         let (null, one) = (SqlValue::Null, SqlValue::Int(1));

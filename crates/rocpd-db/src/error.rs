@@ -268,7 +268,7 @@ pub enum Error {
     /// Columns that do not make a record batch.
     #[cfg(feature = "arrow")]
     #[error(transparent)]
-    Arrow(#[from] arrow::error::ArrowError),
+    Arrow(#[from] arrow_schema::ArrowError),
     /// The records could not become a trace.
     #[error(transparent)]
     Trace(#[from] trace_model::BuildError),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use arrow::ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions};
+use arrow_ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions};
 use report::{
     Cell, Column, JsonLayout, JsonRowsWriter, ParquetWriter, RowSink, SchemaVersion, Unit,
 };
@@ -183,8 +183,8 @@ impl<'p> File<'p> {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::RecordBatch;
-    use arrow::ipc::reader::FileReader;
+    use arrow_array::RecordBatch;
+    use arrow_ipc::reader::FileReader;
 
     use super::*;
 
@@ -211,8 +211,8 @@ mod tests {
             let mut rows = Vec::new();
             for batch in batches {
                 for row in 0..batch.num_rows() {
-                    let cell = |column: &arrow::array::ArrayRef| {
-                        arrow::util::display::array_value_to_string(column, row).unwrap()
+                    let cell = |column: &arrow_array::ArrayRef| {
+                        arrow_cast::display::array_value_to_string(column, row).unwrap()
                     };
                     rows.push(batch.columns().iter().map(cell).collect::<Vec<_>>());
                 }

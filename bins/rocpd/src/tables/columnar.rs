@@ -3,8 +3,8 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
-use arrow::ipc::writer::FileWriter;
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_ipc::writer::FileWriter;
 use report::{Cell, Column, Kind, ParquetWriter, RowSink as _, SchemaVersion};
 use rocpd_db::SqlValue;
 use shell::Output;

@@ -171,14 +171,14 @@ fn arrow_files_come_in_batches() {
         "query", "--query", &query, "--format", "arrow", "-d", "out", "-o", "q",
     ]));
     let file = std::fs::File::open(run.path("out/q.arrow")).unwrap();
-    let reader = arrow::ipc::reader::FileReader::try_new(file, None).unwrap();
+    let reader = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
     let batches: Vec<_> = reader.map(|batch| batch.unwrap()).collect();
     let rows: Vec<usize> = batches.iter().map(|batch| batch.num_rows()).collect();
     assert_eq!(rows, [50_000, 50_000, 20_000]);
     let sum: i64 = batches
         .iter()
         .map(|batch| {
-            let column: &arrow::array::Int64Array = batch["i"].as_any().downcast_ref().unwrap();
+            let column: &arrow_array::Int64Array = batch["i"].as_any().downcast_ref().unwrap();
             column.values().iter().sum::<i64>()
         })
         .sum();
@@ -210,7 +210,7 @@ fn records_as_arrow_files_are_those_of_json() {
         let text = std::fs::read_to_string(run.path("out").join(&list)).unwrap();
         let file =
             std::fs::File::open(run.path("out").join(list.replace(".jsonl", ".arrow"))).unwrap();
-        let reader = arrow::ipc::reader::FileReader::try_new(file, None).unwrap();
+        let reader = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
         let schema = reader.schema();
         let kind = |name: &str| schema.field_with_name(name).map(|f| f.data_type().clone());
         // Names are numbers into a dictionary, texts that differ from row to row are not.
@@ -238,7 +238,7 @@ fn records_as_arrow_files_are_those_of_json() {
                 let line = rows.next().unwrap().as_object().unwrap();
                 assert_eq!(line.len(), schema.fields().len(), "{list}");
                 for (field, column) in schema.fields().iter().zip(batch.columns()) {
-                    let stored = arrow::util::display::array_value_to_string(column, row).unwrap();
+                    let stored = arrow_cast::display::array_value_to_string(column, row).unwrap();
                     assert_eq!(
                         stored,
                         shown(&line[field.name()]),
@@ -285,7 +285,7 @@ fn files_of_columns_say_whose_they_are_and_are_in_order() {
         assert!(rows.iter().any(|row| row["guid"] != *first), "{name}");
     }
     let file = std::fs::File::open(run.path("out/kernels.arrow")).unwrap();
-    let reader = arrow::ipc::reader::FileReader::try_new(file, None).unwrap();
+    let reader = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
     let said: serde_json::Value =
         serde_json::from_str(&reader.schema().metadata()["processes"]).unwrap();
     assert_eq!(said.as_object().unwrap().len(), 2);

@@ -2,9 +2,9 @@
 
 use std::io::Read as _;
 
-use arrow::array::{Array as _, ArrayRef, RecordBatch, StringArray, UInt64Array};
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Schema as ArrowSchema};
+use arrow_array::{Array as _, ArrayRef, RecordBatch, StringArray, UInt64Array};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{DataType, Schema as ArrowSchema};
 use byte_source::{RandomAccess, Source};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
@@ -323,10 +323,10 @@ fn column(
     schema: &ArrowSchema,
     name: &str,
     to: &DataType,
-) -> Result<ArrayRef, arrow::error::ArrowError> {
+) -> Result<ArrayRef, arrow_schema::ArrowError> {
     match schema.index_of(name) {
         Ok(at) => cast_with_options(batch.column(at), to, &CastOptions::default()),
-        Err(_) => Ok(arrow::array::new_null_array(to, batch.num_rows())),
+        Err(_) => Ok(arrow_array::new_null_array(to, batch.num_rows())),
     }
 }
 
@@ -334,13 +334,13 @@ fn fill(
     batch: &RecordBatch,
     names: &mut Names,
     rows: &mut Vec<Access>,
-) -> Result<(), arrow::error::ArrowError> {
+) -> Result<(), arrow_schema::ArrowError> {
     let schema = batch.schema();
-    let number = |name: &str| -> Result<UInt64Array, arrow::error::ArrowError> {
+    let number = |name: &str| -> Result<UInt64Array, arrow_schema::ArrowError> {
         let array = column(batch, &schema, name, &DataType::UInt64)?;
         Ok(UInt64Array::from(array.to_data()))
     };
-    let mut text = |name: &str, absent: Name| -> Result<Vec<Name>, arrow::error::ArrowError> {
+    let mut text = |name: &str, absent: Name| -> Result<Vec<Name>, arrow_schema::ArrowError> {
         let array = column(batch, &schema, name, &DataType::Utf8)?;
         let array = StringArray::from(array.to_data());
         // Neighbours are often equal.

@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, BooleanArray, RecordBatch, StringBuilder, UInt8Array, UInt16Array, UInt32Array,
-    UInt64Array,
+use arrow_array::builder::StringBuilder;
+use arrow_array::{
+    ArrayRef, BooleanArray, RecordBatch, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
-use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{GzipLevel, ZstdLevel};
 use parquet::file::metadata::KeyValue;
