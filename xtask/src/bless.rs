@@ -1,13 +1,14 @@
 //! Writes the golden outputs of the tools anew, to be looked at as a change.
 
-use crate::workspace::{cargo, root, run as run_command};
+use crate::workspace::{cargo, package, root, run as run_command};
 use anyhow::Result;
 use std::process::Command;
 
 /// `cargo xtask bless [PACKAGE…]`; without packages all are run.
 pub(crate) fn run(args: &[String]) -> Result<()> {
+    let packages: Vec<String> = args.iter().map(|name| package(name)).collect();
     let mut test = vec!["test"];
-    for package in args {
+    for package in &packages {
         test.extend(["--package", package]);
     }
     run_command(cargo(&test).env("BLESS", "1").env("INSTA_UPDATE", "always"))?;

@@ -18,7 +18,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         "--quiet",
         "--release",
         "--package",
-        "perf-compare",
+        "inferscope-perf-compare",
         "--example",
         "calibrate",
         "--",

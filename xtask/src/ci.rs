@@ -80,9 +80,9 @@ fn otf2() -> Result<()> {
     let args = [
         "test",
         "-p",
-        "otf2-writer",
+        "inferscope-otf2-writer",
         "-p",
-        "rocpd",
+        "inferscope-rocpd",
         "--test",
         "layout",
         "--test",

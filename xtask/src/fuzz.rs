@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
 
 /// Larger seeds only slow the search down.
-const MAX_SEED: u64 = 64 << 10;
+const MAX_SEED: u64 = 128 << 10;
 
 struct Target {
     name: String,

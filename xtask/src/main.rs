@@ -15,6 +15,7 @@ mod dist;
 mod fuzz;
 mod mutants;
 mod options;
+mod publish;
 mod tidy;
 mod trace_processor;
 mod workspace;
@@ -56,6 +57,11 @@ const CHORES: &[Chore] = &[
         "bench",
         bench::run,
         "[--save] [--runs N] [--peers] [--data FILE --kernel NAME]: measure the tools on large traces; with --tools those for block I/O, rocPD and memory accesses",
+    ),
+    (
+        "publish",
+        publish::run,
+        "--dry-run [--build]: package every crate as it would be published; --build also builds each from its archive",
     ),
     (
         "dist",

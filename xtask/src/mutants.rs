@@ -1,7 +1,7 @@
 //! Mutation tests: changes one expression of a crate at a time and reports the changes that no test notices.
 
 use crate::options::Options;
-use crate::workspace::{capture, cargo, root, run as run_command};
+use crate::workspace::{capture, cargo, package as package_of, root, run as run_command};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::process::Command;
@@ -64,7 +64,12 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 ///
 /// Returns the row of the table, and the mutants that survived.
 fn test(package: &str, sample: u64, shard: u64) -> Result<(String, Vec<String>)> {
-    let list = capture(&mut cargo(&["mutants", "--list", "--package", package]))?;
+    let list = capture(&mut cargo(&[
+        "mutants",
+        "--list",
+        "--package",
+        &package_of(package),
+    ]))?;
     let all = list
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty());
@@ -78,7 +83,7 @@ fn test(package: &str, sample: u64, shard: u64) -> Result<(String, Vec<String>)>
         "--in-place",
         "--no-shuffle",
         "--package",
-        package,
+        &package_of(package),
     ])
     .args(["--sharding", "round-robin", "--shard"])
     .arg(format!("{}/{shards}", shard % shards))

@@ -31,6 +31,20 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// What the names of published packages begin with; folders and libraries go without it.
+pub(crate) const PREFIX: &str = "inferscope-";
+
+/// Returns the package of a folder's name: `trace-model` is `inferscope-trace-model`.
+pub(crate) fn package(folder: &str) -> String {
+    let plain =
+        folder.starts_with(PREFIX) || ["inferscope", "xtask", "perfetto-oracle"].contains(&folder);
+    if plain {
+        folder.to_owned()
+    } else {
+        format!("{PREFIX}{folder}")
+    }
+}
+
 /// Runs a command to its end; its failure is an error that names it.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let name = describe(command);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use blkio_parser::Format as TraceFormat;
 use blkio_parser::analyse::given::Named;
 use clap::{Args, Parser, Subcommand};
-use shell::{ByteSize, FormatArgs, InputArgs, OutputArgs, VerbosityArgs};
+use cli::{ByteSize, FormatArgs, InputArgs, OutputArgs, VerbosityArgs};
 
 use crate::device::Choice;
 
@@ -496,7 +496,7 @@ fn bin_width(text: &str) -> Result<u64, String> {
 fn kibibytes(text: &str) -> Result<u64, String> {
     let size: ByteSize = text
         .parse()
-        .map_err(|e: shell::ByteSizeError| e.to_string())?;
+        .map_err(|e: cli::ByteSizeError| e.to_string())?;
     match size.bytes() {
         bytes if bytes == 0 || !bytes.is_multiple_of(1024) => {
             Err("not a multiple of 1K".to_owned())

@@ -8,8 +8,8 @@ use blkio_parser::cheops::{self, Figure};
 use blkio_parser::gpu::GpuLog;
 use blkio_parser::series::{Group, Series};
 use blkio_parser::{Error, Stats, StatsOptions, Wanted, document};
+use cli::{OrExit as _, Outcome, Output, ProgressLine};
 use serde_json::{Value, json};
-use shell::{OrExit as _, Outcome, Output, ProgressLine};
 
 use crate::NO_INPUT;
 use crate::args::CheopsArgs;
@@ -308,18 +308,18 @@ pub(crate) fn finish(
 ) -> anyhow::Result<Outcome> {
     let mut out = args.output.open()?;
     match args.format.format() {
-        shell::Format::Json => {
+        cli::Format::Json => {
             serde_json::to_writer_pretty(&mut out, document)?;
             writeln!(out)?;
         }
-        shell::Format::Csv => {
+        cli::Format::Csv => {
             // The name of the figure, then its own table.
             for (stem, figure) in figures {
                 writeln!(out, "# {stem}-{}", figure.suffix)?;
                 out.write_all(figure.to_csv().as_bytes())?;
             }
         }
-        shell::Format::Text => {
+        cli::Format::Text => {
             for (stem, figure) in figures {
                 let points: usize = figure.curves.iter().map(|c| c.points.len()).sum();
                 let rows = figure.table.as_ref().map_or(points, Vec::len);

@@ -16,8 +16,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use blkio_parser::collect::script;
 use blkio_parser::{Direction, EventKind, Stats, StatsOptions, pipeline};
+use cli::{Interrupt, OrExit as _, Outcome};
 use serde_json::{Value, json};
-use shell::{Interrupt, OrExit as _, Outcome};
 
 use crate::NO_INPUT;
 use crate::args::CollectArgs;
@@ -34,7 +34,7 @@ const INTERRUPTED: u8 = 130;
 pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
     let disk = Disk::of(&args.device).or_exit(NO_INPUT)?;
     if args.print_script {
-        let mut out = shell::Output::stdout();
+        let mut out = cli::Output::stdout();
         let text = script(disk.major, disk.minor, &script_options(args));
         out.write_all(text.as_bytes())?;
         out.finish()?;
@@ -144,11 +144,11 @@ pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
         "only_comm": args.script.comm,
         "completed_on_device_minus_recorded": i64::try_from(i128::from(on_device) - i128::from(recorded)).ok(),
     });
-    let mut out = shell::Output::file(args.out.join("manifest.json"))?;
+    let mut out = cli::Output::file(args.out.join("manifest.json"))?;
     serde_json::to_writer_pretty(&mut out, &manifest)?;
     writeln!(out)?;
     out.finish()?;
-    let mut clock = shell::Output::file(args.out.join("clock.json"))?;
+    let mut clock = cli::Output::file(args.out.join("clock.json"))?;
     serde_json::to_writer_pretty(&mut clock, &manifest["clocks"])?;
     writeln!(clock)?;
     clock.finish()?;

@@ -12,10 +12,10 @@ use blkio_parser::analyse::traffic::{Amount, DATA, FINE_BINS};
 use blkio_parser::document::{self, DocumentOptions};
 use blkio_parser::matching::{self, ClockMatch};
 use blkio_parser::{Stats, StatsOptions};
+use cli::{OrExit as _, Outcome, ProgressLine};
 use perf_compare::{Options, Report, Side, compare};
 use report::human;
 use serde_json::{Value, json};
-use shell::{OrExit as _, Outcome, ProgressLine};
 
 use crate::NO_INPUT;
 use crate::args::CompareArgs;
@@ -241,12 +241,12 @@ fn sides(args: &CompareArgs) -> anyhow::Result<[Vec<PathBuf>; 2]> {
         ([a, b], []) => (std::slice::from_ref(a), std::slice::from_ref(b)),
         (base, other @ [_, ..]) => (base, other),
         ([_], []) => {
-            return Err(shell::usage(
+            return Err(cli::usage(
                 "what is it to be compared with? name a second trace, or several behind --with",
             ));
         }
         (_, []) => {
-            return Err(shell::usage(
+            return Err(cli::usage(
                 "which files are of which side? blkio compare A... --with B...",
             ));
         }
@@ -269,7 +269,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
     let clocks = clocks(&sides, args)?;
     let mut out = args.output.open()?;
     match args.format.format() {
-        shell::Format::Json => {
+        cli::Format::Json => {
             let rows: Vec<Value> = rows
                 .iter()
                 .map(|(name, a, b, change)| json!({"what": name, "a": a, "b": b, "change_pct": change}))
@@ -290,14 +290,14 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Outcome> {
             serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
         }
-        shell::Format::Csv => {
+        cli::Format::Csv => {
             writeln!(out, "what,a,b,change_pct")?;
             for (name, a, b, change) in rows {
                 let cell = |v: Option<f64>| v.map_or(String::new(), |v| v.to_string());
                 writeln!(out, "{name},{},{},{}", cell(a), cell(b), cell(change))?;
             }
         }
-        shell::Format::Text => {
+        cli::Format::Text => {
             writeln!(out, "{finding}\n")?;
             writeln!(out, "{:<28} {:>18} {:>18} {:>10}", "", "A", "B", "change")?;
             let mut phase = String::new();

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use blkio_parser::pipeline::{self, Outcome as Read, Pass, ReadOptions};
 use blkio_parser::{Event, EventKind, Symbols};
 use byte_source::output::AtomicFile;
+use cli::{OrExit as _, Outcome, ProgressLine, VerbosityArgs};
 use report::{Cell, Column, RowSink, Unit};
 use serde_json::{Value, json};
-use shell::{OrExit as _, Outcome, ProgressLine, VerbosityArgs};
 
 use crate::NO_INPUT;
 use crate::args::ConvertArgs;
@@ -38,11 +38,11 @@ fn columns() -> Vec<Column> {
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
     let Some((target, traces)) = args.files.split_last() else {
-        return Err(shell::usage("name the traces and then the table"));
+        return Err(cli::usage("name the traces and then the table"));
     };
     let extension = target.extension().and_then(|e| e.to_str()).unwrap_or("");
     if !matches!(extension, "parquet" | "csv") {
-        return Err(shell::usage(format!(
+        return Err(cli::usage(format!(
             "{}: end the name in .parquet or .csv",
             target.display()
         )));

@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 
+use cli::Output;
 use serde_json::Value;
-use shell::Output;
 
 /// Members of the lists that are told by their place instead of a name.
 const PHASES: &str = "phases";

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use blkio_parser::cheops::deepnvme_figures;
 use blkio_parser::deepnvme::{Results, parse, run_of};
+use cli::{OrExit as _, Outcome};
 use report::{Column, RealFormat};
 use serde_json::{Map, Value, json};
-use shell::{OrExit as _, Outcome};
 
 use crate::NO_INPUT;
 use crate::args::{CheopsArgs, DeepnvmeArgs};
@@ -165,7 +165,7 @@ pub(crate) fn deepnvme(args: &DeepnvmeArgs) -> anyhow::Result<Outcome> {
     let missing = found.missing();
     let mut out = args.output.open()?;
     match args.format.format() {
-        shell::Format::Json => {
+        cli::Format::Json => {
             let mut document = Map::new();
             document.insert("schema_version".to_owned(), 1.into());
             let names: Vec<&String> = found.file_systems.keys().collect();
@@ -185,7 +185,7 @@ pub(crate) fn deepnvme(args: &DeepnvmeArgs) -> anyhow::Result<Outcome> {
                 Column::real("seconds"),
             ];
             // People need no sixteen digits.
-            let digits = if format == shell::Format::Csv {
+            let digits = if format == cli::Format::Csv {
                 RealFormat::Shortest
             } else {
                 RealFormat::Fixed(6)

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use blkio_parser::pipeline::ReadOptions;
 use blkio_parser::{Stats, StatsOptions, Wanted};
-use shell::OrExit as _;
+use cli::OrExit as _;
 
 use crate::NO_INPUT;
 
@@ -60,7 +60,7 @@ pub(crate) fn named(
         return Ok(None);
     };
     if files.iter().any(|path| path == Path::new("-")) {
-        return Err(shell::usage(
+        return Err(cli::usage(
             "a name of a device is looked up in the trace, which needs a file: give --device MAJOR:MINOR for standard input",
         ));
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use blkio_parser::{Follow, Grown};
-use shell::{Interrupt, VerbosityArgs};
+use cli::{Interrupt, VerbosityArgs};
 
 use crate::args::StatsArgs;
 
@@ -19,10 +19,10 @@ struct Said {
 /// growth is said on standard error.
 pub(crate) fn options(args: &StatsArgs, interval_ns: u64) -> anyhow::Result<Follow> {
     let [path] = args.files.as_slice() else {
-        return Err(shell::usage("--follow watches one file"));
+        return Err(cli::usage("--follow watches one file"));
     };
     if path.as_os_str() == "-" {
-        return Err(shell::usage(
+        return Err(cli::usage(
             "standard input is read to its end anyway: leave --follow out",
         ));
     }

@@ -8,9 +8,9 @@ use blkio_parser::document;
 use blkio_parser::pipeline::{Opened, identify, is_pipe};
 use blkio_parser::{Kind, Stats, StatsOptions, Wanted};
 use byte_source::Source;
+use cli::{OrExit as _, Outcome};
 use report::{human, text::printable};
 use serde_json::{Map, Value, json};
-use shell::{OrExit as _, Outcome};
 
 use crate::args::InfoArgs;
 use crate::side::{engine_value, gpu_value, whole_of};
@@ -34,19 +34,19 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
             Err(error) => {
                 // The other files are to be seen all the same.
                 outcome = Outcome::Code(NO_INPUT);
-                shell::complain(&error);
+                cli::complain(&error);
                 json!({"name": name, "kind": "unreadable", "detail": {"error": format!("{error:#}")}})
             }
         });
     }
     let mut out = args.output.open()?;
     match args.format.format() {
-        shell::Format::Json => {
+        cli::Format::Json => {
             let document = json!({"schema_version": 1, "files": files});
             serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
         }
-        shell::Format::Csv => {
+        cli::Format::Csv => {
             let columns = tables::named(&["name", "kind"], &COUNTS.map(|(name, _)| name));
             let rows = files.iter().map(|file| {
                 let count = |(_, place)| file["detail"].pointer(place).cloned();
@@ -57,9 +57,9 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
                 ]
                 .concat()
             });
-            tables::print(&mut out, shell::Format::Csv, &columns, rows)?;
+            tables::print(&mut out, cli::Format::Csv, &columns, rows)?;
         }
-        shell::Format::Text => {
+        cli::Format::Text => {
             for file in &files {
                 writeln!(out, "{}: {}", text(&file["name"]), text(&file["kind"]))?;
                 lines(&file["detail"], 1, &mut out)?;

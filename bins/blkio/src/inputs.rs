@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use shell::{OrExit as _, VerbosityArgs};
+use cli::{OrExit as _, VerbosityArgs};
 
 use crate::NO_INPUT;
 

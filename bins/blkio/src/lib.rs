@@ -25,7 +25,7 @@ mod yardstick;
 
 use std::ffi::OsString;
 
-use shell::Outcome;
+use cli::Outcome;
 
 use crate::args::{Cli, Command};
 
@@ -38,7 +38,7 @@ pub(crate) const GATE: u8 = 3;
 
 /// Runs the tool with the words of a command line, the tool's name first. Returns the exit code.
 pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
-    shell::main_from(words, run)
+    cli::main_from(words, run)
 }
 
 /// Returns the description of the command line, for help, completions and manual pages.

@@ -11,9 +11,9 @@ use blkio_parser::stacks::{OwnRules, Stacks};
 use blkio_parser::{Stats, StatsOptions, Wanted, document};
 use byte_source::{OpenOptions, Source};
 use charts::flame::{FlameGraph, FlameOptions};
+use cli::{OrExit as _, Outcome, Output, ProgressLine};
 use report::Column;
 use serde_json::{Value, json};
-use shell::{OrExit as _, Outcome, Output, ProgressLine};
 
 use crate::NO_INPUT;
 use crate::args::{FioArgs, StacksArgs};
@@ -154,7 +154,7 @@ pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
         .map(|map| (map, found.classes(map)))
         .collect();
     match args.format.format() {
-        shell::Format::Json => {
+        cli::Format::Json => {
             let maps: serde_json::Map<String, Value> = maps
                 .iter()
                 .map(|(map, classes)| {
@@ -193,7 +193,7 @@ pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
             serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
         }
-        shell::Format::Csv => {
+        cli::Format::Csv => {
             let mut columns = tables::named(&["map", "by", "name"], &["requests"]);
             columns.push(Column::real("share"));
             let rows = maps.iter().flat_map(|(map, classes)| {
@@ -211,9 +211,9 @@ pub(crate) fn stacks(args: &StacksArgs) -> anyhow::Result<Outcome> {
                 };
                 all.map(row).collect::<Vec<_>>()
             });
-            tables::print(&mut out, shell::Format::Csv, &columns, rows)?;
+            tables::print(&mut out, cli::Format::Csv, &columns, rows)?;
         }
-        shell::Format::Text => {
+        cli::Format::Text => {
             for (map, classes) in &maps {
                 let total = total(classes);
                 writeln!(out, "{map}: {total} requests")?;
@@ -332,12 +332,12 @@ pub(crate) fn fio(args: &FioArgs) -> anyhow::Result<Outcome> {
         .collect();
     let note = "fsync of buffered jobs writes whole MiB as WS, which belong to no direct job; readahead and dirty pages make buffered totals differ";
     match args.format.format() {
-        shell::Format::Json => {
+        cli::Format::Json => {
             let document = json!({"schema_version": 1, "fio_version": result.version, "rows": reals, "note": note});
             serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
         }
-        shell::Format::Csv => {
+        cli::Format::Csv => {
             let mut columns = tables::named(&["what"], &FIO_COLUMNS);
             columns.extend(FIO_DIFFERENCES.map(Column::int));
             let rows = reals.iter().map(|row| {
@@ -345,9 +345,9 @@ pub(crate) fn fio(args: &FioArgs) -> anyhow::Result<Outcome> {
                 let cells = keys.map(|key| row[*key].clone());
                 [row["what"].clone()].into_iter().chain(cells).collect()
             });
-            tables::print(&mut out, shell::Format::Csv, &columns, rows)?;
+            tables::print(&mut out, cli::Format::Csv, &columns, rows)?;
         }
-        shell::Format::Text => {
+        cli::Format::Text => {
             writeln!(
                 out,
                 "{:<36} {:>14} {:>14} {:>13}",

@@ -7,7 +7,7 @@ use crate::args::Command;
 /// Refuses a command line whose output is one of its inputs, or its other output.
 pub(crate) fn inputs(command: &Command) -> anyhow::Result<()> {
     let (outputs, inputs) = files(command);
-    shell::spare(inputs, outputs)
+    cli::refuse_overwrite(inputs, outputs)
 }
 
 /// What a command writes and what it reads.

@@ -12,8 +12,8 @@ use blkio_parser::overlay::{self, ClockHint};
 use blkio_parser::pipeline::{Input, ReadOptions};
 use blkio_parser::quality::Anchor;
 use blkio_parser::{Stats, StatsOptions, Wanted};
+use cli::{OrExit as _, Outcome, Output, ProgressLine, Stage, VerbosityArgs};
 use serde_json::Value;
-use shell::{OrExit as _, Outcome, Output, ProgressLine, Stage, VerbosityArgs};
 
 use crate::args::{Anchor as BinAnchor, StatsArgs, TraceArgs, phase};
 use crate::device::{self, Choice};
@@ -23,7 +23,7 @@ use crate::{EMPTY, GATE, NO_INPUT, csv, follow, inputs, page, summary, tables, y
 /// How traces are read by all commands.
 pub(crate) fn read_options(
     trace: &TraceArgs,
-    input: &shell::InputArgs,
+    input: &cli::InputArgs,
     progress: &ProgressLine,
 ) -> ReadOptions {
     let mut read = ReadOptions::default();
@@ -184,17 +184,17 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     }
     let mut out = args.output.open()?;
     let format = if args.csv {
-        shell::Format::Csv
+        cli::Format::Csv
     } else {
         args.format.format()
     };
     match format {
-        shell::Format::Json => {
+        cli::Format::Json => {
             serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
         }
-        shell::Format::Csv => csv::write(&document, &mut out)?,
-        shell::Format::Text => summary::write(&stats, &document, &mut out)?,
+        cli::Format::Csv => csv::write(&document, &mut out)?,
+        cli::Format::Text => summary::write(&stats, &document, &mut out)?,
     }
     out.finish()?;
     warn(&document["quality"], args.verbosity);

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use blkio_parser::Stats;
+use cli::Output;
 use report::human;
 use serde_json::Value;
-use shell::Output;
 
 use crate::verdict;
 

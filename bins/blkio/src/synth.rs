@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use blkio_parser::synth::{Lines, Spec, write};
-use shell::{OrExit as _, Outcome, Output};
+use cli::{OrExit as _, Outcome, Output};
 
 use crate::NO_INPUT;
 use crate::args::SynthArgs;

@@ -7,9 +7,9 @@ use blkio_parser::Stats;
 use blkio_parser::analyse::heat::HeatMap;
 use blkio_parser::series::Series;
 use byte_source::output::AtomicFile;
+use cli::Output;
 use report::{Cell, Column, Kind, RowSink, SchemaVersion};
 use serde_json::Value;
-use shell::Output;
 
 /// Layout of the tables.
 const VERSION: SchemaVersion = SchemaVersion::new(1, 0);
@@ -57,12 +57,12 @@ fn write_rows(
 /// Prints a table, as CSV or aligned for people.
 pub(crate) fn print(
     out: &mut Output,
-    format: shell::Format,
+    format: cli::Format,
     columns: &[Column],
     rows: impl IntoIterator<Item = Vec<Value>>,
 ) -> anyhow::Result<()> {
     let format = match format {
-        shell::Format::Csv => report::Format::Csv,
+        cli::Format::Csv => report::Format::Csv,
         _ => report::Format::Text,
     };
     write_rows(format.sink(out).as_mut(), columns, rows)

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use byte_source::output::AtomicFile;
-use kunlun_reader::Serving;
+use cli::{Outcome, Output, Stage, VerbosityArgs};
 use rca_cycles::anatomy::Folding;
 use rca_cycles::{Analysis, compat, engine};
 use report::{CsvOptions, CsvWriter, JsonDocument, ParquetWriter, RowSink};
 use serde_json::{Value, json};
-use shell::{Outcome, Output, Stage, VerbosityArgs};
+use serving_logs::Serving;
 use trace_input::{NamedTrace, only_args};
 use trace_model::Trace;
 
@@ -120,7 +120,7 @@ impl Done {
 pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
     let format = args.format.format();
     if format == ResultFormat::Parquet && args.output.output.is_none() {
-        return Err(shell::usage("--format parquet needs --output FILE"));
+        return Err(cli::usage("--format parquet needs --output FILE"));
     }
     note_ignored(&args.cut, args.verbosity);
     // What writes files and is told of no folder writes where the reference does.
@@ -137,7 +137,7 @@ pub(crate) fn run(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
     let list = jobs(&args.paths, folder.as_deref(), args.cut.compat)?;
     let options = options(&args.cut)?;
     let paths: Vec<PathBuf> = list.iter().map(|j| j.path.clone()).collect();
-    shell::spare(&paths, args.output.output.iter().chain(&args.perfetto))?;
+    cli::refuse_overwrite(&paths, args.output.output.iter().chain(&args.perfetto))?;
     let by_path = |name: &str| -> Option<&Job> {
         list.iter()
             .find(|j| j.path.display().to_string() == name)
@@ -222,7 +222,7 @@ fn tables(
             Ok(read) => results.push(one(args, &options, (folder, false), &pair.name, &read)?),
             Err(error) => {
                 failed = true;
-                shell::terminal::say(&format!("{}: {error:#}", pair.name));
+                cli::terminal::say(&format!("{}: {error:#}", pair.name));
             }
         }
     }
@@ -306,19 +306,20 @@ fn report(
 }
 
 /// What is left to do once the results are out.
-fn finish(args: &AnalyseArgs, results: &[Done], mut failed: bool) -> anyhow::Result<Outcome> {
+fn finish(args: &AnalyseArgs, results: &[Done], unreadable: bool) -> anyhow::Result<Outcome> {
     if let Some(path) = &args.perfetto {
         let jobs: Vec<&tracks::Job> = results.iter().filter_map(|d| d.tracks.as_ref()).collect();
         tracks::write(path, &jobs)?;
     }
-    for done in results {
-        if let Some(why) = &done.failed {
-            failed = true;
-            shell::terminal::say(why);
-        }
+    let mut unanswered = false;
+    for why in results.iter().filter_map(|done| done.failed.as_ref()) {
+        unanswered = true;
+        cli::terminal::say(why);
     }
-    Ok(if failed {
-        Outcome::Code(1)
+    Ok(if unreadable {
+        Outcome::Unreadable
+    } else if unanswered {
+        Outcome::CannotAnswer
     } else {
         Outcome::Fine
     })

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use shell::{Format, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
+use cli::{Format, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
 
 const AFTER_HELP: &str = "\
 Recording an input:
@@ -16,9 +16,9 @@ Example:
   cycle-rca analyse t.json.gz
   cycle-rca batch runs -o out --format json | jq '.cases[].culprits[0]'
 
-Exit codes: 0 done; 1 unreadable trace, output that cannot be written, no period
-found, or steps that alarm; 2 wrong usage, no such file; 3 `batch`: the sides of a
-case are not comparable.";
+Exit codes: 0 done; 1 steps that alarm (sentinel); 2 wrong usage; 3 unreadable
+trace; 4 no cycles or period found, sides not comparable (batch); 5 output not
+written.";
 
 /// From a serving trace to cycles, per-cycle performance and the cause
 #[derive(Debug, Parser)]

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use cli::{Format, Outcome, Output};
 use perf_compare::document::{Statement, Status};
 use rca_cycles::{Analysis, compare, compat};
 use report::JsonDocument;
 use report::text::wrapped;
 use serde_json::{Value, json};
-use shell::{Format, Outcome, Output};
 use trace_model::kernel::display_names;
 
 use crate::analyse::{compat_options, note_ignored, options};
@@ -16,9 +16,6 @@ use crate::args::BatchArgs;
 use crate::files::Job;
 use crate::machine::{self, Machine};
 use crate::{document, files, perf, probes, text, tracks};
-
-/// Exit code if the sides of a case are not comparable.
-const NOT_COMPARABLE: u8 = 3;
 
 /// A folder `normal` with its sibling `abnormal`.
 struct Case {
@@ -43,7 +40,7 @@ pub(crate) fn run(args: &BatchArgs) -> anyhow::Result<Outcome> {
     let sides = cases.iter().flat_map(|case| [&case.normal, &case.abnormal]);
     let entries = sides.filter_map(|side| side.read_dir().ok()).flatten();
     let recordings = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    shell::spare(recordings, &args.perfetto)?;
+    cli::refuse_overwrite(recordings, &args.perfetto)?;
     let mut failed = false;
     let mut results = Vec::new();
     let mut tracks = Vec::new();
@@ -54,7 +51,7 @@ pub(crate) fn run(args: &BatchArgs) -> anyhow::Result<Outcome> {
             Err(error) => {
                 failed = true;
                 let why = format!("{error:#}");
-                shell::terminal::say(&format!("{}: {why}", case.name));
+                cli::terminal::say(&format!("{}: {why}", case.name));
                 json!({"case": case.name, "error": why, "headline": null, "verdict": null, "not_comparable": null, "phases": [], "culprits": []})
             }
         };
@@ -75,9 +72,9 @@ pub(crate) fn run(args: &BatchArgs) -> anyhow::Result<Outcome> {
         .iter()
         .any(|case| case["not_comparable"].is_string());
     Ok(if failed {
-        Outcome::Code(1)
+        Outcome::Unreadable
     } else if apart {
-        Outcome::Code(NOT_COMPARABLE)
+        Outcome::CannotAnswer
     } else {
         Outcome::Fine
     })

@@ -66,7 +66,7 @@ impl<F: Fn() -> I, I: Iterator<Item = Value>> Serialize for Each<F> {
 }
 
 /// What the engine's log says.
-pub(crate) fn serving(s: &kunlun_reader::Serving) -> Value {
+pub(crate) fn serving(s: &serving_logs::Serving) -> Value {
     json!({
         "framework": s.framework,
         "model": s.model,

@@ -16,7 +16,7 @@ pub(crate) fn must_exist(path: &Path) -> anyhow::Result<()> {
     if path.as_os_str() == "-" || path.exists() {
         return Ok(());
     }
-    Err(shell::usage(format!("{}: no such file", path.display())))
+    Err(cli::usage(format!("{}: no such file", path.display())))
 }
 
 /// The traces of the command line. Folders are searched with all their subfolders; what this tool
@@ -48,7 +48,7 @@ pub(crate) fn jobs(
         }
     }
     if jobs.is_empty() {
-        return Err(shell::usage(
+        return Err(cli::usage(
             "no specified trace files: name traces or folders that hold some",
         ));
     }

@@ -19,14 +19,14 @@ mod text;
 mod topology;
 mod tracks;
 
-use shell::Outcome;
+use cli::Outcome;
 use std::ffi::OsString;
 
 use crate::args::{Cli, Command};
 
 /// Runs the tool with the words of a command line, the tool's name first. Returns the exit code.
 pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
-    shell::main_from(words, run)
+    cli::main_from(words, run)
 }
 
 /// Returns the description of the command line, for help, completions and manual pages.

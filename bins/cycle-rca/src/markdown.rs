@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
+use cli::Output;
 use rca_cycles::Analysis;
 use rca_cycles::anatomy::{Anatomy, CallGraph, CycleAnatomy, Durations, Folding, Node, anatomy};
 use rca_cycles::compat::Report;
 use report::human;
-use shell::Output;
 use trace_model::Trace;
 use trace_model::kernel::demangle;
 

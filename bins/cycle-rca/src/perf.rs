@@ -4,11 +4,11 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
+use cli::Output;
 use rca_cycles::compat::{CycleEvent, CycleRow, Report, VirtualEvent};
 use report::{Cell, Column, CsvOptions, CsvWriter, RealFormat, RowSink};
 use serde::Serializer as _;
 use serde_json::{Map, Value, json};
-use shell::Output;
 use trace_model::{ArgValue, Slice, Trace};
 
 /// Which files are written.

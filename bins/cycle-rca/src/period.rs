@@ -4,12 +4,12 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use cli::{Format, Outcome, Output};
 use rca_cycles::compat::{Period, PeriodMethod, Periods, Sight, periods};
 use report::{
     Cell, Column, CsvOptions, CsvWriter, JsonDocument, RowSink, TextOptions, Unit, human,
 };
 use serde_json::{Value, json};
-use shell::{Format, Outcome, Output};
 use trace_input::{NamedTrace, only_args};
 use trace_model::Trace;
 
@@ -21,7 +21,7 @@ use crate::{document, perf, probes, text};
 pub(crate) fn run(args: &PeriodArgs) -> anyhow::Result<Outcome> {
     must_exist(&args.file)?;
     let outputs = args.output.output.iter();
-    shell::spare([&args.file], outputs.chain(&args.export_annotated_json))?;
+    cli::refuse_overwrite([&args.file], outputs.chain(&args.export_annotated_json))?;
     let annotated = args.export_annotated_json.is_some();
     let read = trace_input::read(&args.file, &args.input, args.verbosity, |read| {
         read.keep_negative = args.cut.compat;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &PeriodArgs) -> anyhow::Result<Outcome> {
     let Some((method, found)) = found else {
         args.verbosity
             .note(format!("{}: no period was found", read.name));
-        return Ok(Outcome::Code(1));
+        return Ok(Outcome::CannotAnswer);
     };
     if args.cut.compat && args.format.format_or(Format::Json) == Format::Json {
         let list: Vec<Value> = found.list.iter().map(plain).collect();
@@ -84,7 +84,7 @@ fn cycles(args: &PeriodArgs, read: &NamedTrace) -> anyhow::Result<Outcome> {
         Ok(analysis) => analysis,
         Err(failure) => {
             args.verbosity.note(format!("{}: {failure}", read.name));
-            return Ok(Outcome::Code(1));
+            return Ok(Outcome::CannotAnswer);
         }
     };
     let each = analysis.cycles.iter().enumerate();
@@ -106,7 +106,7 @@ fn cycles(args: &PeriodArgs, read: &NamedTrace) -> anyhow::Result<Outcome> {
     Ok(if found.period_ns.is_some() {
         Outcome::Fine
     } else {
-        Outcome::Code(1)
+        Outcome::CannotAnswer
     })
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use byte_source::{OpenOptions, Source};
+use cli::VerbosityArgs;
 use rca_cycles::Topology;
-use shell::VerbosityArgs;
 use trace_input::NamedTrace;
 
 /// A recording as two tables.
@@ -18,7 +18,7 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub(crate) fn read(&self, verbosity: VerbosityArgs) -> anyhow::Result<NamedTrace> {
-        let recording = kunlun_reader::events(&text(&self.events)?, &text(&self.counters)?)?;
+        let recording = serving_logs::events(&text(&self.events)?, &text(&self.counters)?)?;
         if recording.skipped > 0 {
             verbosity.note(format!(
                 "warning: {}: {} rows could not be read",
@@ -42,8 +42,8 @@ pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
 }
 
 /// What the log of an engine says of it.
-pub(crate) fn serving(path: &Path) -> anyhow::Result<kunlun_reader::Serving> {
-    Ok(kunlun_reader::serving(&text(path)?))
+pub(crate) fn serving(path: &Path) -> anyhow::Result<serving_logs::Serving> {
+    Ok(serving_logs::serving(&text(path)?))
 }
 
 /// Microseconds as whole nanoseconds.
@@ -59,7 +59,7 @@ pub(crate) fn pairs(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Resu
         search(path, verbosity, &mut found)?;
     }
     if found.is_empty() {
-        return Err(shell::usage(
+        return Err(cli::usage(
             "no specified trace files: no micro_event.csv with a macro_counter.csv",
         ));
     }
@@ -104,7 +104,7 @@ pub(crate) fn topology(trace: &str, verbosity: VerbosityArgs) -> Option<Topology
     if !path.is_file() {
         return None;
     }
-    let read = text(&path).and_then(|t| Ok(kunlun_reader::topology(&t)?));
+    let read = text(&path).and_then(|t| Ok(serving_logs::topology(&t)?));
     let parts = match read {
         Ok(parts) => parts.components,
         Err(error) => {

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use cli::{Format, InputArgs, Outcome, VerbosityArgs};
 use rca_cycles::Phase;
 use rca_cycles::sentinel::{
     LEAST_STEPS, NOMINAL_LIMITS, NOMINAL_STEP_LIMIT, PhaseModel, Seen, Step, Watch, fit, steps,
@@ -13,7 +14,6 @@ use report::{
     human,
 };
 use serde_json::{Value, json};
-use shell::{Format, InputArgs, Outcome, VerbosityArgs};
 
 use crate::args::{SentinelCommand, format_of};
 use crate::{document, probes};
@@ -98,7 +98,7 @@ pub(crate) fn run(command: &SentinelCommand) -> anyhow::Result<Outcome> {
             }
             out.finish()?;
             Ok(if alarms > 0 {
-                Outcome::Code(1)
+                Outcome::ConditionFailed
             } else {
                 Outcome::Fine
             })
@@ -132,15 +132,15 @@ fn unknown_load(seen: &[Watched<'_>]) -> Option<String> {
 }
 
 /// Watches a table on standard input line by line: each row is written as soon as its step is read.
-fn follow(watch: &mut Watch, mut out: shell::Output) -> anyhow::Result<Outcome> {
+fn follow(watch: &mut Watch, mut out: cli::Output) -> anyhow::Result<Outcome> {
     let mut lines = std::io::stdin().lock().lines();
     let header = lines.next().context("standard input is empty")??;
-    kunlun_reader::steps(&header).context("standard input")?;
+    serving_logs::steps(&header).context("standard input")?;
     let mut alarms = 0_usize;
     let mut named = false;
     for (number, line) in (2..).zip(lines) {
         let table = format!("{header}\n{}", line?);
-        let (rows, _) = kunlun_reader::steps(&table)
+        let (rows, _) = serving_logs::steps(&table)
             .map_err(|error| error.at_line(number))
             .context("standard input")?;
         for step in rows.iter().map(step_of) {
@@ -162,7 +162,7 @@ fn follow(watch: &mut Watch, mut out: shell::Output) -> anyhow::Result<Outcome> 
     }
     out.finish()?;
     Ok(if alarms > 0 {
-        Outcome::Code(1)
+        Outcome::ConditionFailed
     } else {
         Outcome::Fine
     })
@@ -239,14 +239,14 @@ fn of_file(file: &Path, input: &InputArgs, verbosity: VerbosityArgs) -> anyhow::
         return Ok(steps(&analysis));
     }
     let (rows, skipped) =
-        kunlun_reader::steps(&probes::text(file)?).with_context(|| file.display().to_string())?;
+        serving_logs::steps(&probes::text(file)?).with_context(|| file.display().to_string())?;
     if skipped > 0 {
         verbosity.note(format!("warning: {name}: {skipped} rows could not be read"));
     }
     Ok(rows.iter().map(step_of).collect())
 }
 
-fn step_of(r: &kunlun_reader::StepRow) -> Step {
+fn step_of(r: &serving_logs::StepRow) -> Step {
     Step {
         start_ns: probes::nanos(r.start_us),
         duration_ns: r.duration_us * 1000.0,

@@ -217,7 +217,7 @@ pub(crate) fn shown_name<'f>(short: &'f BTreeMap<&str, String>, f: &'f Function)
 }
 
 /// What the engine's log says, in a few lines.
-pub(crate) fn serving(s: &kunlun_reader::Serving) -> String {
+pub(crate) fn serving(s: &serving_logs::Serving) -> String {
     let known = |text: Option<&str>| text.unwrap_or("unknown").to_owned();
     let mut lines = format!(
         "\n  served by {}: {}, {}\n",

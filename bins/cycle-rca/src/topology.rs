@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::{Context as _, bail};
-use kunlun_reader::Component;
+use cli::{Format, Outcome};
 use report::{Cell, Column, CsvOptions, CsvWriter, JsonDocument, RowSink as _};
 use serde_json::{Value, json};
-use shell::{Format, Outcome};
+use serving_logs::Component;
 
 use crate::args::{TopologyArgs, TopologyReport, format_of};
 use crate::files::must_exist;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &TopologyArgs) -> anyhow::Result<Outcome> {
         true => args.file.join("topo_component.csv"),
         false => args.file.clone(),
     };
-    let found = kunlun_reader::topology(&probes::text(&path)?)
+    let found = serving_logs::topology(&probes::text(&path)?)
         .with_context(|| path.display().to_string())?;
     if found.components.is_empty() {
         bail!("{}: no component of a host in it", path.display());

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use cli::Output;
 use perfetto_reader::write::write_trace;
 use rca_cycles::Analysis;
 use rca_cycles::compare::Comparison;
-use shell::Output;
 use trace_model::{
     ArgsRef, FinishOptions, Pid, Process, SliceData, Trace, TraceBuilder, Track, TrackKind,
 };

@@ -5,8 +5,8 @@
 #[path = "../../../xtask/src/dataset/faults/model.rs"]
 #[expect(dead_code, reason = "the corpus uses more of it")]
 mod model;
-mod people;
 mod ranks;
+mod text_output;
 
 use std::path::Path;
 use std::process::{Command, Output};

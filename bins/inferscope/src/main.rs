@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-use shell::{Outcome, Output};
+use cli::{Outcome, Output};
 
 use crate::args::{Cli, Request};
 
@@ -43,7 +43,7 @@ fn dispatch(mut words: Vec<OsString>) -> u8 {
         }
         return (tool.run)(words);
     }
-    shell::main_from(words, run)
+    cli::main_from(words, run)
 }
 
 fn run(cli: Cli) -> anyhow::Result<Outcome> {
@@ -66,10 +66,10 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         }
         Request::Links(folder) => {
             for name in links::make(&folder)? {
-                shell::terminal::say(&format!("{name} exists already: left as it is"));
+                cli::terminal::say(&format!("{name} exists already: left as it is"));
             }
         }
-        Request::Unknown(word) => return Err(shell::usage(unknown(&word))),
+        Request::Unknown(word) => return Err(cli::usage(unknown(&word))),
     }
     Ok(Outcome::Fine)
 }

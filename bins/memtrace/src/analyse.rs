@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use cli::{Format, Interrupt, OrExit as _, Outcome, usage};
 use memtrace_analyser::{Analysis, AnalysisTable, Semantics};
 use memtrace_labeller::{Names, Phases};
 use memtrace_run::{
@@ -17,14 +18,13 @@ use report::{
     Cell, CsvOptions, CsvWriter, JsonDocument, Kind, SchemaVersion, Table, TextOptions, TextWriter,
 };
 use serde_json::Value;
-use shell::{Format, Interrupt, OrExit as _, Outcome, usage};
 
 use crate::args::{
     AnalyseArgs, CompareArgs, ComputeArgs, ExportArgs, LabelArgs, Layout, Message, ReadArgs,
     ReportArgs,
 };
 use crate::experiment::hanging;
-use crate::input::{BAD_DATA, coded, name_of, read, refuse_nothing, trace_of};
+use crate::input::{coded, name_of, read, refuse_nothing, trace_of};
 use crate::rows::{outcome, tell};
 
 /// Version of the JSON documents.
@@ -117,7 +117,7 @@ fn followed(path: &Path, args: &AnalyseArgs, seconds: u64) -> anyhow::Result<Don
 
 pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
     let path = args.input.get()?;
-    shell::spare([path], &args.output.output)?;
+    cli::refuse_overwrite([path], &args.output.output)?;
     let tiers = args.compute.tiers()?;
     let table = args.table.as_deref().map(table_named).transpose()?;
     let wanted = tables_of(&args.metrics)?;
@@ -373,7 +373,7 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Outcome> {
         &tiers,
     ))?;
     if args.format.format() == Message::Json {
-        let mut out = shell::Output::stdout();
+        let mut out = cli::Output::stdout();
         let mut document = JsonDocument::new(&mut out, VERSION)?;
         document.member("files", &files)?;
         document.finish()?;
@@ -398,7 +398,7 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     let metadata = match &args.metadata {
         Some(file) => serde_json::from_slice(&read(file)?)
             .with_context(|| file.display().to_string())
-            .or_exit(BAD_DATA)?,
+            .or_exit(Outcome::Unreadable)?,
         None if input.is_dir() => coded(run_metadata(input))?,
         None => serde_json::Map::new(),
     };
@@ -457,7 +457,7 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
         coded(write_dataset_card(&args.output, args.layout == Layout::Hf))?;
     }
     if args.json {
-        let mut out = shell::Output::stdout();
+        let mut out = cli::Output::stdout();
         serde_json::to_writer_pretty(&mut out, &manifest)?;
         writeln!(out)?;
         out.finish()?;
@@ -482,7 +482,7 @@ fn folder_of(run_id: &str) -> String {
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Outcome> {
-    shell::spare([&args.before, &args.after], &args.output.output)?;
+    cli::refuse_overwrite([&args.before, &args.after], &args.output.output)?;
     if !args.compute.tiers()?.is_empty() {
         return Err(usage(
             "compare judges no tiers: give --tier to analyse or report",

@@ -4,8 +4,8 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use cli::{ByteSize, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs, usage};
 use memtrace_run::FigureFormat;
-use shell::{ByteSize, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs, usage};
 
 const AFTER_HELP: &str = "\
 Recording an input:
@@ -28,8 +28,8 @@ Example:
   memtrace export perf.txt.gz --phases phases.json -o results/run1
   memtrace label perf.txt --maps maps.txt --model m.gguf -o rows.parquet
 
-Exit codes: 0 fine, 1 findings, 2 usage, 3 bad input data, 4 this machine cannot
-collect, 5 input or output failed.";
+Exit codes: 0 done; 1 findings; 2 wrong usage; 3 unreadable or incomplete input;
+4 this machine cannot collect; 5 output not written.";
 
 /// Formats of what is no table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]

@@ -5,13 +5,13 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 use byte_source::{OpenOptions, Source};
+use cli::{Format, Outcome, usage};
 use memtrace_labeller::{InputFormat, InputOptions, RowStream, Schema, check_parquet};
 use memtrace_run::{
     ACCESSES, FIRST_TOUCHES, FileFinding, MANIFEST_FILE, Quality, QualityProfile, Verdict, judge,
     run_metadata, unlisted, verify_manifest,
 };
 use report::{JsonDocument, SchemaVersion};
-use shell::{Format, Outcome, usage};
 
 use crate::args::CheckArgs;
 use crate::input::{coded, trace_of};

@@ -3,16 +3,16 @@
 use std::io::Write;
 use std::path::Path;
 
+use cli::{Interrupt, Outcome, Output, terminal, usage};
 use memtrace_run::{
     Experiment, RunOptions, Stop, diagnose, has_memray, next_folder, on_path, plan_text,
     run_command, run_experiment,
 };
 use report::{JsonDocument, SchemaVersion};
 use serde_json::json;
-use shell::{Interrupt, Outcome, Output, terminal, usage};
 
 use crate::args::{ConfigArgs, DoctorArgs, Message, RunArgs, VersionArgs};
-use crate::input::{CANNOT_COLLECT, coded};
+use crate::input::coded;
 
 /// Columns of a terminal, and the blank behind the last word.
 const LINE: usize = 81;
@@ -175,11 +175,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Outcome> {
         writeln!(out, "{}", found.verdict)?;
     }
     out.finish()?;
-    Ok(if found.exit_code == 0 {
-        Outcome::Fine
-    } else {
-        Outcome::Code(CANNOT_COLLECT)
-    })
+    Ok(Outcome::from(found.exit_code))
 }
 
 /// Writes a text behind a head, further lines below its beginning.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use byte_source::{OpenOptions, Source};
+use cli::{ByteSize, OrExit as _, Outcome, usage};
 use memtrace_analyser::AnalysisOptions;
 use memtrace_labeller::{
     AddressRange, FieldList, Grammar, InputFormat, InputOptions, LabelOptions, MapsSnapshot,
@@ -15,45 +16,39 @@ use memtrace_labeller::{
 };
 use memtrace_run::{Error, Steps, Tier, infer_phases, phases_json};
 use serde_json::Value;
-use shell::{ByteSize, OrExit as _, usage};
 
 use crate::args::{Compat, ComputeArgs, LabelArgs, ReadArgs};
 
-/// Bad input data.
-pub(crate) const BAD_DATA: u8 = 3;
-/// This machine cannot collect.
-pub(crate) const CANNOT_COLLECT: u8 = 4;
-/// Input or output failed.
-pub(crate) const IO_FAILED: u8 = 5;
-
-/// Gives an error of the libraries its exit code.
+/// Gives an error of the libraries its outcome.
 pub(crate) fn coded<T, E: Into<Error>>(result: Result<T, E>) -> anyhow::Result<T> {
     result.map_err(Into::into).or_else(|error: Error| {
-        let code = code(&error);
-        Err(error).or_exit(code)
+        let outcome = outcome(&error);
+        Err(error).or_exit(outcome)
     })
 }
 
-fn code(error: &Error) -> u8 {
+fn outcome(error: &Error) -> Outcome {
     use byte_source::Error as Bytes;
     use memtrace_labeller::Error as Trace;
     match error {
-        // What is packed in it is broken, and not the reading of it.
-        Error::Source(Bytes::NothingDecoded { .. } | Bytes::Nested { .. })
-        | Error::Trace(Trace::Source(Bytes::NothingDecoded { .. } | Bytes::Nested { .. })) => {
-            BAD_DATA
+        Error::Source(Bytes::Write { .. } | Bytes::NoDirectory { .. })
+        | Error::Trace(
+            Trace::Source(Bytes::Write { .. } | Bytes::NoDirectory { .. })
+            | Trace::ParquetWrite { .. },
+        )
+        | Error::Report(report::Error::Io(_))
+        | Error::Analysis(_)
+        | Error::DiskFull { .. }
+        | Error::PhasePipe { .. } => Outcome::OutputFailed,
+        Error::Io { source, .. } if source.kind() != std::io::ErrorKind::NotFound => {
+            Outcome::OutputFailed
         }
-        Error::Io { .. } | Error::Source(_) | Error::Start { .. } => IO_FAILED,
-        Error::Trace(Trace::Io { .. } | Trace::Source(_) | Trace::ParquetWrite { .. }) => IO_FAILED,
-        Error::Trace(Trace::Policy { .. }) => 2,
-        Error::Trace(_) => BAD_DATA,
-        Error::Report(report::Error::Io(_)) => IO_FAILED,
-        Error::Analysis(_) | Error::DiskFull { .. } => IO_FAILED,
-        Error::NoCollector { .. } => CANNOT_COLLECT,
-        Error::NothingRead { .. } => BAD_DATA,
-        Error::PhaseMark { .. } | Error::Limit { .. } | Error::FolderExists { .. } => 2,
-        Error::PhasePipe { .. } => IO_FAILED,
-        _ => 1,
+        Error::Trace(Trace::Policy { .. })
+        | Error::PhaseMark { .. }
+        | Error::Limit { .. }
+        | Error::FolderExists { .. } => Outcome::Usage,
+        Error::NoCollector { .. } | Error::Start { .. } => Outcome::CannotAnswer,
+        _ => Outcome::Unreadable,
     }
 }
 
@@ -243,7 +238,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         .take(SIDE_FILE_BYTES)
         .read_to_end(&mut bytes)
         .with_context(|| path.display().to_string())
-        .or_exit(IO_FAILED)?;
+        .or_exit(Outcome::Unreadable)?;
     Ok(bytes)
 }
 

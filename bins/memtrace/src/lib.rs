@@ -10,14 +10,13 @@ mod rows;
 use std::ffi::OsString;
 use std::io;
 
-use shell::{OrExit as _, Outcome};
+use cli::{OrExit as _, Outcome};
 
 use crate::args::{Cli, Command};
-use crate::input::IO_FAILED;
 
 /// Runs the tool with the words of a command line, the tool's name first. Returns the exit code.
 pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
-    shell::main_from(words, run)
+    cli::main_from(words, run)
 }
 
 /// Returns the description of the command line, for help, completions and manual pages.
@@ -29,11 +28,8 @@ pub fn command() -> clap::Command {
 /// Runs a command. An output that fails without a code of its own has that of failed output.
 fn run(cli: Cli) -> anyhow::Result<Outcome> {
     answer(cli).or_else(|error| {
-        if error.is::<io::Error>()
-            || error.is::<report::Error>()
-            || error.is::<byte_source::Error>()
-        {
-            return Err(error).or_exit(IO_FAILED);
+        if error.is::<io::Error>() || error.is::<report::Error>() {
+            return Err(error).or_exit(Outcome::OutputFailed);
         }
         Err(error)
     })

@@ -3,14 +3,14 @@
 use std::io::{self, BufWriter, Stdout, Write};
 
 use byte_source::output::AtomicFile;
+use cli::{Outcome, VerbosityArgs};
 use memtrace_labeller::{
     Access, Compression, Names, ReadReport, TraceWriter, csv_header, push_csv_row, push_json_row,
 };
 use memtrace_run::{Processed, RowOutput, Steps, process, report_json};
-use shell::{Outcome, VerbosityArgs};
 
 use crate::args::RowsArgs;
-use crate::input::{BAD_DATA, coded, refuse_nothing};
+use crate::input::{coded, refuse_nothing};
 
 pub(crate) fn parse(args: &RowsArgs) -> anyhow::Result<Outcome> {
     let mut names = Names::new();
@@ -88,7 +88,7 @@ fn write(
     names: Names,
     steps: Steps,
 ) -> anyhow::Result<Outcome> {
-    shell::spare([&args.input], [&args.output])?;
+    cli::refuse_overwrite([&args.input], [&args.output])?;
     let to_stdout = args.output.as_os_str() == "-";
     let mut out = if to_stdout {
         Destination::Stdout(BufWriter::new(io::stdout()))
@@ -127,7 +127,7 @@ fn write(
     };
     let Processed { report, .. } = processed;
     if args.json {
-        shell::terminal::say(&report_json(&report).to_string());
+        cli::terminal::say(&report_json(&report).to_string());
     } else {
         tell(&report, args.read.verbosity);
     }
@@ -185,7 +185,7 @@ pub(crate) fn tell(report: &ReadReport, verbosity: VerbosityArgs) {
 /// With `--strict` anything that is missing is a failure.
 pub(crate) fn outcome(report: &ReadReport, strict: bool) -> Outcome {
     if strict && !report.is_complete() {
-        Outcome::Code(BAD_DATA)
+        Outcome::Unreadable
     } else {
         Outcome::Fine
     }

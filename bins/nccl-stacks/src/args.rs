@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
+use cli::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
 use launch_stacks::Pick;
-use shell::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
 use trace_model::kernel::KernelRules;
 
 /// The function that the original looks for.
@@ -34,9 +34,9 @@ Recording an input:
 Example:
   nccl-stacks t.json.gz --function-name '%forward_batch_generation' --index 0
 
-Exit codes: 0 report written, also when nothing was found; 1 no such function,
-bad index, cancelled, unreadable trace; 2 wrong usage; 3 nothing found, with
---fail-on-empty.";
+Exit codes: 0 report written, also when nothing was found; 1 nothing found
+(--fail-on-empty); 2 wrong usage, no choice among several slices; 3 unreadable
+trace; 4 no such function; 5 output not written.";
 
 /// From which host call stacks were these GPU kernels launched, and what did they cost?
 ///

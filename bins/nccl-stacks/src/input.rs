@@ -50,7 +50,7 @@ pub(crate) fn traces(cli: &Cli) -> anyhow::Result<Inputs> {
             }
             Err(error) if paths.len() == 1 || cli.compat || cli.report.diff => return Err(error),
             Err(error) => {
-                shell::complain(&error);
+                cli::complain(&error);
                 unreadable.push(path.clone());
             }
         }

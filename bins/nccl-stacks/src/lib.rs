@@ -8,20 +8,17 @@ mod render;
 
 use std::ffi::OsString;
 
+use cli::{OrExit as _, Outcome, Stage};
 use launch_stacks::{Error, Query, analyse};
-use shell::{Outcome, Stage};
 use trace_model::Trace;
 
 use crate::args::{Cli, Format};
 use crate::input::{Input, Inputs};
 use crate::render::{Answered, Report};
 
-/// No stacks were found, and that was to be a failure.
-const EMPTY: u8 = 3;
-
 /// Runs the tool with the words of a command line, the tool's name first. Returns the exit code.
 pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
-    shell::main_from(words, run)
+    cli::main_from(words, run)
 }
 
 /// Returns the description of the command line, for help, completions and manual pages.
@@ -32,7 +29,7 @@ pub fn command() -> clap::Command {
 
 fn run(cli: Cli) -> anyhow::Result<Outcome> {
     let inputs = cli.traces.iter().chain(&cli.kernels.capture);
-    shell::spare(inputs, &cli.output.output)?;
+    cli::refuse_overwrite(inputs, &cli.output.output)?;
     let mut query = question::query(&cli)?;
     let Inputs {
         inputs,
@@ -40,7 +37,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         failed,
     } = input::traces(&cli)?;
     if cli.report.diff && inputs.len() != 2 {
-        return Err(shell::usage("--diff needs exactly two traces"));
+        return Err(cli::usage("--diff needs exactly two traces"));
     }
     let captures = input::captures(&cli)?;
     let capture_traces: Vec<&Trace> = captures.iter().map(|c| &c.1).collect();
@@ -65,7 +62,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
     }
     let empty = traces.iter().all(|t| t.answer.absence.is_some());
     Ok(if cli.report.fail_on_empty && empty {
-        Outcome::Code(EMPTY)
+        Outcome::ConditionFailed
     } else {
         Outcome::Fine
     })
@@ -83,7 +80,11 @@ fn answer(cli: &Cli, query: &Query, input: Input, captures: &[&Trace]) -> anyhow
         Ok(answer) => answer,
         Err(error) => {
             refuse(cli, &error)?;
-            return Err(error.into());
+            let outcome = match error {
+                Error::IndexOutOfRange { .. } => Outcome::Usage,
+                _ => Outcome::CannotAnswer,
+            };
+            return Err(error).or_exit(outcome);
         }
     };
     for window in answer.windows.iter().filter(|w| w.slice.is_some()) {

@@ -2,8 +2,8 @@
 
 use std::io::BufRead;
 
+use cli::terminal::say;
 use launch_stacks::{Pick, Window};
-use shell::terminal::say;
 
 /// Shows the candidates on standard error: index, start, duration, end.
 pub(crate) fn list(candidates: &[Window]) {
@@ -55,7 +55,7 @@ pub(crate) fn choose(candidates: &[Window], answers: &mut dyn BufRead) -> anyhow
         say(&format!("which one? enter an index from 0 to {last}:"));
         let mut line = Vec::new();
         if answers.read_until(b'\n', &mut line)? == 0 {
-            anyhow::bail!("cancelled: no index was given");
+            return Err(cli::usage("cancelled: no index was given"));
         }
         let text = String::from_utf8_lossy(&line);
         match text.trim().parse::<i64>() {

@@ -60,7 +60,7 @@ fn kernels(cli: &Cli) -> anyhow::Result<KernelSelector> {
         .names
         .extend(k.kernel_name.iter().map(|n| NameMatch::Exact(n.clone())));
     for pattern in &k.kernel {
-        let name = NameMatch::regex(pattern).map_err(|e| shell::usage(e.to_string()))?;
+        let name = NameMatch::regex(pattern).map_err(|e| cli::usage(e.to_string()))?;
         selector.names.push(name);
     }
     selector
@@ -109,7 +109,7 @@ pub(crate) fn windows(
     match (w.start_ts, w.duration) {
         (Some(start), Some(duration)) => {
             if duration < 0 && !cli.compat {
-                return Err(shell::usage(format!(
+                return Err(cli::usage(format!(
                     "invalid window of {duration} ns: end before start; --duration is at least 0"
                 )));
             }
@@ -131,7 +131,7 @@ pub(crate) fn windows(
     }
     let function = match (&w.function_name, &w.window_regex) {
         (Some(name), _) => NameMatch::function(name),
-        (None, Some(re)) => NameMatch::regex(re).map_err(|e| shell::usage(e.to_string()))?,
+        (None, Some(re)) => NameMatch::regex(re).map_err(|e| cli::usage(e.to_string()))?,
         (None, None) if cli.compat => NameMatch::function(COMPAT_FUNCTION),
         (None, None) => return Ok(WindowChoice::WholeTrace),
     };
@@ -168,9 +168,9 @@ fn ask(
         return prompt::choose(&candidates, &mut stdin.lock() as &mut dyn BufRead);
     }
     prompt::list(&candidates);
-    anyhow::bail!(
+    Err(cli::usage(format!(
         "{} slices match '{}': choose with --index, --first, --last, --nth or --all-windows",
         candidates.len(),
         function.text()
-    )
+    )))
 }

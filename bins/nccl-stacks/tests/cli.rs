@@ -52,7 +52,7 @@ fn wrong_usage_is_2() {
 }
 
 #[test]
-fn unreadable_input_is_1_and_named() {
+fn unreadable_input_is_3_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
     write("empty.json", b"");
@@ -60,7 +60,7 @@ fn unreadable_input_is_1_and_named() {
     write("notes.txt", b"hello");
     for name in ["missing.json", "empty.json", "picture.png", "notes.txt"] {
         let out = run_in(folder.path(), &[name]);
-        assert_eq!(out.status.code(), Some(1), "{name}");
+        assert_eq!(out.status.code(), Some(3), "{name}");
         assert!(out.stdout.is_empty());
         let said = stderr(&out);
         let last = said.lines().last().unwrap();
@@ -84,7 +84,7 @@ fn a_file_appears_whole_or_not_at_all() {
     let trace = trace.to_str().unwrap();
     let args = |path: &'static str| [trace, "--kernel", "nccl", "--output", path];
     let out = run_in(folder.path(), &args("no/such/folder.txt"));
-    assert_eq!(out.status.code(), Some(1));
+    assert_eq!(out.status.code(), Some(5));
     assert!(stderr(&out).contains("no/such/folder.txt"));
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
 

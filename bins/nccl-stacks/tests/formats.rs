@@ -210,7 +210,7 @@ fn an_unreadable_file_among_several_is_left_out_and_reported() {
     .unwrap();
     std::fs::write(folder.path().join("rank2.json"), "<html>").unwrap();
     let out = run_in(folder.path(), &[".", "--kernel", "k"]);
-    assert_eq!(out.status.code(), Some(1));
+    assert_eq!(out.status.code(), Some(3));
     let error = String::from_utf8_lossy(&out.stderr);
     assert!(
         error.contains("rank2.json: this is an HTML page"),

@@ -101,7 +101,7 @@ fn names_match_exactly_or_as_sql_like() {
         let got: Value = serde_json::from_slice(&out.stdout).unwrap();
         if count == 0 {
             assert_eq!(got["outcome"], "function-not-found", "{pattern}");
-            assert_eq!(out.status.code(), Some(1));
+            assert_eq!(out.status.code(), Some(4));
             assert!(stderr(&out).contains(pattern));
         } else {
             assert_eq!(got["matching_slices"], count, "{pattern}");
@@ -145,7 +145,7 @@ fn index_from_first_to_last() {
     }
     for index in ["-1", "3"] {
         let out = run_in(folder.path(), &[&args[..], &[index]].concat());
-        assert_eq!(out.status.code(), Some(1));
+        assert_eq!(out.status.code(), Some(2));
         assert!(stderr(&out).contains("0 to 2"), "{}", stderr(&out));
         assert!(out.stdout.is_empty());
     }
@@ -171,12 +171,12 @@ fn without_index_compat_asks_and_otherwise_candidates_are_listed() {
     assert!(!stdout(&out).contains("index"), "the prompt is on stderr");
     assert!(stderr(&out).contains("index   start_ns            duration_ns         end_ns"));
     let out = run_with(folder.path(), &args, b"x\n");
-    assert_eq!(out.status.code(), Some(1));
+    assert_eq!(out.status.code(), Some(2));
     assert!(stderr(&out).contains("cancelled"));
 
     let args = ["t.json", "--function-name", "fn", "--kernel-name", "k"];
     let out = run_with(folder.path(), &args, b"0\n");
-    assert_eq!(out.status.code(), Some(1));
+    assert_eq!(out.status.code(), Some(2));
     assert!(stderr(&out).contains("2 slices match"), "{}", stderr(&out));
     assert!(stderr(&out).contains("7000"));
     let all = report(folder.path(), &[&args[..], &["--all-windows"]].concat());
@@ -188,7 +188,7 @@ fn without_index_compat_asks_and_otherwise_candidates_are_listed() {
     let got = report(folder.path(), &[&args[..], &["--nth", "1.."]].concat());
     assert_eq!(got["window"]["start_ts"], 7000);
     let out = run_in(folder.path(), &[&args[..], &["--nth", "2..9"]].concat());
-    assert_eq!(out.status.code(), Some(1));
+    assert_eq!(out.status.code(), Some(2));
 }
 
 #[test]
@@ -364,7 +364,7 @@ fn absence_has_three_faces() {
         "no-kernels-in-window"
     );
     let out = run_in(folder.path(), &[&COMPAT[..], &["--fail-on-empty"]].concat());
-    assert_eq!(out.status.code(), Some(3));
+    assert_eq!(out.status.code(), Some(1));
     assert!(!out.stdout.is_empty(), "the report is written all the same");
 }
 

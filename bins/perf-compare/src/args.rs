@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
-use shell::{FormatArgs, HasJson, InputArgs, VerbosityArgs};
+use cli::{FormatArgs, HasJson, InputArgs, VerbosityArgs};
 
 const AFTER_HELP: &str = "\
 A and B are folders with *_perf_data.csv files (searched through), one such file
@@ -19,9 +19,9 @@ Example:
   perf-compare --gate --min-effect 2% main.csv this.csv --junit junit.xml
   perf-compare --compat Processed -o reports
 
-Exit codes: 0 report written; 2 wrong usage or input; 3 not comparable, without
---force; with --gate also 1 changed for the worse, 4 cannot be told. --compat: 0
-if any pair was written, else 1.";
+Exit codes: 0 report written; 1 changed for the worse (--gate), no pair written
+(--compat); 2 wrong usage; 3 unreadable input; 4 not comparable (see --force), or
+the gate cannot decide; 5 output not written.";
 
 /// Did the second run differ from the first, by how much, and why?
 ///

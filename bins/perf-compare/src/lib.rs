@@ -8,24 +8,18 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
+use cli::{OrExit as _, Outcome, Output, Stage};
 use perf_compare::document::Status;
 use perf_compare::{Gate, LoadOptions, Options, Report, Side, Signatures, compare, compat, load};
-use shell::{OrExit as _, Outcome, Output, Stage};
 
 use crate::args::{Cli, Format};
 
-/// Wrong usage or input.
-const INPUT: u8 = 2;
-/// The sides are not comparable.
-const NOT_COMPARABLE: u8 = 3;
-/// A gate that cannot tell.
-const OPEN: u8 = 4;
 /// Where published results go unless told.
 const REPORTS: &str = "comparison_reports";
 
 /// Runs the tool with the words of a command line, the tool's name first. Returns the exit code.
 pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
-    shell::main_from(words, run)
+    cli::main_from(words, run)
 }
 
 /// Returns the description of the command line, for help, completions and manual pages.
@@ -48,20 +42,20 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         (None, [a, b]) => (a, b),
         (Some(a), [b]) => (a, b),
         _ => {
-            return Err(shell::usage(
+            return Err(cli::usage(
                 "give two inputs, the baseline first, or --baseline and one input",
             ));
         }
     };
     if baseline.as_os_str() == "-" && candidate.as_os_str() == "-" {
-        return Err(shell::usage(
+        return Err(cli::usage(
             "standard input holds one of the two inputs: name a file for the other",
         ));
     }
     let gate = &cli.gate;
     let beside = [&cli.html, &gate.junit, &gate.markdown, &gate.save_baseline];
     let outputs = beside.into_iter().flatten().chain(&cli.output);
-    shell::spare([baseline, candidate], outputs)?;
+    cli::refuse_overwrite([baseline, candidate], outputs)?;
     let options = options(&cli)?;
     let baseline = read(&cli, baseline)?;
     let candidate = read(&cli, candidate)?;
@@ -76,7 +70,7 @@ fn read(cli: &Cli, path: &Path) -> anyhow::Result<Side> {
     let mut options = LoadOptions::default();
     options.open = cli.input.open_options(None);
     options.strict = cli.input.strict;
-    let side = Stage::time("read", cli.verbosity, || load(path, &options)).or_exit(INPUT)?;
+    let side = Stage::time("read", cli.verbosity, || load(path, &options))?;
     cli.verbosity.detail(|| {
         format!(
             "{}: {} cycles, {} functions",
@@ -108,12 +102,10 @@ fn options(cli: &Cli) -> anyhow::Result<Options> {
     options.same_anchors.clone_from(&given.same_anchor);
     for file in &given.signatures {
         let name = file.display().to_string();
-        let text = std::fs::read_to_string(file)
-            .with_context(|| name.clone())
-            .or_exit(INPUT)?;
+        let text = std::fs::read_to_string(file).with_context(|| name.clone())?;
         options
             .signatures
-            .extend(Signatures::parse(&text, &name).or_exit(INPUT)?);
+            .extend(Signatures::parse(&text, &name).or_exit(Outcome::Usage)?);
     }
     Ok(options)
 }
@@ -151,7 +143,7 @@ fn write_all(cli: &Cli, report: &Report, candidate: &Side) -> anyhow::Result<()>
 }
 
 fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut out = Output::file(path).or_exit(INPUT)?;
+    let mut out = Output::file(path)?;
     out.write_all(text.as_bytes())?;
     out.finish()
 }
@@ -159,7 +151,7 @@ fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
 fn outcome(cli: &Cli, report: &Report) -> Outcome {
     let gate = &report.comparability;
     if gate.status == Status::NotComparable && !gate.forced {
-        return Outcome::Code(NOT_COMPARABLE);
+        return Outcome::CannotAnswer;
     }
     if !cli.gate.gate {
         return Outcome::Fine;
@@ -170,7 +162,7 @@ fn outcome(cli: &Cli, report: &Report) -> Outcome {
     ) {
         Gate::Pass => ("passed", Outcome::Fine),
         Gate::Worse => ("failed", Outcome::ConditionFailed),
-        _ => ("cannot be told", Outcome::Code(OPEN)),
+        _ => ("cannot be told", Outcome::CannotAnswer),
     };
     cli.verbosity.note(format!("gate: {said}"));
     outcome

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use shell::{FormatArgs, VerbosityArgs};
+use cli::{FormatArgs, VerbosityArgs};
 
 const AFTER_HELP: &str = "\
 Recording an input:
@@ -14,8 +14,9 @@ Example:
   rocpd query -i run.rpdb --query \"SELECT * FROM top_kernels\"
   rocpd convert -i run/ -f pftrace
 
-Exit codes: 0 done; 1 unreadable database, failed query, output that cannot be
-written; 2 wrong usage, no such file; 3 a format that cannot be written here.";
+Exit codes: 0 done; 2 wrong usage, no such file; 3 unreadable database, failed
+query; 4 a format that cannot be written here; 5 output not written. --compat: as
+the reference.";
 
 /// Query, summarise, convert, merge and package rocPD databases
 ///
@@ -127,7 +128,7 @@ pub(crate) struct PerfettoArgs {
     pub(crate) split_time: Option<String>,
     /// Several files of about this size
     #[arg(long, value_name = "SIZE")]
-    pub(crate) split_bytes: Option<shell::ByteSize>,
+    pub(crate) split_bytes: Option<cli::ByteSize>,
     /// A file for each process, rank or node
     #[arg(long, value_enum)]
     pub(crate) split_by: Option<SplitBy>,
@@ -456,7 +457,7 @@ pub(crate) struct MailArgs {
     /// Port of the mail server
     #[arg(long, value_name = "PORT", default_value_t = 25)]
     pub(crate) smtp_port: u16,
-    /// User at the mail server
+    /// User at the mail server; the connection is then encrypted or refused
     #[arg(long, value_name = "NAME", requires = "smtp_password")]
     pub(crate) smtp_user: Option<String>,
     /// Password at the mail server

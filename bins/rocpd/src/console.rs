@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use shell::Output;
+use cli::Output;
 
 /// Writes a text to standard output.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {

@@ -1,9 +1,9 @@
 //! `rocpd info`.
 
+use cli::{Format, Outcome};
 use report::{Cell, Column, CsvOptions, CsvWriter, RowSink as _};
 use rocpd_db::{Filter, OpenOptions, Partition, RocpdSet};
 use serde_json::{Value, json};
-use shell::{Format, Outcome};
 
 use crate::args::InfoArgs;
 use crate::{console, select};

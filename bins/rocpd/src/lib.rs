@@ -7,19 +7,23 @@ mod convert;
 mod extended;
 mod headline;
 mod info;
+#[cfg(feature = "mail")]
+mod mail;
+#[cfg(not(feature = "mail"))]
+#[path = "no_mail.rs"]
 mod mail;
 mod names;
 mod package;
 mod query;
 mod select;
-mod sent;
+mod shared_buffer;
 mod summary;
 mod tables;
 mod wide;
 
 use std::ffi::OsString;
 
-use shell::Outcome;
+use cli::Outcome;
 
 use crate::alias::{Alias, Called};
 use crate::args::{Cli, Command};
@@ -32,9 +36,9 @@ pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
     match words.peek().and_then(|name| Alias::of(name)) {
         Some(alias) => {
             let words = alias.call(words);
-            shell::main_from(words, |Called(command)| run(&command))
+            cli::main_from(words, |Called(command)| run(&command))
         }
-        None => shell::main_from(words, |cli: Cli| match &cli.command {
+        None => cli::main_from(words, |cli: Cli| match &cli.command {
             Some(command) => run(command),
             None => {
                 command().print_help()?;
@@ -75,7 +79,7 @@ fn run(command: &Command) -> anyhow::Result<Outcome> {
     let outcome = match outcome {
         Err(error) => match error.downcast_ref::<select::Verbatim>() {
             Some(words) => {
-                shell::terminal::say(&words.text);
+                cli::terminal::say(&words.text);
                 return Ok(Outcome::Code(words.code));
             }
             None => return Err(error),

@@ -4,11 +4,12 @@ use std::io::{Cursor, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
+use cli::OrExit as _;
 use lettre::message::header::ContentType;
 use lettre::message::{Attachment, Mailbox, MessageBuilder, MultiPart, SinglePart};
 use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::{Message, SmtpTransport, Transport as _};
-use shell::OrExit as _;
 
 use crate::args::MailArgs;
 
@@ -27,7 +28,7 @@ pub(crate) fn letter(args: &MailArgs) -> anyhow::Result<Option<Letter>> {
         let address = address.trim();
         let read = address.parse();
         read.with_context(|| format!("--{option} {address}"))
-            .or_exit(2)
+            .or_exit(cli::Outcome::Usage)
     };
     let from = args.email_from.as_deref().unwrap_or_default();
     let mut message = Message::builder()
@@ -66,15 +67,36 @@ pub(crate) fn send(letter: Letter, args: &MailArgs, path: &Path) -> anyhow::Resu
         .singlepart(SinglePart::plain(body))
         .singlepart(Attachment::new(name).body(bytes, kind));
     let message = letter.0.multipart(parts)?;
-    let mut transport = SmtpTransport::builder_dangerous(&args.smtp_server).port(args.smtp_port);
+    // The builder without a policy, since the policy follows.
+    let mut transport = SmtpTransport::builder_dangerous(&args.smtp_server)
+        .port(args.smtp_port)
+        .tls(encryption(args)?);
     if let (Some(user), Some(password)) = (&args.smtp_user, &args.smtp_password) {
         transport = transport.credentials(Credentials::new(user.clone(), password.clone()));
     }
     let sent = transport.build().send(&message);
     // As a text: a server that hangs up is not a reader of standard output that has seen enough.
-    sent.map_err(|error| anyhow::anyhow!("{}", causes(&error)))
-        .with_context(|| format!("mail server {}:{}", args.smtp_server, args.smtp_port))?;
-    Ok(())
+    sent.map(|_| ())
+        .map_err(|error| anyhow::anyhow!("{}", causes(&error)))
+        .with_context(|| format!("mail server {}:{}", args.smtp_server, args.smtp_port))
+        .or_exit(cli::Outcome::OutputFailed)
+}
+
+/// The port of mail over TLS from the first byte (RFC 8314).
+const TLS_PORT: u16 = 465;
+
+/// Returns how the connection is encrypted: from the first byte on port 465, by STARTTLS always where there is a
+/// password, and where the server offers it otherwise. A password never goes over a connection in clear text.
+fn encryption(args: &MailArgs) -> anyhow::Result<Tls> {
+    let parameters = TlsParameters::new(args.smtp_server.clone())
+        .with_context(|| format!("TLS for mail server {}", args.smtp_server))?;
+    Ok(if args.smtp_port == TLS_PORT {
+        Tls::Wrapper(parameters)
+    } else if args.smtp_user.is_some() {
+        Tls::Required(parameters)
+    } else {
+        Tls::Opportunistic(parameters)
+    })
 }
 
 /// An error and what caused it.

@@ -63,11 +63,12 @@ impl OutputNames {
                 .with_context(|| format!("{}: cannot make the folder", parent.display()))?;
         }
         if let Ok(there) = path.canonicalize() {
-            anyhow::ensure!(
-                !self.inputs.contains(&there),
-                "{}: it is one of the inputs: choose another name or folder for the output",
-                path.display()
-            );
+            if self.inputs.contains(&there) {
+                return Err(cli::usage(format!(
+                    "{}: it is one of the inputs: choose another name or folder for the output",
+                    path.display()
+                )));
+            }
         }
         Ok(std::path::absolute(&path)?)
     }

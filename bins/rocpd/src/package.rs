@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use cli::{OrExit as _, Outcome};
 use rocpd_db::{Align, MergeOptions, OpenOptions, PackageOptions, RocpdSet};
-use shell::{OrExit as _, Outcome};
 
 use crate::args::{MergeArgs, PackageArgs};
 use crate::{console, names};
@@ -59,7 +59,9 @@ fn align(text: &str) -> anyhow::Result<Align> {
     let read = std::fs::read_to_string(text).with_context(|| {
         format!("--align {text}: neither init nor marker:MESSAGE, nor a file that can be read")
     });
-    Ok(Align::Offsets(offsets(text, &read.or_exit(2)?).or_exit(2)?))
+    Ok(Align::Offsets(
+        offsets(text, &read.or_exit(cli::Outcome::Usage)?).or_exit(cli::Outcome::Usage)?,
+    ))
 }
 
 /// Offsets from a file: a line for each node, its name and nanoseconds. A first line without a number is a heading.

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use cli::{Outcome, Stage};
 use rocpd_db::{KernelNames, RocpdSet};
-use shell::{Outcome, Stage};
 
 use crate::args::{QueryArgs, QueryFormat};
 use crate::names::OutputNames;

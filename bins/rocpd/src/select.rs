@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use cli::{OrExit as _, VerbosityArgs, usage};
 use rocpd_db::{
     Bound, Edge, Filter, Occurrence, OpenOptions, RocpdSet, TimeBounds, TimePoint, Window,
     WindowRequest,
 };
-use shell::{OrExit as _, VerbosityArgs, usage};
 
 use crate::args::{FilterArgs, SharedArgs, WindowArgs};
 use crate::console;
@@ -107,8 +107,10 @@ pub(crate) fn window(
         refused(args, before)?;
     }
     let mut request = WindowRequest::default();
-    request.start = bound(args.start.as_ref(), args.start_marker.as_ref()).or_exit(2)?;
-    request.end = bound(args.end.as_ref(), args.end_marker.as_ref()).or_exit(2)?;
+    request.start =
+        bound(args.start.as_ref(), args.start_marker.as_ref()).or_exit(cli::Outcome::Usage)?;
+    request.end =
+        bound(args.end.as_ref(), args.end_marker.as_ref()).or_exit(cli::Outcome::Usage)?;
     request.occurrence = match args.marker_occurrence.as_deref() {
         None => Occurrence::Only,
         Some("first") => Occurrence::First,

@@ -1,9 +1,9 @@
 //! `rocpd summary`.
 
+use cli::{Outcome, Stage};
 use rocpd_db::{
     DomainRow, Process, Quantiles, SqlValue, Stat, Summary, SummaryOptions, SummaryRow,
 };
-use shell::{Outcome, Stage};
 
 use crate::args::{QueryFormat, SummaryArgs};
 use crate::names::OutputNames;

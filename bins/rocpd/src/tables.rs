@@ -9,8 +9,8 @@ use std::path::Path;
 
 pub(crate) use stream::integer;
 
+use cli::Output;
 use rocpd_db::SqlValue;
-use shell::Output;
 
 use crate::args::QueryFormat;
 
@@ -63,11 +63,9 @@ pub(crate) fn open(
 
 /// The error of a format of the reference's that asks for a desktop.
 pub(crate) fn no_clipboard<T>() -> anyhow::Result<T> {
-    use shell::OrExit as _;
-    Err(anyhow::anyhow!(
-        "--format clipboard: there is no clipboard here: use --format console and a pipe"
+    Err(cli::cannot_answer(
+        "--format clipboard: there is no clipboard here: use --format console and a pipe",
     ))
-    .or_exit(3)
 }
 
 /// Extension of files of a format: the word itself, except for pages that a browser opens; `compat` has them as the reference.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::empty::EmptyArgs;
 use crate::{comm, diff, gpu, idle, kernels, launch, memory};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
-use shell::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
+use cli::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
 use trace_model::kernel::{KernelRules, Vocabulary};
 
 const AFTER_HELP: &str = "\
@@ -21,9 +21,9 @@ Example:
   trace-info t.json.gz
   trace-info tables t.json.gz --table slice --output slices.csv
 
-Exit codes: 0 done; 1 unreadable trace, output that cannot be written, with
---check a trace that is not complete, with --fail-on-empty one without GPU
-activity; 2 wrong usage; 4 the files do not hold what is asked for.";
+Exit codes: 0 done; 1 trace not complete (--check), no GPU activity
+(--fail-on-empty); 2 wrong usage; 3 unreadable trace; 4 the traces do not hold
+what is asked for; 5 output not written.";
 
 /// What is in a trace, what is missing in it, and where GPU time goes
 ///
@@ -124,7 +124,7 @@ impl ReportArgs {
     /// The files that are meant.
     pub(crate) fn traces(&self) -> anyhow::Result<Vec<PathBuf>> {
         let traces = trace_input::expand(&self.files, self.verbosity)?;
-        shell::spare(&traces, &self.output.output)?;
+        cli::refuse_overwrite(&traces, &self.output.output)?;
         Ok(traces)
     }
 }
@@ -337,7 +337,7 @@ pub(crate) fn refuse_unknown_command(files: &[PathBuf]) -> anyhow::Result<()> {
         .filter(|(far, name)| *far <= 2.min(name.len() / 2) || name.starts_with(word))
         .min();
     match closest {
-        Some((_, name)) => Err(shell::usage(format!(
+        Some((_, name)) => Err(cli::usage(format!(
             "no subcommand or file is named `{word}`: did you mean `{name}`?"
         ))),
         None => Ok(()),

@@ -1,6 +1,7 @@
 //! `trace-info comm`.
 
 use clap::{Args, ValueEnum};
+use cli::{Outcome, Stage};
 use gpu_time::comm::{
     CollectiveTime, CommRules, Job, RankDigest, arg_keys, assign_ranks, tracelens,
 };
@@ -9,7 +10,6 @@ use gpu_time::{GpuWork, Note, events_by_part};
 use perfetto_reader::ArgPolicy;
 use report::Table;
 use report::human;
-use shell::{Outcome, Stage};
 use trace_input::NamedTrace;
 use trace_model::SliceId;
 
@@ -79,7 +79,7 @@ pub(crate) enum RulesName {
 
 pub(crate) fn run(args: &CommArgs) -> anyhow::Result<Outcome> {
     if args.part.per_step {
-        return Err(shell::usage(
+        return Err(cli::usage(
             "comm joins the collectives of all ranks: choose steps with --step, not --per-step",
         ));
     }
@@ -180,7 +180,7 @@ fn compat(args: &CommArgs, digests: &[RankDigest]) -> anyhow::Result<Document> {
             }
             TableName::Ranks => tables::tracelens_long_summary(&tracelens::long_summary(&long))?,
             TableName::Groups | TableName::Late | TableName::Host => {
-                return Err(shell::usage(
+                return Err(cli::usage(
                     "--rules tracelens has the tables kernels, collectives, types and ranks",
                 ));
             }

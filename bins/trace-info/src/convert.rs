@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use byte_source::output::AtomicFile;
 use byte_source::unfinished::Unfinished;
-use shell::{Outcome, Output, Stage};
+use cli::{Outcome, Output, Stage};
 use tempfile::TempDir;
 use trace_model::Trace;
 use trace_tables::{Table, TableOptions};
@@ -24,7 +24,7 @@ const ENDINGS: &[(&str, Target)] = &[
 ];
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
-    shell::spare([&args.trace], [&args.output])?;
+    cli::refuse_overwrite([&args.trace], [&args.output])?;
     match target(args)? {
         Target::Perfetto => {
             // Created before the work of reading, so that a wrong path is known at once.
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
             out.finish()?;
         }
         Target::Parquet if is_stdout(args) => {
-            return Err(shell::usage(
+            return Err(cli::usage(
                 "--to parquet needs --output FOLDER: a folder is not written to standard output",
             ));
         }
@@ -72,7 +72,7 @@ fn target(args: &ConvertArgs) -> anyhow::Result<Target> {
     };
     args.to.or_else(by_name).ok_or_else(|| {
         let endings: Vec<&str> = ENDINGS.iter().map(|(end, _)| *end).collect();
-        shell::usage(format!(
+        cli::usage(format!(
             "no format is known by the name {}: give --to perfetto or --to parquet, or one of the endings {}",
             args.output.display(),
             endings.join(", ")
@@ -104,7 +104,9 @@ impl NewFolder {
             Err(_) => target.symlink_metadata().is_ok(),
         };
         if taken {
-            bail!("{name}: exists already: name a folder that does not, or remove it");
+            return Err(cli::usage(format!(
+                "{name}: exists already: name a folder that does not, or remove it"
+            )));
         }
         let parent = match target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,

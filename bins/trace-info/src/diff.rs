@@ -1,11 +1,11 @@
 //! `trace-info diff`.
 
 use clap::{Args, ValueEnum};
+use cli::{OrExit as _, Outcome, Stage};
 use gpu_time::diff::{ARG_KEYS, Basis, Comparison, Metric, StepKind, compare, hta, tracelens};
 use gpu_time::tables::{SCHEMA_VERSION, diff as tables};
 use gpu_time::{GpuWork, Rules};
 use report::{Table, human};
-use shell::{OrExit as _, Outcome, Stage};
 use trace_input::NamedTrace;
 
 use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
@@ -79,9 +79,9 @@ pub(crate) enum RulesName {
 pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Outcome> {
     let report = &args.report;
     let [first, second] = report.files.as_slice() else {
-        return Err(shell::usage("diff needs exactly two traces"));
+        return Err(cli::usage("diff needs exactly two traces"));
     };
-    shell::spare(&report.files, &report.output.output)?;
+    cli::refuse_overwrite(&report.files, &report.output.output)?;
     let to = Destination::open(report)?;
     let read = |path| {
         trace_input::read(path, &report.input, report.verbosity, |options| {
@@ -235,12 +235,12 @@ fn compared(
         })
         .collect();
     if !empty.is_empty() {
-        let code = match args.report.empty.fail_on_empty {
-            true => EMPTY,
-            false => CANNOT_ANSWER,
+        let outcome = match args.report.empty.fail_on_empty {
+            true => Outcome::ConditionFailed,
+            false => Outcome::CannotAnswer,
         };
         let error = anyhow::anyhow!("cannot compare: {}", empty.join("; "));
-        return Err(error).or_exit(code);
+        return Err(error).or_exit(outcome);
     }
     let whole = |why| (compare(both, Rules::Extended, None, windows), why);
     if args.whole {
@@ -253,7 +253,9 @@ fn compared(
     });
     for ((chosen, _, all), side) in found.iter().zip(["A", "B"]) {
         if chosen.is_empty() && *all > 0 {
-            anyhow::bail!("--step chooses none of the {all} steps of {side}, which count from 0");
+            return Err(cli::usage(format!(
+                "--step chooses none of the {all} steps of {side}, which count from 0"
+            )));
         }
     }
     let [(a, how_a, _), (b, how_b, _)] = found;
@@ -290,7 +292,9 @@ fn compared(
                   or choose equal stretches with --window";
     if args.part.by_step() {
         let why = why.unwrap_or_default();
-        return Err(anyhow::anyhow!("{why}: steps cannot be compared")).or_exit(CANNOT_ANSWER);
+        return Err(cli::cannot_answer(format!(
+            "{why}: steps cannot be compared"
+        )));
     }
     // A window is the choice that the remedy asks for.
     let chosen = windows.iter().any(Option::is_some);
@@ -311,12 +315,6 @@ fn steps_of(kind: &StepKind) -> String {
         [a, b] => format!("{a} steps of A and {b} of B"),
     }
 }
-
-/// Exit code of `--fail-on-empty`.
-const EMPTY: u8 = 1;
-
-/// Exit code where the traces do not hold what is asked for.
-const CANNOT_ANSWER: u8 = 4;
 
 /// Times that differ by less than this part are about the same.
 const ALIKE: f64 = 0.01;

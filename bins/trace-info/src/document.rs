@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use byte_source::output::AtomicFile;
+use cli::Output;
 use gpu_time::Note;
 use report::human;
 use report::text::wrapped;
@@ -10,7 +11,6 @@ use report::{
     CsvOptions, CsvWriter, JsonDocument, ParquetWriter, SchemaVersion, Table, TextOptions,
     TextWriter,
 };
-use shell::Output;
 
 use crate::args::{ReportArgs, ReportFormat};
 
@@ -28,7 +28,7 @@ impl Destination {
         }
         match &args.output.output {
             Some(path) if path.as_os_str() != "-" => Ok(Self::Parquet(AtomicFile::create(path)?)),
-            _ => Err(shell::usage(
+            _ => Err(cli::usage(
                 "--format parquet needs --output FILE: Parquet is not written to standard output",
             )),
         }
@@ -184,7 +184,7 @@ impl Document {
                         (false, title) => writeln!(out, "{title}")?,
                     }
                     let options = TextOptions {
-                        width: shell::terminal::table_width().filter(|_| !markdown),
+                        width: cli::terminal::table_width().filter(|_| !markdown),
                         markdown,
                         ..TextOptions::default()
                     };

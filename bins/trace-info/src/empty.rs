@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use cli::{Outcome, VerbosityArgs};
 use gpu_time::NoGpuWork;
 use perfetto_reader::ReadOptions;
 use report::SchemaVersion;
-use shell::{Outcome, VerbosityArgs};
 use trace_input::NamedTrace;
 
 use crate::args::ReportArgs;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::{Args, ValueEnum};
+use cli::Outcome;
 use gpu_time::compat::{hta, tracelens};
 use gpu_time::tables::{self, GpuRow};
 use gpu_time::{
@@ -11,7 +12,6 @@ use gpu_time::{
 };
 use rca_cycles::Limit;
 use report::human;
-use shell::Outcome;
 use trace_input::NamedTrace;
 use trace_model::{TimeRange, Trace};
 
@@ -73,10 +73,10 @@ impl RulesArgs {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let is_hta = self.rules == RulesName::Hta;
         if self.hta_rounding && !is_hta {
-            return Err(shell::usage("--hta-rounding needs --rules hta"));
+            return Err(cli::usage("--hta-rounding needs --rules hta"));
         }
         if self.linked_only && is_hta {
-            return Err(shell::usage(
+            return Err(cli::usage(
                 "--linked-only does not go with --rules hta, which has a choice of its own",
             ));
         }

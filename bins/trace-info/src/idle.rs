@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
+use cli::Outcome;
 use gpu_time::compat::hta::{self, StreamIdle};
-use gpu_time::tables::{self, Of};
+use gpu_time::tables::{self, RowKey};
 use gpu_time::{Idle, IdleCause, IdleRow, IdleScope, Note, idle_parts, percent};
 use report::human;
-use shell::Outcome;
 
 use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
@@ -52,7 +52,7 @@ pub(crate) struct IdleArgs {
 
 struct Answer {
     trace: String,
-    parts: Vec<(Of, Idle)>,
+    parts: Vec<(RowKey, Idle)>,
     notes: Vec<Note>,
     hta: Vec<StreamIdle>,
 }
@@ -60,13 +60,13 @@ struct Answer {
 pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
     args.rules.check()?;
     if args.rules.linked_only {
-        return Err(shell::usage(
+        return Err(cli::usage(
             "--linked-only is not for idle: see cause `other`",
         ));
     }
     let is_hta = args.rules.rules == RulesName::Hta;
     if is_hta && !args.part.is_whole() {
-        return Err(shell::usage(
+        return Err(cli::usage(
             "--rules hta has neither windows nor steps of this kind",
         ));
     }
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
         document.tables = vec![tables::hta_idle(by_hta())?];
         document.table("", tables::hta_idle(by_hta())?);
     } else {
-        let all: Vec<(Of, &Idle)> = answers.iter().flat_map(Answer::rows).collect();
+        let all: Vec<(RowKey, &Idle)> = answers.iter().flat_map(Answer::rows).collect();
         let notes = answers
             .iter()
             .flat_map(|a| a.notes.iter().map(|n| (a.trace.as_str(), n)));
@@ -134,7 +134,7 @@ pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<Outcome> {
 }
 
 impl Answer {
-    fn rows(&self) -> impl Iterator<Item = (Of, &Idle)> {
+    fn rows(&self) -> impl Iterator<Item = (RowKey, &Idle)> {
         self.parts.iter().map(|(of, idle)| (of.clone(), idle))
     }
 }
@@ -206,7 +206,7 @@ fn headline(answer: &Answer) -> String {
 const LONG_NS: i64 = 1_000_000;
 
 fn people(args: &IdleArgs, answer: &Answer, document: &mut Document) -> anyhow::Result<()> {
-    let rows: Vec<(Of, &Idle)> = answer.rows().collect();
+    let rows: Vec<(RowKey, &Idle)> = answer.rows().collect();
     document.notes(&answer.notes);
     let skewed: u64 = rows.iter().map(|row| row.1.skewed).sum();
     if skewed > 0 {

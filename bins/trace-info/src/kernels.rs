@@ -1,11 +1,11 @@
 //! `trace-info kernels`.
 
 use clap::{Args, ValueEnum};
+use cli::Outcome;
 use gpu_time::compat::tracelens::{self, Launcher};
-use gpu_time::tables::{self, Of};
+use gpu_time::tables::{self, RowKey};
 use gpu_time::{KernelOptions, KernelSort, Kernels, KernelsBy, Note, events_by_part, kernels};
 use report::human;
-use shell::Outcome;
 
 use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
@@ -131,7 +131,7 @@ impl From<SortName> for KernelSort {
 
 struct Answer {
     trace: String,
-    parts: Vec<(Of, Kernels)>,
+    parts: Vec<(RowKey, Kernels)>,
     notes: Vec<Note>,
     launchers: Vec<Launcher>,
 }
@@ -146,7 +146,7 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
     let mut by = args.by.iter().filter_map(|by| by.key());
     options.by = match by.next() {
         Some(first) => first,
-        None => return Err(shell::usage("--by step needs another key: class,step")),
+        None => return Err(cli::usage("--by step needs another key: class,step")),
     };
     options.also = by.collect();
     options.sort = args.sort.into();
@@ -191,7 +191,7 @@ pub(crate) fn run(args: &KernelsArgs) -> anyhow::Result<Outcome> {
     )?;
     let answers = &each.results;
     let mut document = Document::new(tables::SCHEMA_VERSION);
-    let all: Vec<(Of, &Kernels)> = answers
+    let all: Vec<(RowKey, &Kernels)> = answers
         .iter()
         .flat_map(|a| a.parts.iter().map(|(of, kernels)| (of.clone(), kernels)))
         .collect();

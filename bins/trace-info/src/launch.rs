@@ -1,10 +1,10 @@
 //! `trace-info launch`.
 
 use clap::Args;
-use gpu_time::tables::{self, Of};
+use cli::Outcome;
+use gpu_time::tables::{self, RowKey};
 use gpu_time::{GpuWork, LaunchKind, Launches, Note, launch_parts};
 use report::human;
-use shell::Outcome;
 
 use crate::args::ReportArgs;
 use crate::document::{Destination, Document};
@@ -43,12 +43,12 @@ pub(crate) struct LaunchArgs {
 
 struct Answer {
     trace: String,
-    parts: Vec<(Of, Launches)>,
+    parts: Vec<(RowKey, Launches)>,
     notes: Vec<Note>,
 }
 
 impl Answer {
-    fn rows(&self) -> impl Iterator<Item = (Of, &Launches)> {
+    fn rows(&self) -> impl Iterator<Item = (RowKey, &Launches)> {
         self.parts
             .iter()
             .map(|(of, launches)| (of.clone(), launches))
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &LaunchArgs) -> anyhow::Result<Outcome> {
         },
     )?;
     let answers = &each.results;
-    let all: Vec<(Of, &Launches)> = answers.iter().flat_map(Answer::rows).collect();
+    let all: Vec<(RowKey, &Launches)> = answers.iter().flat_map(Answer::rows).collect();
     let notes = answers
         .iter()
         .flat_map(|a| a.notes.iter().map(|n| (a.trace.as_str(), n)));
@@ -152,7 +152,7 @@ fn precise_count(n: u64) -> f64 {
 }
 
 fn people(args: &LaunchArgs, answer: &Answer, document: &mut Document) -> anyhow::Result<()> {
-    let rows: Vec<(Of, &Launches)> = answer.rows().collect();
+    let rows: Vec<(RowKey, &Launches)> = answer.rows().collect();
     let sum = |f: fn(&Launches) -> u64| rows.iter().map(|row| f(row.1)).sum::<u64>();
     document.line("linked", human::count(sum(|l| l.linked)));
     let unlinked = sum(|l| l.unlinked);

@@ -1,10 +1,10 @@
 //! `trace-info memory`.
 
 use clap::Args;
-use gpu_time::tables::{self, Of};
+use cli::Outcome;
+use gpu_time::tables::{self, RowKey};
 use gpu_time::{GpuWork, MEMORY_KEYS, Memory, MemoryLines, Note, Step};
 use report::human;
-use shell::Outcome;
 use trace_input::NamedTrace;
 
 use crate::args::ReportArgs;
@@ -36,7 +36,7 @@ pub(crate) struct MemoryArgs {
 
 struct Answer {
     trace: String,
-    parts: Vec<(Of, Memory)>,
+    parts: Vec<(RowKey, Memory)>,
     notes: Vec<Note>,
 }
 
@@ -44,9 +44,9 @@ fn answer(args: &MemoryArgs, input: &NamedTrace) -> anyhow::Result<Answer> {
     let trace = input.label.clone();
     let lines = MemoryLines::new(&input.trace);
     if args.part.is_whole() {
-        let of = Of {
+        let of = RowKey {
             trace: trace.clone(),
-            ..Of::default()
+            ..RowKey::default()
         };
         return Ok(Answer {
             trace,
@@ -82,9 +82,7 @@ fn answer(args: &MemoryArgs, input: &NamedTrace) -> anyhow::Result<Answer> {
 
 pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
     if args.series > 0 && args.part.by_step() {
-        return Err(shell::usage(
-            "--series does not go with steps: give --window",
-        ));
+        return Err(cli::usage("--series does not go with steps: give --window"));
     }
     let report = &args.report;
     let to = Destination::open(report)?;
@@ -111,7 +109,7 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<Outcome> {
     let parts = || answers.iter().flat_map(|answer| &answer.parts);
     let all = || parts().map(|(of, found)| (of.trace.as_str(), found));
     let mut document = Document::new(tables::SCHEMA_VERSION);
-    let rows: Vec<(Of, &Memory)> = parts().map(|(of, found)| (of.clone(), found)).collect();
+    let rows: Vec<(RowKey, &Memory)> = parts().map(|(of, found)| (of.clone(), found)).collect();
     document.tables = vec![tables::memory(&rows)?];
     if args.series > 0 {
         document.tables.push(tables::memory_series(all(), false)?);

@@ -1,7 +1,7 @@
 //! Parts of a trace that can be asked for: a window, steps.
 
 use clap::{Args, ValueEnum};
-use gpu_time::tables::Of;
+use gpu_time::tables::RowKey;
 use gpu_time::{ARG_KEYS, GpuWork, NoGpuWork, Note, Split, Step, StepRule, WindowSpec, steps};
 use rca_cycles::Failure;
 use report::human;
@@ -211,7 +211,7 @@ impl PartArgs {
         Ok(match self.window {
             Some(spec) => spec
                 .resolve(work)
-                .map_err(|error| shell::usage(format!("--window: {error}")))?,
+                .map_err(|error| cli::usage(format!("--window: {error}")))?,
             None => None,
         })
     }
@@ -296,10 +296,10 @@ pub(crate) fn no_gpu_time(work: &GpuWork<'_>, how: &Split) -> Option<NoGpuWork> 
 }
 
 /// What a row of `trace` is of: of its step with that number, of no step, or of all of it.
-pub(crate) fn of(trace: &str, how: &Split, step: Option<usize>) -> Of {
+pub(crate) fn of(trace: &str, how: &Split, step: Option<usize>) -> RowKey {
     let found = step.and_then(|at| how.steps.as_ref()?.get(at));
     let no_step = how.steps.is_some().then(|| "(no step)".to_owned());
-    Of {
+    RowKey {
         trace: trace.to_owned(),
         step_index: step.map(|at| found.and_then(|step| step.number).unwrap_or(at) as u64),
         step: found.map(|step| step.name.clone()).or(no_step),

@@ -341,7 +341,7 @@ fn list<'s>(
     };
     writeln!(out, "\n{title}{more}")?;
     let options = TextOptions {
-        width: shell::terminal::table_width(),
+        width: cli::terminal::table_width(),
         ..TextOptions::default()
     };
     let mut sink = TextWriter::new(out, options);

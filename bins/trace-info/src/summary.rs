@@ -2,11 +2,11 @@
 
 use std::io::Write as _;
 
+use cli::{Outcome, Stage};
 use gpu_time::{GpuWork, NoGpuWork, no_gpu_work};
 use perfetto_reader::ArgPolicy;
 use report::JsonDocument;
 use serde::Serialize;
-use shell::{Outcome, Stage};
 use trace_model::correlation::CORRELATION_KEYS;
 use trace_model::kernel::PLACE_KEYS;
 use trace_tables::{SUMMARY_VERSION, Summary, summarise};
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     let mut empty = EmptyTraces::default();
     let mut failed = None;
     let files = trace_input::expand(&args.files, args.verbosity)?;
-    shell::spare(&files, &args.output.output)?;
+    cli::refuse_overwrite(&files, &args.output.output)?;
     for path in &files {
         match read(args, path) {
             Ok(found) => {
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
             Err(error) if files.len() == 1 => return Err(error),
             Err(error) => {
                 // The others are still worth reading.
-                shell::complain(&error);
+                cli::complain(&error);
                 failed = Some(path);
             }
         }

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use byte_source::output::AtomicFile;
+use cli::{Outcome, Stage};
 use perfetto_reader::ArgPolicy;
 use report::{
     Cell, Column, CsvOptions, CsvWriter, JsonLayout, JsonRowsWriter, ParquetWriter, RowSink,
 };
-use shell::{Outcome, Stage};
 use trace_input::NamedTrace;
 use trace_model::Trace;
 use trace_tables::{SCHEMA_VERSION, Table, TableOptions};
@@ -15,7 +15,7 @@ use trace_tables::{SCHEMA_VERSION, Table, TableOptions};
 use crate::args::{TableFormat, TableName, TablesArgs};
 
 pub(crate) fn run(args: &TablesArgs) -> anyhow::Result<Outcome> {
-    shell::spare([&args.trace], &args.output.output)?;
+    cli::refuse_overwrite([&args.trace], &args.output.output)?;
     // Outputs are opened before the work of reading, so that a wrong path is known at once.
     if args.format() == TableFormat::Parquet {
         let mut file = AtomicFile::create(parquet_path(args)?)?;
@@ -104,7 +104,7 @@ impl RowSink for Joined<'_> {
 fn parquet_path(args: &TablesArgs) -> anyhow::Result<&Path> {
     match &args.output.output {
         Some(path) if path.as_os_str() != "-" => Ok(path),
-        _ => Err(shell::usage(
+        _ => Err(cli::usage(
             "--format parquet needs --output FILE: Parquet is not written to standard output",
         )),
     }

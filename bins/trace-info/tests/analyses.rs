@@ -174,7 +174,7 @@ fn one_bad_file_among_many_does_not_hide_the_others() {
     let good = written(folder.path(), "good.json", TRACE);
     let bad = written(folder.path(), "bad.json", "what?");
     let (code, text, errors) = outcome(["gpu", &bad, &good, "--format", "csv"]);
-    assert_eq!((code, text), (1, format!("{HEADER}good,{ROW}")));
+    assert_eq!((code, text), (3, format!("{HEADER}good,{ROW}")));
     let lines: Vec<&str> = errors.lines().collect();
     assert_eq!(lines.len(), 2, "{errors}");
     for line in lines {

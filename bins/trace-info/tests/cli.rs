@@ -336,7 +336,7 @@ fn a_missing_output_folder_leaves_nothing_behind() {
         ],
     ] {
         let (code, out, error) = outcome(words);
-        assert_eq!((code, out.as_str()), (1, ""));
+        assert_eq!((code, out.as_str()), (5, ""));
         assert!(error.contains("create it first"), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
@@ -366,14 +366,14 @@ fn what_fails_while_reading_leaves_the_output_alone() {
             .arg("convert")
             .arg(&bad)
             .args(["--to", to, "--output"]);
-        assert_eq!(command.arg(&out).output().unwrap().status.code(), Some(1));
+        assert_eq!(command.arg(&out).output().unwrap().status.code(), Some(3));
     }
     let mut command = trace_info();
     command
         .arg("tables")
         .arg(&bad)
         .args(["--table", "slice", "--output"]);
-    assert_eq!(command.arg(&old).output().unwrap().status.code(), Some(1));
+    assert_eq!(command.arg(&old).output().unwrap().status.code(), Some(3));
     assert_eq!(fs::read(&old).unwrap(), b"precious");
     assert_eq!(names_in(folder.path()), ["bad.json", "old.csv"]);
 }
@@ -395,7 +395,7 @@ fn a_folder_with_something_in_it_is_not_replaced() {
     assert!(convert().status.success(), "an empty folder is replaced");
     assert_eq!(names_in(&out).len(), 8);
     let again = convert();
-    assert_eq!(again.status.code(), Some(1));
+    assert_eq!(again.status.code(), Some(2));
     let error = String::from_utf8(again.stderr).unwrap();
     assert!(error.contains("exists already"), "{error}");
     assert_eq!(names_in(&out).len(), 8);
@@ -426,7 +426,7 @@ fn unusable_inputs_are_named_with_a_remedy() {
             let mut command = trace_info();
             let output = command.args(words).arg(&path).output().unwrap();
             let error = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(output.status.code(), Some(1), "{error}");
+            assert_eq!(output.status.code(), Some(3), "{error}");
             assert!(output.stdout.is_empty());
             assert!(error.starts_with("trace-info: error: "), "{error}");
             assert!(error.contains(said), "{error} should say {said}");
@@ -441,7 +441,7 @@ fn folders_are_their_traces() {
     let folder = folder();
     let path = folder.path().to_str().unwrap();
     let (code, _, error) = outcome(["convert", "--to", "perfetto", "-o", "x", path]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 3);
     assert!(error.contains("is a directory"), "{error}");
     // One without traces says what they are called.
     std::fs::create_dir(folder.path().join("none")).unwrap();
@@ -547,7 +547,7 @@ fn a_truncated_gzip_gives_what_it_holds_and_says_so() {
         "slice",
         "--strict",
     ]);
-    assert_eq!(code, 1, "{error}");
+    assert_eq!(code, 3, "{error}");
     let (code, text, _) = outcome(["--check", path.to_str().unwrap()]);
     assert_eq!(code, 1);
     assert!(text.contains("INCOMPLETE"), "{text}");
@@ -620,7 +620,7 @@ fn one_bad_file_among_many_does_not_hide_the_others() {
     let folder = folder();
     let trace = written(folder.path(), "t.json", TRACE.as_bytes());
     let (code, text, error) = outcome(["absent.json", trace.to_str().unwrap(), "--json"]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 3);
     assert!(error.contains("absent.json: no such file"), "{error}");
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["traces"].as_array().unwrap().len(), 1);

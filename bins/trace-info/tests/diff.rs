@@ -223,7 +223,7 @@ fn nothing_is_compared_without_gpu_activity_or_chosen_steps() {
     }
     let five = made(folder.path(), "five.json", 5, 10);
     let (code, out, err) = run(&["diff", "--step", "4"], &[three.clone(), five]);
-    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
     assert!(err.contains("none of the 3 steps of A"), "{err}");
     let (_, out, err) = run(&["gpu"], &[host.clone(), three]);
     assert!(

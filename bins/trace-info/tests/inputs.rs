@@ -224,7 +224,7 @@ fn a_word_that_is_no_file_is_a_command_spelled_wrong() {
         assert_eq!((code, out.as_str()), (2, ""));
         assert!(err.contains(&format!("did you mean `{meant}`?")), "{err}");
     }
-    assert_eq!(outcome(["nowhere"]).0, 1);
+    assert_eq!(outcome(["nowhere"]).0, 3);
 }
 
 /// A rank's trace with one collective, in the layout of PyTorch.
@@ -413,7 +413,7 @@ fn files_that_are_no_traces_are_named() {
         let file = written(folder.path(), name, bytes);
         for command in ["gpu", "summary", "kernels"] {
             let (code, out, err) = outcome([command, file.to_str().unwrap()]);
-            assert_eq!((code, out.as_str()), (1, ""), "{command} {name}");
+            assert_eq!((code, out.as_str()), (3, ""), "{command} {name}");
             assert!(err.contains(says) && err.contains(name), "{err}");
         }
     }

@@ -9,11 +9,6 @@ pub fn looks_like_sqlite(head: &[u8]) -> bool {
     head.starts_with(b"SQLite format 3\0")
 }
 
-/// Whether the bytes begin with a UTF-16 byte order mark.
-pub fn looks_like_utf16(head: &[u8]) -> bool {
-    head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff])
-}
-
 /// The bytes after a UTF-8 byte order mark, if there is one.
 pub fn skip_utf8_bom(head: &[u8]) -> &[u8] {
     head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head)

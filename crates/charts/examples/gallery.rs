@@ -1,4 +1,4 @@
-//! Draws one figure of every kind, and a page with all of them, into a directory: `cargo run -p charts --example gallery -- DIR`.
+//! Draws one figure of every kind, and a page with all of them, into a directory: `cargo run -p inferscope-charts --example gallery -- DIR`.
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,

@@ -34,11 +34,11 @@
 //! ```
 
 mod account;
+mod caveats;
 pub mod comm;
 pub mod compat;
 pub mod diff;
 mod error;
-mod honest;
 mod idle;
 mod kernels;
 mod launch;
@@ -54,8 +54,8 @@ pub mod tables;
 mod work;
 
 pub use account::{Account, GpuTime, LARGE_GAP_NS, Unions, account, gpu_time, percent};
+pub use caveats::{granularity_ns, notes};
 pub use error::Error;
-pub use honest::{granularity_ns, notes};
 pub use idle::{
     Gap, Idle, IdleCause, IdlePart, IdleRow, IdleScope, IdleTime, PLAUSIBLE_LATENCY_NS, idle,
     idle_parts,

@@ -136,13 +136,6 @@ pub enum Role {
     Neither,
 }
 
-impl Role {
-    /// Is it computation?
-    pub fn is_computation(self) -> bool {
-        matches!(self, Self::Computation | Self::CopyKernel | Self::Memset)
-    }
-}
-
 /// The roles of the events of one trace; each name is looked at once.
 #[derive(Debug)]
 pub struct Roles<'w, 't> {

@@ -7,12 +7,12 @@ use rustc_hash::FxHashMap;
 use crate::access::{Access, PAGE_BITS};
 use crate::error::{Error, Result};
 use crate::kv_blocks::{KvBlocks, KvKey};
+use crate::munmap_log::{Eras, Unmap};
 use crate::names::{Name, Names};
 use crate::page_bits::PageBits;
 use crate::ranges::{AddressRange, PageSet, RangeMap};
 use crate::region_map::{Class, RegionMap};
 use crate::rules::RuleSet;
-use crate::unmaps::{Eras, Unmap};
 
 /// What becomes of rows that nothing classifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

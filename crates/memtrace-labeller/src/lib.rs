@@ -50,6 +50,7 @@ mod lackey;
 mod lines;
 mod maps;
 mod memray;
+mod munmap_log;
 mod names;
 mod page_bits;
 mod parquet_file;
@@ -68,7 +69,6 @@ mod rules;
 mod schema;
 mod symbols;
 mod tensors;
-mod unmaps;
 
 pub use access::{Access, PAGE_BYTES};
 pub use data_source::DataSource;
@@ -81,6 +81,7 @@ pub use labeller::{
 };
 pub use maps::{Mapping, MapsSnapshot, ModelFile, ranges_of_maps};
 pub use memray::{AllocEvent, MemrayReader};
+pub use munmap_log::{Unmap, unmaps_from_log};
 pub use names::{Name, Names};
 pub use parquet_file::{
     Compression, ParquetInfo, TraceWriter, check_parquet, write_kv_blocks, write_region_map,
@@ -101,4 +102,3 @@ pub use schema::{
 };
 pub use symbols::SymbolTable;
 pub use tensors::{Tensor, TensorTable};
-pub use unmaps::{Unmap, unmaps_from_log};

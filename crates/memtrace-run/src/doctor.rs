@@ -65,7 +65,7 @@ pub struct Diagnosis {
     pub checks: Vec<Check>,
     /// What the machine can do.
     pub verdict: &'static str,
-    /// 0 samples of loads and stores, 1 allocations only, 2 nothing but watching the process.
+    /// Exit code of the tool: 0 samples of loads and stores, 1 allocations only, 4 nothing but watching the process.
     pub exit_code: u8,
 }
 
@@ -364,10 +364,10 @@ pub fn diagnose(output: &Path) -> Diagnosis {
     } else if perf {
         (
             "CANNOT COLLECT: no loads and stores; page faults, and watching the process",
-            2,
+            4,
         )
     } else {
-        ("CANNOT COLLECT: nothing but watching the process", 2)
+        ("CANNOT COLLECT: nothing but watching the process", 4)
     };
     Diagnosis {
         checks,

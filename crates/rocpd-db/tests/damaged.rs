@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
+#[path = "../fuzz/body.rs"]
+mod body;
+
 use std::path::{Path, PathBuf};
 
 use rocpd_db::{
@@ -103,6 +106,7 @@ fn flipped_bytes_never_panic() {
         }
         let bad = folder.path().join("bad.db");
         std::fs::write(&bad, &damaged).unwrap();
+        body::try_all(&bad);
         if let Ok(set) = open(&bad) {
             errors += u32::from(summarise(&set).is_err());
         } else {

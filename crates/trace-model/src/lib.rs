@@ -1,4 +1,4 @@
-//! Timelines of LLM inference in memory: vocabulary (time, units, ids, metrics), a sealed columnar
+//! Timelines of LLM inference in memory: vocabulary (time, units, ids), a sealed columnar
 //! store of slices, flows, counters and arguments, and read-only traversals of it.
 //!
 //! A reader fills a [`TraceBuilder`] with events in any order; [`TraceBuilder::finish`] sorts them,
@@ -20,7 +20,6 @@ pub mod interval;
 pub mod kernel;
 mod lane_times;
 mod meta;
-mod metric;
 pub mod parallel;
 pub mod ranks;
 #[cfg(feature = "serde")]
@@ -44,7 +43,6 @@ pub use ids::{
 pub use intern::StringTable;
 pub use lane_times::LaneTimes;
 pub use meta::{Distributed, Metadata, ProcessGroup};
-pub use metric::{Direction, MetricKey, Quantity, SampleSet, Subject};
 pub use table::args::{Arg, ArgKind, ArgShapeId, ArgStore, ArgValue, ArgsRef, bare_key};
 pub use table::counter::{CounterSample, CounterTable};
 pub use table::flow::Flow;
@@ -52,4 +50,4 @@ pub use table::slice::CategoryId;
 pub use table::track::{Process, Thread, Track, TrackKind};
 pub use time::{ClockDomain, Nanos, TimeRange, Timestamp};
 pub use trace::{ArgColumn, Slice, Trace};
-pub use units::{Addr, Bytes, Sector, Share, Unit};
+pub use units::Unit;

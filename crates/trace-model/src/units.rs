@@ -1,31 +1,4 @@
-//! Quantities that are not time: bytes, addresses, sectors, shares, and the unit vocabulary.
-
-use std::fmt;
-
-macro_rules! quantity {
-    ($($(#[$doc:meta])* $name:ident($inner:ty) $suffix:literal)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Default)]
-        pub struct $name(pub $inner);
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!("{}", $suffix), self.0)
-            }
-        }
-    )*};
-}
-
-quantity! {
-    /// An amount of data in bytes.
-    Bytes(u64) " B"
-    /// A virtual or physical address.
-    Addr(u64) ""
-    /// A position on a block device in 512-byte sectors.
-    Sector(u64) ""
-    /// A part of a whole: 1 is all of it.
-    Share(f64) ""
-}
+//! The unit vocabulary: what a number counts.
 
 /// What a number counts. The unit fixes the suffix of machine-readable names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

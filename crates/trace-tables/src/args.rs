@@ -7,8 +7,8 @@ use std::ops::Range;
 use report::{Column, RealFormat, RowSink, real_text};
 use trace_model::{ArgValue, Trace};
 
+use crate::display;
 use crate::flatten::{Leaf, Path, flatten};
-use crate::shown;
 use crate::table::TableOptions;
 
 pub(crate) fn columns() -> Vec<Column> {
@@ -81,7 +81,7 @@ struct Row {
 
 impl Leaves {
     fn new(trace: &Trace, options: &TableOptions) -> Self {
-        let json = shown::is_json(trace);
+        let json = display::is_json(trace);
         Self {
             rows: Vec::new(),
             text: String::new(),

@@ -3,7 +3,7 @@
 use report::{Cell, Column, RealFormat, RowSink};
 use trace_model::{CounterSample, Trace};
 
-use crate::shown;
+use crate::display;
 use crate::slices::TrackCells;
 use crate::table::TableOptions;
 
@@ -35,7 +35,7 @@ pub(crate) fn rows(
                 Cell::Real(sample.value),
                 track.type_name.into(),
                 track.name.into(),
-                shown::unit(trace, trace.track(sample.track)).into(),
+                display::unit(trace, trace.track(sample.track)).into(),
                 track.pid.into(),
                 track.tid.into(),
             ])?;

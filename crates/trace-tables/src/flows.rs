@@ -3,7 +3,7 @@
 use report::{Column, RowSink};
 use trace_model::Trace;
 
-use crate::shown::{self, SliceNames};
+use crate::display::{self, SliceNames};
 use crate::table::TableOptions;
 
 pub(crate) fn columns() -> Vec<Column> {
@@ -26,7 +26,7 @@ pub(crate) fn rows(
     sink: &mut dyn RowSink,
 ) -> report::Result<()> {
     let names = SliceNames::new(trace, options);
-    let text = |id| shown::text(trace.text(id), options.compat);
+    let text = |id| display::text(trace.text(id), options.compat);
     for (id, flow) in trace.flows().iter().enumerate() {
         let (out, into) = (trace.slice(flow.from), trace.slice(flow.to));
         sink.row(&[

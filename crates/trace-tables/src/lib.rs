@@ -36,11 +36,11 @@
 
 mod args;
 mod counters;
+mod display;
 mod flatten;
 mod flows;
 mod lanes;
 mod owners;
-mod shown;
 mod slices;
 mod stats;
 pub mod summary;

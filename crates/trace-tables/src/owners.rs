@@ -3,7 +3,7 @@
 use report::{Cell, Column, RowSink};
 use trace_model::{Trace, TrackKind};
 
-use crate::shown;
+use crate::display;
 use crate::slices::TrackCells;
 use crate::table::TableOptions;
 
@@ -26,7 +26,7 @@ pub(crate) fn process_rows(
     for (upid, process) in trace.processes().iter().enumerate() {
         sink.row(&[
             upid.into(),
-            shown::pid(trace, process, options).into(),
+            display::pid(trace, process, options).into(),
             process.name.map(|id| trace.text(id)).into(),
             process.sort_index.into(),
             process.labels.map(|id| trace.text(id)).into(),
@@ -52,8 +52,8 @@ pub(crate) fn thread_rows(
     sink: &mut dyn RowSink,
 ) -> report::Result<()> {
     let process = |row: usize| trace.threads()[row].process.map(|id| trace.process(id));
-    let pid = |row| process(row).map(|p| shown::pid(trace, p, options));
-    let tid = |row: usize| shown::tid(trace, &trace.threads()[row], options);
+    let pid = |row| process(row).map(|p| display::pid(trace, p, options));
+    let tid = |row: usize| display::tid(trace, &trace.threads()[row], options);
     let mut order: Vec<usize> = (0..trace.threads().len()).collect();
     order.sort_by_key(|&row| (pid(row), tid(row)));
     for row in order {
@@ -119,7 +119,7 @@ pub(crate) fn track_rows(
             cells.pid.into(),
             cells.tid.into(),
             track.uuid.into(),
-            shown::unit(trace, track).into(),
+            display::unit(trace, track).into(),
         ])?;
     }
     Ok(())

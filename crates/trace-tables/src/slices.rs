@@ -3,8 +3,8 @@
 use report::{Cell, Column, RowSink, Unit};
 use trace_model::Trace;
 
+use crate::display::{self, SliceNames};
 use crate::lanes::Lanes;
-use crate::shown::{self, SliceNames};
 use crate::table::TableOptions;
 
 pub(crate) fn columns() -> Vec<Column> {
@@ -42,12 +42,12 @@ impl<'t> TrackCells<'t> {
             .iter()
             .map(|track| Self {
                 type_name: track.kind.type_name(),
-                name: shown::track_name(track)
-                    .map(|id| shown::text(trace.text(id), options.compat)),
-                pid: shown::process_of(trace, track).map(|p| shown::pid(trace, p, options)),
+                name: display::track_name(track)
+                    .map(|id| display::text(trace.text(id), options.compat)),
+                pid: display::process_of(trace, track).map(|p| display::pid(trace, p, options)),
                 tid: track
                     .thread
-                    .map(|id| shown::tid(trace, trace.thread(id), options)),
+                    .map(|id| display::tid(trace, trace.thread(id), options)),
             })
             .collect()
     }
@@ -73,7 +73,7 @@ pub(crate) fn rows(
             Cell::Int(slice.dur().map_or(-1, |d| d.get())),
             slice
                 .category()
-                .map(|c| shown::text(c, options.compat))
+                .map(|c| display::text(c, options.compat))
                 .into(),
             names.of(slice).into(),
             slice.depth().into(),

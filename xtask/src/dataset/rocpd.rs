@@ -61,7 +61,13 @@ fn maker(flags: &[&str]) -> Command {
         .current_dir(root())
         .args(["run", "--quiet"])
         .args(flags)
-        .args(["--package", "rocpd-synth", "--example", "make", "--"]);
+        .args([
+            "--package",
+            "inferscope-rocpd-synth",
+            "--example",
+            "make",
+            "--",
+        ]);
     command
 }
 

@@ -1,6 +1,7 @@
 //! Who may depend on whom. A new crate or a new edge is a change of this table, and so is seen at review.
 
 use super::Tree;
+use crate::workspace::PREFIX;
 
 /// Everything in the workspace, for the crates that wire it together.
 const ANY: &[&str] = &["*"];
@@ -17,7 +18,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("test-data", &[]),
     // floor 1
     ("perfetto-reader", &["trace-model", "byte-source"]),
-    ("kunlun-reader", &["trace-model"]),
+    ("serving-logs", &["trace-model"]),
     ("rocpd-db", &["trace-model", "byte-source"]),
     ("blkio-parser", &["byte-source"]),
     ("memtrace-labeller", &["byte-source"]),
@@ -43,7 +44,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("charts", &["report"]),
     ("trace-tables", &["trace-model", "report"]),
     // floor 3
-    ("shell", ANY),
+    ("cli", ANY),
     ("trace-input", ANY),
     ("nccl-stacks", ANY),
     ("trace-info", ANY),
@@ -66,7 +67,7 @@ const ALL_TOOLS: &str = "inferscope";
 
 /// Packages that only tools may use, and that no library may name, not even in tests.
 const TOOLS: &[&str] = &[
-    "shell",
+    "cli",
     "trace-input",
     "nccl-stacks",
     "trace-info",
@@ -80,17 +81,17 @@ const TOOLS: &[&str] = &[
 ];
 
 /// The libraries among them, which the others share.
-const SHARED: &[&str] = &["shell", "trace-input"];
+const SHARED: &[&str] = &["cli", "trace-input"];
 
 /// External packages that are heavy or shape an interface, and who may use them.
 const CONFINED: &[(&str, &[&str])] = &[
     ("clap", TOOLS),
     ("anyhow", TOOLS),
-    ("indicatif", &["shell"]),
+    ("indicatif", &["cli"]),
     ("prost", &["perfetto-reader", "perfetto-oracle"]),
     ("perfetto_protos", &["perfetto-oracle"]),
     (
-        "arrow",
+        "arrow-array",
         &["report", "rocpd-db", "rocpd", "memtrace-labeller"],
     ),
     ("parquet", &["report", "memtrace-labeller", "perf-compare"]),
@@ -170,19 +171,24 @@ fn allowed(user: &str, may: &[&str], used: &str, test: bool) -> bool {
     may == ANY || may.contains(&used) || (test && user != "xtask")
 }
 
+/// Returns a package's name without the prefix that published packages share; the table has names of folders.
+fn folder_name(package: &str) -> String {
+    package.strip_prefix(PREFIX).unwrap_or(package).to_owned()
+}
+
 fn package(value: &serde_json::Value, root: &str) -> Package {
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let uses = value["dependencies"].as_array().into_iter().flatten();
     let manifest = text(&value["manifest_path"]);
     Package {
-        name: text(&value["name"]),
+        name: folder_name(&text(&value["name"])),
         place: manifest
             .strip_prefix(root)
             .unwrap_or(&manifest)
             .trim_start_matches('/')
             .to_owned(),
         uses: uses
-            .map(|used| (text(&used["name"]), used["kind"] == "dev"))
+            .map(|used| (folder_name(&text(&used["name"])), used["kind"] == "dev"))
             .collect(),
     }
 }
@@ -206,8 +212,8 @@ mod tests {
             "perfetto-reader",
             true
         ));
-        assert!(!allowed("report", &[], "shell", true));
-        assert!(allowed("nccl-stacks", ANY, "shell", false));
+        assert!(!allowed("report", &[], "cli", true));
+        assert!(allowed("nccl-stacks", ANY, "cli", false));
         assert!(!allowed("nccl-stacks", ANY, "trace-info", false));
         assert!(allowed("inferscope", ANY, "trace-info", false));
         assert!(!allowed("nccl-stacks", ANY, "inferscope", true));

@@ -50,7 +50,14 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 
 /// Whether our table is theirs; says so.
 fn equal(pair: &tables::Pair, theirs: &Value, trace: &Path) -> Result<bool> {
-    let mut ours = cargo(&["run", "--quiet", "--package", "trace-info", "--", "tables"]);
+    let mut ours = cargo(&[
+        "run",
+        "--quiet",
+        "--package",
+        "inferscope-trace-info",
+        "--",
+        "tables",
+    ]);
     ours.args(["--compat", "--format", "json", "--table", pair.name])
         .arg(std::path::absolute(trace)?);
     let ours: Value = serde_json::from_slice(&capture(&mut ours)?)?;
@@ -85,7 +92,7 @@ fn own(folder: &Path) -> Result<Vec<PathBuf>> {
         "run",
         "--quiet",
         "--package",
-        "rocpd",
+        "inferscope-rocpd",
         "--",
         "convert",
         "--quiet",
@@ -102,7 +109,7 @@ fn own(folder: &Path) -> Result<Vec<PathBuf>> {
         "run",
         "--quiet",
         "--package",
-        "trace-info",
+        "inferscope-trace-info",
         "--",
         "convert",
         "--to",

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use shell::Interrupt;
+use cli::Interrupt;
 
 use crate::args::CollectArgs;
 use crate::guard::{Guard, alone, signal};

@@ -13,7 +13,7 @@ use anyhow::{Context as _, bail};
 use blkio_parser::collect::{
     ScriptOptions, recursion_misses, script, tracefs_head, tracefs_settings,
 };
-use shell::Interrupt;
+use cli::Interrupt;
 
 use super::disk::Disk;
 use super::reading::Reading;
@@ -45,7 +45,7 @@ pub(super) fn start(
     let bpftrace_only =
         args.script.events || args.script.with_submitter || args.script.comm.is_some();
     if bpftrace_only && args.method == Some(Method::Tracefs) {
-        return Err(shell::usage(
+        return Err(cli::usage(
             "--events, --with-submitter and --comm are of the bpftrace script: leave --method tracefs out",
         ));
     }

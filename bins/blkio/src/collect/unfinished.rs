@@ -21,7 +21,7 @@ pub(super) fn put_unfinished_in_place(log: &Path) -> anyhow::Result<()> {
     }
     unfinished.sort();
     let mut left = unfinished.iter().peekable();
-    let mut out = shell::Output::file(log)?;
+    let mut out = cli::Output::file(log)?;
     for line in open(log)?.split(b'\n') {
         let line = line?;
         if unfinished_line(&line).is_some() {

@@ -40,7 +40,7 @@ pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> anyhow::Result<
 
 fn options() -> TextOptions {
     TextOptions {
-        width: shell::terminal::table_width(),
+        width: cli::terminal::table_width(),
         ..TextOptions::default()
     }
 }

@@ -7,7 +7,7 @@ mod otf2;
 mod pftrace;
 mod rows;
 
-use shell::{Outcome, Stage};
+use cli::{Outcome, Stage};
 
 use crate::args::{ConvertArgs, ConvertFormat};
 use crate::names::OutputNames;

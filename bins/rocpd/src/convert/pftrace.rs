@@ -14,9 +14,9 @@ mod sums;
 mod texts;
 mod timeline;
 
+use cli::{Output, usage};
 use rocpd_db::{DeviceNumbers, Filter, RocpdSet};
 use serde_json::json;
-use shell::{Output, usage};
 
 use super::items::{Items, Kept};
 use crate::args::{ConvertArgs, SplitBy};

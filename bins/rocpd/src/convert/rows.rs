@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use arrow_ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions};
+use cli::Output;
 use report::{
     Cell, Column, JsonLayout, JsonRowsWriter, ParquetWriter, RowSink, SchemaVersion, Unit,
 };
 use rocpd_db::{ArrowScan, ColumnKind, Filter, KernelNames, RocpdSet, SqlValue, TableKind};
-use shell::Output;
 
 use crate::args::{ConvertArgs, ConvertFormat};
 use crate::names::OutputNames;
-use crate::sent::Sent;
+use crate::shared_buffer::SharedBuffer;
 
 pub(super) fn write(
     set: &RocpdSet,
@@ -117,7 +117,7 @@ struct File<'p> {
     columns: Vec<Column>,
     processes: &'p str,
     format: ConvertFormat,
-    sent: Sent,
+    sent: SharedBuffer,
     open: Option<(Box<dyn RowSink>, Output)>,
     rows: u64,
 }
@@ -129,7 +129,7 @@ impl<'p> File<'p> {
             columns,
             processes,
             format,
-            sent: Sent::default(),
+            sent: SharedBuffer::default(),
             open: None,
             rows: 0,
         }

@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 
+use cli::Output;
 use rocpd_db::SqlValue;
-use shell::Output;
 
 use super::{Look, RowTaker, pdf, text};
 use crate::args::QueryFormat;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::writer::FileWriter;
+use cli::Output;
 use report::{Cell, Column, Kind, ParquetWriter, RowSink as _, SchemaVersion};
 use rocpd_db::SqlValue;
-use shell::Output;
 
 use super::RowTaker;
 use super::buffered::Owned;
-use crate::sent::Sent;
+use crate::shared_buffer::SharedBuffer;
 
 /// Rows of a batch; the first one is looked at before the kinds of columns are settled.
 const BATCH_ROWS: usize = 50_000;
@@ -93,8 +93,8 @@ fn cell<'a>(value: &Owned, kind: Kind, stored: &'a str) -> Cell<'a> {
 /// A Parquet file.
 pub(super) struct Parquet {
     batch: Batch,
-    writer: Option<ParquetWriter<Sent>>,
-    sent: Sent,
+    writer: Option<ParquetWriter<SharedBuffer>>,
+    sent: SharedBuffer,
     out: Output,
 }
 
@@ -103,7 +103,7 @@ impl Parquet {
         Self {
             batch: Batch::new(columns),
             writer: None,
-            sent: Sent::default(),
+            sent: SharedBuffer::default(),
             out,
         }
     }

@@ -85,7 +85,7 @@ fn mail_that_was_not_taken_is_an_error() {
     let at = ["--smtp-server", "127.0.0.1", "--smtp-port", &port];
     let dropped = run.call(&[&query[..], &to, &at].concat());
     server.join().unwrap();
-    assert_eq!(dropped.status.code(), Some(1));
+    assert_eq!(dropped.status.code(), Some(5));
     let said = String::from_utf8_lossy(&dropped.stderr).into_owned();
     assert!(
         said.contains(&format!("mail server 127.0.0.1:{port}")),
@@ -105,6 +105,36 @@ fn mail_that_was_not_taken_is_an_error() {
     assert!(!run.path("out/w.csv").exists());
     let no_password = run.call(&[&query[..], &to, &["--smtp-user", "me"]].concat());
     assert_eq!(no_password.status.code(), Some(2));
+}
+
+#[test]
+fn a_password_is_not_sent_in_clear_text() {
+    let run = Run::new(&Shape::small());
+    let (listener, port) = listening();
+    // This server offers no STARTTLS.
+    let server = mail_server(listener);
+    let refused = run.call(&[
+        "query",
+        "--query",
+        "SELECT 1 AS n",
+        "--format",
+        "csv",
+        "--email-to",
+        "a@example.org",
+        "--email-from",
+        "me@example.org",
+        "--smtp-server",
+        "127.0.0.1",
+        "--smtp-port",
+        &port,
+        "--smtp-user",
+        "me",
+        "--smtp-password",
+        "secret",
+    ]);
+    let message = server.join().unwrap();
+    assert_eq!(refused.status.code(), Some(5));
+    assert!(!message.contains("AUTH"), "{message}");
 }
 
 #[test]

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use trace_model::align::kernel_stem;
 
-use crate::comm::before::{Before, Spent};
 use crate::comm::digest::RankDigest;
 use crate::comm::job::{CollectiveTime, RankClock};
+use crate::comm::preceding_work::{Before, Spent};
 use crate::comm::real::median;
 
 /// What kind of thing made a rank late.

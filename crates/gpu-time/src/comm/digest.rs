@@ -13,8 +13,8 @@ use trace_model::kernel::{Activity, CommLibrary, TraceIndex, Vocabulary};
 use trace_model::ranks::{NotOneJob, RankDoubt, RankEvidence, Recording, assign};
 use trace_model::{ArgValue, DeviceId, Rank, Slice, SliceId, StreamId, Trace};
 
-use crate::comm::before::{self, Before};
 use crate::comm::named_ranks::ranks_in_name;
+use crate::comm::preceding_work::{self, Before};
 use crate::spread::Spread;
 
 /// Keys, without prefix, of the arguments that [`RankDigest::new`] reads; a reader may leave out
@@ -339,7 +339,7 @@ impl RankDigest {
                 None => one.measure().get(),
             };
         }
-        let before = before::all(trace, &devices.by_id, &runs, &threads, &mut names);
+        let before = preceding_work::all(trace, &devices.by_id, &runs, &threads, &mut names);
         let meta = trace.meta();
         let (rank, rank_source) = meta
             .rank()

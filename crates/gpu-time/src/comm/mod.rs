@@ -15,19 +15,18 @@
 //! What it cannot know: waits for ranks that were not recorded, and a lag of ends that one rank
 //! always has, which looks like an offset of its clock.
 
-mod before;
 mod cause;
 mod clock;
 mod digest;
 mod job;
 mod matching;
 mod named_ranks;
+mod preceding_work;
 pub(crate) mod real;
 mod sequence;
 mod summary;
 pub mod tracelens;
 
-pub use before::{Before, Spent};
 pub use cause::{Cause, CauseKind};
 pub use clock::{ClockFit, fit};
 pub use digest::{
@@ -36,5 +35,6 @@ pub use digest::{
 };
 pub use job::{CollectiveTime, Job, RankClock, RankSummary, Straggler};
 pub use matching::{Group, GroupKey, Matched, Matching, match_ranks};
+pub use preceding_work::{Before, Spent};
 pub use summary::{CommSummary, SummaryKey, summarise};
 pub use trace_model::kernel::CommLibrary;

@@ -2,7 +2,7 @@
 
 use report::{Cell, Column, RealFormat, Table};
 
-use super::of::{self, Of};
+use super::row_key::{self, RowKey};
 use super::{count, nanos, pct};
 use crate::account::{GpuTime, percent};
 use crate::comm::real::nearest;
@@ -13,7 +13,7 @@ use crate::spread::Spread;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuRow {
     /// The trace, or the step of it.
-    pub of: Of,
+    pub of: RowKey,
     /// The device, for accounts by device or stream.
     pub device: Option<i64>,
     /// The stream, for accounts by stream.
@@ -31,7 +31,7 @@ pub struct GpuRow {
 /// Which columns say what a row is of.
 #[derive(Clone, Copy, Default)]
 struct Keys {
-    of: of::Keys,
+    of: row_key::Keys,
     device: bool,
     stream: bool,
 }
@@ -39,7 +39,7 @@ struct Keys {
 impl Keys {
     fn of(rows: &[GpuRow]) -> Self {
         Self {
-            of: of::Keys::of(rows.iter().map(|r| &r.of)),
+            of: row_key::Keys::of(rows.iter().map(|r| &r.of)),
             device: rows.iter().any(|r| r.device.is_some()),
             stream: rows.iter().any(|r| r.stream.is_some()),
         }

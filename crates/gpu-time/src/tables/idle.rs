@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use report::{Cell, Column, Result, Table};
 
-use super::of::{Keys, Of};
+use super::row_key::{Keys, RowKey};
 use super::{count, nanos, place, place_cells, short_names};
 use crate::idle::{Idle, IdleScope, IdleTime};
 
@@ -13,7 +13,7 @@ use crate::idle::{Idle, IdleScope, IdleTime};
 /// # Errors
 ///
 /// None but defects.
-pub fn idle(results: &[(Of, &Idle)]) -> Result<Table> {
+pub fn idle(results: &[(RowKey, &Idle)]) -> Result<Table> {
     let keys = Keys::of(results.iter().map(|r| &r.0));
     let mut columns = keys.columns();
     columns.push(Column::text("scope"));
@@ -109,7 +109,7 @@ pub fn idle_narrow(result: &Idle) -> Result<Table> {
 /// # Errors
 ///
 /// None but defects.
-pub fn idle_steps(results: &[(Of, &Idle)]) -> Result<Table> {
+pub fn idle_steps(results: &[(RowKey, &Idle)]) -> Result<Table> {
     let mut table = Table::new("idle", narrow("step"))?;
     for (of, result) in results {
         let rows = result.rows.iter();
@@ -132,7 +132,7 @@ fn named<'n>(name: &'n str, short: &'n BTreeMap<&str, String>) -> Cell<'n> {
 /// # Errors
 ///
 /// None but defects.
-pub fn gaps(results: &[(Of, &Idle)], for_people: bool) -> Result<Table> {
+pub fn gaps(results: &[(RowKey, &Idle)], for_people: bool) -> Result<Table> {
     let keys = Keys::of(results.iter().map(|r| &r.0));
     let mut columns = Vec::new();
     if !for_people {

@@ -2,7 +2,7 @@
 
 use report::{Cell, Column, Result, Table};
 
-use super::of::{Keys, Of};
+use super::row_key::{Keys, RowKey};
 use super::{count, nanos, pct, real_nanos, rows_of, short_names, spread_cells, spread_columns};
 use crate::compat::tracelens::Launcher;
 use crate::kernels::Kernels;
@@ -13,7 +13,7 @@ use crate::kernels::Kernels;
 /// # Errors
 ///
 /// None but defects.
-pub fn kernels(results: &[(Of, &Kernels)], by: &[&'static str], top: usize) -> Result<Table> {
+pub fn kernels(results: &[(RowKey, &Kernels)], by: &[&'static str], top: usize) -> Result<Table> {
     let keys = Keys::of(results.iter().map(|r| &r.0));
     let mut columns = keys.columns();
     columns.push(Column::text("name"));

@@ -2,7 +2,7 @@
 
 use report::{Cell, Column, RealFormat, Result, Table};
 
-use super::of::{Keys, Of};
+use super::row_key::{Keys, RowKey};
 use super::{
     count, nanos, pct, place, place_cells, real_nanos, spread_cells, spread_columns, stretch,
 };
@@ -31,7 +31,7 @@ fn metrics(times: &LaunchTimes) -> [(&'static str, &'static str, &Spread); 7] {
 /// # Errors
 ///
 /// None but defects.
-pub fn launches(results: &[(Of, &Launches)]) -> Result<Table> {
+pub fn launches(results: &[(RowKey, &Launches)]) -> Result<Table> {
     let keys = Keys::of(results.iter().map(|r| &r.0));
     let mut columns = keys.columns();
     columns.extend(place());
@@ -95,7 +95,7 @@ pub fn launches_narrow(result: &Launches) -> Result<Table> {
 /// # Errors
 ///
 /// None but defects.
-pub fn launch_steps(results: &[(Of, &Launches)]) -> Result<Table> {
+pub fn launch_steps(results: &[(RowKey, &Launches)]) -> Result<Table> {
     let columns = vec![
         Column::text("step"),
         count("count", "count"),
@@ -135,7 +135,7 @@ pub fn launch_steps(results: &[(Of, &Launches)]) -> Result<Table> {
 /// # Errors
 ///
 /// None but defects.
-pub fn depth(results: &[(Of, &Launches)]) -> Result<Table> {
+pub fn depth(results: &[(RowKey, &Launches)]) -> Result<Table> {
     let keys = Keys::of(results.iter().map(|r| &r.0));
     let mut columns = keys.columns();
     columns.extend(place());
@@ -169,7 +169,7 @@ pub fn depth(results: &[(Of, &Launches)]) -> Result<Table> {
 /// # Errors
 ///
 /// None but defects.
-pub fn depth_series(results: &[(Of, &Launches)], for_people: bool) -> Result<Table> {
+pub fn depth_series(results: &[(RowKey, &Launches)], for_people: bool) -> Result<Table> {
     let keys = Keys::of(results.iter().map(|r| &r.0));
     let mut columns = if for_people {
         Vec::new()

@@ -2,7 +2,7 @@
 
 use report::{Cell, Column, Result, Table};
 
-use super::of::{Keys, Of};
+use super::row_key::{Keys, RowKey};
 use super::{bytes, count, stretch, trace};
 use crate::memory::Memory;
 
@@ -11,7 +11,7 @@ use crate::memory::Memory;
 /// # Errors
 ///
 /// None but defects.
-pub fn memory(results: &[(Of, &Memory)]) -> Result<Table> {
+pub fn memory(results: &[(RowKey, &Memory)]) -> Result<Table> {
     let keys = Keys::of(results.iter().map(|r| &r.0));
     let mut columns = keys.columns();
     columns.extend([
@@ -91,7 +91,7 @@ pub fn memory_narrow(result: &Memory) -> Result<Table> {
 /// # Errors
 ///
 /// None but defects.
-pub fn memory_steps(steps: &[(Of, Memory)]) -> Result<Table> {
+pub fn memory_steps(steps: &[(RowKey, Memory)]) -> Result<Table> {
     let columns = vec![
         Column::text("step"),
         Column::text("what"),

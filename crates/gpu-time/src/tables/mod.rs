@@ -9,7 +9,7 @@ mod idle;
 mod kernels;
 mod launch;
 mod memory;
-mod of;
+mod row_key;
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub use idle::{gaps, idle, idle_narrow, idle_steps};
 pub use kernels::{kernels, kernels_narrow, launchers};
 pub use launch::{depth, depth_series, launch_steps, launches, launches_narrow};
 pub use memory::{memory, memory_narrow, memory_series, memory_steps};
-pub use of::Of;
+pub use row_key::RowKey;
 
 /// Version of the shape of all tables of this crate.
 pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 0);

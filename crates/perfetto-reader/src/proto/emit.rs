@@ -6,10 +6,10 @@ use trace_model::{
     Place, SliceData, StrId,
 };
 
-use crate::proto::ahead::Lists;
 use crate::proto::event::{EventScalars, EventType, LegacyEvent};
 use crate::proto::import::{Importer, Pending, Stamp};
 use crate::proto::older_times::ThreadCounts;
+use crate::proto::prefetch::Lists;
 use crate::proto::tracks::{Base, LaneKey};
 use crate::proto::wire::Span;
 

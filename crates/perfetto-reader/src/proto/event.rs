@@ -279,13 +279,6 @@ impl TrackEvent {
         !self.touched
     }
 
-    /// Has it flows of either kind?
-    #[inline]
-    pub fn has_flows(&self) -> bool {
-        !(self.flow_ids.is_empty() && self.terminating_flow_ids.is_empty())
-            || (self.touched && !(self.flows().is_empty() && self.terminating_flows().is_empty()))
-    }
-
     /// Has it values of extra counters?
     pub fn has_extra_counters(&self) -> bool {
         self.touched && !(self.extra_values.is_empty() && self.extra_double_values.is_empty())

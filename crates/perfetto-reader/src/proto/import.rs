@@ -7,7 +7,6 @@ use trace_model::{
 
 use prost::Message as _;
 
-use crate::proto::ahead::{Lists, Plain, Sink};
 use crate::proto::annotation::{ArgFilter, InlineNames, arg_name, intern_bytes};
 use crate::proto::bundle::{self, Budget, BundleError, Codec};
 use crate::proto::clock::{self, ClockId, Clocks, Reading, SourceTime};
@@ -16,6 +15,7 @@ use crate::proto::event::TrackEvent;
 use crate::proto::keep::Keep;
 use crate::proto::packet::{Packet, Payload};
 use crate::proto::place::place_lanes;
+use crate::proto::prefetch::{Lists, Plain, Sink};
 use crate::proto::records::Records;
 use crate::proto::schema;
 use crate::proto::sequence::{Base, Category, Defaults, HeldTranslation, Location, Sequences};

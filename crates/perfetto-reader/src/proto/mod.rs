@@ -21,7 +21,6 @@
 //! The messages that files consist of are decoded by hand ([`Cursor`]), the rare ones and all that
 //! the writer makes with [`prost`] ([`schema`]).
 
-mod ahead;
 mod annotation;
 mod base;
 mod bundle;
@@ -36,6 +35,7 @@ mod legacy;
 mod older_times;
 mod packet;
 mod place;
+mod prefetch;
 mod records;
 pub mod schema;
 mod sequence;
@@ -66,7 +66,7 @@ pub fn read(source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     let name = source.name().to_owned();
     let chunks = source.into_chunks(ChunkOptions::default())?;
     let mut importer = Importer::new(options);
-    let ended = ahead::deliver(name, chunks, options, &mut importer)?;
+    let ended = prefetch::deliver(name, chunks, options, &mut importer)?;
     ended.note(&mut importer.builder.diagnostics);
     importer.builder.meta.input_bytes = ended.bytes;
     importer.finish()

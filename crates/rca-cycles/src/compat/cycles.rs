@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::event::{Events, Kind};
-use super::own::Ownership;
+use super::ownership::Ownership;
 use super::tree::{Anchors, NONE};
 use super::{DivideBy, Options};
 use crate::num::{median, quantile};

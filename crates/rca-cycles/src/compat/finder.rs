@@ -6,7 +6,7 @@ use trace_model::{StrId, Trace};
 
 use super::cycles::{self, Cycle, Phase};
 use super::event::{Event, Events, Kind};
-use super::own;
+use super::ownership;
 use super::tree::Tree;
 use super::virtuals::{self, Places, VirtualEvent};
 use super::{Options, anchors};
@@ -93,7 +93,7 @@ fn python(events: &Events<'_>, options: &Options) -> Option<Periods> {
     let mut tree = Tree::new(events);
     let candidates = tree.candidates(events);
     let anchors = anchors(events, &tree, &candidates, options).ok()?;
-    let ownership = own::own(events, &mut tree, &anchors);
+    let ownership = ownership::own(events, &mut tree, &anchors);
     let mut whole = options.clone();
     whole.whole_events = true;
     let list = cycles::cycles(events, &ownership, &anchors, &whole);

@@ -8,7 +8,7 @@ mod cycles;
 mod event;
 mod finder;
 pub(crate) mod metrics;
-mod own;
+mod ownership;
 pub(crate) mod text;
 mod tree;
 mod virtuals;
@@ -210,7 +210,7 @@ pub fn analyse(trace: &Trace, options: &Options) -> Result<Analysis, Failure> {
     let mut tree = Tree::new(&events);
     let candidates = tree.candidates(&events);
     let anchors = anchors(&events, &tree, &candidates, options)?;
-    let ownership = own::own(&events, &mut tree, &anchors);
+    let ownership = ownership::own(&events, &mut tree, &anchors);
     let cycles = cycles::cycles(&events, &ownership, &anchors, options);
     if cycles.is_empty() {
         return Err(Failure::NoCycles);

@@ -63,11 +63,6 @@ impl StackTable {
         self.frames.intern(text)
     }
 
-    /// The text of a frame.
-    pub fn frame_text(&self, frame: StrId) -> &str {
-        self.frames.get(frame)
-    }
-
     /// The stack of `caller` with one frame more. Cost: two hashes.
     pub fn push(&mut self, caller: StackId, frame: &str) -> StackId {
         let frame = self.frame(frame);

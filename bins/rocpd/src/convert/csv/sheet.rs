@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use shell::Output;
+use cli::Output;
 
 use crate::tables::integer;
 

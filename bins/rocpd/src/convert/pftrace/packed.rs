@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use byte_source::output::Gzip;
-use shell::Output;
+use cli::Output;
 
 /// The file of a trace.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Where one file ends and the next begins.
 
+use cli::usage;
 use rocpd_db::{Filter, RocpdSet, TimePoint};
-use shell::usage;
 
 use crate::args::PerfettoArgs;
 

@@ -1,0 +1,68 @@
+//! What every Inferscope tool shares: arguments, exit codes, progress, output files.
+//!
+//! Charter: knows process, terminal, files; knows no domain type; no library crate may
+//! depend on it; at most 800 lines of code, comments and tests not counted.
+//!
+//! * [`main_from`] parses the command line, runs the tool and turns what comes back into an exit
+//!   code, the same in every tool: 0 fine, 1 a requested condition failed, 2 wrong usage, 3 an
+//!   input cannot be read, 4 the inputs do not hold the answer, 5 the result cannot be written
+//!   ([`Outcome`], [`OrExit::or_exit`]). Errors are one line, `tool: error: context: cause`. A
+//!   reader that goes away (`tool | head`) is no error.
+//! * [`FormatArgs`], [`OutputArgs`], [`InputArgs`], [`VerbosityArgs`] are the arguments that mean
+//!   the same in every tool; [`ByteSize`] reads `64G`.
+//! * [`Output`] writes to standard output, or to a file that appears whole or not at all, also
+//!   when the process is interrupted.
+//! * [`Interrupt`] lets a tool that watches or records end with its report.
+//! * [`ProgressLine`] draws a counter on the terminal, [`Stage`] times the steps for `-v`.
+//! * [`terminal`] knows widths and whether colours are wanted.
+//!
+//! It does not render tables, does not open traces, and starts no thread unless something lasts.
+//!
+//! ```
+//! use std::io::Write as _;
+//! use cli::{Outcome, OutputArgs};
+//!
+//! /// Says how long a text is.
+//! #[derive(clap::Parser)]
+//! #[command(name = "length")]
+//! struct Args {
+//!     text: String,
+//!     #[command(flatten)]
+//!     output: OutputArgs,
+//! }
+//!
+//! fn run(args: Args) -> anyhow::Result<Outcome> {
+//!     let mut out = args.output.open()?;
+//!     writeln!(out, "{}", args.text.len())?;
+//!     out.finish()?;
+//!     Ok(Outcome::Fine)
+//! }
+//!
+//! // In a tool: ExitCode::from(cli::main_from(std::env::args_os(), run))
+//! let directory = tempfile::tempdir()?;
+//! let path = directory.path().join("out.txt");
+//! let words = ["length".into(), "trace".into(), "-o".into(), path.clone().into_os_string()];
+//! assert_eq!(cli::main_from(words, run), 0);
+//! assert_eq!(std::fs::read_to_string(path)?, "5\n");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod args;
+mod cleanup;
+mod interrupt;
+mod output;
+mod progress;
+mod refuse_overwrite;
+mod run;
+mod size;
+mod stage;
+pub mod terminal;
+
+pub use args::{Format, FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
+pub use interrupt::Interrupt;
+pub use output::Output;
+pub use progress::ProgressLine;
+pub use refuse_overwrite::refuse_overwrite;
+pub use run::{OrExit, Outcome, cannot_answer, complain, follows, main_from, usage};
+pub use size::{ByteSize, ByteSizeError};
+pub use stage::Stage;

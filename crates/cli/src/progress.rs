@@ -1,0 +1,122 @@
+//! A line on the terminal that says how far things are.
+
+use std::io::{self, IsTerminal as _};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use byte_source::Progress;
+
+use crate::args::VerbosityArgs;
+use crate::size::ByteSize;
+use crate::terminal;
+
+/// Time before the first line: shorter jobs draw nothing.
+const PATIENCE: Duration = Duration::from_millis(300);
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Draws a counter on standard error until it is dropped, then erases it.
+///
+/// Only on a terminal, not with `-q`, and only from 0.3 s on; otherwise it costs nothing but
+/// the counter. [`terminal::say`] and what builds on it write above the line.
+///
+/// ```
+/// let line = cli::ProgressLine::start("reading", cli::VerbosityArgs::default());
+/// let mut options = byte_source::OpenOptions::default();
+/// options.progress = Some(line.counter());
+/// // Open sources with the options, read them.
+/// drop(line);
+/// ```
+#[derive(Debug)]
+pub struct ProgressLine {
+    counter: Arc<Progress>,
+    drawing: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl ProgressLine {
+    /// Begins with a counter at zero.
+    pub fn start(label: &'static str, verbosity: VerbosityArgs) -> Self {
+        let counter = Arc::new(Progress::default());
+        let wanted = !verbosity.quiet && io::stderr().is_terminal();
+        let drawing = wanted.then(|| draw(label, Arc::clone(&counter))).flatten();
+        Self { counter, drawing }
+    }
+
+    /// The counter to hand to whatever reads.
+    pub fn counter(&self) -> Arc<Progress> {
+        Arc::clone(&self.counter)
+    }
+}
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.drawing.take() {
+            drop(stop);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts the thread that draws; it ends when the sender goes.
+fn draw(label: &'static str, counter: Arc<Progress>) -> Option<(Sender<()>, JoinHandle<()>)> {
+    let (stop, stopped) = channel::<()>();
+    let thread = std::thread::Builder::new()
+        .name("progress".to_owned())
+        .spawn(move || {
+            let started = Instant::now();
+            let mut wait = PATIENCE;
+            while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                wait = INTERVAL;
+                let line = line(label, &counter, started.elapsed());
+                let fitting: String = line.chars().take(columns().saturating_sub(1)).collect();
+                terminal::show(&fitting);
+            }
+            terminal::show("");
+        });
+    thread.ok().map(|thread| (stop, thread))
+}
+
+/// Columns of the terminal behind standard error.
+fn columns() -> usize {
+    terminal_size::terminal_size_of(io::stderr())
+        .map_or(terminal::DEFAULT_WIDTH, |(width, _)| usize::from(width.0))
+}
+
+/// The text of the line; ASCII if the label is.
+fn line(label: &str, counter: &Progress, elapsed: Duration) -> String {
+    let done = counter.done();
+    let rate = u128::from(done) * 1000 / elapsed.as_millis().max(1);
+    let rate = ByteSize::of(u64::try_from(rate).unwrap_or(u64::MAX));
+    let done_size = ByteSize::of(done);
+    match counter.fraction() {
+        Some(fraction) => format!(
+            "{label} {:3.0} %  {done_size} of {}  {rate}/s",
+            // Rounded down: 100 % means done.
+            (fraction * 100.0).floor(),
+            ByteSize::of(counter.total()),
+        ),
+        None => format!("{label} {done_size}  {rate}/s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        let counter = Progress::default();
+        counter.add_done(3 << 20);
+        let elapsed = Duration::from_secs(2);
+        assert_eq!(
+            line("reading", &counter, elapsed),
+            "reading 3.0 MiB  1.5 MiB/s"
+        );
+        counter.add_total(4 << 20);
+        assert_eq!(
+            line("reading", &counter, elapsed),
+            "reading  75 %  3.0 MiB of 4.0 MiB  1.5 MiB/s"
+        );
+    }
+}

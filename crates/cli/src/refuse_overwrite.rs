@@ -1,0 +1,68 @@
+//! No output takes the place of an input.
+
+use std::path::Path;
+
+use crate::run::usage;
+
+/// Refuses outputs that would replace one of the inputs, or each other. Standard input and output (`-`), devices and folders
+/// are replaced by nothing.
+///
+/// # Errors
+///
+/// Wrong usage, naming the output.
+pub fn refuse_overwrite<I: AsRef<Path>, O: AsRef<Path>>(
+    inputs: impl IntoIterator<Item = I>,
+    outputs: impl IntoIterator<Item = O>,
+) -> anyhow::Result<()> {
+    let mut outputs: Vec<O> = outputs.into_iter().collect();
+    outputs.retain(|path| {
+        let path = path.as_ref();
+        // What is in memory has its files there, too.
+        path != Path::new("-") && (!path.starts_with("/dev") || path.is_file())
+    });
+    if outputs.is_empty() {
+        return Ok(());
+    }
+    let inputs: Vec<I> = inputs.into_iter().collect();
+    for (number, output) in outputs.iter().enumerate() {
+        let output = output.as_ref();
+        if inputs.iter().any(|input| is_same(input.as_ref(), output)) {
+            return Err(usage(format!(
+                "{}: an input, which the output would replace: name another output",
+                output.display()
+            )));
+        }
+        let mut earlier = outputs.iter().take(number);
+        if earlier.any(|other| other.as_ref() == output) {
+            return Err(usage(format!(
+                "{}: named for two outputs: name another for one",
+                output.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether two paths are of one existing file.
+fn is_same(input: &Path, output: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
+    real(input).is_some_and(|input| real(output) == Some(input))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_are_spared_by_any_of_their_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("trace"), "x").unwrap();
+        let around = folder.path().join(".").join("trace");
+        assert!(refuse_overwrite([at("trace")], [at("report")]).is_ok());
+        assert!(refuse_overwrite([at("trace")], [around]).is_err());
+        assert!(refuse_overwrite([at("missing")], [at("missing")]).is_ok());
+        assert!(refuse_overwrite([at("trace")], [at("a"), at("a")]).is_err());
+        assert!(refuse_overwrite(["-"], ["-", "/dev/null", "/dev/null"]).is_ok());
+    }
+}

@@ -1,0 +1,64 @@
+//! Reads the tables that serving probes write beside traces or instead of them.
+//!
+//! * [`topology()`]: `topo_component.csv`, what the machine is made of;
+//! * [`steps()`]: tables of steps with their workload;
+//! * [`serving()`]: the log of an engine's configuration, with its batches and requests;
+//! * [`events()`]: `micro_event.csv` and `macro_counter.csv`, a recording as two tables.
+//!
+//! Rows that cannot be read are counted and skipped. What this crate does not do: it opens no files
+//! (texts come from the caller) and analyses nothing; Chrome JSON of the same probes is read by
+//! `perfetto-reader`.
+//!
+//! ```
+//! let text = "name,category,config,inventory\n\
+//!     CPU0,CAT_CPU,\"{\"\"env\"\":{\"\"hostname\"\":\"\"h\"\"}}\",\"{\"\"macro\"\":{\"\"freq\"\":\"\"4000 MHz\"\",\"\"cores\"\":32}}\"\n";
+//! let found = serving_logs::topology(text)?;
+//! assert_eq!(found.components[0].cores, Some(32.0));
+//! assert_eq!(found.components[0].cpu_mhz, Some(4000.0));
+//! # Ok::<(), serving_logs::Error>(())
+//! ```
+
+mod csv;
+mod events;
+mod serving;
+mod steps;
+mod topology;
+
+pub use events::{Recording, events};
+pub use serving::{Serving, serving};
+pub use steps::{StepRow, steps};
+pub use topology::{Component, Topology, topology};
+
+/// Why a table cannot be read at all.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A column that everything hangs on is missing.
+    #[error("no column {column:?} in the first line; is this the right file?")]
+    NoColumn {
+        /// The column.
+        column: &'static str,
+    },
+    /// A duration that no step can have.
+    #[error("line {line}: duration {value:?}; expected microseconds, zero or more")]
+    Duration {
+        /// The line, from 1.
+        line: usize,
+        /// The cell.
+        value: String,
+    },
+    /// More events than a trace can hold.
+    #[error("too many events for one trace")]
+    TooMany,
+}
+
+impl Error {
+    /// The same error at another line, for a text that is read in pieces.
+    #[must_use]
+    pub fn at_line(self, line: usize) -> Self {
+        match self {
+            Self::Duration { value, .. } => Self::Duration { line, value },
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! Which files are meant.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use byte_source::{Error, OpenOptions, Source, expand_inputs, logical_name};
+use cli::VerbosityArgs;
+
+use crate::left_out::LeftOut;
+
+/// Ends of the names of traces, compression aside.
+const ENDINGS: [&str; 6] = [
+    ".json",
+    ".pftrace",
+    ".perfetto-trace",
+    ".pb",
+    ".trace",
+    ".db",
+];
+
+/// Is this the name of a trace? Compression suffixes do not matter.
+pub fn is_trace(path: &Path) -> bool {
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .is_some_and(|name| {
+            let name = logical_name(name).to_ascii_lowercase();
+            ENDINGS.iter().any(|end| name.ends_with(end))
+        })
+}
+
+/// What a trace is called in tables: its file's name without the ends that say how it is written.
+///
+/// ```
+/// assert_eq!(trace_input::short_name("run/rank0.pt.trace.json.gz"), "rank0.pt.trace");
+/// ```
+pub fn short_name(name: &str) -> &str {
+    let name = logical_name(name);
+    let stem = |end: &&str| name.strip_suffix(end).filter(|stem| !stem.is_empty());
+    ENDINGS.iter().find_map(stem).unwrap_or(name)
+}
+
+/// Files stay as they are, folders and archives of several files become the traces in them, patterns what they match. A rocPD package (a folder with
+/// an `index.yaml`, or such an index) stays one: [`read`](crate::read()) makes one trace of its databases.
+///
+/// What lies in a folder or archive beside the traces, is JSON and names no events (reports, manifests, answers) is left out, and
+/// how many there were is said on standard error. What is named is taken at its word.
+///
+/// # Errors
+///
+/// A folder or pattern without traces, and what cannot be listed. A path without a file is left to its reader.
+pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut others = Vec::new();
+    let mut left_out = LeftOut::default();
+    for path in given {
+        // Standard input, even where a file has that name.
+        if path.as_os_str() == "-" || is_package(path) {
+            files.push(path.clone());
+            continue;
+        }
+        if !path.is_dir() && !is_pattern(path) {
+            let members = members(path, &mut others, verbosity);
+            if members.is_empty() {
+                // A missing one must not hide the others: whoever reads it says so.
+                files.push(path.clone());
+            } else {
+                files.extend(members);
+            }
+            continue;
+        }
+        let accept = |file: &Path| {
+            let is_trace = is_trace(file);
+            if !is_trace {
+                left_out.add(file);
+            }
+            is_trace
+        };
+        let found = expand_inputs([path], accept).map_err(named_endings);
+        let found = found.inspect_err(|_| {
+            for sentence in left_out.sentences() {
+                verbosity.note(format!("note: {sentence}"));
+            }
+        })?;
+        if !path.is_dir() {
+            files.extend(found);
+            continue;
+        }
+        let before = files.len();
+        let copies = copies(&found);
+        for copy in &copies {
+            verbosity.note(format!(
+                "note: left out {}: it holds the same recording as the .trace.json.gz next to it",
+                copy.display()
+            ));
+        }
+        for file in found {
+            if copies.contains(&file) {
+                continue;
+            }
+            if without_events(&file) {
+                others.push(file);
+            } else {
+                files.push(file);
+            }
+        }
+        if files.len() == before {
+            return Err(named_endings(Error::NoInputs {
+                name: path.display().to_string(),
+            }));
+        }
+    }
+    for sentence in left_out.sentences() {
+        verbosity.note(format!("note: {sentence}"));
+    }
+    if let Some(first) = others.first() {
+        let (first, count) = (first.display(), others.len());
+        let files = if count == 1 { "file" } else { "files" };
+        verbosity.note(format!(
+            "note: left out {count} JSON {files} without trace events: {first}{}",
+            if count > 1 { ", ..." } else { "" }
+        ));
+    }
+    Ok(files)
+}
+
+/// Returns the files that repeat another of their folder in JAX's second form.
+fn copies(found: &[PathBuf]) -> Vec<PathBuf> {
+    let is_copy = |path: &Path| path.file_name().is_some_and(|name| name == JAX_COPY);
+    let has_original = |copy: &PathBuf| {
+        let next_to = |path: &&PathBuf| path.parent() == copy.parent() && !is_copy(path);
+        let mut originals = found.iter().filter(next_to);
+        originals.any(|path| path.to_string_lossy().ends_with(".trace.json.gz"))
+    };
+    let copies = found.iter().filter(|path| is_copy(path));
+    copies.filter(|copy| has_original(copy)).cloned().collect()
+}
+
+/// As [`expand`], with the databases that packages list: for what looks at ranks one by one.
+///
+/// # Errors
+///
+/// As [`expand`], and an index that cannot be understood.
+pub fn expand_ranks(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in expand(given, verbosity)? {
+        if is_package(&path) {
+            let listed = rocpd_db::expand(&[&path]).with_context(|| path.display().to_string())?;
+            files.extend(listed);
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// The traces in an archive of several files; nothing if it is none, or has no traces by their names.
+fn members(path: &Path, others: &mut Vec<PathBuf>, verbosity: VerbosityArgs) -> Vec<PathBuf> {
+    if !path.is_file() {
+        return Vec::new();
+    }
+    // What cannot be listed is left to the reader, which says why.
+    let listed = byte_source::member_names(path, &OpenOptions::default());
+    let (names, broken) = listed.unwrap_or_default();
+    if names.len() < 2 {
+        return Vec::new();
+    }
+    if let Some(error) = broken {
+        verbosity.note(format!("warning: {error}"));
+    }
+    let named = names
+        .iter()
+        .map(PathBuf::from)
+        .filter(|name| is_trace(name));
+    let (without, traces) = named.partition(|name| without_events(name));
+    let without: Vec<PathBuf> = without;
+    others.extend(without);
+    traces
+}
+
+/// No file, but what several may be named by.
+fn is_pattern(path: &Path) -> bool {
+    !path.exists() && path.to_string_lossy().contains(['*', '?'])
+}
+
+fn named_endings(error: Error) -> anyhow::Error {
+    let none = matches!(error, Error::NoInputs { .. });
+    let error = anyhow::Error::new(error);
+    if none {
+        error.context(format!(
+            "no traces there, whose names end in {}",
+            ENDINGS.join(", ")
+        ))
+    } else {
+        error
+    }
+}
+
+/// A set of rocPD databases with its index: a folder, or the index itself.
+pub fn is_package(path: &Path) -> bool {
+    let ends_in = |ending: &str| {
+        path.extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case(ending))
+    };
+    if path.is_dir() {
+        ends_in("rpdb") || path.join("index.yaml").is_file()
+    } else {
+        ends_in("yaml") || ends_in("yml")
+    }
+}
+
+/// The key of the list of events in a JSON trace that is an object.
+const EVENTS: &[u8] = b"\"traceEvents\"";
+
+/// The first key of the JSON of rocprofv3, which has lists of records instead of events.
+const ROCPROF: &[u8] = b"rocprofiler-sdk-tool";
+
+/// The folders' second form of one recording: JAX writes it with `create_perfetto_trace` next to `*.trace.json.gz`.
+const JAX_COPY: &str = "perfetto_trace.json.gz";
+
+/// Whether a file is a JSON object in which the key of the events is nowhere: it has nothing to do with traces.
+///
+/// The key stands near the begin of real traces, so these are not read to their ends. What cannot be read is left to
+/// the reader, which says why.
+pub fn without_events(path: &Path) -> bool {
+    let Ok(mut source) = Source::open(path, &OpenOptions::default()) else {
+        return false;
+    };
+    let is_object = source.head(64).is_ok_and(|head| {
+        let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+        let text = text.trim_ascii_start();
+        text.first() == Some(&b'{') && !text.windows(ROCPROF.len()).any(|part| part == ROCPROF)
+    });
+    if !is_object {
+        return false;
+    }
+    let Ok(mut reader) = source.into_read() else {
+        return false;
+    };
+    let mut buffer = vec![0; 1 << 16];
+    // What of the last piece may be the begin of the key.
+    let mut kept = 0;
+    loop {
+        let room = buffer.get_mut(kept..).unwrap_or_default();
+        let Ok(read) = reader.read(room) else {
+            return false;
+        };
+        if read == 0 {
+            return true;
+        }
+        let filled = kept + read;
+        let bytes = buffer.get(..filled).unwrap_or_default();
+        if bytes.windows(EVENTS.len()).any(|part| part == EVENTS) {
+            return false;
+        }
+        let keep = filled.min(EVENTS.len() - 1);
+        buffer.copy_within(filled - keep..filled, 0);
+        kept = keep;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_become_their_traces() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("host-a");
+        std::fs::create_dir(&inner).unwrap();
+        for name in ["a.json.zst", "b.pftrace", "notes.txt", "host-a/c.JSON.xz"] {
+            std::fs::write(folder.path().join(name), "x").unwrap();
+        }
+        let found = expand(&[folder.path().to_owned()], quiet()).unwrap();
+        let names: Vec<_> = found
+            .iter()
+            .map(|path| path.strip_prefix(folder.path()).unwrap().to_str().unwrap())
+            .collect();
+        assert_eq!(names, ["a.json.zst", "b.pftrace", "host-a/c.JSON.xz"]);
+
+        // One recording of JAX in two forms.
+        for name in ["host-a/vm.trace.json.gz", "host-a/perfetto_trace.json.gz"] {
+            std::fs::write(folder.path().join(name), "x").unwrap();
+        }
+        let found = expand(&[folder.path().to_owned()], quiet()).unwrap();
+        assert_eq!(found.len(), 4);
+        assert!(!found.iter().any(|path| path.ends_with(JAX_COPY)));
+
+        let pattern = folder.path().join("*.txt");
+        assert_eq!(expand(&[pattern], quiet()).unwrap().len(), 1);
+        let empty = tempfile::tempdir().unwrap();
+        let error = expand(&[empty.path().to_owned()], quiet()).unwrap_err();
+        assert!(format!("{error:#}").contains(".pftrace"));
+    }
+
+    #[test]
+    fn archives_become_the_traces_in_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let tar = |name: &str, members: &[(&str, &str)]| {
+            let path = folder.path().join(name);
+            let mut bytes = Vec::new();
+            for (member, text) in members {
+                let mut header = [0; 512];
+                header[..member.len()].copy_from_slice(member.as_bytes());
+                header[100..107].copy_from_slice(b"0000644");
+                header[124..135].copy_from_slice(format!("{:011o}", text.len()).as_bytes());
+                header[148..156].fill(b' ');
+                header[156] = b'0';
+                header[257..265].copy_from_slice(b"ustar\x0000");
+                let sum: u32 = header.iter().map(|&byte| u32::from(byte)).sum();
+                header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+                bytes.extend(header);
+                bytes.extend(text.as_bytes());
+                bytes.resize(bytes.len().next_multiple_of(512), 0);
+            }
+            bytes.extend([0; 1024]);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        let events = "[{\"ph\": \"X\"}]";
+        let several = tar(
+            "job.tar",
+            &[
+                ("b/rank1.json", events),
+                ("notes.txt", "x"),
+                ("rank0.json", events),
+                ("truth.json", "{\"a\": 1}"),
+            ],
+        );
+        let found = expand(std::slice::from_ref(&several), quiet()).unwrap();
+        let member = |name: &str| PathBuf::from(format!("{}!{name}", several.display()));
+        assert_eq!(found, [member("b/rank1.json"), member("rank0.json")]);
+        assert_eq!(expand(&found, quiet()).unwrap(), found);
+        // One file in an archive is that file, and of files that are no traces the reader speaks.
+        for members in [&[("t.json", events)][..], &[("a.txt", "x"), ("b.txt", "x")]] {
+            let path = tar("other.tar", members);
+            assert_eq!(
+                expand(std::slice::from_ref(&path), quiet()).unwrap(),
+                [path]
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_trace_is_told_by_its_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).unwrap();
+        // The key may come late, and lie across two pieces that are read.
+        let mut late = b"{\"metadata\": \"".to_vec();
+        late.resize((1 << 16) - 5, b'x');
+        late.extend(b"\", \"traceEvents\": []}");
+        write("late.json", &late);
+        let at = late.windows(EVENTS.len()).position(|part| part == EVENTS);
+        assert!(at.is_some_and(|at| at < 1 << 16 && at + EVENTS.len() > 1 << 16));
+        write("truth.json", b"{\"kernels\": {\"a\": 1}}");
+        write("events.json", b" [{\"ph\": \"X\"}]");
+        let expand = |path: &Path| expand(&[path.to_owned()], quiet());
+        let found = expand(folder.path()).unwrap();
+        let names: Vec<_> = found.iter().filter_map(|path| path.file_name()).collect();
+        assert_eq!(names, ["events.json", "late.json"]);
+        // Whoever names it, means it.
+        assert_eq!(expand(&folder.path().join("truth.json")).unwrap().len(), 1);
+        for name in ["late.json", "events.json"] {
+            std::fs::remove_file(folder.path().join(name)).unwrap();
+        }
+        assert!(expand(folder.path()).is_err());
+    }
+
+    #[test]
+    fn packages_are_one_trace_or_what_they_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let package = folder.path().join("run.rpdb");
+        std::fs::create_dir(&package).unwrap();
+        let index = "rocprofiler-sdk:\n  rocpd:\n    files: [b.db]\n";
+        std::fs::write(package.join("index.yaml"), index).unwrap();
+        for name in ["a.db", "b.db"] {
+            std::fs::write(package.join(name), "x").unwrap();
+        }
+        for given in [package.clone(), package.join("index.yaml")] {
+            assert_eq!(
+                expand(std::slice::from_ref(&given), quiet()).unwrap(),
+                std::slice::from_ref(&given)
+            );
+            let ranks = expand_ranks(&[given], quiet()).unwrap();
+            assert_eq!(ranks, [package.join("b.db")]);
+        }
+    }
+
+    fn quiet() -> VerbosityArgs {
+        VerbosityArgs {
+            quiet: true,
+            ..VerbosityArgs::default()
+        }
+    }
+}

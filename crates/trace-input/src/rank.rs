@@ -1,0 +1,83 @@
+//! Which rank recorded which file.
+
+use cli::{OrExit as _, Outcome};
+use trace_model::Rank;
+use trace_model::ranks::{NotOneJob, Recording, assign};
+
+use crate::NamedTrace;
+
+/// The ranks of the traces of a job.
+#[derive(Debug)]
+pub struct Ranks {
+    /// One for each trace.
+    pub ranks: Vec<Rank>,
+    /// What speaks against the traces being of one job, each in a sentence.
+    pub doubts: Vec<String>,
+}
+
+/// Returns the rank of each trace of a job, as [`trace_model::ranks::assign`] decides.
+///
+/// # Errors
+///
+/// When the files are not the ranks of one job; the process then ends with exit code 4.
+pub fn ranks(traces: &[NamedTrace]) -> anyhow::Result<Ranks> {
+    let files: Vec<Recording<'_>> = traces.iter().map(recording).collect();
+    let found = assign(&files).or_exit(Outcome::CannotAnswer)?;
+    Ok(Ranks {
+        ranks: found.ranks,
+        doubts: found.doubts.iter().map(ToString::to_string).collect(),
+    })
+}
+
+/// What a trace and its name say of the rank that it is of.
+fn recording(input: &NamedTrace) -> Recording<'_> {
+    let meta = input.trace.meta();
+    let start = input.trace.slices().next().map(|s| s.ts().nanos());
+    // Device work is short: its last start is close to the end of the recording.
+    let end = input.trace.slices().next_back().map(|s| s.ts().nanos());
+    let since_1970 = |at: i64| at.saturating_add(meta.base_time_ns);
+    Recording {
+        name: &input.name,
+        stated: meta.rank(),
+        world_size: meta.distributed.as_ref().and_then(|d| d.world_size),
+        start_ns: start.map(since_1970),
+        end_ns: end.map(since_1970),
+    }
+}
+
+/// Ends a join of files that are not the ranks of one job with the exit code that says so.
+///
+/// # Errors
+///
+/// The refusal itself.
+pub fn refuse_other_jobs<T>(found: Result<T, NotOneJob>) -> anyhow::Result<T> {
+    found.or_exit(Outcome::CannotAnswer)
+}
+
+/// Returns the rank that the name of a file spells.
+pub fn rank_in_name(path: &str) -> Option<Rank> {
+    Rank::from_file_name(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_model::{FinishOptions, TraceBuilder};
+
+    #[test]
+    fn equal_ranks_are_refused() {
+        let traces = |names: [&str; 2]| {
+            names.map(|name| {
+                let trace = TraceBuilder::new().finish(&FinishOptions::default());
+                NamedTrace::new(name.to_owned(), trace.unwrap())
+            })
+        };
+        let numbers = |names| -> Vec<u32> {
+            let found = ranks(&traces(names)).unwrap();
+            found.ranks.iter().map(|r| r.0).collect()
+        };
+        assert_eq!(numbers(["rank5.json", "rank3.json"]), [5, 3]);
+        assert_eq!(numbers(["b.json", "a_bs32.json"]), [1, 0]);
+        assert!(ranks(&traces(["a/rank1.json", "b/rank1.json"])).is_err());
+    }
+}

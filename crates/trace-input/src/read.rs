@@ -1,0 +1,242 @@
+//! From a file to a trace.
+
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::Context as _;
+use byte_source::{Progress, Source};
+use cli::{InputArgs, ProgressLine, Stage, VerbosityArgs};
+use perfetto_reader::{ArgPolicy, ReadOptions};
+use trace_model::{IssueKind, Severity, Trace};
+
+use crate::files::{is_package, short_name};
+use crate::label::labels;
+
+/// Recorders of one thread (operators, Python functions, runtime calls) read clocks of their own, which differ by less than
+/// this, and files of some producers round to it. What a thread does cannot overlap by so little in fact.
+const HOST_CLOCKS_NS: i64 = 1_000;
+
+/// What to do instead of an export of Nsight Systems.
+const RECORD_INSTEAD: &str = "exports of Nsight Systems are not read: record with torch.profiler or rocprofv3; `nsys stats` summarises the report";
+
+/// A trace and what its file is called.
+#[derive(Debug)]
+pub struct NamedTrace {
+    /// The path as given, with the member of an archive after `!`.
+    pub name: String,
+    /// What it is called in tables: the name of the file, with the folders that distinguish it from the others read with it.
+    pub label: String,
+    /// What it holds.
+    pub trace: Trace,
+}
+
+impl NamedTrace {
+    /// A trace that is called after its file.
+    pub fn new(name: String, trace: Trace) -> Self {
+        let label = short_name(&name).to_owned();
+        Self { name, label, trace }
+    }
+}
+
+/// Reads a trace of any format, with progress on the terminal, and says on standard error what
+/// was wrong with it. `choose` sets what the tool wants of the file.
+///
+/// # Errors
+///
+/// What [`perfetto_reader::read`] refuses; the errors name the file.
+pub fn read(
+    path: &Path,
+    input: &InputArgs,
+    verbosity: VerbosityArgs,
+    choose: impl FnOnce(&mut ReadOptions),
+) -> anyhow::Result<NamedTrace> {
+    let line = ProgressLine::start("reading", verbosity);
+    let read = read_quietly(path, input, verbosity, line.counter(), choose)?;
+    drop(line);
+    for warning in warnings(&read) {
+        verbosity.note(warning);
+    }
+    Ok(read)
+}
+
+/// Reads a trace and says nothing but, with `-v`, how long it took.
+fn read_quietly(
+    path: &Path,
+    input: &InputArgs,
+    verbosity: VerbosityArgs,
+    counter: Arc<Progress>,
+    choose: impl FnOnce(&mut ReadOptions),
+) -> anyhow::Result<NamedTrace> {
+    if is_package(path) {
+        let trace = Stage::time("read", verbosity, || database(path, verbosity))?;
+        let name = path.display().to_string();
+        return Ok(NamedTrace::new(name, trace));
+    }
+    let mut source = Source::open(path, &input.open_options(Some(counter)))?;
+    let name = source.name().to_owned();
+    // Databases are read page by page, from their own place or from a copy of what was compressed.
+    if byte_source::magic::looks_like_sqlite(source.head(16)?) {
+        drop(source);
+        let trace = Stage::time("read", verbosity, || database(path, verbosity))?;
+        return Ok(NamedTrace::new(name, trace));
+    }
+    let mut options = ReadOptions::default();
+    options.threads = input.threads().get();
+    options.strict = input.strict;
+    options.snap_ns = HOST_CLOCKS_NS;
+    choose(&mut options);
+    if options.compat {
+        options.snap_ns = 0;
+    }
+    let read = Stage::time("read", verbosity, || {
+        perfetto_reader::read(source, &options)
+    });
+    let trace = read.map_err(|error| {
+        let names_the_file = error.to_string().starts_with(&name);
+        let error = anyhow::Error::new(error);
+        if names_the_file {
+            error
+        } else {
+            error.context(name.clone())
+        }
+    })?;
+    Ok(NamedTrace::new(name, trace))
+}
+
+/// Reads a rocPD database, or all of a package together, and says what was wrong with it.
+fn database(path: &Path, verbosity: VerbosityArgs) -> anyhow::Result<Trace> {
+    let set = match rocpd_db::RocpdSet::open(&[path], &rocpd_db::OpenOptions::default()) {
+        Ok(set) => set,
+        Err(error) if error.to_string().contains("Nsight Systems") => {
+            anyhow::bail!("{error}; {RECORD_INSTEAD}");
+        }
+        Err(error) => return Err(error.into()),
+    };
+    for warning in set.warnings() {
+        verbosity.note(format!("warning: {warning}"));
+    }
+    let trace = rocpd_db::load(&set, &rocpd_db::Filter::default())?;
+    for issue in set.issues() {
+        verbosity.note(format!("warning: {issue}"));
+    }
+    Ok(trace)
+}
+
+/// One line for each kind of thing that was wrong.
+fn warnings(read: &NamedTrace) -> Vec<String> {
+    let mut lines = Vec::new();
+    for issue in read.trace.diagnostics().issues() {
+        // Overlapping slices are all there, on tracks of their own.
+        if issue.kind.severity() == Severity::Info || issue.kind == IssueKind::Overlap {
+            continue;
+        }
+        let first = issue.places.first();
+        let what = format!("warning: {}: {}", read.name, issue.kind.explanation());
+        lines.push(match (issue.count, first) {
+            (1, Some(place)) => format!("{what} (at {place})"),
+            (count, Some(place)) => format!("{what} ({count} times, first at {place})"),
+            (count, None) => format!("{what} ({count} times)"),
+        });
+    }
+    lines
+}
+
+/// What [`read_each`] made of the traces that could be read, in the order of the paths.
+#[derive(Debug)]
+pub struct ReadEach<T> {
+    /// One for each trace.
+    pub results: Vec<T>,
+    /// The error to end with once the results are written, if a trace could not be read.
+    pub failed: Option<anyhow::Error>,
+}
+
+/// Reads several traces, some at once, and reduces each to what `analyse` makes of it. The results
+/// do not depend on the number of threads, and no more traces are in memory at a time than there
+/// are threads. A trace that fails does not stop the others: it is said on standard error.
+///
+/// # Errors
+///
+/// Those of the only trace.
+pub fn read_each<T: Send>(
+    paths: &[PathBuf],
+    input: &InputArgs,
+    verbosity: VerbosityArgs,
+    choose: impl Fn(&mut ReadOptions) + Sync,
+    analyse: impl Fn(&NamedTrace) -> anyhow::Result<T> + Sync,
+) -> anyhow::Result<ReadEach<T>> {
+    let line = ProgressLine::start("reading", verbosity);
+    let threads = input.threads().get();
+    let workers = threads.min(paths.len()).max(1);
+    let names = paths.iter().map(|path| path.display().to_string());
+    let short: Vec<String> = names.map(|name| short_name(&name).to_owned()).collect();
+    let labels = labels(paths);
+    let one = |at: usize, path: &PathBuf| -> anyhow::Result<(T, Vec<String>)> {
+        let mut read = read_quietly(path, input, verbosity, line.counter(), |options| {
+            options.threads = threads.div_ceil(workers);
+            choose(options);
+        })?;
+        // Else the trace may be called after the member of an archive.
+        if let Some(label) = labels.get(at).filter(|label| short.get(at) != Some(label)) {
+            read.label.clone_from(label);
+        }
+        let _stage = Stage::start("analyse", verbosity);
+        let result = analyse(&read).with_context(|| read.name.clone())?;
+        Ok((result, warnings(&read)))
+    };
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(path) = paths.get(at) else {
+                return done;
+            };
+            done.push((at, one(at, path)));
+        }
+    };
+    let mut all = if workers == 1 {
+        work()
+    } else {
+        thread::scope(|scope| {
+            let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+            let join = |handle: thread::ScopedJoinHandle<'_, Vec<_>>| {
+                handle.join().unwrap_or_else(|panic| resume_unwind(panic))
+            };
+            handles.into_iter().flat_map(join).collect()
+        })
+    };
+    drop(line);
+    all.sort_by_key(|(at, _)| *at);
+    let mut each = ReadEach {
+        results: Vec::with_capacity(all.len()),
+        failed: None,
+    };
+    for (at, result) in all {
+        match result {
+            Ok((result, warnings)) => {
+                warnings.iter().for_each(|line| verbosity.note(line));
+                each.results.push(result);
+            }
+            Err(error) if paths.len() == 1 => return Err(error),
+            Err(error) => {
+                cli::complain(&error);
+                let path = paths.get(at).map(|path| path.display().to_string());
+                // The first error decides the exit code.
+                let text = format!(
+                    "not all traces could be read, the last one was {}",
+                    path.unwrap_or_default()
+                );
+                each.failed = Some(cli::follows(text, each.failed.as_ref().unwrap_or(&error)));
+            }
+        }
+    }
+    Ok(each)
+}
+
+/// Keeps the arguments of these keys only.
+pub fn only_args(options: &mut ReadOptions, keys: &[&str]) {
+    options.args = ArgPolicy::Only(keys.iter().map(|key| (*key).to_owned()).collect());
+}
