@@ -1,0 +1,87 @@
+//! What a path was spent on, summed up.
+
+use std::collections::BTreeMap;
+
+use crate::class::{Class, Group, Limit};
+use crate::graph::Graph;
+use crate::path::{Groups, Limits};
+use crate::steps::Step;
+
+/// What the path of a step, or of several, was spent on.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Time by group; adds up to the time of the steps.
+    pub groups: Groups,
+    /// Time by class.
+    pub classes: BTreeMap<Class, i64>,
+    /// Time on the path that was spent on other ranks.
+    pub other_ranks_ns: i64,
+    /// Time that rests on guesses or timing.
+    pub guessed_ns: i64,
+    pub(crate) limits: Limits,
+}
+
+impl Summary {
+    /// The largest group as a verdict.
+    pub fn verdict(&self) -> &'static str {
+        self.groups
+            .largest()
+            .map_or(Group::Unknown.verdict(), Group::verdict)
+    }
+
+    /// What limits the kernels, where they are the largest group.
+    pub fn limit(&self) -> Option<Limit> {
+        (self.groups.largest() == Some(Group::Gpu)).then(|| self.limits.limit())
+    }
+
+    /// Share of the largest group, in percent.
+    pub fn share_pct(&self) -> f64 {
+        let largest = self
+            .groups
+            .largest()
+            .map_or(0, |group| self.groups.of(group));
+        percent(largest, self.groups.total())
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.groups.add_all(&other.groups);
+        for (class, ns) in &other.classes {
+            *self.classes.entry(*class).or_default() += ns;
+        }
+        self.other_ranks_ns += other.other_ranks_ns;
+        self.guessed_ns += other.guessed_ns;
+        self.limits.add_all(&other.limits);
+    }
+}
+
+impl Graph {
+    /// What the path of a step was spent on. Cost: its length.
+    pub fn summary(&self, recording: usize, step: &Step) -> Summary {
+        let mut summary = Summary::default();
+        if recording < self.parts.len() {
+            self.walk(recording, step, |stretch| {
+                let ns = stretch.end - stretch.begin;
+                summary.groups.add(stretch.class.group(), ns);
+                *summary.classes.entry(stretch.class).or_default() += ns;
+                if stretch.part != recording {
+                    summary.other_ranks_ns += ns;
+                }
+                if stretch.evidence != crate::class::Evidence::Sure {
+                    summary.guessed_ns += ns;
+                }
+                summary.limits.add(&stretch);
+            });
+        }
+        summary
+    }
+}
+
+/// A share in percent; 0 of nothing.
+#[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+pub(crate) fn percent(part: i64, whole: i64) -> f64 {
+    match whole {
+        0 => 0.0,
+        whole => part as f64 * 100.0 / whole as f64,
+    }
+}
