@@ -257,7 +257,7 @@ pub enum EdgeKind {
     Handoff,
     /// Within a call.
     Issue,
-    /// Within a call that waited: what it takes without the waiting.
+    /// Within a call that waited, and takes no time of its own.
     Call,
     /// From the begin of a wait to the arrival of what comes from outside.
     Input,

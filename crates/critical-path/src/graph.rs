@@ -384,27 +384,10 @@ impl Graph {
                 let lag = self.lag(to, lag);
                 recorded.min(if high { lag.high_ns } else { lag.typical_ns })
             }
-            None if edge.kind == EdgeKind::Call => self.rest(to, edge.from).min(recorded),
-            None if edge.kind == EdgeKind::Arrive => 0,
+            // A call that waited returns as soon as that is over, a collective begins with the last rank.
+            None if matches!(edge.kind, EdgeKind::Call | EdgeKind::Arrive) => 0,
             None => recorded,
         }
-    }
-
-    /// What a call takes without waiting, from its begin or issue to its end.
-    fn rest(&self, to: u32, from: u32) -> i64 {
-        let (part, NodeOf::Point(point)) = self.node(to) else {
-            return 0;
-        };
-        let part = &self.parts[part];
-        let call = part.points.call[point] as usize;
-        if call as u32 == NONE {
-            return 0;
-        }
-        let calls = &part.host.calls;
-        let took = calls.end[call] - calls.begin[call];
-        let waited = calls.waited_until[call] - calls.begin[call];
-        let passed = self.time[from as usize] - calls.begin[call];
-        (took - waited - passed).max(0)
     }
 
     /// The dependency that a node waited for last, with typical latencies. Of equal ones the first kind counts.

@@ -1,6 +1,9 @@
 //! Step times, their critical path, and what a change would gain.
+mod analysis;
 mod calls;
+mod change;
 mod class;
+mod effect;
 mod graph;
 mod guess;
 mod lags;
@@ -10,15 +13,24 @@ mod ops;
 mod part;
 mod path;
 mod points;
+mod replay;
+mod slack;
 mod steps;
 mod summary;
 mod waits;
 
+pub use analysis::{
+    Analysis, Error, LimitRow, Opportunity, Options, PathRow, Place, Prediction, RecordingRow,
+    ReplayError, SegmentRow, StepPrediction, StepRow, WindowRow, analyse,
+};
+pub use change::{Change, ChangeError, Target};
 pub use class::{Class, EdgeKind, Evidence, Group, Lag, Limit};
 pub use graph::Graph;
 pub use lags::LagTime;
 pub use marks::marks;
 pub use part::{Part, PartOptions};
 pub use path::{Groups, Segment};
+pub use replay::{Replay, Window};
+pub use slack::Op;
 pub use steps::{Flag, Mark, Step};
 pub use summary::Summary;

@@ -1,44 +1,13 @@
 //! The hand-made traces with their answers, every file of them.
 
+mod support;
+
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use byte_source::{OpenOptions, Source};
-use critical_path::{Graph, Group, Mark, Part, PartOptions, Step};
-use gpu_time::comm::{CommRules, Job, RankDigest, assign_ranks};
-use perfetto_reader::ReadOptions;
+use critical_path::{Graph, Group, Options, Step, analyse};
 use serde_json::Value;
-use trace_model::Trace;
-use trace_model::kernel::{TraceIndex, Vocabulary};
 
-fn read(path: &Path) -> Trace {
-    let source = Source::open(path, &OpenOptions::default()).unwrap();
-    perfetto_reader::read(source, &ReadOptions::default()).unwrap()
-}
-
-fn graph(paths: &[std::path::PathBuf], whole: bool) -> Graph {
-    let (mut parts, mut digests) = (Vec::new(), Vec::new());
-    for (at, path) in paths.iter().enumerate() {
-        let trace = read(path);
-        let index = TraceIndex::new(&trace, Vocabulary::default());
-        let marks: Vec<Mark> = match whole {
-            true => Vec::new(),
-            false => critical_path::marks(&index, None),
-        };
-        let name = path.to_string_lossy();
-        let digest = RankDigest::of_part(&name, &index, CommRules::Extended, |_| true);
-        digests.push(digest);
-        parts.push(Part::new(
-            &index,
-            u32::try_from(at).unwrap(),
-            &marks,
-            PartOptions::default(),
-        ));
-    }
-    assign_ranks(&mut digests).unwrap();
-    let job = Job::new(&digests);
-    Graph::new(parts, Some((&digests, &job)))
-}
+use support::graph;
 
 fn groups_of(step: &Value) -> BTreeMap<String, i64> {
     let groups = step["groups"].as_object().unwrap();
@@ -144,6 +113,78 @@ fn main_checks(name: &str, expect: &Value, graph: &Graph, wrong: &mut Vec<String
     }
 }
 
+fn predictions(name: &str, expect: &Value, graph: &Graph, args: &[&str], wrong: &mut Vec<String>) {
+    let mut options = Options::default();
+    options.ops = true;
+    if let Some(at) = args.iter().position(|arg| *arg == "--step") {
+        options.step = Some(args[at + 1].parse().unwrap());
+    }
+    let list = |key: &str| expect[key].as_array().cloned().unwrap_or_default();
+    for want in list("what_if") {
+        let change = want["change"].as_str().unwrap();
+        options.what_if.push(change.parse().unwrap());
+    }
+    let found = analyse(graph, &options).unwrap();
+    let mut check = |what: String, got: String, want: String| {
+        if got != want {
+            wrong.push(format!("{name} {what}: got {got}, want {want}"));
+        }
+    };
+    for (got, want) in found.what_if.iter().zip(list("what_if")) {
+        let predicted = want["predicted_ns"].to_string();
+        check(
+            format!("what if {}", got.change),
+            got.predicted_ns.to_string(),
+            predicted,
+        );
+        if let Some(steps) = want.get("steps_ns") {
+            let new: Vec<i64> = got.steps.iter().map(|step| step.predicted_ns).collect();
+            let new = serde_json::to_string(&new).unwrap();
+            check(format!("steps of {}", got.change), new, steps.to_string());
+        }
+    }
+    for want in list("limits") {
+        let group = want["group"].as_str().unwrap();
+        let got = found
+            .limits
+            .iter()
+            .find(|row| row.group.name() == group)
+            .unwrap();
+        check(
+            format!("limit {group}"),
+            got.predicted_ns.to_string(),
+            want["predicted_ns"].to_string(),
+        );
+    }
+    let t0 = expect["t0_ns"].as_i64().unwrap();
+    for want in list("slack") {
+        let (op, begin) = (
+            want["name"].as_str().unwrap(),
+            want["begin_ns"].as_i64().unwrap(),
+        );
+        let got = found
+            .ops
+            .iter()
+            .find(|row| row.name == op && row.begin_ns - t0 == begin);
+        let got = got.map(|row| row.slack_ns.to_string()).unwrap_or_default();
+        check(
+            format!("slack of {op} at {begin}"),
+            got,
+            want["slack_ns"].to_string(),
+        );
+    }
+    check(
+        "contradicted".to_owned(),
+        found.contradicted.to_string(),
+        expect["contradicted"].to_string(),
+    );
+    check(
+        "identity".to_owned(),
+        found.replay.identity_error_ns.to_string(),
+        "0".to_owned(),
+    );
+}
+
 #[test]
 #[ignore = "needs INFERSCOPE_DATA"]
 fn every_hand_made_trace_has_its_answer() {
@@ -173,6 +214,7 @@ fn every_hand_made_trace_has_its_answer() {
             .collect();
         let graph = graph(&paths, args.contains(&"whole"));
         main_checks(name, &expect, &graph, &mut wrong);
+        predictions(name, &expect, &graph, &args, &mut wrong);
         seen += 1;
     }
     assert!(seen >= 24, "only {seen} cases found");

@@ -1,0 +1,161 @@
+//! Times recomputed under a change.
+//!
+//! In topological order each node gets the latest arrival of its dependencies, plus what these did not explain in the
+//! recording. A latency costs what was recorded, at most the typical one; what it took longer is not explained.
+
+use crate::change::{Action, Change};
+use crate::class::{EdgeKind, Lag};
+use crate::effect::{Effects, Scope};
+use crate::graph::{Edge, Graph, NodeOf};
+use crate::names::NONE;
+
+/// What a change made of the times of a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Replay {
+    /// New times by node.
+    pub(crate) time: Vec<i64>,
+    /// How often something was found that the change is about.
+    pub touched: u64,
+}
+
+/// Where a graph is replayed: what lies before stays as recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Window {
+    /// Begin, in nanoseconds.
+    pub begin_ns: i64,
+    /// End.
+    pub end_ns: i64,
+}
+
+/// How a graph is replayed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// Latencies as recorded, with what is not explained.
+    Recorded,
+    /// Typical latencies alone.
+    Model,
+}
+
+impl Graph {
+    /// Recomputes all times behind the begin of a window under a change. Without one (no action) the times are those recorded.
+    ///
+    /// Cost: a pass over all dependencies, and over the pieces of host time if the change is about these.
+    pub fn replay(&self, change: &Change, window: Window) -> Replay {
+        let effects = Effects::new(self, change, window);
+        self.run(&effects, window, Mode::Recorded)
+    }
+
+    /// The times that typical latencies alone would give.
+    pub(crate) fn model(&self, window: Window) -> Replay {
+        let none = Change::of("", Vec::new());
+        let effects = Effects::new(self, &none, window);
+        self.run(&effects, window, Mode::Model)
+    }
+
+    pub(crate) fn run(&self, effects: &Effects<'_>, window: Window, mode: Mode) -> Replay {
+        let mut time = self.time.clone();
+        let mut touched = effects.touched;
+        for &node in &self.order {
+            let recorded = self.time[node as usize];
+            if recorded <= window.begin_ns {
+                continue;
+            }
+            let (part, of) = self.node(node);
+            let scope = Scope { part, of, node };
+            let mut latest: Option<i64> = None;
+            let mut explained: Option<i64> = None;
+            for edge in self.edges(node) {
+                let at = self.time[edge.from as usize].saturating_add(self.cost(edge, node, false));
+                explained = Some(explained.map_or(at, |known| known.max(at)));
+                let Some((cost, is_touched)) = effects.cost(self, edge, scope, mode, window) else {
+                    touched += 1;
+                    continue;
+                };
+                touched += u64::from(is_touched);
+                let base = match edge.kind {
+                    // Without the waiting for others.
+                    EdgeKind::Transfer => effects.transfer_base(self, edge, scope, &time),
+                    _ => time[edge.from as usize],
+                };
+                let at = base.saturating_add(cost);
+                latest = Some(latest.map_or(at, |known| known.max(at)));
+            }
+            let new = match (latest, explained) {
+                // Nothing leads here: it comes from outside, when it came.
+                (_, None) => recorded,
+                (latest, Some(explained)) => {
+                    let residual = recorded.saturating_sub(explained).max(0);
+                    let residual = match mode {
+                        Mode::Model => 0,
+                        Mode::Recorded => {
+                            let (left, is_touched) = effects.residual(self, scope, residual);
+                            touched += u64::from(is_touched);
+                            left
+                        }
+                    };
+                    // All that it waited for is gone: it follows the begin of the window.
+                    latest.unwrap_or(window.begin_ns).saturating_add(residual)
+                }
+            };
+            time[node as usize] = match effects.arrives(self, edge_of_input(self, node), scope) {
+                Some(arrival) => new.max(arrival),
+                None => new,
+            };
+        }
+        Replay { time, touched }
+    }
+
+    /// When steps end under a replay: (rank, step) in order, with new begin and end.
+    pub(crate) fn new_ends(&self, replay: &Replay, steps: &[(usize, usize)]) -> Vec<(i64, i64)> {
+        let mut out: Vec<(i64, i64)> = Vec::with_capacity(steps.len());
+        let mut last: Option<(usize, i64)> = None;
+        for &(part, step) in steps {
+            let Some(step) = self.steps[part].get(step) else {
+                continue;
+            };
+            let begin = match last {
+                Some((before, end)) if before == part => end,
+                _ => step.begin_ns,
+            };
+            let end = match step.node {
+                NONE => begin.saturating_add(step.duration_ns()),
+                node => replay.time[node as usize].max(begin),
+            };
+            out.push((begin, end));
+            last = Some((part, end));
+        }
+        out
+    }
+}
+
+/// The dependency on something from outside that leads to a node.
+fn edge_of_input(graph: &Graph, node: u32) -> Option<Edge> {
+    match graph.node(node) {
+        (_, NodeOf::Point(_)) => graph.edges(node).find(|edge| edge.kind == EdgeKind::Input),
+        _ => None,
+    }
+}
+
+impl Change {
+    /// Does it remove all waiting for requests or data?
+    pub(crate) fn moves_input(&self) -> bool {
+        use crate::change::Target;
+        self.actions.iter().any(|action| {
+            matches!(
+                action,
+                Action::Scale {
+                    target: Target::Requests | Target::Input,
+                    ..
+                }
+            )
+        })
+    }
+}
+
+impl Lag {
+    pub(crate) fn is_gap(self) -> bool {
+        matches!(self, Self::Stream | Self::Copy | Self::Event)
+    }
+}
