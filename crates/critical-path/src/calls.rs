@@ -74,7 +74,7 @@ impl Calls {
     /// What its time counts as.
     pub(crate) fn class(&self, call: usize) -> Class {
         match self.kind[call] {
-            CallKind::Sync(_) => Class::Sync,
+            CallKind::Sync(_) if self.waited(call) => Class::Sync,
             _ if self.submits(call) => Class::LaunchCall,
             CallKind::Launch | CallKind::Graph | CallKind::HostCopy => Class::LaunchCall,
             _ => Class::Api,
@@ -218,7 +218,12 @@ impl Host {
     }
 
     /// Joins operations to the calls that submitted them.
-    pub(crate) fn link(&mut self, ops: &mut Ops, submitted_by: &[Option<SliceId>]) {
+    pub(crate) fn link(
+        &mut self,
+        ops: &mut Ops,
+        submitted_by: &[Option<SliceId>],
+        is_async: impl Fn(u32) -> bool,
+    ) {
         let calls = &mut self.calls;
         let mut own_end: FxHashMap<u32, i64> = FxHashMap::default();
         for (op, slice) in submitted_by.iter().enumerate() {
@@ -244,8 +249,11 @@ impl Host {
             let is_host_copy = matches!(ops.class[op], Class::MemcpyD2h | Class::MemcpyH2d);
             if is_host_copy {
                 calls.kind[c] = CallKind::HostCopy;
-                let end = own_end.entry(*call).or_insert(i64::MIN);
-                *end = (*end).max(ops.end[op]);
+                // Copies to the host wait; those to the device return when the data is staged, unless they are said to wait.
+                if ops.class[op] == Class::MemcpyD2h || !is_async(calls.name[c]) {
+                    let end = own_end.entry(*call).or_insert(i64::MIN);
+                    *end = (*end).max(ops.end[op]);
+                }
             }
         }
         // A copy between host and device that ended inside of its call was waited for.
@@ -257,6 +265,12 @@ impl Host {
             let c = call as usize;
             if end > calls.begin[c] && end <= calls.end[c] {
                 calls.waited_until[c] = end;
+                // Behind other work it was issued long before it began.
+                let first = calls.first_op[c] as usize;
+                let ahead = ops.ahead[first];
+                if ahead == NONE || ops.end[ahead as usize] <= calls.begin[c] {
+                    continue;
+                }
                 let soon = calls.begin[c].saturating_add(ISSUE_NS).min(calls.end[c]);
                 calls.issue[c] = calls.issue[c].min(soon);
             }

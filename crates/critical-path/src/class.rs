@@ -310,6 +310,8 @@ pub enum Lag {
     Launch,
     /// Between queued kernels of a stream.
     Stream,
+    /// Between kernels of one graph launch.
+    Graph,
     /// Between queued operations of a stream one of which is a copy or fill.
     Copy,
     /// From an event to what waited for it.
@@ -324,9 +326,10 @@ pub enum Lag {
 
 impl Lag {
     /// All latencies, in the order of their numbers.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Launch,
         Self::Stream,
+        Self::Graph,
         Self::Copy,
         Self::Event,
         Self::Sync,
@@ -339,6 +342,7 @@ impl Lag {
         match self {
             Self::Launch => "launch",
             Self::Stream => "stream",
+            Self::Graph => "graph",
             Self::Copy => "copy",
             Self::Event => "event",
             Self::Sync => "sync",

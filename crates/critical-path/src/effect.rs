@@ -1,5 +1,7 @@
 //! What a change does to each cost of a graph.
 
+use trace_model::kernel::KernelClass;
+
 use crate::calls::CallKind;
 use crate::change::{Action, Change, Selector, Target};
 use crate::class::{Class, EdgeKind, Group};
@@ -134,7 +136,12 @@ impl<'c> Effects<'c> {
             let selects = match rule.selector {
                 Selector::All => true,
                 Selector::Class(wanted) => match class {
-                    Class::Kernel(kernel) => kernel.name() == wanted || class.name() == *wanted,
+                    Class::Kernel(kernel) => {
+                        kernel.name() == wanted
+                            || class.name() == *wanted
+                            // Matrix products, those of experts included.
+                            || (wanted == "gemm" && kernel == KernelClass::MoeGemm)
+                    }
                     class => class.name() == *wanted,
                 },
                 Selector::Part(part) => *part == word,

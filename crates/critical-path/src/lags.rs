@@ -25,7 +25,7 @@ impl LagTime {
         let typical_ns = match lag {
             Lag::Launch | Lag::Sync | Lag::Spin | Lag::QueueFull => 5_000,
             Lag::Event | Lag::Copy => 2_000,
-            Lag::Stream => 1_000,
+            Lag::Stream | Lag::Graph => 1_000,
         };
         Self {
             typical_ns,
@@ -46,7 +46,7 @@ impl LagTime {
         samples.sort_unstable();
         let at = |place: usize| samples.get(place).copied();
         let typical = at((samples.len() - 1) / 2);
-        let high = at((samples.len() - 1) * 95 / 100);
+        let high = at(samples.len() * 95 / 100);
         match (typical, high) {
             (Some(typical), Some(high)) => Self {
                 typical_ns: typical,

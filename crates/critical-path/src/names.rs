@@ -132,6 +132,10 @@ impl<'t> Names<'t> {
         })
     }
 
+    pub(crate) fn text(&self, name: u32) -> &str {
+        self.texts.get(name as usize).map_or("", String::as_str)
+    }
+
     pub(crate) fn into_texts(self) -> Vec<String> {
         self.texts
     }

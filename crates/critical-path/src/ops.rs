@@ -111,8 +111,8 @@ impl Ops {
             }
         }
         let most = (0..compute.len()).max_by_key(|&s| {
-            let busy = (compute[s], self.by_stream[s].len());
-            (busy, std::cmp::Reverse(s))
+            let busy = compute[s];
+            (busy, self.streams[s])
         });
         self.main = most.map_or(NONE, place);
     }
@@ -126,7 +126,11 @@ impl Ops {
             )
         };
         match self.ahead[op] {
-            ahead if ahead != NONE && (is_copy(op) || is_copy(ahead as usize)) => Lag::Copy,
+            NONE => Lag::Stream,
+            ahead if self.call[op] != NONE && self.call[op] == self.call[ahead as usize] => {
+                Lag::Graph
+            }
+            ahead if (is_copy(op) || is_copy(ahead as usize)) => Lag::Copy,
             _ => Lag::Stream,
         }
     }

@@ -61,7 +61,9 @@ impl Part {
         let mut names = Names::new(index.trace());
         let (mut ops, submitted_by) = Ops::read(index, &mut names);
         let mut host = Host::read(index, &mut names);
-        host.link(&mut ops, &submitted_by);
+        host.link(&mut ops, &submitted_by, |name| {
+            names.text(name).contains("Async")
+        });
         drop(submitted_by);
         let thread_ops = ThreadOps::new(&host, &ops);
         let mut waiting = Waiting::new(index, &host, &ops);
@@ -80,7 +82,7 @@ impl Part {
         }
         let mut lags = Lags::default();
         lags.0[Lag::Launch as usize] = launch_lag(&ops, &host);
-        for lag in [Lag::Stream, Lag::Copy] {
+        for lag in [Lag::Stream, Lag::Graph, Lag::Copy] {
             lags.0[lag as usize] = stream_lag(&ops, &host, lag);
         }
         let mut guesses = Guesses::default();

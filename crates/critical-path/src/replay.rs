@@ -4,7 +4,7 @@
 //! recording. A latency costs what was recorded, at most the typical one; what it took longer is not explained.
 
 use crate::change::{Action, Change};
-use crate::class::{EdgeKind, Lag};
+use crate::class::EdgeKind;
 use crate::effect::{Effects, Scope};
 use crate::graph::{Edge, Graph, NodeOf};
 use crate::names::NONE;
@@ -151,11 +151,5 @@ impl Change {
                 }
             )
         })
-    }
-}
-
-impl Lag {
-    pub(crate) fn is_gap(self) -> bool {
-        matches!(self, Self::Stream | Self::Copy | Self::Event)
     }
 }

@@ -260,10 +260,9 @@ impl<'w> Waiting<'w> {
                     CallKind::WaitEvent => {
                         if let Some(record) = self.records.get(&place(c)).copied() {
                             self.recorded_wait(calls, record, c);
-                        } else if !self.has_wait_records
-                            && let Some(record) = recorded
-                        {
-                            self.guessed_wait(thread_ops, t, calls.begin[record], calls.begin[c]);
+                        } else if !self.has_wait_records {
+                            let since = recorded.map(|record| calls.begin[record]);
+                            self.guessed_wait(thread_ops, t, since, calls.begin[c]);
                         }
                     }
                     _ => {}
@@ -298,19 +297,39 @@ impl<'w> Waiting<'w> {
         }
     }
 
-    fn guessed_wait(&mut self, thread_ops: &ThreadOps, thread: usize, recorded: i64, waits: i64) {
+    /// What a thread launches next waits: behind a recorded event on another stream than the work before that, else behind
+    /// the last work that was submitted to another stream than its own.
+    fn guessed_wait(
+        &mut self,
+        thread_ops: &ThreadOps,
+        thread: usize,
+        recorded: Option<i64>,
+        waits: i64,
+    ) {
         let Some(list) = thread_ops.of.get(thread) else {
             return;
         };
-        let before = list.partition_point(|entry| entry.0 < recorded);
-        let Some((_, from)) = before.checked_sub(1).and_then(|at| list.get(at)).copied() else {
-            return;
-        };
         let behind = list.partition_point(|entry| entry.0 < waits);
-        let stream = self.ops.stream[from as usize];
-        let mut next = list[behind..].iter().take(NEXT_LAUNCHES);
-        let to = next.find(|entry| self.ops.stream[entry.1 as usize] != stream);
-        if let Some((_, to)) = to.copied() {
+        let stream_of = |op: u32| self.ops.stream[op as usize];
+        let found = match recorded {
+            Some(recorded) => {
+                let before = list.partition_point(|entry| entry.0 < recorded);
+                let from = before.checked_sub(1).and_then(|at| list.get(at));
+                from.and_then(|(_, from)| {
+                    let mut next = list[behind..].iter().take(NEXT_LAUNCHES);
+                    let to = next.find(|entry| stream_of(entry.1) != stream_of(*from))?;
+                    Some((*from, to.1))
+                })
+            }
+            None => list.get(behind).and_then(|(_, to)| {
+                let all = &thread_ops.all;
+                let before = all.partition_point(|entry| entry.0 < waits);
+                let mut before = all[..before].iter().rev().take(4096);
+                let from = before.find(|entry| stream_of(entry.1) != stream_of(*to))?;
+                Some((from.1, *to))
+            }),
+        };
+        if let Some((from, to)) = found {
             self.event(from, to, Evidence::Guess);
         }
     }
@@ -414,6 +433,8 @@ fn text<'t>(column: &ArgColumn, slice: Slice<'t>) -> Option<&'t str> {
 /// By thread: what it submitted, in order of the calls: begin of the call, operation.
 pub(crate) struct ThreadOps {
     pub(crate) of: Vec<Vec<(i64, u32)>>,
+    /// Those of all threads.
+    all: Vec<(i64, u32)>,
 }
 
 impl ThreadOps {
@@ -436,7 +457,9 @@ impl ThreadOps {
         for list in &mut of {
             list.sort_unstable();
         }
-        Self { of }
+        let mut all = of.concat();
+        all.sort_unstable();
+        Self { of, all }
     }
 
     /// The last operation that the thread of a call submitted before it.
