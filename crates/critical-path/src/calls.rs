@@ -76,7 +76,6 @@ impl Calls {
         match self.kind[call] {
             CallKind::Sync(_) if self.waited(call) => Class::Sync,
             _ if self.submits(call) => Class::LaunchCall,
-            CallKind::Launch | CallKind::Graph | CallKind::HostCopy => Class::LaunchCall,
             _ => Class::Api,
         }
     }
@@ -246,17 +245,18 @@ impl Host {
                 }
                 _ => {}
             }
-            let is_host_copy = matches!(ops.class[op], Class::MemcpyD2h | Class::MemcpyH2d);
-            if is_host_copy {
+            if matches!(ops.class[op], Class::MemcpyD2h | Class::MemcpyH2d) {
                 calls.kind[c] = CallKind::HostCopy;
-                // Copies to the host wait; those to the device return when the data is staged, unless they are said to wait.
-                if ops.class[op] == Class::MemcpyD2h || !is_async(calls.name[c]) {
-                    let end = own_end.entry(*call).or_insert(i64::MIN);
-                    *end = (*end).max(ops.end[op]);
-                }
+            }
+            // Copies to the host wait; other ones return when the data is staged, unless they are said to wait.
+            let is_copy = ops.class[op] == Class::MemcpyD2h
+                || (ops.class[op].is_copy() && !is_async(calls.name[c]));
+            if is_copy {
+                let end = own_end.entry(*call).or_insert(i64::MIN);
+                *end = (*end).max(ops.end[op]);
             }
         }
-        // A copy between host and device that ended inside of its call was waited for.
+        // A copy that ended inside of its call was waited for.
         #[expect(
             clippy::iter_over_hash_type,
             reason = "each entry changes its own call alone"

@@ -89,6 +89,11 @@ impl Class {
         name.to_owned()
     }
 
+    /// Is it a copy?
+    pub(crate) fn is_copy(self) -> bool {
+        matches!(self, Self::MemcpyH2d | Self::MemcpyD2h | Self::MemcpyD2d)
+    }
+
     /// The group that it counts in.
     pub fn group(self) -> Group {
         match self {
@@ -312,8 +317,10 @@ pub enum Lag {
     Stream,
     /// Between kernels of one graph launch.
     Graph,
-    /// Between queued operations of a stream one of which is a copy or fill.
+    /// From a queued operation of a stream to a copy or fill behind it.
     Copy,
+    /// From a copy or fill to a kernel behind it.
+    AfterCopy,
     /// From an event to what waited for it.
     Event,
     /// From the end of work to the end of the call that waited.
@@ -326,11 +333,12 @@ pub enum Lag {
 
 impl Lag {
     /// All latencies, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Launch,
         Self::Stream,
         Self::Graph,
         Self::Copy,
+        Self::AfterCopy,
         Self::Event,
         Self::Sync,
         Self::Spin,
@@ -344,6 +352,7 @@ impl Lag {
             Self::Stream => "stream",
             Self::Graph => "graph",
             Self::Copy => "copy",
+            Self::AfterCopy => "after_copy",
             Self::Event => "event",
             Self::Sync => "sync",
             Self::Spin => "spin",

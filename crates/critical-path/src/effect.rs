@@ -162,7 +162,13 @@ impl<'c> Effects<'c> {
         let Some(group) = self.group else {
             return (1.0, false);
         };
-        let is_in = class.group() == group || (class == Class::Dispatch && group == Group::Host);
+        let is_in = match group {
+            // A hand-over is no code that could be faster.
+            Group::Host => {
+                class == Class::Dispatch || (class.group() == group && class != Class::Handoff)
+            }
+            group => class.group() == group,
+        };
         match is_in {
             true => (0.0, true),
             false => (1.0, false),

@@ -24,7 +24,7 @@ impl LagTime {
     pub(crate) fn default_of(lag: Lag) -> Self {
         let typical_ns = match lag {
             Lag::Launch | Lag::Sync | Lag::Spin | Lag::QueueFull => 5_000,
-            Lag::Event | Lag::Copy => 2_000,
+            Lag::Copy | Lag::AfterCopy | Lag::Event => 2_000,
             Lag::Stream | Lag::Graph => 1_000,
         };
         Self {

@@ -34,3 +34,21 @@ pub use replay::{Replay, Window};
 pub use slack::Op;
 pub use steps::{Flag, Mark, Step};
 pub use summary::Summary;
+
+/// The keys of arguments, without prefix, that [`Part::new`] reads. A reader may leave out all others.
+pub const ARG_KEYS: &[&str] = &[
+    "correlation",
+    "corr_id",
+    "correlation_id",
+    "device",
+    "agent",
+    "src_agent",
+    "dst_agent",
+    "stream",
+    "stream_id",
+    "queue",
+    "Input Dims",
+    "cuda_sync_kind",
+    "wait_on_stream",
+    "wait_on_cuda_event_record_corr_id",
+];

@@ -13,7 +13,7 @@ const DATA: &str = "enumerate(DataLoader)#*|*DataLoaderIter*__next__*|*dataloade
 /// Functions that only wait: for a socket, a lock, a process, time to pass.
 const BLOCKING: &str = "<built-in method poll *|<built-in method acquire *|<built-in method recv*|<built-in method select*|\
 <built-in method epoll*|<built-in method wait*|<built-in method sleep*|<built-in function sleep*|<built-in function select*|\
-<built-in method accept*|<built-in method read of _io.*|<built-in method poll>|<built-in method get of *Queue*";
+<built-in method accept*|<built-in method poll>|<built-in method get of *Queue*";
 
 /// What a name of a host slice means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -119,18 +119,14 @@ impl Ops {
 
     /// The latency between an operation and the one ahead of it: copies and fills take longer to begin, and to begin after.
     pub(crate) fn gap_lag(&self, op: usize) -> Lag {
-        let is_copy = |op: usize| {
-            matches!(
-                self.class[op],
-                Class::MemcpyH2d | Class::MemcpyD2h | Class::MemcpyD2d | Class::Memset
-            )
-        };
+        let is_copy = |op: usize| self.class[op].is_copy() || self.class[op] == Class::Memset;
         match self.ahead[op] {
             NONE => Lag::Stream,
             ahead if self.call[op] != NONE && self.call[op] == self.call[ahead as usize] => {
                 Lag::Graph
             }
-            ahead if (is_copy(op) || is_copy(ahead as usize)) => Lag::Copy,
+            _ if is_copy(op) => Lag::Copy,
+            ahead if is_copy(ahead as usize) => Lag::AfterCopy,
             _ => Lag::Stream,
         }
     }

@@ -3,7 +3,7 @@
 use trace_model::kernel::TraceIndex;
 
 use crate::calls::{CallKind, Host};
-use crate::class::{Class, EdgeKind, Evidence, Lag};
+use crate::class::{EdgeKind, Evidence, Lag};
 use crate::guess::{Guesses, timing};
 use crate::lags::{LagTime, Lags};
 use crate::names::{NONE, Names, place};
@@ -82,7 +82,7 @@ impl Part {
         }
         let mut lags = Lags::default();
         lags.0[Lag::Launch as usize] = launch_lag(&ops, &host);
-        for lag in [Lag::Stream, Lag::Graph, Lag::Copy] {
+        for lag in [Lag::Stream, Lag::Graph, Lag::Copy, Lag::AfterCopy] {
             lags.0[lag as usize] = stream_lag(&ops, &host, lag);
         }
         let mut guesses = Guesses::default();
@@ -126,6 +126,16 @@ impl Part {
         names.own("");
         part.names = names.into_texts();
         part
+    }
+
+    /// The rank that was given.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Gives it another rank, where that is known only once all recordings are read.
+    pub fn set_rank(&mut self, rank: u32) {
+        self.rank = rank;
     }
 
     fn find_nodes(&mut self) {
@@ -298,7 +308,7 @@ impl Part {
             for c in thread.calls.clone() {
                 let breaks = match calls.kind[c] {
                     CallKind::Sync(_) | CallKind::HostCopy | CallKind::Graph => true,
-                    _ => calls.waited(c) && calls.first_op[c] == NONE,
+                    _ => calls.waited(c),
                 };
                 if breaks {
                     before = None;
@@ -366,10 +376,6 @@ impl Part {
         for host in &mut self.assigned.host {
             *host = (to(host.0), to(host.1));
         }
-    }
-
-    pub(crate) fn has_comm(&self) -> bool {
-        self.ops.class.contains(&Class::Comm)
     }
 
     /// All dependencies, those along streams and threads included, as (to, from, kind, evidence) of its own nodes.
