@@ -16,8 +16,8 @@ use shell::{OrExit as _, Outcome, Stage};
 use trace_input::{NamedTrace, only_args};
 use trace_model::kernel::TraceIndex;
 use trace_model::{
-    ArgsRef, FinishOptions, FlowPoint, FlowRole, FlowSpace, Pid, Process, SliceData, Thread, Tid,
-    TraceBuilder, Track, TrackKind,
+    ArgsRef, FinishOptions, FlowPoint, FlowRole, FlowSpace, Pid, Process, Rank, SliceData, Thread,
+    Tid, TraceBuilder, Track, TrackKind,
 };
 
 use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
@@ -106,7 +106,10 @@ fn change(text: &str) -> Result<Change, String> {
 /// What is kept of one trace.
 struct Kept {
     part: Part,
-    digest: RankDigest,
+    /// Its collectives, where they are needed.
+    digest: Option<RankDigest>,
+    /// Ranks of the job, if the file says.
+    world_size: Option<u32>,
     /// How its steps were found.
     steps: &'static str,
     has_calls: bool,
@@ -133,7 +136,7 @@ pub(crate) fn run(args: &CriticalPathArgs) -> anyhow::Result<Outcome> {
                 kept.extend(rca_cycles::ARG_KEYS.iter().map(|key| (*key).to_owned()));
             }
         },
-        |input| keep(args, input),
+        |input| keep(args, input, paths.len() > 1),
     )?;
     let mut kept = std::mem::take(&mut each.results);
     let text = matches!(
@@ -209,14 +212,23 @@ struct Json<'a> {
     analysis: &'a Analysis,
 }
 
-fn keep(args: &CriticalPathArgs, input: &NamedTrace) -> anyhow::Result<(Kept, Option<NoGpuWork>)> {
+fn keep(
+    args: &CriticalPathArgs,
+    input: &NamedTrace,
+    is_one_of_several: bool,
+) -> anyhow::Result<(Kept, Option<NoGpuWork>)> {
     let work = GpuWork::with_vocabulary(&input.trace, args.classes.vocabulary());
     let index = work.index();
     let (marks, steps) = find_marks(args, input, index);
     let mut options = PartOptions::default();
     options.guesses = !args.no_guesses;
-    let digest = RankDigest::of_part(&input.name, index, CommRules::Extended, |_| true);
-    let part = Part::new(index, digest.rank.0, &marks, options);
+    let needs_collectives = is_one_of_several || args.what_if.iter().any(Change::needs_sizes);
+    let digest = needs_collectives
+        .then(|| RankDigest::of_part(&input.name, index, CommRules::Extended, |_| true));
+    let meta = input.trace.meta();
+    let rank = meta.rank().or_else(|| Rank::from_file_name(&input.name));
+    let rank = digest.as_ref().map_or(rank, |digest| Some(digest.rank));
+    let part = Part::new(index, rank.map_or(0, |rank| rank.0), &marks, options);
     let why = match work.events().is_empty() {
         true => gpu_time::no_gpu_work(index),
         false => None,
@@ -225,6 +237,7 @@ fn keep(args: &CriticalPathArgs, input: &NamedTrace) -> anyhow::Result<(Kept, Op
     let kept = Kept {
         part,
         digest,
+        world_size: meta.distributed.as_ref().and_then(|job| job.world_size),
         steps,
         has_calls,
     };
@@ -272,13 +285,13 @@ fn order(kept: &mut Vec<Kept>, report: &ReportArgs) -> anyhow::Result<Vec<Note>>
     if kept.len() < 2 {
         return Ok(notes);
     }
-    // The digests get their order as those of `comm`; each carries its place here.
-    let mut digests: Vec<RankDigest> = Vec::with_capacity(kept.len());
-    let mut parts: Vec<(String, Option<Kept>)> = Vec::with_capacity(kept.len());
-    for one in kept.drain(..) {
-        digests.push(one.digest.clone());
-        parts.push((one.digest.source.clone(), Some(one)));
-    }
+    // The digests get their order as those of `comm`; recordings follow by their names.
+    let mut digests: Vec<RankDigest> = kept
+        .iter_mut()
+        .filter_map(|one| one.digest.take())
+        .collect();
+    let sources = digests.iter().map(|digest| digest.source.clone());
+    let mut parts: Vec<(String, Option<Kept>)> = sources.zip(kept.drain(..).map(Some)).collect();
     let found = trace_input::refuse_other_jobs(assign_ranks(&mut digests))?;
     for digest in digests {
         let slot = parts
@@ -286,7 +299,7 @@ fn order(kept: &mut Vec<Kept>, report: &ReportArgs) -> anyhow::Result<Vec<Note>>
             .find(|(source, part)| *source == digest.source && part.is_some());
         if let Some(mut one) = slot.and_then(|slot| slot.1.take()) {
             one.part.set_rank(digest.rank.0);
-            one.digest = digest;
+            one.digest = Some(digest);
             kept.push(one);
         }
     }
@@ -316,7 +329,7 @@ fn thin(kept: &[Kept]) -> Vec<Note> {
              unknown; record CPU activity as well (ProfilerActivity.CPU, rocprofv3 --sys-trace)",
         ));
     }
-    let world = kept.iter().filter_map(|kept| kept.digest.world_size).max();
+    let world = kept.iter().filter_map(|kept| kept.world_size).max();
     if let Some(world) = world.filter(|world| kept.len() < *world as usize) {
         let text = format!(
             "of {world} ranks {} recorded: waiting for the others is part of the time of collectives; give the traces of all \
@@ -333,13 +346,13 @@ fn thin(kept: &[Kept]) -> Vec<Note> {
 }
 
 fn graph(kept: Vec<Kept>) -> Graph {
-    let (mut parts, mut digests) = (
-        Vec::with_capacity(kept.len()),
-        Vec::with_capacity(kept.len()),
-    );
+    let (mut parts, mut digests) = (Vec::with_capacity(kept.len()), Vec::new());
     for one in kept {
         parts.push(one.part);
-        digests.push(one.digest);
+        digests.extend(one.digest);
+    }
+    if digests.len() != parts.len() {
+        return Graph::new(parts, None);
     }
     let job = Job::new(&digests);
     Graph::new(parts, Some((&digests, &job)))

@@ -164,6 +164,12 @@ impl FromStr for Change {
 }
 
 impl Change {
+    /// Does it need the sizes of collectives?
+    pub fn needs_sizes(&self) -> bool {
+        let mut actions = self.actions.iter();
+        actions.any(|action| matches!(action, Action::Link(_)))
+    }
+
     pub(crate) fn of(text: impl Into<String>, actions: Vec<Action>) -> Self {
         Self {
             text: text.into(),

@@ -14,6 +14,8 @@ mod part;
 mod path;
 mod points;
 mod replay;
+#[cfg(test)]
+mod simulated;
 mod slack;
 mod steps;
 mod summary;

@@ -37,8 +37,10 @@ impl Graph {
         // The latest time of each node that leaves the end of the window where it is.
         let mut latest = vec![i64::MAX; self.time.len()];
         for (node, time) in self.time.iter().enumerate() {
-            // Input from outside comes when it comes; what ends in the window may at most end with it.
-            latest[node] = (*time).max(window.end_ns);
+            // What lies in the window may at most end with it; what lies behind may move.
+            if *time <= window.end_ns {
+                latest[node] = window.end_ns;
+            }
         }
         for &node in self.order.iter().rev() {
             let own = latest[node as usize];
@@ -54,6 +56,9 @@ impl Graph {
                     EdgeKind::Input => 0,
                     _ => self.cost(edge, node, false),
                 };
+                if own == i64::MAX {
+                    continue;
+                }
                 let limit = own.saturating_sub(residual).saturating_sub(cost);
                 let slot = &mut latest[edge.from as usize];
                 *slot = (*slot).min(limit);
