@@ -332,15 +332,14 @@ fn thin(kept: &[Kept]) -> Vec<Note> {
     let world = kept.iter().filter_map(|kept| kept.world_size).max();
     if let Some(world) = world.filter(|world| kept.len() < *world as usize) {
         let text = format!(
-            "of {world} ranks {} recorded: waiting for the others is part of the time of collectives; give the traces of all \
+            "of {world} ranks only {} recorded: waiting for the others is part of the time of collectives; give the traces of all \
              ranks",
             match kept.len() {
                 1 => "1 is".to_owned(),
                 n => format!("{n} are"),
             }
         );
-        let missing = u64::from(world) - kept.len() as u64;
-        notes.push(Note::new("missing_ranks", text).count(missing));
+        notes.push(Note::new("missing_ranks", text));
     }
     notes
 }

@@ -1,4 +1,35 @@
-//! Step times, their critical path, and what a change would gain.
+//! The time of each step of an engine, the path that makes it as long as it is, and what a change would gain.
+//!
+//! * [`Part`]: what is kept of one recording (operations, calls, host time, what waited for what), so that the trace can be
+//!   dropped; [`marks`] finds the steps that an engine marks;
+//! * [`Graph`]: the recordings of all ranks as one graph, joined by their collectives, with the [`Step`]s of each rank;
+//! * [`Graph::path`]: the [`Segment`]s of a step from its begin to its end, without gap or overlap; [`Graph::summary`]: the
+//!   same by class and group, with the verdict;
+//! * [`Graph::replay`]: all times under a [`Change`]; [`Graph::ops`]: the slack of each operation;
+//! * [`analyse`]: all of it as one [`Analysis`], with limits and opportunities.
+//!
+//! A step ends with its last work on the main stream and begins where the step before it ended, so step times of a rank add up
+//! to the window. Each dependency has an [`Evidence`]: recorded, guessed by a stated rule, or fitting in time alone. A latency
+//! costs what was recorded up to what is typical in the trace; the rest is residual, which no dependency explains. A replay
+//! without a change therefore gives the recorded times exactly, and typical latencies alone are the model, whose error is the
+//! uncertainty of every prediction.
+//!
+//! What this crate does not do: no files, no formats, no rendering; steps without marks are found elsewhere and passed in.
+//!
+//! ```
+//! use critical_path::{Graph, Options, Part, PartOptions, analyse, marks};
+//! use trace_model::kernel::{TraceIndex, Vocabulary};
+//! use trace_model::{FinishOptions, TraceBuilder};
+//!
+//! let trace = TraceBuilder::new().finish(&FinishOptions::default())?;
+//! let index = TraceIndex::new(&trace, Vocabulary::default());
+//! let part = Part::new(&index, 0, &marks(&index, None), PartOptions::default());
+//! let graph = Graph::new(vec![part], None);
+//! let nothing = analyse(&graph, &Options::default()).unwrap_err();
+//! assert!(nothing.to_string().starts_with("no step"));
+//! # Ok::<(), trace_model::BuildError>(())
+//! ```
+
 mod analysis;
 mod calls;
 mod change;
