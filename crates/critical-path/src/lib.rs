@@ -44,7 +44,9 @@ mod ops;
 mod part;
 mod path;
 mod points;
+mod prepared;
 mod replay;
+mod rows;
 #[cfg(test)]
 mod simulated;
 mod slack;
@@ -52,10 +54,7 @@ mod steps;
 mod summary;
 mod waits;
 
-pub use analysis::{
-    Analysis, Error, LimitRow, Opportunity, Options, PathRow, Place, Prediction, RecordingRow,
-    ReplayError, SegmentRow, StepPrediction, StepRow, WindowRow, analyse,
-};
+pub use analysis::{Error, Options, analyse};
 pub use change::{Change, ChangeError, Target};
 pub use class::{Class, EdgeKind, Evidence, Group, Lag, Limit};
 pub use graph::Graph;
@@ -64,6 +63,10 @@ pub use marks::marks;
 pub use part::{Part, PartOptions};
 pub use path::{Groups, Segment};
 pub use replay::{Replay, Window};
+pub use rows::{
+    Analysis, LimitRow, Opportunity, PathRow, Place, Prediction, RecordingRow, ReplayError,
+    SegmentRow, StepPrediction, StepRow, WindowRow,
+};
 pub use slack::Op;
 pub use steps::{Flag, Mark, Step};
 pub use summary::Summary;

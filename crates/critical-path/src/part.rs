@@ -211,7 +211,6 @@ impl Part {
 
     fn sample_ties(&mut self) {
         for lag in [Lag::Event, Lag::Sync, Lag::Spin, Lag::QueueFull] {
-            let mut samples: Vec<i64> = Vec::new();
             // Of several that lead to one node the last counts.
             let mut latest: rustc_hash::FxHashMap<u32, i64> = rustc_hash::FxHashMap::default();
             for tie in self.ties.iter().filter(|tie| tie.kind.lag() == Some(lag)) {
@@ -237,10 +236,7 @@ impl Part {
                     *slot = (*slot).min(took);
                 }
             }
-            #[expect(clippy::iter_over_hash_type, reason = "samples are sorted")]
-            for took in latest.into_values() {
-                samples.push(took);
-            }
+            let mut samples: Vec<i64> = latest.into_values().collect();
             self.lags.0[lag as usize] = LagTime::of(lag, &mut samples);
         }
     }

@@ -168,6 +168,10 @@ fn graph(json: String) -> Graph {
     Graph::new(vec![part], None)
 }
 
+fn nodes(graph: &Graph) -> std::ops::Range<u32> {
+    0..crate::names::place(graph.time.len())
+}
+
 fn changed(graph: &Graph, change: &str) -> Analysis {
     let mut options = Options::default();
     options.what_if.push(change.parse().unwrap());
@@ -294,14 +298,14 @@ proptest! {
         let slack = graph.slack(window);
         prop_assert!(slack.iter().all(|slack| *slack >= 0));
         // Nodes that are in the window, so that the end of the window limits them.
-        let inside: Vec<u32> = (0..graph.time.len() as u32)
+        let inside: Vec<u32> = nodes(&graph)
             .filter(|node| graph.time[*node as usize] <= window.end_ns)
             .collect();
         let node = inside[pick.index(inside.len())];
         let late = |by: i64| {
             let mut known = vec![None; graph.time.len()];
             // What began behind the end of the window may move.
-            (0..graph.time.len() as u32)
+            nodes(&graph)
                 .filter(|node| graph.time[*node as usize] <= window.end_ns)
                 .map(|end| by_brute_force(&graph, end, (node, by), &mut known))
                 .max()
@@ -316,7 +320,7 @@ proptest! {
     fn replays_are_the_longest_of_all_paths(steps in engine()) {
         let graph = graph(simulate(&steps, AS_IS).0);
         let mut known = vec![None; graph.time.len()];
-        for node in 0..graph.time.len() as u32 {
+        for node in nodes(&graph) {
             let time = by_brute_force(&graph, node, (u32::MAX, 0), &mut known);
             prop_assert_eq!(time, graph.time[node as usize]);
         }

@@ -1,5 +1,7 @@
 //! Thin, odd and contradictory recordings.
 
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
 use byte_source::Source;
 use critical_path::{
     Change, Flag, Graph, Group, Options, Part, PartOptions, Segment, analyse, marks,

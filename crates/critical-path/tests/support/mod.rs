@@ -1,5 +1,7 @@
 //! Graphs of trace files.
 
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
 use std::path::{Path, PathBuf};
 
 use byte_source::{OpenOptions, Source};
@@ -15,7 +17,7 @@ fn read(path: &Path) -> Trace {
 }
 
 /// The graph of the traces of all ranks, in order.
-pub fn graph(paths: &[PathBuf], whole: bool) -> Graph {
+pub(crate) fn graph(paths: &[PathBuf], whole: bool) -> Graph {
     let (mut parts, mut digests) = (Vec::new(), Vec::new());
     for (at, path) in paths.iter().enumerate() {
         let trace = read(path);
