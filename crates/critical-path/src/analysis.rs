@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
+
 use crate::change::{Action, Change, Selector, Target};
 use crate::class::{Class, EdgeKind, Evidence, Group, Lag};
 use crate::effect::Effects;
@@ -46,9 +48,6 @@ pub enum Error {
     },
 }
 
-/// Class, recording, place of the name, name of ours.
-type NameKey = (Class, usize, u32, Option<&'static str>);
-
 /// The steps that are looked at, and their window.
 struct Chosen {
     /// (recording, place of the step).
@@ -82,19 +81,14 @@ pub fn analyse(graph: &Graph, options: &Options) -> Result<Analysis, Error> {
     let mut by_name: BTreeMap<(Class, String), i64> = BTreeMap::new();
     let last_rank = last_to_end(graph, &chosen);
     let mut whole = Summary::default();
+    let mut names = FxHashMap::default();
     for (&(recording, at), model) in chosen.steps.iter().zip(&model_ends) {
         let step = &graph.steps[recording][at];
-        let summary = graph.summary(recording, step);
+        let summary = graph.summary_by_name(recording, step, &mut names);
         let rank = graph.parts[recording].rank;
-        let mut names: BTreeMap<NameKey, (i64, u64)> = BTreeMap::new();
-        graph.walk(recording, step, |stretch| {
-            let key = (stretch.class, stretch.part, stretch.name, stretch.own_name);
-            let slot = names.entry(key).or_default();
-            slot.0 += stretch.end - stretch.begin;
-            slot.1 += 1;
-        });
         let first = rows.len();
-        for ((class, part, name, own), (path_ns, count)) in names {
+        #[expect(clippy::iter_over_hash_type, reason = "rows are sorted behind")]
+        for (&(class, part, name, own), &(path_ns, count)) in &names {
             let name = own.unwrap_or_else(|| graph.parts[part].text(name));
             if recording == last_rank {
                 *by_name.entry((class, name.to_owned())).or_default() += path_ns;

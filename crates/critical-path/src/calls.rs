@@ -1,8 +1,10 @@
 //! Host threads and their runtime calls.
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 use trace_model::kernel::{Activity, TraceIndex};
-use trace_model::{Slice, SliceId, ThreadId, TrackKind};
+use trace_model::{Slice, SliceId, StrId, ThreadId, TrackKind};
 
 use crate::class::Class;
 use crate::names::{NONE, Names, Waits, is_event_record, is_wait_event, place};
@@ -153,16 +155,12 @@ impl Host {
         let mut call_end = i64::MIN;
         let mut quiet = Vec::new();
         let (mut first, mut last) = (i64::MAX, i64::MIN);
-        let mut open: Vec<(i64, bool, Option<trace_model::StrId>)> = Vec::new();
+        let mut open: Vec<(i64, bool, Option<StrId>)> = Vec::new();
         // The latest begin or end of a slice, and where calls hide what is within.
         let mut edge = i64::MIN;
-        let mut found = |edge: &mut i64, at: i64, in_call: bool, name: u32| {
+        let mut found = |edge: &mut i64, at: i64, in_call: bool, name: Option<StrId>| {
             if *edge != i64::MIN && !in_call && at.saturating_sub(*edge) >= QUIET_NS {
-                quiet.push(Quiet {
-                    begin: *edge,
-                    end: at,
-                    name,
-                });
+                quiet.push((*edge, at, name));
             }
             *edge = at.max(*edge);
         };
@@ -187,12 +185,10 @@ impl Host {
             }
             while let Some((ended, was_call, name)) = open.last().copied().filter(|o| o.0 <= begin)
             {
-                let name = names.place(name);
                 found(&mut edge, ended, was_call, name);
                 open.pop();
             }
-            let name = names.place(open.last().and_then(|o| o.2));
-            found(&mut edge, begin, false, name);
+            found(&mut edge, begin, false, open.last().and_then(|o| o.2));
             if is_call(activity) {
                 let name = slice.name().unwrap_or("");
                 let kind = kind_of(activity, name);
@@ -204,15 +200,19 @@ impl Host {
             open.push((end, is_call(activity), slice.name_id()));
         }
         while let Some((ended, was_call, name)) = open.pop() {
-            let name = names.place(name);
             found(&mut edge, ended, was_call, name);
         }
+        let quiet = quiet.into_iter().map(|(begin, end, name)| Quiet {
+            begin,
+            end,
+            name: names.place(name),
+        });
         self.threads.push(HostThread {
             id,
             process,
             calls: from..self.calls.len(),
             span: (first, last),
-            quiet,
+            quiet: quiet.collect(),
         });
     }
 
@@ -316,21 +316,20 @@ fn threads_with_calls(index: &TraceIndex<'_>) -> Vec<(ThreadId, Option<trace_mod
 }
 
 /// The slices of a thread, those that were spilled for overlapping included, in ascending time.
-pub(crate) fn slices_of(index: &TraceIndex<'_>, thread: ThreadId) -> Vec<SliceId> {
+pub(crate) fn slices_of<'t>(index: &TraceIndex<'t>, thread: ThreadId) -> Cow<'t, [SliceId]> {
     let trace = index.trace();
-    let tracks = trace.track_ids().filter(|id| {
+    let mut tracks = trace.track_ids().filter(|id| {
         let track = trace.track(*id);
         track.thread == Some(thread)
             && matches!(track.kind, TrackKind::Thread | TrackKind::ThreadOverflow)
     });
-    let mut out = Vec::new();
-    let mut several = 0;
+    let first = tracks.next().map_or(&[][..], |id| trace.slices_on(id));
+    let mut all = Cow::Borrowed(first);
     for track in tracks {
-        out.extend_from_slice(trace.slices_on(track));
-        several += 1;
+        all.to_mut().extend_from_slice(trace.slices_on(track));
     }
-    if several > 1 {
-        out.sort_unstable();
+    if let Cow::Owned(all) = &mut all {
+        all.sort_unstable();
     }
-    out
+    all
 }

@@ -419,7 +419,13 @@ impl<'c> Effects<'c> {
                 Target::Host | Target::Dispatch | Target::Api | Target::Requests | Target::Input
             )
         };
-        let is_plain = !self.rules.iter().any(is_host) && self.group.is_none();
+        let is_plain = !self.rules.iter().any(is_host)
+            && match self.group {
+                None | Some(Group::Gpu | Group::Comm | Group::Sync | Group::Unknown) => true,
+                // Of launches, host time between those of a run alone.
+                Some(Group::Launch) => !is_dispatch,
+                Some(Group::Host | Group::Wait | Group::Input) => false,
+            };
         let from = graph.time[edge.from as usize].max(window.begin_ns);
         let to = graph.time[scope.node as usize];
         if is_plain {

@@ -8,7 +8,6 @@ use trace_model::kernel::collective::Collective;
 use crate::class::{Class, EdgeKind, Evidence, Lag};
 use crate::names::{NONE, place};
 use crate::part::Part;
-use crate::points::Role;
 use crate::steps::{Step, steps};
 
 /// A dependency of the graph.
@@ -429,26 +428,7 @@ impl Graph {
 
     /// Is the host time before a node between two launches of one run?
     pub(crate) fn is_dispatch(&self, part: usize, point: usize) -> bool {
-        let part = &self.parts[part];
-        // An extra node in between belongs to the same host time.
-        let role = part.points.role.get(point..).unwrap_or(&[]);
-        let begin = role
-            .iter()
-            .position(|role| *role == Role::CallBegin)
-            .map(|behind| point + behind);
-        let begin = match part.points.role.get(point) {
-            Some(Role::CallBegin) => Some(point),
-            Some(Role::Plain) => begin.filter(|begin| {
-                part.points.role[point..*begin]
-                    .iter()
-                    .all(|role| *role == Role::Plain)
-            }),
-            _ => None,
-        };
-        begin.is_some_and(|begin| match part.points.call[begin] {
-            NONE => false,
-            call => part.in_run[call as usize],
-        })
+        self.parts[part].dispatch.get(point) == Some(&true)
     }
 }
 

@@ -46,8 +46,8 @@ pub struct Part {
     call_node: Vec<u32>,
     /// By call: the run of launches that it belongs to.
     pub(crate) run: Vec<u32>,
-    /// By call: is the host time before it between launches of one run?
-    pub(crate) in_run: Vec<bool>,
+    /// By node of a thread: does host time between launches of one run lead to it?
+    pub(crate) dispatch: Vec<bool>,
     /// By run: its first call.
     pub(crate) run_first: Vec<u32>,
 }
@@ -108,7 +108,7 @@ impl Part {
             assigned,
             call_node: Vec::new(),
             run: Vec::new(),
-            in_run: Vec::new(),
+            dispatch: Vec::new(),
             run_first: Vec::new(),
         };
         part.find_nodes();
@@ -298,7 +298,7 @@ impl Part {
     fn find_runs(&mut self) {
         let calls = &self.host.calls;
         self.run = vec![NONE; calls.len()];
-        self.in_run = vec![false; calls.len()];
+        let mut in_run = vec![false; calls.len()];
         for thread in &self.host.threads {
             let mut before: Option<usize> = None;
             for c in thread.calls.clone() {
@@ -324,10 +324,22 @@ impl Part {
                         self.run_first.push(place(b));
                     }
                     self.run[c] = self.run[b];
-                    self.in_run[c] = true;
+                    in_run[c] = true;
                 }
                 before = Some(c);
             }
+        }
+        // Other nodes before a call are places in the same host time.
+        let points = &self.points;
+        self.dispatch = vec![false; points.len()];
+        let mut joins = false;
+        for point in (0..points.len()).rev() {
+            joins = match (points.role[point], points.call[point]) {
+                (Role::CallBegin, call) if call != NONE => in_run[call as usize],
+                (Role::Plain, _) => joins,
+                _ => false,
+            };
+            self.dispatch[point] = joins;
         }
     }
 

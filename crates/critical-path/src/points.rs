@@ -212,8 +212,8 @@ impl Walk<'_> {
         let mut hidden = i64::MIN;
         let mut next_call = thread.calls.clone();
         let mut call = next_call.next();
-        for slice in slices_of(index, thread.id) {
-            let slice = trace.slice(slice);
+        for slice in slices_of(index, thread.id).iter() {
+            let slice = trace.slice(*slice);
             let activity = index.activity(slice);
             if activity.is_device_work()
                 || matches!(activity, Activity::GpuAnnotation | Activity::GpuSync)

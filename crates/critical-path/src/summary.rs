@@ -2,10 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::class::{Class, Group, Limit};
+use rustc_hash::FxHashMap;
+
+use crate::class::{Class, Evidence, Group, Limit};
 use crate::graph::Graph;
 use crate::path::{Groups, Limits};
 use crate::steps::Step;
+
+/// Class, recording, place of the name, name of ours.
+pub(crate) type NameKey = (Class, usize, u32, Option<&'static str>);
 
 /// What the path of a step, or of several, was spent on.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,20 +63,41 @@ impl Summary {
 impl Graph {
     /// What the path of a step was spent on. Cost: its length.
     pub fn summary(&self, recording: usize, step: &Step) -> Summary {
+        self.summary_by_name(recording, step, &mut FxHashMap::default())
+    }
+
+    /// The same, with time and number of stretches by class and name.
+    pub(crate) fn summary_by_name(
+        &self,
+        recording: usize,
+        step: &Step,
+        names: &mut FxHashMap<NameKey, (i64, u64)>,
+    ) -> Summary {
         let mut summary = Summary::default();
+        names.clear();
         if recording < self.parts.len() {
             self.walk(recording, step, |stretch| {
                 let ns = stretch.end - stretch.begin;
-                summary.groups.add(stretch.class.group(), ns);
-                *summary.classes.entry(stretch.class).or_default() += ns;
+                let key = (stretch.class, stretch.part, stretch.name, stretch.own_name);
+                let slot = names.entry(key).or_default();
+                slot.0 += ns;
+                slot.1 += 1;
                 if stretch.part != recording {
                     summary.other_ranks_ns += ns;
                 }
-                if stretch.evidence != crate::class::Evidence::Sure {
+                if stretch.evidence != Evidence::Sure {
                     summary.guessed_ns += ns;
                 }
                 summary.limits.add(&stretch);
             });
+        }
+        #[expect(
+            clippy::iter_over_hash_type,
+            reason = "sums do not depend on the order"
+        )]
+        for ((class, ..), (ns, _)) in names.iter() {
+            summary.groups.add(class.group(), *ns);
+            *summary.classes.entry(*class).or_default() += ns;
         }
         summary
     }

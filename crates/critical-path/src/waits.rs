@@ -77,6 +77,12 @@ impl<'w> Waiting<'w> {
 
     fn read(&mut self, index: &TraceIndex<'_>, host: &Host) {
         let trace = index.trace();
+        // Most recordings have none, and few slices are.
+        let vocabulary = index.vocabulary();
+        let mut categories = trace.categories();
+        if !categories.any(|(_, name)| vocabulary.activity(name, "") == Activity::GpuSync) {
+            return;
+        }
         let is_sync = |slice: &Slice<'_>| index.activity(*slice) == Activity::GpuSync;
         let kinds = trace.arg_column("cuda_sync_kind");
         let on = trace.arg_column("wait_on_stream");
