@@ -257,15 +257,16 @@ fn find_marks(
     if !found.is_empty() || args.step_pattern.is_some() {
         return (found, "annotation");
     }
-    let Ok(found) = rca_cycles::analyse(&input.trace, &rca_cycles::Options::default()) else {
+    let Ok((method, cycles)) = rca_cycles::spans(&input.trace, &rca_cycles::Options::default())
+    else {
         return (Vec::new(), "whole");
     };
     // Bursts of the device have no host interval that a step could begin with.
     let is_of_host = !matches!(
-        found.method,
+        method,
         rca_cycles::Method::Device | rca_cycles::Method::Whole
     );
-    let cycles = found.cycles.iter().filter(|cycle| cycle.partial.is_none());
+    let cycles = cycles.iter().filter(|cycle| cycle.partial.is_none());
     let cycles: Vec<Mark> = cycles
         .map(|cycle| Mark {
             name: cycle.phase.name().to_owned(),

@@ -509,6 +509,9 @@ fn scale(ns: i64, factor: f64) -> i64 {
     if (factor - 1.0).abs() < f64::EPSILON {
         return ns;
     }
+    if factor <= 0.0 {
+        return 0;
+    }
     nearest(ns as f64 * factor)
 }
 
