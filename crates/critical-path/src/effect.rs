@@ -493,11 +493,13 @@ impl<'c> Effects<'c> {
     }
 
     /// When something arrives from outside, unless the change is about that.
-    pub(crate) fn arrives(&self, graph: &Graph, edge: Option<Edge>, scope: Scope) -> Option<i64> {
-        edge?;
+    pub(crate) fn arrives(&self, graph: &Graph, scope: Scope) -> Option<i64> {
         let NodeOf::Point(point) = scope.of else {
             return None;
         };
+        if graph.parts[scope.part].points.role[point] != Role::WaitEnd {
+            return None;
+        }
         let pieces = graph.parts[scope.part].points.pieces_of(point);
         let is_changed = self.waiting(graph, scope.part, pieces.start).1;
         (!is_changed).then_some(graph.time[scope.node as usize])

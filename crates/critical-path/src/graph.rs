@@ -85,6 +85,10 @@ pub struct Graph {
     first_edge: Vec<u32>,
     from: Vec<u32>,
     tags: Vec<Tag>,
+    /// By node: the part that it belongs to; that of no part is a joint arrival.
+    part: Vec<u32>,
+    /// By node: what its latest arrival does not explain of its time.
+    pub(crate) residual: Vec<i64>,
     /// Nodes in topological order, which is one of ascending time.
     pub(crate) order: Vec<u32>,
     /// By part: its steps.
@@ -119,6 +123,8 @@ impl Graph {
             first_edge: Vec::new(),
             from: Vec::new(),
             tags: Vec::new(),
+            part: Vec::new(),
+            residual: Vec::new(),
             order: Vec::new(),
             link_bytes: Vec::new(),
             counts: BTreeMap::new(),
@@ -128,17 +134,22 @@ impl Graph {
             parts,
             offsets,
         };
-        for part in &graph.parts {
+        for (at, part) in graph.parts.iter().enumerate() {
             let nodes = 0..place(part.nodes());
             graph.time.extend(nodes.map(|node| part.time(node)));
+            graph.part.resize(graph.time.len(), place(at));
         }
         let joins = match job {
             Some((digests, job)) => graph.join(digests, job),
             None => Vec::new(),
         };
         graph.offsets.push(place(graph.time.len()));
+        graph.part.resize(graph.time.len(), NONE);
         graph.connect(&joins);
         graph.sort();
+        graph.residual = (0..place(graph.time.len()))
+            .map(|node| graph.unexplained(node))
+            .collect();
         let each = graph.parts.iter().zip(&graph.offsets);
         graph.steps = each
             .map(|(part, offset)| steps(part, &part.assigned, *offset))
@@ -324,10 +335,18 @@ impl Graph {
 
     /// The part that a node belongs to; that of no part is a joint arrival.
     pub(crate) fn part_of(&self, node: u32) -> Option<usize> {
-        let behind = self.offsets.partition_point(|offset| *offset <= node);
-        behind
-            .checked_sub(1)
-            .filter(|part| *part < self.parts.len())
+        let part = self.part.get(node as usize).copied()?;
+        (part != NONE).then_some(part as usize)
+    }
+
+    /// What the latest arrival at a node, with typical latencies, does not explain of its time.
+    fn unexplained(&self, node: u32) -> i64 {
+        let arrivals = self
+            .edges(node)
+            .map(|edge| self.time[edge.from as usize].saturating_add(self.cost(edge, node, false)));
+        let recorded = self.time[node as usize];
+        let latest = arrivals.max().unwrap_or(recorded);
+        recorded.saturating_sub(latest).max(0)
     }
 
     /// What a node is, with its part.

@@ -6,7 +6,7 @@
 use crate::change::{Action, Change};
 use crate::class::EdgeKind;
 use crate::effect::{Effects, Scope};
-use crate::graph::{Edge, Graph, NodeOf};
+use crate::graph::Graph;
 use crate::names::NONE;
 
 /// What a change made of the times of a window.
@@ -65,10 +65,9 @@ impl Graph {
             let (part, of) = self.node(node);
             let scope = Scope { part, of, node };
             let mut latest: Option<i64> = None;
-            let mut explained: Option<i64> = None;
+            let mut waits = false;
             for edge in self.edges(node) {
-                let at = self.time[edge.from as usize].saturating_add(self.cost(edge, node, false));
-                explained = Some(explained.map_or(at, |known| known.max(at)));
+                waits = true;
                 let Some((cost, is_touched)) = effects.cost(self, edge, scope, mode, window) else {
                     touched += 1;
                     continue;
@@ -82,24 +81,22 @@ impl Graph {
                 let at = base.saturating_add(cost);
                 latest = Some(latest.map_or(at, |known| known.max(at)));
             }
-            let new = match (latest, explained) {
+            if !waits {
                 // Nothing leads here: it comes from outside, when it came.
-                (_, None) => recorded,
-                (latest, Some(explained)) => {
-                    let residual = recorded.saturating_sub(explained).max(0);
-                    let residual = match mode {
-                        Mode::Model => 0,
-                        Mode::Recorded => {
-                            let (left, is_touched) = effects.residual(self, scope, residual);
-                            touched += u64::from(is_touched);
-                            left
-                        }
-                    };
-                    // All that it waited for is gone: it follows the begin of the window.
-                    latest.unwrap_or(window.begin_ns).saturating_add(residual)
+                continue;
+            }
+            let residual = match mode {
+                Mode::Model => 0,
+                Mode::Recorded => {
+                    let (left, is_touched) =
+                        effects.residual(self, scope, self.residual[node as usize]);
+                    touched += u64::from(is_touched);
+                    left
                 }
             };
-            time[node as usize] = match effects.arrives(self, edge_of_input(self, node), scope) {
+            // If all that it waited for is gone, it follows the begin of the window.
+            let new = latest.unwrap_or(window.begin_ns).saturating_add(residual);
+            time[node as usize] = match effects.arrives(self, scope) {
                 Some(arrival) => new.max(arrival),
                 None => new,
             };
@@ -127,14 +124,6 @@ impl Graph {
             last = Some((part, end));
         }
         out
-    }
-}
-
-/// The dependency on something from outside that leads to a node.
-fn edge_of_input(graph: &Graph, node: u32) -> Option<Edge> {
-    match graph.node(node) {
-        (_, NodeOf::Point(_)) => graph.edges(node).find(|edge| edge.kind == EdgeKind::Input),
-        _ => None,
     }
 }
 

@@ -44,13 +44,7 @@ impl Graph {
         }
         for &node in self.order.iter().rev() {
             let own = latest[node as usize];
-            let recorded = self.time[node as usize];
-            let mut explained = i64::MIN;
-            for edge in self.edges(node) {
-                let at = self.time[edge.from as usize].saturating_add(self.cost(edge, node, false));
-                explained = explained.max(at);
-            }
-            let residual = recorded.saturating_sub(explained).max(0);
+            let residual = self.residual[node as usize];
             for edge in self.edges(node) {
                 let cost = match edge.kind {
                     EdgeKind::Input => 0,
