@@ -329,16 +329,18 @@ fn predict(graph: &Graph, chosen: &Chosen, change: &Change) -> Prediction {
 
 fn limits(graph: &Graph, chosen: &Chosen, whole: &Summary) -> Vec<LimitRow> {
     let recorded_ns = chosen.duration();
-    let dispatch = whole.classes.get(&Class::Dispatch).copied().unwrap_or(0);
+    let on_path = path_to_end(graph, chosen);
+    let dispatch = on_path.classes.get(&Class::Dispatch).copied();
+    let dispatch = dispatch.unwrap_or(0);
     let row = |group: Group| {
         let path_ns = whole.groups.of(group);
-        // What is not on the path cannot shorten it.
+        // What is not on the path to the last end cannot shorten it.
         let is_off = match group {
             Group::Unknown => false,
-            Group::Host => path_ns + dispatch == 0,
-            _ => path_ns == 0,
+            Group::Host => on_path.groups.of(group) + dispatch == 0,
+            _ => on_path.groups.of(group) == 0,
         };
-        let predicted_ns = match is_off && graph.parts.len() == 1 {
+        let predicted_ns = match is_off {
             true => recorded_ns,
             false => {
                 let effects = Effects::without(graph, group);
@@ -363,6 +365,20 @@ fn limits(graph: &Graph, chosen: &Chosen, whole: &Summary) -> Vec<LimitRow> {
         both(graph.time.len(), || all(some), || all(others));
     rows.extend(more);
     rows
+}
+
+/// What the path from the last end of all steps to the begin of the window was spent on, in one piece: the path of a step may
+/// lead through others.
+fn path_to_end(graph: &Graph, chosen: &Chosen) -> Summary {
+    let last = chosen.steps.iter().max_by_key(|(recording, at)| {
+        let end = graph.steps[*recording][*at].end_ns;
+        (end, std::cmp::Reverse((*recording, *at)))
+    });
+    last.map_or_else(Summary::default, |&(recording, at)| {
+        let mut step = graph.steps[recording][at].clone();
+        step.begin_ns = chosen.window.begin_ns;
+        graph.summary(recording, &step)
+    })
 }
 
 fn opportunities(

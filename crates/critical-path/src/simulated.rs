@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use trace_model::kernel::{TraceIndex, Vocabulary};
 
 use crate::class::EdgeKind;
-use crate::replay::Window;
+use crate::effect::Effects;
+use crate::replay::{Mode, Window};
 use crate::{Analysis, Change, Graph, Group, Mark, Options, Part, PartOptions, analyse, marks};
 
 const LAUNCH_CALL: i64 = 3_000;
@@ -267,6 +268,21 @@ proptest! {
         prop_assert_eq!(&replay.time, &graph.time);
         let analysis = analyse(&graph, &Options::default()).unwrap();
         prop_assert_eq!(analysis.replay.identity_error_ns, 0);
+    }
+
+    #[test]
+    fn limits_are_replays_without_the_group(steps in engine()) {
+        let graph = graph(simulate(&steps, AS_IS).0);
+        let analysis = analyse(&graph, &Options::default()).unwrap();
+        let (begin_ns, end_ns) = (analysis.window.begin_ns, analysis.window.end_ns);
+        let window = Window { begin_ns, end_ns };
+        let node = graph.steps(0).last().unwrap().node as usize;
+        for row in &analysis.limits {
+            let effects = Effects::without(&graph, row.group);
+            let replay = graph.run(&effects, window, Mode::Recorded);
+            let predicted = row.predicted_ns;
+            prop_assert_eq!(predicted, replay.time[node] - begin_ns, "{:?}", row.group);
+        }
     }
 
     #[test]
