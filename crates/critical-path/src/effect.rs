@@ -43,6 +43,8 @@ pub(crate) struct Effects<'c> {
     /// By part.
     ranks: Vec<f64>,
     group: Option<Group>,
+    /// Is it about one group or nothing?
+    is_of_groups: bool,
     /// Found before the replay.
     pub(crate) touched: u64,
 }
@@ -58,6 +60,7 @@ impl<'c> Effects<'c> {
             fusions: Vec::new(),
             ranks: vec![1.0; graph.parts.len()],
             group: None,
+            is_of_groups: change.actions.is_empty(),
             touched: 0,
         };
         for action in &change.actions {
@@ -106,6 +109,7 @@ impl<'c> Effects<'c> {
             fusions: Vec::new(),
             ranks: vec![1.0; graph.parts.len()],
             group: Some(group),
+            is_of_groups: true,
             touched: 0,
         }
     }
@@ -165,6 +169,24 @@ impl<'c> Effects<'c> {
             true => (0.0, true),
             false => (1.0, false),
         }
+    }
+
+    /// The cost of a dependency at a place, where it is plain that the change is not about it.
+    pub(crate) fn unchanged(&self, graph: &Graph, at: usize, edge: Edge) -> Option<i64> {
+        if !self.is_of_groups {
+            return None;
+        }
+        let (cost, group) = graph.price_of(at);
+        let is_other = match (edge.kind, group) {
+            (EdgeKind::Input, _) => false,
+            (EdgeKind::Host, _) => matches!(
+                self.group,
+                None | Some(Group::Gpu | Group::Comm | Group::Sync | Group::Unknown)
+            ),
+            (_, Some(group)) => self.group != Some(group),
+            _ => false,
+        };
+        is_other.then_some(cost)
     }
 
     /// The new cost of a dependency, and whether the change is about it; `None` if it is gone.
@@ -469,7 +491,8 @@ impl<'c> Effects<'c> {
 
     /// What is left of time that nothing explains.
     pub(crate) fn residual(&self, graph: &Graph, scope: Scope, residual: i64) -> (i64, bool) {
-        if residual == 0 || scope.of == NodeOf::Arrival {
+        let is_other = self.is_of_groups && self.group != Some(Group::Unknown);
+        if residual == 0 || is_other || scope.of == NodeOf::Arrival {
             return (residual, false);
         }
         if let NodeOf::Start(op) = scope.of

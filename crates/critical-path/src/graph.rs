@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpu_time::comm::{Job, RankDigest};
 use trace_model::kernel::collective::Collective;
 
-use crate::class::{Class, EdgeKind, Evidence, Lag};
+use crate::class::{Class, EdgeKind, Evidence, Group, Lag};
 use crate::names::{NONE, place};
 use crate::part::Part;
 use crate::steps::{Step, steps};
@@ -89,6 +89,10 @@ pub struct Graph {
     part: Vec<u32>,
     /// By node: what its latest arrival does not explain of its time.
     pub(crate) residual: Vec<i64>,
+    /// By dependency: what it costs with typical latencies.
+    costs: Vec<i64>,
+    /// By dependency: the group of that cost; none where it has several or belongs to no group.
+    groups: Vec<Option<Group>>,
     /// Nodes in topological order, which is one of ascending time.
     pub(crate) order: Vec<u32>,
     /// By part: its steps.
@@ -125,6 +129,8 @@ impl Graph {
             tags: Vec::new(),
             part: Vec::new(),
             residual: Vec::new(),
+            costs: Vec::new(),
+            groups: Vec::new(),
             order: Vec::new(),
             link_bytes: Vec::new(),
             counts: BTreeMap::new(),
@@ -147,6 +153,7 @@ impl Graph {
         graph.part.resize(graph.time.len(), NONE);
         graph.connect(&joins);
         graph.sort();
+        graph.price();
         graph.residual = (0..place(graph.time.len()))
             .map(|node| graph.unexplained(node))
             .collect();
@@ -317,19 +324,24 @@ impl Graph {
 
     /// The dependencies of a node.
     pub(crate) fn edges(&self, node: u32) -> impl Iterator<Item = Edge> + '_ {
+        self.edges_at(node).map(|(_, edge)| edge)
+    }
+
+    /// The dependencies of a node, each with its place.
+    pub(crate) fn edges_at(&self, node: u32) -> impl Iterator<Item = (usize, Edge)> + '_ {
         let from = self.first_edge[node as usize] as usize;
         let to = self.first_edge[node as usize + 1] as usize;
         (from..to).filter_map(|at| {
             let tag = self.tags[at];
-            Some(Edge {
+            if tag == Tag::DEAD {
+                return None;
+            }
+            let edge = Edge {
                 from: self.from[at],
-                kind: if tag == Tag::DEAD {
-                    return None;
-                } else {
-                    tag.kind()?
-                },
+                kind: tag.kind()?,
                 evidence: tag.evidence(),
-            })
+            };
+            Some((at, edge))
         })
     }
 
@@ -337,6 +349,54 @@ impl Graph {
     pub(crate) fn part_of(&self, node: u32) -> Option<usize> {
         let part = self.part.get(node as usize).copied()?;
         (part != NONE).then_some(part as usize)
+    }
+
+    /// Stores what each dependency costs, and in which group.
+    fn price(&mut self) {
+        self.costs = vec![0; self.from.len()];
+        self.groups = vec![None; self.from.len()];
+        for node in 0..place(self.time.len()) {
+            let from = self.first_edge[node as usize] as usize;
+            let to = self.first_edge[node as usize + 1] as usize;
+            for at in from..to {
+                let Some(kind) = self.tags[at].kind() else {
+                    continue;
+                };
+                let edge = Edge {
+                    from: self.from[at],
+                    kind,
+                    evidence: self.tags[at].evidence(),
+                };
+                self.costs[at] = self.cost(edge, node, false);
+                self.groups[at] = self.group_of(edge, node);
+            }
+        }
+    }
+
+    /// The group of what a dependency costs.
+    fn group_of(&self, edge: Edge, to: u32) -> Option<Group> {
+        let (part, of) = self.node(to);
+        match (edge.kind, of) {
+            (EdgeKind::Work | EdgeKind::Transfer, NodeOf::End(op)) => {
+                Some(self.parts[part].ops.class[op].group())
+            }
+            (EdgeKind::Overlap, _) => match self.node(edge.from) {
+                (part, NodeOf::Start(op)) => Some(self.parts[part].ops.class[op].group()),
+                _ => None,
+            },
+            (EdgeKind::Stream | EdgeKind::Event | EdgeKind::QueueFull, _) => Some(Group::Gpu),
+            (EdgeKind::Launch, _) => Some(Group::Launch),
+            (EdgeKind::Sync | EdgeKind::Spin, _) => Some(Group::Sync),
+            (EdgeKind::Issue | EdgeKind::Call, NodeOf::Point(point)) => {
+                Some(self.call_class(part, point).0.group())
+            }
+            _ => None,
+        }
+    }
+
+    /// The cost of the dependency at a place of [`Graph::edges_at`] and its group, if it is of one alone.
+    pub(crate) fn price_of(&self, at: usize) -> (i64, Option<Group>) {
+        (self.costs[at], self.groups[at])
     }
 
     /// What the latest arrival at a node, with typical latencies, does not explain of its time.

@@ -66,9 +66,17 @@ impl Graph {
             let scope = Scope { part, of, node };
             let mut latest: Option<i64> = None;
             let mut waits = false;
-            for edge in self.edges(node) {
+            for (at, edge) in self.edges_at(node) {
                 waits = true;
-                let Some((cost, is_touched)) = effects.cost(self, edge, scope, mode, window) else {
+                let known = match mode {
+                    Mode::Recorded => effects.unchanged(self, at, edge),
+                    Mode::Model => None,
+                };
+                let changed = match known {
+                    Some(cost) => Some((cost, false)),
+                    None => effects.cost(self, edge, scope, mode, window),
+                };
+                let Some((cost, is_touched)) = changed else {
                     touched += 1;
                     continue;
                 };
