@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::empty::EmptyArgs;
-use crate::{comm, diff, gpu, idle, kernels, launch, memory};
+use crate::{comm, critical_path, diff, gpu, idle, kernels, launch, memory};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use cli::{FormatArgs, HasJson, InputArgs, OutputArgs, VerbosityArgs};
 use trace_model::kernel::{KernelRules, Vocabulary};
@@ -80,6 +80,9 @@ pub(crate) enum Command {
     /// Compare two traces of one model, step with step and kernel with kernel
     #[command(after_help = diff::HELP)]
     Diff(diff::DiffArgs),
+    /// Report step times, the critical path of each step, and what a change would gain
+    #[command(after_help = critical_path::HELP)]
+    CriticalPath(critical_path::CriticalPathArgs),
 }
 
 /// Formats of the analyses.

@@ -3,6 +3,8 @@
 mod args;
 mod comm;
 mod convert;
+mod critical_path;
+mod critical_text;
 mod diff;
 mod document;
 mod empty;
@@ -50,5 +52,6 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Some(Command::Memory(args)) => memory::run(&args),
         Some(Command::Comm(args)) => comm::run(&args),
         Some(Command::Diff(args)) => diff::run(&args),
+        Some(Command::CriticalPath(args)) => critical_path::run(&args),
     }
 }

@@ -115,6 +115,7 @@ pub const STEP_PATTERNS: &[&str] = &[
     "execute_model*",
     "gpu_model_runner: forward*",
     "step[*",
+    "execute_diffusion*",
 ];
 
 /// A step: a stretch of host time, which an annotation marks or another analysis found.

@@ -84,7 +84,7 @@ pub const ARG_KEYS: &[&str] = &[
     "size",
 ];
 
-pub use analysis::{Analysis, CounterSeries, Cycle, Failure, Options, analyse};
+pub use analysis::{Analysis, CounterSeries, Cycle, Failure, Options, Span, analyse, spans};
 pub use bottleneck::{Bottleneck, Stalls, Verdict, bottlenecks};
 pub use cut::Partial;
 pub use measure::{Bound, Cell, CriticalPath, Function, Gaps, Launches, Skew};

@@ -67,3 +67,22 @@ fn the_first_step_decides_neither_the_cuts_nor_what_tables_call_a_step() {
     assert_eq!(family("step[DECODE bs=32 toks=32]"), "step[* bs=# toks=#]");
     assert_eq!(family("decoder_7 Prefill"), "decoder_# *");
 }
+
+#[test]
+fn spans_are_those_of_the_cycles() {
+    let trace = recorded(12, |i| match i % 3 {
+        0 => format!("step[EXTEND bs=4 toks={}]", 4_000 + i),
+        _ => "step[DECODE bs=32 toks=32]".to_owned(),
+    });
+    let options = Options::default();
+    let all = rca_cycles::analyse(&trace, &options).unwrap();
+    let (method, spans) = rca_cycles::spans(&trace, &options).unwrap();
+    assert_eq!(method, all.method);
+    assert_eq!(spans.len(), all.cycles.len());
+    for (span, cycle) in spans.iter().zip(&all.cycles) {
+        assert_eq!(span.host_ns, cycle.host_ns);
+        assert_eq!((span.phase, span.partial), (cycle.phase, cycle.partial));
+    }
+    let nothing = recorded(0, |_| String::new());
+    assert!(rca_cycles::spans(&nothing, &options).is_err());
+}

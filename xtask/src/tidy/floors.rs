@@ -39,6 +39,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         ],
     ),
     ("gpu-time", &["trace-model", "report"]),
+    ("critical-path", &["gpu-time", "trace-model"]),
     ("perf-compare", &["byte-source", "report", "trace-model"]),
     ("launch-stacks", &["trace-model"]),
     ("charts", &["report"]),

@@ -1,0 +1,560 @@
+//! `trace-info critical-path`.
+
+use std::path::PathBuf;
+
+use byte_source::output::AtomicFile;
+use clap::{Args, ValueEnum};
+use critical_path::{
+    Analysis, Change, Error, Graph, Mark, Options, Part, PartOptions, analyse, marks,
+};
+use gpu_time::comm::{CommRules, Job, RankDigest, arg_keys, assign_ranks};
+use gpu_time::{GpuWork, NoGpuWork, Note};
+use perfetto_reader::ArgPolicy;
+use report::{Cell, Column, SchemaVersion, Table, Unit};
+use serde::Serialize;
+use cli::{OrExit as _, Outcome, Stage};
+use trace_input::{NamedTrace, only_args};
+use trace_model::kernel::TraceIndex;
+use trace_model::{
+    ArgsRef, FinishOptions, FlowPoint, FlowRole, FlowSpace, Pid, Process, Rank, SliceData, Thread,
+    Tid, TraceBuilder, Track, TrackKind,
+};
+
+use crate::args::{ClassesArgs, ReportArgs, ReportFormat};
+use crate::critical_text;
+use crate::document::{Destination, Document};
+use crate::empty;
+
+/// What the JSON document is called.
+const SCHEMA: &str = "critical-path/1";
+
+const VERSION: SchemaVersion = SchemaVersion { major: 1, minor: 0 };
+
+pub(crate) const HELP: &str = "\
+A step lasts from the end of the step before to the end of its last work on the
+main stream. Give all ranks of a job: their collectives join the graph.
+
+Changes, several with commas: TARGET[:SELECTOR]=FACTOR (0.5, 1/2)
+  targets   kernel memcpy memset comm host api dispatch launch gap sync requests
+            input unexplained
+  selector  a glob of the name, or class:NAME; launch:call, launch:latency,
+            comm:wait, comm:transfer, memcpy:h2d, memcpy:d2h, memcpy:d2d
+  graph     the launches of each run become one graph launch of 10 us
+  async     synchronisations that launches follow are gone
+  fuse:GLOB[=FACTOR]  neighbours become one kernel, without the gaps
+  comm=link:GB/s      collectives as long as their bytes at that bus bandwidth
+  rank:N=median|FACTOR  one rank as fast as the median one, or by a factor
+
+Example:
+  trace-info critical-path t.json.gz
+  trace-info critical-path rank*.json.gz --what-if graph --what-if kernel:class:gemm=0.8
+  trace-info critical-path t.json.gz --step 3 --path --format csv --output path.csv";
+
+#[derive(Debug, Args)]
+pub(crate) struct CriticalPathArgs {
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+    /// Only the step of this number, from 1
+    #[arg(long, value_name = "N")]
+    pub(crate) step: Option<u32>,
+    /// Predict the step time under a change; may be repeated
+    #[arg(long, value_name = "CHANGE", value_parser = change)]
+    pub(crate) what_if: Vec<Change>,
+    /// Predict the step time without each of the N largest names on the path
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) opportunities: usize,
+    /// List the segments of the path
+    #[arg(long)]
+    pub(crate) path: bool,
+    /// List the GPU activities with their slack
+    #[arg(long)]
+    pub(crate) ops: bool,
+    /// Leave out dependencies that rest on stated rules or on timing
+    #[arg(long)]
+    pub(crate) no_guesses: bool,
+    /// Steps are slices of this name (* any text, ? any character, | or)
+    #[arg(long, value_name = "PATTERN", conflicts_with = "steps")]
+    pub(crate) step_pattern: Option<String>,
+    /// What a step is
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
+    pub(crate) steps: StepsName,
+    /// Write the path as tracks with arrows, to be opened with the trace
+    #[arg(long, value_name = "FILE")]
+    pub(crate) perfetto: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) classes: ClassesArgs,
+}
+
+/// What marks steps, as arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum StepsName {
+    /// Annotations of the engine, else cycles, else the whole trace
+    #[default]
+    Auto,
+    /// All of the trace is one step
+    Whole,
+}
+
+fn change(text: &str) -> Result<Change, String> {
+    text.parse()
+        .map_err(|error: critical_path::ChangeError| error.to_string())
+}
+
+/// What is kept of one trace.
+struct Kept {
+    part: Part,
+    /// Its collectives, where they are needed.
+    digest: Option<RankDigest>,
+    /// Ranks of the job, if the file says.
+    world_size: Option<u32>,
+    /// How its steps were found.
+    steps: &'static str,
+    has_calls: bool,
+}
+
+pub(crate) fn run(args: &CriticalPathArgs) -> anyhow::Result<Outcome> {
+    let report = &args.report;
+    let to = Destination::open(report)?;
+    let perfetto = match &args.perfetto {
+        Some(path) => {
+            cli::refuse_overwrite(&report.traces()?, &args.perfetto)?;
+            Some(AtomicFile::create(path)?)
+        }
+        None => None,
+    };
+    let paths = trace_input::expand_ranks(&report.files, report.verbosity)?;
+    let mut each = empty::read_each(
+        report,
+        &paths,
+        |options| {
+            only_args(options, critical_path::ARG_KEYS);
+            if let ArgPolicy::Only(kept) = &mut options.args {
+                kept.extend(arg_keys());
+                kept.extend(rca_cycles::ARG_KEYS.iter().map(|key| (*key).to_owned()));
+            }
+        },
+        |input| keep(args, input, paths.len() > 1),
+    )?;
+    let mut kept = std::mem::take(&mut each.results);
+    let text = matches!(
+        report.format.format(),
+        ReportFormat::Text | ReportFormat::Md
+    );
+    if let Some(empty) = each.reasons_only(VERSION).filter(|_| text)
+        && kept.iter().all(|kept| !kept.has_calls)
+    {
+        empty.write(to)?;
+        return each.end(report);
+    }
+    let mut notes = order(&mut kept, report)?;
+    notes.extend(thin(&kept));
+    let found_by = kept.first().map_or("whole", |kept| kept.steps);
+    let graph = Stage::time("join", report.verbosity, || graph(kept));
+    let mut options = Options::default();
+    options.step = args.step;
+    options.what_if.clone_from(&args.what_if);
+    options.opportunities = args.opportunities;
+    options.segments = args.path || perfetto.is_some();
+    options.ops = args.ops;
+    let found = Stage::time("replay", report.verbosity, || analyse(&graph, &options));
+    let mut analysis = match found {
+        Ok(analysis) => analysis,
+        Err(error @ Error::NoSuchStep { .. }) => return Err(error).or_exit(Outcome::CannotAnswer),
+        Err(error) => return Err(error).or_exit(Outcome::CannotAnswer),
+    };
+    notes.extend(critical_text::doubts(&analysis));
+    if let Some(mut file) = perfetto {
+        export(&analysis, &mut file)?;
+        file.commit()?;
+    }
+    if !args.path {
+        analysis.segments.clear();
+    }
+    for note in &notes {
+        report.verbosity.note(format!("warning: {}", note.text));
+    }
+    match (to, report.format.format()) {
+        (Destination::Stream(mut out, _), ReportFormat::Json) => {
+            let document = Json {
+                schema: SCHEMA,
+                steps_by: found_by,
+                notes: &notes,
+                analysis: &analysis,
+            };
+            serde_json::to_writer(&mut out, &document)?;
+            std::io::Write::write_all(&mut out, b"\n")?;
+            out.finish()?;
+        }
+        (to, format) => {
+            let mut document = Document::new(VERSION);
+            match format {
+                ReportFormat::Csv | ReportFormat::Parquet => {
+                    document.tables.push(main_table(args, &analysis)?);
+                }
+                _ => critical_text::document(&mut document, args, &analysis, found_by, &notes)?,
+            }
+            document.write(to)?;
+        }
+    }
+    each.end(report)
+}
+
+/// The document: what is pinned, and how steps were found.
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    steps_by: &'static str,
+    notes: &'a [Note],
+    #[serde(flatten)]
+    analysis: &'a Analysis,
+}
+
+fn keep(
+    args: &CriticalPathArgs,
+    input: &NamedTrace,
+    is_one_of_several: bool,
+) -> anyhow::Result<(Kept, Option<NoGpuWork>)> {
+    let work = GpuWork::with_vocabulary(&input.trace, args.classes.vocabulary());
+    let index = work.index();
+    let (marks, steps) = find_marks(args, input, index);
+    let mut options = PartOptions::default();
+    options.guesses = !args.no_guesses;
+    let needs_collectives = is_one_of_several || args.what_if.iter().any(Change::needs_sizes);
+    let digest = needs_collectives
+        .then(|| RankDigest::of_part(&input.name, index, CommRules::Extended, |_| true));
+    let meta = input.trace.meta();
+    let rank = meta.rank().or_else(|| Rank::from_file_name(&input.name));
+    let rank = digest.as_ref().map_or(rank, |digest| Some(digest.rank));
+    let part = Part::new(index, rank.map_or(0, |rank| rank.0), &marks, options);
+    let why = match work.events().is_empty() {
+        true => gpu_time::no_gpu_work(index),
+        false => None,
+    };
+    let has_calls = !index.activities().calls().is_empty();
+    let kept = Kept {
+        part,
+        digest,
+        world_size: meta.distributed.as_ref().and_then(|job| job.world_size),
+        steps,
+        has_calls,
+    };
+    Ok((kept, why))
+}
+
+/// The marks of the engine, else the cycles of its loop, else none: then all is one step.
+fn find_marks(
+    args: &CriticalPathArgs,
+    input: &NamedTrace,
+    index: &TraceIndex<'_>,
+) -> (Vec<Mark>, &'static str) {
+    if args.steps == StepsName::Whole {
+        return (Vec::new(), "whole");
+    }
+    let found = marks(index, args.step_pattern.as_deref());
+    if !found.is_empty() || args.step_pattern.is_some() {
+        return (found, "annotation");
+    }
+    let Ok((method, cycles)) = rca_cycles::spans(&input.trace, &rca_cycles::Options::default())
+    else {
+        return (Vec::new(), "whole");
+    };
+    // Bursts of the device have no host interval that a step could begin with.
+    let is_of_host = !matches!(
+        method,
+        rca_cycles::Method::Device | rca_cycles::Method::Whole
+    );
+    let cycles = cycles.iter().filter(|cycle| cycle.partial.is_none());
+    let cycles: Vec<Mark> = cycles
+        .map(|cycle| Mark {
+            name: cycle.phase.name().to_owned(),
+            begin_ns: cycle.host_ns.0,
+            end_ns: cycle.host_ns.1,
+        })
+        .collect();
+    match is_of_host && !cycles.is_empty() {
+        true => (cycles, "cycle"),
+        false => (Vec::new(), "whole"),
+    }
+}
+
+/// Puts the ranks in order, and says what is odd about them.
+fn order(kept: &mut Vec<Kept>, report: &ReportArgs) -> anyhow::Result<Vec<Note>> {
+    let mut notes = Vec::new();
+    if kept.len() < 2 {
+        return Ok(notes);
+    }
+    // The digests get their order as those of `comm`; recordings follow by their names.
+    let mut digests: Vec<RankDigest> = kept
+        .iter_mut()
+        .filter_map(|one| one.digest.take())
+        .collect();
+    let sources = digests.iter().map(|digest| digest.source.clone());
+    let mut parts: Vec<(String, Option<Kept>)> = sources.zip(kept.drain(..).map(Some)).collect();
+    let found = trace_input::refuse_other_jobs(assign_ranks(&mut digests))?;
+    for digest in digests {
+        let slot = parts
+            .iter_mut()
+            .find(|(source, part)| *source == digest.source && part.is_some());
+        if let Some(mut one) = slot.and_then(|slot| slot.1.take()) {
+            one.part.set_rank(digest.rank.0);
+            one.digest = Some(digest);
+            kept.push(one);
+        }
+    }
+    if found.placed {
+        notes.push(Note::new(
+            "ranks_by_place",
+            "neither the files nor their names give every file a rank: ranks are numbered in the order of the names",
+        ));
+    }
+    notes.extend(
+        found
+            .doubts
+            .iter()
+            .map(|doubt| Note::new(doubt.code(), doubt.to_string())),
+    );
+    report.verbosity.detail(|| format!("{} ranks", kept.len()));
+    Ok(notes)
+}
+
+/// What is missing in the recordings, and what to record for more.
+fn thin(kept: &[Kept]) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if kept.iter().any(|kept| !kept.has_calls) {
+        notes.push(Note::new(
+            "no_host_events",
+            "no runtime calls are recorded: the order on each stream is all that is known, launch and host time are part of \
+             unknown; record CPU activity as well (ProfilerActivity.CPU, rocprofv3 --sys-trace)",
+        ));
+    }
+    let world = kept.iter().filter_map(|kept| kept.world_size).max();
+    if let Some(world) = world.filter(|world| kept.len() < *world as usize) {
+        let text = format!(
+            "of {world} ranks only {} recorded: waiting for the others is part of the time of collectives; give the traces of all \
+             ranks",
+            match kept.len() {
+                1 => "1 is".to_owned(),
+                n => format!("{n} are"),
+            }
+        );
+        notes.push(Note::new("missing_ranks", text));
+    }
+    notes
+}
+
+fn graph(kept: Vec<Kept>) -> Graph {
+    let (mut parts, mut digests) = (Vec::with_capacity(kept.len()), Vec::new());
+    for one in kept {
+        parts.push(one.part);
+        digests.extend(one.digest);
+    }
+    if digests.len() != parts.len() {
+        return Graph::new(parts, None);
+    }
+    let job = Job::new(&digests);
+    Graph::new(parts, Some((&digests, &job)))
+}
+
+fn nanos(name: &'static str) -> Column {
+    Column::int(name).unit(Unit::Nanos)
+}
+
+/// The table for CSV and Parquet: steps, or what `--path` or `--ops` list.
+fn main_table(args: &CriticalPathArgs, analysis: &Analysis) -> anyhow::Result<Table> {
+    if args.path {
+        return segments(analysis);
+    }
+    if args.ops {
+        return ops(analysis);
+    }
+    steps(analysis)
+}
+
+fn steps(analysis: &Analysis) -> anyhow::Result<Table> {
+    let mut columns = vec![
+        Column::uint("rank"),
+        Column::uint("step"),
+        Column::text("name"),
+        nanos("host_begin_ns"),
+        nanos("host_end_ns"),
+        nanos("device_begin_ns"),
+        nanos("device_end_ns"),
+        nanos("begin_ns"),
+        nanos("end_ns"),
+        nanos("duration_ns"),
+        Column::text("flags"),
+        Column::text("verdict"),
+        Column::text("limit"),
+        Column::real("share_pct").unit(Unit::Pct),
+    ];
+    columns.extend([
+        nanos("gpu_ns"),
+        nanos("comm_ns"),
+        nanos("launch_ns"),
+        nanos("host_ns"),
+        nanos("sync_ns"),
+        nanos("wait_ns"),
+        nanos("input_ns"),
+        nanos("unknown_ns"),
+        nanos("other_ranks_ns"),
+        nanos("unexplained_ns"),
+        nanos("guessed_ns"),
+        nanos("model_ns"),
+    ]);
+    let mut table = Table::new("steps", columns)?;
+    for row in &analysis.steps {
+        let flags: Vec<&str> = row.flags.iter().map(|flag| flag.name()).collect();
+        let flags = flags.join(" ");
+        let mut cells: Vec<Cell<'_>> = vec![
+            u64::from(row.rank).into(),
+            u64::from(row.step).into(),
+            row.name.as_str().into(),
+            row.host_begin_ns.into(),
+            row.host_end_ns.into(),
+            row.device_begin_ns.into(),
+            row.device_end_ns.into(),
+            row.begin_ns.into(),
+            row.end_ns.into(),
+            row.duration_ns.into(),
+            flags.as_str().into(),
+            row.verdict.into(),
+            row.limit.map(|limit| limit.name()).into(),
+            row.share_pct.into(),
+        ];
+        let groups = critical_path::Group::ALL.into_iter();
+        cells.extend(groups.map(|group| Cell::from(row.groups.of(group))));
+        cells.extend([
+            Cell::from(row.other_ranks_ns),
+            row.unexplained_ns.into(),
+            row.guessed_ns.into(),
+            row.model_ns.into(),
+        ]);
+        table.push(&cells)?;
+    }
+    Ok(table)
+}
+
+fn segments(analysis: &Analysis) -> anyhow::Result<Table> {
+    let columns = vec![
+        Column::uint("rank"),
+        Column::uint("step"),
+        nanos("begin_ns"),
+        nanos("end_ns"),
+        Column::text("class"),
+        Column::text("group"),
+        Column::text("name"),
+        Column::text("evidence"),
+        Column::uint("on_rank"),
+    ];
+    let mut table = Table::new("segments", columns)?;
+    for row in &analysis.segments {
+        let segment = &row.segment;
+        let class = segment.class.name();
+        table.push(&[
+            u64::from(row.rank).into(),
+            u64::from(row.step).into(),
+            segment.begin_ns.into(),
+            segment.end_ns.into(),
+            class.as_str().into(),
+            segment.class.group().name().into(),
+            segment.name.as_str().into(),
+            segment.evidence.name().into(),
+            u64::from(segment.on_rank).into(),
+        ])?;
+    }
+    Ok(table)
+}
+
+fn ops(analysis: &Analysis) -> anyhow::Result<Table> {
+    let columns = vec![
+        Column::uint("rank"),
+        Column::uint("step"),
+        Column::text("class"),
+        Column::text("name"),
+        Column::int("device"),
+        Column::int("stream"),
+        nanos("begin_ns"),
+        nanos("end_ns"),
+        nanos("slack_ns"),
+    ];
+    let mut table = Table::new("ops", columns)?;
+    for row in &analysis.ops {
+        let class = row.class.name();
+        table.push(&[
+            u64::from(row.rank).into(),
+            row.step.map(u64::from).into(),
+            class.as_str().into(),
+            row.name.as_str().into(),
+            row.device.into(),
+            row.stream.into(),
+            row.begin_ns.into(),
+            row.end_ns.into(),
+            row.slack_ns.into(),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// Writes the path as a trace: a process for each rank, a row for each group, arrows from one segment to the next.
+fn export(analysis: &Analysis, out: &mut AtomicFile) -> anyhow::Result<()> {
+    let mut builder = TraceBuilder::new();
+    let mut lanes = std::collections::BTreeMap::new();
+    let category = builder.events.strings.intern("critical_path");
+    let category = builder.events.category(category);
+    let mut before: Option<(u32, u32)> = None;
+    for (at, row) in analysis.segments.iter().enumerate() {
+        let group = row.segment.class.group();
+        let key = (row.rank, group);
+        let lane = *lanes.entry(key).or_insert_with(|| {
+            let name = format!("critical path of rank {}", row.rank);
+            let name = builder.events.strings.intern(&name);
+            let process = builder.process(Process {
+                name: Some(name),
+                ..Process::new(Pid(i64::from(row.rank) + 1))
+            });
+            let name = builder.events.strings.intern(group.name());
+            let thread = builder.thread(Thread {
+                name: Some(name),
+                ..Thread::new(Tid(group as i64 + 1), Some(process))
+            });
+            let track = builder.track(Track {
+                process: Some(process),
+                thread: Some(thread),
+                ..Track::new(TrackKind::Thread)
+            });
+            builder.lane(Some(track))
+        });
+        let segment = &row.segment;
+        let name = match segment.name.as_str() {
+            "" => segment.class.name(),
+            name => format!("{}: {name}", segment.class.name()),
+        };
+        let data = SliceData {
+            name: Some(builder.events.strings.intern(&name)),
+            category,
+            args: ArgsRef::NONE,
+        };
+        let length = segment.end_ns - segment.begin_ns;
+        builder
+            .events
+            .complete(lane, segment.begin_ns, length, data);
+        let point = |id: usize, role| FlowPoint {
+            id: id as u64,
+            category: None,
+            name: None,
+            space: FlowSpace::Chrome,
+            role,
+        };
+        if before == Some((row.rank, row.step)) {
+            builder.events.attach_flow(point(at, FlowRole::End));
+        }
+        let next = analysis.segments.get(at + 1);
+        if next.is_some_and(|next| (next.rank, next.step) == (row.rank, row.step)) {
+            builder.events.attach_flow(point(at + 1, FlowRole::Start));
+        }
+        before = Some((row.rank, row.step));
+    }
+    let trace = builder.finish(&FinishOptions::default())?;
+    perfetto_reader::write::write_trace(&trace, out)?;
+    Ok(())
+}

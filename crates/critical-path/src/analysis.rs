@@ -1,0 +1,453 @@
+//! Everything that is said of a window: steps, path, model error, changes, limits, opportunities.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use trace_model::parallel::both;
+
+use crate::change::{Action, Change, Selector, Target};
+use crate::class::{Class, EdgeKind, Evidence, Group, Lag};
+use crate::effect::Effects;
+use crate::graph::Graph;
+use crate::replay::{Mode, Replay, Window};
+use crate::rows::{
+    Analysis, LimitRow, Opportunity, PathRow, Place, Prediction, RecordingRow, ReplayError,
+    SegmentRow, StepPrediction, StepRow, WindowRow,
+};
+use crate::summary::{Summary, percent};
+
+/// What to say.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Options {
+    /// Only the steps of this number, from 1. Default is all.
+    pub step: Option<u32>,
+    /// Changes to predict.
+    pub what_if: Vec<Change>,
+    /// How many of the largest names on the path to predict without.
+    pub opportunities: usize,
+    /// List the segments of the path.
+    pub segments: bool,
+    /// List the operations with their slack.
+    pub ops: bool,
+}
+
+/// What cannot be said.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is nothing to walk.
+    #[error("no step: the recording holds neither GPU activity nor runtime calls in a step")]
+    NoSteps,
+    /// No step has this number.
+    #[error("no step {number}: the steps are numbered 1 to {count}")]
+    NoSuchStep {
+        /// The number asked for.
+        number: u32,
+        /// How many steps there are.
+        count: usize,
+    },
+}
+
+/// The steps that are looked at, and their window.
+struct Chosen {
+    /// (recording, place of the step).
+    steps: Vec<(usize, usize)>,
+    window: Window,
+    model_error_pct: f64,
+}
+
+impl Chosen {
+    fn duration(&self) -> i64 {
+        self.window.end_ns.saturating_sub(self.window.begin_ns)
+    }
+}
+
+/// Says everything of the steps of a graph that is asked for.
+///
+/// Cost: one pass over the path, and a replay for each change and each group that is on the path.
+///
+/// # Errors
+///
+/// [`Error`], if there are no steps, or none of the number asked for.
+pub fn analyse(graph: &Graph, options: &Options) -> Result<Analysis, Error> {
+    let mut chosen = choose(graph, options)?;
+    let model = graph.model(chosen.window);
+    let identity = graph.replay(&Change::of("", Vec::new()), chosen.window);
+    let model_ends = graph.new_ends(&model, &chosen.steps);
+    let model_ns = new_window(&chosen, &model_ends);
+    chosen.model_error_pct = percent(model_ns - chosen.duration(), chosen.duration());
+    let mut steps = Vec::with_capacity(chosen.steps.len());
+    let mut rows: Vec<PathRow> = Vec::new();
+    let mut by_name: BTreeMap<(Class, String), i64> = BTreeMap::new();
+    let last_rank = last_to_end(graph, &chosen);
+    let mut whole = Summary::default();
+    let mut names = FxHashMap::default();
+    for (&(recording, at), model) in chosen.steps.iter().zip(&model_ends) {
+        let step = &graph.steps[recording][at];
+        let summary = graph.summary_by_name(recording, step, &mut names);
+        let rank = graph.parts[recording].rank;
+        let first = rows.len();
+        #[expect(clippy::iter_over_hash_type, reason = "rows are sorted behind")]
+        for (&(class, part, name, own), &(path_ns, count)) in &names {
+            let name = own.unwrap_or_else(|| graph.parts[part].text(name));
+            if recording == last_rank {
+                *by_name.entry((class, name.to_owned())).or_default() += path_ns;
+            }
+            rows.push(PathRow {
+                rank,
+                step: step.number,
+                class,
+                group: class.group(),
+                name: name.to_owned(),
+                path_ns,
+                count,
+            });
+        }
+        if let Some(rows) = rows.get_mut(first..) {
+            rows.sort_by(|a, b| {
+                let key = |row: &PathRow| (std::cmp::Reverse(row.path_ns), row.class);
+                key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
+            });
+        }
+        if recording == last_rank {
+            whole.add(&summary);
+        }
+        steps.push(StepRow {
+            rank,
+            step: step.number,
+            name: step.name.clone(),
+            host_begin_ns: step.host_ns.0,
+            host_end_ns: step.host_ns.1,
+            device_begin_ns: step.device_ns.map(|device| device.0),
+            device_end_ns: step.device_ns.map(|device| device.1),
+            begin_ns: step.begin_ns,
+            end_ns: step.end_ns,
+            duration_ns: step.duration_ns(),
+            flags: step.flags.clone(),
+            verdict: summary.verdict(),
+            limit: summary.limit(),
+            share_pct: summary.share_pct(),
+            groups: summary.groups,
+            classes: summary
+                .classes
+                .iter()
+                .map(|(class, ns)| (class.name(), *ns))
+                .collect(),
+            other_ranks_ns: summary.other_ranks_ns,
+            unexplained_ns: summary
+                .classes
+                .get(&Class::Unexplained)
+                .copied()
+                .unwrap_or(0),
+            guessed_ns: summary.guessed_ns,
+            model_ns: model.1 - model.0,
+        });
+    }
+    let segments = match options.segments {
+        true => segments(graph, &chosen),
+        false => Vec::new(),
+    };
+    Ok(Analysis {
+        recordings: recordings(graph),
+        edges: edges(graph),
+        contradicted: graph.contradicted,
+        collectives: graph.joined,
+        replay: ReplayError {
+            identity_error_ns: identity_error(graph, &chosen, &identity),
+            model_ns,
+            model_error_pct: chosen.model_error_pct,
+        },
+        window: WindowRow {
+            begin_ns: chosen.window.begin_ns,
+            end_ns: chosen.window.end_ns,
+            duration_ns: chosen.duration(),
+            verdict: whole.verdict(),
+            limit: whole.limit(),
+            groups: whole.groups,
+        },
+        period_ns: period(&steps),
+        steps,
+        path: rows,
+        segments,
+        ops: match options.ops {
+            true => graph.ops(chosen.window),
+            false => Vec::new(),
+        },
+        what_if: options
+            .what_if
+            .iter()
+            .map(|change| predict(graph, &chosen, change))
+            .collect(),
+        limits: limits(graph, &chosen, &whole),
+        opportunities: opportunities(graph, &chosen, by_name, options.opportunities),
+    })
+}
+
+fn choose(graph: &Graph, options: &Options) -> Result<Chosen, Error> {
+    let mut steps = Vec::new();
+    for (recording, list) in graph.steps.iter().enumerate() {
+        let wanted = list.iter().enumerate();
+        let wanted = wanted.filter(|(_, step)| options.step.is_none_or(|n| n == step.number));
+        steps.extend(wanted.map(|(at, _)| (recording, at)));
+    }
+    let each = || {
+        steps
+            .iter()
+            .map(|(recording, at)| &graph.steps[*recording][*at])
+    };
+    let begin = each().map(|step| step.begin_ns).min();
+    let end = each().map(|step| step.end_ns).max();
+    let count = graph.steps.iter().map(Vec::len).max().unwrap_or(0);
+    match (begin, end, options.step) {
+        (Some(begin_ns), Some(end_ns), _) => Ok(Chosen {
+            steps,
+            window: Window { begin_ns, end_ns },
+            model_error_pct: 0.0,
+        }),
+        (_, _, Some(number)) if count > 0 => Err(Error::NoSuchStep { number, count }),
+        _ => Err(Error::NoSteps),
+    }
+}
+
+/// The recording whose last step ends last; of equal ones the first.
+fn last_to_end(graph: &Graph, chosen: &Chosen) -> usize {
+    let ends = chosen.steps.iter().map(|(recording, at)| {
+        let end = graph.steps[*recording][*at].end_ns;
+        (end, std::cmp::Reverse(*recording))
+    });
+    ends.max().map_or(0, |(_, recording)| recording.0)
+}
+
+fn new_window(chosen: &Chosen, ends: &[(i64, i64)]) -> i64 {
+    let end = ends.iter().map(|step| step.1).max();
+    end.map_or(0, |end| end.saturating_sub(chosen.window.begin_ns))
+}
+
+fn identity_error(graph: &Graph, chosen: &Chosen, replay: &Replay) -> i64 {
+    let ends = graph.new_ends(replay, &chosen.steps);
+    let each = chosen.steps.iter().zip(ends);
+    each.map(|((recording, at), (_, end))| {
+        (graph.steps[*recording][*at].end_ns - end).saturating_abs()
+    })
+    .sum()
+}
+
+fn recordings(graph: &Graph) -> Vec<RecordingRow> {
+    let rows = graph.parts.iter().map(|part| {
+        let main = part.ops.streams.get(part.ops.main as usize);
+        RecordingRow {
+            rank: part.rank,
+            lags: Lag::ALL
+                .into_iter()
+                .map(|lag| (lag.name(), part.lags.of(lag)))
+                .collect(),
+            main: main.map(|&(device, stream)| Place { device, stream }),
+            ops: part.ops.len() as u64,
+            unlinked: part.unlinked(),
+            calls: part.host.calls.len() as u64,
+        }
+    });
+    rows.collect()
+}
+
+fn edges(graph: &Graph) -> BTreeMap<String, u64> {
+    let named = graph.counts.iter().map(|((kind, evidence), count)| {
+        let name = match evidence {
+            Evidence::Sure => kind.name().to_owned(),
+            evidence => format!("{}/{}", kind.name(), evidence.name()),
+        };
+        (name, *count)
+    });
+    named.collect()
+}
+
+fn period(steps: &[StepRow]) -> Option<i64> {
+    let mut between: Vec<i64> = steps
+        .windows(2)
+        .filter(|pair| pair[0].rank == pair[1].rank && pair[0].step + 1 == pair[1].step)
+        .map(|pair| pair[1].host_begin_ns - pair[0].host_begin_ns)
+        .collect();
+    between.sort_unstable();
+    between.get(between.len().checked_sub(1)? / 2).copied()
+}
+
+fn segments(graph: &Graph, chosen: &Chosen) -> Vec<SegmentRow> {
+    let mut out = Vec::new();
+    for &(recording, at) in &chosen.steps {
+        let step = &graph.steps[recording][at];
+        let rank = graph.parts[recording].rank;
+        let path = graph.path(recording, step).into_iter();
+        out.extend(path.map(|segment| SegmentRow {
+            rank,
+            step: step.number,
+            segment,
+        }));
+    }
+    out
+}
+
+fn predict(graph: &Graph, chosen: &Chosen, change: &Change) -> Prediction {
+    let replay = graph.replay(change, chosen.window);
+    let ends = graph.new_ends(&replay, &chosen.steps);
+    let (recorded_ns, predicted_ns) = (chosen.duration(), new_window(chosen, &ends));
+    let gain_ns = recorded_ns - predicted_ns;
+    let mut assumes = Vec::new();
+    if !change.moves_input()
+        && graph
+            .counts
+            .contains_key(&(EdgeKind::Input, Evidence::Sure))
+    {
+        assumes.push("requests and data arrive as recorded");
+    }
+    if graph.counts.keys().any(|key| key.1 != Evidence::Sure) {
+        assumes.push("guessed dependencies hold");
+    }
+    assumes.push("the order of work on each stream and thread stays as recorded");
+    let steps = chosen.steps.iter().zip(&ends);
+    let steps = steps.map(|((recording, at), (begin, end))| {
+        let step = &graph.steps[*recording][*at];
+        StepPrediction {
+            rank: graph.parts[*recording].rank,
+            step: step.number,
+            recorded_ns: step.duration_ns(),
+            predicted_ns: end - begin,
+        }
+    });
+    Prediction {
+        change: change.to_string(),
+        recorded_ns,
+        predicted_ns,
+        gain_ns,
+        gain_pct: percent(gain_ns, recorded_ns),
+        uncertainty_pct: chosen.model_error_pct.abs(),
+        touched: replay.touched,
+        assumes,
+        steps: steps.collect(),
+    }
+}
+
+fn limits(graph: &Graph, chosen: &Chosen, whole: &Summary) -> Vec<LimitRow> {
+    let recorded_ns = chosen.duration();
+    let on_path = path_to_end(graph, chosen);
+    let dispatch = on_path.classes.get(&Class::Dispatch).copied();
+    let dispatch = dispatch.unwrap_or(0);
+    let row = |group: Group| {
+        let path_ns = whole.groups.of(group);
+        // What is not on the path to the last end cannot shorten it.
+        let is_off = match group {
+            Group::Unknown => false,
+            Group::Host => on_path.groups.of(group) + dispatch == 0,
+            _ => on_path.groups.of(group) == 0,
+        };
+        let predicted_ns = match is_off {
+            true => recorded_ns,
+            false => {
+                let effects = Effects::without(graph, group);
+                let replay = graph.run(&effects, chosen.window, Mode::Recorded);
+                new_window(chosen, &graph.new_ends(&replay, &chosen.steps))
+            }
+        };
+        let gain_ns = recorded_ns - predicted_ns;
+        LimitRow {
+            group,
+            path_ns,
+            recorded_ns,
+            predicted_ns,
+            gain_ns,
+            gain_pct: percent(gain_ns, recorded_ns),
+        }
+    };
+    // Half of them on each of two threads; each is a replay of its own.
+    let (some, others) = Group::ALL.split_at(Group::ALL.len() / 2);
+    let all = |groups: &[Group]| groups.iter().map(|group| row(*group)).collect();
+    let (mut rows, more): (Vec<LimitRow>, Vec<LimitRow>) =
+        both(graph.time.len(), || all(some), || all(others));
+    rows.extend(more);
+    rows
+}
+
+/// What the path from the last end of all steps to the begin of the window was spent on, in one piece: the path of a step may
+/// lead through others.
+fn path_to_end(graph: &Graph, chosen: &Chosen) -> Summary {
+    let last = chosen.steps.iter().max_by_key(|(recording, at)| {
+        let end = graph.steps[*recording][*at].end_ns;
+        (end, std::cmp::Reverse((*recording, *at)))
+    });
+    last.map_or_else(Summary::default, |&(recording, at)| {
+        let mut step = graph.steps[recording][at].clone();
+        step.begin_ns = chosen.window.begin_ns;
+        graph.summary(recording, &step)
+    })
+}
+
+fn opportunities(
+    graph: &Graph,
+    chosen: &Chosen,
+    by_name: BTreeMap<(Class, String), i64>,
+    count: usize,
+) -> Vec<Opportunity> {
+    let recorded_ns = chosen.duration();
+    let mut largest: Vec<((Class, String), i64)> = by_name
+        .into_iter()
+        .filter(|((class, _), _)| target_of(*class).is_some())
+        .collect();
+    largest.sort_by_key(|entry| std::cmp::Reverse(entry.1));
+    largest.truncate(count);
+    let rows = largest.into_iter().filter_map(|((class, name), path_ns)| {
+        let target = target_of(class)?;
+        let change = Change::of(
+            format!("{}:{name}=0", target.name()),
+            vec![Action::Scale {
+                target,
+                selector: Selector::Exact(name.clone()),
+                factor: 0.0,
+            }],
+        );
+        let replay = graph.replay(&change, chosen.window);
+        let predicted_ns = new_window(chosen, &graph.new_ends(&replay, &chosen.steps));
+        let gain_ns = recorded_ns - predicted_ns;
+        Some(Opportunity {
+            class,
+            name,
+            path_ns,
+            change: change.to_string(),
+            predicted_ns,
+            gain_ns,
+            gain_pct: percent(gain_ns, recorded_ns),
+        })
+    });
+    let mut rows: Vec<Opportunity> = rows.collect();
+    rows.sort_by_key(|row| std::cmp::Reverse((row.gain_ns, row.path_ns)));
+    rows
+}
+
+/// The target that a class can be changed by.
+fn target_of(class: Class) -> Option<Target> {
+    Some(match class {
+        Class::Kernel(_) => Target::Kernel,
+        Class::MemcpyH2d | Class::MemcpyD2h | Class::MemcpyD2d => Target::Memcpy,
+        Class::Memset => Target::Memset,
+        Class::Comm => Target::Comm,
+        Class::Queue => Target::Gap,
+        Class::LaunchCall | Class::LaunchLatency => Target::Launch,
+        Class::Dispatch => Target::Dispatch,
+        Class::HostPython | Class::HostOp | Class::HostOther | Class::HostUntraced => Target::Host,
+        Class::Api => Target::Api,
+        Class::Sync => Target::Sync,
+        Class::Requests => Target::Requests,
+        Class::Input => Target::Input,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_graph_of_nothing_has_no_steps() {
+        let graph = Graph::new(Vec::new(), None);
+        assert_eq!(analyse(&graph, &Options::default()), Err(Error::NoSteps));
+    }
+}

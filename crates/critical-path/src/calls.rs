@@ -1,0 +1,335 @@
+//! Host threads and their runtime calls.
+
+use std::borrow::Cow;
+
+use rustc_hash::FxHashMap;
+use trace_model::kernel::{Activity, TraceIndex};
+use trace_model::{Slice, SliceId, StrId, ThreadId, TrackKind};
+
+use crate::class::Class;
+use crate::names::{NONE, Names, Waits, is_event_record, is_wait_event, place};
+use crate::ops::Ops;
+
+/// A stretch of a thread without the begin or end of a slice for so long is quiet, in nanoseconds.
+pub(crate) const QUIET_NS: i64 = 100_000;
+
+/// A call that waits for work that it submitted issues it at most so long after its begin, in nanoseconds.
+const ISSUE_NS: i64 = 2_000;
+
+/// What a call is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CallKind {
+    /// Launches a kernel, or copies or fills on the device.
+    Launch,
+    /// Launches a graph.
+    Graph,
+    /// Copies between host and device.
+    HostCopy,
+    /// Waits on the host.
+    Sync(Waits),
+    /// Records an event.
+    Record,
+    /// Makes a stream wait.
+    WaitEvent,
+    /// Any other.
+    Api,
+}
+
+/// The outermost runtime calls of all host threads: by thread, then by begin.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Calls {
+    pub(crate) begin: Vec<i64>,
+    pub(crate) end: Vec<i64>,
+    pub(crate) name: Vec<u32>,
+    pub(crate) thread: Vec<u32>,
+    pub(crate) kind: Vec<CallKind>,
+    /// Begin of the earliest work that it submitted, clamped into the call; its end without work.
+    pub(crate) issue: Vec<i64>,
+    /// Its earliest operation.
+    pub(crate) first_op: Vec<u32>,
+    /// Until when it waited for work; its begin if it did not.
+    pub(crate) waited_until: Vec<i64>,
+    /// Calls that are nodes though they neither submit nor wait, ascending: steps end with them.
+    pub(crate) ending: Vec<u32>,
+}
+
+impl Calls {
+    pub(crate) fn len(&self) -> usize {
+        self.begin.len()
+    }
+
+    pub(crate) fn submits(&self, call: usize) -> bool {
+        self.first_op[call] != NONE
+    }
+
+    /// Is it a node of the graph, or a part of the host time around it?
+    pub(crate) fn is_node(&self, call: usize) -> bool {
+        self.submits(call)
+            || matches!(self.kind[call], CallKind::Sync(_))
+            || self.ending.binary_search(&place(call)).is_ok()
+    }
+
+    pub(crate) fn waited(&self, call: usize) -> bool {
+        self.waited_until[call] > self.begin[call]
+    }
+
+    /// What its time counts as.
+    pub(crate) fn class(&self, call: usize) -> Class {
+        match self.kind[call] {
+            CallKind::Sync(_) if self.waited(call) => Class::Sync,
+            _ if self.submits(call) => Class::LaunchCall,
+            _ => Class::Api,
+        }
+    }
+
+    fn push(&mut self, slice: Slice<'_>, kind: CallKind, name: u32, thread: u32) {
+        let (begin, end) = (slice.ts().nanos(), slice.end().nanos());
+        self.begin.push(begin);
+        self.end.push(end.max(begin));
+        self.name.push(name);
+        self.thread.push(thread);
+        self.kind.push(kind);
+        self.issue.push(end.max(begin));
+        self.first_op.push(NONE);
+        self.waited_until.push(begin);
+    }
+}
+
+/// A stretch of a thread without the begin or end of a slice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Quiet {
+    pub(crate) begin: i64,
+    pub(crate) end: i64,
+    /// The name of the innermost function around it.
+    pub(crate) name: u32,
+}
+
+/// One host thread.
+#[derive(Clone, Debug)]
+pub(crate) struct HostThread {
+    pub(crate) id: ThreadId,
+    pub(crate) process: Option<trace_model::ProcessId>,
+    /// Its calls.
+    pub(crate) calls: std::ops::Range<usize>,
+    /// Begin of its first and end of its last slice.
+    pub(crate) span: (i64, i64),
+    pub(crate) quiet: Vec<Quiet>,
+}
+
+/// Host threads with runtime calls, and which call a slice belongs to.
+#[derive(Debug, Default)]
+pub(crate) struct Host {
+    pub(crate) threads: Vec<HostThread>,
+    pub(crate) calls: Calls,
+    /// Slices of calls, outer and inner ones, with the place of the outer one; ascending.
+    of_slice: Vec<(SliceId, u32)>,
+}
+
+impl Host {
+    /// The call that a slice is, or lies in.
+    pub(crate) fn call_of(&self, slice: SliceId) -> Option<u32> {
+        let at = self.of_slice.binary_search_by_key(&slice, |entry| entry.0);
+        Some(self.of_slice.get(at.ok()?)?.1)
+    }
+
+    /// Reads the threads of a trace that make runtime calls.
+    pub(crate) fn read(index: &TraceIndex<'_>, names: &mut Names<'_>) -> Self {
+        let mut host = Self::default();
+        for (id, process) in threads_with_calls(index) {
+            host.read_thread(index, names, id, process);
+        }
+        host.of_slice.sort_unstable();
+        host
+    }
+
+    fn read_thread(
+        &mut self,
+        index: &TraceIndex<'_>,
+        names: &mut Names<'_>,
+        id: ThreadId,
+        process: Option<trace_model::ProcessId>,
+    ) {
+        let trace = index.trace();
+        let thread = place(self.threads.len());
+        let from = self.calls.len();
+        let mut call_end = i64::MIN;
+        let mut quiet = Vec::new();
+        let (mut first, mut last) = (i64::MAX, i64::MIN);
+        let mut open: Vec<(i64, bool, Option<StrId>)> = Vec::new();
+        // The latest begin or end of a slice, and where calls hide what is within.
+        let mut edge = i64::MIN;
+        let mut found = |edge: &mut i64, at: i64, in_call: bool, name: Option<StrId>| {
+            if *edge != i64::MIN && !in_call && at.saturating_sub(*edge) >= QUIET_NS {
+                quiet.push((*edge, at, name));
+            }
+            *edge = at.max(*edge);
+        };
+        let slices = slices_of(index, id);
+        for slice in slices.iter().map(|slice| trace.slice(*slice)) {
+            let activity = index.activity(slice);
+            if activity.is_device_work()
+                || matches!(activity, Activity::GpuAnnotation | Activity::GpuSync)
+            {
+                continue;
+            }
+            let (begin, end) = (slice.ts().nanos(), slice.end().nanos());
+            first = first.min(begin);
+            last = last.max(end);
+            if is_call(activity) && begin < call_end {
+                let outer = place(self.calls.len().saturating_sub(1));
+                self.of_slice.push((slice.id(), outer));
+                continue;
+            }
+            if activity == Activity::UserAnnotation || begin < call_end {
+                continue;
+            }
+            while let Some((ended, was_call, name)) = open.last().copied().filter(|o| o.0 <= begin)
+            {
+                found(&mut edge, ended, was_call, name);
+                open.pop();
+            }
+            found(&mut edge, begin, false, open.last().and_then(|o| o.2));
+            if is_call(activity) {
+                let name = slice.name().unwrap_or("");
+                let kind = kind_of(activity, name);
+                let name = names.place(slice.name_id());
+                self.of_slice.push((slice.id(), place(self.calls.len())));
+                self.calls.push(slice, kind, name, thread);
+                call_end = end;
+            }
+            open.push((end, is_call(activity), slice.name_id()));
+        }
+        while let Some((ended, was_call, name)) = open.pop() {
+            found(&mut edge, ended, was_call, name);
+        }
+        let quiet = quiet.into_iter().map(|(begin, end, name)| Quiet {
+            begin,
+            end,
+            name: names.place(name),
+        });
+        self.threads.push(HostThread {
+            id,
+            process,
+            calls: from..self.calls.len(),
+            span: (first, last),
+            quiet: quiet.collect(),
+        });
+    }
+
+    /// Joins operations to the calls that submitted them.
+    pub(crate) fn link(
+        &mut self,
+        ops: &mut Ops,
+        submitted_by: &[Option<SliceId>],
+        is_async: impl Fn(u32) -> bool,
+    ) {
+        let calls = &mut self.calls;
+        let mut own_end: FxHashMap<u32, i64> = FxHashMap::default();
+        for (op, slice) in submitted_by.iter().enumerate() {
+            let Some(slice) = slice else { continue };
+            let at = self.of_slice.binary_search_by_key(slice, |entry| entry.0);
+            let Some((_, call)) = at.ok().and_then(|at| self.of_slice.get(at)) else {
+                continue;
+            };
+            let c = *call as usize;
+            ops.call[op] = *call;
+            let begin = ops.start[op].clamp(calls.begin[c], calls.end[c]);
+            match calls.first_op[c] {
+                NONE => {
+                    calls.first_op[c] = place(op);
+                    calls.issue[c] = begin;
+                }
+                first if ops.start[op] < ops.start[first as usize] => {
+                    calls.first_op[c] = place(op);
+                    calls.issue[c] = begin;
+                }
+                _ => {}
+            }
+            if matches!(ops.class[op], Class::MemcpyD2h | Class::MemcpyH2d) {
+                calls.kind[c] = CallKind::HostCopy;
+            }
+            // Copies to the host wait; other ones return when the data is staged, unless they are said to wait.
+            let is_copy = ops.class[op] == Class::MemcpyD2h
+                || (ops.class[op].is_copy() && !is_async(calls.name[c]));
+            if is_copy {
+                let end = own_end.entry(*call).or_insert(i64::MIN);
+                *end = (*end).max(ops.end[op]);
+            }
+        }
+        // A copy that ended inside of its call was waited for.
+        #[expect(
+            clippy::iter_over_hash_type,
+            reason = "each entry changes its own call alone"
+        )]
+        for (call, end) in own_end {
+            let c = call as usize;
+            if end > calls.begin[c] && end <= calls.end[c] {
+                calls.waited_until[c] = end;
+                // Behind other work it was issued long before it began.
+                let first = calls.first_op[c] as usize;
+                let ahead = ops.ahead[first];
+                if ahead == NONE || ops.end[ahead as usize] <= calls.begin[c] {
+                    continue;
+                }
+                let soon = calls.begin[c].saturating_add(ISSUE_NS).min(calls.end[c]);
+                calls.issue[c] = calls.issue[c].min(soon);
+            }
+        }
+    }
+}
+
+fn is_call(activity: Activity) -> bool {
+    activity.is_api() || activity == Activity::CollectiveApi
+}
+
+fn kind_of(activity: Activity, name: &str) -> CallKind {
+    match activity {
+        Activity::Launch | Activity::MemcpyApi | Activity::MemsetApi => CallKind::Launch,
+        Activity::GraphLaunch => CallKind::Graph,
+        Activity::SyncApi => match Waits::of_name(name) {
+            Some(waits) => CallKind::Sync(waits),
+            None => CallKind::WaitEvent,
+        },
+        _ if is_event_record(name) => CallKind::Record,
+        _ if is_wait_event(name) => CallKind::WaitEvent,
+        _ => CallKind::Api,
+    }
+}
+
+/// The threads that make runtime calls, in order of their first call.
+fn threads_with_calls(index: &TraceIndex<'_>) -> Vec<(ThreadId, Option<trace_model::ProcessId>)> {
+    let trace = index.trace();
+    let mut known = vec![false; trace.threads().len()];
+    let mut out = Vec::new();
+    for call in index.activities().calls() {
+        let Some(thread) = trace.slice(*call).track().thread else {
+            continue;
+        };
+        if let Some(flag) = known.get_mut(thread.index())
+            && !*flag
+        {
+            *flag = true;
+            out.push((thread, trace.thread(thread).process));
+        }
+    }
+    out
+}
+
+/// The slices of a thread, those that were spilled for overlapping included, in ascending time.
+pub(crate) fn slices_of<'t>(index: &TraceIndex<'t>, thread: ThreadId) -> Cow<'t, [SliceId]> {
+    let trace = index.trace();
+    let mut tracks = trace.track_ids().filter(|id| {
+        let track = trace.track(*id);
+        track.thread == Some(thread)
+            && matches!(track.kind, TrackKind::Thread | TrackKind::ThreadOverflow)
+    });
+    let first = tracks.next().map_or(&[][..], |id| trace.slices_on(id));
+    let mut all = Cow::Borrowed(first);
+    for track in tracks {
+        all.to_mut().extend_from_slice(trace.slices_on(track));
+    }
+    if let Cow::Owned(all) = &mut all {
+        all.sort_unstable();
+    }
+    all
+}

@@ -1,0 +1,546 @@
+//! What a change does to each cost of a graph.
+
+use trace_model::kernel::KernelClass;
+
+use crate::calls::CallKind;
+use crate::change::{Action, Change, Selector, Target};
+use crate::class::{Class, EdgeKind, Group};
+use crate::graph::{Edge, Graph, NodeOf};
+use crate::names::NONE;
+use crate::points::Role;
+use crate::prepared::{Fusion, fusion, selected_names, submits_later, to_median};
+use crate::replay::{Mode, Window};
+
+/// What one graph launch takes, in nanoseconds.
+const GRAPH_LAUNCH_NS: i64 = 10_000;
+
+/// Where a cost arises.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope {
+    pub(crate) part: usize,
+    pub(crate) of: NodeOf,
+    pub(crate) node: u32,
+}
+
+/// A factor for what is selected.
+struct Rule<'c> {
+    target: Target,
+    selector: &'c Selector,
+    factor: f64,
+    /// By part and name: is it selected?
+    names: Vec<Vec<bool>>,
+}
+
+/// A change, prepared for a graph.
+pub(crate) struct Effects<'c> {
+    rules: Vec<Rule<'c>>,
+    link: Option<f64>,
+    graph: bool,
+    asynchronous: bool,
+    /// By part and call: does its thread submit work behind it?
+    submits_later: Vec<Vec<bool>>,
+    fusions: Vec<Fusion>,
+    /// By part.
+    ranks: Vec<f64>,
+    group: Option<Group>,
+    /// Is it about one group or nothing?
+    is_of_groups: bool,
+    /// Found before the replay.
+    pub(crate) touched: u64,
+}
+
+impl<'c> Effects<'c> {
+    pub(crate) fn new(graph: &Graph, change: &'c Change, window: Window) -> Self {
+        let mut effects = Self {
+            rules: Vec::new(),
+            link: None,
+            graph: false,
+            asynchronous: false,
+            submits_later: Vec::new(),
+            fusions: Vec::new(),
+            ranks: vec![1.0; graph.parts.len()],
+            group: None,
+            is_of_groups: change.actions.is_empty(),
+            touched: 0,
+        };
+        for action in &change.actions {
+            match action {
+                Action::Scale {
+                    target,
+                    selector,
+                    factor,
+                } => effects.rules.push(Rule {
+                    target: *target,
+                    selector,
+                    factor: *factor,
+                    names: selected_names(graph, selector),
+                }),
+                Action::Link(speed) => effects.link = Some(*speed),
+                Action::Graph => effects.graph = true,
+                Action::Async => {
+                    effects.asynchronous = true;
+                    effects.submits_later = graph.parts.iter().map(submits_later).collect();
+                }
+                Action::Fuse { name, factor } => {
+                    let fusion = fusion(graph, name, *factor);
+                    effects.fusions.push(fusion);
+                }
+                Action::Rank { rank, factor } => {
+                    let at = graph.parts.iter().position(|part| part.rank == *rank);
+                    if let Some(at) = at {
+                        let factor = factor.unwrap_or_else(|| to_median(graph, at, window));
+                        effects.ranks[at] *= factor;
+                        effects.touched += 1;
+                    }
+                }
+            }
+        }
+        effects
+    }
+
+    /// What is left if a group takes no time.
+    pub(crate) fn without(graph: &Graph, group: Group) -> Self {
+        Self {
+            rules: Vec::new(),
+            link: None,
+            graph: false,
+            asynchronous: false,
+            submits_later: Vec::new(),
+            fusions: Vec::new(),
+            ranks: vec![1.0; graph.parts.len()],
+            group: Some(group),
+            is_of_groups: true,
+            touched: 0,
+        }
+    }
+
+    /// The factor of all rules for `target` that select a name or class; whether there are any.
+    fn factor(
+        &self,
+        targets: &[Target],
+        part: usize,
+        name: u32,
+        class: Class,
+        word: &str,
+    ) -> (f64, bool) {
+        let mut found = (1.0, false);
+        for rule in self
+            .rules
+            .iter()
+            .filter(|rule| targets.contains(&rule.target))
+        {
+            let selects = match rule.selector {
+                Selector::All => true,
+                Selector::Class(wanted) => match class {
+                    Class::Kernel(kernel) => {
+                        kernel.name() == wanted
+                            || class.name() == *wanted
+                            // Matrix products, those of experts included.
+                            || (wanted == "gemm" && kernel == KernelClass::MoeGemm)
+                    }
+                    class => class.name() == *wanted,
+                },
+                Selector::Part(part) => *part == word,
+                Selector::Name(_) | Selector::Exact(_) => {
+                    let names = rule.names.get(part);
+                    names.and_then(|names| names.get(name as usize)) == Some(&true)
+                }
+            };
+            if selects {
+                found = (found.0 * rule.factor, true);
+            }
+        }
+        found
+    }
+
+    /// The factor of a class of time, by the group that takes none.
+    fn group_factor(&self, class: Class) -> (f64, bool) {
+        let Some(group) = self.group else {
+            return (1.0, false);
+        };
+        let is_in = match group {
+            // A hand-over is no code that could be faster.
+            Group::Host => {
+                class == Class::Dispatch || (class.group() == group && class != Class::Handoff)
+            }
+            group => class.group() == group,
+        };
+        match is_in {
+            true => (0.0, true),
+            false => (1.0, false),
+        }
+    }
+
+    /// The cost of a dependency at a place, where it is plain that the change is not about it.
+    pub(crate) fn unchanged(&self, graph: &Graph, at: usize, edge: Edge) -> Option<i64> {
+        if !self.is_of_groups {
+            return None;
+        }
+        let (cost, group) = graph.price_of(at);
+        let is_other = match (edge.kind, group) {
+            (EdgeKind::Input, _) => false,
+            (EdgeKind::Host, _) => matches!(
+                self.group,
+                None | Some(Group::Gpu | Group::Comm | Group::Sync | Group::Unknown)
+            ),
+            (_, Some(group)) => self.group != Some(group),
+            _ => false,
+        };
+        is_other.then_some(cost)
+    }
+
+    /// The new cost of a dependency, and whether the change is about it; `None` if it is gone.
+    pub(crate) fn cost(
+        &self,
+        graph: &Graph,
+        edge: Edge,
+        scope: Scope,
+        mode: Mode,
+        window: Window,
+    ) -> Option<(i64, bool)> {
+        let part = &graph.parts[scope.part];
+        let recorded = graph.recorded(edge, scope.node);
+        // What lies before the window stays as it is.
+        let before = window
+            .begin_ns
+            .saturating_sub(graph.time[edge.from as usize])
+            .clamp(0, recorded.max(0));
+        let both = |a: (f64, bool), b: (f64, bool)| (a.0 * b.0, a.1 || b.1);
+        let scaled = |cost: i64, (factor, touched): (f64, bool)| {
+            let rank = self.ranks[scope.part];
+            let before = before.min(cost);
+            Some((before + scale(cost - before, factor * rank), touched))
+        };
+        let lag = graph.lag_of(edge, scope.node);
+        let latency = || match (lag, mode) {
+            (Some(lag), Mode::Model) => graph.lag(scope.node, lag).typical_ns,
+            _ => graph.cost(edge, scope.node, false),
+        };
+        match (edge.kind, scope.of) {
+            (EdgeKind::Work, NodeOf::End(op)) => self.work(graph, scope.part, op, recorded, scaled),
+            (EdgeKind::Transfer, NodeOf::End(op)) => {
+                let (name, class) = (part.ops.name[op], part.ops.class[op]);
+                let factor = self.factor(&[Target::Comm], scope.part, name, class, "transfer");
+                let factor = both(factor, self.group_factor(class));
+                let linked = self.linked(graph, scope.part, op);
+                let cost = scale(linked.unwrap_or(recorded), factor.0);
+                Some((cost, factor.1 || linked.is_some()))
+            }
+            (EdgeKind::Overlap, NodeOf::Start(_)) => {
+                let NodeOf::Start(ahead) = graph.node(edge.from).1 else {
+                    return Some((recorded, false));
+                };
+                self.work(graph, scope.part, ahead, recorded, scaled)
+            }
+            (EdgeKind::Stream | EdgeKind::Event, NodeOf::Start(op)) => {
+                if edge.kind == EdgeKind::Stream && self.joins(scope.part, op) {
+                    return Some((0, true));
+                }
+                let name = part.ops.name[op];
+                let factor = self.factor(&[Target::Gap], scope.part, name, Class::Queue, "");
+                scaled(latency(), both(factor, self.group_factor(Class::Queue)))
+            }
+            (EdgeKind::Launch, NodeOf::Start(op)) => {
+                if self.joins(scope.part, op) {
+                    return None;
+                }
+                let class = Class::LaunchLatency;
+                let name = part.ops.name[op];
+                let factor = self.factor(&[Target::Launch], scope.part, name, class, "latency");
+                scaled(latency(), both(factor, self.group_factor(class)))
+            }
+            (EdgeKind::Sync | EdgeKind::Spin, NodeOf::Point(point)) => {
+                let call = part.points.call[point];
+                let later = || match call {
+                    NONE => true,
+                    call => self.submits_later[scope.part][call as usize],
+                };
+                if self.asynchronous && later() {
+                    return None;
+                }
+                let name = graph.call_class(scope.part, point).1;
+                let factor = self.factor(&[Target::Sync], scope.part, name, Class::Sync, "");
+                scaled(latency(), both(factor, self.group_factor(Class::Sync)))
+            }
+            (EdgeKind::QueueFull, _) => scaled(latency(), self.group_factor(Class::QueueFull)),
+            (EdgeKind::Handoff, _) => scaled(recorded, self.group_factor(Class::Handoff)),
+            (EdgeKind::Issue | EdgeKind::Call, NodeOf::Point(point)) => {
+                self.call(graph, edge, scope, point, scaled)
+            }
+            (EdgeKind::Input, NodeOf::Point(point)) => {
+                let pieces = part.points.pieces_of(point);
+                let factor = self.waiting(graph, scope.part, pieces.start);
+                match factor.1 {
+                    true => scaled(recorded, factor),
+                    // It ends when something arrives.
+                    false => Some((0, false)),
+                }
+            }
+            (EdgeKind::Host, NodeOf::Point(point)) => self.host(graph, edge, scope, point, window),
+            (EdgeKind::Arrive, _) => Some((0, false)),
+            _ => Some((recorded, false)),
+        }
+    }
+
+    fn joins(&self, part: usize, op: usize) -> bool {
+        let mut fusions = self.fusions.iter();
+        fusions.any(|fusion| fusion.joins[part][op])
+    }
+
+    /// Bytes over the speed of the link.
+    fn linked(&self, graph: &Graph, part: usize, op: usize) -> Option<i64> {
+        let speed = self.link?;
+        let known = graph.link_bytes.get(part)?;
+        let at = known
+            .binary_search_by_key(&op, |entry| entry.0 as usize)
+            .ok()?;
+        Some(nearest(known.get(at)?.1 / speed))
+    }
+
+    fn work(
+        &self,
+        graph: &Graph,
+        part: usize,
+        op: usize,
+        recorded: i64,
+        scaled: impl Fn(i64, (f64, bool)) -> Option<(i64, bool)>,
+    ) -> Option<(i64, bool)> {
+        let ops = &graph.parts[part].ops;
+        let (name, class) = (ops.name[op], ops.class[op]);
+        let (target, word) = match class {
+            Class::Kernel(_) => (Target::Kernel, ""),
+            Class::MemcpyH2d => (Target::Memcpy, "h2d"),
+            Class::MemcpyD2h => (Target::Memcpy, "d2h"),
+            Class::MemcpyD2d => (Target::Memcpy, "d2d"),
+            Class::Memset => (Target::Memset, ""),
+            // Of a collective on one rank nobody knows what is waiting and what transfer.
+            _ => (Target::Comm, ""),
+        };
+        let mut factor = self.factor(&[target], part, name, class, word);
+        for fusion in &self.fusions {
+            if fusion.selected[part][op] {
+                factor = (factor.0 * fusion.factor, true);
+            }
+        }
+        let group = self.group_factor(class);
+        let factor = (factor.0 * group.0, factor.1 || group.1);
+        if class == Class::Comm
+            && let Some(linked) = self.linked(graph, part, op)
+        {
+            return Some((scale(linked, factor.0), true));
+        }
+        scaled(recorded, factor)
+    }
+
+    /// Where the transfer of a collective begins: with the joint arrival, or earlier if the waiting is cut.
+    pub(crate) fn transfer_base(
+        &self,
+        graph: &Graph,
+        edge: Edge,
+        scope: Scope,
+        time: &[i64],
+    ) -> i64 {
+        let arrival = time[edge.from as usize];
+        let NodeOf::End(op) = scope.of else {
+            return arrival;
+        };
+        let ops = &graph.parts[scope.part].ops;
+        let mut factor = None;
+        for rule in &self.rules {
+            if rule.target == Target::Comm && *rule.selector == Selector::Part("wait") {
+                factor = Some(factor.unwrap_or(1.0) * rule.factor);
+            }
+        }
+        match factor {
+            Some(factor) if ops.is_comm(op) => {
+                let own = time[graph.start_node(scope.part, op) as usize];
+                own.saturating_add(scale(arrival.saturating_sub(own).max(0), factor))
+            }
+            _ => arrival,
+        }
+    }
+
+    fn call(
+        &self,
+        graph: &Graph,
+        edge: Edge,
+        scope: Scope,
+        point: usize,
+        scaled: impl Fn(i64, (f64, bool)) -> Option<(i64, bool)>,
+    ) -> Option<(i64, bool)> {
+        let part = &graph.parts[scope.part];
+        let cost = graph.cost(edge, scope.node, false);
+        let call = part.points.call[point];
+        if call == NONE {
+            return Some((cost, false));
+        }
+        let call = call as usize;
+        let op = part.host.calls.first_op[call];
+        if op != NONE
+            && part.host.calls.kind[call] == CallKind::Launch
+            && self.joins(scope.part, op as usize)
+        {
+            return Some((0, true));
+        }
+        let run = part.run[call];
+        if self.graph && run != NONE {
+            let is_first = part.run_first[run as usize] as usize == call;
+            let issues = part.points.role[point] == Role::Issue;
+            let cost = if is_first && issues {
+                GRAPH_LAUNCH_NS
+            } else {
+                0
+            };
+            return Some((cost, true));
+        }
+        let (class, name) = graph.call_class(scope.part, point);
+        let (target, word) = match class {
+            Class::Sync => (Target::Sync, ""),
+            Class::LaunchCall if edge.kind == EdgeKind::Call => return scaled(cost, (1.0, false)),
+            Class::LaunchCall => (Target::Launch, "call"),
+            _ => (Target::Api, ""),
+        };
+        let factor = self.factor(&[target], scope.part, name, class, word);
+        let group = self.group_factor(class);
+        scaled(cost, (factor.0 * group.0, factor.1 || group.1))
+    }
+
+    /// The factor of a wait for something from outside.
+    fn waiting(&self, graph: &Graph, part: usize, piece: usize) -> (f64, bool) {
+        let pieces = &graph.parts[part].points.pieces;
+        let (Some(name), Some(class)) = (pieces.name.get(piece), pieces.class.get(piece)) else {
+            return (1.0, false);
+        };
+        let target = match class {
+            Class::Input => Target::Input,
+            _ => Target::Requests,
+        };
+        let factor = self.factor(&[target], part, *name, *class, "");
+        let group = self.group_factor(*class);
+        (factor.0 * group.0, factor.1 || group.1)
+    }
+
+    fn host(
+        &self,
+        graph: &Graph,
+        edge: Edge,
+        scope: Scope,
+        point: usize,
+        window: Window,
+    ) -> Option<(i64, bool)> {
+        let recorded = graph.recorded(edge, scope.node);
+        let is_dispatch = (self.graph || !self.rules.is_empty() || self.group.is_some())
+            && graph.is_dispatch(scope.part, point);
+        if self.graph && is_dispatch {
+            return Some((0, true));
+        }
+        let rank = self.ranks[scope.part];
+        let is_host = |rule: &Rule<'_>| {
+            matches!(
+                rule.target,
+                Target::Host | Target::Dispatch | Target::Api | Target::Requests | Target::Input
+            )
+        };
+        let is_plain = !self.rules.iter().any(is_host)
+            && match self.group {
+                None | Some(Group::Gpu | Group::Comm | Group::Sync | Group::Unknown) => true,
+                // Of launches, host time between those of a run alone.
+                Some(Group::Launch) => !is_dispatch,
+                Some(Group::Host | Group::Wait | Group::Input) => false,
+            };
+        let from = graph.time[edge.from as usize].max(window.begin_ns);
+        let to = graph.time[scope.node as usize];
+        if is_plain {
+            let before = from - graph.time[edge.from as usize];
+            let rest = recorded.saturating_sub(before).max(0);
+            return Some((before + scale(rest, rank), false));
+        }
+        let points = &graph.parts[scope.part].points;
+        let (mut cost, mut touched) = (recorded, false);
+        let mut end = to;
+        for piece in points.pieces_of(point).rev() {
+            let begin = points.pieces.start[piece].max(from);
+            if end <= from {
+                break;
+            }
+            let (class, name) = (points.pieces.class[piece], points.pieces.name[piece]);
+            let class = match is_dispatch {
+                true => crate::path::dispatched(class),
+                false => class,
+            };
+            let targets: &[Target] = match class {
+                Class::Dispatch => &[Target::Host, Target::Dispatch],
+                Class::HostPython | Class::HostOp | Class::HostOther | Class::HostUntraced => {
+                    &[Target::Host]
+                }
+                Class::Input => &[Target::Host, Target::Input],
+                Class::Requests => &[Target::Requests],
+                Class::Api => &[Target::Api],
+                _ => &[],
+            };
+            let factor = self.factor(targets, scope.part, name, class, "");
+            let group = self.group_factor(class);
+            let factor = (factor.0 * group.0 * rank, factor.1 || group.1);
+            touched |= factor.1;
+            let took = (end - begin).max(0);
+            cost = cost - took + scale(took, factor.0);
+            end = begin.min(end);
+        }
+        Some((cost.max(0), touched))
+    }
+
+    /// What is left of time that nothing explains.
+    pub(crate) fn residual(&self, graph: &Graph, scope: Scope, residual: i64) -> (i64, bool) {
+        let is_other = self.is_of_groups && self.group != Some(Group::Unknown);
+        if residual == 0 || is_other || scope.of == NodeOf::Arrival {
+            return (residual, false);
+        }
+        if let NodeOf::Start(op) = scope.of
+            && self.joins(scope.part, op)
+        {
+            return (0, true);
+        }
+        let name = match scope.of {
+            NodeOf::Start(op) => graph.parts[scope.part].ops.name[op],
+            NodeOf::Point(point) => graph.call_class(scope.part, point).1,
+            _ => NONE,
+        };
+        let class = Class::Unexplained;
+        let factor = self.factor(&[Target::Unexplained], scope.part, name, class, "");
+        let group = self.group_factor(class);
+        let rank = self.ranks[scope.part];
+        (
+            scale(residual, factor.0 * group.0 * rank),
+            factor.1 || group.1,
+        )
+    }
+
+    /// When something arrives from outside, unless the change is about that.
+    pub(crate) fn arrives(&self, graph: &Graph, scope: Scope) -> Option<i64> {
+        let NodeOf::Point(point) = scope.of else {
+            return None;
+        };
+        if graph.parts[scope.part].points.role[point] != Role::WaitEnd {
+            return None;
+        }
+        let pieces = graph.parts[scope.part].points.pieces_of(point);
+        let is_changed = self.waiting(graph, scope.part, pieces.start).1;
+        (!is_changed).then_some(graph.time[scope.node as usize])
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "durations are below 2^53 ns")]
+fn scale(ns: i64, factor: f64) -> i64 {
+    if (factor - 1.0).abs() < f64::EPSILON {
+        return ns;
+    }
+    if factor <= 0.0 {
+        return 0;
+    }
+    nearest(ns as f64 * factor)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "saturates")]
+fn nearest(value: f64) -> i64 {
+    value.round() as i64
+}

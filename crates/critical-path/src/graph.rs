@@ -1,0 +1,571 @@
+//! All recordings as one graph: nodes in time, dependencies, steps.
+
+use std::collections::BTreeMap;
+
+use gpu_time::comm::{Job, RankDigest};
+use trace_model::kernel::collective::Collective;
+
+use crate::class::{Class, EdgeKind, Evidence, Group, Lag};
+use crate::names::{NONE, place};
+use crate::part::Part;
+use crate::steps::{Step, steps};
+
+/// A dependency of the graph.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Edge {
+    pub(crate) from: u32,
+    pub(crate) kind: EdgeKind,
+    pub(crate) evidence: Evidence,
+}
+
+/// Kind and evidence in one byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Tag(u8);
+
+const KINDS: [EdgeKind; 15] = [
+    EdgeKind::Work,
+    EdgeKind::Transfer,
+    EdgeKind::Overlap,
+    EdgeKind::Event,
+    EdgeKind::Launch,
+    EdgeKind::Stream,
+    EdgeKind::Arrive,
+    EdgeKind::Sync,
+    EdgeKind::Spin,
+    EdgeKind::QueueFull,
+    EdgeKind::Handoff,
+    EdgeKind::Issue,
+    EdgeKind::Call,
+    EdgeKind::Input,
+    EdgeKind::Host,
+];
+
+impl Tag {
+    const DEAD: Self = Self(u8::MAX);
+
+    fn new(kind: EdgeKind, evidence: Evidence) -> Self {
+        Self(kind as u8 | (evidence as u8) << 4)
+    }
+
+    fn kind(self) -> Option<EdgeKind> {
+        KINDS.get(usize::from(self.0 & 15)).copied()
+    }
+
+    fn evidence(self) -> Evidence {
+        match self.0 >> 4 {
+            0 => Evidence::Sure,
+            1 => Evidence::Guess,
+            _ => Evidence::Timing,
+        }
+    }
+}
+
+/// What a node is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NodeOf {
+    /// Begin of an operation.
+    Start(usize),
+    /// End of an operation.
+    End(usize),
+    /// A place of a host thread.
+    Point(usize),
+    /// The joint arrival of a collective.
+    Arrival,
+}
+
+/// What depended on what in the recordings of one job, and its steps.
+///
+/// Nodes are begins and ends of operations and calls; all times are nanoseconds of the clock of the first rank.
+#[derive(Debug)]
+pub struct Graph {
+    pub(crate) parts: Vec<Part>,
+    /// Number of the first node of each part, then that of the first arrival, then the number of nodes.
+    pub(crate) offsets: Vec<u32>,
+    pub(crate) time: Vec<i64>,
+    first_edge: Vec<u32>,
+    from: Vec<u32>,
+    tags: Vec<Tag>,
+    /// By node: the part that it belongs to; that of no part is a joint arrival.
+    part: Vec<u32>,
+    /// By node: what its latest arrival does not explain of its time.
+    pub(crate) residual: Vec<i64>,
+    /// By dependency: what it costs with typical latencies.
+    costs: Vec<i64>,
+    /// By dependency: the group of that cost; none where it has several or belongs to no group.
+    groups: Vec<Option<Group>>,
+    /// Nodes in topological order, which is one of ascending time.
+    pub(crate) order: Vec<u32>,
+    /// By part: its steps.
+    pub(crate) steps: Vec<Vec<Step>>,
+    /// By part: bytes that each collective moves over the slowest link, by operation; ascending.
+    pub(crate) link_bytes: Vec<Vec<(u32, f64)>>,
+    /// Edges by kind and evidence.
+    pub(crate) counts: BTreeMap<(EdgeKind, Evidence), u64>,
+    pub(crate) contradicted: u64,
+    /// Launches whose work starts before them.
+    pub(crate) early_starts: u64,
+    /// Collectives that several ranks share.
+    pub(crate) joined: u64,
+}
+
+impl Graph {
+    /// Joins the recordings of one job, which are in order of rank; `job` has their collectives and clocks, in the same order.
+    ///
+    /// Cost: n log n in the number of operations and calls; about 40 bytes for each node and 5 for each dependency.
+    pub fn new(mut parts: Vec<Part>, job: Option<(&[RankDigest], &Job)>) -> Self {
+        if let Some((digests, job)) = job {
+            align(&mut parts, digests, job);
+        }
+        let mut offsets = vec![0_u32];
+        for part in &parts {
+            let last = offsets.last().copied().unwrap_or(0);
+            offsets.push(last.saturating_add(place(part.nodes())));
+        }
+        let mut graph = Self {
+            steps: Vec::new(),
+            time: Vec::new(),
+            first_edge: Vec::new(),
+            from: Vec::new(),
+            tags: Vec::new(),
+            part: Vec::new(),
+            residual: Vec::new(),
+            costs: Vec::new(),
+            groups: Vec::new(),
+            order: Vec::new(),
+            link_bytes: Vec::new(),
+            counts: BTreeMap::new(),
+            contradicted: parts.iter().map(|part| part.contradicted).sum(),
+            early_starts: 0,
+            joined: 0,
+            parts,
+            offsets,
+        };
+        for (at, part) in graph.parts.iter().enumerate() {
+            let nodes = 0..place(part.nodes());
+            graph.time.extend(nodes.map(|node| part.time(node)));
+            graph.part.resize(graph.time.len(), place(at));
+        }
+        let joins = match job {
+            Some((digests, job)) => graph.join(digests, job),
+            None => Vec::new(),
+        };
+        graph.offsets.push(place(graph.time.len()));
+        graph.part.resize(graph.time.len(), NONE);
+        graph.connect(&joins);
+        graph.sort();
+        graph.price();
+        graph.residual = (0..place(graph.time.len()))
+            .map(|node| graph.unexplained(node))
+            .collect();
+        let each = graph.parts.iter().zip(&graph.offsets);
+        graph.steps = each
+            .map(|(part, offset)| steps(part, &part.assigned, *offset))
+            .collect();
+        graph
+    }
+
+    /// Finds the collectives that several ranks share, and makes a node of each arrival.
+    fn join(&mut self, digests: &[RankDigest], job: &Job) -> Vec<Vec<(usize, u32)>> {
+        // The kernels of a digest are the collective kernels of the part, in their order.
+        let ops: Vec<Vec<u32>> = self
+            .parts
+            .iter()
+            .map(|part| {
+                let comm = (0..part.ops.len()).filter(|op| part.ops.is_comm(*op));
+                comm.map(place).collect()
+            })
+            .collect();
+        self.link_bytes = digests
+            .iter()
+            .zip(&ops)
+            .map(|(digest, ops)| {
+                let runs = digest.runs.iter().zip(ops);
+                let known = runs.filter_map(|(run, op)| {
+                    let what: &Collective = digest.what(run)?;
+                    Some((*op, what.busbw(1)?))
+                });
+                known.collect()
+            })
+            .collect();
+        let mut joins = Vec::new();
+        for runs in shared_runs(job) {
+            let runs = runs.into_iter();
+            let mut runs: Vec<(usize, u32)> = runs
+                .filter_map(|(member, run)| Some((member, *ops.get(member)?.get(run)?)))
+                .collect();
+            let start = |&(member, op): &(usize, u32)| self.parts[member].ops.start[op as usize];
+            let Some(arrival) = runs.iter().map(start).max() else {
+                continue;
+            };
+            // A rank that ends before another arrives did not wait for it.
+            let before = runs.len();
+            runs.retain(|(member, op)| self.parts[*member].ops.end[*op as usize] >= arrival);
+            self.contradicted += (before - runs.len()) as u64;
+            if runs.len() > 1 {
+                self.time.push(arrival);
+                joins.push(runs);
+            }
+        }
+        self.joined = joins.len() as u64;
+        joins
+    }
+
+    /// Stores the dependencies by the node that they lead to.
+    fn connect(&mut self, joins: &[Vec<(usize, u32)>]) {
+        let nodes = self.time.len();
+        let arrivals = self.offsets.get(self.parts.len()).copied().unwrap_or(0);
+        // The work of these is transfer behind the joint arrival.
+        let mut shared: rustc_hash::FxHashMap<u32, u32> = rustc_hash::FxHashMap::default();
+        for (at, runs) in joins.iter().enumerate() {
+            for (member, op) in runs {
+                let end = self.offsets[*member] + 2 * op + 1;
+                shared.insert(end, arrivals + place(at));
+            }
+        }
+        let mut list: Vec<(u32, u32, Tag)> = Vec::new();
+        for (part, offset) in self.parts.iter().zip(&self.offsets) {
+            let early = part.edges(|to, from, kind, evidence| {
+                let (to, from) = (to + offset, from + offset);
+                match shared.get(&to) {
+                    Some(arrival) if kind == EdgeKind::Work => {
+                        list.push((to, *arrival, Tag::new(EdgeKind::Transfer, evidence)));
+                        list.push((*arrival, from, Tag::new(EdgeKind::Arrive, evidence)));
+                    }
+                    _ => list.push((to, from, Tag::new(kind, evidence))),
+                }
+            });
+            self.early_starts += early;
+            self.contradicted += early;
+        }
+        // By counting: the list is long, and nodes are numbers.
+        self.first_edge = vec![0; nodes + 1];
+        for (to, ..) in &list {
+            self.first_edge[*to as usize + 1] += 1;
+        }
+        for node in 0..nodes {
+            self.first_edge[node + 1] += self.first_edge[node];
+        }
+        let mut next = self.first_edge.clone();
+        self.from = vec![0; list.len()];
+        self.tags = vec![Tag::DEAD; list.len()];
+        for (to, from, tag) in list {
+            let slot = &mut next[to as usize];
+            self.from[*slot as usize] = from;
+            self.tags[*slot as usize] = tag;
+            *slot += 1;
+            if let Some(kind) = tag.kind() {
+                *self.counts.entry((kind, tag.evidence())).or_default() += 1;
+            }
+        }
+    }
+
+    /// Orders nodes by time, and those of equal time by their dependencies; one that would close a circle is dropped.
+    fn sort(&mut self) {
+        let time = &self.time;
+        let mut order: Vec<u32> = (0..place(time.len())).collect();
+        order.sort_unstable_by_key(|&node| (time[node as usize], node));
+        let mut from = 0;
+        let mut state = vec![0_u8; self.time.len()];
+        while from < order.len() {
+            let at = self.time[order[from] as usize];
+            let mut to = from + 1;
+            while to < order.len() && self.time[order[to] as usize] == at {
+                to += 1;
+            }
+            if to - from > 1 {
+                let group = order[from..to].to_vec();
+                let mut sorted = Vec::with_capacity(group.len());
+                for node in group {
+                    self.visit(node, &mut state, &mut sorted);
+                }
+                order[from..to].copy_from_slice(&sorted);
+            }
+            from = to;
+        }
+        self.order = order;
+    }
+
+    /// Appends a node behind the nodes of equal time that it depends on.
+    fn visit(&mut self, node: u32, state: &mut [u8], out: &mut Vec<u32>) {
+        const OPEN: u8 = 1;
+        const DONE: u8 = 2;
+        if state[node as usize] != 0 {
+            return;
+        }
+        let at = self.time[node as usize];
+        state[node as usize] = OPEN;
+        let mut stack = vec![(node, self.first_edge[node as usize])];
+        while let Some((node, edge)) = stack.last_mut() {
+            if *edge == self.first_edge[*node as usize + 1] {
+                state[*node as usize] = DONE;
+                out.push(*node);
+                stack.pop();
+                continue;
+            }
+            let here = *edge as usize;
+            *edge += 1;
+            let from = self.from[here];
+            if self.time[from as usize] != at || self.tags[here] == Tag::DEAD {
+                continue;
+            }
+            match state[from as usize] {
+                0 => {
+                    state[from as usize] = OPEN;
+                    stack.push((from, self.first_edge[from as usize]));
+                }
+                OPEN => {
+                    self.tags[here] = Tag::DEAD;
+                    self.contradicted += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The dependencies of a node.
+    pub(crate) fn edges(&self, node: u32) -> impl Iterator<Item = Edge> + '_ {
+        self.edges_at(node).map(|(_, edge)| edge)
+    }
+
+    /// The dependencies of a node, each with its place.
+    pub(crate) fn edges_at(&self, node: u32) -> impl Iterator<Item = (usize, Edge)> + '_ {
+        let from = self.first_edge[node as usize] as usize;
+        let to = self.first_edge[node as usize + 1] as usize;
+        (from..to).filter_map(|at| {
+            let tag = self.tags[at];
+            if tag == Tag::DEAD {
+                return None;
+            }
+            let edge = Edge {
+                from: self.from[at],
+                kind: tag.kind()?,
+                evidence: tag.evidence(),
+            };
+            Some((at, edge))
+        })
+    }
+
+    /// The part that a node belongs to; that of no part is a joint arrival.
+    pub(crate) fn part_of(&self, node: u32) -> Option<usize> {
+        let part = self.part.get(node as usize).copied()?;
+        (part != NONE).then_some(part as usize)
+    }
+
+    /// Stores what each dependency costs, and in which group.
+    fn price(&mut self) {
+        self.costs = vec![0; self.from.len()];
+        self.groups = vec![None; self.from.len()];
+        for node in 0..place(self.time.len()) {
+            let from = self.first_edge[node as usize] as usize;
+            let to = self.first_edge[node as usize + 1] as usize;
+            for at in from..to {
+                let Some(kind) = self.tags[at].kind() else {
+                    continue;
+                };
+                let edge = Edge {
+                    from: self.from[at],
+                    kind,
+                    evidence: self.tags[at].evidence(),
+                };
+                self.costs[at] = self.cost(edge, node, false);
+                self.groups[at] = self.group_of(edge, node);
+            }
+        }
+    }
+
+    /// The group of what a dependency costs.
+    fn group_of(&self, edge: Edge, to: u32) -> Option<Group> {
+        let (part, of) = self.node(to);
+        match (edge.kind, of) {
+            (EdgeKind::Work | EdgeKind::Transfer, NodeOf::End(op)) => {
+                Some(self.parts[part].ops.class[op].group())
+            }
+            (EdgeKind::Overlap, _) => match self.node(edge.from) {
+                (part, NodeOf::Start(op)) => Some(self.parts[part].ops.class[op].group()),
+                _ => None,
+            },
+            (EdgeKind::Stream | EdgeKind::Event | EdgeKind::QueueFull, _) => Some(Group::Gpu),
+            (EdgeKind::Launch, _) => Some(Group::Launch),
+            (EdgeKind::Sync | EdgeKind::Spin, _) => Some(Group::Sync),
+            (EdgeKind::Issue | EdgeKind::Call, NodeOf::Point(point)) => {
+                Some(self.call_class(part, point).0.group())
+            }
+            _ => None,
+        }
+    }
+
+    /// The cost of the dependency at a place of [`Graph::edges_at`] and its group, if it is of one alone.
+    pub(crate) fn price_of(&self, at: usize) -> (i64, Option<Group>) {
+        (self.costs[at], self.groups[at])
+    }
+
+    /// What the latest arrival at a node, with typical latencies, does not explain of its time.
+    fn unexplained(&self, node: u32) -> i64 {
+        let arrivals = self
+            .edges(node)
+            .map(|edge| self.time[edge.from as usize].saturating_add(self.cost(edge, node, false)));
+        let recorded = self.time[node as usize];
+        let latest = arrivals.max().unwrap_or(recorded);
+        recorded.saturating_sub(latest).max(0)
+    }
+
+    /// What a node is, with its part.
+    pub(crate) fn node(&self, node: u32) -> (usize, NodeOf) {
+        let Some(part) = self.part_of(node) else {
+            return (0, NodeOf::Arrival);
+        };
+        let own = (node - self.offsets[part]) as usize;
+        let ops = self.parts[part].ops.len();
+        let of = match own < 2 * ops {
+            true if own.is_multiple_of(2) => NodeOf::Start(own / 2),
+            true => NodeOf::End(own / 2),
+            false => NodeOf::Point(own - 2 * ops),
+        };
+        (part, of)
+    }
+
+    pub(crate) fn start_node(&self, part: usize, op: usize) -> u32 {
+        self.offsets[part] + place(2 * op)
+    }
+
+    /// The recorded time of a dependency.
+    pub(crate) fn recorded(&self, edge: Edge, to: u32) -> i64 {
+        self.time[to as usize].saturating_sub(self.time[edge.from as usize])
+    }
+
+    /// A latency of the part that a node belongs to.
+    pub(crate) fn lag(&self, node: u32, lag: Lag) -> crate::lags::LagTime {
+        let part = self.part_of(node).unwrap_or(0);
+        self.parts[part].lags.of(lag)
+    }
+
+    /// The latency that a dependency costs.
+    pub(crate) fn lag_of(&self, edge: Edge, to: u32) -> Option<Lag> {
+        match edge.kind {
+            EdgeKind::Stream => {
+                let (part, NodeOf::Start(op)) = self.node(to) else {
+                    return Some(Lag::Stream);
+                };
+                let ops = &self.parts[part].ops;
+                Some(ops.gap_lag(op))
+            }
+            kind => kind.lag(),
+        }
+    }
+
+    /// What a dependency costs: recorded, latencies at most the typical or the high one.
+    pub(crate) fn cost(&self, edge: Edge, to: u32, high: bool) -> i64 {
+        let kind = self.lag_of(edge, to);
+        let recorded = self.recorded(edge, to);
+        match kind {
+            Some(lag) => {
+                let lag = self.lag(to, lag);
+                recorded.min(if high { lag.high_ns } else { lag.typical_ns })
+            }
+            // A call that waited returns as soon as that is over, a collective begins with the last rank.
+            None if matches!(edge.kind, EdgeKind::Call | EdgeKind::Arrive) => 0,
+            None => recorded,
+        }
+    }
+
+    /// The dependency that a node waited for last, with typical latencies. Of equal ones the first kind counts.
+    pub(crate) fn binding(&self, node: u32) -> Option<Edge> {
+        let arrivals = self.edges(node).map(|edge| {
+            let at = self.time[edge.from as usize].saturating_add(self.cost(edge, node, false));
+            (edge, at)
+        });
+        // The first of the largest: later ones replace it only if they are larger, or of a kind that goes first.
+        let latest = arrivals.reduce(|best, next| {
+            let better =
+                (next.1, std::cmp::Reverse(next.0.kind)) > (best.1, std::cmp::Reverse(best.0.kind));
+            if better { next } else { best }
+        });
+        latest.map(|(edge, _)| edge)
+    }
+
+    /// The ranks, in order.
+    pub fn ranks(&self) -> impl Iterator<Item = u32> + '_ {
+        self.parts.iter().map(|part| part.rank)
+    }
+
+    /// The steps of the recording with this place.
+    pub fn steps(&self, recording: usize) -> &[Step] {
+        self.steps.get(recording).map_or(&[], Vec::as_slice)
+    }
+
+    /// The class and name of a call's time.
+    pub(crate) fn call_class(&self, part: usize, point: usize) -> (Class, u32) {
+        let part = &self.parts[part];
+        match part.points.call[point] {
+            NONE => (Class::HostUntraced, NONE),
+            call => (
+                part.host.calls.class(call as usize),
+                part.host.calls.name[call as usize],
+            ),
+        }
+    }
+
+    /// Is the host time before a node between two launches of one run?
+    pub(crate) fn is_dispatch(&self, part: usize, point: usize) -> bool {
+        self.parts[part].dispatch.get(point) == Some(&true)
+    }
+}
+
+/// The runs (rank, run) of each collective that several ranks share.
+///
+/// Those that `comm` matched; of groups of which it matched none, since a few collectives have no rhythm, the n-th on each
+/// rank, where all ranks have as many.
+fn shared_runs(job: &Job) -> Vec<Vec<(usize, usize)>> {
+    let mut out = Vec::new();
+    let mut alone: BTreeMap<usize, BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
+    let mut matched: Vec<usize> = Vec::new();
+    for collective in job.collectives.iter().filter(|c| c.synchronising) {
+        let runs = &collective.matched.runs;
+        if runs.len() > 1 {
+            matched.push(collective.matched.group);
+            let is_known = |member: usize| job.clocks.get(member).is_some_and(Option::is_some);
+            out.push(runs.iter().copied().filter(|run| is_known(run.0)).collect());
+        }
+        if let [(member, run)] = runs.as_slice() {
+            let group = alone.entry(collective.matched.group).or_default();
+            group.entry(*member).or_default().push(*run);
+        }
+    }
+    for (group, members) in alone {
+        let count = members.values().map(Vec::len).max().unwrap_or(0);
+        let is_even = members.values().all(|runs| runs.len() == count);
+        if members.len() < 2 || !is_even || matched.contains(&group) {
+            continue;
+        }
+        for nth in 0..count {
+            let runs = members.iter();
+            out.push(
+                runs.filter_map(|(member, runs)| Some((*member, *runs.get(nth)?)))
+                    .collect(),
+            );
+        }
+    }
+    out
+}
+
+/// Moves all ranks to the clock of the first one.
+fn align(parts: &mut [Part], digests: &[RankDigest], job: &Job) {
+    let base = digests.first().map_or(0, |digest| digest.base_time_ns);
+    for ((part, digest), clock) in parts.iter_mut().zip(digests).zip(&job.clocks) {
+        let own_base = digest.base_time_ns;
+        match clock {
+            Some(clock) if clock.fit.samples > 0 => {
+                part.shift(|at| {
+                    clock
+                        .fit
+                        .to_reference(at.saturating_add(own_base))
+                        .saturating_sub(base)
+                });
+            }
+            _ if own_base != base => {
+                part.shift(|at| at.saturating_add(own_base).saturating_sub(base));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Names of host slices and calls that mean something, and texts that a recording keeps.
+
+use rustc_hash::FxHashMap;
+use trace_model::kernel::NamePattern;
+use trace_model::{StrId, Trace};
+
+/// Functions that take requests from outside (SGLang, vLLM).
+const REQUESTS: &str = "*recv_requests*|*recv_reqs*|*_process_input_queue*|*process_input_sockets*|*get_requests*|*pull_requests*";
+
+/// Functions that load data (PyTorch).
+const DATA: &str = "enumerate(DataLoader)#*|*DataLoaderIter*__next__*|*dataloader.py(*): __next__|*data_loader.py(*): __next__";
+
+/// Functions that only wait: for a socket, a lock, a process, time to pass.
+const BLOCKING: &str = "<built-in method poll *|<built-in method acquire *|<built-in method recv*|<built-in method select*|\
+<built-in method epoll*|<built-in method wait*|<built-in method sleep*|<built-in function sleep*|<built-in function select*|\
+<built-in method accept*|<built-in method poll>|<built-in method get of *Queue*";
+
+/// What a name of a host slice means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct HostName {
+    /// Takes requests.
+    pub(crate) requests: bool,
+    /// Loads data.
+    pub(crate) data: bool,
+    /// Only waits.
+    pub(crate) blocking: bool,
+}
+
+/// What a synchronising call waits for, by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waits {
+    /// All streams.
+    Device,
+    /// One stream.
+    Stream,
+    /// What was submitted before an event was recorded.
+    Event,
+}
+
+impl Waits {
+    /// By the name of a call that synchronises the host.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        if name.contains("WaitEvent") {
+            None
+        } else if name.contains("Stream") {
+            Some(Self::Stream)
+        } else if name.contains("Event") {
+            Some(Self::Event)
+        } else {
+            Some(Self::Device)
+        }
+    }
+}
+
+/// `true` for a call that records an event into a stream.
+pub(crate) fn is_event_record(name: &str) -> bool {
+    name.contains("EventRecord")
+}
+
+/// `true` for a call by which a stream waits for an event.
+pub(crate) fn is_wait_event(name: &str) -> bool {
+    name.contains("WaitEvent")
+}
+
+/// Texts kept of a trace, each once, and what host names mean.
+#[derive(Debug)]
+pub(crate) struct Names<'t> {
+    trace: &'t Trace,
+    of: Vec<u32>,
+    texts: Vec<String>,
+    own: FxHashMap<&'static str, u32>,
+    host: Vec<Option<HostName>>,
+    patterns: [Vec<NamePattern>; 3],
+}
+
+impl<'t> Names<'t> {
+    pub(crate) fn new(trace: &'t Trace) -> Self {
+        let globs = |text: &str| text.split('|').map(NamePattern::glob).collect();
+        Self {
+            trace,
+            of: vec![u32::MAX; trace.strings().len()],
+            texts: Vec::new(),
+            own: FxHashMap::default(),
+            host: vec![None; trace.strings().len()],
+            patterns: [globs(REQUESTS), globs(DATA), globs(BLOCKING)],
+        }
+    }
+
+    /// The place of a text of the trace; that of the empty text without one.
+    pub(crate) fn place(&mut self, id: Option<StrId>) -> u32 {
+        let Some(id) = id else {
+            return self.own("");
+        };
+        let next = place(self.texts.len());
+        match self.of.get_mut(id.index()) {
+            Some(slot) if *slot == u32::MAX => {
+                *slot = next;
+                self.texts.push(self.trace.text(id).to_owned());
+                next
+            }
+            Some(slot) => *slot,
+            None => self.own(""),
+        }
+    }
+
+    /// The place of a text of our own.
+    pub(crate) fn own(&mut self, text: &'static str) -> u32 {
+        let next = place(self.texts.len());
+        let texts = &mut self.texts;
+        *self.own.entry(text).or_insert_with(|| {
+            texts.push(text.to_owned());
+            next
+        })
+    }
+
+    /// What the name of a host slice means. Patterns are tried once for each name.
+    pub(crate) fn host(&mut self, id: Option<StrId>) -> HostName {
+        let Some(slot) = id.and_then(|id| self.host.get_mut(id.index())) else {
+            return HostName::default();
+        };
+        let (trace, patterns) = (self.trace, &self.patterns);
+        *slot.get_or_insert_with(|| {
+            let name = id.map_or("", |id| trace.text(id));
+            let [requests, data, blocking] = patterns
+                .each_ref()
+                .map(|list| list.iter().any(|pattern| pattern.matches(name)));
+            HostName {
+                requests,
+                data,
+                blocking,
+            }
+        })
+    }
+
+    pub(crate) fn text(&self, name: u32) -> &str {
+        self.texts.get(name as usize).map_or("", String::as_str)
+    }
+
+    pub(crate) fn into_texts(self) -> Vec<String> {
+        self.texts
+    }
+}
+
+/// A place in a list as 32 bits; lists of a trace are shorter than that.
+pub(crate) fn place(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+/// Nothing, where a place is expected.
+pub(crate) const NONE: u32 = u32::MAX;

@@ -1,0 +1,482 @@
+//! What is kept of one recording: nodes and dependencies, without the trace.
+
+use trace_model::kernel::TraceIndex;
+
+use crate::calls::{CallKind, Host};
+use crate::class::{EdgeKind, Evidence, Lag};
+use crate::guess::{Guesses, timing};
+use crate::lags::{LagTime, Lags};
+use crate::names::{NONE, Names, place};
+use crate::ops::Ops;
+use crate::points::{Points, Role};
+use crate::steps::{Assigned, Mark};
+use crate::waits::{At, ThreadOps, Tie, Waiting};
+
+/// Launches of one run are less apart, in nanoseconds.
+const RUN_NS: i64 = 1_000_000;
+
+/// How to read a recording.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct PartOptions {
+    /// Make dependencies that rest on stated rules or on timing. Default is `true`.
+    pub guesses: bool,
+}
+
+impl Default for PartOptions {
+    fn default() -> Self {
+        Self { guesses: true }
+    }
+}
+
+/// What is kept of the trace of one rank: its operations, calls and host time, and what depended on what. The trace may be
+/// dropped.
+#[derive(Debug)]
+pub struct Part {
+    pub(crate) rank: u32,
+    pub(crate) names: Vec<String>,
+    pub(crate) ops: Ops,
+    pub(crate) host: Host,
+    pub(crate) points: Points,
+    pub(crate) lags: Lags,
+    pub(crate) ties: Vec<Tie>,
+    pub(crate) contradicted: u64,
+    pub(crate) assigned: Assigned,
+    /// By call: its node of begin.
+    call_node: Vec<u32>,
+    /// By call: the run of launches that it belongs to.
+    pub(crate) run: Vec<u32>,
+    /// By node of a thread: does host time between launches of one run lead to it?
+    pub(crate) dispatch: Vec<bool>,
+    /// By run: its first call.
+    pub(crate) run_first: Vec<u32>,
+}
+
+impl Part {
+    /// Reads the recording of one rank, with the steps that `marks` begin; without marks all of it is one step.
+    ///
+    /// Cost: two passes over the slices of the threads that make runtime calls, one over the device work; what is kept is
+    /// about 60 bytes for each operation and call, and 13 for each piece of host time.
+    pub fn new(index: &TraceIndex<'_>, rank: u32, marks: &[Mark], options: PartOptions) -> Self {
+        let mut names = Names::new(index.trace());
+        let (mut ops, submitted_by) = Ops::read(index, &mut names);
+        let mut host = Host::read(index, &mut names);
+        host.link(&mut ops, &submitted_by, |name| {
+            names.text(name).contains("Async")
+        });
+        drop(submitted_by);
+        let thread_ops = ThreadOps::new(&host, &ops);
+        let mut waiting = Waiting::new(index, &host, &ops);
+        waiting.synchronisations(&mut host.calls, &thread_ops);
+        waiting.events(&host, &thread_ops);
+        if options.guesses {
+            waiting.full_queues(&mut host.calls);
+        }
+        let Waiting {
+            mut ties,
+            mut contradicted,
+            ..
+        } = waiting;
+        if !options.guesses {
+            ties.retain(|tie| tie.evidence == Evidence::Sure);
+        }
+        let mut lags = Lags::default();
+        lags.0[Lag::Launch as usize] = launch_lag(&ops, &host);
+        for lag in [Lag::Stream, Lag::Graph, Lag::Copy, Lag::AfterCopy] {
+            lags.0[lag as usize] = stream_lag(&ops, &host, lag);
+        }
+        let mut guesses = Guesses::default();
+        if options.guesses {
+            let explained = guesses.handoffs(&host, &thread_ops);
+            guesses.spins(&host, &ops, &thread_ops, &explained);
+            guesses.virtual_launches(&host, &ops, &lags);
+        }
+        let assigned = Assigned::new(&ops, &host.calls, marks);
+        host.calls.ending = assigned.ending_calls(&host.calls);
+        host.calls.ending.sort_unstable();
+        let points = Points::read(index, &mut names, &host, &guesses.extras);
+        ties.extend(guesses.ties);
+        let mut part = Self {
+            rank,
+            names: Vec::new(),
+            ops,
+            host,
+            points,
+            lags,
+            ties,
+            contradicted: 0,
+            assigned,
+            call_node: Vec::new(),
+            run: Vec::new(),
+            dispatch: Vec::new(),
+            run_first: Vec::new(),
+        };
+        part.find_nodes();
+        part.sample_ties();
+        if options.guesses {
+            let explained = part.explained_by_events();
+            let more = timing(&part.ops, |op| {
+                part.is_unexplained(op) && explained.binary_search(&place(op)).is_err()
+            });
+            part.ties.extend(more);
+        }
+        contradicted += part.drop_contradicted();
+        part.contradicted = contradicted;
+        part.find_runs();
+        names.own("");
+        part.names = names.into_texts();
+        part
+    }
+
+    /// The rank that was given.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Gives it another rank, where that is known only once all recordings are read.
+    pub fn set_rank(&mut self, rank: u32) {
+        self.rank = rank;
+    }
+
+    fn find_nodes(&mut self) {
+        self.call_node = vec![NONE; self.host.calls.len()];
+        for point in 0..self.points.len() {
+            if self.points.role[point] == Role::CallBegin {
+                self.call_node[self.points.call[point] as usize] = place(point);
+            }
+        }
+    }
+
+    /// Number of nodes: two for each operation, then those of threads.
+    pub(crate) fn nodes(&self) -> usize {
+        2 * self.ops.len() + self.points.len()
+    }
+
+    pub(crate) fn end_node(&self, op: u32) -> u32 {
+        2 * op + 1
+    }
+
+    pub(crate) fn point_node(&self, point: u32) -> u32 {
+        place(2 * self.ops.len()) + point
+    }
+
+    /// The node of the end of a call.
+    pub(crate) fn call_end_node(&self, call: u32) -> Option<u32> {
+        let begin = *self.call_node.get(call as usize)?;
+        let behind = 1 + u32::from(self.host.calls.submits(call as usize));
+        (begin != NONE).then(|| self.point_node(begin + behind))
+    }
+
+    fn issue_node(&self, call: u32) -> Option<u32> {
+        let begin = *self.call_node.get(call as usize)?;
+        (begin != NONE && self.host.calls.submits(call as usize))
+            .then(|| self.point_node(begin + 1))
+    }
+
+    /// The node of a place.
+    pub(crate) fn node(&self, at: At) -> Option<u32> {
+        match at {
+            At::Start(op) => Some(2 * op),
+            At::End(op) => Some(2 * op + 1),
+            At::Issue(call) => self.issue_node(call),
+            At::CallEnd(call) => self.call_end_node(call),
+            At::Extra(extra) => {
+                let point = *self.points.extras.get(extra as usize)?;
+                (point != NONE).then(|| self.point_node(point))
+            }
+        }
+    }
+
+    /// The time of a node.
+    pub(crate) fn time(&self, node: u32) -> i64 {
+        let node = node as usize;
+        let ops = self.ops.len();
+        match node < 2 * ops {
+            true if node.is_multiple_of(2) => self.ops.start[node / 2],
+            true => self.ops.end[node / 2],
+            false => self.points.time[node - 2 * ops],
+        }
+    }
+
+    /// When the work of an operation was issued.
+    pub(crate) fn issue(&self, op: usize) -> Option<i64> {
+        let call = self.ops.call[op];
+        (call != NONE).then(|| self.host.calls.issue[call as usize])
+    }
+
+    /// Is it the first operation of its call on its stream?
+    pub(crate) fn is_launched(&self, op: usize) -> bool {
+        launched(&self.ops, op)
+    }
+
+    fn sample_ties(&mut self) {
+        for lag in [Lag::Event, Lag::Sync, Lag::Spin, Lag::QueueFull] {
+            // Of several that lead to one node the last counts.
+            let mut latest: rustc_hash::FxHashMap<u32, i64> = rustc_hash::FxHashMap::default();
+            for tie in self.ties.iter().filter(|tie| tie.kind.lag() == Some(lag)) {
+                let (Some(from), Some(to)) = (self.node(tie.from), self.node(tie.to)) else {
+                    continue;
+                };
+                let took = self.time(to) - self.time(from);
+                let began = match tie.to {
+                    At::CallEnd(call) => self.host.calls.begin[call as usize],
+                    At::Start(op) => {
+                        let issue = self.issue(op as usize).unwrap_or(i64::MIN);
+                        let ahead = self.ops.ahead[op as usize];
+                        let ahead = match ahead {
+                            NONE => i64::MIN,
+                            ahead => self.ops.end[ahead as usize],
+                        };
+                        issue.max(ahead)
+                    }
+                    _ => i64::MIN,
+                };
+                if took >= 0 && self.time(from) >= began {
+                    let slot = latest.entry(to).or_insert(took);
+                    *slot = (*slot).min(took);
+                }
+            }
+            let mut samples: Vec<i64> = latest.into_values().collect();
+            self.lags.0[lag as usize] = LagTime::of(lag, &mut samples);
+        }
+    }
+
+    /// Does no dependency explain when an operation started?
+    fn is_unexplained(&self, op: usize) -> bool {
+        let start = self.ops.start[op];
+        let mut latest = i64::MIN;
+        let ahead = self.ops.ahead[op];
+        if ahead != NONE {
+            let end = self.ops.end[ahead as usize];
+            if end >= start {
+                return false;
+            }
+            latest = end.saturating_add(self.lags.of(self.ops.gap_lag(op)).high_ns);
+        }
+        if self.is_launched(op)
+            && let Some(issue) = self.issue(op)
+        {
+            latest = latest.max(issue.saturating_add(self.lags.of(Lag::Launch).high_ns));
+        }
+        latest < start
+    }
+
+    /// The operations whose start the end of an event's work explains, ascending.
+    fn explained_by_events(&self) -> Vec<u32> {
+        let events = self.ties.iter().filter_map(|tie| {
+            let (At::Start(op), Some(lag)) = (tie.to, tie.kind.lag()) else {
+                return None;
+            };
+            let from = self.time(self.node(tie.from)?);
+            let arrival = from.saturating_add(self.lags.of(lag).high_ns);
+            (arrival >= self.ops.start[op as usize]).then_some(op)
+        });
+        let mut out: Vec<u32> = events.collect();
+        out.sort_unstable();
+        out
+    }
+
+    /// Removes dependencies against time and those that lead nowhere. Returns how many were against time.
+    fn drop_contradicted(&mut self) -> u64 {
+        let mut against = 0;
+        let ties = std::mem::take(&mut self.ties);
+        self.ties = ties
+            .into_iter()
+            .filter(|tie| {
+                let (Some(from), Some(to)) = (self.node(tie.from), self.node(tie.to)) else {
+                    return false;
+                };
+                let fits = self.time(from) <= self.time(to);
+                against += u64::from(!fits);
+                fits
+            })
+            .collect();
+        against
+    }
+
+    /// Runs: two or more launches of a thread and step, close together, with no wait, host copy or graph launch between.
+    fn find_runs(&mut self) {
+        let calls = &self.host.calls;
+        self.run = vec![NONE; calls.len()];
+        let mut in_run = vec![false; calls.len()];
+        for thread in &self.host.threads {
+            let mut before: Option<usize> = None;
+            for c in thread.calls.clone() {
+                let breaks = match calls.kind[c] {
+                    CallKind::Sync(_) | CallKind::HostCopy | CallKind::Graph => true,
+                    _ => calls.waited(c),
+                };
+                if breaks {
+                    before = None;
+                    continue;
+                }
+                if !calls.submits(c) {
+                    continue;
+                }
+                let joins = before.filter(|&b| {
+                    calls.begin[c] - calls.end[b] < RUN_NS
+                        && self.assigned.at(calls.begin[b]) == self.assigned.at(calls.begin[c])
+                        && self.is_unbroken(b, c)
+                });
+                if let Some(b) = joins {
+                    if self.run[b] == NONE {
+                        self.run[b] = place(self.run_first.len());
+                        self.run_first.push(place(b));
+                    }
+                    self.run[c] = self.run[b];
+                    in_run[c] = true;
+                }
+                before = Some(c);
+            }
+        }
+        // Other nodes before a call are places in the same host time.
+        let points = &self.points;
+        self.dispatch = vec![false; points.len()];
+        let mut joins = false;
+        for point in (0..points.len()).rev() {
+            joins = match (points.role[point], points.call[point]) {
+                (Role::CallBegin, call) if call != NONE => in_run[call as usize],
+                (Role::Plain, _) => joins,
+                _ => false,
+            };
+            self.dispatch[point] = joins;
+        }
+    }
+
+    /// Is there no wait between two calls of a thread?
+    fn is_unbroken(&self, from: usize, to: usize) -> bool {
+        let (first, last) = (self.call_node[from], self.call_node[to]);
+        if first == NONE || last == NONE {
+            return false;
+        }
+        let between = first as usize..last as usize;
+        self.points.role[between]
+            .iter()
+            .all(|role| !matches!(role, Role::WaitEnd | Role::Apart))
+    }
+
+    /// The name at a place.
+    pub(crate) fn text(&self, name: u32) -> &str {
+        self.names.get(name as usize).map_or("", String::as_str)
+    }
+
+    /// Device operations without a recorded launch.
+    pub(crate) fn unlinked(&self) -> u64 {
+        self.ops.call.iter().filter(|call| **call == NONE).count() as u64
+    }
+
+    /// Moves all times to another clock; `to` never falls.
+    pub(crate) fn shift(&mut self, to: impl Fn(i64) -> i64) {
+        let calls = &mut self.host.calls;
+        let columns = [
+            &mut self.ops.start,
+            &mut self.ops.end,
+            &mut calls.begin,
+            &mut calls.end,
+            &mut calls.issue,
+            &mut calls.waited_until,
+            &mut self.points.time,
+            &mut self.points.pieces.start,
+        ];
+        for time in columns.into_iter().flatten() {
+            *time = to(*time);
+        }
+        for host in &mut self.assigned.host {
+            *host = (to(host.0), to(host.1));
+        }
+    }
+
+    /// All dependencies, those along streams and threads included, as (to, from, kind, evidence) of its own nodes.
+    pub(crate) fn edges(&self, mut add: impl FnMut(u32, u32, EdgeKind, Evidence)) -> u64 {
+        let mut against = 0;
+        let sure = Evidence::Sure;
+        for op in 0..self.ops.len() {
+            let (start, end) = (place(2 * op), place(2 * op + 1));
+            add(end, start, EdgeKind::Work, sure);
+            let ahead = self.ops.ahead[op];
+            if ahead != NONE {
+                match self.ops.end[ahead as usize] <= self.ops.start[op] {
+                    true => add(start, 2 * ahead + 1, EdgeKind::Stream, sure),
+                    false => add(start, 2 * ahead, EdgeKind::Overlap, sure),
+                }
+            }
+            if self.is_launched(op)
+                && let Some(issue) = self.node(At::Issue(self.ops.call[op]))
+            {
+                match self.time(issue) <= self.ops.start[op] {
+                    true => add(start, issue, EdgeKind::Launch, sure),
+                    false => against += 1,
+                }
+            }
+        }
+        for point in 0..self.points.len() {
+            let (to, from) = (self.point_node(place(point)), place(point).wrapping_sub(1));
+            let call = self.points.call[point] as usize;
+            let kind = match self.points.role[point] {
+                Role::First | Role::Apart => continue,
+                Role::Issue => EdgeKind::Issue,
+                Role::CallEnd if self.host.calls.waited(call) => EdgeKind::Call,
+                Role::CallEnd => EdgeKind::Issue,
+                Role::WaitEnd => EdgeKind::Input,
+                Role::CallBegin | Role::WaitBegin | Role::Plain => EdgeKind::Host,
+            };
+            add(to, self.point_node(from), kind, sure);
+        }
+        for tie in &self.ties {
+            if let (Some(from), Some(to)) = (self.node(tie.from), self.node(tie.to)) {
+                add(to, from, tie.kind, tie.evidence);
+            }
+        }
+        against
+    }
+}
+
+fn launched(ops: &Ops, op: usize) -> bool {
+    let call = ops.call[op];
+    if call == NONE {
+        return false;
+    }
+    let list = &ops.by_stream[ops.stream[op] as usize];
+    match list.binary_search(&place(op)) {
+        Ok(0) => true,
+        Ok(at) => ops.call[list[at - 1] as usize] != call,
+        Err(_) => false,
+    }
+}
+
+/// From issue to start, where the stream was idle at the issue.
+fn launch_lag(ops: &Ops, host: &Host) -> LagTime {
+    let mut samples = Vec::new();
+    for op in 0..ops.len() {
+        if !launched(ops, op) {
+            continue;
+        }
+        let issue = host.calls.issue[ops.call[op] as usize];
+        let ahead = ops.ahead[op];
+        let is_idle = ahead == NONE || ops.end[ahead as usize] <= issue;
+        if is_idle && ops.start[op] >= issue {
+            samples.push(ops.start[op] - issue);
+        }
+    }
+    LagTime::of(Lag::Launch, &mut samples)
+}
+
+/// Between operations of a stream, where the later one was queued when the earlier one ended.
+fn stream_lag(ops: &Ops, host: &Host, lag: Lag) -> LagTime {
+    let mut samples = Vec::new();
+    for op in 0..ops.len() {
+        let ahead = ops.ahead[op];
+        if ahead == NONE || ops.gap_lag(op) != lag {
+            continue;
+        }
+        let end = ops.end[ahead as usize];
+        let queued = match ops.call[op] {
+            call if call != NONE && launched(ops, op) => host.calls.issue[call as usize] <= end,
+            _ => true,
+        };
+        if queued && ops.start[op] >= end {
+            samples.push(ops.start[op] - end);
+        }
+    }
+    LagTime::of(lag, &mut samples)
+}

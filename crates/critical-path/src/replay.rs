@@ -1,0 +1,152 @@
+//! Times recomputed under a change.
+//!
+//! In topological order each node gets the latest arrival of its dependencies, plus what these did not explain in the
+//! recording. A latency costs what was recorded, at most the typical one; what it took longer is not explained.
+
+use crate::change::{Action, Change};
+use crate::class::EdgeKind;
+use crate::effect::{Effects, Scope};
+use crate::graph::Graph;
+use crate::names::NONE;
+
+/// What a change made of the times of a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Replay {
+    /// New times by node.
+    pub(crate) time: Vec<i64>,
+    /// How often something was found that the change is about.
+    pub touched: u64,
+}
+
+/// Where a graph is replayed: what lies before stays as recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Window {
+    /// Begin, in nanoseconds.
+    pub begin_ns: i64,
+    /// End.
+    pub end_ns: i64,
+}
+
+/// How a graph is replayed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// Latencies as recorded, with what is not explained.
+    Recorded,
+    /// Typical latencies alone.
+    Model,
+}
+
+impl Graph {
+    /// Recomputes all times behind the begin of a window under a change. Without one (no action) the times are those recorded.
+    ///
+    /// Cost: a pass over all dependencies, and over the pieces of host time if the change is about these.
+    pub fn replay(&self, change: &Change, window: Window) -> Replay {
+        let effects = Effects::new(self, change, window);
+        self.run(&effects, window, Mode::Recorded)
+    }
+
+    /// The times that typical latencies alone would give.
+    pub(crate) fn model(&self, window: Window) -> Replay {
+        let none = Change::of("", Vec::new());
+        let effects = Effects::new(self, &none, window);
+        self.run(&effects, window, Mode::Model)
+    }
+
+    pub(crate) fn run(&self, effects: &Effects<'_>, window: Window, mode: Mode) -> Replay {
+        let mut time = self.time.clone();
+        let mut touched = effects.touched;
+        for &node in &self.order {
+            let recorded = self.time[node as usize];
+            if recorded <= window.begin_ns {
+                continue;
+            }
+            let (part, of) = self.node(node);
+            let scope = Scope { part, of, node };
+            let mut latest: Option<i64> = None;
+            let mut waits = false;
+            for (at, edge) in self.edges_at(node) {
+                waits = true;
+                let known = match mode {
+                    Mode::Recorded => effects.unchanged(self, at, edge),
+                    Mode::Model => None,
+                };
+                let changed = match known {
+                    Some(cost) => Some((cost, false)),
+                    None => effects.cost(self, edge, scope, mode, window),
+                };
+                let Some((cost, is_touched)) = changed else {
+                    touched += 1;
+                    continue;
+                };
+                touched += u64::from(is_touched);
+                let base = match edge.kind {
+                    // Without the waiting for others.
+                    EdgeKind::Transfer => effects.transfer_base(self, edge, scope, &time),
+                    _ => time[edge.from as usize],
+                };
+                let at = base.saturating_add(cost);
+                latest = Some(latest.map_or(at, |known| known.max(at)));
+            }
+            if !waits {
+                // Nothing leads here: it comes from outside, when it came.
+                continue;
+            }
+            let residual = match mode {
+                Mode::Model => 0,
+                Mode::Recorded => {
+                    let (left, is_touched) =
+                        effects.residual(self, scope, self.residual[node as usize]);
+                    touched += u64::from(is_touched);
+                    left
+                }
+            };
+            // If all that it waited for is gone, it follows the begin of the window.
+            let new = latest.unwrap_or(window.begin_ns).saturating_add(residual);
+            time[node as usize] = match effects.arrives(self, scope) {
+                Some(arrival) => new.max(arrival),
+                None => new,
+            };
+        }
+        Replay { time, touched }
+    }
+
+    /// When steps end under a replay: (rank, step) in order, with new begin and end.
+    pub(crate) fn new_ends(&self, replay: &Replay, steps: &[(usize, usize)]) -> Vec<(i64, i64)> {
+        let mut out: Vec<(i64, i64)> = Vec::with_capacity(steps.len());
+        let mut last: Option<(usize, i64)> = None;
+        for &(part, step) in steps {
+            let Some(step) = self.steps[part].get(step) else {
+                continue;
+            };
+            let begin = match last {
+                Some((before, end)) if before == part => end,
+                _ => step.begin_ns,
+            };
+            let end = match step.node {
+                NONE => begin.saturating_add(step.duration_ns()),
+                node => replay.time[node as usize].max(begin),
+            };
+            out.push((begin, end));
+            last = Some((part, end));
+        }
+        out
+    }
+}
+
+impl Change {
+    /// Does it remove all waiting for requests or data?
+    pub(crate) fn moves_input(&self) -> bool {
+        use crate::change::Target;
+        self.actions.iter().any(|action| {
+            matches!(
+                action,
+                Action::Scale {
+                    target: Target::Requests | Target::Input,
+                    ..
+                }
+            )
+        })
+    }
+}

@@ -1,0 +1,113 @@
+//! What a path was spent on, summed up.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::class::{Class, Evidence, Group, Limit};
+use crate::graph::Graph;
+use crate::path::{Groups, Limits};
+use crate::steps::Step;
+
+/// Class, recording, place of the name, name of ours.
+pub(crate) type NameKey = (Class, usize, u32, Option<&'static str>);
+
+/// What the path of a step, or of several, was spent on.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Time by group; adds up to the time of the steps.
+    pub groups: Groups,
+    /// Time by class.
+    pub classes: BTreeMap<Class, i64>,
+    /// Time on the path that was spent on other ranks.
+    pub other_ranks_ns: i64,
+    /// Time that rests on guesses or timing.
+    pub guessed_ns: i64,
+    pub(crate) limits: Limits,
+}
+
+impl Summary {
+    /// The largest group as a verdict.
+    pub fn verdict(&self) -> &'static str {
+        self.groups
+            .largest()
+            .map_or(Group::Unknown.verdict(), Group::verdict)
+    }
+
+    /// What limits the kernels, where they are the largest group.
+    pub fn limit(&self) -> Option<Limit> {
+        (self.groups.largest() == Some(Group::Gpu)).then(|| self.limits.limit())
+    }
+
+    /// Share of the largest group, in percent.
+    pub fn share_pct(&self) -> f64 {
+        let largest = self
+            .groups
+            .largest()
+            .map_or(0, |group| self.groups.of(group));
+        percent(largest, self.groups.total())
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.groups.add_all(&other.groups);
+        for (class, ns) in &other.classes {
+            *self.classes.entry(*class).or_default() += ns;
+        }
+        self.other_ranks_ns += other.other_ranks_ns;
+        self.guessed_ns += other.guessed_ns;
+        self.limits.add_all(&other.limits);
+    }
+}
+
+impl Graph {
+    /// What the path of a step was spent on. Cost: its length.
+    pub fn summary(&self, recording: usize, step: &Step) -> Summary {
+        self.summary_by_name(recording, step, &mut FxHashMap::default())
+    }
+
+    /// The same, with time and number of stretches by class and name.
+    pub(crate) fn summary_by_name(
+        &self,
+        recording: usize,
+        step: &Step,
+        names: &mut FxHashMap<NameKey, (i64, u64)>,
+    ) -> Summary {
+        let mut summary = Summary::default();
+        names.clear();
+        if recording < self.parts.len() {
+            self.walk(recording, step, |stretch| {
+                let ns = stretch.end - stretch.begin;
+                let key = (stretch.class, stretch.part, stretch.name, stretch.own_name);
+                let slot = names.entry(key).or_default();
+                slot.0 += ns;
+                slot.1 += 1;
+                if stretch.part != recording {
+                    summary.other_ranks_ns += ns;
+                }
+                if stretch.evidence != Evidence::Sure {
+                    summary.guessed_ns += ns;
+                }
+                summary.limits.add(&stretch);
+            });
+        }
+        #[expect(
+            clippy::iter_over_hash_type,
+            reason = "sums do not depend on the order"
+        )]
+        for ((class, ..), (ns, _)) in names.iter() {
+            summary.groups.add(class.group(), *ns);
+            *summary.classes.entry(*class).or_default() += ns;
+        }
+        summary
+    }
+}
+
+/// A share in percent; 0 of nothing.
+#[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
+pub(crate) fn percent(part: i64, whole: i64) -> f64 {
+    match whole {
+        0 => 0.0,
+        whole => part as f64 * 100.0 / whole as f64,
+    }
+}

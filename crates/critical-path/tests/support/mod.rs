@@ -1,0 +1,42 @@
+//! Graphs of trace files.
+
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+use std::path::{Path, PathBuf};
+
+use byte_source::{OpenOptions, Source};
+use critical_path::{Graph, Mark, Part, PartOptions};
+use gpu_time::comm::{CommRules, Job, RankDigest, assign_ranks};
+use perfetto_reader::ReadOptions;
+use trace_model::Trace;
+use trace_model::kernel::{TraceIndex, Vocabulary};
+
+fn read(path: &Path) -> Trace {
+    let source = Source::open(path, &OpenOptions::default()).unwrap();
+    perfetto_reader::read(source, &ReadOptions::default()).unwrap()
+}
+
+/// The graph of the traces of all ranks, in order.
+pub(crate) fn graph(paths: &[PathBuf], whole: bool) -> Graph {
+    let (mut parts, mut digests) = (Vec::new(), Vec::new());
+    for (at, path) in paths.iter().enumerate() {
+        let trace = read(path);
+        let index = TraceIndex::new(&trace, Vocabulary::default());
+        let marks: Vec<Mark> = match whole {
+            true => Vec::new(),
+            false => critical_path::marks(&index, None),
+        };
+        let name = path.to_string_lossy();
+        let digest = RankDigest::of_part(&name, &index, CommRules::Extended, |_| true);
+        digests.push(digest);
+        parts.push(Part::new(
+            &index,
+            u32::try_from(at).unwrap(),
+            &marks,
+            PartOptions::default(),
+        ));
+    }
+    assign_ranks(&mut digests).unwrap();
+    let job = Job::new(&digests);
+    Graph::new(parts, Some((&digests, &job)))
+}
