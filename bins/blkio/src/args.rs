@@ -4,10 +4,9 @@ use std::path::PathBuf;
 
 use blkio_parser::Format as TraceFormat;
 use blkio_parser::analyse::given::Named;
+use blkio_report::device_names::DeviceChoice;
 use clap::{Args, Parser, Subcommand};
 use shell::{ByteSize, FormatArgs, InputArgs, OutputArgs, VerbosityArgs};
-
-use crate::device::Choice;
 
 const AFTER_HELP: &str = "\
 Trace formats, told apart by content: five-column, collector, tracefs,
@@ -89,8 +88,8 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "NAME", help_heading = "Trace", value_parser = trace_format)]
     pub(crate) trace_format: Option<TraceFormat>,
     /// Only requests of this device, as MAJOR:MINOR or by name (nvme0n1, sda, dm-0)
-    #[arg(long, value_name = "M:N|NAME", help_heading = "Trace", value_parser = Choice::parse)]
-    pub(crate) device: Option<Choice>,
+    #[arg(long, value_name = "M:N|NAME", help_heading = "Trace", value_parser = DeviceChoice::parse)]
+    pub(crate) device: Option<DeviceChoice>,
     /// How far lines may step back in time without holding everything
     #[arg(long, value_name = "TIME", help_heading = "Trace", default_value = "1s", value_parser = nanoseconds)]
     pub(crate) reorder: u64,

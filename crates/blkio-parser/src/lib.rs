@@ -32,43 +32,27 @@
 
 pub mod analyse;
 mod blocks;
-mod call_chains;
-pub mod cheops;
 pub mod clock;
-pub mod collect;
-pub mod deepnvme;
-pub mod document;
-pub mod engine;
 mod error;
 mod event;
-pub mod fio;
 mod first_sizes;
 mod format;
-pub mod gpu;
-pub mod histogram;
-pub mod matching;
 mod merge;
-mod num;
 mod order;
-pub mod overlay;
-mod pickle;
 pub mod pipeline;
-pub mod printed;
 pub mod quality;
 mod radix;
 mod reader;
 mod rwbs;
-mod scan;
-pub mod series;
-pub mod stacks;
 mod stats;
-pub mod synth;
 mod tail;
+
+use blkio_companions::{num, scan};
 
 pub use error::{Error, Result};
 pub use event::{Event, EventKind, SECTOR_BYTES, Symbols};
 pub use first_sizes::FirstSizes;
-pub use format::{Format, Kind, detect};
+pub use format::{Format, Kind, block_event, detect};
 pub use reader::Reader;
 pub use rwbs::{Direction, Operation, Rwbs};
 pub use stats::{Stacked, Stats, StatsOptions, Wanted};

@@ -177,8 +177,9 @@ impl Direction {
         matches!(self, Self::Read | Self::Write)
     }
 
-    /// Position in [`Direction::ALL`].
-    pub(crate) const fn slot(self) -> usize {
+    /// Returns the position in [`Direction::ALL`].
+    #[must_use]
+    pub const fn slot(self) -> usize {
         self as usize
     }
 }

@@ -17,7 +17,6 @@ use crate::analyse::duplicates::Duplicates;
 use crate::analyse::given::{GivenPhases, Named};
 use crate::analyse::heat::HeatMap;
 use crate::analyse::intervals::Intervals;
-use crate::analyse::limit::Yardstick;
 use crate::analyse::nesting::{Evidence, Nesting};
 use crate::analyse::pairing::Pairing;
 use crate::analyse::pairs::Pairs;
@@ -101,8 +100,6 @@ pub struct StatsOptions {
     /// Analyse only these devices (`major << 20 | minor`). With `None`, devices that lie on others of the trace are left out,
     /// since their requests are there twice.
     pub devices: Option<Vec<u32>>,
-    /// What the device can do, where that was measured.
-    pub yardstick: Option<Yardstick>,
     /// Which analyses to make.
     pub wanted: Wanted,
 }
@@ -121,7 +118,6 @@ impl Default for StatsOptions {
             working_set_window_ns: 10 * SECOND,
             phases: Vec::new(),
             devices: None,
-            yardstick: None,
             wanted: Wanted::ALL,
         }
     }
@@ -178,8 +174,6 @@ pub struct Stats {
     pub stacked: Vec<Stacked>,
     /// The analyses of the devices that are left out of the totals since they lie on others.
     pub apart: Vec<(u32, Stats)>,
-    /// What the device can do, as in the options.
-    pub yardstick: Option<Yardstick>,
 }
 
 /// A device whose requests cause requests of another device of the same trace.
@@ -309,16 +303,7 @@ impl Stats {
         };
         let mut stats = Self::assemble(passed, &apart);
         stats.stacked = stacked;
-        stats.measure_with(options.yardstick.as_ref());
         Ok(stats)
-    }
-
-    /// Judges all devices by this yardstick.
-    fn measure_with(&mut self, yardstick: Option<&Yardstick>) {
-        self.yardstick = yardstick.cloned();
-        for (_, of) in self.devices.iter_mut().chain(&mut self.apart) {
-            of.yardstick = yardstick.cloned();
-        }
     }
 
     /// One pass over the inputs, with the devices of the options, and with others apart from all.
@@ -473,7 +458,6 @@ impl Stats {
             devices: Vec::new(),
             stacked: Vec::new(),
             apart: Vec::new(),
-            yardstick: None,
         };
         for group in groups {
             match group {

@@ -13,13 +13,19 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("report", &[]),
     ("spill-sort", &[]),
     ("rocpd-synth", &[]),
+    ("blkio-synth", &[]),
+    ("blkio-companions", &[]),
     ("otf2-writer", &[]),
     ("test-data", &[]),
     // floor 1
     ("perfetto-reader", &["trace-model", "byte-source"]),
     ("kunlun-reader", &["trace-model"]),
     ("rocpd-db", &["trace-model", "byte-source"]),
-    ("blkio-parser", &["byte-source"]),
+    ("blkio-parser", &["blkio-companions", "byte-source"]),
+    (
+        "blkio-collect",
+        &["blkio-companions", "blkio-parser", "byte-source"],
+    ),
     ("memtrace-labeller", &["byte-source"]),
     // floor 2
     ("rca-cycles", &["trace-model"]),
@@ -42,6 +48,17 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("launch-stacks", &["trace-model"]),
     ("charts", &["report"]),
     ("trace-tables", &["trace-model", "report"]),
+    (
+        "blkio-report",
+        &[
+            "blkio-parser",
+            "blkio-companions",
+            "byte-source",
+            "report",
+            "charts",
+            "perf-compare",
+        ],
+    ),
     // floor 3
     ("shell", ANY),
     ("trace-input", ANY),

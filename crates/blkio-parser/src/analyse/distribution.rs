@@ -71,7 +71,7 @@ impl Distribution {
     }
 
     /// Takes a value several times.
-    pub(crate) fn add_many(&mut self, value: u64, times: u64) {
+    pub fn add_many(&mut self, value: u64, times: u64) {
         if times == 0 {
             return;
         }

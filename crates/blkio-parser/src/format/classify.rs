@@ -1,8 +1,8 @@
 //! Lines that are no events: what the tracers and the shell write in between.
 
-use crate::printed::{self, What};
 use crate::quality::{Anchor, LineCounts};
 use crate::scan::{Cursor, contains, trim, whole_uint};
+use blkio_companions::blkparse_summary::{self, What};
 
 /// What our collector writes before the name of the clock that a tracefs instance was set to.
 pub(crate) const TRACE_CLOCK: &[u8] = b"trace clock:";
@@ -42,8 +42,8 @@ pub(super) fn count(line: &[u8], counts: &mut LineCounts) {
 /// The lines of blkparse's summary that can be checked. Those of all processors come last.
 fn summary(text: &[u8], counts: &mut LineCounts) {
     let printed = &mut counts.printed;
-    let Some(row) = printed::row(text) else {
-        printed.entries = printed::entries(text).or(printed.entries);
+    let Some(row) = blkparse_summary::row(text) else {
+        printed.entries = blkparse_summary::entries(text).or(printed.entries);
         return;
     };
     let ios = row.amounts.map(|amount| amount.map(|amount| amount.ios));
@@ -139,7 +139,7 @@ fn anchor(text: &[u8]) -> Option<Anchor> {
         if let Some(value) = word.strip_prefix(b"nsecs=") {
             trace_ns = whole_uint(value);
         } else if let Some(value) = word.strip_prefix(b"wall=") {
-            wall_ns = crate::clock::parse_wall(value);
+            wall_ns = blkio_companions::wall_clock::parse_wall(value);
         }
     }
     Some(Anchor {

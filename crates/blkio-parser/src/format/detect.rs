@@ -4,6 +4,7 @@ use super::blktrace::{CONTEXT, magic};
 use super::classify::TRACE_CLOCK;
 use super::{BYTE_ORDER_MARK, Format, Sink, parse_block};
 use crate::scan::{contains, trim};
+use blkio_companions::{blkparse_summary, fio, gpu, latency_histogram};
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +162,7 @@ fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Kinds that hold no events.
 fn secondary(head: &[u8]) -> Option<Kind> {
     let first = lines(head).find(|line| !line.is_empty())?;
-    if contains(first, b"utilization.gpu") || crate::gpu::looks_like_row(first) {
+    if contains(first, b"utilization.gpu") || gpu::looks_like_row(first) {
         return Some(Kind::GpuCsv);
     }
     let has_line = |test: &dyn Fn(&[u8]) -> bool| lines(head).any(test);
@@ -176,10 +177,10 @@ fn secondary(head: &[u8]) -> Option<Kind> {
     if first.starts_with(b"{") && contains(head, b"\"realtime_ns\"") {
         return Some(Kind::Clock);
     }
-    if crate::printed::is_btt(head) {
+    if blkparse_summary::is_btt(head) {
         return Some(Kind::Btt);
     }
-    if crate::fio::is_job_file(head) {
+    if fio::is_job_file(head) {
         return Some(Kind::FioJob);
     }
     if has_line(&|line| contains(line, b" GB/sec") && contains(line, b" secs,")) {
@@ -193,10 +194,10 @@ fn secondary(head: &[u8]) -> Option<Kind> {
     {
         return Some(Kind::EngineLog);
     }
-    if has_line(&crate::histogram::is_row) {
+    if has_line(&latency_histogram::is_row) {
         return Some(Kind::Histograms);
     }
-    if crate::fio::is_log_line(first) {
+    if fio::is_log_line(first) {
         return Some(Kind::FioLog);
     }
     None
@@ -240,7 +241,7 @@ fn nothing(head: &[u8]) -> Kind {
     } else if lines(head).any(begins_as_event) {
         // The log of the pipeline, in a bad state.
         Kind::Events(Format::FiveColumn)
-    } else if crate::printed::is_summary(head) {
+    } else if blkparse_summary::is_summary(head) {
         Kind::BlkparseSummary
     } else {
         foreign(head)

@@ -17,8 +17,7 @@ use crate::quality::LineCounts;
 
 pub use detect::{Kind, detect};
 
-/// What some editors write before UTF-8.
-pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+pub(crate) use crate::scan::BYTE_ORDER_MARK;
 /// Longest line that can be an event; longer ones are malformed.
 pub(crate) const MAX_LINE: usize = 4096;
 
@@ -165,8 +164,9 @@ fn remapped_from(rest: &[u8]) -> Option<u32> {
     cursor.eat(b')').then_some(major << 20 | minor & 0xf_ffff)
 }
 
-/// The name of the block layer's event on a line with an ftrace prefix.
-pub(crate) fn block_event(line: &[u8]) -> Option<&[u8]> {
+/// Returns the name of the block layer's event on a line with an ftrace prefix; `None` for any other line.
+#[must_use]
+pub fn block_event(line: &[u8]) -> Option<&[u8]> {
     let prefix::Found::Prefix(found) = prefix::find(line) else {
         return None;
     };

@@ -2,31 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use blkio_companions::Amount;
+
 /// Nanoseconds of a second.
-pub(crate) const SECOND: u64 = 1_000_000_000;
+pub const SECOND: u64 = 1_000_000_000;
 /// Bins of 10 ms that are kept: fifteen seconds.
 pub const FINE_BINS: u64 = 1500;
 /// Width of the finest bins.
 pub(in crate::analyse) const FINE_NS: u64 = SECOND / 100;
 /// Maximum number of bins of a series that is given bin by bin; of a longer run it is left out.
 pub const MAX_BINS: u64 = 1 << 20;
-
-/// Requests and bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Amount {
-    /// Requests.
-    pub ios: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
-
-impl Amount {
-    /// Adds another amount.
-    pub fn add(&mut self, other: Self) {
-        self.ios += other.ios;
-        self.bytes += other.bytes;
-    }
-}
 
 /// Bins of one width, and where they begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,9 +12,10 @@ use crate::event::{Event, EventKind};
 use crate::rwbs::Direction;
 
 pub(super) use bins::FINE_NS;
-pub(crate) use bins::SECOND;
-pub use bins::{Amount, Bins, FINE_BINS, Grid, MAX_BINS};
+pub use bins::SECOND;
+pub use bins::{Bins, FINE_BINS, Grid, MAX_BINS};
 use bins::{Peak, Stretch};
+pub use blkio_companions::Amount;
 pub use edges::Edges;
 pub use operations::{Largest, PerOperation};
 

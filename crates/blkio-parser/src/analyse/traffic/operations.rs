@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::bins::{Amount, Bins, SECOND, Stretch};
+use super::Amount;
+use super::bins::{Bins, SECOND, Stretch};
 use crate::analyse::runs::Run;
 use crate::num::spread;
 

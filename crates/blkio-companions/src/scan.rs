@@ -1,0 +1,216 @@
+//! Reads numbers and words from bytes, without allocation: for parsers of traces and of what is recorded beside them.
+
+/// The mark that editors put before the first line of a text.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A place in a line.
+#[derive(Debug, Clone, Copy)]
+pub struct Cursor<'a> {
+    /// What is not read yet.
+    pub rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    /// Returns the beginning of a line.
+    #[must_use]
+    pub fn new(line: &'a [u8]) -> Self {
+        Self { rest: line }
+    }
+
+    /// Returns the next byte without reading it.
+    #[must_use]
+    pub fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
+    /// Skips so many bytes.
+    #[inline]
+    pub fn skip(&mut self, count: usize) {
+        self.rest = self.rest.get(count..).unwrap_or_default();
+    }
+
+    /// Skips blanks and tabs.
+    #[inline]
+    pub fn blanks(&mut self) {
+        while let Some(b' ' | b'\t') = self.peek() {
+            self.skip(1);
+        }
+    }
+
+    /// Skips one expected byte.
+    #[inline]
+    pub fn eat(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        if found {
+            self.skip(1);
+        }
+        found
+    }
+
+    /// An unsigned number; `None` without digits or above 64 bits.
+    #[inline]
+    pub fn uint(&mut self) -> Option<u64> {
+        let mut value = 0_u64;
+        let mut digits = 0;
+        for byte in self.rest {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            digits += 1;
+            if digits > 19 {
+                value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+            } else {
+                value = value * 10 + u64::from(digit);
+            }
+        }
+        if digits == 0 {
+            return None;
+        }
+        self.skip(digits);
+        Some(value)
+    }
+
+    /// A number with sign.
+    pub fn int(&mut self) -> Option<i64> {
+        let negative = self.eat(b'-');
+        let value = i64::try_from(self.uint()?).ok()?;
+        Some(if negative { -value } else { value })
+    }
+
+    /// A counter of 32 bits that was printed with sign.
+    #[inline]
+    pub fn wrapped32(&mut self) -> Option<u32> {
+        let negative = self.eat(b'-');
+        let value = self.uint()?;
+        if negative {
+            (value <= 1 << 31).then(|| crate::num::low32(value.wrapping_neg()))
+        } else {
+            u32::try_from(value).ok()
+        }
+    }
+
+    /// Bytes up to a blank, tab or the end; empty at the end.
+    pub fn word(&mut self) -> &'a [u8] {
+        self.blanks();
+        let end = self
+            .rest
+            .iter()
+            .position(|b| matches!(b, b' ' | b'\t'))
+            .unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        word
+    }
+
+    /// Whether nothing but blanks is left.
+    pub fn at_end(&self) -> bool {
+        self.rest.iter().all(|b| matches!(b, b' ' | b'\t'))
+    }
+}
+
+/// The whole of `text` as an unsigned number.
+pub fn whole_uint(text: &[u8]) -> Option<u64> {
+    let mut cursor = Cursor::new(text);
+    let value = cursor.uint()?;
+    cursor.rest.is_empty().then_some(value)
+}
+
+/// The whole of `text` as a decimal number.
+pub fn real(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let value: f64 = text.parse().ok()?;
+    value.is_finite().then_some(value)
+}
+
+/// `SECONDS.FRACTION` or a bare count of ticks, in nanoseconds or ticks. Digits below a nanosecond are dropped.
+pub fn seconds_ns(text: &[u8]) -> Option<u64> {
+    let mut cursor = Cursor::new(text);
+    let seconds = cursor.uint()?;
+    if cursor.rest.is_empty() {
+        return Some(seconds);
+    }
+    if !cursor.eat(b'.') || cursor.rest.is_empty() {
+        return None;
+    }
+    let mut fraction = 0_u64;
+    let mut scale = 1_000_000_000_u64;
+    for byte in cursor.rest {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        scale /= 10;
+        fraction += u64::from(digit) * scale;
+    }
+    seconds.checked_mul(1_000_000_000)?.checked_add(fraction)
+}
+
+/// `MAJOR,MINOR` as the kernel's device number.
+pub fn device(text: &[u8]) -> Option<u32> {
+    let mut cursor = Cursor::new(text);
+    let major = cursor.uint()?;
+    if !cursor.eat(b',') {
+        return None;
+    }
+    let minor = cursor.uint()?;
+    if !cursor.rest.is_empty() {
+        return None;
+    }
+    device_number(major, minor)
+}
+
+/// The kernel's device number: 12 bits of major, 20 of minor.
+pub fn device_number(major: u64, minor: u64) -> Option<u32> {
+    (major < 1 << 12 && minor < 1 << 20)
+        .then(|| u32::try_from(major << 20 | minor).ok())
+        .flatten()
+}
+
+/// `text` without blanks and tabs at both ends.
+pub fn trim(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t' | b'\r', rest @ ..] = text {
+        text = rest;
+    }
+    while let [rest @ .., b' ' | b'\t' | b'\r'] = text {
+        text = rest;
+    }
+    text
+}
+
+/// Whether `needle` occurs in `text`.
+pub fn contains(text: &[u8], needle: &[u8]) -> bool {
+    memchr::memmem::find(text, needle).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        let uint = |text: &[u8]| whole_uint(text);
+        assert_eq!(uint(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(uint(b"18446744073709551616"), None);
+        assert_eq!(uint(b"00000000000000000000000000007"), Some(7));
+        assert_eq!(uint(b""), None);
+        assert_eq!(Cursor::new(b"-2147483648").wrapped32(), Some(1 << 31));
+        assert_eq!(Cursor::new(b"-1").wrapped32(), Some(u32::MAX));
+        assert_eq!(Cursor::new(b"-2147483649").wrapped32(), None);
+        assert_eq!(Cursor::new(b"4294967296").wrapped32(), None);
+        assert_eq!(Cursor::new(b"-95").int(), Some(-95));
+    }
+
+    #[test]
+    fn times_and_devices() {
+        assert_eq!(seconds_ns(b"1168.999452"), Some(1_168_999_452_000));
+        assert_eq!(seconds_ns(b"0.000000001"), Some(1));
+        assert_eq!(seconds_ns(b"77"), Some(77));
+        assert_eq!(seconds_ns(b"7."), None);
+        assert_eq!(seconds_ns(b"1.x"), None);
+        assert_eq!(seconds_ns(b"99999999999999999999.0"), None);
+        assert_eq!(device(b"254,1"), Some(254 << 20 | 1));
+        assert_eq!(device(b"4096,0"), None);
+        assert_eq!(device(b"7,0x"), None);
+    }
+}
