@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use blkio_parser::Format as TraceFormat;
-use blkio_parser::analyse::given::Named;
+use blkio_parser::analyse::user_phases::Named;
 use blkio_report::device_names::DeviceChoice;
 use clap::{Args, Parser, Subcommand};
 use shell::{ByteSize, FormatArgs, InputArgs, OutputArgs, VerbosityArgs};

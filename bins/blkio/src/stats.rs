@@ -3,12 +3,12 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use blkio_companions::clock::Anchor;
+use blkio_companions::clock::anchors_of_json;
 use blkio_companions::engine::EngineLog;
 use blkio_companions::gpu::GpuLog;
-use blkio_parser::analyse::given::Named;
-use blkio_parser::clock::anchors_of_json;
+use blkio_parser::analyse::user_phases::Named;
 use blkio_parser::pipeline::Input;
-use blkio_parser::quality::Anchor;
 use blkio_parser::{Stats, StatsOptions, Wanted};
 use blkio_report::companion_values::{engine_value, gpu_value};
 use blkio_report::document::{self, DocumentOptions};
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     let progress = ProgressLine::start("reading", args.verbosity);
     let mut options = stats_options(&files, &args.trace, &args.input, &progress)?;
     if let Some(interval_ns) = args.follow {
-        options.read.follow = Some(follow::options(args, interval_ns)?);
+        options.read.opened = Some(follow::open(args, interval_ns, &options.read.open)?);
     }
     options.bin_ns = args.bin.unwrap_or(options.bin_ns);
     options.adapt_bins = args.bin.is_none();

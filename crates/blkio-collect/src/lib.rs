@@ -10,6 +10,7 @@
 //!
 //! * [`script`]: the bpftrace program of a device, without running it;
 //! * [`Disk`]: the whole disk of a device or partition;
+//! * [`Tail`]: a log that grows while it is read;
 //! * [`record`]: a whole recording, as [`RecordOptions`] says, with its [`Recording`].
 //!
 //! ```
@@ -22,6 +23,7 @@
 mod clock_reading;
 mod disk;
 mod error;
+mod follow;
 mod guard;
 mod recording;
 mod script;
@@ -31,6 +33,7 @@ mod workload;
 
 pub use disk::Disk;
 pub use error::{Error, Result};
+pub use follow::{Follow, Grown, Tail};
 pub use recording::{Ended, Note, RecordOptions, Recording, record};
 pub use script::{ScriptOptions, script};
 pub use tracer::Method;

@@ -187,7 +187,7 @@ mod tests {
             blkio_parser::Kind::Events(blkio_parser::Format::Tracefs)
         );
         assert_eq!((input.clock(), input.counts.comment), (Some("boottime"), 4));
-        let found = blkio_parser::clock::from_anchors(&input.counts.anchors).unwrap();
+        let found = blkio_companions::clock::from_anchors(&input.counts.anchors).unwrap();
         assert_eq!(found.offset_ns, 1_709_164_795_000_001_000);
         assert_eq!(found.drift_ppm, Some(0.0));
     }

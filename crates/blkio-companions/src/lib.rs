@@ -5,6 +5,7 @@
 //! * [`fio`]: results and logs of fio; [`deepnvme`]: result logs of deepnvme;
 //! * [`latency_histogram`]: histograms of biolatency and bpftrace;
 //! * [`blkparse_summary`]: the summary behind the events of blkparse, and that of btt;
+//! * [`clock`]: offsets between the clock of a trace and wall time, from readings of both;
 //! * [`wall_clock`], [`scan`], [`num`]: wall times, words and numbers of such texts, shared with the readers of traces.
 //!
 //! All parsers take bytes, ignore what they do not know, and never panic. Relating companions to a trace is the task of
@@ -22,6 +23,7 @@
 //! ```
 
 pub mod blkparse_summary;
+pub mod clock;
 pub mod deepnvme;
 pub mod engine;
 mod error;
@@ -45,6 +47,7 @@ pub struct Amount {
 
 impl Amount {
     /// Adds another amount.
+    #[inline]
     pub fn add(&mut self, other: Self) {
         self.ios += other.ios;
         self.bytes += other.bytes;

@@ -1,6 +1,7 @@
 //! Conversions between number types, each with the reason why it is right.
 
 /// A position in memory; what does not fit cannot be allocated either.
+#[inline]
 pub fn index(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }
@@ -17,21 +18,23 @@ pub fn spread(value: u64, bits: u32) -> usize {
     clippy::cast_possible_truncation,
     reason = "keeping the low bits is the purpose"
 )]
+#[inline]
 pub fn low32(value: u64) -> u32 {
     value as u32
 }
 
-/// The low 16 bits.
+/// The low 8 bits.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "keeping the low bits is the purpose"
 )]
 #[inline]
-pub fn low16(value: u64) -> u16 {
-    value as u16
+pub fn low8(value: u64) -> u8 {
+    value as u8
 }
 
 /// The number of significant bits: 0 for 0, 1 for 1, 2 for 2 and 3, 3 for 4 to 7.
+#[inline]
 pub fn bit_length(value: u64) -> u32 {
     u64::BITS - value.leading_zeros()
 }

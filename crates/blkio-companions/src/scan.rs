@@ -13,12 +13,14 @@ pub struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// Returns the beginning of a line.
     #[must_use]
+    #[inline]
     pub fn new(line: &'a [u8]) -> Self {
         Self { rest: line }
     }
 
     /// Returns the next byte without reading it.
     #[must_use]
+    #[inline]
     pub fn peek(&self) -> Option<u8> {
         self.rest.first().copied()
     }
@@ -72,6 +74,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A number with sign.
+    #[inline]
     pub fn int(&mut self) -> Option<i64> {
         let negative = self.eat(b'-');
         let value = i64::try_from(self.uint()?).ok()?;
@@ -91,6 +94,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Bytes up to a blank, tab or the end; empty at the end.
+    #[inline]
     pub fn word(&mut self) -> &'a [u8] {
         self.blanks();
         let end = self
@@ -104,12 +108,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// Whether nothing but blanks is left.
+    #[inline]
     pub fn at_end(&self) -> bool {
         self.rest.iter().all(|b| matches!(b, b' ' | b'\t'))
     }
 }
 
 /// The whole of `text` as an unsigned number.
+#[inline]
 pub fn whole_uint(text: &[u8]) -> Option<u64> {
     let mut cursor = Cursor::new(text);
     let value = cursor.uint()?;
@@ -124,6 +130,7 @@ pub fn real(text: &[u8]) -> Option<f64> {
 }
 
 /// `SECONDS.FRACTION` or a bare count of ticks, in nanoseconds or ticks. Digits below a nanosecond are dropped.
+#[inline]
 pub fn seconds_ns(text: &[u8]) -> Option<u64> {
     let mut cursor = Cursor::new(text);
     let seconds = cursor.uint()?;
@@ -147,6 +154,7 @@ pub fn seconds_ns(text: &[u8]) -> Option<u64> {
 }
 
 /// `MAJOR,MINOR` as the kernel's device number.
+#[inline]
 pub fn device(text: &[u8]) -> Option<u32> {
     let mut cursor = Cursor::new(text);
     let major = cursor.uint()?;
@@ -161,6 +169,7 @@ pub fn device(text: &[u8]) -> Option<u32> {
 }
 
 /// The kernel's device number: 12 bits of major, 20 of minor.
+#[inline]
 pub fn device_number(major: u64, minor: u64) -> Option<u32> {
     (major < 1 << 12 && minor < 1 << 20)
         .then(|| u32::try_from(major << 20 | minor).ok())
@@ -168,6 +177,7 @@ pub fn device_number(major: u64, minor: u64) -> Option<u32> {
 }
 
 /// `text` without blanks and tabs at both ends.
+#[inline]
 pub fn trim(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t' | b'\r', rest @ ..] = text {
         text = rest;
@@ -179,6 +189,7 @@ pub fn trim(mut text: &[u8]) -> &[u8] {
 }
 
 /// Whether `needle` occurs in `text`.
+#[inline]
 pub fn contains(text: &[u8], needle: &[u8]) -> bool {
     memchr::memmem::find(text, needle).is_some()
 }

@@ -4,12 +4,11 @@ use std::ops::Range;
 
 use byte_source::{Chunk, Chunks};
 
-use crate::analyse::runs::Shape;
 use crate::error::Result;
 use crate::event::{Event, Symbols};
 use crate::first_sizes::FirstSizes;
 use crate::format::{Format, MAX_LINE, Sink, parse_block};
-use crate::order::{Piece, Scratch};
+use crate::order::Piece;
 use crate::quality::LineCounts;
 
 /// An unfinished line that grows beyond this is not kept.
@@ -28,16 +27,14 @@ impl Parsed {
         mut events: Vec<Event>,
         symbols: Symbols,
         device: Option<u32>,
-        shaping: Option<(u64, Shape)>,
         wants_first_sizes: bool,
-        scratch: &mut Scratch,
     ) -> Self {
         if let Some(device) = device {
             events.retain(|e| e.dev == device || e.dev == 0);
         }
         let first_sizes = wants_first_sizes.then(|| FirstSizes::of(&events));
         Self {
-            piece: Piece::new(events, shaping, scratch),
+            piece: Piece::new(events),
             symbols,
             first_sizes,
         }
@@ -52,12 +49,8 @@ pub(crate) struct Block {
     lines: Option<(Chunk, Range<usize>)>,
     /// The last line has no line feed because the input ends.
     last_is_open: bool,
-    /// Memory for its events.
-    pub(crate) spare: Vec<Event>,
     /// The texts known before it.
     pub(crate) symbols: Symbols,
-    /// The first issue of the trace, when the shape is wanted, and memory for it.
-    pub(crate) shaping: Option<(u64, Shape)>,
     /// Whether it is to be noted which sizes come first.
     pub(crate) wants_first_sizes: bool,
 }
@@ -71,9 +64,8 @@ pub(crate) struct Done {
 }
 
 impl Block {
-    pub(crate) fn parse(self, format: Format, device: Option<u32>, scratch: &mut Scratch) -> Done {
+    pub(crate) fn parse(self, format: Format, device: Option<u32>) -> Done {
         let mut sink = Sink {
-            events: self.spare,
             symbols: self.symbols,
             ..Sink::default()
         };
@@ -89,14 +81,7 @@ impl Block {
             number: self.number,
             offset: self.offset,
             counts,
-            parsed: Parsed::new(
-                sink.events,
-                sink.symbols,
-                device,
-                self.shaping,
-                self.wants_first_sizes,
-                scratch,
-            ),
+            parsed: Parsed::new(sink.events, sink.symbols, device, self.wants_first_sizes),
         }
     }
 }
@@ -203,9 +188,7 @@ impl Blocks {
             head,
             lines,
             last_is_open,
-            spare: Vec::new(),
             symbols: Symbols::default(),
-            shaping: None,
             wants_first_sizes: false,
         }
     }

@@ -32,7 +32,6 @@
 
 pub mod analyse;
 mod blocks;
-pub mod clock;
 mod error;
 mod event;
 mod first_sizes;
@@ -41,11 +40,9 @@ mod merge;
 mod order;
 pub mod pipeline;
 pub mod quality;
-mod radix;
 mod reader;
 mod rwbs;
 mod stats;
-mod tail;
 
 use blkio_companions::{num, scan};
 
@@ -56,4 +53,3 @@ pub use format::{Format, Kind, block_event, detect};
 pub use reader::Reader;
 pub use rwbs::{Direction, Operation, Rwbs};
 pub use stats::{Stacked, Stats, StatsOptions, Wanted};
-pub use tail::{Follow, Grown};

@@ -11,17 +11,15 @@ use std::thread;
 
 use byte_source::{ChunkOptions, OpenOptions, Source};
 
-use crate::analyse::runs::Batch;
 use crate::blocks::{Block, Blocks, Done, Parsed};
 use crate::error::{Error, Result};
 use crate::event::{Event, Symbols};
 use crate::first_sizes::FirstSizes;
 use crate::format::blktrace::Records;
 use crate::format::{Format, Kind, Sink, detect};
-use crate::merge::{Merge, Take};
-use crate::order::{Order, Scratch};
+use crate::merge::Merge;
+use crate::order::Order;
 use crate::quality::LineCounts;
-use crate::tail::{Follow, Tail};
 
 /// Bytes looked at to tell the format.
 pub const HEAD_BYTES: usize = 64 << 10;
@@ -44,15 +42,13 @@ pub struct ReadOptions {
     pub device: Option<u32>,
     /// How to open files.
     pub open: OpenOptions,
-    /// Read the only file as it grows, until this says so.
-    pub follow: Option<Follow>,
     /// The only input, where it was opened before.
     pub opened: Option<Opened>,
     /// Note in which order sizes first stand in the inputs.
     pub first_sizes: bool,
 }
 
-/// An input that [`identify`] opened and that cannot be opened again: standard input, a pipe. It is read once.
+/// An input that was opened before and cannot be opened again: standard input, a pipe, a file that grows. It is read once.
 #[derive(Debug, Clone)]
 pub struct Opened(Arc<Mutex<Option<Source>>>);
 
@@ -77,7 +73,6 @@ impl Default for ReadOptions {
             window_ns: 1_000_000_000,
             device: None,
             open: OpenOptions::default(),
-            follow: None,
             opened: None,
             first_sizes: false,
         }
@@ -192,32 +187,12 @@ pub fn read(
     take: &mut dyn FnMut(Arc<Vec<Event>>),
     restart: &mut dyn FnMut(),
 ) -> Result<Outcome> {
-    let take = &mut |batch: &Arc<Batch>, _: &Symbols| take(Arc::clone(&batch.events));
-    read_batches(paths, options, false, take, restart)
-}
-
-/// As [`read`], with the shape of each batch, which the threads that parse find out where they can.
-pub(crate) fn read_shapes(
-    paths: &[PathBuf],
-    options: &ReadOptions,
-    take: &mut dyn FnMut(&Arc<Batch>),
-    restart: &mut dyn FnMut(),
-) -> Result<Outcome> {
-    read_batches(paths, options, true, &mut |batch, _| take(batch), restart)
-}
-
-fn read_batches(
-    paths: &[PathBuf],
-    options: &ReadOptions,
-    shaping: bool,
-    take: &mut Take<'_>,
-    restart: &mut dyn FnMut(),
-) -> Result<Outcome> {
-    match pass(paths, options, Pass::Streaming, shaping, take)? {
+    let take = &mut |events: Arc<Vec<Event>>, _: &Symbols| take(events);
+    match read_pass(paths, options, Pass::Streaming, take)? {
         Some(outcome) => Ok(outcome),
         None => {
             restart();
-            Ok(pass(paths, options, Pass::Holding, shaping, take)?.unwrap_or_default())
+            Ok(read_pass(paths, options, Pass::Holding, take)?.unwrap_or_default())
         }
     }
 }
@@ -245,25 +220,13 @@ pub fn read_pass(
     pass: Pass,
     take: &mut dyn FnMut(Arc<Vec<Event>>, &Symbols),
 ) -> Result<Option<Outcome>> {
-    self::pass(paths, options, pass, false, &mut |batch, symbols| {
-        take(Arc::clone(&batch.events), symbols);
-    })
-}
-
-fn pass(
-    paths: &[PathBuf],
-    options: &ReadOptions,
-    pass: Pass,
-    shaping: bool,
-    take: &mut Take<'_>,
-) -> Result<Option<Outcome>> {
-    let again = options.follow.is_none() && !paths.iter().any(|path| is_pipe(path));
+    let again = options.opened.is_none() && !paths.iter().any(|path| is_pipe(path));
     let (keep_all, may_restart) = match pass {
         Pass::Streaming => (false, again),
         Pass::Holding => (true, false),
     };
     let order = Order::new(options.window_ns, keep_all, may_restart);
-    let mut merge = Merge::new(order, shaping, take);
+    let mut merge = Merge::new(order, take);
     merge.first_sizes = options.first_sizes.then(FirstSizes::default);
     read_once(paths, options, may_restart, merge)
 }
@@ -329,14 +292,9 @@ fn told(mut source: Source) -> Result<(Source, Kind)> {
 }
 
 fn read_input(path: &Path, options: &ReadOptions, merge: &mut Merge<'_, '_>) -> Result<Input> {
-    let opened = match (&options.opened, &options.follow) {
-        (Some(opened), _) => opened.take().map(told).transpose()?,
-        (None, Some(follow)) => opened_or_empty(Source::from_reader_with(
-            path.display().to_string(),
-            Tail::open(path, follow.clone())?,
-            &options.open,
-        ))?,
-        (None, None) => identify(path, &options.open)?,
+    let opened = match &options.opened {
+        Some(opened) => opened.take().map(told).transpose()?,
+        None => identify(path, &options.open)?,
     };
     let Some((mut source, found)) = opened else {
         return Ok(Input {
@@ -403,16 +361,13 @@ fn read_records(
     let mut records = Records::new(format == Format::BlktraceFtrace);
     let mut sink = Sink::default();
     let mut chunks = source.into_chunks(ChunkOptions::default())?;
-    let mut scratch = Scratch::default();
     let mut take_records = |sink: &mut Sink| {
         let events = std::mem::take(&mut sink.events);
         merge.block(Parsed::new(
             events,
             sink.symbols.clone(),
             options.device,
-            None,
             options.first_sizes,
-            &mut scratch,
         ));
     };
     let mut crc = crc32fast::Hasher::new();
@@ -497,13 +452,12 @@ fn read_lines(
         too_long: BTreeMap::new(),
     };
     if options.threads <= 1 {
-        let mut scratch = Scratch::default();
         while let Some((mut block, too_long)) = blocks.next()? {
             if too_long {
                 gather.too_long.insert(block.number, block.offset);
             }
             gather.merge.equip(&mut block);
-            gather.take(block.parse(format, options.device, &mut scratch))?;
+            gather.take(block.parse(format, options.device))?;
         }
     } else {
         on_threads(&mut blocks, format, options, &mut gather)?;
@@ -582,17 +536,13 @@ fn work(
     format: Format,
     device: Option<u32>,
 ) {
-    let mut scratch = Scratch::default();
     loop {
         let job = match jobs.lock() {
             Ok(jobs) => jobs.recv(),
             Err(_) => return,
         };
         let Ok(block) = job else { return };
-        if to_here
-            .send(block.parse(format, device, &mut scratch))
-            .is_err()
-        {
+        if to_here.send(block.parse(format, device)).is_err() {
             return;
         }
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use blkio_companions::clock::Anchor;
+
 /// Maximum number of pairs of remapped devices that are kept.
 const MAX_REMAPS: usize = 256;
 
@@ -17,17 +19,6 @@ pub struct Malformed {
     pub offset: u64,
     /// What is wrong.
     pub reason: &'static str,
-}
-
-/// A pair of readings of two clocks, written by the collector or the tracer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Anchor {
-    /// The trace's clock in nanoseconds.
-    pub trace_ns: u64,
-    /// Wall time in nanoseconds since 1970 as printed, without zone unless it was printed.
-    pub wall_ns: u64,
-    /// How far apart both may have been read, in nanoseconds; 0 where that is not said.
-    pub uncertainty_ns: u64,
 }
 
 /// What the summary behind the events of a `blkparse` output says of all devices and processors together.

@@ -14,7 +14,6 @@ use crate::analyse::by_pid::ByPid;
 use crate::analyse::composition::Composition;
 use crate::analyse::devices::{MAX_DEVICES, Parts, Split};
 use crate::analyse::duplicates::Duplicates;
-use crate::analyse::given::{GivenPhases, Named};
 use crate::analyse::heat::HeatMap;
 use crate::analyse::intervals::Intervals;
 use crate::analyse::nesting::{Evidence, Nesting};
@@ -24,9 +23,10 @@ use crate::analyse::reuse::Reuse;
 use crate::analyse::sequential::Sequentiality;
 use crate::analyse::stages::Stages;
 use crate::analyse::traffic::{Grid, SECOND, Traffic};
+use crate::analyse::user_phases::{Named, UserPhases};
 use crate::analyse::working_set::WindowedSet;
 use crate::error::{Error, Result};
-use crate::pipeline::{Outcome, ReadOptions, is_pipe, read_shapes};
+use crate::pipeline::{Outcome, ReadOptions, is_pipe, read};
 use groups::{Fan, Group, GroupSet, IN_FLIGHT};
 
 /// Which analyses to make.
@@ -162,7 +162,7 @@ pub struct Stats {
     /// Times between the stages of the block layer.
     pub stages: Option<Stages>,
     /// What was issued in the phases given.
-    pub given: GivenPhases,
+    pub given: UserPhases,
     /// Pairs, a lost completion costing one request.
     pub newest: Option<Pairing>,
     /// Pairs, requests of one place queueing.
@@ -283,9 +283,7 @@ impl Stats {
         apart.sort_unstable();
         let bin_ns = options.adapt_bins.then(|| fitting_bin(passed.span_ns()));
         let bin_ns = bin_ns.filter(|bin_ns| *bin_ns < options.bin_ns);
-        let again = options.read.follow.is_none()
-            && options.read.opened.is_none()
-            && !paths.iter().any(|path| is_pipe(path));
+        let again = options.read.opened.is_none() && !paths.iter().any(|path| is_pipe(path));
         let passed = if again && (leaves_out || bin_ns.is_some()) {
             drop(passed);
             let mut options = options.clone();
@@ -308,16 +306,16 @@ impl Stats {
 
     /// One pass over the inputs, with the devices of the options, and with others apart from all.
     fn pass(paths: &[PathBuf], options: &StatsOptions, apart: &[u32]) -> Result<Passed> {
-        let split = || Split::new(options.devices.clone(), apart.to_vec());
+        let split = || Split::new(options.devices.clone(), apart, options.grid());
         if options.read.threads <= 1 {
             let start = || (split(), GroupSet::all_of(options));
             let cell = std::cell::RefCell::new(start());
-            let outcome = read_shapes(
+            let outcome = read(
                 paths,
                 &options.read,
-                &mut |batch| {
+                &mut |events| {
                     let (split, sets) = &mut *cell.borrow_mut();
-                    let parts = split.parts(batch);
+                    let parts = split.parts(events);
                     sets.iter_mut().for_each(|set| set.take(&parts));
                 },
                 &mut || *cell.borrow_mut() = start(),
@@ -352,12 +350,12 @@ impl Stats {
                 (split(), fan, threads)
             };
             let cell = std::cell::RefCell::new(start());
-            let outcome = read_shapes(
+            let outcome = read(
                 paths,
                 &options.read,
-                &mut |batch| {
+                &mut |events| {
                     let (split, fan, _) = &mut *cell.borrow_mut();
-                    fan.take(split.parts(batch));
+                    fan.take(split.parts(events));
                 },
                 &mut || *cell.borrow_mut() = start(),
             );
@@ -439,7 +437,7 @@ impl Stats {
     fn of_groups(outcome: Outcome, groups: Vec<Group>) -> Self {
         let mut stats = Self {
             outcome,
-            traffic: Traffic::new(SECOND),
+            traffic: Traffic::new(Grid::new(SECOND, false)),
             arrivals: Arrivals::new(0),
             duplicates: Duplicates::default(),
             heat: None,
@@ -452,7 +450,7 @@ impl Stats {
             reuse: None,
             intervals: None,
             stages: None,
-            given: GivenPhases::default(),
+            given: UserPhases::default(),
             newest: None,
             fifo: None,
             devices: Vec::new(),

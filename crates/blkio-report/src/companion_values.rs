@@ -69,8 +69,8 @@ pub fn companion_value(path: &Path, content: &[u8], kind: Kind) -> Result<Value>
         Kind::Stacks => stacks(content),
         Kind::Histograms => histograms(content),
         Kind::Clock => {
-            let anchors = blkio_parser::clock::anchors_of_json(content);
-            let found = blkio_parser::clock::from_anchors(&anchors);
+            let anchors = blkio_companions::clock::anchors_of_json(content);
+            let found = blkio_companions::clock::from_anchors(&anchors);
             let wall = anchors
                 .first()
                 .map(|a| blkio_companions::wall_clock::print_wall(a.wall_ns));

@@ -75,7 +75,7 @@ pub fn named_device(
     }
     let mut options = StatsOptions::default();
     options.read = read.clone();
-    options.read.follow = None;
+    options.read.opened = None;
     options.wanted = Wanted::TRAFFIC;
     let stats = Stats::of_files(files, &options)?;
     let symbols = &stats.outcome.symbols;

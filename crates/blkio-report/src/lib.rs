@@ -26,6 +26,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod access_shares;
 mod call_chains;
 pub mod cheops;
 pub mod clock_match;
@@ -44,6 +45,7 @@ pub mod overlay;
 mod page;
 pub mod phases;
 pub mod recordings;
+mod scaled_heat_map;
 pub mod series;
 pub mod stacks;
 pub mod tables;

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::access_shares::cumulative;
 use blkio_parser::FirstSizes;
 use blkio_parser::Stats;
 use blkio_parser::Symbols;
-use blkio_parser::analyse::access::{SectorAccess, cumulative};
+use blkio_parser::analyse::access::SectorAccess;
 use blkio_parser::analyse::traffic::PerOperation;
 use blkio_parser::{Direction, Rwbs};
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use blkio_parser::analyse::given::Named;
+use blkio_parser::analyse::user_phases::Named;
 use blkio_parser::{Direction, EventKind, Stats, StatsOptions, pipeline};
 use blkio_report::document::{self, DocumentOptions};
 use serde_json::Value;

@@ -76,7 +76,7 @@ fn patterns_are_found_by_the_analyses() {
     let class = |more: &str| {
         let (mut stats, _) = reads(more);
         let access = stats.access.take().unwrap();
-        let hot = blkio_parser::analyse::access::hottest(&access.sectors, &[5])[0].1;
+        let hot = blkio_report::access_shares::hottest(&access.sectors, &[5])[0].1;
         let [reads, ..] = stats.sequentiality.take().unwrap().classes;
         (reads, hot, access.distinct_blocks().read)
     };

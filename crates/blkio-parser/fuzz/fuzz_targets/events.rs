@@ -1,7 +1,7 @@
 //! Reads arbitrary bytes as every format, and as every kind of secondary file.
 #![no_main]
 
-use blkio_parser::analyse::given::Named;
+use blkio_parser::analyse::user_phases::Named;
 use blkio_parser::{Format, Stats, StatsOptions, detect};
 use libfuzzer_sys::fuzz_target;
 

@@ -3,9 +3,6 @@
 use super::Analyser;
 use super::distribution::Distribution;
 use super::runs::Batch;
-use crate::event::{Event, EventKind};
-use crate::num::index;
-use crate::rwbs::Direction;
 
 /// A maximal run of issues without a long gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,25 +176,11 @@ impl Arrivals {
     }
 }
 
-/// Bytes of a request in a burst: those of data.
-fn moved(direction: Direction, bytes: u32) -> u64 {
-    if direction.is_data() { bytes.into() } else { 0 }
-}
-
 impl Analyser for Arrivals {
-    fn observe(&mut self, event: &Event) {
-        if event.kind == EventKind::Issue {
-            self.issue(event.t_ns, moved(event.direction, event.bytes));
-        }
-    }
-
-    fn observe_batch(&mut self, batch: &Batch) {
-        let mut times = batch.shape.times.iter();
-        for run in &batch.shape.runs {
-            let bytes = moved(run.direction, run.bytes);
-            for t_ns in times.by_ref().take(index(run.count.into())) {
-                self.issue(*t_ns, bytes);
-            }
+    fn observe(&mut self, batch: &Batch) {
+        for event in batch.issued() {
+            let is_data = event.direction.is_data();
+            self.issue(event.t_ns, if is_data { event.bytes.into() } else { 0 });
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What happened on each processor: the totals that blkparse prints for each CPU.
 
 use super::Analyser;
+use super::runs::Batch;
 use super::traffic::Amount;
 use crate::event::{Event, EventKind};
 use crate::rwbs::Direction;
@@ -35,7 +36,13 @@ impl ByCpu {
 }
 
 impl Analyser for ByCpu {
-    fn observe(&mut self, event: &Event) {
+    fn observe(&mut self, batch: &Batch) {
+        batch.events.iter().for_each(|event| self.add(event));
+    }
+}
+
+impl ByCpu {
+    fn add(&mut self, event: &Event) {
         if !event.direction.is_data() || event.nr_sector == 0 {
             return;
         }

@@ -8,7 +8,6 @@ use rustc_hash::FxHashMap;
 
 use super::runs::{Batch, Run};
 use super::sequential::Sequentiality;
-use crate::num::spread;
 // Bins as the detection of phases has them, so that its borders lie between these; longer traces have bins ten times as wide.
 use super::traffic::{FINE_BINS, FINE_NS};
 
@@ -16,10 +15,6 @@ use super::traffic::{FINE_BINS, FINE_NS};
 const MAX_ROWS: usize = 1 << 19;
 /// Kinds that are kept apart in one bin; beyond, sizes are rounded up to powers of two.
 const MAX_KINDS: usize = 1 << 12;
-
-/// Kinds that are counted without looking them up.
-const RECENT_BITS: u32 = 6;
-const RECENT: usize = 1 << RECENT_BITS;
 
 /// Requests that are alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -30,16 +25,6 @@ pub struct Alike {
     pub bytes: u32,
     /// Whether they read or write sectors.
     pub is_data: bool,
-}
-
-impl Alike {
-    /// Where it is kept on its way.
-    #[inline]
-    fn place(self) -> usize {
-        let bits =
-            u64::from(self.rwbs) << 33 | u64::from(self.bytes) << 1 | u64::from(self.is_data);
-        spread(bits, RECENT_BITS)
-    }
 }
 
 /// How many there are, and how many of them continue others.
@@ -89,8 +74,6 @@ pub struct Composition {
     open_bin: u64,
     covers_ns: Range<u64>,
     open: FxHashMap<Alike, Tally>,
-    /// Kinds on their way to the others, by their hash.
-    recent: [(Alike, Tally); RECENT],
 }
 
 impl Default for Composition {
@@ -102,7 +85,6 @@ impl Default for Composition {
             open_bin: 0,
             covers_ns: 0..FINE_NS,
             open: FxHashMap::default(),
-            recent: [<(Alike, Tally)>::default(); RECENT],
         }
     }
 }
@@ -110,7 +92,7 @@ impl Default for Composition {
 impl Composition {
     /// Takes the next batch and hands it on to the analysis that knows what continues what.
     pub fn take(&mut self, batch: &Batch, sequentiality: &mut Sequentiality) {
-        for run in &batch.shape.runs {
+        for run in &batch.runs {
             // Only requests of data continue others.
             let (first, others) = if run.is_data() {
                 (sequentiality.step(run), (true, true))
@@ -128,20 +110,15 @@ impl Composition {
         if !self.covers_ns.contains(&run.since_ns) {
             self.begin(run.since_ns);
         }
-        let alike = Alike {
+        let mut alike = Alike {
             rwbs: run.rwbs,
             bytes: run.bytes,
             is_data: run.is_data(),
         };
-        let Some(recent) = self.recent.get_mut(alike.place()) else {
-            return;
-        };
-        if recent.0 == alike {
-            recent.1.add(tally);
-        } else {
-            let before = std::mem::replace(recent, (alike, tally));
-            self.settle(before);
+        if self.open.len() >= MAX_KINDS && !self.open.contains_key(&alike) {
+            alike.bytes = alike.bytes.checked_next_power_of_two().unwrap_or(u32::MAX);
         }
+        self.open.entry(alike).or_default().add(tally);
     }
 
     fn begin(&mut self, since_ns: u64) {
@@ -157,20 +134,7 @@ impl Composition {
         self.covers_ns = start_ns..start_ns.saturating_add(self.width_ns);
     }
 
-    fn settle(&mut self, (mut alike, tally): (Alike, Tally)) {
-        if tally.ios == 0 {
-            return;
-        }
-        if self.open.len() >= MAX_KINDS && !self.open.contains_key(&alike) {
-            alike.bytes = alike.bytes.checked_next_power_of_two().unwrap_or(u32::MAX);
-        }
-        self.open.entry(alike).or_default().add(tally);
-    }
-
     fn close(&mut self) {
-        for recent in std::mem::replace(&mut self.recent, [<(Alike, Tally)>::default(); RECENT]) {
-            self.settle(recent);
-        }
         let bin = self.open_bin;
         let before = self.rows.len();
         let open = self.open.drain();
@@ -234,8 +198,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::analyse::Analyser as _;
-    use crate::analyse::runs::{Runs, Shape};
+    use crate::analyse::runs::Runs;
+    use crate::analyse::traffic::{Grid, SECOND};
     use crate::event::{Event, EventKind};
     use crate::rwbs::Direction;
     use proptest::prelude::*;
@@ -291,9 +255,9 @@ mod tests {
         ) {
             let mut composition = Composition { most, ..Composition::default() };
             let mut sequentiality = Sequentiality::default();
-            let mut runs = Runs::default();
+            let mut runs = Runs::within(Grid::new(SECOND, false));
             for part in events.chunks(events.len().div_ceil(parts)) {
-                let batch = runs.batch(Arc::new(part.to_vec()), Shape::default());
+                let batch = runs.batch(Arc::new(part.to_vec()));
                 composition.take(&batch, &mut sequentiality);
             }
             composition.finish();
@@ -306,7 +270,9 @@ mod tests {
             let mut twin: BTreeMap<u64, BTreeMap<Alike, Tally>> = BTreeMap::new();
             for event in issues {
                 let before = single.clone();
-                single.observe(event);
+                if event.direction.is_data() && event.nr_sector > 0 {
+                    single.step(&Run::of(event, 0));
+                }
                 let is_data = event.direction.is_data();
                 let mut tally = Tally { ios: 1, ..Tally::default() };
                 if is_data {

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::traffic::Grid;
 use crate::num::index;
-use crate::radix::by_digits;
 use crate::rwbs::Direction;
 
 /// Requests held before those that are settled are counted.
@@ -280,10 +279,9 @@ impl Depth {
     }
 
     fn settle(&mut self, until_ns: u64) {
-        let mut memory = Vec::new();
-        let mut settled = |of: &mut Vec<(u64, u8)>| {
+        let settled = |of: &mut Vec<(u64, u8)>| {
             // Completions are in order as they came, which costs a look.
-            by_digits(of, &mut memory, |(t_ns, _)| *t_ns);
+            of.sort_by_key(|(t_ns, _)| *t_ns);
             let count = of.partition_point(|(t_ns, _)| *t_ns < until_ns);
             let rest = of.split_off(count);
             std::mem::replace(of, rest).into_iter().peekable()

@@ -25,27 +25,13 @@ impl Duplicates {
 }
 
 impl Analyser for Duplicates {
-    fn observe(&mut self, event: &Event) {
-        self.observe_all(std::slice::from_ref(event));
+    fn observe(&mut self, batch: &Batch) {
+        self.add(&batch.events);
     }
+}
 
-    fn observe_batch(&mut self, batch: &Batch) {
-        let times = &batch.shape.times;
-        let is_all = times.len() == batch.events.len();
-        let before_ns = self.last.last().map(|event| event.t_ns);
-        // Times lie closer together than events, and nearly all of them differ.
-        if is_all
-            && before_ns != times.first().copied()
-            && times.windows(2).all(|pair| pair.first() != pair.last())
-        {
-            self.last.clear();
-            self.last.extend(batch.events.last());
-        } else {
-            self.observe_all(&batch.events);
-        }
-    }
-
-    fn observe_all(&mut self, events: &[Event]) {
+impl Duplicates {
+    fn add(&mut self, events: &[Event]) {
         let mut before_ns = self.last.last().map(|event| event.t_ns);
         for (at, event) in events.iter().enumerate() {
             // Nearly all times differ.
@@ -70,9 +56,6 @@ impl Analyser for Duplicates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analyse::runs::{Runs, Shape};
-    use std::sync::Arc;
-
     use proptest::prelude::*;
 
     proptest! {
@@ -87,14 +70,9 @@ mod tests {
                 all.push(Event { t_ns, sector, ..Event::BLANK });
             }
             let mut duplicates = Duplicates::default();
-            all.chunks(part).for_each(|part| duplicates.observe_all(part));
+            all.chunks(part).for_each(|part| duplicates.add(part));
             let twin = (0..all.len()).filter(|at| all[..*at].contains(&all[*at])).count();
             // More than are looked through are not made here.
-            prop_assert_eq!(duplicates.count, twin as u64);
-            let (mut duplicates, mut runs) = (Duplicates::default(), Runs::default());
-            all.chunks(part).for_each(|part| {
-                duplicates.observe_batch(&runs.batch(Arc::new(part.to_vec()), Shape::default()));
-            });
             prop_assert_eq!(duplicates.count, twin as u64);
         }
     }

@@ -4,7 +4,6 @@ use rustc_hash::FxHashMap;
 
 pub use super::outstanding::Policy;
 
-use super::Analyser;
 use super::depth::Depth;
 use super::detail::Detail;
 use super::distribution::Distribution;
@@ -303,9 +302,12 @@ impl Pairing {
     }
 }
 
-impl Analyser for Pairing {
-    fn observe(&mut self, event: &Event) {
-        self.step(event, false);
+impl Pairing {
+    /// Takes the next events.
+    pub(super) fn observe_all(&mut self, events: &[Event]) {
+        for event in events {
+            self.step(event, false);
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::Analyser;
 use super::pairing::{Pairing, Policy, Said};
 use super::runs::Batch;
 use super::traffic::Grid;
@@ -59,9 +58,9 @@ impl Pairs {
     }
 
     fn give_up(&mut self, batch: &Batch) {
-        self.newest.give_up(batch.shape.issues);
+        self.newest.give_up(batch.issues);
         if let Some(fifo) = &mut self.fifo {
-            fifo.give_up(batch.shape.issues);
+            fifo.give_up(batch.issues);
         }
     }
 
@@ -99,7 +98,7 @@ impl Pairs {
         let Some(mut waiting) = self.waiting.take() else {
             return self.feed(batch);
         };
-        if batch.shape.completions > 0 {
+        if batch.completions > 0 {
             waiting.iter().for_each(|batch| self.feed(batch));
             return self.feed(batch);
         }
@@ -119,7 +118,7 @@ impl Pairs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analyse::runs::{Runs, Shape};
+    use crate::analyse::runs::Runs;
     use crate::event::Event;
 
     fn event(kind: EventKind, t_ns: u64, sector: u64) -> Event {
@@ -136,7 +135,7 @@ mod tests {
     #[test]
     fn issues_wait_for_the_first_completion() {
         let mut pairs = Pairs::new(1_000, Grid::new(500, false));
-        let one = |event| Arc::new(Runs::default().batch(Arc::new(vec![event]), Shape::default()));
+        let one = |event| Arc::new(Runs::within(Grid::new(1, false)).batch(Arc::new(vec![event])));
         for t in 0..100 {
             pairs.take(&one(event(EventKind::Issue, t * 100, t)));
             assert!(pairs.waiting.as_ref().unwrap().len() <= 11);

@@ -107,14 +107,16 @@ impl Stages {
 }
 
 impl Analyser for Stages {
-    fn observe_batch(&mut self, batch: &Batch) {
+    fn observe(&mut self, batch: &Batch) {
         // Most traces have issues and completions alone.
         if batch.has_others() || !self.waiting.is_empty() {
-            self.observe_all(&batch.events);
+            batch.events.iter().for_each(|event| self.add(event));
         }
     }
+}
 
-    fn observe(&mut self, event: &Event) {
+impl Stages {
+    fn add(&mut self, event: &Event) {
         match event.kind {
             EventKind::Split => self.splits += 1,
             EventKind::Plug => self.plugs += 1,
@@ -188,7 +190,7 @@ mod tests {
             (EventKind::Issue, 150, 64, 16),
         ];
         for (kind, t_ns, sector, nr_sector) in steps {
-            stages.observe(&Event {
+            stages.add(&Event {
                 t_ns,
                 sector,
                 nr_sector,

@@ -7,7 +7,6 @@ use std::ops::Range;
 
 use super::distribution::{Distribution, bin_of, top_of};
 use crate::num::index;
-use crate::radix::by_digits;
 use crate::rwbs::Direction;
 
 /// Latencies that are kept one by one, and counts after that.
@@ -80,7 +79,7 @@ impl Timeline {
     }
 
     fn settle(&mut self) {
-        by_digits(&mut self.waiting, &mut Vec::new(), |key| *key);
+        self.waiting.sort_unstable();
         let counts = std::mem::take(&mut self.counts);
         let mut known = counts.into_iter().peekable();
         for key in self.waiting.drain(..) {
@@ -97,7 +96,7 @@ impl Timeline {
                 let stretch = *key >> (BIN_BITS + 1) >> 1;
                 *key = stretch << (BIN_BITS + 1) | *key & ((1 << (BIN_BITS + 1)) - 1);
             }
-            by_digits(&mut counts, &mut Vec::new(), |(key, _)| *key);
+            counts.sort_by_key(|(key, _)| *key);
             counts
                 .into_iter()
                 .for_each(|count| add(&mut self.counts, count));

@@ -3,7 +3,6 @@
 use super::Analyser;
 use super::ranges::{Ranges, common, count};
 use super::runs::{Batch, Run};
-use crate::event::{Event, EventKind};
 use crate::rwbs::Direction;
 
 /// Sectors of a block.
@@ -16,7 +15,6 @@ pub(crate) const MAX_SECTORS: u64 = 1 << 23;
 #[derive(Debug, Clone)]
 pub struct WindowedSet {
     width_ns: u64,
-    first_ns: Option<u64>,
     /// The open window, and where it begins.
     window: u64,
     start_ns: u64,
@@ -34,7 +32,6 @@ impl WindowedSet {
     pub fn new(width_ns: u64) -> Self {
         Self {
             width_ns: width_ns.max(1),
-            first_ns: None,
             window: 0,
             start_ns: 0,
             read: Ranges::default(),
@@ -77,18 +74,8 @@ impl WindowedSet {
 }
 
 impl Analyser for WindowedSet {
-    fn observe(&mut self, event: &Event) {
-        if event.kind != EventKind::Issue {
-            return;
-        }
-        let first = *self.first_ns.get_or_insert(event.t_ns);
-        self.add(&Run::of(event, event.t_ns.saturating_sub(first)));
-    }
-
-    fn observe_batch(&mut self, batch: &Batch) {
-        for run in &batch.shape.runs {
-            self.add(run);
-        }
+    fn observe(&mut self, batch: &Batch) {
+        batch.runs.iter().for_each(|run| self.add(run));
     }
 }
 
@@ -136,6 +123,7 @@ pub struct Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Event;
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 
@@ -145,15 +133,13 @@ mod tests {
             requests in prop::collection::vec((0_u64..50, 0_u64..70_000, 1_u32..40_000, any::<bool>()), 1..100)
         ) {
             let mut set = WindowedSet::new(10);
-            let mut events = Vec::new();
             let mut now = 7;
             let mut twin: BTreeMap<u64, [BTreeSet<u64>; 2]> = BTreeMap::new();
             for (gap, sector, nr_sector, write) in requests {
                 now += if twin.is_empty() { 0 } else { gap };
                 let direction = if write { Direction::Write } else { Direction::Read };
-                events.push(Event {
-                    t_ns: now, sector, nr_sector, bytes: nr_sector * 512, direction, ..Event::BLANK });
-                events.iter().last().into_iter().for_each(|event| set.observe(event));
+                let event = Event { t_ns: now, sector, nr_sector, bytes: nr_sector * 512, direction, ..Event::BLANK };
+                set.add(&Run::of(&event, now - 7));
                 let sets = twin.entry((now - 7) / 10).or_default();
                 sets[usize::from(write)].extend(sector / 8..=(sector + u64::from(nr_sector) - 1) / 8);
             }

@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 
 use super::Sink;
 use crate::event::{Event, EventKind};
-use crate::quality::Anchor;
 use crate::rwbs::Rwbs;
+use blkio_companions::clock::Anchor;
 
 /// Bytes of a record without its payload.
 const RECORD: usize = 48;

@@ -1,8 +1,9 @@
 //! Lines that are no events: what the tracers and the shell write in between.
 
-use crate::quality::{Anchor, LineCounts};
+use crate::quality::LineCounts;
 use crate::scan::{Cursor, contains, trim, whole_uint};
 use blkio_companions::blkparse_summary::{self, What};
+use blkio_companions::clock::Anchor;
 
 /// What our collector writes before the name of the clock that a tracefs instance was set to.
 pub(crate) const TRACE_CLOCK: &[u8] = b"trace clock:";
@@ -103,7 +104,7 @@ fn comment(text: &[u8], counts: &mut LineCounts) {
     if let Some(rest) = body.strip_prefix(b"clock:") {
         counts.anchors.extend(anchor(rest));
     } else if let Some(rest) = body.strip_prefix(TRACE_CLOCK) {
-        counts.clock = crate::clock::of_kernel(trim(rest)).or(counts.clock);
+        counts.clock = of_kernel(trim(rest)).or(counts.clock);
     } else if let Some(rest) = body.strip_prefix(b"outstanding:") {
         counts.outstanding_at_end = whole_uint(trim(rest));
     } else if let Some(rest) = body.strip_prefix(b"entries-in-buffer/entries-written:") {
@@ -146,6 +147,23 @@ fn anchor(text: &[u8]) -> Option<Anchor> {
         trace_ns: trace_ns?,
         wall_ns: wall_ns?,
         uncertainty_ns: 0,
+    })
+}
+
+/// Our name of a trace clock of the kernel.
+fn of_kernel(name: &[u8]) -> Option<&'static str> {
+    Some(match name {
+        b"boot" => "boottime",
+        b"local" => "local",
+        b"global" => "global",
+        b"mono" => "monotonic",
+        b"mono_raw" => "monotonic-raw",
+        b"perf" => "perf",
+        b"tai" => "tai",
+        b"uptime" => "uptime",
+        b"counter" => "counter",
+        b"x86-tsc" => "x86-tsc",
+        _ => return None,
     })
 }
 

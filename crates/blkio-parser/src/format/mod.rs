@@ -8,8 +8,8 @@ mod collector;
 mod converted;
 mod detect;
 mod fields;
-mod five;
 mod ftrace;
+mod issue_log;
 mod prefix;
 
 use crate::event::{Event, Symbols};
@@ -181,7 +181,7 @@ pub fn block_event(line: &[u8]) -> Option<&[u8]> {
 #[inline]
 fn line_of(format: Format, line: &[u8], sink: &mut Sink) -> Line {
     match format {
-        Format::FiveColumn => five::line(line, sink),
+        Format::FiveColumn => issue_log::line(line, sink),
         Format::Collector => collector::line(line, sink),
         Format::Tracefs | Format::PerfScript | Format::TraceCmd | Format::BlkTracer => {
             ftrace::line(line, sink)
@@ -195,14 +195,6 @@ fn line_of(format: Format, line: &[u8], sink: &mut Sink) -> Line {
 
 /// Parses a block of whole lines. `last_is_open` says that the last line has no line feed because the input ends there.
 pub(crate) fn parse_block(format: Format, block: &[u8], last_is_open: bool, sink: &mut Sink) {
-    if format == Format::FiveColumn && !last_is_open {
-        return five::block(block, sink);
-    }
-    lines(format, block, last_is_open, sink);
-}
-
-/// As [`parse_block`], line by line.
-fn lines(format: Format, block: &[u8], last_is_open: bool, sink: &mut Sink) {
     let mut start = 0;
     while start < block.len() {
         let rest = block.get(start..).unwrap_or_default();

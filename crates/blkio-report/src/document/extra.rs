@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::depth::queue_depth;
 use super::{amounts, dense, distribution, keyed, latency, places, series, sizes, time_base};
+use crate::access_shares::{cumulative, hottest};
 use blkio_parser::Direction;
 use blkio_parser::SECTOR_BYTES;
 use blkio_parser::Stats;
-use blkio_parser::analyse::access::{cumulative, hottest};
 use blkio_parser::analyse::bursts::Burst;
 use blkio_parser::analyse::distribution::Distribution;
 use blkio_parser::analyse::traffic::{Amount, DATA, SECOND};

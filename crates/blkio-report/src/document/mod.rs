@@ -420,7 +420,7 @@ fn series_value(series: &Series, compat: bool) -> Value {
     };
     let seconds = series.seconds();
     let cdf = |histogram: &BTreeMap<u64, u64>| -> Value {
-        blkio_parser::analyse::access::cumulative(histogram)
+        crate::access_shares::cumulative(histogram)
             .iter()
             .map(|(count, share)| json!([count, share]))
             .collect()

@@ -10,8 +10,8 @@ use crate::limit::Yardstick;
 use crate::phases::{self, Held};
 use blkio_parser::Stats;
 use blkio_parser::analyse::distribution::Distribution;
-use blkio_parser::analyse::given::GivenPhase;
 use blkio_parser::analyse::traffic::{Amount, DATA};
+use blkio_parser::analyse::user_phases::UserPhase;
 
 /// Latencies of reads and writes issued in each of some stretches of time since the first issue, which do not overlap.
 fn latencies(stats: &Stats, stretches: &[Range<u64>]) -> Vec<[Distribution; 2]> {
@@ -249,7 +249,7 @@ pub(super) fn given(stats: &mut Stats, yardstick: Option<&Yardstick>) -> Value {
 
 fn given_phase(
     stats: &Stats,
-    phase: &mut GivenPhase,
+    phase: &mut UserPhase,
     first: u64,
     yardstick: Option<&Yardstick>,
 ) -> Value {

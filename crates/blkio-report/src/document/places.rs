@@ -72,7 +72,7 @@ pub(super) fn by_pid(found: &ByPid, symbols: &Symbols) -> Option<Value> {
 
 /// Bytes read and written by address and time, in bins wide enough that there are at most 512 by 1024 of them.
 pub(super) fn heat(map: &HeatMap) -> Value {
-    let scaled = map.scaled(HEAT_BINS.0, HEAT_BINS.1);
+    let scaled = crate::scaled_heat_map::scaled(map, HEAT_BINS.0, HEAT_BINS.1);
     let rows: Vec<Value> = scaled
         .rows
         .iter()

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{keyed, text};
+use blkio_companions::clock::from_anchors;
 use blkio_parser::Stats;
 use blkio_parser::analyse::pairing::Pairing;
 use blkio_parser::analyse::traffic::Amount;
-use blkio_parser::clock::from_anchors;
 use blkio_parser::pipeline::{Input, Outcome};
 use blkio_parser::quality::LineCounts;
 use blkio_parser::{Format, Kind};

@@ -1,11 +1,11 @@
 //! How the clock of a GPU's log lies to that of a trace.
 
 use super::{GRID_NS, GpuBins, paired, pearson, read_bins};
+use blkio_companions::clock::Anchor;
+use blkio_companions::clock::{Alignment, Peak, from_anchors};
 use blkio_companions::engine::EngineLog;
 use blkio_companions::gpu::GpuLog;
 use blkio_parser::Stats;
-use blkio_parser::clock::{Alignment, Peak, from_anchors};
-use blkio_parser::quality::Anchor;
 use blkio_parser::{Format, Kind};
 
 /// How far clocks are searched, in bins of the grid: 30 s.

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use crate::document::phases;
 use crate::limit::Yardstick;
 use crate::phases::Held;
+use blkio_companions::clock::Alignment;
 use blkio_companions::engine::EngineLog;
 use blkio_companions::gpu::GpuLog;
 use blkio_parser::Stats;
-use blkio_parser::analyse::given::Named;
 use blkio_parser::analyse::traffic::{Amount, Bins};
+use blkio_parser::analyse::user_phases::Named;
 use blkio_parser::analyse::{DepthBin, GRID_NS};
-use blkio_parser::clock::Alignment;
 
 pub use align::{ClockHint, align};
 

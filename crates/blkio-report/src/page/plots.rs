@@ -1,7 +1,6 @@
 //! The sections of the page that draw something.
 
 use crate::phases::{Held, means};
-use blkio_parser::analyse::heat::Scaled;
 use blkio_parser::analyse::traffic::DATA;
 use blkio_parser::{Direction, Stats};
 use charts::html::Section;
@@ -10,6 +9,7 @@ use report::{Cell, Column, Table, Unit, human};
 use serde_json::Value;
 
 use super::{MIB, first_issue_ns, table};
+use crate::scaled_heat_map::{Scaled, scaled};
 use crate::value::{list, number};
 
 /// Maximum number of devices whose heat maps are drawn.
@@ -362,7 +362,7 @@ pub(super) fn heat(stats: &Stats) -> Option<Section> {
     let maps = stats.heat.iter().map(|map| (String::new(), map));
     let mut drawn = maps
         .chain(devices)
-        .filter_map(|(name, map)| heat_of(&name, &map.scaled(MAP, MAP)))
+        .filter_map(|(name, map)| heat_of(&name, &scaled(map, MAP, MAP)))
         .peekable();
     drawn.peek()?;
     Some(

@@ -47,11 +47,6 @@ impl Grid {
         }
     }
 
-    /// Whether no run reaches beyond a bin: bins are made of whole 10 ms since the first issue, as runs are.
-    pub(super) fn has_runs_whole(self) -> bool {
-        self.width_ns.is_multiple_of(FINE_NS) && !self.by_clock
-    }
-
     /// Whether its bins are those of whole seconds since the first issue.
     #[must_use]
     pub fn is_of_seconds(self) -> bool {
@@ -106,44 +101,5 @@ impl Peak {
         self.most.bytes = self.most.bytes.max(self.open.bytes);
         self.most.ios = self.most.ios.max(self.open.ios);
         self.open = Amount::default();
-    }
-}
-
-/// A stretch of time.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Stretch {
-    pub(super) from_ns: u64,
-    /// Behind its last nanosecond.
-    pub(super) until_ns: u64,
-}
-
-impl Stretch {
-    /// The bin of this width, from zero on, that a time is in.
-    pub(super) fn of_bin(t_ns: u64, width_ns: u64) -> Self {
-        let from_ns = t_ns - t_ns % width_ns;
-        Self {
-            from_ns,
-            until_ns: from_ns.saturating_add(width_ns),
-        }
-    }
-
-    pub(super) fn contains(self, t_ns: u64) -> bool {
-        t_ns >= self.from_ns && t_ns < self.until_ns
-    }
-
-    /// The same so much earlier, as far as there is time.
-    pub(super) fn earlier(self, by_ns: u64) -> Self {
-        Self {
-            from_ns: self.from_ns.saturating_sub(by_ns),
-            until_ns: self.until_ns.saturating_sub(by_ns),
-        }
-    }
-
-    /// What two stretches have in common.
-    pub(super) fn and(self, other: Self) -> Self {
-        Self {
-            from_ns: self.from_ns.max(other.from_ns),
-            until_ns: self.until_ns.min(other.until_ns),
-        }
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::Analyser;
 use super::distribution::Distribution;
-use super::runs::Batch;
+use super::runs::{Batch, Run};
 use super::sequential::Sequentiality;
 use super::traffic::Amount;
-use crate::event::{Event, EventKind};
+use crate::event::Event;
 
 /// A stretch of the run with a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Named {
 
 /// What was issued in a phase.
 #[derive(Debug, Clone)]
-pub struct GivenPhase {
+pub struct UserPhase {
     /// Which phase.
     pub named: Named,
     /// Requests and bytes by number of the operation letters.
@@ -35,17 +35,17 @@ pub struct GivenPhase {
 
 /// The phases of a run as given. They may overlap and leave gaps.
 #[derive(Debug, Clone, Default)]
-pub struct GivenPhases {
+pub struct UserPhases {
     first_ns: Option<u64>,
     /// In the order given.
-    pub phases: Vec<GivenPhase>,
+    pub phases: Vec<UserPhase>,
 }
 
-impl GivenPhases {
+impl UserPhases {
     /// For these phases.
     #[must_use]
     pub fn new(named: &[Named]) -> Self {
-        let phase = |named: &Named| GivenPhase {
+        let phase = |named: &Named| UserPhase {
             named: named.clone(),
             operations: BTreeMap::new(),
             sizes: Default::default(),
@@ -65,17 +65,16 @@ impl GivenPhases {
     }
 }
 
-impl Analyser for GivenPhases {
-    fn observe_batch(&mut self, batch: &Batch) {
+impl Analyser for UserPhases {
+    fn observe(&mut self, batch: &Batch) {
         if !self.phases.is_empty() {
-            self.observe_all(&batch.events);
+            batch.issued().for_each(|event| self.add(event));
         }
     }
+}
 
-    fn observe(&mut self, event: &Event) {
-        if event.kind != EventKind::Issue {
-            return;
-        }
+impl UserPhases {
+    fn add(&mut self, event: &Event) {
         let first = *self.first_ns.get_or_insert(event.t_ns);
         let since = event.t_ns.saturating_sub(first);
         for phase in &mut self.phases {
@@ -93,7 +92,7 @@ impl Analyser for GivenPhases {
             {
                 sizes.add(event.bytes.into());
             }
-            phase.sequentiality.observe(event);
+            phase.sequentiality.step(&Run::of(event, 0));
         }
     }
 }
@@ -110,9 +109,9 @@ mod tests {
             end_ns,
         };
         let mut phases =
-            GivenPhases::new(&[named("a", 0, 10), named("b", 10, 20), named("all", 0, 99)]);
+            UserPhases::new(&[named("a", 0, 10), named("b", 10, 20), named("all", 0, 99)]);
         for (at, t_ns) in (0_u64..).zip([1_000, 1_009, 1_010, 1_019, 1_020]) {
-            phases.observe(&Event {
+            phases.add(&Event {
                 t_ns,
                 sector: at * 8,
                 nr_sector: 8,

@@ -2,23 +2,15 @@
 
 use serde_json::Value;
 
-use crate::quality::Anchor;
-
-/// Our name of a trace clock of the kernel.
-pub(crate) fn of_kernel(name: &[u8]) -> Option<&'static str> {
-    Some(match name {
-        b"boot" => "boottime",
-        b"local" => "local",
-        b"global" => "global",
-        b"mono" => "monotonic",
-        b"mono_raw" => "monotonic-raw",
-        b"perf" => "perf",
-        b"tai" => "tai",
-        b"uptime" => "uptime",
-        b"counter" => "counter",
-        b"x86-tsc" => "x86-tsc",
-        _ => return None,
-    })
+/// A pair of readings of two clocks, written by the collector or the tracer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Anchor {
+    /// The trace's clock in nanoseconds.
+    pub trace_ns: u64,
+    /// Wall time in nanoseconds since 1970 as printed, without zone unless it was printed.
+    pub wall_ns: u64,
+    /// How far apart both may have been read, in nanoseconds; 0 where that is not said.
+    pub uncertainty_ns: u64,
 }
 
 /// How a clock lies to wall time.

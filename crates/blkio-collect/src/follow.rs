@@ -35,7 +35,8 @@ impl fmt::Debug for Follow {
 
 /// Reads on behind the end of a file, until it is told to end. When the file is replaced or made shorter, what is there now
 /// is read from its beginning, after the rest of what was there before.
-pub(crate) struct Tail {
+#[derive(Debug)]
+pub struct Tail {
     path: PathBuf,
     file: File,
     at: u64,
@@ -43,7 +44,12 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    pub(crate) fn open(path: &Path, follow: Follow) -> Result<Self, byte_source::Error> {
+    /// Opens a file to follow.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be opened.
+    pub fn open(path: &Path, follow: Follow) -> Result<Self, byte_source::Error> {
         let file = File::open(path).map_err(|source| byte_source::Error::Read {
             name: path.display().to_string(),
             offset: 0,
@@ -111,9 +117,19 @@ impl Read for Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Stats, StatsOptions};
+    use blkio_parser::pipeline::Opened;
+    use blkio_parser::{Stats, StatsOptions};
+    use byte_source::{OpenOptions, Source};
     use std::io::Write as _;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+    fn stats_of(path: &Path, follow: Follow) -> Stats {
+        let tail = Tail::open(path, follow).unwrap();
+        let source = Source::from_reader_with("log", tail, &OpenOptions::default()).unwrap();
+        let mut options = StatsOptions::default();
+        options.read.opened = Some(Opened::new(Some(source)));
+        Stats::of_files(&[path.to_owned()], &options).unwrap()
+    }
 
     const FIRST: &str = "1, R, 4096, 8, 8\n";
 
@@ -124,8 +140,7 @@ mod tests {
         std::fs::write(&path, FIRST).unwrap();
         let end = Arc::new(AtomicBool::new(false));
         let seen = Arc::new(AtomicU64::new(0));
-        let mut options = StatsOptions::default();
-        options.read.follow = Some(Follow {
+        let follow = Follow {
             ended: {
                 let end = Arc::clone(&end);
                 Arc::new(move || end.load(Ordering::Acquire))
@@ -137,10 +152,10 @@ mod tests {
                     seen.fetch_add(bytes.len() as u64, Ordering::AcqRel);
                 })
             },
-        });
+        };
         let reader = {
             let path = path.clone();
-            thread::spawn(move || Stats::of_files(&[path], &options).unwrap())
+            thread::spawn(move || stats_of(&path, follow))
         };
         let mut written = 0;
         let mut wait_for = |text: &str| {
@@ -172,13 +187,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         std::fs::write(&path, "1, R, 4096, 8, 8\n").unwrap();
-        let mut options = StatsOptions::default();
-        options.read.follow = Some(Follow {
+        let follow = Follow {
             ended: Arc::new(|| false),
             quiet: Some(Duration::from_millis(100)),
             grown: Arc::new(|_| {}),
-        });
-        let stats = Stats::of_files(&[path], &options).unwrap();
+        };
+        let stats = stats_of(&path, follow);
         assert_eq!(stats.traffic.issues, 1);
     }
 }
