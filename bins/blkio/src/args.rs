@@ -419,7 +419,7 @@ fn trace_format(text: &str) -> Result<TraceFormat, String> {
     })
 }
 
-/// A process name that can stand in a script.
+/// Returns a process name that can stand in a script.
 fn comm(text: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || " _-.:/#+@()".contains(c);
     if (1..16).contains(&text.len()) && text.chars().all(is_plain) {
@@ -478,12 +478,12 @@ pub(crate) fn phase(text: &str) -> Result<Named, String> {
     })
 }
 
-/// What may follow `--follow`: a time, and no file.
+/// Returns what may follow `--follow`: a time, and no file.
 fn interval(text: &str) -> Result<u64, String> {
     nanoseconds(text).map_err(|expected| format!("{expected}; the file goes before --follow"))
 }
 
-/// A width of bins: a time from a millisecond on.
+/// Returns a width of bins: a time from a millisecond on.
 fn bin_width(text: &str) -> Result<u64, String> {
     match nanoseconds(text)? {
         width if width < 1_000_000 => Err("bins are 1ms wide or more".to_owned()),
@@ -491,7 +491,7 @@ fn bin_width(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A size of blocks in whole KiB.
+/// Returns a size of blocks in whole KiB.
 fn kibibytes(text: &str) -> Result<u64, String> {
     let size: ByteSize = text
         .parse()

@@ -18,7 +18,7 @@ fn read(files: &[PathBuf], args: &CompareArgs) -> anyhow::Result<Run> {
     Run::new(&name_of(files), stats).or_code()
 }
 
-/// The offset between the clocks of two recordings of one run, where that was asked for.
+/// Returns the offset between the clocks of two recordings of one run, where that was asked for.
 fn clocks(sides: &[Vec<PathBuf>; 2], args: &CompareArgs) -> anyhow::Result<Option<ClockMatch>> {
     if !args.clocks {
         return Ok(None);
@@ -35,7 +35,7 @@ fn clocks(sides: &[Vec<PathBuf>; 2], args: &CompareArgs) -> anyhow::Result<Optio
     Ok(found)
 }
 
-/// The files of both sides: two paths, or everything before `--with` and everything behind it.
+/// Returns the files of both sides: two paths, or everything before `--with` and everything behind it.
 fn sides(args: &CompareArgs) -> anyhow::Result<[Vec<PathBuf>; 2]> {
     let (base, other) = match (args.files.as_slice(), args.with.as_slice()) {
         ([a, b], []) => (std::slice::from_ref(a), std::slice::from_ref(b)),

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
     Ok(outcome)
 }
 
-/// The files named, those of a folder in order of their names.
+/// Returns the files named, those of a folder in order of their names.
 fn listed(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
@@ -98,7 +98,7 @@ fn listed(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// What a file is, and what it holds.
+/// Returns what a file is, and what it holds.
 fn file(path: &Path, args: &InfoArgs) -> anyhow::Result<(Kind, Value)> {
     let open = args.input.open_options(None);
     match identify(path, &open).or_code()? {
@@ -111,17 +111,15 @@ fn file(path: &Path, args: &InfoArgs) -> anyhow::Result<(Kind, Value)> {
     }
 }
 
-/// What a trace holds, and how healthy it is.
+/// Returns what a trace holds, and how healthy it is.
 fn trace(path: &Path, source: Option<Source>, args: &InfoArgs) -> anyhow::Result<(Kind, Value)> {
     let mut options = StatsOptions::default();
     options.read.open = args.input.open_options(None);
     // What was looked at of a pipe does not come again; a file may have to be read twice.
     options.read.opened = is_pipe(path).then(|| Opened::new(source));
     options.read.threads = args.input.threads().get();
-    options.wanted = Wanted {
-        latency: true,
-        ..Wanted::TRAFFIC
-    };
+    options.wanted = Wanted::TRAFFIC;
+    options.wanted.latency = true;
     let stats = Stats::of_files(&[path.to_owned()], &options).or_code()?;
     let first = stats.outcome.inputs.first();
     let kind = first.map_or(Kind::NoEvents, |input| input.kind);

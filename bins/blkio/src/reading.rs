@@ -45,7 +45,7 @@ impl<T, E: Into<Error>> OrCode<T> for Result<T, E> {
     }
 }
 
-/// The files of a trace, with a warning where parts of a recording are left out.
+/// Returns the files of a trace, with a warning where parts of a recording are left out.
 pub(crate) fn trace_files(
     paths: &[PathBuf],
     verbosity: VerbosityArgs,
@@ -54,7 +54,7 @@ pub(crate) fn trace_files(
     recordings::trace_files(paths, &mut note).or_code()
 }
 
-/// How traces are read by all commands.
+/// Returns how traces are read by all commands.
 pub(crate) fn read_options(
     trace: &TraceArgs,
     input: &shell::InputArgs,
@@ -70,7 +70,7 @@ pub(crate) fn read_options(
     read
 }
 
-/// The options of the analyses of a trace, with the device that was chosen by name.
+/// Returns the options of the analyses of a trace, with the device that was chosen by name.
 pub(crate) fn stats_options(
     files: &[PathBuf],
     trace: &TraceArgs,
@@ -98,7 +98,7 @@ pub(crate) fn warn(quality: &Value, verbosity: VerbosityArgs) {
     }
 }
 
-/// The format of a table.
+/// Returns the format of a table.
 pub(crate) fn table_format(format: shell::Format) -> report::Format {
     match format {
         shell::Format::Csv => report::Format::Csv,

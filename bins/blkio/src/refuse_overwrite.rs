@@ -10,7 +10,7 @@ pub(crate) fn of(command: &Command) -> anyhow::Result<()> {
     shell::spare(inputs, outputs)
 }
 
-/// What a command writes and what it reads.
+/// Returns what a command writes and what it reads.
 fn files(command: &Command) -> (Vec<&PathBuf>, Vec<&PathBuf>) {
     let mut outputs: Vec<&PathBuf> = Vec::new();
     let mut inputs: Vec<&PathBuf> = Vec::new();

@@ -27,7 +27,7 @@ fn own_rules(path: &Path) -> anyhow::Result<OwnRules> {
         .or_exit(NO_INPUT)
 }
 
-/// Requests of all classes.
+/// Returns the requests of all classes.
 fn total(classes: &[(&str, u64)]) -> u64 {
     let counts = classes.iter().map(|class| class.1);
     counts.fold(0, u64::saturating_add)

@@ -26,7 +26,7 @@ use crate::args::{Anchor as BinAnchor, StatsArgs, phase};
 use crate::reading::{OrCode as _, stats_options, trace_files, warn, write_json};
 use crate::{EMPTY, GATE, NO_INPUT, follow};
 
-/// What a device can do, by a rate or by the file of a measurement.
+/// Returns what a device can do, by a rate or by the file of a measurement.
 fn yardstick_of(text: &str) -> anyhow::Result<Yardstick> {
     let path = Path::new(text);
     if path.exists() {
@@ -105,14 +105,10 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     if let Some(path) = &args.phase_file {
         options.phases.extend(phases_of(path)?);
     }
-    options.wanted = Wanted {
-        latency: !args.no_latency && !args.traffic_only,
-        ..if args.traffic_only {
-            Wanted::TRAFFIC
-        } else {
-            Wanted::ALL
-        }
-    };
+    if args.traffic_only {
+        options.wanted = Wanted::TRAFFIC;
+    }
+    options.wanted.latency &= !args.no_latency;
     let mut stats = Stage::time("analyse", args.verbosity, || {
         Stats::of_files(&files, &options)
     })
@@ -238,13 +234,11 @@ fn inside(phases: &[Named], stats: &Stats) -> anyhow::Result<()> {
     }
 }
 
-/// What the command line says of the clocks, else the trace itself.
+/// Returns what the command line says of the clocks, else the trace itself.
 fn clock_hint(args: &StatsArgs, stats: &Stats) -> anyhow::Result<ClockHint> {
-    let mut hint = ClockHint {
-        offset_s: args.clock_offset,
-        zone_ns: args.tz.unwrap_or(0),
-        ..ClockHint::default()
-    };
+    let mut hint = ClockHint::default();
+    hint.offset_s = args.clock_offset;
+    hint.zone_ns = args.tz.unwrap_or(0);
     let Some(path) = &args.clock else {
         hint.anchors = stats.outcome.counts().anchors;
         return Ok(hint);
@@ -268,7 +262,7 @@ fn clock_hint(args: &StatsArgs, stats: &Stats) -> anyhow::Result<ClockHint> {
     Ok(hint)
 }
 
-/// The readings of a file of both clocks.
+/// Returns the readings of a file of both clocks.
 fn anchors(path: &Path) -> anyhow::Result<Vec<Anchor>> {
     let found = anchors_of_json(&whole(path).or_code()?);
     if found.is_empty() {
@@ -281,7 +275,7 @@ fn anchors(path: &Path) -> anyhow::Result<Vec<Anchor>> {
     Ok(found)
 }
 
-/// The phases of a file: as after --phase, one a line; empty lines and those that begin with `#` are passed over.
+/// Returns the phases of a file: as after --phase, one a line; empty lines and those that begin with `#` are passed over.
 fn phases_of(path: &Path) -> anyhow::Result<Vec<Named>> {
     let text = whole(path).or_code()?;
     let text = String::from_utf8_lossy(&text);
@@ -296,7 +290,7 @@ fn phases_of(path: &Path) -> anyhow::Result<Vec<Named>> {
         .or_exit(NO_INPUT)
 }
 
-/// What to look at when a device was asked for and nothing of it was found.
+/// Returns what to look at when a device was asked for and nothing of it was found.
 fn device_hint(args: &StatsArgs) -> &'static str {
     if args.trace.device.is_some() {
         ": none of the device asked for; requests name the whole disk, not a partition"
@@ -311,7 +305,7 @@ fn put(document: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// Whether the trace is as whole as was asked for.
+/// Returns `true` if the trace is as whole as was asked for.
 fn gates(args: &StatsArgs, document: &Value) -> Outcome {
     let quality = &document["quality"];
     let missing = quality["missing_share_estimate"].as_f64().unwrap_or(0.0) * 100.0;

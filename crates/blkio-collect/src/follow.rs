@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// How long to follow a file.
 #[derive(Clone)]
 pub struct Follow {
-    /// Whether to end now; asked several times a second.
+    /// `true` if to end now; asked several times a second.
     pub ended: Arc<dyn Fn() -> bool + Send + Sync>,
     /// End when nothing was added for so long.
     pub quiet: Option<Duration>,

@@ -262,7 +262,7 @@ fn empty_writes(log: &Path, options: &StatsOptions) -> Result<u64> {
     Ok(count.get())
 }
 
-/// Bytes of what was issued, by direction.
+/// Returns the bytes of what was issued, by direction.
 fn issued_bytes(stats: &Stats) -> Value {
     let mut bytes = serde_json::Map::new();
     let symbols = stats.outcome.symbols.rwbs_all().iter();

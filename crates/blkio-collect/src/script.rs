@@ -93,7 +93,7 @@ pub(crate) fn recursion_misses<'a>(texts: impl IntoIterator<Item = &'a str>) -> 
         .sum()
 }
 
-/// What is written to a tracefs instance to record a device: file and text, in order.
+/// Returns what is written to a tracefs instance to record a device: file and text, in order.
 pub(crate) fn tracefs_settings(major: u32, minor: u32) -> Vec<(String, String)> {
     let dev = (major << 20) | minor;
     let mut settings = vec![
@@ -116,7 +116,7 @@ pub(crate) fn tracefs_settings(major: u32, minor: u32) -> Vec<(String, String)> 
 /// The clock of [`tracefs_settings`]: the one that bpftrace has, too, and of which wall times are known.
 const TRACEFS_CLOCK: &str = "boot";
 
-/// What stands before the events of a tracefs instance, which do not tell their clock. The reader knows it by this; readings
+/// Returns what stands before the events of a tracefs instance, which do not tell their clock. The reader knows it by this; readings
 /// of it beside wall time ([`clock_line`]) stand before and behind the events.
 pub(crate) fn tracefs_head(major: u32, minor: u32) -> String {
     format!("# trace clock: {TRACEFS_CLOCK}\n# device: {major}:{minor}\n")
@@ -128,7 +128,7 @@ pub(crate) fn clock_line(boottime_ns: u64, realtime_ns: u64) -> String {
     format!("# clock: nsecs={boottime_ns} wall={wall}\n")
 }
 
-/// A line of the dump at the end of the bpftrace program as a line of an issue, with its time: a request whose completion
+/// Returns a line of the dump at the end of the bpftrace program as a line of an issue, with its time: a request whose completion
 /// was skipped. `None` for every other line.
 pub(crate) fn unfinished_line(line: &[u8]) -> Option<(u64, String)> {
     if !line.starts_with(b"@") {

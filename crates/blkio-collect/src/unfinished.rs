@@ -44,7 +44,7 @@ pub(crate) fn put_unfinished_in_place(log: &Path) -> Result<()> {
     Ok(out.commit()?)
 }
 
-/// Time of completion in an `R` line.
+/// Returns the time of completion in an `R` line.
 fn complete_ns(line: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(line.strip_prefix(b"R,")?).ok()?;
     text.split(',').nth(1)?.trim().parse().ok()

@@ -5,6 +5,7 @@ use crate::scan::{Cursor, contains, real, seconds_ns, trim};
 
 /// What the summary of blkparse counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum What {
     /// Bios queued.
     Queued,
@@ -28,7 +29,7 @@ const ROWS: [(What, &[u8], &[u8]); 5] = [
 ];
 
 impl What {
-    /// Name in reports.
+    /// Returns the name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,6 +44,7 @@ impl What {
 
 /// A line of blkparse's summary about reads and writes: `LABEL: COUNT[, SIZE]` twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Row {
     /// What is counted.
     pub what: What,
@@ -51,8 +53,8 @@ pub struct Row {
     pub amounts: [Option<Amount>; 2],
 }
 
-/// Reads such a line.
-pub fn row(text: &[u8]) -> Option<Row> {
+/// Parses such a line.
+fn row(text: &[u8]) -> Option<Row> {
     let (what, read, write) = ROWS.iter().find(|(_, begin, _)| text.starts_with(begin))?;
     let split = memchr::memmem::find(text, write)?;
     let (reads, writes) = text.split_at_checked(split)?;
@@ -94,8 +96,8 @@ fn size(cursor: &mut Cursor<'_>) -> Option<u64> {
     number.checked_mul(1 << shift)
 }
 
-/// `Events (NAME): N entries`.
-pub fn entries(text: &[u8]) -> Option<u64> {
+/// Parses `Events (NAME): N entries`.
+fn entries(text: &[u8]) -> Option<u64> {
     if !text.starts_with(b"Events (") || !text.ends_with(b" entries") {
         return None;
     }
@@ -107,8 +109,50 @@ pub fn entries(text: &[u8]) -> Option<u64> {
     is_whole.then_some(number)
 }
 
+/// What the summary behind the events of a `blkparse` output says of all devices and processors together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct PrintedTotals {
+    /// Events printed.
+    pub entries: Option<u64>,
+    /// Requests dispatched to the driver: reads, writes.
+    pub dispatched: [Option<u64>; 2],
+    /// Requests completed: reads, writes.
+    pub completed: [Option<u64>; 2],
+}
+
+impl PrintedTotals {
+    /// Takes over the totals of later lines.
+    pub fn append(&mut self, later: Self) {
+        self.entries = later.entries.or(self.entries);
+        for (mine, later) in [
+            (&mut self.dispatched, later.dispatched),
+            (&mut self.completed, later.completed),
+        ] {
+            for (mine, later) in mine.iter_mut().zip(later) {
+                *mine = later.or(*mine);
+            }
+        }
+    }
+
+    /// Takes the totals out of a line of blkparse's summary; those of all processors come last.
+    pub fn take(&mut self, line: &[u8]) {
+        let Some(row) = row(line) else {
+            self.entries = entries(line).or(self.entries);
+            return;
+        };
+        let ios = row.amounts.map(|amount| amount.map(|amount| amount.ios));
+        match row.what {
+            What::Dispatched => self.dispatched = ios,
+            What::Completed => self.completed = ios,
+            _ => {}
+        }
+    }
+}
+
 /// The summary of one device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Summary {
     /// Its name as printed, which is often that of the files.
     pub device: String,
@@ -124,7 +168,7 @@ pub struct Summary {
     pub skips: Option<u64>,
 }
 
-/// Whether a line heads what one processor or all have seen: `CPU0 (sda):`, `Total (sda):`.
+/// Returns `true` if a line heads what one processor or all have seen: `CPU0 (sda):`, `Total (sda):`.
 fn heading(line: &[u8]) -> Option<(bool, &[u8])> {
     let open = memchr::memchr(b'(', line)?;
     let device = line.get(open + 1..)?.strip_suffix(b"):")?;
@@ -134,8 +178,8 @@ fn heading(line: &[u8]) -> Option<(bool, &[u8])> {
     (is_cpu || head == b"Total").then_some((is_cpu, device))
 }
 
-/// Whether a text holds the summary of blkparse.
-pub fn is_summary(head: &[u8]) -> bool {
+/// Returns `true` if a text holds the summary of blkparse.
+pub(crate) fn is_summary(head: &[u8]) -> bool {
     let mut lines = head.split(|b| *b == b'\n').map(trim);
     lines.any(|line| heading(line).is_some()) && {
         let mut lines = head.split(|b| *b == b'\n').map(trim);
@@ -143,7 +187,7 @@ pub fn is_summary(head: &[u8]) -> bool {
     }
 }
 
-/// The summaries of all devices of a text.
+/// Returns the summaries of all devices of a text.
 #[must_use]
 pub fn summaries(text: &[u8]) -> Vec<Summary> {
     let mut found: Vec<Summary> = Vec::new();
@@ -191,6 +235,7 @@ fn rates_of(text: &[u8]) -> Option<[u64; 2]> {
 
 /// A row of btt's times between stages.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stage {
     /// From which event to which: `Q2C`, `D2C`.
     pub name: String,
@@ -206,6 +251,7 @@ pub struct Stage {
 
 /// What btt prints of a trace.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Btt {
     /// Times between stages, of all devices together.
     pub stages: Vec<Stage>,
@@ -276,8 +322,8 @@ fn stage(name: &[u8], times: [&&[u8]; 3], count: &[u8]) -> Option<Stage> {
     })
 }
 
-/// Whether a text is btt's.
-pub fn is_btt(head: &[u8]) -> bool {
+/// Returns `true` if a text is btt's.
+pub(crate) fn is_btt(head: &[u8]) -> bool {
     contains(head, BTT_HEADING)
 }
 
@@ -328,5 +374,22 @@ mod tests {
         assert_eq!(found.sectors, Some(3_235_240));
         assert_eq!(found.live_percent, Some(39.06));
         assert_eq!(btt(b"nothing"), None);
+    }
+
+    #[test]
+    fn totals_that_blkparse_printed() {
+        let mut printed = PrintedTotals::default();
+        for line in [
+            &b" Read Dispatches:      740,    59864KiB\t Write Dispatches:      337,    21064KiB"[..],
+            b" Read Dispatches:      855,    88252KiB\t Write Dispatches:     1022,   136076KiB",
+            b" Reads Completed:       1K,    88252KiB\t Writes Completed:     1031,   136076KiB",
+            b" Reads Requeued:         0\t\t Writes Requeued:         0",
+            b"Events (blk): 11209 entries",
+        ] {
+            printed.take(line.trim_ascii());
+        }
+        assert_eq!(printed.entries, Some(11_209));
+        assert_eq!(printed.dispatched, [Some(855), Some(1022)]);
+        assert_eq!(printed.completed, [None, Some(1031)]);
     }
 }

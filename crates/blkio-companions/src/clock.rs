@@ -53,7 +53,7 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// What wall time has gained so long after the first reading, if that took this much of some clock.
+    /// Returns what wall time has gained so long after the first reading, if that took this much of some clock.
     fn gained(&self, since_ns: i128, elapsed_ns: i128) -> i128 {
         // Readings that differ by centuries are none of one run.
         let product = self.gained_ns.checked_mul(since_ns);
@@ -77,7 +77,7 @@ impl Alignment {
         trace_ns + self.offset_ns + gained
     }
 
-    /// The time of the trace at a wall time.
+    /// Returns the time of the trace at a wall time.
     #[must_use]
     pub fn trace_of(&self, wall_ns: u64) -> i128 {
         let without = i128::from(wall_ns) - self.offset_ns;

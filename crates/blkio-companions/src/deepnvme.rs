@@ -20,6 +20,7 @@ pub const SERIES: [&str; 8] = [
 
 /// The result of one log.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Bandwidth {
     /// As printed, GiB/s with two digits.
     pub printed: f64,
@@ -32,7 +33,7 @@ pub struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// Whether the printed value is the exact one rounded.
+    /// Returns `true` if the printed value is the exact one rounded.
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         (self.printed - self.exact).abs() <= 0.005 + 1e-9
@@ -59,7 +60,7 @@ fn result_line(line: &[u8]) -> Option<Bandwidth> {
     })
 }
 
-/// Which run a file is of: series (`aio-load-cpu`), file system and size in MiB, by its name
+/// Returns which run a file is of: series (`aio-load-cpu`), file system and size in MiB, by its name
 /// `deepnvme-ENGINE-FS-EXPERIMENT-SIZE-mb.txt`.
 #[must_use]
 pub fn run_of(file_name: &str) -> Option<(&'static str, String, u64)> {

@@ -46,7 +46,7 @@ pub struct EngineLog {
     pub percent: Vec<u64>,
     /// Where offloaded data goes, if the log has the command.
     pub offload_dir: Option<String>,
-    /// Whether FlexGen projected its figures from a part of the run.
+    /// `true` if FlexGen projected its figures from a part of the run.
     pub projected: Option<bool>,
     /// Times of prefill of whole runs in seconds.
     pub prefill_timings_s: Vec<f64>,
@@ -62,6 +62,7 @@ pub struct EngineLog {
 
 /// One relation between printed values.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Identity {
     /// What should equal what.
     pub name: &'static str,
@@ -69,7 +70,7 @@ pub struct Identity {
     pub printed: f64,
     /// What follows from the others.
     pub expected: f64,
-    /// Whether they agree within the rounding of the printed digits.
+    /// `true` if they agree within the rounding of the printed digits.
     pub holds: bool,
 }
 
@@ -226,7 +227,7 @@ impl EngineLog {
         sequences.max().map(|n| all / n - 1)
     }
 
-    /// The whole numbers that a rate times a time may be, by the rounding of both.
+    /// Returns the whole numbers that a rate times a time may be, by the rounding of both.
     fn products(
         &self,
         rate: &'static str,
@@ -252,7 +253,7 @@ impl EngineLog {
         0.5 * 10_f64.powi(-i32::try_from(digits).unwrap_or(0))
     }
 
-    /// The relations that must hold among the printed values; those whose parts are not known are left out.
+    /// Returns the relations that must hold among the printed values; those whose parts are not known are left out.
     #[must_use]
     pub fn identities(&self) -> Vec<Identity> {
         let value = |key: &'static str| self.values.get(key).copied();
@@ -311,7 +312,7 @@ impl EngineLog {
     }
 }
 
-/// A Python list of numbers.
+/// Returns a Python list of numbers.
 fn list(text: &[u8]) -> Vec<f64> {
     let start = memchr::memchr(b'[', text).map_or(0, |at| at + 1);
     let end = memchr::memchr(b']', text).unwrap_or(text.len());

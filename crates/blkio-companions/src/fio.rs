@@ -7,6 +7,7 @@ use crate::scan::trim;
 
 /// Totals of one job in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Totals {
     /// Requests fio made.
     pub ios: u64,
@@ -33,10 +34,11 @@ impl Totals {
 
 /// One job.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Job {
     /// Its name.
     pub name: String,
-    /// Whether it went around the page cache (`direct=1`), from its own or the global options.
+    /// `true` if it went around the page cache (`direct=1`), from its own or the global options.
     pub direct: bool,
     /// Reads.
     pub read: Totals,
@@ -48,6 +50,7 @@ pub struct Job {
 
 /// A result of fio.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct FioResult {
     /// Its version.
     pub version: String,
@@ -123,7 +126,7 @@ impl FioResult {
     }
 }
 
-/// The JSON objects that begin in the first column; what stands within one is passed over with it.
+/// Returns the JSON objects that begin in the first column; what stands within one is passed over with it.
 fn values_at_line_starts(text: &[u8]) -> impl Iterator<Item = serde_json::Result<Value>> {
     let mut rest = text;
     let mut is_line_start = true;
@@ -171,6 +174,7 @@ fn totals(value: Option<&Value>) -> Totals {
 
 /// One line of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogLine {
     /// Completion in milliseconds since its job began.
     pub time_ms: u64,
@@ -202,7 +206,7 @@ pub struct LogColumns {
     has_issue: bool,
 }
 
-/// The numbers of a line, hexadecimal ones marked.
+/// Returns the numbers of a line, hexadecimal ones marked.
 fn numbers(line: &[u8]) -> Option<Vec<(u64, bool)>> {
     let columns = trim(line).split(|b| *b == b',').map(trim);
     columns
@@ -291,6 +295,7 @@ impl LogColumns {
 
 /// A section of a job file: `global` or a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Section {
     /// Its name.
     pub name: String,
@@ -298,7 +303,7 @@ pub struct Section {
     pub options: Vec<(String, String)>,
 }
 
-/// The sections of a job file.
+/// Returns the sections of a job file.
 #[must_use]
 pub fn job_file(text: &[u8]) -> Vec<Section> {
     let mut found: Vec<Section> = Vec::new();
@@ -322,8 +327,8 @@ pub fn job_file(text: &[u8]) -> Vec<Section> {
     found
 }
 
-/// Whether a text is a job file: sections, and options that say what to do.
-pub fn is_job_file(head: &[u8]) -> bool {
+/// Returns `true` if a text is a job file: sections, and options that say what to do.
+pub(crate) fn is_job_file(head: &[u8]) -> bool {
     let mut lines = head.split(|b| *b == b'\n').map(trim);
     let first = lines.find(|line| !matches!(line.first(), None | Some(b'#' | b';')));
     let is_section = |line: &[u8]| line.starts_with(b"[") && line.ends_with(b"]");
@@ -335,8 +340,8 @@ pub fn is_job_file(head: &[u8]) -> bool {
     first.is_some_and(is_section) && lines.any(says_what)
 }
 
-/// Whether a line is one of such a log.
-pub fn is_log_line(line: &[u8]) -> bool {
+/// Returns `true` if a line is one of such a log.
+pub(crate) fn is_log_line(line: &[u8]) -> bool {
     LogColumns::of(line).is_some()
 }
 

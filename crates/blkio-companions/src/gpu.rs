@@ -18,6 +18,7 @@ pub struct Sample {
 
 /// Utilisation of one GPU.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct GpuLog {
     /// The readings, in the order of the file.
     pub samples: Vec<Sample>,
@@ -38,8 +39,8 @@ const NAMES: [&[u8]; 7] = [
     b"gpu_serial",
 ];
 
-/// Whether a line is a row of such a file without heading.
-pub fn looks_like_row(line: &[u8]) -> bool {
+/// Returns `true` if a line is a row of such a file without heading.
+pub(crate) fn looks_like_row(line: &[u8]) -> bool {
     let mut columns = line.split(|b| *b == b',');
     let is_time = columns.next().is_some_and(|t| {
         let t = trim(t);
@@ -48,7 +49,7 @@ pub fn looks_like_row(line: &[u8]) -> bool {
     is_time && columns.next().is_some_and(|value| percent(value).is_some())
 }
 
-/// A value with or without unit; the inner `None` is a value that the driver did not have.
+/// Returns a value with or without unit; the inner `None` is a value that the driver did not have.
 fn percent(text: &[u8]) -> Option<Option<f64>> {
     let text = trim(text);
     if (text.starts_with(b"[") && text.ends_with(b"]")) || text == b"N/A" || text == b"ERR!" {
@@ -136,19 +137,19 @@ impl GpuLog {
         self.samples = samples.step_by(self.gpus).collect();
     }
 
-    /// Values that are there.
+    /// Returns the values that are there.
     fn values(&self) -> impl Iterator<Item = f64> {
         self.samples.iter().filter_map(|sample| sample.percent)
     }
 
-    /// The average as published: unweighted.
+    /// Returns the average as published: unweighted.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         let count = self.values().count();
         (count > 0).then(|| self.values().sum::<f64>() / count as f64)
     }
 
-    /// The average with each value weighted by the time it holds for.
+    /// Returns the average with each value weighted by the time it holds for.
     #[must_use]
     pub fn weighted_mean(&self) -> Option<f64> {
         let mut sum = 0.0;
@@ -165,7 +166,7 @@ impl GpuLog {
         (time > 0.0).then(|| sum / time)
     }
 
-    /// Largest value.
+    /// Returns the largest value.
     #[must_use]
     pub fn max(&self) -> Option<f64> {
         self.values().reduce(f64::max)
@@ -189,7 +190,7 @@ impl GpuLog {
             .collect()
     }
 
-    /// Stretches without reading: longer than three times the median interval. Start and length in nanoseconds.
+    /// Returns the stretches without reading: longer than three times the median interval. Start and length in nanoseconds.
     #[must_use]
     pub fn gaps(&self) -> Vec<(u64, u64)> {
         let mut sorted = self.intervals_ns();
@@ -205,7 +206,7 @@ impl GpuLog {
             .collect()
     }
 
-    /// The x axis of the published figure: number of the sample times 0.2 s, the timestamps ignored.
+    /// Returns the x axis of the published figure: number of the sample times 0.2 s, the timestamps ignored.
     #[must_use]
     pub fn published_x(&self) -> Vec<f64> {
         (1..=self.samples.len()).map(|n| n as f64 * 0.2).collect()

@@ -4,6 +4,7 @@ use crate::scan::{Cursor, trim};
 
 /// One printed histogram.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Printed {
     /// Its name: `usecs_by_op[RS]`, or the column heading of biolatency.
     pub name: String,
@@ -12,14 +13,14 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// Number of values.
+    /// Returns the number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         let counts = self.rows.iter().map(|row| row.2);
         counts.fold(0, u64::saturating_add)
     }
 
-    /// The row that holds a percentile by nearest rank: the value lies in this interval.
+    /// Returns the row that holds a percentile by nearest rank: the value lies in this interval.
     #[must_use]
     pub fn percentile(&self, percentile: f64) -> Option<(Option<i64>, Option<i64>)> {
         let rank = crate::num::nearest_rank(percentile, self.count());
@@ -31,7 +32,7 @@ impl Printed {
     }
 }
 
-/// A number with a suffix of 1,024 powers.
+/// Returns a number with a suffix of 1,024 powers.
 fn scaled(cursor: &mut Cursor<'_>) -> Option<i64> {
     let value = cursor.int()?;
     let shift = match cursor.peek() {
@@ -101,13 +102,13 @@ fn row(line: &[u8]) -> Option<(Option<i64>, Option<i64>, u64)> {
     Some((from, to, cursor.uint()?))
 }
 
-/// The count of a row, if the line is one.
+/// Returns the count of a row, if the line is one.
 pub fn row_count(line: &[u8]) -> Option<u64> {
     row(line).map(|row| row.2)
 }
 
-/// Whether a line is a row of a histogram.
-pub fn is_row(line: &[u8]) -> bool {
+/// Returns `true` if a line is a row of a histogram.
+pub(crate) fn is_row(line: &[u8]) -> bool {
     row(line).is_some()
 }
 

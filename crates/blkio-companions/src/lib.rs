@@ -8,8 +8,8 @@
 //! * [`clock`]: offsets between the clock of a trace and wall time, from readings of both;
 //! * [`wall_clock`], [`scan`], [`num`]: wall times, words and numbers of such texts, shared with the readers of traces.
 //!
-//! All parsers take bytes, ignore what they do not know, and never panic. Relating companions to a trace is the task of
-//! `blkio-report`; `blkio-parser` tells their kinds from traces.
+//! [`Companion`] tells the kind of a file from its content. All parsers take bytes, ignore what they do not know, and never panic. Relating companions to a trace is the task of
+//! `blkio-report`.
 //!
 //! ```
 //! use blkio_companions::gpu::GpuLog;
@@ -24,6 +24,7 @@
 
 pub mod blkparse_summary;
 pub mod clock;
+mod companion;
 pub mod deepnvme;
 pub mod engine;
 mod error;
@@ -34,6 +35,7 @@ pub mod num;
 pub mod scan;
 pub mod wall_clock;
 
+pub use companion::Companion;
 pub use error::{Error, Result};
 
 /// Requests and bytes.

@@ -5,6 +5,7 @@ pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A place in a line.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Cursor<'a> {
     /// What is not read yet.
     pub rest: &'a [u8],
@@ -39,7 +40,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips one expected byte.
+    /// Skips one expected byte; returns `false` if another one is next.
     #[inline]
     pub fn eat(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
@@ -49,31 +50,27 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// An unsigned number; `None` without digits or above 64 bits.
+    /// Reads an unsigned number; returns `None` without digits or above 64 bits.
     #[inline]
     pub fn uint(&mut self) -> Option<u64> {
-        let mut value = 0_u64;
-        let mut digits = 0;
-        for byte in self.rest {
-            let digit = byte.wrapping_sub(b'0');
-            if digit > 9 {
-                break;
-            }
-            digits += 1;
-            if digits > 19 {
-                value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
-            } else {
-                value = value * 10 + u64::from(digit);
-            }
+        let (mut value, mut rest) = (0_u64, self.rest);
+        while let [byte @ b'0'..=b'9', behind @ ..] = rest {
+            value = value.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
+            rest = behind;
         }
-        if digits == 0 {
+        let (digits, _) = self.rest.split_at(self.rest.len() - rest.len());
+        if digits.is_empty() {
             return None;
         }
-        self.skip(digits);
+        // So many digits may be too many.
+        if digits.len() > 19 {
+            value = checked(digits)?;
+        }
+        self.rest = rest;
         Some(value)
     }
 
-    /// A number with sign.
+    /// Reads a number with sign.
     #[inline]
     pub fn int(&mut self) -> Option<i64> {
         let negative = self.eat(b'-');
@@ -81,7 +78,7 @@ impl<'a> Cursor<'a> {
         Some(if negative { -value } else { value })
     }
 
-    /// A counter of 32 bits that was printed with sign.
+    /// Reads a counter of 32 bits that was printed with sign.
     #[inline]
     pub fn wrapped32(&mut self) -> Option<u32> {
         let negative = self.eat(b'-');
@@ -93,7 +90,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Bytes up to a blank, tab or the end; empty at the end.
+    /// Reads the bytes up to a blank, tab or the end; returns none at the end.
     #[inline]
     pub fn word(&mut self) -> &'a [u8] {
         self.blanks();
@@ -107,14 +104,22 @@ impl<'a> Cursor<'a> {
         word
     }
 
-    /// Whether nothing but blanks is left.
+    /// Returns `true` if nothing but blanks is left.
     #[inline]
     pub fn at_end(&self) -> bool {
         self.rest.iter().all(|b| matches!(b, b' ' | b'\t'))
     }
 }
 
-/// The whole of `text` as an unsigned number.
+/// Returns the value of digits; `None` above 64 bits.
+#[cold]
+fn checked(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0_u64, |value, digit| {
+        value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    })
+}
+
+/// Parses the whole of `text` as an unsigned number.
 #[inline]
 pub fn whole_uint(text: &[u8]) -> Option<u64> {
     let mut cursor = Cursor::new(text);
@@ -122,14 +127,14 @@ pub fn whole_uint(text: &[u8]) -> Option<u64> {
     cursor.rest.is_empty().then_some(value)
 }
 
-/// The whole of `text` as a decimal number.
+/// Parses the whole of `text` as a decimal number.
 pub fn real(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
     let value: f64 = text.parse().ok()?;
     value.is_finite().then_some(value)
 }
 
-/// `SECONDS.FRACTION` or a bare count of ticks, in nanoseconds or ticks. Digits below a nanosecond are dropped.
+/// Parses `SECONDS.FRACTION` or a bare count of ticks, in nanoseconds or ticks. Digits below a nanosecond are dropped.
 #[inline]
 pub fn seconds_ns(text: &[u8]) -> Option<u64> {
     let mut cursor = Cursor::new(text);
@@ -153,7 +158,7 @@ pub fn seconds_ns(text: &[u8]) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(fraction)
 }
 
-/// `MAJOR,MINOR` as the kernel's device number.
+/// Parses `MAJOR,MINOR` as the kernel's device number.
 #[inline]
 pub fn device(text: &[u8]) -> Option<u32> {
     let mut cursor = Cursor::new(text);
@@ -168,7 +173,7 @@ pub fn device(text: &[u8]) -> Option<u32> {
     device_number(major, minor)
 }
 
-/// The kernel's device number: 12 bits of major, 20 of minor.
+/// Returns the kernel's device number: 12 bits of major, 20 of minor.
 #[inline]
 pub fn device_number(major: u64, minor: u64) -> Option<u32> {
     (major < 1 << 12 && minor < 1 << 20)
@@ -176,7 +181,7 @@ pub fn device_number(major: u64, minor: u64) -> Option<u32> {
         .flatten()
 }
 
-/// `text` without blanks and tabs at both ends.
+/// Returns `text` without blanks and tabs at both ends.
 #[inline]
 pub fn trim(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t' | b'\r', rest @ ..] = text {
@@ -188,7 +193,7 @@ pub fn trim(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// Whether `needle` occurs in `text`.
+/// Returns `true` if `needle` occurs in `text`.
 #[inline]
 pub fn contains(text: &[u8], needle: &[u8]) -> bool {
     memchr::memmem::find(text, needle).is_some()

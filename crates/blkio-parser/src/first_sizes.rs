@@ -40,7 +40,7 @@ impl FirstSizes {
         }
     }
 
-    /// The number of the operation letters, and the size in whole KiB.
+    /// Returns the number of the operation letters, and the size in whole KiB.
     #[must_use]
     pub fn in_order(&self) -> &[(u16, u32)] {
         &self.order

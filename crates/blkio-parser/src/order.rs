@@ -54,7 +54,7 @@ impl Piece {
         }
     }
 
-    /// The events, to change what is not their time.
+    /// Returns the events, to change what is not their time.
     pub(crate) fn events_mut(&mut self) -> &mut [Event] {
         &mut self.events
     }
@@ -150,7 +150,7 @@ impl Order {
         ready
     }
 
-    /// What is left, at the end.
+    /// Returns what is left, at the end.
     pub(crate) fn finish(&mut self) -> VecDeque<Vec<Event>> {
         self.settle();
         self.held = 0;
@@ -250,10 +250,10 @@ mod tests {
                 out.extend(order.push(Piece::new(piece.to_vec())).into_iter().flatten());
             }
             out.extend(order.finish().into_iter().flatten());
-            let mut twin = events.clone();
-            twin.sort_by_key(|e| (e.t_ns, e.kind == EventKind::Complete));
+            let mut model = events.clone();
+            model.sort_by_key(|e| (e.t_ns, e.kind == EventKind::Complete));
             prop_assert_eq!(order.late, 0);
-            prop_assert_eq!(out, twin);
+            prop_assert_eq!(out, model);
             let steps = events.windows(2).filter(|w| w[1].t_ns < w[0].t_ns);
             prop_assert_eq!(order.backward_steps, steps.count() as u64);
         }

@@ -3,9 +3,9 @@
 //! Every analysis sees the same events in the same order whatever the number of threads, because blocks are put back into
 //! the order of the input before anything is counted.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -25,6 +25,9 @@ use crate::quality::LineCounts;
 pub const HEAD_BYTES: usize = 64 << 10;
 /// Bytes that are parsed at once: their events are to stay in the cache of a processor until they are in order.
 const CHUNK_BYTES: usize = 512 << 10;
+
+/// Blocks on their way to and from each thread.
+const IN_FLIGHT: usize = 2;
 
 /// How to read.
 #[derive(Debug, Clone)]
@@ -81,6 +84,7 @@ impl Default for ReadOptions {
 
 /// What was in one input.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Input {
     /// Its name.
     pub name: String,
@@ -97,7 +101,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// The clock of its times: the one that it names, else that of its format; `None` where there are no events.
+    /// Returns the clock of its times: the one that it names, else that of its format; `None` where there are no events.
     #[must_use]
     pub fn clock(&self) -> Option<&'static str> {
         match self.kind {
@@ -109,6 +113,7 @@ impl Input {
 
 /// What was in all inputs together.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Outcome {
     /// One by one.
     pub inputs: Vec<Input>,
@@ -127,7 +132,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The lines of all inputs.
+    /// Returns the lines of all inputs.
     #[must_use]
     pub fn counts(&self) -> LineCounts {
         let mut sum = LineCounts::default();
@@ -137,7 +142,7 @@ impl Outcome {
         sum
     }
 
-    /// Whether any input is text. An empty file beside binary ones is a processor that saw nothing.
+    /// Returns `true` if any input is text. An empty file beside binary ones is a processor that saw nothing.
     #[must_use]
     pub fn has_text(&self) -> bool {
         let is_binary =
@@ -199,6 +204,7 @@ pub fn read(
 
 /// How a pass over the inputs keeps events in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Pass {
     /// By holding a window of them.
     Streaming,
@@ -231,7 +237,7 @@ pub fn read_pass(
     read_once(paths, options, may_restart, merge)
 }
 
-/// Whether the bytes can be had only once.
+/// Returns `true` if the bytes can be had only once.
 #[must_use]
 pub fn is_pipe(path: &Path) -> bool {
     path.as_os_str() == "-" || path.metadata().is_ok_and(|data| !data.is_file())
@@ -411,18 +417,16 @@ struct Gather<'m, 'a, 't> {
     counts: LineCounts,
     strict: bool,
     merge: &'m mut Merge<'a, 't>,
-    /// Offsets of lines that were too long to keep, by the block after them.
-    too_long: BTreeMap<usize, u64>,
 }
 
 impl Gather<'_, '_, '_> {
     /// Takes the next block.
     fn take(&mut self, block: Done) -> Result<()> {
-        if let Some(offset) = self.too_long.remove(&block.number) {
+        if block.is_behind_too_long {
             self.counts.lines += 1;
             let line = self.counts.lines;
             self.counts
-                .malformed(line, offset, "line longer than 4 KiB");
+                .malformed(line, block.offset, "line longer than 4 KiB");
         }
         let lines = self.counts.lines;
         self.counts.append(block.counts, lines, block.offset);
@@ -449,13 +453,9 @@ fn read_lines(
         counts: LineCounts::default(),
         strict: options.strict,
         merge,
-        too_long: BTreeMap::new(),
     };
     if options.threads <= 1 {
-        while let Some((mut block, too_long)) = blocks.next()? {
-            if too_long {
-                gather.too_long.insert(block.number, block.offset);
-            }
+        while let Some(mut block) = blocks.next()? {
             gather.merge.equip(&mut block);
             gather.take(block.parse(format, options.device))?;
         }
@@ -466,84 +466,47 @@ fn read_lines(
     Ok((gather.counts, bytes, blocks.crc32()))
 }
 
-/// Parses blocks on threads and takes them in order.
+/// Parses blocks on threads, each the next one, and takes them in order.
 fn on_threads(
     blocks: &mut Blocks,
     format: Format,
     options: &ReadOptions,
     gather: &mut Gather<'_, '_, '_>,
 ) -> Result<()> {
-    let in_flight = options.threads * 2;
     let device = options.device;
-    let (to_workers, jobs) = sync_channel::<Block>(in_flight);
-    let (to_here, done) = sync_channel::<Done>(in_flight);
-    let jobs = Arc::new(Mutex::new(jobs));
     thread::scope(|scope| {
+        // Dropped on every way out of this closure, so that the workers end.
+        let mut workers = Vec::new();
         for _ in 0..options.threads {
-            let jobs = Arc::clone(&jobs);
-            let to_here = to_here.clone();
-            scope.spawn(move || work(&jobs, &to_here, format, device));
+            let (to_worker, jobs) = sync_channel::<Block>(IN_FLIGHT);
+            let (to_here, done) = sync_channel::<Done>(IN_FLIGHT);
+            scope.spawn(move || {
+                let mut parsed = jobs.into_iter().map(|block| block.parse(format, device));
+                while parsed
+                    .next()
+                    .is_some_and(|block| to_here.send(block).is_ok())
+                {}
+            });
+            workers.push((to_worker, done));
         }
-        drop(to_here);
-        // Dropped on every way out of this function, so that the workers end.
-        let to_workers = to_workers;
-        let done: Receiver<Done> = done;
-        let mut waiting: BTreeMap<usize, Done> = BTreeMap::new();
-        let mut next = 0;
-        let mut flying = 0;
-        let mut ended = false;
+        let name = gather.name.clone();
+        let died = move || Error::ThreadDied { name: name.clone() };
+        // The worker of each block on its way, in order.
+        let mut flying = VecDeque::new();
+        let mut turns = workers.iter().cycle();
         loop {
-            while !ended && flying < in_flight {
-                match blocks.next()? {
-                    None => ended = true,
-                    Some((mut block, too_long)) => {
-                        if too_long {
-                            gather.too_long.insert(block.number, block.offset);
-                        }
-                        gather.merge.equip(&mut block);
-                        if to_workers.send(block).is_err() {
-                            return Err(died(gather));
-                        }
-                        flying += 1;
-                    }
-                }
+            while flying.len() < options.threads * IN_FLIGHT
+                && let Some(mut block) = blocks.next()?
+            {
+                gather.merge.equip(&mut block);
+                let (to_worker, done) = turns.next().ok_or_else(&died)?;
+                to_worker.send(block).map_err(|_| died())?;
+                flying.push_back(done);
             }
-            if flying == 0 {
+            let Some(done) = flying.pop_front() else {
                 return Ok(());
-            }
-            let Ok(block) = done.recv() else {
-                return Err(died(gather));
             };
-            waiting.insert(block.number, block);
-            while let Some(block) = waiting.remove(&next) {
-                next += 1;
-                flying -= 1;
-                gather.take(block)?;
-            }
+            gather.take(done.recv().map_err(|_| died())?)?;
         }
     })
-}
-
-fn died(gather: &Gather<'_, '_, '_>) -> Error {
-    Error::ThreadDied {
-        name: gather.name.clone(),
-    }
-}
-
-fn work(
-    jobs: &Mutex<Receiver<Block>>,
-    to_here: &SyncSender<Done>,
-    format: Format,
-    device: Option<u32>,
-) {
-    loop {
-        let job = match jobs.lock() {
-            Ok(jobs) => jobs.recv(),
-            Err(_) => return,
-        };
-        let Ok(block) = job else { return };
-        if to_here.send(block.parse(format, device)).is_err() {
-            return;
-        }
-    }
 }

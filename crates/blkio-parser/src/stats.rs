@@ -35,6 +35,7 @@ use groups::{Fan, Group, GroupSet, IN_FLIGHT};
     clippy::struct_excessive_bools,
     reason = "each analysis can be left out on its own"
 )]
+#[non_exhaustive]
 pub struct Wanted {
     /// Sequentiality, seeks and strides.
     pub sequentiality: bool,
@@ -83,7 +84,7 @@ pub struct StatsOptions {
     /// Make these bins narrower for short traces, so that a series has a few hundred of them. The inputs are then read twice;
     /// bins of pipes stay as they are.
     pub adapt_bins: bool,
-    /// Whether these bins begin at multiples of their width of the trace's clock, rather than at the first issue.
+    /// `true` if these bins begin at multiples of their width of the trace's clock, rather than at the first issue.
     pub bins_by_clock: bool,
     /// Gap that ends a burst.
     pub burst_gap_ns: u64,
@@ -91,7 +92,7 @@ pub struct StatsOptions {
     pub stale_ns: u64,
     /// Sectors of the blocks of reuse distances.
     pub reuse_block_sectors: u64,
-    /// Whether reuse distances are those of every block however many there are, instead of a sample of very many.
+    /// `true` if reuse distances are those of every block however many there are, instead of a sample of very many.
     pub exact_reuse: bool,
     /// Width of the windows of the working set over time.
     pub working_set_window_ns: u64,
@@ -124,7 +125,7 @@ impl Default for StatsOptions {
 }
 
 impl StatsOptions {
-    /// The bins of the series.
+    /// Returns the bins of the series.
     fn grid(&self) -> Grid {
         Grid::new(self.bin_ns, self.bins_by_clock)
     }
@@ -132,6 +133,7 @@ impl StatsOptions {
 
 /// The analyses of a trace.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Stats {
     /// What was read.
     pub outcome: Outcome,
@@ -178,6 +180,7 @@ pub struct Stats {
 
 /// A device whose requests cause requests of another device of the same trace.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Stacked {
     /// The upper device, as in [`Event::dev`](crate::Event::dev).
     pub upper: u32,
@@ -185,7 +188,7 @@ pub struct Stacked {
     pub lower: u32,
     /// How that is known.
     pub evidence: Evidence,
-    /// Whether the upper device is left out of the analyses.
+    /// `true` if the upper device is left out of the analyses.
     pub is_left_out: bool,
     /// Share of the upper device's bytes that requests of lower devices of the trace were found for.
     pub share_below: Option<f64>,
@@ -194,7 +197,7 @@ pub struct Stacked {
 /// Bins that a series has at most where its bins adapt.
 const FITTING_BINS: u64 = 300;
 
-/// The width of bins for a trace of this length: 1, 2 or 5 times a power of ten, from a millisecond on.
+/// Returns the width of bins for a trace of this length: 1, 2 or 5 times a power of ten, from a millisecond on.
 fn fitting_bin(span_ns: u64) -> u64 {
     let least = span_ns / FITTING_BINS;
     let mut decade: u64 = 1_000_000;
@@ -307,35 +310,13 @@ impl Stats {
     /// One pass over the inputs, with the devices of the options, and with others apart from all.
     fn pass(paths: &[PathBuf], options: &StatsOptions, apart: &[u32]) -> Result<Passed> {
         let split = || Split::new(options.devices.clone(), apart, options.grid());
-        if options.read.threads <= 1 {
-            let start = || (split(), GroupSet::all_of(options));
-            let cell = std::cell::RefCell::new(start());
-            let outcome = read(
-                paths,
-                &options.read,
-                &mut |events| {
-                    let (split, sets) = &mut *cell.borrow_mut();
-                    let parts = split.parts(events);
-                    sets.iter_mut().for_each(|set| set.take(&parts));
-                },
-                &mut || *cell.borrow_mut() = start(),
-            )?;
-            let (split, sets) = cell.into_inner();
-            let (devices, nesting) = split.finish();
-            return Ok(Passed {
-                outcome,
-                sets: sets.into_iter().map(GroupSet::finish).collect(),
-                devices,
-                nesting,
-            });
-        }
         thread::scope(|scope| {
             let start = || {
                 let mut fan = Fan::default();
                 let mut threads = Vec::new();
                 for mut set in GroupSet::all_of(options) {
-                    if set.all.is_idle() {
-                        threads.push(scope.spawn(move || set));
+                    if options.read.threads <= 1 || set.all.is_idle() {
+                        fan.here.push(set);
                         continue;
                     }
                     let (sender, batches) = sync_channel::<Vec<Arc<Parts>>>(IN_FLIGHT);
@@ -359,18 +340,12 @@ impl Stats {
                 },
                 &mut || *cell.borrow_mut() = start(),
             );
-            let (split, mut fan, threads) = cell.into_inner();
-            fan.hand_on();
-            drop(fan);
-            let mut sets = Vec::new();
+            let (split, fan, threads) = cell.into_inner();
+            let mut sets = fan.finish();
             for thread in threads {
-                sets.push(thread.join().map_err(|_| {
-                    Error::ThreadDied {
-                        name: paths
-                            .first()
-                            .map(|path| path.display().to_string())
-                            .unwrap_or_default(),
-                    }
+                let name = paths.first().map(|path| path.display().to_string());
+                sets.push(thread.join().map_err(|_| Error::ThreadDied {
+                    name: name.unwrap_or_default(),
                 })?);
             }
             let (devices, nesting) = split.finish();
@@ -396,22 +371,14 @@ impl Stats {
             if devices.len() < 2 {
                 break;
             }
-            // A group without work has no more than its empty form.
-            let groups = sets
-                .iter_mut()
-                .map(|set| match set.devices.get_mut(number) {
-                    Some(group) => std::mem::replace(group, set.empty.clone()),
-                    None => set.empty.clone(),
-                });
-            let groups = groups.collect();
-            of_devices.push((*dev, Self::of_groups(outcome.clone(), groups)));
+            let groups = sets.iter_mut();
+            let groups = groups.map(|set| take_group(&mut set.devices, number, &set.empty));
+            of_devices.push((*dev, Self::of_groups(outcome.clone(), groups.collect())));
         }
         of_devices.sort_unstable_by_key(|(dev, _)| *dev);
         let apart = apart.iter().enumerate().map(|(number, dev)| {
-            let groups = sets.iter_mut().map(|set| match set.apart.get_mut(number) {
-                Some(group) => std::mem::replace(group, set.empty.clone()),
-                None => set.empty.clone(),
-            });
+            let groups = sets.iter_mut();
+            let groups = groups.map(|set| take_group(&mut set.apart, number, &set.empty));
             (*dev, Self::of_groups(outcome.clone(), groups.collect()))
         });
         let apart: Vec<(u32, Self)> = apart.collect();
@@ -479,5 +446,13 @@ impl Stats {
             }
         }
         stats
+    }
+}
+
+/// Takes the group of a number; one without work has no more than its empty form.
+fn take_group(groups: &mut [Group], number: usize, empty: &Group) -> Group {
+    match groups.get_mut(number) {
+        Some(group) => std::mem::replace(group, empty.clone()),
+        None => empty.clone(),
     }
 }

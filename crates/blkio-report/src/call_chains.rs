@@ -28,7 +28,7 @@ pub(crate) fn each(text: &[u8], found: &mut dyn FnMut(&str, Vec<String>)) {
     end(open);
 }
 
-/// A line of tracefs that announces the chain of the event before it.
+/// Returns a line of tracefs that announces the chain of the event before it.
 fn begins_chain(line: &[u8]) -> bool {
     contains(line, b"<stack trace")
 }

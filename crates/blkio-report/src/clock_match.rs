@@ -20,6 +20,7 @@ type What = (Direction, u64, u32);
 
 /// How the clock of a second recording lies to that of a first.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ClockMatch {
     /// Requests that both have, each of them once.
     pub requests: u64,
@@ -74,7 +75,7 @@ pub fn clocks(a: &[PathBuf], b: &[PathBuf], options: &ReadOptions) -> Result<Opt
     Ok(of_pairs(pairs.collect()))
 }
 
-/// The middle one of some differences, which are not empty.
+/// Returns the middle one of some differences, which are not empty.
 fn median(pairs: &[(u64, u64)]) -> Option<i128> {
     let mut found: Vec<i128> = differences(pairs);
     found.sort_unstable();

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use blkio_companions::Companion;
 use blkio_companions::engine::EngineLog;
 use blkio_companions::gpu::GpuLog;
 use blkio_parser::Kind;
@@ -63,12 +64,12 @@ pub fn engine_value(log: &EngineLog) -> Value {
 pub fn companion_value(path: &Path, content: &[u8], kind: Kind) -> Result<Value> {
     let name = path.display().to_string();
     Ok(match kind {
-        Kind::GpuCsv => gpu_value(&GpuLog::parse(&name, content)?),
-        Kind::EngineLog => engine_value(&EngineLog::parse(content)),
-        Kind::DeepNvme => deepnvme(path, content),
-        Kind::Stacks => stacks(content),
-        Kind::Histograms => histograms(content),
-        Kind::Clock => {
+        Kind::Companion(Companion::GpuCsv) => gpu_value(&GpuLog::parse(&name, content)?),
+        Kind::Companion(Companion::EngineLog) => engine_value(&EngineLog::parse(content)),
+        Kind::Companion(Companion::DeepNvme) => deepnvme(path, content),
+        Kind::Companion(Companion::Stacks) => stacks(content),
+        Kind::Companion(Companion::Histograms) => histograms(content),
+        Kind::Companion(Companion::Clock) => {
             let anchors = blkio_companions::clock::anchors_of_json(content);
             let found = blkio_companions::clock::from_anchors(&anchors);
             let wall = anchors
@@ -81,9 +82,11 @@ pub fn companion_value(path: &Path, content: &[u8], kind: Kind) -> Result<Value>
                 "drift_ppm": found.and_then(|of| of.drift_ppm),
             })
         }
-        Kind::FioJson => fio(&blkio_companions::fio::FioResult::parse(&name, content)?),
-        Kind::FioLog => fio_log(&name, content),
-        Kind::FioJob => {
+        Kind::Companion(Companion::FioJson) => {
+            fio(&blkio_companions::fio::FioResult::parse(&name, content)?)
+        }
+        Kind::Companion(Companion::FioLog) => fio_log(&name, content),
+        Kind::Companion(Companion::FioJob) => {
             let sections = blkio_companions::fio::job_file(content);
             let sections = sections.iter().map(|section| {
                 let options = section.options.iter();
@@ -94,8 +97,8 @@ pub fn companion_value(path: &Path, content: &[u8], kind: Kind) -> Result<Value>
             });
             Value::Object(sections.collect())
         }
-        Kind::BlkparseSummary => summaries(content),
-        Kind::Btt => btt(content),
+        Kind::Companion(Companion::BlkparseSummary) => summaries(content),
+        Kind::Companion(Companion::Btt) => btt(content),
         Kind::Json => other_json(content),
         Kind::LfsPointer => {
             json!({"note": "the log it stands for is elsewhere: fetch it with `git lfs pull`"})
@@ -187,7 +190,7 @@ fn fio(found: &blkio_companions::fio::FioResult) -> Value {
     json!({"version": found.version, "jobs": jobs.collect::<Vec<_>>()})
 }
 
-/// What a log's values are, by the name that fio gives it (`NAME_clat.1.log`).
+/// Returns what a log's values are, by the name that fio gives it (`NAME_clat.1.log`).
 fn value_of(name: &str) -> &'static str {
     let kinds = [
         ("_clat.", "completion_latency_ns"),

@@ -112,7 +112,7 @@ pub fn named_device(
     )))
 }
 
-/// What the manifest beside a recording of `blkio collect` has for a name.
+/// Returns what the manifest beside a recording of `blkio collect` has for a name.
 fn recorded(path: &Path, name: &str) -> Option<u32> {
     let text = std::fs::read(path.parent()?.join("manifest.json")).ok()?;
     let manifest: serde_json::Value = serde_json::from_slice(&text).ok()?;
@@ -121,7 +121,7 @@ fn recorded(path: &Path, name: &str) -> Option<u32> {
     is_it.then(|| number(device["number"].as_str()?)).flatten()
 }
 
-/// The kernel's numbering: fixed numbers of sd, md, loop, xvd and nbd; of those given on demand the one device that fits.
+/// Returns the kernel's numbering: fixed numbers of sd, md, loop, xvd and nbd; of those given on demand the one device that fits.
 fn by_rule(name: &str, devices: &[u32]) -> Option<u32> {
     let rest = |beginning: &str| name.strip_prefix(beginning);
     let index = |beginning: &str| {
@@ -176,7 +176,7 @@ fn by_rule(name: &str, devices: &[u32]) -> Option<u32> {
     fitting.next().copied().filter(|_| fitting.next().is_none())
 }
 
-/// The number that the name has on this machine, which may not be the recorded one.
+/// Returns the number that the name has on this machine, which may not be the recorded one.
 fn of_this_machine(name: &str) -> Option<u32> {
     let text =
         std::fs::read_to_string(Path::new("/sys/class/block").join(name).join("dev")).ok()?;

@@ -70,7 +70,7 @@ fn member(value: &Value, prefix: &str, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A field of CSV, quoted where it must be.
+/// Returns a field of CSV, quoted where it must be.
 fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

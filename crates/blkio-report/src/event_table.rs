@@ -104,7 +104,7 @@ impl<'f> Table<'f> {
     }
 }
 
-/// What the rows are of, and which clock their times are of.
+/// Returns what the rows are of, and which clock their times are of.
 fn of_inputs(outcome: &Read) -> Value {
     let inputs = outcome.inputs.iter().map(|input| {
         let name = Path::new(&input.name).file_name();
@@ -162,7 +162,7 @@ impl Known {
     }
 }
 
-/// Rows of these events; `given` is the device of those without one, 0 where nobody knows.
+/// Returns the rows of these events; `given` is the device of those without one, 0 where nobody knows.
 fn rows(
     events: &[Event],
     symbols: &Symbols,

@@ -42,7 +42,7 @@ pub fn whole_of(source: Source) -> Result<Vec<u8>> {
     Ok(content)
 }
 
-/// The input is to blame, not an output.
+/// Returns the input is to blame, not an output.
 fn unreadable(error: byte_source::Error) -> Error {
     Error::Trace(error.into())
 }

@@ -96,7 +96,7 @@ pub fn headline(document: &Value) -> String {
     )
 }
 
-/// The answer for several devices: that of the most limiting one, and what the others are limited by.
+/// Returns the answer for several devices: that of the most limiting one, and what the others are limited by.
 fn of_devices(document: &Value) -> String {
     let lead = &document["limit"];
     let name = lead["device"].as_str().unwrap_or("-");
@@ -145,7 +145,7 @@ fn lower(sentence: &str) -> String {
     first.unwrap_or_default() + letters.as_str()
 }
 
-/// What limits a stretch of time, why, and what would help.
+/// Returns what limits a stretch of time, why, and what would help.
 fn sentence(limit: &Value, document: &Value) -> String {
     let Some(limiter) = limit["limiter"].as_str() else {
         return "Cannot say what limits it: the trace has no completions; record issues and completions (blkio collect)."
@@ -297,7 +297,7 @@ fn flat(gain: Option<f64>) -> String {
     }
 }
 
-/// The share of the yardstick that is reached.
+/// Returns the share of the yardstick that is reached.
 fn reached(limit: &Value) -> String {
     let of = &limit["yardstick"];
     let share = of["share_of_bytes_per_s"].as_f64();
@@ -331,7 +331,7 @@ fn unknown(limit: &Value, depth: f64, busy: f64) -> String {
     }
 }
 
-/// How much more there is, by the yardstick, else by what the trace itself has elsewhere.
+/// Returns how much more there is, by the yardstick, else by what the trace itself has elsewhere.
 fn room(limit: &Value, document: &Value) -> Option<String> {
     if let Some(more) = most_of_yardstick(limit) {
         return Some(more);
@@ -361,7 +361,7 @@ fn without_pauses(limit: &Value, idle: f64) -> f64 {
     }
 }
 
-/// How much more the yardstick moved than the trace, if it did.
+/// Returns how much more the yardstick moved than the trace, if it did.
 fn most_of_yardstick(limit: &Value) -> Option<String> {
     let rate = number(&limit["bytes_per_s"]);
     let of = &limit["yardstick"];

@@ -37,6 +37,7 @@ const VAGUE: f64 = 0.1;
 
 /// What a device can do, measured elsewhere.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Yardstick {
     /// Where it comes from.
     pub name: String,
@@ -117,7 +118,7 @@ impl Limiter {
         matches!(self, Self::Device | Self::RequestSize)
     }
 
-    /// Name in reports.
+    /// Returns the name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -256,7 +257,7 @@ impl Load {
         }
     }
 
-    /// Share of the time without a request in flight.
+    /// Returns the share of the time without a request in flight.
     #[must_use]
     pub fn idle_share(&self) -> f64 {
         if self.time_ns == 0 {
@@ -265,13 +266,13 @@ impl Load {
         1.0 - self.busy_ns as f64 / self.time_ns as f64
     }
 
-    /// Mean number of requests in flight while there are any.
+    /// Returns the mean number of requests in flight while there are any.
     #[must_use]
     pub fn depth_while_busy(&self) -> f64 {
         self.integral as f64 / (self.busy_ns as f64).max(1.0)
     }
 
-    /// Number and sum of the pauses that are breaks between phases, in nanoseconds: up to three of at least 5 % of the time each
+    /// Returns the number and sum of the pauses that are breaks between phases, in nanoseconds: up to three of at least 5 % of the time each
     /// that are at least twice as long as all others. Pauses that come again and again are no breaks.
     #[must_use]
     pub fn breaks(&self) -> (usize, u64) {
@@ -292,7 +293,7 @@ impl Load {
         (count, longest.iter().take(count).sum())
     }
 
-    /// Share of the time outside of [`Self::breaks`] without a request in flight.
+    /// Returns the share of the time outside of [`Self::breaks`] without a request in flight.
     #[must_use]
     pub fn think_share(&self) -> f64 {
         let (_, breaks_ns) = self.breaks();
@@ -321,19 +322,19 @@ impl Load {
         })
     }
 
-    /// Bytes per second over the whole stretch.
+    /// Returns the bytes per second over the whole stretch.
     #[must_use]
     pub fn bytes_per_s(&self) -> f64 {
         self.bytes as f64 / (self.time_ns as f64 / 1e9).max(1e-9)
     }
 
-    /// Bytes per second while requests were in flight.
+    /// Returns the bytes per second while requests were in flight.
     #[must_use]
     pub fn bytes_per_busy_s(&self) -> f64 {
         self.bytes as f64 / (self.busy_ns as f64 / 1e9).max(1e-9)
     }
 
-    /// Requests per second over the whole stretch.
+    /// Returns the requests per second over the whole stretch.
     #[must_use]
     pub fn iops(&self) -> f64 {
         self.requests as f64 / (self.time_ns as f64 / 1e9).max(1e-9)

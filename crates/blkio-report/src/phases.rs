@@ -27,6 +27,7 @@ const SHORTEST_OF_GPU_NS: u64 = 3 * SECOND;
 
 /// What a phase mostly does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Label {
     /// More than half of the bytes are written: weights stored, or prefill writing the KV cache.
     WriteHeavy,
@@ -37,7 +38,7 @@ pub enum Label {
 }
 
 impl Label {
-    /// Name in reports.
+    /// Returns the name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -50,6 +51,7 @@ impl Label {
 
 /// A GPU's utilisation that held for some time.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Held {
     /// Nanoseconds since the first issue.
     pub time_ns: Range<u64>,
@@ -59,6 +61,7 @@ pub struct Held {
 
 /// A phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Phase {
     /// What it mostly does.
     pub label: Label,
@@ -74,6 +77,7 @@ pub struct Phase {
 
 /// Phases of a run, and where prefill ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Phases {
     /// In order of time, without gaps.
     pub phases: Vec<Phase>,
@@ -82,7 +86,7 @@ pub struct Phases {
     /// End of the last write-heavy phase before reading dominates, and start of the reading; nanoseconds since the first
     /// issue.
     pub boundary_ns: Option<(u64, u64)>,
-    /// Whether a GPU's utilisation was among the features.
+    /// `true` if a GPU's utilisation was among the features.
     pub with_gpu: bool,
 }
 
@@ -101,7 +105,7 @@ impl Bin {
     }
 }
 
-/// The phases of a trace: from bins of 10 ms for runs of up to fifteen seconds, else of 100 ms and wider. What a GPU did
+/// Returns the phases of a trace: from bins of 10 ms for runs of up to fifteen seconds, else of 100 ms and wider. What a GPU did
 /// meanwhile counts where it is known; without it, give none.
 #[must_use]
 pub fn of(traffic: &Traffic, gpu: &[Held]) -> Phases {
@@ -186,7 +190,7 @@ pub fn detect(
     }
 }
 
-/// The mean of what held in each of so many bins from the first issue on, weighted by time; `None` where nothing is known.
+/// Returns the mean of what held in each of so many bins from the first issue on, weighted by time; `None` where nothing is known.
 #[must_use]
 pub fn means(gpu: &[Held], bin_ns: u64, count: usize) -> Vec<Option<f64>> {
     let mut sums = vec![(0.0, 0.0); count];
@@ -206,7 +210,7 @@ pub fn means(gpu: &[Held], bin_ns: u64, count: usize) -> Vec<Option<f64>> {
     sums.into_iter().map(mean).collect()
 }
 
-/// What some bins mostly do.
+/// Returns what some bins mostly do.
 fn label(bins: &[Bin], usual: f64) -> Label {
     let [mut read, mut write] = [0; 2];
     for bin in bins {
@@ -223,7 +227,7 @@ fn label(bins: &[Bin], usual: f64) -> Label {
     }
 }
 
-/// The traffic of a busy bin: the 95th percentile.
+/// Returns the traffic of a busy bin: the 95th percentile.
 fn usual_bytes(bins: &[Bin]) -> f64 {
     let mut bytes: Vec<u64> = bins.iter().map(Bin::bytes).collect();
     bytes.sort_unstable();
@@ -236,7 +240,7 @@ fn usual_bytes(bins: &[Bin]) -> f64 {
     }
 }
 
-/// The largest reading phase decides; prefill ends with the last writing phase before it.
+/// Returns the largest reading phase decides; prefill ends with the last writing phase before it.
 fn boundary(phases: &[Phase]) -> Option<(u64, u64)> {
     let (decode, phase) = phases
         .iter()
@@ -352,7 +356,7 @@ impl Cuts {
         (to.traffic_squares - from.traffic_squares - of_means).max(0.0)
     }
 
-    /// The same of the GPU, as far as it is known.
+    /// Returns the same of the GPU, as far as it is known.
     fn gpu(&self, range: &Range<usize>) -> f64 {
         let Some((from, to)) = self.between(range) else {
             return f64::INFINITY;
@@ -366,7 +370,7 @@ impl Cuts {
         }
     }
 
-    /// The optimal pieces, by dynamic programming over the place of the last cut.
+    /// Returns the optimal pieces, by dynamic programming over the place of the last cut.
     fn best(&self) -> Vec<Range<usize>> {
         let n = self.sums.len() - 1;
         let shortest = SHORTEST.min(n.max(1));

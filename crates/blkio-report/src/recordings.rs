@@ -13,7 +13,7 @@ const COLLECTED: &str = "events.txt";
 /// Parts of recordings by name of the recording, in order of processors.
 type Recordings = BTreeMap<String, BTreeMap<u32, PathBuf>>;
 
-/// Name of the recording and number of the processor, of `NAME.blktrace.N`, compressed or not.
+/// Returns the name of the recording and number of the processor, of `NAME.blktrace.N`, compressed or not.
 fn part(path: &Path) -> Option<(String, u32)> {
     let name = path.file_name()?.to_str()?;
     let (recording, rest) = name.rsplit_once(PART)?;
@@ -41,7 +41,7 @@ fn recordings(folder: &Path) -> Result<Recordings> {
     Ok(found)
 }
 
-/// The recording of a folder: that of blktrace, if there is one, or of `blkio collect`.
+/// Returns the recording of a folder: that of blktrace, if there is one, or of `blkio collect`.
 fn of_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let found = recordings(folder)?;
     let mut names = found.keys();
@@ -68,7 +68,7 @@ fn of_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// The parts of the recording whose name, with its folder, this is: what `blktrace -o NAME` wrote.
+/// Returns the parts of the recording whose name, with its folder, this is: what `blktrace -o NAME` wrote.
 fn of_name(path: &Path) -> Option<Vec<PathBuf>> {
     let folder = match path.parent()? {
         folder if folder.as_os_str().is_empty() => Path::new("."),

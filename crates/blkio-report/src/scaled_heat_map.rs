@@ -59,7 +59,7 @@ mod tests {
     use blkio_parser::analyse::runs::{Batch, Run};
     use blkio_parser::{Format, Reader};
 
-    /// The map of an issue log.
+    /// Returns the map of an issue log.
     fn map_of(log: &str) -> HeatMap {
         let mut map = HeatMap::default();
         let events = Reader::new("log", log.as_bytes(), Format::FiveColumn);
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn a_scaled_map_has_all_bytes_in_few_bins() {
         let line = |number: u64| {
-            let letter = if number % 3 == 0 { "W" } else { "R" };
+            let letter = if number.is_multiple_of(3) { "W" } else { "R" };
             // From 3 GiB on, over a border of bins each time.
             let sector = 50 * BIN_SECTORS - 4 + number * BIN_SECTORS;
             format!("{}, {letter}, 4096, {sector}, 8\n", number * SECOND)

@@ -15,6 +15,7 @@ const MAX_SECONDS: u64 = 1 << 22;
 
 /// Requests and traffic of one group of operations: a text of letters, `ALL_READS` or `ALL_WRITES`.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Group {
     /// Requests by whole KiB.
     pub sizes_kib: BTreeMap<u64, u64>,
@@ -39,7 +40,7 @@ impl Group {
         }
     }
 
-    /// First and last second.
+    /// Returns the first and last second.
     #[must_use]
     pub fn seconds(&self) -> Option<(u64, u64)> {
         let first = *self.kib.keys().next()?;
@@ -66,7 +67,7 @@ impl Group {
         })
     }
 
-    /// The published time stamps of the same list: inside gaps each is one second early, so labels repeat.
+    /// Returns the published time stamps of the same list: inside gaps each is one second early, so labels repeat.
     #[must_use]
     pub fn published_ts(&self) -> Option<Vec<u64>> {
         let Some((first, last)) = self.seconds() else {
@@ -88,6 +89,7 @@ impl Group {
 
 /// All groups in the published order: reads, writes, then each text by first appearance.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Series {
     /// Requests of any kind.
     pub requests: u64,
@@ -197,7 +199,7 @@ impl Series {
             .map(|(min, max)| (min, max, access.max_sectors));
     }
 
-    /// A group by name.
+    /// Returns a group by name.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<&Group> {
         self.groups
@@ -213,7 +215,7 @@ impl Series {
         Some(cumulative(histogram))
     }
 
-    /// First and last second with any request.
+    /// Returns the first and last second with any request.
     #[must_use]
     pub fn seconds(&self) -> Option<(u64, u64)> {
         let ends = self.groups.iter().filter_map(|(_, group)| group.seconds());

@@ -6,6 +6,7 @@ use blkio_companions::scan::trim;
 
 /// A stack and how often it was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stack {
     /// Name of the printed map, without `@`; of a trace with call chains that of the event.
     pub map: String,
@@ -186,7 +187,7 @@ fn value(text: &str) -> Value {
     number.parse().map_or(Value::None, Value::Count)
 }
 
-/// The entries of all maps that are keyed by a stack, in order.
+/// Returns the entries of all maps that are keyed by a stack, in order.
 ///
 /// A key of several parts has them behind each other with `, ` between, each stack on lines of its own:
 /// `@m[fio, ` or `, fio]: 3` or, between two stacks, `, `.
@@ -262,7 +263,7 @@ fn entries(text: &[u8], malformed: &mut u64) -> Vec<(String, Entry)> {
     found
 }
 
-/// Whether a key that is printed on one line has a stack without frames: `@m[]`, `@m[, fio]`, `@m[fio, ]`.
+/// Returns `true` if a key that is printed on one line has a stack without frames: `@m[]`, `@m[, fio]`, `@m[fio, ]`.
 fn is_empty_stack(key: &str) -> bool {
     key.split(',').any(|part| part.trim().is_empty())
 }
@@ -351,7 +352,7 @@ impl Stacks {
         });
     }
 
-    /// Requests by what else a map is keyed by, largest first; nothing for maps of stacks alone.
+    /// Returns the requests by what else a map is keyed by, largest first; nothing for maps of stacks alone.
     #[must_use]
     pub fn keys(&self, map: &str) -> Vec<(&str, u64)> {
         self.sums(map, |stack| {
@@ -359,13 +360,13 @@ impl Stacks {
         })
     }
 
-    /// Requests by class of the stacks of one map, largest first.
+    /// Returns the requests by class of the stacks of one map, largest first.
     #[must_use]
     pub fn classes(&self, map: &str) -> Vec<(&str, u64)> {
         self.sums(map, |stack| Some(stack.class.as_str()))
     }
 
-    /// Requests by way of submission of the stacks of one map, largest first; those that do not show it are left out.
+    /// Returns the requests by way of submission of the stacks of one map, largest first; those that do not show it are left out.
     #[must_use]
     pub fn submissions(&self, map: &str) -> Vec<(&str, u64)> {
         self.sums(map, |stack| stack.submission)
@@ -388,7 +389,7 @@ impl Stacks {
         sums
     }
 
-    /// Names of the maps, in order of first appearance.
+    /// Returns the names of the maps, in order of first appearance.
     #[must_use]
     pub fn maps(&self) -> Vec<&str> {
         let mut maps: Vec<&str> = Vec::new();
@@ -416,7 +417,7 @@ impl Stacks {
     }
 }
 
-/// The function of a frame: without address (`kstack(perf)` prints one before it), offset and module. Names of C++ and Rust
+/// Returns the function of a frame: without address (`kstack(perf)` prints one before it), offset and module. Names of C++ and Rust
 /// may hold blanks, brackets and plus signs.
 fn function(frame: &str) -> &str {
     let mut name = frame.trim();

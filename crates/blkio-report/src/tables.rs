@@ -70,7 +70,7 @@ pub fn print_table(
     write_rows(format.sink(out).as_mut(), columns, rows)
 }
 
-/// A value as a column of this kind takes it.
+/// Returns a value as a column of this kind takes it.
 fn cell<'v>(value: &'v Value, column: &Column) -> Cell<'v> {
     match (value, column.kind()) {
         (Value::String(text), _) => Cell::Text(text),
@@ -92,12 +92,12 @@ pub fn named_columns(texts: &[&'static str], numbers: &[&'static str]) -> Vec<Co
     texts.chain(uints(numbers)).collect()
 }
 
-/// The values of some members, in that order.
+/// Returns the values of some members, in that order.
 fn pick(value: &Value, keys: &[&str]) -> Vec<Value> {
     keys.iter().map(|key| value[*key].clone()).collect()
 }
 
-/// A key that is a number, as that.
+/// Returns a key that is a number, as that.
 fn number(key: &str) -> Value {
     key.parse::<u64>().map_or(Value::Null, Value::from)
 }
@@ -432,7 +432,7 @@ fn distributions(
     folder.table(table, &columns, rows)
 }
 
-/// A number as a real one, because its column holds such.
+/// Returns a number as a real one, because its column holds such.
 fn real(value: &Value) -> Value {
     value.as_f64().map_or(Value::Null, Value::from)
 }

@@ -112,7 +112,7 @@ fn phase_line(phase: &Value, name: &str, first_ns: u64, out: &mut String) -> fmt
     writeln!(out)
 }
 
-/// A rate in the units of the bytes beside it.
+/// Returns a rate in the units of the bytes beside it.
 fn rate(bytes_per_s: f64) -> String {
     human::quantity(bytes_per_s, report::Unit::Bytes) + "/s"
 }
@@ -157,14 +157,14 @@ fn devices(document: &Value, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// A size, or that it is not known.
+/// Returns a size, or that it is not known.
 fn size(bytes: Option<f64>) -> String {
     bytes.map_or("-".to_owned(), |bytes| {
         human::quantity(bytes, report::Unit::Bytes)
     })
 }
 
-/// A share in percent, or that it is not known.
+/// Returns a share in percent, or that it is not known.
 fn percent(share: Option<f64>) -> String {
     share.map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0))
 }

@@ -16,7 +16,7 @@ pub fn text(value: &Value) -> String {
 /// Maximum number of elements of a list that are shown as text; JSON has them all.
 const SHOWN: usize = 8;
 
-/// A number in a readable unit, by the unit at the end of its name.
+/// Returns a number in a readable unit, by the unit at the end of its name.
 fn quantity(key: &str, value: &Value) -> String {
     let units = [("_ns", report::Unit::Nanos), ("bytes", report::Unit::Bytes)];
     // Times of a clock, and what lies between clocks, are no lengths.

@@ -59,7 +59,7 @@ pub fn of_measurement(name: &str, content: &[u8]) -> Result<Yardstick> {
     })
 }
 
-/// Bytes per second of a number with a unit.
+/// Returns the bytes per second of a number with a unit.
 fn rate(text: &str) -> Option<f64> {
     let text = text.trim().strip_suffix("/s")?;
     let at = text.find(|c: char| c.is_ascii_alphabetic())?;

@@ -449,7 +449,7 @@ fn depth(pairs: &[Pair]) -> Value {
     })
 }
 
-fn twin(events: &[Event]) -> Value {
+fn model(events: &[Event]) -> Value {
     let mut events = events.to_vec();
     events.sort_by_key(|e| (e.t, e.done));
     let issues: Vec<&Event> = events.iter().filter(|e| !e.done).collect();
@@ -617,7 +617,7 @@ fn made_up_traces_have_the_measures_of_the_definitions() {
         let text: String = lines.iter().map(Event::line).collect();
         let path = dir.path().join("events.txt");
         std::fs::write(&path, text).unwrap();
-        let wanted = twin(&lines);
+        let wanted = model(&lines);
         for threads in [1, 2, 3] {
             let mut options = StatsOptions::default();
             options.read.threads = threads;
@@ -641,7 +641,7 @@ fn made_up_traces_have_the_measures_of_the_definitions() {
                 let alone = |e: &&Event| name == format!("259:{}", e.minor);
                 let alone: Vec<Event> = lines.iter().filter(alone).copied().collect();
                 if alone.iter().any(|e| !e.done) {
-                    let mut wanted = twin(&alone);
+                    let mut wanted = model(&alone);
                     // Completions of nothing that was issued have no measures.
                     if wanted["completions"] == 0 {
                         continue;

@@ -100,7 +100,7 @@ fn what_holds_no_event_is_told_from_what_is_unknown() {
     }
     assert_eq!(
         detect(b"{\"fio version\":\"fio-3.36\",\"jobs\":[]}"),
-        Kind::FioJson
+        Kind::Companion(blkio_companions::Companion::FioJson)
     );
 }
 

@@ -77,7 +77,7 @@ impl<W: Write> Shuffled<'_, W> {
 /// Requests of a burst.
 const BURST: u64 = 64;
 
-/// Time from the request before to this one.
+/// Returns the time from the request before to this one.
 fn gap(spec: &Spec, number: u64, random: &mut Random) -> u64 {
     let mean = spec.mean_gap_ns;
     match spec.arrivals {
@@ -88,7 +88,7 @@ fn gap(spec: &Spec, number: u64, random: &mut Random) -> u64 {
     }
 }
 
-/// Time at the device.
+/// Returns the time at the device.
 fn latency(spec: &Spec, random: &mut Random) -> u64 {
     let mean = spec.mean_latency_ns;
     match spec.latency_law {
@@ -224,7 +224,7 @@ pub fn write<W: Write>(spec: &Spec, seed: u64, lines: Lines, out: &mut W) -> io:
     }))
 }
 
-/// The whole part of a number that is not negative.
+/// Returns the whole part of a number that is not negative.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -234,7 +234,7 @@ fn whole(value: f64) -> u64 {
     value as u64
 }
 
-/// A position in memory; what does not fit cannot be allocated either.
+/// Returns a position in memory; what does not fit cannot be allocated either.
 fn index(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }

@@ -34,7 +34,7 @@ impl Random {
         whole(least * (1.0 - self.unit()).powf(-1.0 / PARETO))
     }
 
-    /// A rank from 0 to below `count`, of which the one of rank `n` comes in proportion to `1 / (n + 1)^exponent`: the inverse
+    /// Returns a rank from 0 to below `count`, of which the one of rank `n` comes in proportion to `1 / (n + 1)^exponent`: the inverse
     /// of the integral, which is as near to the sum as a made-up trace needs.
     pub(super) fn zipf(&mut self, count: u64, exponent: f64) -> u64 {
         let (first, last) = (0.5, count as f64 + 0.5);

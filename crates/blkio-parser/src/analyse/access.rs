@@ -80,7 +80,7 @@ pub struct SectorAccess {
     /// At twice the number of the operation letters; one behind for what the counts of blocks of 4 KiB change at more: a
     /// request counts for all of a block that it begins or ends in the middle of.
     deltas: Vec<AccessDeltas>,
-    /// Whether there are any of those.
+    /// `true` if there are any of those.
     has_cuts: bool,
     /// Smallest first sector.
     pub min_sector: Option<u64>,
@@ -256,12 +256,12 @@ mod tests {
                     (first / 8..=(first + sectors - 1) / 8).for_each(|block| array[index(block)] += 1);
                 }
             }
-            let mut twin = BTreeMap::new();
+            let mut model = BTreeMap::new();
             for count in array.into_iter().filter(|c| *c > 0) {
-                *twin.entry(count).or_insert(0_u64) += 1;
+                *model.entry(count).or_insert(0_u64) += 1;
             }
             access.finish();
-            prop_assert_eq!(access.all_blocks, twin);
+            prop_assert_eq!(access.all_blocks, model);
         }
 
         #[test]
@@ -289,15 +289,15 @@ mod tests {
                 histogram
             };
             access.finish();
-            let twins = arrays.each_ref().map(|counts| histogram(counts));
-            let distinct = twins.each_ref().map(|twin| twin.values().sum::<u64>());
+            let models = arrays.each_ref().map(|counts| histogram(counts));
+            let distinct = models.each_ref().map(|model| model.values().sum::<u64>());
             prop_assert_eq!(access.distinct_sectors, distinct);
-            for (found, twin) in access.operations.iter().zip(&twins) {
-                prop_assert_eq!(found, twin);
+            for (found, model) in access.operations.iter().zip(&models) {
+                prop_assert_eq!(found, model);
             }
             let all: Vec<u64> = arrays[0].iter().zip(&arrays[1]).map(|(a, b)| a + b).collect();
-            let twin = histogram(&all);
-            prop_assert_eq!(access.sectors, twin);
+            let model = histogram(&all);
+            prop_assert_eq!(access.sectors, model);
         }
     }
 }

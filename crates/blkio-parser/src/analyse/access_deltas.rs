@@ -190,22 +190,22 @@ mod tests {
             part in 1_usize..40,
         ) {
             let mut counts = vec![AccessDeltas::default(); 3];
-            let mut twin: BTreeMap<(u64, usize), i64> = BTreeMap::new();
+            let mut model: BTreeMap<(u64, usize), i64> = BTreeMap::new();
             for changes in changes.chunks(part) {
                 for (sector, of, is_end) in changes {
                     let sector = if sector % 3 == 0 { sector + far } else { *sector };
                     let by = if *is_end { -1 } else { 1 };
                     if *is_end { counts[*of].end(sector) } else { counts[*of].begin(sector) }
-                    *twin.entry((sector, *of)).or_default() += by;
+                    *model.entry((sector, *of)).or_default() += by;
                 }
                 counts.iter_mut().for_each(AccessDeltas::merge);
             }
-            twin.retain(|_, by| *by != 0);
+            model.retain(|_, by| *by != 0);
             let mut found = Vec::new();
             for_each_in_order(counts, |of, (sector, by)| found.push(((sector, of), by)));
             prop_assert!(found.windows(2).all(|pair| pair[0].0.0 <= pair[1].0.0));
             found.sort_unstable();
-            prop_assert_eq!(found, twin.into_iter().collect::<Vec<_>>());
+            prop_assert_eq!(found, model.into_iter().collect::<Vec<_>>());
         }
     }
 }

@@ -6,6 +6,7 @@ use super::runs::Batch;
 
 /// A maximal run of issues without a long gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Burst {
     /// First issue.
     pub start_ns: u64,
@@ -103,13 +104,13 @@ impl Arrivals {
         }
     }
 
-    /// The gap that ends a burst.
+    /// Returns the gap that ends a burst.
     #[must_use]
     pub fn gap_ns(&self) -> u64 {
         self.gap_ns
     }
 
-    /// Width of bins and the Fano factor of the counts in them; 1 for a Poisson process.
+    /// Returns the width of bins and the Fano factor of the counts in them; 1 for a Poisson process.
     pub fn fano(&self) -> impl Iterator<Item = (u64, Option<f64>)> {
         self.fano.iter().map(|fano| (fano.width_ns, fano.factor()))
     }

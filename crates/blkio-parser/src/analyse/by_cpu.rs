@@ -8,6 +8,7 @@ use crate::rwbs::Direction;
 
 /// Totals of one processor; of pairs the first is reads, the second writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct OfCpu {
     /// Bios that were queued.
     pub queued: [Amount; 2],

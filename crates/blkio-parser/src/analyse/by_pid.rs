@@ -14,6 +14,7 @@ const MOST: usize = 128;
 
 /// The requests of one process.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct OfPid {
     /// Number of its name when it was first seen.
     pub comm: u32,
@@ -30,7 +31,7 @@ pub struct ByPid {
 }
 
 impl ByPid {
-    /// The processes, by process id.
+    /// Returns the processes, by process id.
     #[must_use]
     pub fn pids(&self) -> BTreeMap<u32, &OfPid> {
         self.pids.iter().map(|(pid, of)| (*pid, of)).collect()

@@ -18,17 +18,19 @@ const MAX_KINDS: usize = 1 << 12;
 
 /// Requests that are alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[non_exhaustive]
 pub struct Alike {
     /// Number of the operation letters.
     pub rwbs: u16,
     /// Bytes of each.
     pub bytes: u32,
-    /// Whether they read or write sectors.
+    /// `true` if they read or write sectors.
     pub is_data: bool,
 }
 
 /// How many there are, and how many of them continue others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Tally {
     /// Requests.
     pub ios: u64,
@@ -172,13 +174,13 @@ impl Composition {
         self.join();
     }
 
-    /// Whether stretches that begin and end at multiples of this time hold exactly their own requests.
+    /// Returns `true` if stretches that begin and end at multiples of this time hold exactly their own requests.
     #[must_use]
     pub fn is_exact(&self, border_ns: u64) -> bool {
         border_ns.is_multiple_of(self.width_ns)
     }
 
-    /// What was issued in a stretch of time since the first issue. A bin belongs to where its middle lies.
+    /// Returns what was issued in a stretch of time since the first issue. A bin belongs to where its middle lies.
     #[must_use]
     pub fn within(&self, stretch: &Range<u64>) -> BTreeMap<Alike, Tally> {
         let bin = |t_ns: u64| t_ns.saturating_add(self.width_ns / 2) / self.width_ns;
@@ -267,7 +269,7 @@ mod tests {
             let width = composition.width_ns;
             // One at a time through the other analysis.
             let mut single = Sequentiality::default();
-            let mut twin: BTreeMap<u64, BTreeMap<Alike, Tally>> = BTreeMap::new();
+            let mut model: BTreeMap<u64, BTreeMap<Alike, Tally>> = BTreeMap::new();
             for event in issues {
                 let before = single.clone();
                 if event.direction.is_data() && event.nr_sector > 0 {
@@ -283,16 +285,16 @@ mod tests {
                 }
                 let alike = Alike { rwbs: event.rwbs, bytes: event.bytes, is_data };
                 let bin = (event.t_ns - first_ns) / width;
-                twin.entry(bin).or_default().entry(alike).or_default().add(tally);
+                model.entry(bin).or_default().entry(alike).or_default().add(tally);
             }
-            for (bin, kinds) in &twin {
+            for (bin, kinds) in &model {
                 let stretch = bin * width..(bin + 1) * width;
                 prop_assert_eq!(&composition.within(&stretch), kinds);
             }
             prop_assert!(composition.rows.len() <= most.max(12));
             let all = composition.within(&(0..u64::MAX));
             let ios = all.values().map(|tally| tally.ios).sum::<u64>();
-            prop_assert_eq!(ios, twin.values().flat_map(BTreeMap::values).map(|t| t.ios).sum::<u64>());
+            prop_assert_eq!(ios, model.values().flat_map(BTreeMap::values).map(|t| t.ios).sum::<u64>());
             prop_assert_eq!(single.classes[0].sequential, sequentiality.classes[0].sequential);
         }
     }

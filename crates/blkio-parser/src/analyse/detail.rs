@@ -20,6 +20,7 @@ const MAX_PROCESSES: usize = 64;
 
 /// Latencies of pairs taken apart. Directions are in the order of [`Direction::ALL`](crate::Direction::ALL).
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Detail {
     /// Issue to completion by direction and size class, of requests that have a size.
     pub by_size: [[Distribution; 10]; 7],

@@ -109,7 +109,7 @@ impl Split {
         }
     }
 
-    /// The events of each device that is kept apart.
+    /// Returns the events of each device that is kept apart.
     fn divided_off(&mut self, events: &[Event]) -> Vec<(usize, Arc<Batch>)> {
         let devices = self.apart.iter_mut().enumerate();
         devices
@@ -122,7 +122,7 @@ impl Split {
             .collect()
     }
 
-    /// The events without those of devices that are not wanted.
+    /// Returns the events without those of devices that are not wanted.
     fn kept(&self, events: Arc<Vec<Event>>) -> Arc<Vec<Event>> {
         let Some(only) = &self.only else {
             return events;
@@ -148,7 +148,7 @@ impl Split {
     }
 }
 
-/// The sector in the range of its device. The first device keeps its sectors, since it may have been alone until now.
+/// Returns the sector in the range of its device. The first device keeps its sectors, since it may have been alone until now.
 fn place(numbers: &FxHashMap<u32, usize>, event: &Event) -> u64 {
     match numbers.get(&event.dev) {
         Some(number) if *number > 0 && event.nr_sector > 0 => {

@@ -71,9 +71,9 @@ mod tests {
             }
             let mut duplicates = Duplicates::default();
             all.chunks(part).for_each(|part| duplicates.add(part));
-            let twin = (0..all.len()).filter(|at| all[..*at].contains(&all[*at])).count();
+            let model = (0..all.len()).filter(|at| all[..*at].contains(&all[*at])).count();
             // More than are looked through are not made here.
-            prop_assert_eq!(duplicates.count, twin as u64);
+            prop_assert_eq!(duplicates.count, model as u64);
         }
     }
 }

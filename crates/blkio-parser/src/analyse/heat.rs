@@ -103,7 +103,7 @@ impl HeatMap {
         self.put_in_order();
     }
 
-    /// Cells with bytes, by address then time, once [`HeatMap::finish`] was called.
+    /// Returns the cells with bytes, by address then time, once [`HeatMap::finish`] was called.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn too_many_cells_become_wider_ones_with_the_same_bytes() {
         let mut map = HeatMap::default();
-        let mut twin = HeatMap::default();
+        let mut model = HeatMap::default();
         let events: Vec<Event> = (0..3_000_u64)
             .flat_map(|number| {
                 let sector =
@@ -156,7 +156,7 @@ mod tests {
             })
             .collect();
         for event in &events {
-            twin.add_run(&run(*event));
+            model.add_run(&run(*event));
             map.add_run(&run(*event));
             if event.t_ns % (100 * SECOND) == 5 {
                 map.close(event.t_ns);
@@ -165,11 +165,11 @@ mod tests {
             }
         }
         map.finish();
-        twin.finish();
+        model.finish();
         assert!(map.coarser.0 > 0 && map.coarser.1 > 0);
         let (addresses, times) = map.coarser;
         let mut cells: BTreeMap<(u64, u64), [u64; 2]> = BTreeMap::new();
-        for (address, time, bytes) in twin.rows() {
+        for (address, time, bytes) in model.rows() {
             add_to(
                 cells
                     .entry((address >> addresses, time >> times))

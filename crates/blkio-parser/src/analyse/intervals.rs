@@ -65,7 +65,7 @@ impl Alike {
 pub struct Intervals {
     requests: u64,
     runs: u64,
-    /// Whether requests of a run were taken as one.
+    /// `true` if requests of a run were taken as one.
     is_by_runs: bool,
     is_sampled: bool,
     pages: FxHashMap<u64, usize>,
@@ -84,7 +84,7 @@ fn is_watched(page: u64) -> bool {
 }
 
 impl Intervals {
-    /// Whether every touch of every block counts with its own time.
+    /// Returns `true` if every touch of every block counts with its own time.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         !self.is_sampled && !self.is_by_runs

@@ -72,18 +72,18 @@ mod tests {
     #[test]
     fn marks_behind_a_position_are_those_of_counting() {
         let mut marks = Marks::new(1 << 13);
-        let mut twin = vec![false; 1 << 13];
+        let mut model = vec![false; 1 << 13];
         for number in 0..9_000_usize {
             let place = number * 7_919 % (1 << 13);
-            if twin[place] {
+            if model[place] {
                 marks.clear(place);
             } else {
                 marks.set(place);
             }
-            twin[place] = !twin[place];
+            model[place] = !model[place];
         }
         for place in 0..1 << 13 {
-            let behind = twin[place + 1..].iter().filter(|mark| **mark).count();
+            let behind = model[place + 1..].iter().filter(|mark| **mark).count();
             assert_eq!(marks.behind(place), behind as u64, "{place}");
         }
     }

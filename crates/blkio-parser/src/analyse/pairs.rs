@@ -75,7 +75,7 @@ impl Pairs {
         }
     }
 
-    /// The pairs by policy: newest, first in first out.
+    /// Returns the pairs by policy: newest, first in first out.
     #[must_use]
     pub fn both(self) -> (Pairing, Pairing) {
         let fifo = match self.fifo {

@@ -87,27 +87,27 @@ mod tests {
             sets in prop::collection::vec(prop::collection::vec((0_u64..300, 0_u64..30), 0..60), 2),
             place in prop::sample::select(vec![0, (1 << 40) - 150, u64::MAX - 400]),
         ) {
-            let mut twins = Vec::new();
+            let mut models = Vec::new();
             let mut found = Vec::new();
             for ranges in &sets {
                 let mut set = Ranges::default();
-                let mut twin = BTreeSet::new();
+                let mut model = BTreeSet::new();
                 for (at, (first, more)) in ranges.iter().enumerate() {
                     let first = place + first;
                     set.add(first, first + more);
                     if at % 20 == 7 {
                         set.in_order();
                     }
-                    twin.extend(first..=first + more);
+                    model.extend(first..=first + more);
                 }
                 let stretches = set.in_order().to_vec();
                 prop_assert!(stretches.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0));
-                prop_assert_eq!(count(&stretches), twin.len() as u64);
+                prop_assert_eq!(count(&stretches), model.len() as u64);
                 found.push(stretches);
-                twins.push(twin);
+                models.push(model);
             }
-            let twin = twins[0].intersection(&twins[1]).count();
-            prop_assert_eq!(common(&found[0], &found[1]), twin as u64);
+            let model = models[0].intersection(&models[1]).count();
+            prop_assert_eq!(common(&found[0], &found[1]), model as u64);
         }
     }
 }

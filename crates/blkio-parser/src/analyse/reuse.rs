@@ -25,7 +25,7 @@ const EXACT_BLOCKS: u64 = 1 << 18;
 const GROUP: u64 = 8;
 const ONE_IN: u64 = 8;
 
-/// Whether the blocks of a group are among those that are watched.
+/// Returns `true` if the blocks of a group are among those that are watched.
 fn is_watched(group: u64) -> bool {
     spread(group, ONE_IN.ilog2()) == 0
 }
@@ -96,7 +96,7 @@ impl Reuse {
         self.block_sectors * 512
     }
 
-    /// The block that a sector is in.
+    /// Returns the block that a sector is in.
     #[inline]
     fn block_of(&self, sector: u64) -> u64 {
         match self.shift {
@@ -272,14 +272,14 @@ mod tests {
             let mut reuse = Reuse::new(8);
             // Few positions, so that renumbering is met.
             reuse.marks = Marks::new(64);
-            let mut twin = Vec::new();
+            let mut model = Vec::new();
             for (at, block) in blocks.iter().enumerate() {
                 touch(&mut reuse, *block);
                 if let Some(before) = blocks[..at].iter().rposition(|b| b == block) {
                     let mut between = blocks[before + 1..at].to_vec();
                     between.sort_unstable();
                     between.dedup();
-                    twin.push(between.len() as u64);
+                    model.push(between.len() as u64);
                 }
             }
             let mut distinct = blocks.clone();
@@ -287,9 +287,9 @@ mod tests {
             distinct.sort_unstable();
             distinct.dedup();
             prop_assert_eq!(reuse.cold, distinct.len() as u64);
-            prop_assert_eq!(reuse.distances.count, twin.len() as u64);
-            prop_assert_eq!(reuse.distances.sum, twin.iter().map(|d| u128::from(*d)).sum::<u128>());
-            prop_assert_eq!(reuse.distances.max, twin.iter().copied().max().unwrap_or(0));
+            prop_assert_eq!(reuse.distances.count, model.len() as u64);
+            prop_assert_eq!(reuse.distances.sum, model.iter().map(|d| u128::from(*d)).sum::<u128>());
+            prop_assert_eq!(reuse.distances.max, model.iter().copied().max().unwrap_or(0));
         }
     }
 

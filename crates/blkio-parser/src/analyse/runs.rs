@@ -79,6 +79,7 @@ impl Run {
 
 /// Events that are handed on together, with their issues as runs.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Batch {
     /// The events, in order.
     pub events: Arc<Vec<Event>>,
@@ -99,7 +100,7 @@ impl Batch {
         self.issues + self.completions < self.events.len() as u64
     }
 
-    /// The issues among the events.
+    /// Returns the issues among the events.
     pub(crate) fn issued(&self) -> impl Iterator<Item = &Event> {
         let events = self.events.iter();
         events.filter(|event| event.kind == EventKind::Issue)
@@ -178,7 +179,7 @@ impl Runs {
     }
 }
 
-/// Whether an issue continues a run but for its place and time.
+/// Returns `true` if an issue continues a run but for its place and time.
 #[inline]
 fn is_alike(run: &Run, event: &Event) -> bool {
     event.nr_sector == run.nr_sector

@@ -32,7 +32,7 @@ impl Default for Ends {
 }
 
 impl Ends {
-    /// All are looked at, which takes less time than to guess where to stop.
+    /// Returns all are looked at, which takes less time than to guess where to stop.
     #[inline]
     fn contain(&self, start: u64) -> bool {
         self.ends
@@ -205,7 +205,7 @@ impl Class {
         }
     }
 
-    /// Share of seeks that are at most so many bytes, at 0 and at powers of two: the distribution of distances as a curve.
+    /// Returns the share of seeks that are at most so many bytes, at 0 and at powers of two: the distribution of distances as a curve.
     #[must_use]
     pub fn seek_curve(&self) -> Vec<(u128, f64)> {
         let mut below = 0;
@@ -221,13 +221,13 @@ impl Class {
             .collect()
     }
 
-    /// The commonest start-to-start distances with their counts; at equal counts the smaller distance first.
+    /// Returns the commonest start-to-start distances with their counts; at equal counts the smaller distance first.
     #[must_use]
     pub fn top_strides(&self, top: usize) -> Vec<(i128, u64)> {
         self.strides.top(top)
     }
 
-    /// Whether rare strides were forgotten, because there were more than a quarter of a million different ones.
+    /// Returns `true` if rare strides were forgotten, because there were more than a quarter of a million different ones.
     #[must_use]
     pub fn strides_are_approximate(&self) -> bool {
         self.strides.are_approximate()
@@ -236,6 +236,7 @@ impl Class {
 
 /// Sequentiality of reads, writes, and both together.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Sequentiality {
     /// Reads, writes, all.
     pub classes: [Class; 3],
@@ -342,8 +343,8 @@ mod tests {
             prop_assert_eq!(class.top_strides(5), strides);
             let curve = class.seek_curve();
             let share = curve.iter().rfind(|(most, _)| *most <= 3 * 512).map_or(0.0, |(_, s)| *s);
-            let twin = near as f64 / (requests.len() as f64 - 1.0);
-            prop_assert!(requests.len() == 1 || (share - twin).abs() < 1e-12);
+            let model = near as f64 / (requests.len() as f64 - 1.0);
+            prop_assert!(requests.len() == 1 || (share - model).abs() < 1e-12);
         }
     }
 }

@@ -61,7 +61,7 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// Names and times, without those that never happened.
+    /// Returns the names and times, without those that never happened.
     pub fn by_name(&mut self) -> impl Iterator<Item = (&'static str, &mut Distribution)> {
         [
             ("q2q", &mut self.q2q),

@@ -22,6 +22,7 @@ pub struct Named {
 
 /// What was issued in a phase.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct UserPhase {
     /// Which phase.
     pub named: Named,

@@ -40,7 +40,7 @@ impl WindowedSet {
         }
     }
 
-    /// Width of the windows.
+    /// Returns the width of the windows.
     #[must_use]
     pub fn width_ns(&self) -> u64 {
         self.width_ns
@@ -96,7 +96,7 @@ impl WindowedSet {
     }
 }
 
-/// First and last block of the data of a run.
+/// Returns the first and last block of the data of a run.
 #[inline]
 fn blocks_of(run: &Run) -> Option<(u64, u64)> {
     if !run.is_data() {
@@ -109,6 +109,7 @@ fn blocks_of(run: &Run) -> Option<(u64, u64)> {
 
 /// Distinct blocks by who touched them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Blocks {
     /// Read.
     pub read: u64,
@@ -134,16 +135,16 @@ mod tests {
         ) {
             let mut set = WindowedSet::new(10);
             let mut now = 7;
-            let mut twin: BTreeMap<u64, [BTreeSet<u64>; 2]> = BTreeMap::new();
+            let mut model: BTreeMap<u64, [BTreeSet<u64>; 2]> = BTreeMap::new();
             for (gap, sector, nr_sector, write) in requests {
-                now += if twin.is_empty() { 0 } else { gap };
+                now += if model.is_empty() { 0 } else { gap };
                 let direction = if write { Direction::Write } else { Direction::Read };
                 let event = Event { t_ns: now, sector, nr_sector, bytes: nr_sector * 512, direction, ..Event::BLANK };
                 set.add(&Run::of(&event, now - 7));
-                let sets = twin.entry((now - 7) / 10).or_default();
+                let sets = model.entry((now - 7) / 10).or_default();
                 sets[usize::from(write)].extend(sector / 8..=(sector + u64::from(nr_sector) - 1) / 8);
             }
-            let twin: Vec<(u64, Blocks)> = twin
+            let model: Vec<(u64, Blocks)> = model
                 .into_iter()
                 .map(|(window, [read, write])| {
                     (window, Blocks {
@@ -155,7 +156,7 @@ mod tests {
                 })
                 .collect();
             set.finish();
-            prop_assert_eq!(set.windows(), &twin);
+            prop_assert_eq!(set.windows(), &model);
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::quality::LineCounts;
 use crate::scan::{Cursor, contains, trim, whole_uint};
-use blkio_companions::blkparse_summary::{self, What};
 use blkio_companions::clock::Anchor;
 
 /// What our collector writes before the name of the clock that a tracefs instance was set to.
@@ -35,23 +34,8 @@ pub(super) fn count(line: &[u8], counts: &mut LineCounts) {
         Some(_) if contains(text, b"ERROR:") || text.starts_with(b"ERROR") => counts.error += 1,
         Some(_) => {
             counts.other += 1;
-            summary(text, counts);
+            counts.printed.take(text);
         }
-    }
-}
-
-/// The lines of blkparse's summary that can be checked. Those of all processors come last.
-fn summary(text: &[u8], counts: &mut LineCounts) {
-    let printed = &mut counts.printed;
-    let Some(row) = blkparse_summary::row(text) else {
-        printed.entries = blkparse_summary::entries(text).or(printed.entries);
-        return;
-    };
-    let ios = row.amounts.map(|amount| amount.map(|amount| amount.ios));
-    match row.what {
-        What::Dispatched => printed.dispatched = ios,
-        What::Completed => printed.completed = ios,
-        _ => {}
     }
 }
 
@@ -228,23 +212,5 @@ mod tests {
         count(b"# trace clock: boot", &mut counts);
         count(b"# trace clock: sundial", &mut counts);
         assert_eq!((counts.clock, counts.comment), (Some("boottime"), 2));
-    }
-
-    #[test]
-    fn totals_that_blkparse_printed() {
-        let mut counts = LineCounts::default();
-        for line in [
-            &b" Read Dispatches:      740,    59864KiB\t Write Dispatches:      337,    21064KiB"[..],
-            b" Read Dispatches:      855,    88252KiB\t Write Dispatches:     1022,   136076KiB",
-            b" Reads Completed:       1K,    88252KiB\t Writes Completed:     1031,   136076KiB",
-            b" Reads Requeued:         0\t\t Writes Requeued:         0",
-            b"Events (blk): 11209 entries",
-        ] {
-            count(line, &mut counts);
-        }
-        assert_eq!(counts.other, 5);
-        assert_eq!(counts.printed.entries, Some(11_209));
-        assert_eq!(counts.printed.dispatched, [Some(855), Some(1022)]);
-        assert_eq!(counts.printed.completed, [None, Some(1031)]);
     }
 }

@@ -68,7 +68,7 @@ impl Format {
         Self::Converted,
     ];
 
-    /// Name on the command line and in reports.
+    /// Returns the name on the command line and in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -87,13 +87,13 @@ impl Format {
         }
     }
 
-    /// The format of a name.
+    /// Returns the format of a name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// Which clock its times are of, where the trace does not say it itself: `boottime`, the trace clock `local` of the
+    /// Returns which clock its times are of, where the trace does not say it itself: `boottime`, the trace clock `local` of the
     /// kernel's tracing, `perf`, `blktrace`, `rebased` to the first event, or `unrecorded`.
     #[must_use]
     pub const fn clock(self) -> &'static str {
@@ -108,7 +108,7 @@ impl Format {
         }
     }
 
-    /// Whether it is a sequence of binary records rather than lines.
+    /// Returns `true` if it is a sequence of binary records rather than lines.
     #[must_use]
     pub const fn is_binary(self) -> bool {
         matches!(self, Self::Blktrace | Self::BlktraceFtrace)
@@ -142,7 +142,7 @@ pub(crate) struct Sink {
     pub(crate) counts: LineCounts,
 }
 
-/// The number behind the process of an unplug, `[COMM] N`; 0 without one.
+/// Returns the number behind the process of an unplug, `[COMM] N`; 0 without one.
 fn behind_bracket(rest: &[u8]) -> i32 {
     let behind = memchr::memrchr(b']', rest).and_then(|at| rest.get(at + 1..));
     let number = behind.and_then(|text| std::str::from_utf8(text).ok());
@@ -151,7 +151,7 @@ fn behind_bracket(rest: &[u8]) -> i32 {
         .map_or(0, |count| count.max(0))
 }
 
-/// The device that a bio was remapped from, in `<- (MAJ,MIN) SECTOR`.
+/// Returns the device that a bio was remapped from, in `<- (MAJ,MIN) SECTOR`.
 fn remapped_from(rest: &[u8]) -> Option<u32> {
     let at = memchr::memmem::find(rest, b"<- (")?;
     let mut cursor = crate::scan::Cursor::new(rest.get(at + 4..)?);
@@ -264,7 +264,7 @@ pub(crate) fn read_line(
     None
 }
 
-/// Whether the last line, which has no line feed, is complete: where bytes and sectors are both printed they must agree, and
+/// Returns `true` if the last line, which has no line feed, is complete: where bytes and sectors are both printed they must agree, and
 /// a number with a point must have its digits; the other formats end in a bracket or a name, of which nothing can be told, and
 /// are believed.
 fn is_whole(format: Format, line: &[u8], events: &[Event]) -> bool {

@@ -47,9 +47,12 @@ pub(super) fn feed<A: Analyser>(analyser: &mut Option<A>, batch: &Batch) {
     }
 }
 
-/// Hands batches to the threads of the groups, several at a time: to wake a thread costs as much as a thousand events.
+/// Hands batches to the groups: to those with threads several at a time, since to wake a thread costs as much as a thousand
+/// events.
 #[derive(Default)]
 pub(super) struct Fan {
+    /// Those without a thread.
+    pub(super) here: Vec<GroupSet>,
     pub(super) senders: Vec<SyncSender<Vec<Arc<Parts>>>>,
     waiting: Vec<Arc<Parts>>,
     events: usize,
@@ -62,6 +65,7 @@ pub(super) const IN_FLIGHT: usize = 4;
 
 impl Fan {
     pub(super) fn take(&mut self, parts: Parts) {
+        self.here.iter_mut().for_each(|set| set.take(&parts));
         self.events += parts.all.events.len();
         self.waiting.push(Arc::new(parts));
         if self.events >= TOGETHER {
@@ -69,13 +73,19 @@ impl Fan {
         }
     }
 
-    pub(super) fn hand_on(&mut self) {
+    fn hand_on(&mut self) {
         self.events = 0;
         let batches = std::mem::take(&mut self.waiting);
         for sender in &self.senders {
             // A thread that died is found when it is joined.
             let _ = sender.send(batches.clone());
         }
+    }
+
+    /// Hands on what is left and ends the threads; returns the groups without one, finished.
+    pub(super) fn finish(mut self) -> Vec<GroupSet> {
+        self.hand_on();
+        self.here.into_iter().map(GroupSet::finish).collect()
     }
 }
 

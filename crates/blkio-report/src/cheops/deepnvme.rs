@@ -130,7 +130,7 @@ impl DeepnvmeResults {
         all
     }
 
-    /// A text with its file system where there are several.
+    /// Returns a text with its file system where there are several.
     fn of(&self, file_system: &str, what: String) -> String {
         if self.file_systems.len() > 1 {
             format!("{file_system}: {what}")

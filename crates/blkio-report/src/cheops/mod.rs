@@ -21,6 +21,7 @@ pub use self::run::{Figures, figures_of_run};
 
 /// How a series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Mark {
     /// A line.
     Line,
@@ -30,6 +31,7 @@ pub enum Mark {
 
 /// One curve.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Curve {
     /// Name in the legend; the published scripts have none for single curves.
     pub label: String,
@@ -41,6 +43,7 @@ pub struct Curve {
 
 /// Ends and ticks of both axes as published.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Axes {
     /// Largest x; the smallest is 0.
     pub x_max: f64,
@@ -52,6 +55,7 @@ pub struct Axes {
 
 /// One figure, or a table.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Figure {
     /// End of the file name, without extension: `gpu_util`.
     pub suffix: String,
@@ -151,7 +155,7 @@ fn curve(label: &str, mark: Mark, points: Vec<(f64, f64)>) -> Curve {
     }
 }
 
-/// Values at 1, 2, 3, ...
+/// Returns the values at 1, 2, 3, ...
 fn numbered(values: impl IntoIterator<Item = f64>) -> Vec<(f64, f64)> {
     values
         .into_iter()
@@ -343,7 +347,7 @@ pub fn deepnvme_figures(results: &Results, compat: bool) -> (Vec<Figure>, Missin
     (figures, missing)
 }
 
-/// A number as the published scripts hold it: whole numbers without point.
+/// Returns a number as the published scripts hold it: whole numbers without point.
 fn plain(value: f64, whole: bool) -> Value {
     if whole && value.fract().abs() < f64::EPSILON && value.abs() < 9e15 {
         json!(blkio_companions::num::whole(value))
@@ -353,7 +357,7 @@ fn plain(value: f64, whole: bool) -> Value {
 }
 
 impl Figure {
-    /// The figure in the layout of the published scripts' own dump. `stem` begins the file name.
+    /// Returns the figure in the layout of the published scripts' own dump. `stem` begins the file name.
     #[must_use]
     pub fn to_json(&self, stem: &str) -> Value {
         let mut map = Map::new();
@@ -401,7 +405,7 @@ impl Figure {
         Value::Object(map)
     }
 
-    /// The data as comma-separated values with a heading: one column of x and one per curve, or the table.
+    /// Returns the data as comma-separated values with a heading: one column of x and one per curve, or the table.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let mut out = String::new();
@@ -452,7 +456,7 @@ impl Figure {
     }
 }
 
-/// The text results: the average GPU utilisation, and sizes of every group as maps, in the order in which the sizes first
+/// Returns the text results: the average GPU utilisation, and sizes of every group as maps, in the order in which the sizes first
 /// stand in the log if that was noted, as the published scripts have them.
 #[must_use]
 pub fn info_text(series: &Series, gpu: Option<&GpuLog>) -> String {
@@ -484,7 +488,7 @@ pub fn access_text(series: &Series) -> String {
     out
 }
 
-/// The same counts as a map of maps for Python's `pickle.load`: letters, then access count to number of sectors.
+/// Returns the same counts as a map of maps for Python's `pickle.load`: letters, then access count to number of sectors.
 #[must_use]
 pub fn access_pickle(series: &Series) -> Vec<u8> {
     pickle::of_maps(&series.access)

@@ -14,7 +14,7 @@ const INT_32: u8 = b'J';
 const LONG: u8 = 0x8a;
 const STOP: u8 = b'.';
 
-/// A map of names to maps of numbers.
+/// Returns a map of names to maps of numbers.
 pub(crate) fn of_maps(maps: &[(String, BTreeMap<u64, u64>)]) -> Vec<u8> {
     let mut out = PROTOCOL.to_vec();
     map(&mut out, maps.iter(), |out, (name, counts)| {

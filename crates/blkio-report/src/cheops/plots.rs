@@ -46,7 +46,7 @@ fn bars(figure: &Figure, run: &str) -> Option<Svg> {
     is_bars.then(|| chart.draw())
 }
 
-/// The x axis, and the factor by which places on it differ from those of the data.
+/// Returns the x axis, and the factor by which places on it differ from those of the data.
 fn x_axis(figure: &Figure) -> (Axis, f64) {
     const MINUTE: f64 = 60.0;
     if !figure.x_names.is_empty() {

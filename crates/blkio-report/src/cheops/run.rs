@@ -52,7 +52,7 @@ fn ends(path: &Path, suffix: &str) -> bool {
     uncompressed(name).ends_with(suffix)
 }
 
-/// The name of a file without the ending that says that it is compressed.
+/// Returns the name of a file without the ending that says that it is compressed.
 pub(super) fn uncompressed(name: &str) -> &str {
     let mut endings = [".gz", ".zst", ".xz"].iter();
     let plain = endings.find_map(|ending| name.strip_suffix(ending));
@@ -86,7 +86,7 @@ pub(super) fn files_in(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The files of one run; of several runs in a folder, that of the figure.
+/// Returns the files of one run; of several runs in a folder, that of the figure.
 fn find(dir: &Path, figure: u8) -> Result<Found> {
     let files = files_in(dir)?;
     let name = |path: &Path| -> String {
@@ -169,10 +169,8 @@ pub fn figures_of_run(
     };
     // The published texts have sizes in the order of the log.
     read.read.first_sizes = true;
-    read.wanted = Wanted {
-        access: true,
-        ..Wanted::TRAFFIC
-    };
+    read.wanted = Wanted::TRAFFIC;
+    read.wanted.access = true;
     let mut missing_inputs = Vec::new();
     let mut stats = match Stats::of_files(found.block.as_slice(), &read) {
         // The published repository has its large logs so; what lies beside them can still be drawn.

@@ -57,7 +57,7 @@ impl Run {
         traffic.last_issue_ns - first
     }
 
-    /// Share of a direction in all data requests.
+    /// Returns the share of a direction in all data requests.
     fn share(&self, direction: &str) -> f64 {
         let ios = |of: &str| {
             let ios = &self.document["metrics"]["totals"][of]["ios"];
@@ -66,7 +66,7 @@ impl Run {
         ios(direction) / (ios("read") + ios("write")).max(1.0)
     }
 
-    /// What each bin of time was like, as samples: rates, sizes, latencies. The last bin is cut off by the end of the run.
+    /// Returns what each bin of time was like, as samples: rates, sizes, latencies. The last bin is cut off by the end of the run.
     /// Directions of few requests are left out, since their values are those of chance.
     fn samples(&self, width: Width, directions: [bool; 2]) -> String {
         let traffic = &self.stats.traffic;
@@ -161,7 +161,7 @@ impl Width {
 /// Fewest bins of a run that are worth the next wider width.
 const ENOUGH: u64 = 50;
 
-/// The widest bins of which both runs have enough; hundredths of a second are only known of the first fifteen.
+/// Returns the widest bins of which both runs have enough; hundredths of a second are only known of the first fifteen.
 fn width(a: &Run, b: &Run) -> Width {
     let (shorter, longer) = (a.span_ns().min(b.span_ns()), a.span_ns().max(b.span_ns()));
     let of_enough = |bin_ns: &u64| shorter / bin_ns >= ENOUGH;
@@ -174,7 +174,7 @@ fn width(a: &Run, b: &Run) -> Width {
     }
 }
 
-/// The judgement of perf-compare on the samples of both runs.
+/// Returns the judgement of perf-compare on the samples of both runs.
 fn judge(runs: [&Run; 2], width: Width, threads: usize) -> Result<Report> {
     let directions = DATA.map(|direction| {
         let few = runs.iter().any(|run| run.share(direction.name()) < FEW);

@@ -69,7 +69,7 @@ pub(super) const ROWS: [(&str, &str); 22] = [
 /// Ratio from which a change is named.
 pub(super) const CHANGED: f64 = 1.25;
 
-/// What changed first of all: depth, size or pauses of the requests, and what throughput and latency made of it.
+/// Returns what changed first of all: depth, size or pauses of the requests, and what throughput and latency made of it.
 pub(super) fn finding(a: &Value, b: &Value) -> String {
     let both = |place: &str| {
         let value = |document: &Value| document.pointer(place).and_then(Value::as_f64);
@@ -223,7 +223,7 @@ pub(super) const DEVICE_ROWS: [(&str, &str); 10] = [
     ("re_read_factor", "/re_read_factor"),
 ];
 
-/// Rows of each device of both runs, where one of them has several. A device that only one run has is compared with nothing.
+/// Returns the rows of each device of both runs, where one of them has several. A device that only one run has is compared with nothing.
 pub(super) fn device_rows(a: &Value, b: &Value) -> Vec<Row> {
     let of = |document: &Value| -> BTreeMap<String, Value> {
         let devices = document["devices"].as_array().into_iter().flatten();
@@ -309,7 +309,7 @@ pub(super) fn shown(name: &str, value: f64) -> String {
     }
 }
 
-/// Values of the whole traces.
+/// Returns the values of the whole traces.
 pub(super) fn rows(a: &Value, b: &Value) -> Vec<Row> {
     let row = |(what, place): &(&'static str, &str)| {
         let value = |document: &Value| document.pointer(place).and_then(Value::as_f64);

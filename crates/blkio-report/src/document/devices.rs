@@ -17,7 +17,7 @@ pub(super) fn devices(stats: &mut Stats, base_ns: u64, yardstick: Option<&Yardst
         .collect()
 }
 
-/// The devices that are no part of the totals since they lie on others, as those of [`devices`].
+/// Returns the devices that are no part of the totals since they lie on others, as those of [`devices`].
 pub(super) fn apart(stats: &mut Stats, base_ns: u64, yardstick: Option<&Yardstick>) -> Value {
     let devices = stats.apart.iter_mut();
     devices

@@ -260,7 +260,7 @@ fn rates_while_busy(stats: &Stats) -> Value {
     map.into()
 }
 
-/// Bytes per second of the 100 ms in which most reads, and most writes, were served: the smaller of what completed in them, which
+/// Returns the bytes per second of the 100 ms in which most reads, and most writes, were served: the smaller of what completed in them, which
 /// is too much where a long request ends, and of all requests spread over their time in flight, which is too much where many
 /// wait. What was issued in them is no rate of the device.
 fn best_tenth(stats: &Stats) -> Value {

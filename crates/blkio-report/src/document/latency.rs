@@ -10,7 +10,7 @@ use blkio_parser::analyse::latency_bins::LatencyBin;
 use blkio_parser::analyse::pairing::Pairing;
 use blkio_parser::analyse::traffic::SECOND;
 
-/// Latencies by direction, size, stage, time and process, and the time by queue depth.
+/// Returns the latencies by direction, size, stage, time and process, and the time by queue depth.
 pub(super) fn all(pairing: &mut Pairing, symbols: &Symbols, first_ns: u64) -> Value {
     let mut map = Map::new();
     by_direction(pairing, &mut map);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::limit::{AtDepth, Limiter, Load, SizeMatch, Yardstick, disproves};
 use blkio_parser::Stats;
 
-/// The verdict on the requests issued from one time of the trace's clock until before another; `None` where nothing completed.
+/// Returns the verdict on the requests issued from one time of the trace's clock until before another; `None` where nothing completed.
 /// Of several devices it is that of the most limiting one, which is named, since depth and pauses are of one device.
 pub(super) fn limit(
     stats: &Stats,
@@ -35,7 +35,7 @@ pub(super) fn limit(
     Some(value)
 }
 
-/// Share of the time from the first request issued in a stretch to the last completion of its requests in which any device has one
+/// Returns the share of the time from the first request issued in a stretch to the last completion of its requests in which any device has one
 /// in flight; `None` where nothing completed.
 pub(super) fn busy_share(stats: &Stats, from_ns: u64, until_ns: u64) -> Option<f64> {
     let detail = stats.newest.as_ref()?.detail.as_ref()?;
@@ -46,7 +46,7 @@ pub(super) fn busy_share(stats: &Stats, from_ns: u64, until_ns: u64) -> Option<f
 /// Name of the limiter of a whole trace whose phases have different ones.
 pub const DIFFERS: &str = "differs by phase";
 
-/// The verdict on the whole trace. Where its phases have different limiters, none is that of the whole.
+/// Returns the verdict on the whole trace. Where its phases have different limiters, none is that of the whole.
 pub(super) fn of_whole(
     stats: &Stats,
     phases: &Value,
@@ -65,7 +65,7 @@ pub(super) fn of_whole(
     Some(value)
 }
 
-/// Number of the load that limits most: of a device that is saturated for at least half as long as the busiest one is busy,
+/// Returns the number of the load that limits most: of a device that is saturated for at least half as long as the busiest one is busy,
 /// else of the busiest. Devices of too few requests come last.
 fn most_limiting(loads: &[&Load], yardstick: Option<&Yardstick>) -> Option<usize> {
     let judged = loads.iter().filter(|load| load.is_enough());
@@ -82,7 +82,7 @@ fn most_limiting(loads: &[&Load], yardstick: Option<&Yardstick>) -> Option<usize
         .map(|(number, _)| number)
 }
 
-/// What was measured of a single device, or of all as one where the trace names none, and the verdict on it.
+/// Returns what was measured of a single device, or of all as one where the trace names none, and the verdict on it.
 fn of_one(
     stats: &Stats,
     from_ns: u64,

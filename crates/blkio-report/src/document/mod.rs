@@ -48,7 +48,7 @@ const FIRST_BURSTS: usize = 20;
 /// Maximum number of cells of the heat map that are listed at its full resolution.
 const MOST_CELLS: usize = 1 << 17;
 
-/// The document of a trace: `metrics`, `quality`, `inputs`, `series`, `phases`, `given_phases`, `extra`; and, where the trace has
+/// Returns the document of a trace: `metrics`, `quality`, `inputs`, `series`, `phases`, `given_phases`, `extra`; and, where the trace has
 /// several devices, `devices`, `stacked_devices`, and `devices_left_out` (those above others, which the totals do not count).
 ///
 /// Takes the analyses by `&mut` because percentiles sort their values.
@@ -77,24 +77,24 @@ pub fn stats(stats: &mut Stats, options: &DocumentOptions) -> Value {
     ])
 }
 
-/// The member `phases` of a document anew, with what a GPU did meanwhile as one more feature: see
+/// Returns the member `phases` of a document anew, with what a GPU did meanwhile as one more feature: see
 /// [`overlay::held_for_phases`](crate::overlay::held_for_phases).
 #[must_use]
 pub fn phases_beside(stats: &Stats, gpu: &[Held], yardstick: Option<&Yardstick>) -> Value {
     phases::detected(stats, gpu, yardstick)
 }
 
-/// Bytes as text, whatever they are.
+/// Returns the bytes as text, whatever they are.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Values side by side.
+/// Returns the values side by side.
 fn row<const N: usize>(values: [u64; N]) -> Value {
     Value::Array(values.map(Value::from).into())
 }
 
-/// An object. What is in it is moved there, which `json!` would copy.
+/// Returns an object. What is in it is moved there, which `json!` would copy.
 fn keyed<K: ToString, V: Into<Value>>(pairs: impl IntoIterator<Item = (K, V)>) -> Value {
     Value::Object(
         pairs
@@ -104,7 +104,7 @@ fn keyed<K: ToString, V: Into<Value>>(pairs: impl IntoIterator<Item = (K, V)>) -
     )
 }
 
-/// Requests and bytes that were issued, by direction.
+/// Returns the requests and bytes that were issued, by direction.
 #[must_use]
 pub fn totals(stats: &Stats) -> Value {
     let amounts = amounts(stats).into_iter();
@@ -140,7 +140,7 @@ fn amounts(stats: &Stats) -> BTreeMap<Direction, (Amount, BTreeMap<u32, u64>)> {
     totals
 }
 
-/// What is subtracted from the times among the measures: those of binary traces count from their first event or message, as
+/// Returns what is subtracted from the times among the measures: those of binary traces count from their first event or message, as
 /// the tracer's own tools print them (blkparse 1.2; notes of processes and of the wall clock do not count).
 #[must_use]
 pub fn time_base(stats: &Stats) -> u64 {
@@ -155,7 +155,7 @@ pub fn time_base(stats: &Stats) -> u64 {
     messages.fold(first, u64::min)
 }
 
-/// The measures with the names of the reference.
+/// Returns the measures with the names of the reference.
 fn metrics(stats: &mut Stats, base: u64) -> Value {
     let mut map = Map::new();
     let mut put = |key: &str, value: Value| {
@@ -296,7 +296,7 @@ fn dense(bins: &Bins, length: u64) -> Value {
     json!({"ios": ios, "bytes": bytes})
 }
 
-/// The gap between bursts is in the name, in the largest unit of which it is a whole number.
+/// Returns the gap between bursts is in the name, in the largest unit of which it is a whole number.
 fn bursts_key(gap_ns: u64) -> String {
     let units = [(1_000_000, "ms"), (1_000, "us"), (1, "ns")];
     let found = units.iter().find(|(unit, _)| gap_ns.is_multiple_of(*unit));

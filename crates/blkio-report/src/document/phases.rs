@@ -13,7 +13,7 @@ use blkio_parser::analyse::distribution::Distribution;
 use blkio_parser::analyse::traffic::{Amount, DATA};
 use blkio_parser::analyse::user_phases::UserPhase;
 
-/// Latencies of reads and writes issued in each of some stretches of time since the first issue, which do not overlap.
+/// Returns the latencies of reads and writes issued in each of some stretches of time since the first issue, which do not overlap.
 fn latencies(stats: &Stats, stretches: &[Range<u64>]) -> Vec<[Distribution; 2]> {
     let first = stats.traffic.first_issue_ns.unwrap_or(0);
     let absolute =
@@ -41,7 +41,7 @@ fn waiting(values: Option<[Distribution; 2]>, length_ns: u64, map: &mut Map<Stri
     map.insert("latency_ns".into(), latency);
 }
 
-/// First request of a stretch of time since the first issue, and last completion of its requests, or last request where
+/// Returns the first request of a stretch of time since the first issue, and last completion of its requests, or last request where
 /// completions are not known one by one; on the same clock.
 fn edges(stats: &Stats, stretch: &Range<u64>) -> Option<Range<u64>> {
     let (start, last) = stats.traffic.edges.within(stretch)?;
@@ -76,7 +76,7 @@ fn limited(
     }
 }
 
-/// How much of what, and how fast.
+/// Returns how much of what, and how fast.
 pub(crate) fn traffic(read: Amount, write: Amount, length_ns: u64) -> Map<String, Value> {
     let seconds = length_ns as f64 / 1e9;
     let of = |amount: Amount| {
@@ -123,7 +123,7 @@ fn shares(of: [(u64, u64, u64); 2]) -> Value {
     }))
 }
 
-/// Requests and bytes by operation letters.
+/// Returns the requests and bytes by operation letters.
 fn operations(stats: &Stats, of: &BTreeMap<u16, Amount>) -> Value {
     let symbols = &stats.outcome.symbols;
     let known = of
@@ -161,7 +161,7 @@ fn composed(stats: &Stats, stretch: &Range<u64>, map: &mut Map<String, Value>) {
     map.insert("sequentiality".into(), shares(places));
 }
 
-/// What is known of a stretch of time since the first issue beside its amounts: composition, latency and depth.
+/// Returns what is known of a stretch of time since the first issue beside its amounts: composition, latency and depth.
 pub(crate) fn members(
     stats: &Stats,
     stretch: &Range<u64>,
@@ -176,7 +176,7 @@ pub(crate) fn members(
     map
 }
 
-/// The phases found in the traffic, and in what a GPU did meanwhile, where that is known.
+/// Returns the phases found in the traffic, and in what a GPU did meanwhile, where that is known.
 pub(super) fn detected(stats: &Stats, gpu: &[Held], yardstick: Option<&Yardstick>) -> Value {
     let found = phases::of(&stats.traffic, gpu);
     let first = stats.traffic.first_issue_ns.unwrap_or(0);
@@ -235,7 +235,7 @@ pub(super) fn detected(stats: &Stats, gpu: &[Held], yardstick: Option<&Yardstick
     })
 }
 
-/// The phases that were given, in their order.
+/// Returns the phases that were given, in their order.
 pub(super) fn given(stats: &mut Stats, yardstick: Option<&Yardstick>) -> Value {
     let first = stats.traffic.first_issue_ns.unwrap_or(0);
     let mut phases = std::mem::take(&mut stats.given.phases);

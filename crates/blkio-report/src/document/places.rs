@@ -34,7 +34,7 @@ pub(super) fn sequentiality(found: &Sequentiality) -> Value {
     keyed(CLASSES.iter().zip(&found.classes).map(|(n, c)| (*n, of(c))))
 }
 
-/// The shares by process, most requests first; `None` where the trace names no processes.
+/// Returns the shares by process, most requests first; `None` where the trace names no processes.
 pub(super) fn by_pid(found: &ByPid, symbols: &Symbols) -> Option<Value> {
     let pids = found.pids();
     if pids.is_empty() {
@@ -70,7 +70,7 @@ pub(super) fn by_pid(found: &ByPid, symbols: &Symbols) -> Option<Value> {
     Some(json!({"pids": rows, "requests_of_other_pids": found.other_requests}))
 }
 
-/// Bytes read and written by address and time, in bins wide enough that there are at most 512 by 1024 of them.
+/// Returns the bytes read and written by address and time, in bins wide enough that there are at most 512 by 1024 of them.
 pub(super) fn heat(map: &HeatMap) -> Value {
     let scaled = crate::scaled_heat_map::scaled(map, HEAT_BINS.0, HEAT_BINS.1);
     let rows: Vec<Value> = scaled

@@ -60,7 +60,7 @@ pub fn inputs(stats: &Stats) -> Value {
         .collect()
 }
 
-/// How far to trust the numbers: always part of a report.
+/// Returns how far to trust the numbers: always part of a report.
 #[must_use]
 pub fn quality(stats: &Stats) -> Value {
     let outcome = &stats.outcome;
@@ -210,7 +210,7 @@ pub fn quality(stats: &Stats) -> Value {
     })
 }
 
-/// The totals that blkparse printed beside ours, and whether they agree; null where it printed none. It counts flushes as
+/// Returns the totals that blkparse printed beside ours, and whether they agree; null where it printed none. It counts flushes as
 /// reads, so directions are taken together. They are of one device, and of one input.
 fn printed_totals(stats: &Stats, counts: &LineCounts) -> Value {
     let both = |[a, b]: [Option<u64>; 2]| Some(a?.saturating_add(b?));
@@ -245,7 +245,7 @@ fn printed_totals(stats: &Stats, counts: &LineCounts) -> Value {
     value
 }
 
-/// Name of a device; that of events without one is the one asked for.
+/// Returns the name of a device; that of events without one is the one asked for.
 fn device_of(dev: u32, outcome: &Outcome) -> String {
     match (dev, outcome.device) {
         (0, None) => "not recorded".to_owned(),

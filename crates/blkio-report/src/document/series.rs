@@ -7,7 +7,7 @@ use blkio_parser::Stats;
 use blkio_parser::analyse::spread::SpreadBins;
 use blkio_parser::analyse::traffic::{Amount, Bins, DATA, MAX_BINS, REST};
 
-/// Requests by bin three times over: where they were issued, where they completed, and, of reads and writes, with their bytes
+/// Returns the requests by bin three times over: where they were issued, where they completed, and, of reads and writes, with their bytes
 /// spread over the time in flight. All begin at the same time; each ends with its own last bin. Directions beside reads and
 /// writes are there where the trace has them.
 pub(super) fn per_bin(stats: &Stats) -> Map<String, Value> {
@@ -71,7 +71,7 @@ pub(super) fn per_bin(stats: &Stats) -> Map<String, Value> {
     map
 }
 
-/// A series with its fullest bins, the first of equal ones; of a series that is too long for a list, these alone.
+/// Returns a series with its fullest bins, the first of equal ones; of a series that is too long for a list, these alone.
 fn with_peak(bins: &Bins, series: Value) -> Value {
     let mut map = match series {
         Value::Object(map) => map,

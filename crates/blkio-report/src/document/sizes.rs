@@ -17,7 +17,7 @@ pub(super) fn summary(totals: &BTreeMap<Direction, (Amount, BTreeMap<u32, u64>)>
     keyed(known.map(|(direction, (amount, sizes))| (direction.name(), of(amount.bytes, sizes))))
 }
 
-/// Requests by exact size in bytes, by operation letters.
+/// Returns the requests by exact size in bytes, by operation letters.
 pub(super) fn by_operation(stats: &Stats) -> Value {
     let symbols = &stats.outcome.symbols;
     let operations = symbols.rwbs_all().iter().zip(&stats.traffic.operations);

@@ -25,19 +25,20 @@ const BETWEEN_CLOCKS_NS: u64 = 100_000_000;
 
 /// What is known of the clocks.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct ClockHint {
     /// Wall clock minus trace clock, as the user says.
     pub offset_s: Option<f64>,
     /// Pairs of readings, in the trace or beside it.
     pub anchors: Vec<Anchor>,
-    /// Whether those are of the time since boot by another clock than the trace's.
+    /// `true` if those are of the time since boot by another clock than the trace's.
     pub is_other_clock: bool,
     /// Local time minus UTC in nanoseconds, of the machine whose tools wrote local times.
     pub zone_ns: i64,
 }
 
 impl ClockHint {
-    /// The anchors' alignment, with local time as wall time.
+    /// Returns the anchors' alignment, with local time as wall time.
     #[must_use]
     pub fn anchored(&self) -> Option<Alignment> {
         let mut found = from_anchors(&self.anchors)?;

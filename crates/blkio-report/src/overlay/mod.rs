@@ -27,12 +27,12 @@ const BUSY_PERCENT: u64 = 50;
 /// The same by bytes: above this share of the 95th percentile of all bins.
 const BUSY_SHARE: f64 = 0.1;
 
-/// Bytes by bin of the grid since the first issue, of reads and writes together.
+/// Returns the bytes by bin of the grid since the first issue, of reads and writes together.
 fn io_bins(stats: &Stats) -> Vec<u64> {
     bytes_of(&stats.traffic.tenths)
 }
 
-/// The same of reads alone, if there are any.
+/// Returns the same of reads alone, if there are any.
 fn read_bins(stats: &Stats) -> Vec<u64> {
     let [reads, _] = &stats.traffic.tenths;
     match bytes_of(std::slice::from_ref(reads)) {
@@ -58,7 +58,7 @@ fn bytes_of(series: &[Bins]) -> Vec<u64> {
         .collect()
 }
 
-/// Which bins of the grid are busy with I/O: by their bytes, or, where the trace has completions, by the device's utilisation.
+/// Returns which bins of the grid are busy with I/O: by their bytes, or, where the trace has completions, by the device's utilisation.
 fn busy_bins(stats: &Stats, io: &[u64]) -> Vec<bool> {
     let mut sorted = io.to_vec();
     sorted.sort_unstable();
@@ -79,7 +79,7 @@ fn busy_bins(stats: &Stats, io: &[u64]) -> Vec<bool> {
     busy
 }
 
-/// The device by bin of the grid, where that is known: not without completions, nor when the run is too long for the grid.
+/// Returns the device by bin of the grid, where that is known: not without completions, nor when the run is too long for the grid.
 fn utilised(stats: &Stats) -> Option<&[(u64, DepthBin)]> {
     let grid = stats.newest.as_ref()?.depth.grid.as_ref()?;
     (grid.width_ns == GRID_NS && !grid.bins().is_empty()).then(|| grid.bins())
@@ -159,7 +159,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Values of both at the same time in some bins, the GPU's moved by `lag` bins.
+/// Returns the values of both at the same time in some bins, the GPU's moved by `lag` bins.
 fn paired(io: &[u64], gpu: &GpuBins, bins: Range<usize>, lag: i64) -> Vec<(f64, f64)> {
     let lag = isize::try_from(lag).unwrap_or(0);
     // Where the GPU is known, in bins of the traffic.
@@ -189,7 +189,7 @@ fn alignment_value(found: &Alignment) -> Value {
     })
 }
 
-/// A time that fits into 64 bits.
+/// Returns a time that fits into 64 bits.
 fn in_64_bits(time_ns: i128) -> Option<u64> {
     u64::try_from(time_ns).ok()
 }
@@ -220,7 +220,7 @@ fn table(bins: &[(bool, Option<f64>)]) -> (Value, Option<f64>, Option<f64>) {
     (time_ns, share, mean)
 }
 
-/// How traffic and utilisation go together in some bins: at the same time, and within 2 s where that is clearest.
+/// Returns how traffic and utilisation go together in some bins: at the same time, and within 2 s where that is clearest.
 fn correlations(io: &[u64], gpu: &GpuBins, bins: Range<usize>) -> [(&'static str, Value); 3] {
     let at = |lag: i64| paired(io, gpu, bins.clone(), lag);
     let pairs = at(0);
@@ -237,7 +237,7 @@ fn correlations(io: &[u64], gpu: &GpuBins, bins: Range<usize>) -> [(&'static str
     ]
 }
 
-/// An object with some more members.
+/// Returns an object with some more members.
 fn with(mut value: Value, more: [(&'static str, Value); 3]) -> Value {
     for (key, member) in more {
         value[key] = member;
@@ -248,7 +248,7 @@ fn with(mut value: Value, more: [(&'static str, Value); 3]) -> Value {
 /// Maximum difference between the clocks for the GPU to tell phases: as wide as the bins that the specification cuts.
 const MOST_FOR_PHASES_NS: u64 = 1_000_000_000;
 
-/// What the GPU did in nanoseconds since the first issue.
+/// Returns what the GPU did in nanoseconds since the first issue.
 #[must_use]
 pub fn held(stats: &Stats, gpu: &GpuLog, alignment: &Alignment) -> Vec<Held> {
     let first = i128::from(stats.traffic.first_issue_ns.unwrap_or(0));
@@ -266,7 +266,7 @@ pub fn held(stats: &Stats, gpu: &GpuLog, alignment: &Alignment) -> Vec<Held> {
     known.filter(|held| !held.time_ns.is_empty()).collect()
 }
 
-/// The same for [`document::phases_beside`](crate::document::phases_beside): nothing where the clocks are not known to a second,
+/// Returns the same for [`document::phases_beside`](crate::document::phases_beside): nothing where the clocks are not known to a second,
 /// for phases would then end where nothing ended.
 #[must_use]
 pub fn held_for_phases(stats: &Stats, gpu: &GpuLog, alignment: &Alignment) -> Vec<Held> {
@@ -490,7 +490,7 @@ fn of_another_run(
     })
 }
 
-/// The phases of what [`engine`] says, from the first issue on.
+/// Returns the phases of what [`engine`] says, from the first issue on.
 #[must_use]
 pub fn engine_phases(stats: &Stats, engine: &Value) -> Vec<Named> {
     let first = stats.traffic.first_issue_ns.unwrap_or(0);
@@ -508,7 +508,7 @@ pub fn engine_phases(stats: &Stats, engine: &Value) -> Vec<Named> {
         .collect()
 }
 
-/// Bytes read in decode over those of reading the whole cache once in each of its steps; `None` when the log does not tell
+/// Returns the bytes read in decode over those of reading the whole cache once in each of its steps; `None` when the log does not tell
 /// both.
 fn amplification(log: &EngineLog, read_bytes: u64) -> Option<f64> {
     const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
@@ -611,10 +611,8 @@ mod tests {
             sample(start + 4 * GRID_NS, 3.0),
             sample(start + 3 * GRID_NS, 4.0),
         ];
-        let log = GpuLog {
-            samples,
-            ..GpuLog::default()
-        };
+        let mut log = GpuLog::default();
+        log.samples = samples;
         let found = GpuBins::new(&log, start.into(), 6, i128::from);
         let wanted = [2.0, 2.0, 3.0, 3.0, 3.0];
         assert_eq!(found.values[..5], wanted.map(Some));
@@ -634,14 +632,14 @@ mod tests {
         };
         for lag in -45..=45_i64 {
             for bins in [0..50, 3..22, 30..30] {
-                let twin: Vec<(f64, f64)> = bins
+                let model: Vec<(f64, f64)> = bins
                     .clone()
                     .filter_map(|at| {
                         let place = usize::try_from(at as i64 + lag).ok()?;
                         Some((io[at] as f64, (*gpu.values.get(place)?)?))
                     })
                     .collect();
-                assert_eq!(paired(&io, &gpu, bins, lag), twin, "{lag}");
+                assert_eq!(paired(&io, &gpu, bins, lag), model, "{lag}");
             }
         }
     }

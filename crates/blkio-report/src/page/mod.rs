@@ -55,7 +55,7 @@ pub fn page(stats: &mut Stats, document: &Value, gpu: &[Held]) -> Page {
     page.section(quality)
 }
 
-/// What limits the trace, and what it moved.
+/// Returns what limits the trace, and what it moved.
 fn answer(document: &Value) -> Section {
     let mut section = Section::new("Answer").text(&headline(document));
     let warnings = list(&document["quality"]["warnings"]).count();
@@ -113,7 +113,7 @@ fn answer(document: &Value) -> Section {
     section.text(&text)
 }
 
-/// What each of several devices did, and which lie on others.
+/// Returns what each of several devices did, and which lie on others.
 fn devices(document: &Value) -> Option<Section> {
     let mut section = Section::new("Devices");
     for pair in list(&document["stacked_devices"]) {
@@ -183,7 +183,7 @@ fn devices(document: &Value) -> Option<Section> {
     Some(section.table(&table, 64))
 }
 
-/// A table of these rows; `None` when cells and columns do not fit.
+/// Returns a table of these rows; `None` when cells and columns do not fit.
 fn table<'a>(
     name: &'static str,
     columns: Vec<Column>,
@@ -202,7 +202,7 @@ fn first_issue_ns(document: &Value) -> f64 {
         + number(&document["extra"]["metrics_time_base_ns"])
 }
 
-/// What each phase read and wrote, and how long its requests took.
+/// Returns what each phase read and wrote, and how long its requests took.
 fn phases(document: &Value) -> Option<Section> {
     let first = first_issue_ns(document);
     let found = list(&document["phases"]["phases"]).map(|phase| ("label", phase));

@@ -23,7 +23,7 @@ pub(super) const STRETCHES: u64 = 600;
 /// Shortest of them, in nanoseconds: readings are as far apart.
 pub(super) const SHORTEST_NS: u64 = 200_000_000;
 
-/// Values of successive bins as a stepped line that ends where the last bin does.
+/// Returns the values of successive bins as a stepped line that ends where the last bin does.
 pub(super) fn steps(name: &str, width: f64, mut points: Vec<(f64, f64)>) -> Series {
     if let Some((start, value)) = points.last().copied() {
         points.push((start + width, value));
@@ -54,7 +54,7 @@ pub(super) fn listed(
     points
 }
 
-/// Where bin 0 of a series begins, in seconds since the first request, and how long its bins are.
+/// Returns where bin 0 of a series begins, in seconds since the first request, and how long its bins are.
 pub(super) fn grid(document: &Value, series: &Value) -> (f64, f64) {
     let begin_ns = number(&series["first_bin_starts_ns"]) - first_issue_ns(document);
     (begin_ns / 1e9, number(&series["bin_ns"]) / 1e9)
@@ -88,7 +88,7 @@ pub(super) fn traffic(document: &Value) -> Section {
     Section::new("Traffic").figure(&plot.draw(), &caption)
 }
 
-/// What a GPU did meanwhile, and how both clocks were brought together.
+/// Returns what a GPU did meanwhile, and how both clocks were brought together.
 pub(super) fn beside(stats: &Stats, document: &Value, gpu: &[Held]) -> Option<Section> {
     let found = &document["gpu_against_io"];
     let section = Section::new("GPU");
@@ -310,7 +310,7 @@ pub(super) fn stages(document: &Value) -> Option<Table> {
     table("stages", columns, rows)
 }
 
-/// How far from the end of one request the next starts.
+/// Returns how far from the end of one request the next starts.
 pub(super) fn seeks(document: &Value) -> Option<Section> {
     let x = Axis::log("distance", Unit::Bytes);
     let y = Axis::from_zero("share of requests", Unit::None).range(0.0, 1.0);
@@ -352,7 +352,7 @@ pub(super) fn working_set(document: &Value) -> Option<Section> {
     Some(Section::new("Working set").figure(&plot.draw(), &caption))
 }
 
-/// Where was read and where written, over time, on each device.
+/// Returns where was read and where written, over time, on each device.
 pub(super) fn heat(stats: &Stats) -> Option<Section> {
     let devices = stats.devices.iter().take(MAPPED);
     let devices = devices.filter_map(|(dev, of)| {
@@ -374,7 +374,7 @@ pub(super) fn heat(stats: &Stats) -> Option<Section> {
     )
 }
 
-/// The maps of reads and of writes of a device.
+/// Returns the maps of reads and of writes of a device.
 pub(super) fn heat_of(name: &str, scaled: &Scaled) -> Option<Vec<HeatMap>> {
     if scaled.rows.is_empty() {
         return None;
@@ -411,7 +411,7 @@ pub(super) fn heat_of(name: &str, scaled: &Scaled) -> Option<Vec<HeatMap>> {
     Some(maps)
 }
 
-/// Requests in flight over time.
+/// Returns the requests in flight over time.
 pub(super) fn depth(document: &Value) -> Option<Section> {
     let by_bin = &document["extra"]["queue_depth"]["by_bin"];
     list(&by_bin["bins"]).next()?;

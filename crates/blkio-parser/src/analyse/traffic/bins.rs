@@ -31,13 +31,13 @@ impl Grid {
         }
     }
 
-    /// Width of a bin in nanoseconds.
+    /// Returns the width of a bin in nanoseconds.
     #[must_use]
     pub fn width_ns(self) -> u64 {
         self.width_ns
     }
 
-    /// Where the bin begins that the first issue is in, which is number 0.
+    /// Returns where the bin begins that the first issue is in, which is number 0.
     #[must_use]
     pub fn begin_ns(self, first_issue_ns: u64) -> u64 {
         if self.by_clock {
@@ -47,7 +47,7 @@ impl Grid {
         }
     }
 
-    /// Whether its bins are those of whole seconds since the first issue.
+    /// Returns `true` if its bins are those of whole seconds since the first issue.
     #[must_use]
     pub fn is_of_seconds(self) -> bool {
         self.width_ns == SECOND && !self.by_clock
@@ -69,7 +69,7 @@ impl Bins {
         }
     }
 
-    /// Bins that are not empty, in order.
+    /// Returns the bins that are not empty, in order.
     #[must_use]
     pub fn finish(&self) -> BTreeMap<u64, Amount> {
         let mut bins: BTreeMap<u64, Amount> = BTreeMap::new();

@@ -136,13 +136,13 @@ impl Traffic {
         }
     }
 
-    /// Begin of the first chosen bin; `None` without issues.
+    /// Returns the begin of the first chosen bin; `None` without issues.
     #[must_use]
     pub fn bins_begin_ns(&self) -> Option<u64> {
         self.first_issue_ns.map(|first| first - self.lead_ns)
     }
 
-    /// Width of the chosen bins.
+    /// Returns the width of the chosen bins.
     #[must_use]
     pub fn bin_ns(&self) -> u64 {
         self.grid.width_ns()
@@ -158,7 +158,7 @@ impl Traffic {
         }
     }
 
-    /// Completed reads and writes by the same bins. What completed before the first of them is in it.
+    /// Returns the completed reads and writes by the same bins. What completed before the first of them is in it.
     #[must_use]
     pub fn completed_bins(&self) -> &[Bins; 2] {
         if self.grid.is_of_seconds() {
@@ -168,7 +168,7 @@ impl Traffic {
         }
     }
 
-    /// Maximum number of bytes and requests of one bin, for bins of 1 s, 100 ms and 10 ms, of reads and writes.
+    /// Returns the maximum number of bytes and requests of one bin, for bins of 1 s, 100 ms and 10 ms, of reads and writes.
     #[must_use]
     pub fn peaks(&self) -> [[Amount; 3]; 2] {
         self.peaks.clone().map(|widths| {
@@ -339,17 +339,17 @@ mod tests {
         ) {
             let mut traffic = Traffic::new(Grid::new(bin_ns, true));
             let mut runs = Runs::within(Grid::new(bin_ns, true));
-            let mut twin: BTreeMap<u64, Amount> = BTreeMap::new();
+            let mut model: BTreeMap<u64, Amount> = BTreeMap::new();
             let mut t_ns = first;
             for gap in &gaps {
                 let event = Event { t_ns, nr_sector: 8, bytes: 4096, ..Event::BLANK };
                 traffic.observe(&runs.batch(Arc::new(vec![event])));
                 let bin = t_ns / bin_ns - first / bin_ns;
-                twin.entry(bin).or_default().add(Amount { ios: 1, bytes: 4096 });
+                model.entry(bin).or_default().add(Amount { ios: 1, bytes: 4096 });
                 t_ns += gap;
             }
             let [reads, _] = traffic.bins();
-            prop_assert_eq!(reads.finish(), twin);
+            prop_assert_eq!(reads.finish(), model);
             prop_assert_eq!(traffic.bins_begin_ns(), Some(first / bin_ns * bin_ns));
         }
     }

@@ -8,6 +8,7 @@ use crate::analyse::runs::Run;
 
 /// What is known of one text of operation letters.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct PerOperation {
     /// Requests by size in bytes.
     pub sizes: FxHashMap<u32, u64>,
