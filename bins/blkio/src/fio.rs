@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::Context as _;
 use blkio_companions::fio::FioResult;
-use blkio_parser::{Stats, Wanted};
+use blkio_parser::{AnalysisSet, Stats};
 use blkio_report::files::whole;
 use blkio_report::fio_check::{NOTE, fio_rows};
 use blkio_report::recordings::name_of;
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &FioArgs) -> anyhow::Result<Outcome> {
     let trace = trace_files(&args.traces, args.verbosity)?;
     let progress = ProgressLine::start("reading", args.verbosity);
     let mut options = stats_options(&trace, &args.trace, &args.input, &progress)?;
-    options.wanted = Wanted::TRAFFIC;
+    options.wanted = AnalysisSet::TRAFFIC;
     let stats = Stats::of_files(&trace, &options)
         .or_code()
         .context("reading the trace")?;

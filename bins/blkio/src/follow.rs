@@ -12,7 +12,7 @@ use crate::args::StatsArgs;
 use crate::reading::OrCode as _;
 
 /// Lines so far, and when that was last said.
-struct Said {
+struct Reported {
     lines: u64,
     before: u64,
     at: Instant,
@@ -48,7 +48,7 @@ pub(crate) fn open(
 }
 
 fn growth(verbosity: VerbosityArgs, interval: Duration) -> Grown {
-    let said = Mutex::new(Said {
+    let said = Mutex::new(Reported {
         lines: 0,
         before: 0,
         at: Instant::now(),

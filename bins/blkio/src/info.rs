@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use blkio_parser::pipeline::{Opened, identify, is_pipe};
-use blkio_parser::{Kind, Stats, StatsOptions, Wanted};
+use blkio_parser::{AnalysisSet, Kind, Stats, StatsOptions};
 use blkio_report::companion_values::companion_value;
 use blkio_report::files::whole_of;
 use blkio_report::recordings::parts_of;
@@ -118,7 +118,7 @@ fn trace(path: &Path, source: Option<Source>, args: &InfoArgs) -> anyhow::Result
     // What was looked at of a pipe does not come again; a file may have to be read twice.
     options.read.opened = is_pipe(path).then(|| Opened::new(source));
     options.read.threads = args.input.threads().get();
-    options.wanted = Wanted::TRAFFIC;
+    options.wanted = AnalysisSet::TRAFFIC;
     options.wanted.latency = true;
     let stats = Stats::of_files(&[path.to_owned()], &options).or_code()?;
     let first = stats.outcome.inputs.first();

@@ -9,13 +9,12 @@ use blkio_companions::engine::EngineLog;
 use blkio_companions::gpu::GpuLog;
 use blkio_parser::analyse::user_phases::Named;
 use blkio_parser::pipeline::Input;
-use blkio_parser::{Stats, StatsOptions, Wanted};
-use blkio_report::companion_values::{engine_value, gpu_value};
+use blkio_parser::{AnalysisSet, Stats, StatsOptions};
 use blkio_report::document::{self, DocumentOptions};
 use blkio_report::document_csv::write_csv;
 use blkio_report::files::whole;
 use blkio_report::limit::Yardstick;
-use blkio_report::overlay::{self, ClockHint};
+use blkio_report::overlay::{self, ClockHint, Logs};
 use blkio_report::recordings::name_of;
 use blkio_report::tables::write_tables;
 use blkio_report::{page, text_summary, yardstick};
@@ -106,7 +105,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
         options.phases.extend(phases_of(path)?);
     }
     if args.traffic_only {
-        options.wanted = Wanted::TRAFFIC;
+        options.wanted = AnalysisSet::TRAFFIC;
     }
     options.wanted.latency &= !args.no_latency;
     let mut stats = Stage::time("analyse", args.verbosity, || {
@@ -116,65 +115,11 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     drop(progress);
     inside(&options.phases, &stats).or_exit(EMPTY)?;
     let mut document = document::stats(&mut stats, &document_options);
-    let gpu = match &args.gpu {
-        None => None,
-        Some(path) => {
-            let content = whole(path).or_code()?;
-            let log = GpuLog::parse(&path.display().to_string(), &content).or_code()?;
-            put(&mut document, "gpu", gpu_value(&log));
-            Some(log)
-        }
-    };
-    let engine = match &args.engine {
-        None => None,
-        Some(path) => {
-            let log = EngineLog::parse(&whole(path).or_code()?);
-            if log == EngineLog::default() {
-                args.verbosity.note(format!(
-                    "blkio: warning: {}: nothing of what FlexGen or DeepSpeed print: is it the engine's standard output?",
-                    path.display()
-                ));
-            }
-            put(&mut document, "engine", engine_value(&log));
-            Some(log)
-        }
-    };
     let hint = clock_hint(args, &stats)?;
-    let aligned = gpu
-        .as_ref()
-        .map(|gpu| overlay::align(&stats, gpu, engine.as_ref(), &hint));
-    if let (Some(gpu), Some(Ok(found))) = (&gpu, &aligned) {
-        let held = overlay::held_for_phases(&stats, gpu, found);
-        let phases = document::phases_beside(&stats, &held, document_options.yardstick.as_ref());
-        put(&mut document, "phases", phases);
-    }
-    let engine_value = engine.as_ref().map(|engine| {
-        let clock = aligned.clone().and_then(Result::ok);
-        let clock = clock.or_else(|| hint.anchored());
-        overlay::engine(
-            &stats,
-            engine,
-            clock.as_ref(),
-            document_options.yardstick.as_ref(),
-        )
-    });
-    if let (Some(gpu), Some(aligned)) = (&gpu, &aligned) {
-        let phases = engine_value.iter();
-        let phases: Vec<Named> = phases
-            .flat_map(|value| overlay::engine_phases(&stats, value))
-            .collect();
-        let value = overlay::gpu(&stats, gpu, aligned, &phases);
-        put(&mut document, "gpu_against_io", value);
-    }
-    if let Some(value) = engine_value {
-        put(&mut document, "engine_phases", value);
-    }
+    let yardstick = document_options.yardstick.as_ref();
+    let gpu = overlay::add_logs(&mut document, &stats, &logs(args)?, &hint, yardstick);
     if let Some(path) = &args.html {
-        let beside = gpu
-            .as_ref()
-            .zip(aligned.as_ref().and_then(|a| a.as_ref().ok()));
-        let held = beside.map(|(gpu, clock)| overlay::held(&stats, gpu, clock));
-        let page = page(&mut stats, &document, &held.unwrap_or_default());
+        let page = page(&mut stats, &document, &gpu);
         let mut out = Output::file(path)?;
         out.write_all(page.to_html().as_bytes())?;
         out.finish()?;
@@ -215,6 +160,26 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
         };
     }
     Ok(gates(args, &document))
+}
+
+/// The logs that were named, with a warning where the engine's is of something else.
+fn logs(args: &StatsArgs) -> anyhow::Result<Logs> {
+    let mut logs = Logs::default();
+    if let Some(path) = &args.gpu {
+        let content = whole(path).or_code()?;
+        logs.gpu = Some(GpuLog::parse(&path.display().to_string(), &content).or_code()?);
+    }
+    if let Some(path) = &args.engine {
+        let log = EngineLog::parse(&whole(path).or_code()?);
+        if log == EngineLog::default() {
+            args.verbosity.note(format!(
+                "blkio: warning: {}: nothing of what FlexGen or DeepSpeed print: is it the engine's standard output?",
+                path.display()
+            ));
+        }
+        logs.engine = Some(log);
+    }
+    Ok(logs)
 }
 
 /// Refuses phases that begin behind the end of the trace, which has nothing to say of them.
@@ -296,12 +261,6 @@ fn device_hint(args: &StatsArgs) -> &'static str {
         ": none of the device asked for; requests name the whole disk, not a partition"
     } else {
         ""
-    }
-}
-
-fn put(document: &mut Value, key: &str, value: Value) {
-    if let Some(map) = document.as_object_mut() {
-        map.insert(key.to_owned(), value);
     }
 }
 

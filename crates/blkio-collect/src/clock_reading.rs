@@ -1,4 +1,4 @@
-//! Time since boot and wall time, read together.
+//! Reads boot time and wall time together.
 
 use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -1,4 +1,4 @@
-//! A file that grows while it is read.
+//! Reads a file while it grows.
 
 use std::fmt;
 use std::fs::File;

@@ -8,7 +8,7 @@
 //! meets a tracing program at work on its processor. Otherwise an instance of tracefs records the same events. Recording needs
 //! root and a kernel with block tracepoints.
 //!
-//! * [`script`]: the bpftrace program of a device, without running it;
+//! * [`script()`]: the bpftrace program of a device, without running it;
 //! * [`Disk`]: the whole disk of a device or partition;
 //! * [`Tail`]: a log that grows while it is read;
 //! * [`record`]: a whole recording, as [`RecordOptions`] says, with its [`Recording`].

@@ -1,4 +1,4 @@
-//! bpftrace with the shipped script, or tracefs where there is none.
+//! Starts and stops bpftrace with the shipped program, or an instance of tracefs.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! The traced command, and the sampler of the GPU beside it.
+//! Runs the traced command, and the sampler of the GPU with it.
 
 use std::fs::{self, File};
 use std::io::IsTerminal as _;

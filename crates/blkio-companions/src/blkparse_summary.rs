@@ -1,4 +1,4 @@
-//! What blkparse and btt print of a trace without its events: totals and times.
+//! Parses the summaries of blkparse and btt: totals and times of a trace, without its events.
 
 use crate::Amount;
 use crate::scan::{Cursor, contains, real, seconds_ns, trim};

@@ -1,4 +1,4 @@
-//! What a companion file is, by its content.
+//! Detects what a companion file is, by its content.
 
 use crate::scan::{contains, trim};
 use crate::{blkparse_summary, fio, gpu, latency_histogram};

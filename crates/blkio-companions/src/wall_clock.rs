@@ -1,4 +1,4 @@
-//! Wall times as logs print them.
+//! Parses and formats wall times as logs print them.
 
 use crate::scan::Cursor;
 

@@ -1,4 +1,4 @@
-//! Cutting an input into blocks of whole lines, and what becomes of a block on a thread of its own.
+//! Cuts an input into blocks of whole lines, and parses them.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Everything that can go wrong.
+//! Errors of reading traces.
 
 /// Why an input could not be read or used.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! The normalised stream that all readers produce.
+//! The normalised events that all readers produce.
 
 use rustc_hash::FxHashMap;
 

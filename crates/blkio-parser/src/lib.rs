@@ -4,8 +4,8 @@
 //! content, become one stream of [`Event`]s in order of time; analyses see each event once and keep results, not events, so a
 //! log of any length fits into memory. Everything that is not an event is counted ([`quality`]).
 //!
-//! * [`Stats`]: all analyses of one or several files; the types of their results are in [`analyse`]. [`Wanted`] leaves analyses
-//!   out: totals, sizes and series alone ([`Wanted::TRAFFIC`]) of a long log take a fraction of the time;
+//! * [`Stats`]: all analyses of one or several files; the types of their results are in [`analyse`]. [`AnalysisSet`] leaves analyses
+//!   out: totals, sizes and series alone ([`AnalysisSet::TRAFFIC`]) of a long log take a fraction of the time;
 //! * [`pipeline::read`]: the events themselves, in order, in batches; [`Reader`]: those of one input one by one, as its lines
 //!   stand;
 //! * [`detect`]: what a file is.
@@ -68,4 +68,4 @@ pub use first_sizes::FirstSizes;
 pub use format::{Format, Kind, block_event, detect};
 pub use reader::Reader;
 pub use rwbs::{Direction, Operation, Rwbs};
-pub use stats::{Stacked, Stats, StatsOptions, Wanted};
+pub use stats::{AnalysisSet, Stacked, Stats, StatsOptions};

@@ -1,4 +1,4 @@
-//! Where the blocks of all inputs come together: one table of texts, one order.
+//! Merges the blocks of all inputs: one table of texts, one order.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Putting events into the order of time while they arrive.
+//! Puts events into the order of time while they arrive.
 //!
 //! Tracers drain their per-processor buffers one after the other, so lines step back in time. Events are held until no
 //! earlier one can come, which is a window of time (one second unless stated otherwise). Of an input that cannot be read

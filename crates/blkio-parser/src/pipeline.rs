@@ -1,4 +1,4 @@
-//! From files to analyses: reading, parsing on several threads, putting in order, handing on.
+//! Reads files, parses on several threads, puts events in order and hands them on.
 //!
 //! Every analysis sees the same events in the same order whatever the number of threads, because blocks are put back into
 //! the order of the input before anything is counted.

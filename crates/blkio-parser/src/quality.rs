@@ -1,4 +1,4 @@
-//! What was in the input besides events: the part of every report that says how far to trust it.
+//! Counts what was in the input besides events: the part of every report that shows its data quality.
 
 use std::collections::BTreeSet;
 

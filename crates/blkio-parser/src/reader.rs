@@ -1,4 +1,4 @@
-//! The events of one input one by one, in the order of its lines: for programs that want no analyses.
+//! Reads the events of one input one by one, in the order of its lines: for programs that want no analyses.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Read as _};

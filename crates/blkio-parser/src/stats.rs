@@ -36,7 +36,7 @@ use groups::{Fan, Group, GroupSet, IN_FLIGHT};
     reason = "each analysis can be left out on its own"
 )]
 #[non_exhaustive]
-pub struct Wanted {
+pub struct AnalysisSet {
     /// Sequentiality, seeks and strides.
     pub sequentiality: bool,
     /// Access counts of sectors and blocks, and the distinct blocks of all time.
@@ -51,7 +51,7 @@ pub struct Wanted {
     pub latency: bool,
 }
 
-impl Wanted {
+impl AnalysisSet {
     /// Everything.
     pub const ALL: Self = Self {
         sequentiality: true,
@@ -102,7 +102,7 @@ pub struct StatsOptions {
     /// since their requests are there twice.
     pub devices: Option<Vec<u32>>,
     /// Which analyses to make.
-    pub wanted: Wanted,
+    pub wanted: AnalysisSet,
 }
 
 impl Default for StatsOptions {
@@ -119,7 +119,7 @@ impl Default for StatsOptions {
             working_set_window_ns: 10 * SECOND,
             phases: Vec::new(),
             devices: None,
-            wanted: Wanted::ALL,
+            wanted: AnalysisSet::ALL,
         }
     }
 }
@@ -270,7 +270,7 @@ impl Stats {
     ///
     /// # Errors
     ///
-    /// As [`read`](crate::pipeline::read).
+    /// As [`read`].
     pub fn of_files(paths: &[PathBuf], options: &StatsOptions) -> Result<Self> {
         let passed = Self::pass(paths, options, &[])?;
         let mut stacked = match options.devices {

@@ -1,4 +1,4 @@
-//! Call chains that a trace has behind its events: those of `perf script` and of tracefs with `stacktrace`.
+//! Reads the call chains behind the events of a trace: those of `perf script` and of tracefs with `stacktrace`.
 
 use blkio_companions::scan::{Cursor, contains, trim};
 use blkio_parser::block_event;

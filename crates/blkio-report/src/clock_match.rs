@@ -1,4 +1,4 @@
-//! How the clocks of two recordings of one run lie to each other, from the requests that both have.
+//! Finds the offset between the clocks of two recordings of one run, from the requests that both have.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What companion files hold, as JSON objects.
+//! Describes the content of companion files as JSON objects.
 
 use std::path::Path;
 

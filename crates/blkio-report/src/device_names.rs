@@ -1,9 +1,9 @@
-//! Devices by number, or by a name that the trace, its recording, the kernel's numbering or this machine resolves.
+//! Finds devices by number, or by a name that the trace, its recording, the kernel's numbering or this machine resolves.
 
 use std::path::{Path, PathBuf};
 
 use blkio_parser::pipeline::ReadOptions;
-use blkio_parser::{Stats, StatsOptions, Wanted};
+use blkio_parser::{AnalysisSet, Stats, StatsOptions};
 
 use crate::error::{Error, Result};
 
@@ -76,7 +76,7 @@ pub fn named_device(
     let mut options = StatsOptions::default();
     options.read = read.clone();
     options.read.opened = None;
-    options.wanted = Wanted::TRAFFIC;
+    options.wanted = AnalysisSet::TRAFFIC;
     let stats = Stats::of_files(files, &options)?;
     let symbols = &stats.outcome.symbols;
     let mut devices: Vec<u32> = stats.traffic.devices.keys().copied().collect();

@@ -1,4 +1,4 @@
-//! Everything that can go wrong while reports are made.
+//! Errors of making and writing reports.
 
 use std::io;
 

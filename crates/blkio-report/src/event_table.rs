@@ -1,4 +1,4 @@
-//! The events of a trace as one table.
+//! Writes the events of a trace as one table.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Small files, read whole.
+//! Reads small files whole.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! fio's totals beside those of a trace of the same run.
+//! Compares fio's totals with those of a trace of the same run.
 
 use blkio_companions::fio::{FioResult, Job, Totals};
 use blkio_parser::Stats;

@@ -1,4 +1,4 @@
-//! What limits a trace, in sentences.
+//! Says in sentences what limits a trace.
 
 use report::{Unit, human};
 use serde_json::Value;

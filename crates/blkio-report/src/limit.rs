@@ -1,4 +1,4 @@
-//! What limits a stretch of traffic: the application's pauses, the queue depth, the size of requests, or the device.
+//! Judges what limits a stretch of traffic: the application's pauses, the queue depth, the size of requests, or the device.
 //!
 //! The judgement goes by Little's law. While requests are in flight, throughput is depth over latency. If latency grows as depth
 //! does, throughput stays: the device is at its limit. If latency stays, throughput grows with depth: depth is the limit. A

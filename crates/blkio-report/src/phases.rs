@@ -1,4 +1,4 @@
-//! Phases of a run found from its traffic: weights or KV written, idle, read back token by token.
+//! Detects phases of a run from its traffic: weights or KV written, idle, read back token by token.
 //!
 //! The series of bins is cut where that lowers the squared error of four features most: the logarithms of bytes read and
 //! written, the share of reads, and the logarithm of the mean size of requests. Where the utilisation of a GPU is known at the
@@ -52,7 +52,7 @@ impl Label {
 /// A GPU's utilisation that held for some time.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Held {
+pub struct GpuSpan {
     /// Nanoseconds since the first issue.
     pub time_ns: Range<u64>,
     /// Percent.
@@ -108,7 +108,7 @@ impl Bin {
 /// Returns the phases of a trace: from bins of 10 ms for runs of up to fifteen seconds, else of 100 ms and wider. What a GPU did
 /// meanwhile counts where it is known; without it, give none.
 #[must_use]
-pub fn of(traffic: &Traffic, gpu: &[Held]) -> Phases {
+pub fn of(traffic: &Traffic, gpu: &[GpuSpan]) -> Phases {
     let first = traffic.first_issue_ns.unwrap_or(0);
     let fine = (traffic.last_issue_ns.saturating_sub(first)) / 10_000_000 < FINE_BINS;
     let ([read, write], grid_ns) = if fine {
@@ -126,7 +126,7 @@ pub fn detect(
     read: &BTreeMap<u64, Amount>,
     write: &BTreeMap<u64, Amount>,
     grid_ns: u64,
-    gpu: &[Held],
+    gpu: &[GpuSpan],
 ) -> Phases {
     let last = |bins: &BTreeMap<u64, Amount>| bins.keys().next_back().copied();
     let Some(last) = last(read).max(last(write)) else {
@@ -192,7 +192,7 @@ pub fn detect(
 
 /// Returns the mean of what held in each of so many bins from the first issue on, weighted by time; `None` where nothing is known.
 #[must_use]
-pub fn means(gpu: &[Held], bin_ns: u64, count: usize) -> Vec<Option<f64>> {
+pub fn means(gpu: &[GpuSpan], bin_ns: u64, count: usize) -> Vec<Option<f64>> {
     let mut sums = vec![(0.0, 0.0); count];
     for held in gpu.iter().filter(|held| !held.time_ns.is_empty()) {
         let (from, until) = (held.time_ns.start, held.time_ns.end);
@@ -471,12 +471,12 @@ mod tests {
     }
 
     /// Readings every 201 ms from 50 ms before the first issue on, of what held until then.
-    fn gpu(percent: impl Fn(u64) -> f64) -> Vec<Held> {
+    fn gpu(percent: impl Fn(u64) -> f64) -> Vec<GpuSpan> {
         let reading = |number: u64| {
             let time = |number: u64| (number * 201_000_000).saturating_sub(50_000_000);
             let time_ns = time(number)..time(number + 1);
             let percent = percent(time_ns.end);
-            Held { time_ns, percent }
+            GpuSpan { time_ns, percent }
         };
         (0..300).map(reading).collect()
     }
@@ -545,7 +545,7 @@ mod tests {
 
     #[test]
     fn utilisation_of_a_bin_is_weighted_by_time() {
-        let held = |from_ns, until_ns, percent| Held {
+        let held = |from_ns, until_ns, percent| GpuSpan {
             time_ns: from_ns..until_ns,
             percent,
         };

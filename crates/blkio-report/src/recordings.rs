@@ -1,4 +1,4 @@
-//! From paths to the files of a trace: folders of recordings, parts by processor.
+//! Finds the files of a trace from paths: folders of recordings, parts by processor.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Stacks counted at every issued request, and what kind of I/O each is.
+//! Stacks counted at every issued request, with their kind of I/O.
 
 use std::collections::BTreeMap;
 

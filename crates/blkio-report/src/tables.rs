@@ -1,4 +1,4 @@
-//! The series and distributions of a trace as tables, CSV or Parquet.
+//! Writes the series and distributions of a trace as tables, CSV or Parquet.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The results of a trace as text.
+//! Writes the results of a trace as text.
 
 use std::fmt::{self, Write as _};
 

@@ -1,4 +1,4 @@
-//! JSON objects as indented text.
+//! Writes JSON objects as indented text.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What a device can do, from a measurement elsewhere.
+//! Makes yardsticks, what a device can do, from measurements elsewhere.
 
 use blkio_companions::deepnvme;
 use blkio_companions::fio::{FioResult, Totals};

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use blkio_parser::{Format, Kind, Stats, StatsOptions, Wanted, detect};
+use blkio_parser::{AnalysisSet, Format, Kind, Stats, StatsOptions, detect};
 use blkio_report::document::{self, DocumentOptions};
 use blkio_report::series::Series;
 use serde_json::{Value, json};
@@ -289,7 +289,7 @@ fn sizes_are_in_the_order_of_the_lines_whatever_the_threads() {
         options.read.threads = threads;
         options.read.window_ns = window_ns;
         options.read.first_sizes = true;
-        options.wanted = Wanted::TRAFFIC;
+        options.wanted = AnalysisSet::TRAFFIC;
         let mut stats = Stats::of_files(files, &options).unwrap();
         let series = Series::published(&mut stats);
         for (name, sizes) in &wanted {

@@ -1,6 +1,6 @@
 //! Block I/O traces with planted truth, for tests and measurements.
 //!
-//! [`write`] makes the trace of a run that offloads its KV cache: prefill writes, there is silence, and decode reads what was
+//! [`write()`] makes the trace of a run that offloads its KV cache: prefill writes, there is silence, and decode reads what was
 //! written, token by token, among metadata, flushes and readahead. A [`Spec`] says how requests arrive, how long they take,
 //! how large they are and where they go. What is true of the trace is counted while it is written and returned as JSON. The
 //! same seed gives the same bytes on every machine.

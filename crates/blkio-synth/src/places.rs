@@ -1,4 +1,4 @@
-//! Where made-up requests go, and how large they are.
+//! Chooses where requests go, and how large they are.
 
 use super::index;
 use super::random::Random;

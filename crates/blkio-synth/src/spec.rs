@@ -1,4 +1,4 @@
-//! What is to be made.
+//! The specification of a trace.
 
 use serde_json::Value;
 

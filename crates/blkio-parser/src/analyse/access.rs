@@ -1,4 +1,4 @@
-//! How often each sector is accessed, by operation letters, and each block of 4 KiB, by direction.
+//! Counts accesses of each sector by operation letters, and of each block of 4 KiB by direction.
 //!
 //! Counts change only where requests begin and end; requests that follow each other without a gap cancel at once, the other
 //! places are kept sorted (`AccessDeltas`), and one walk over the device in the end gives all counts.

@@ -1,4 +1,4 @@
-//! Where the access count of sectors changes.
+//! Keeps the changes of access counts by sector.
 //!
 //! The count changes only where requests begin and end. These changes are collected, sorted when there are many, and merged
 //! into one list in order of the sector, kept as differences of two or three bytes a place. So memory follows the number of

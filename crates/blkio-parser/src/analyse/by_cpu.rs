@@ -1,4 +1,4 @@
-//! What happened on each processor: the totals that blkparse prints for each CPU.
+//! Totals by processor, as blkparse prints them for each CPU.
 
 use super::Analyser;
 use super::runs::Batch;

@@ -1,4 +1,4 @@
-//! Where the requests of each process start, seen from its own before.
+//! Sequentiality of the requests of each process.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Latencies taken apart: by size, by time, by process, by where the time was spent.
+//! Latencies by size, time, process and stage.
 
 use std::collections::BTreeMap;
 

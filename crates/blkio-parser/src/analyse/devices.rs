@@ -1,4 +1,4 @@
-//! Events of several devices, told apart.
+//! Divides the events of several devices.
 //!
 //! Sectors count from the beginning of each device, so places of two devices must not be mixed. With more than one device the
 //! analyses run once over all events, with each device's sectors moved to a range of its own, and once for each device.

@@ -1,4 +1,4 @@
-//! Events that are there twice, as when files that overlap are read as one.
+//! Counts events that are there twice, as when files that overlap are read as one.
 
 use super::Analyser;
 use super::runs::Batch;

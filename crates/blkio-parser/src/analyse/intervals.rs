@@ -1,4 +1,4 @@
-//! How long data rests: from touch to touch, from a write to its first read, from write to write.
+//! Times between touches of a block: from touch to touch, from a write to its first read, from write to write.
 //!
 //! Blocks are of 128 KiB, and each request touches each block that it overlaps once. Of the first million requests every
 //! touch counts with its own time; after that the requests of a sequential run within 10 ms count as one touch, with the

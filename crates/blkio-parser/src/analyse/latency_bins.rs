@@ -1,4 +1,4 @@
-//! Latencies over time: of each bin the median and the tail.
+//! Latencies over time: median and tail of each bin.
 
 use super::distribution::Distribution;
 

@@ -1,4 +1,4 @@
-//! Requests at the driver, and which of them is meant.
+//! Requests at the driver, and the choice among several at one place.
 
 use crate::event::Event;
 use crate::rwbs::Direction;

@@ -1,4 +1,4 @@
-//! Issue and completion of each request put together.
+//! Pairs the issue and the completion of each request.
 
 use rustc_hash::FxHashMap;
 
@@ -15,7 +15,7 @@ use crate::event::{Event, EventKind};
 
 /// What the policies say of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum Agreement {
     /// The same.
     Alike,
     /// Perhaps not the same.
@@ -118,14 +118,14 @@ impl Pairing {
         self.issues += issues;
     }
 
-    fn issue(&mut self, event: &Event, only_alike: bool) -> Said {
+    fn issue(&mut self, event: &Event, only_alike: bool) -> Agreement {
         let (key, nr_sector) = place(event);
         let list = self.outstanding.entry(key).or_default();
         let before = list.len();
         let same = |out: &Outstanding| out.nr_sector == nr_sector;
         if list.iter().any(same) {
             if only_alike {
-                return Said::Apart;
+                return Agreement::Apart;
             }
             self.matching.issues_with_same_key_outstanding += 1;
             if self.policy == Policy::Newest {
@@ -153,21 +153,21 @@ impl Pairing {
             first_issue_ns,
             queued_ns,
         });
-        Said::Alike
+        Agreement::Alike
     }
 
     /// Takes a request out that the driver gave back. What is known of it is kept until it is issued again.
-    fn requeue(&mut self, event: &Event, only_alike: bool) -> Said {
+    fn requeue(&mut self, event: &Event, only_alike: bool) -> Agreement {
         let (key, nr_sector) = place(event);
         let Some(list) = self.outstanding.get_mut(&key) else {
-            return Said::Alike;
+            return Agreement::Alike;
         };
         let (at, is_contested) = self.policy.choose(list, |out| out.nr_sector == nr_sector);
         if is_contested && only_alike {
-            return Said::Apart;
+            return Agreement::Apart;
         }
         let Some(request) = at.map(|at| list.remove(at)) else {
-            return Said::Alike;
+            return Agreement::Alike;
         };
         if list.is_empty() {
             self.outstanding.remove(&key);
@@ -179,18 +179,18 @@ impl Pairing {
             queued_ns: request.queued_ns,
         };
         self.requeued.add((key, nr_sector), event.t_ns, before);
-        Said::Alike
+        Agreement::Alike
     }
 
-    fn complete(&mut self, event: &Event, only_alike: bool) -> Said {
+    fn complete(&mut self, event: &Event, only_alike: bool) -> Agreement {
         let (key, nr_sector) = place(event);
         if event.ends_sequence() {
             self.matching.sequence_end_completions += 1;
-            return Said::Alike;
+            return Agreement::Alike;
         }
         let Some(list) = self.outstanding.get_mut(&key) else {
             self.matching.unmatched_completions += 1;
-            return Said::Alike;
+            return Agreement::Alike;
         };
         let before = list.len();
         let stale_ns = self.stale_ns;
@@ -203,7 +203,7 @@ impl Pairing {
         }
         self.matching.stale_dropped += (before - list.len()) as u64;
         if is_contested && only_alike {
-            return Said::Apart;
+            return Agreement::Apart;
         }
         let found = at.map(|at| list.remove(at));
         if list.is_empty() {
@@ -211,7 +211,7 @@ impl Pairing {
         }
         let Some(mut request) = found else {
             self.matching.unmatched_completions += 1;
-            return Said::Alike;
+            return Agreement::Alike;
         };
         if request.nr_sector > nr_sector {
             self.matching.partial_completions += 1;
@@ -221,7 +221,7 @@ impl Pairing {
         } else {
             self.pair(event, &request);
         }
-        Said::Alike
+        Agreement::Alike
     }
 
     fn pair(&mut self, event: &Event, request: &Outstanding) {
@@ -267,7 +267,7 @@ impl Pairing {
 }
 
 impl Pairing {
-    fn step(&mut self, event: &Event, only_alike: bool) -> Said {
+    fn step(&mut self, event: &Event, only_alike: bool) -> Agreement {
         match event.kind {
             EventKind::Issue => self.issue(event, only_alike),
             EventKind::Complete => self.complete(event, only_alike),
@@ -278,14 +278,14 @@ impl Pairing {
                     && event.nr_sector > 0 =>
             {
                 self.queued.add(event);
-                Said::Alike
+                Agreement::Alike
             }
-            _ => Said::Alike,
+            _ => Agreement::Alike,
         }
     }
 
     /// Takes an event of which the policies say the same. Otherwise it is yet to be taken, by each of them for itself.
-    pub(super) fn take_alike(&mut self, event: &Event) -> Said {
+    pub(super) fn take_alike(&mut self, event: &Event) -> Agreement {
         self.step(event, true)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::pairing::{Pairing, Policy, Said};
+use super::pairing::{Agreement, Pairing, Policy};
 use super::runs::Batch;
 use super::traffic::Grid;
 use crate::event::EventKind;
@@ -46,7 +46,7 @@ impl Pairs {
         if self.fifo.is_none() {
             let apart = events
                 .iter()
-                .position(|event| self.newest.take_alike(event) == Said::Apart);
+                .position(|event| self.newest.take_alike(event) == Agreement::Apart);
             let Some(apart) = apart else { return };
             self.fifo = Some(Box::new(self.newest.as_fifo()));
             events = events.get(apart..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Where each request starts, seen from the one before of the same device.
+//! Sequentiality: where each request starts relative to the one before of the same device.
 
 use rustc_hash::FxHashMap;
 

@@ -1,4 +1,4 @@
-//! How long bios and requests stay in each stage of the block layer, where the trace has the events of the stages.
+//! Times in each stage of the block layer, where the trace has the events of the stages.
 //!
 //! The stages are those of blktrace: a bio is queued (Q), gets a request (G) or is merged into one (M), the request is
 //! inserted into the scheduler (I), issued to the driver (D) and completed (C). A merged bio is found at issue by the range

@@ -1,4 +1,4 @@
-//! When requests were slow: latencies that can still be cut by time once phases are known.
+//! Latencies by time of issue, which can be cut by time once phases are known.
 //!
 //! A million are kept one by one. Beyond, they are counted by stretches of time and bins of half a percent; when those are
 //! too many, stretches become twice as long.

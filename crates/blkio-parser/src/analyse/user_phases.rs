@@ -1,4 +1,4 @@
-//! Phases that the user names: what was issued in each, exactly.
+//! Phases that the user names: exactly what was issued in each.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Lines that are no events: what the tracers and the shell write in between.
+//! Classifies lines that are no events: what the tracers and the shell write in between.
 
 use crate::quality::LineCounts;
 use crate::scan::{Cursor, contains, trim, whole_uint};

@@ -1,4 +1,4 @@
-//! What a file is, by its content.
+//! Detects what a file is, by its content.
 
 use super::blktrace::{CONTEXT, magic};
 use super::classify::TRACE_CLOCK;

@@ -1,7 +1,7 @@
 //! The five-column issue log: `nsecs, rwbs, bytes, sector, nr_sector`.
 
-use super::{Line, Sink};
-use crate::event::Event;
+use super::{Line, MAX_LINE, Sink};
+use crate::event::{Event, Symbols};
 use crate::rwbs::Rwbs;
 use crate::scan::Cursor;
 
@@ -34,48 +34,33 @@ fn letters<'a>(cursor: &mut Cursor<'a>) -> &'a [u8] {
     word
 }
 
-/// Parses one line.
+/// Parses the columns of an event; the reason is what is wrong.
 #[inline]
-pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
-    let mut cursor = Cursor::new(line);
-    cursor.blanks();
-    if !cursor.peek().is_some_and(|b| b.is_ascii_digit()) {
-        return Line::Not;
+fn columns(cursor: &mut Cursor<'_>, symbols: &mut Symbols) -> Result<Event, &'static str> {
+    let t_ns = cursor.uint().ok_or("time above 64 bits")?;
+    if !separator(cursor) {
+        return Err("no comma after the time");
     }
-    let Some(t_ns) = cursor.uint() else {
-        return Line::Malformed("time above 64 bits");
-    };
-    if !separator(&mut cursor) {
-        return Line::Malformed("no comma after the time");
+    let rwbs = Rwbs::new(letters(cursor)).ok_or("no operation letters")?;
+    if !separator(cursor) {
+        return Err("no comma after the operation");
     }
-    let Some(rwbs) = Rwbs::new(letters(&mut cursor)) else {
-        return Line::Malformed("no operation letters");
-    };
-    if !separator(&mut cursor) {
-        return Line::Malformed("no comma after the operation");
+    let bytes = cursor.wrapped32().ok_or("no number of bytes")?;
+    if !separator(cursor) {
+        return Err("no comma after the bytes");
     }
-    let Some(bytes) = cursor.wrapped32() else {
-        return Line::Malformed("no number of bytes");
-    };
-    if !separator(&mut cursor) {
-        return Line::Malformed("no comma after the bytes");
+    let sector = cursor.uint().ok_or("no sector")?;
+    if !separator(cursor) {
+        return Err("no comma after the sector");
     }
-    let Some(sector) = cursor.uint() else {
-        return Line::Malformed("no sector");
-    };
-    if !separator(&mut cursor) {
-        return Line::Malformed("no comma after the sector");
+    let nr_sector = cursor.wrapped32().ok_or("no number of sectors")?;
+    // What is behind the columns is no event, whatever its letters are.
+    if !matches!(cursor.peek(), None | Some(b'\n')) && !cursor.at_end() {
+        return Err("more than five columns");
     }
-    let Some(nr_sector) = cursor.wrapped32() else {
-        return Line::Malformed("no number of sectors");
-    };
-    if !cursor.at_end() {
-        return Line::Malformed("more than five columns");
-    }
-    let Some((rwbs, direction)) = sink.symbols.rwbs(rwbs) else {
-        return Line::Malformed("too many different operations");
-    };
-    sink.events.push(Event {
+    let found = symbols.rwbs(rwbs);
+    let (rwbs, direction) = found.ok_or("too many different operations")?;
+    Ok(Event {
         t_ns,
         sector,
         nr_sector,
@@ -83,8 +68,46 @@ pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
         rwbs,
         direction,
         ..Event::BLANK
-    });
-    Line::Event
+    })
+}
+
+/// Parses one line.
+pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
+    let mut cursor = Cursor::new(line);
+    cursor.blanks();
+    if !cursor.peek().is_some_and(|b| b.is_ascii_digit()) {
+        return Line::Not;
+    }
+    match columns(&mut cursor, &mut sink.symbols) {
+        Ok(event) => {
+            sink.events.push(event);
+            Line::Event
+        }
+        Err(reason) => Line::Malformed(reason),
+    }
+}
+
+/// Parses events as long as each line is one and nothing else, and returns the bytes read.
+pub(super) fn events(block: &[u8], sink: &mut Sink) -> usize {
+    let mut rest = block;
+    let before = sink.events.len();
+    loop {
+        let mut cursor = Cursor::new(rest);
+        match columns(&mut cursor, &mut sink.symbols) {
+            Ok(event)
+                if cursor.peek() == Some(b'\n') && rest.len() - cursor.rest.len() <= MAX_LINE =>
+            {
+                sink.events.push(event);
+                cursor.skip(1);
+                rest = cursor.rest;
+            }
+            _ => break,
+        }
+    }
+    let count = (sink.events.len() - before) as u64;
+    sink.counts.lines += count;
+    sink.counts.event_lines += count;
+    block.len() - rest.len()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The formats of block I/O traces and how they are told apart.
+//! The formats of block I/O traces, and the parsing of their lines.
 
 mod biosnoop;
 mod blkparse;
@@ -195,9 +195,19 @@ fn line_of(format: Format, line: &[u8], sink: &mut Sink) -> Line {
 
 /// Parses a block of whole lines. `last_is_open` says that the last line has no line feed because the input ends there.
 pub(crate) fn parse_block(format: Format, block: &[u8], last_is_open: bool, sink: &mut Sink) {
+    // Short lines, so that memory for all is had at once; other formats have few shorter ones.
+    sink.events
+        .reserve(block.len() / if format == Format::FiveColumn { 36 } else { 80 });
     let mut start = 0;
     while start < block.len() {
-        let rest = block.get(start..).unwrap_or_default();
+        let mut rest = block.get(start..).unwrap_or_default();
+        if format == Format::FiveColumn {
+            start += issue_log::events(rest, sink);
+            rest = block.get(start..).unwrap_or_default();
+            if rest.is_empty() {
+                break;
+            }
+        }
         let end = memchr::memchr(b'\n', rest);
         let line = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
         let open = end.is_none() && last_is_open;

@@ -1,4 +1,4 @@
-//! What stands before the event on a line of ftrace, `trace-cmd report` or `perf script`: task, processor, flags, time.
+//! Parses what precedes the event on a line of ftrace, `trace-cmd report` or `perf script`: task, processor, flags, time.
 
 use crate::scan::{Cursor, device, trim, whole_uint};
 

@@ -1,4 +1,4 @@
-//! Figures of the study as drawings.
+//! Draws the figures of the study.
 
 use super::{Figure, Mark};
 use charts::Svg;

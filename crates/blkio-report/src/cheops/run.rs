@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use blkio_companions::engine::EngineLog;
 use blkio_companions::gpu::GpuLog;
-use blkio_parser::{Error as TraceError, Stats, StatsOptions, Wanted};
+use blkio_parser::{AnalysisSet, Error as TraceError, Stats, StatsOptions};
 use byte_source::output::AtomicFile;
 use serde_json::{Value, json};
 
@@ -169,7 +169,7 @@ pub fn figures_of_run(
     };
     // The published texts have sizes in the order of the log.
     read.read.first_sizes = true;
-    read.wanted = Wanted::TRAFFIC;
+    read.wanted = AnalysisSet::TRAFFIC;
     read.wanted.access = true;
     let mut missing_inputs = Vec::new();
     let mut stats = match Stats::of_files(found.block.as_slice(), &read) {

@@ -1,4 +1,4 @@
-//! Two traces compared: values side by side, and the judgement of `perf-compare` on samples of both.
+//! Compares two traces: values side by side, and the judgement of `perf-compare` on samples of both.
 
 mod rows;
 

@@ -1,4 +1,4 @@
-//! What differs between two documents: the finding, and the rows of the tables.
+//! Differences of two documents: the finding, and the rows of the tables.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What each device of a trace did, and which devices lie on others.
+//! Results by device, and which devices lie on others.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! How long requests took.
+//! Latencies.
 
 use serde_json::{Map, Value, json};
 

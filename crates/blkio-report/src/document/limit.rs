@@ -1,4 +1,4 @@
-//! What limits a stretch of traffic, as an object.
+//! The limiter of a stretch of traffic, as an object.
 
 use std::collections::BTreeSet;
 

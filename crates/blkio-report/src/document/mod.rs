@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::limit::Yardstick;
-use crate::phases::Held;
+use crate::phases::GpuSpan;
 use crate::series::{Group, Series};
 use blkio_parser::Direction;
 use blkio_parser::Stats;
@@ -80,7 +80,7 @@ pub fn stats(stats: &mut Stats, options: &DocumentOptions) -> Value {
 /// Returns the member `phases` of a document anew, with what a GPU did meanwhile as one more feature: see
 /// [`overlay::held_for_phases`](crate::overlay::held_for_phases).
 #[must_use]
-pub fn phases_beside(stats: &Stats, gpu: &[Held], yardstick: Option<&Yardstick>) -> Value {
+pub fn phases_beside(stats: &Stats, gpu: &[GpuSpan], yardstick: Option<&Yardstick>) -> Value {
     phases::detected(stats, gpu, yardstick)
 }
 

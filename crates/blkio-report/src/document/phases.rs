@@ -1,4 +1,4 @@
-//! What each phase of a run did: those found in the traffic, and those the user names.
+//! Results by phase: those found in the traffic, and those the user names.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{distribution, keyed};
 use crate::limit::Yardstick;
-use crate::phases::{self, Held};
+use crate::phases::{self, GpuSpan};
 use blkio_parser::Stats;
 use blkio_parser::analyse::distribution::Distribution;
 use blkio_parser::analyse::traffic::{Amount, DATA};
@@ -177,7 +177,7 @@ pub(crate) fn members(
 }
 
 /// Returns the phases found in the traffic, and in what a GPU did meanwhile, where that is known.
-pub(super) fn detected(stats: &Stats, gpu: &[Held], yardstick: Option<&Yardstick>) -> Value {
+pub(super) fn detected(stats: &Stats, gpu: &[GpuSpan], yardstick: Option<&Yardstick>) -> Value {
     let found = phases::of(&stats.traffic, gpu);
     let first = stats.traffic.first_issue_ns.unwrap_or(0);
     let stretches: Vec<Range<u64>> = found.phases.iter().map(|p| p.start_ns..p.end_ns).collect();

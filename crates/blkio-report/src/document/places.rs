@@ -1,4 +1,4 @@
-//! Where requests went: sequentiality beyond the reference, and address against time.
+//! Sequentiality beyond the reference, and address against time.
 
 use serde_json::{Map, Value, json};
 

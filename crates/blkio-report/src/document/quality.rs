@@ -1,4 +1,4 @@
-//! What was read, and how far to trust it.
+//! Data quality: what was read, and what is missing.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! How large requests are, in short.
+//! Sizes of requests, in short.
 
 use std::collections::BTreeMap;
 

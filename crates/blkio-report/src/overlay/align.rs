@@ -1,4 +1,4 @@
-//! How the clock of a GPU's log lies to that of a trace.
+//! Finds the offset between the clock of a GPU's log and that of a trace.
 
 use super::{GRID_NS, GpuBins, paired, pearson, read_bins};
 use blkio_companions::clock::Anchor;

@@ -1,6 +1,7 @@
-//! A trace beside a GPU's utilisation and an engine's log: one clock, then what happened together.
+//! Overlays a trace with a GPU's utilisation and an engine's log on one clock.
 
 mod align;
+mod with_logs;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::document::phases;
 use crate::limit::Yardstick;
-use crate::phases::Held;
+use crate::phases::GpuSpan;
 use blkio_companions::clock::Alignment;
 use blkio_companions::engine::EngineLog;
 use blkio_companions::gpu::GpuLog;
@@ -19,6 +20,7 @@ use blkio_parser::analyse::user_phases::Named;
 use blkio_parser::analyse::{DepthBin, GRID_NS};
 
 pub use align::{ClockHint, align};
+pub use with_logs::{Logs, add_logs};
 
 /// Utilisation below which the GPU is idle, percent.
 const IDLE_PERCENT: f64 = 5.0;
@@ -250,7 +252,7 @@ const MOST_FOR_PHASES_NS: u64 = 1_000_000_000;
 
 /// Returns what the GPU did in nanoseconds since the first issue.
 #[must_use]
-pub fn held(stats: &Stats, gpu: &GpuLog, alignment: &Alignment) -> Vec<Held> {
+pub fn held(stats: &Stats, gpu: &GpuLog, alignment: &Alignment) -> Vec<GpuSpan> {
     let first = i128::from(stats.traffic.first_issue_ns.unwrap_or(0));
     let since = |t_ns: u64| (alignment.trace_of(t_ns) - first).max(0);
     let pairs = gpu.samples.windows(2);
@@ -258,7 +260,7 @@ pub fn held(stats: &Stats, gpu: &GpuLog, alignment: &Alignment) -> Vec<Held> {
         let [before, sample] = pair else { return None };
         let from_ns = u64::try_from(since(before.t_ns)).ok()?;
         let until_ns = u64::try_from(since(sample.t_ns)).unwrap_or(u64::MAX);
-        Some(Held {
+        Some(GpuSpan {
             time_ns: from_ns..until_ns,
             percent: sample.percent?,
         })
@@ -269,7 +271,7 @@ pub fn held(stats: &Stats, gpu: &GpuLog, alignment: &Alignment) -> Vec<Held> {
 /// Returns the same for [`document::phases_beside`](crate::document::phases_beside): nothing where the clocks are not known to a second,
 /// for phases would then end where nothing ended.
 #[must_use]
-pub fn held_for_phases(stats: &Stats, gpu: &GpuLog, alignment: &Alignment) -> Vec<Held> {
+pub fn held_for_phases(stats: &Stats, gpu: &GpuLog, alignment: &Alignment) -> Vec<GpuSpan> {
     if alignment.uncertainty_ns > MOST_FOR_PHASES_NS {
         return Vec::new();
     }

@@ -1,4 +1,4 @@
-//! The page with plots.
+//! Builds the HTML page with plots.
 
 mod plots;
 
@@ -9,7 +9,7 @@ use report::{Cell, Column, Table, Unit, human};
 use serde_json::Value;
 
 use crate::headline::headline;
-use crate::phases::Held;
+use crate::phases::GpuSpan;
 use crate::value::{list, number};
 use plots::{beside, cache, depth, heat, latency, seeks, sizes, traffic, working_set};
 
@@ -18,7 +18,7 @@ const MIB: f64 = 1_048_576.0;
 
 /// Builds the HTML page of a trace with its plots, with what a GPU did meanwhile where that is known.
 #[must_use]
-pub fn page(stats: &mut Stats, document: &Value, gpu: &[Held]) -> Page {
+pub fn page(stats: &mut Stats, document: &Value, gpu: &[GpuSpan]) -> Page {
     let name = document["inputs"][0]["name"]
         .as_str()
         .unwrap_or("trace")

@@ -1,6 +1,6 @@
 //! The sections of the page that draw something.
 
-use crate::phases::{Held, means};
+use crate::phases::{GpuSpan, means};
 use blkio_parser::analyse::traffic::DATA;
 use blkio_parser::{Direction, Stats};
 use charts::html::Section;
@@ -89,7 +89,7 @@ pub(super) fn traffic(document: &Value) -> Section {
 }
 
 /// Returns what a GPU did meanwhile, and how both clocks were brought together.
-pub(super) fn beside(stats: &Stats, document: &Value, gpu: &[Held]) -> Option<Section> {
+pub(super) fn beside(stats: &Stats, document: &Value, gpu: &[GpuSpan]) -> Option<Section> {
     let found = &document["gpu_against_io"];
     let section = Section::new("GPU");
     if let Some(reason) = found["refused"].as_str() {

@@ -1,4 +1,4 @@
-//! How much, when: totals, sizes, traffic per second.
+//! Totals, sizes and traffic over time.
 
 mod bins;
 mod edges;

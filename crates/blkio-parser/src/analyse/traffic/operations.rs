@@ -1,4 +1,4 @@
-//! What is kept of each text of operation letters, and of the largest requests.
+//! Totals by operation letters, and chains of the largest requests.
 
 use rustc_hash::FxHashMap;
 
