@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How often a file that does not grow is looked at.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long to follow a file.
+/// Conditions on which following a file ends.
 #[derive(Clone)]
 pub struct Follow {
     /// `true` if to end now; asked several times a second.

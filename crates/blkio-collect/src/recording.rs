@@ -25,19 +25,19 @@ use crate::workload::{end_sampler, gpu_sampler, workload};
 /// What completions need to reach the buffers of the tracer.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// How to record.
+/// Options of a recording.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RecordOptions {
     /// New folder for the recording; should not be on the traced disk.
     pub folder: PathBuf,
-    /// How to record; bpftrace where it works if `None`.
+    /// Method; bpftrace where it works if `None`.
     pub method: Option<Method>,
     /// What the bpftrace program writes.
     pub script: ScriptOptions,
     /// The command to run while recording, with its arguments. It may be empty.
     pub command: Vec<String>,
-    /// How long to record without a command.
+    /// Length of a recording without a command.
     pub length: Duration,
 }
 
@@ -70,7 +70,7 @@ pub enum Note {
     NoBpftrace(String),
 }
 
-/// How a recording ended that did not fail.
+/// End of a recording that did not fail.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Ended {
@@ -94,7 +94,7 @@ pub struct Recording {
     pub completed_on_device: u64,
     /// Completions in the trace.
     pub completions: u64,
-    /// How the command ended, if it failed.
+    /// Exit status of the command, if it failed.
     pub failed_command: Option<ExitStatus>,
 }
 

@@ -16,13 +16,13 @@ use crate::guard::{Guard, alone, signal};
 use crate::recording::{Note, RecordOptions};
 use crate::script::{recursion_misses, script, tracefs_head, tracefs_settings};
 
-/// How a recording is made.
+/// Method of recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Method {
-    /// By the bpftrace program.
+    /// The bpftrace program.
     Bpftrace,
-    /// By an instance of tracefs.
+    /// An instance of tracefs.
     Tracefs,
 }
 

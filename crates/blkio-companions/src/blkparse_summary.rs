@@ -158,7 +158,7 @@ pub struct Summary {
     pub device: String,
     /// Processors that saw it.
     pub cpus: usize,
-    /// Of all processors together.
+    /// Totals of all processors together.
     pub rows: Vec<Row>,
     /// Bytes per second read and written.
     pub bytes_per_s: Option<[u64; 2]>,
@@ -237,7 +237,7 @@ fn rates_of(text: &[u8]) -> Option<[u64; 2]> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stage {
-    /// From which event to which: `Q2C`, `D2C`.
+    /// Events that it lies between: `Q2C`, `D2C`.
     pub name: String,
     /// The smallest, in nanoseconds.
     pub min_ns: u64,
@@ -245,7 +245,7 @@ pub struct Stage {
     pub mean_ns: u64,
     /// The largest.
     pub max_ns: u64,
-    /// How many.
+    /// Number of them.
     pub count: u64,
 }
 

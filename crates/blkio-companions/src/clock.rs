@@ -9,24 +9,24 @@ pub struct Anchor {
     pub trace_ns: u64,
     /// Wall time in nanoseconds since 1970 as printed, without zone unless it was printed.
     pub wall_ns: u64,
-    /// How far apart both may have been read, in nanoseconds; 0 where that is not said.
+    /// Time between both readings at most, in nanoseconds; 0 where that is not known.
     pub uncertainty_ns: u64,
 }
 
-/// How a clock lies to wall time.
+/// Offset of a clock to wall time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alignment {
-    /// How it was found: `given`, `anchors`, `correlation`, `process start order`.
+    /// Method by which it was found: `given`, `anchors`, `correlation`, `process start order`.
     pub method: &'static str,
     /// Wall nanoseconds minus trace nanoseconds; at the first reading, where there are readings.
     pub offset_ns: i128,
-    /// By how much the offset may be wrong.
+    /// Uncertainty of the offset, in nanoseconds.
     pub uncertainty_ns: u64,
     /// Change of the offset over time, in parts per million, when there are two anchors or more.
     pub drift_ppm: Option<f64>,
     /// For correlations: the best value and the best one elsewhere.
     pub correlation: Option<(Peak, Peak)>,
-    /// How the offset changes, where there are two readings or more.
+    /// Change of the offset, where there are two readings or more.
     pub drift: Option<Drift>,
     /// What must be true for the uncertainty to hold, where that is more than what was read.
     pub assumes: Option<&'static str>,
@@ -41,7 +41,7 @@ pub struct Peak {
     pub lag_ns: i64,
 }
 
-/// From the first reading of both clocks to the last.
+/// Change of an offset from the first reading of both clocks to the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drift {
     /// Trace time of the first reading.
@@ -90,7 +90,8 @@ impl Alignment {
 }
 
 /// Readings of `clock.json` and of a recording's `manifest.json`: every object in it that has both `boottime_ns` and
-/// `realtime_ns`, in order of time; with `uncertainty_ns` where it says how well they were read together. Empty where there is none.
+/// `realtime_ns`, in order of time; with `uncertainty_ns` where it says how well they were read together. Empty where there is
+/// none.
 #[must_use]
 pub fn anchors_of_json(text: &[u8]) -> Vec<Anchor> {
     let mut anchors = Vec::new();
@@ -118,8 +119,9 @@ fn collect_anchors(value: &Value, anchors: &mut Vec<Anchor>) {
     }
 }
 
-/// From pairs of readings: the line through the first and the last of them. Its uncertainty is the largest distance of any
-/// reading from it together with how well that one was read (at least a millisecond, the width of a printed reading).
+/// Returns the offset from pairs of readings: the line through the first and the last of them. Its uncertainty is the largest
+/// distance of any reading from it together with how well that one was read (at least a millisecond, the width of a printed
+/// reading).
 #[must_use]
 pub fn from_anchors(anchors: &[Anchor]) -> Option<Alignment> {
     let offset = |a: &Anchor| i128::from(a.wall_ns) - i128::from(a.trace_ns);

@@ -22,9 +22,9 @@ pub const SERIES: [&str; 8] = [
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Bandwidth {
-    /// As printed, GiB/s with two digits.
+    /// GiB/s as printed, with two digits.
     pub printed: f64,
-    /// From the printed size and time.
+    /// GiB/s from the printed size and time.
     pub exact: f64,
     /// GiB moved.
     pub gib: f64,

@@ -195,7 +195,7 @@ pub struct LogLine {
     pub issue_ns: Option<u64>,
 }
 
-/// Which columns a log of fio has. All lines of a file have the same:
+/// Columns of a log of fio. All lines of a file have the same:
 /// `time, value[, largest], direction, block size[, offset][, priority][, issue time]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogColumns {

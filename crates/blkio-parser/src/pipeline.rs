@@ -29,7 +29,7 @@ const CHUNK_BYTES: usize = 512 << 10;
 /// Blocks on their way to and from each thread.
 const IN_FLIGHT: usize = 2;
 
-/// How to read.
+/// Options of reading.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ReadOptions {
@@ -39,11 +39,11 @@ pub struct ReadOptions {
     pub strict: bool,
     /// Threads to work with, at least 1.
     pub threads: usize,
-    /// How far lines may step back in time without everything being held. Nanoseconds.
+    /// Backward time jump of lines that is put right without holding everything, in nanoseconds.
     pub window_ns: u64,
     /// Only events of this device (`major << 20 | minor`); events without a device stay.
     pub device: Option<u32>,
-    /// How to open files.
+    /// Options of opening files.
     pub open: OpenOptions,
     /// The only input, where it was opened before.
     pub opened: Option<Opened>,
@@ -56,7 +56,7 @@ pub struct ReadOptions {
 pub struct Opened(Arc<Mutex<Option<Source>>>);
 
 impl Opened {
-    /// Of what was opened; `None` for an empty input.
+    /// Holds what was opened; `None` for an empty input.
     #[must_use]
     pub fn new(source: Option<Source>) -> Self {
         Self(Arc::new(Mutex::new(source)))
@@ -127,7 +127,7 @@ pub struct Outcome {
     pub late_events: u64,
     /// The device that was asked for, which is that of events without one.
     pub device: Option<u32>,
-    /// In which order sizes first stand in the inputs, if that was asked for.
+    /// The order in which sizes first appear in the inputs, if that was asked for.
     pub first_sizes: Option<FirstSizes>,
 }
 
@@ -202,17 +202,17 @@ pub fn read(
     }
 }
 
-/// How a pass over the inputs keeps events in order.
+/// The way in which a pass over the inputs keeps events in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pass {
-    /// By holding a window of them.
+    /// It holds a window of them.
     Streaming,
-    /// By holding all.
+    /// It holds all.
     Holding,
 }
 
-/// As [`read`], but one pass, which also gives the texts known so far: all that the events refer to.
+/// Reads inputs as [`read`] does, in one pass, and also hands on the texts known so far: all that the events refer to.
 ///
 /// A streaming pass gives `None` when an input that could be read again steps back further than the window: what was
 /// handed on is then in the wrong order, and a holding pass gives the right one.

@@ -10,7 +10,7 @@ const MAX: usize = 15;
 pub struct Rwbs([u8; MAX + 1]);
 
 impl Rwbs {
-    /// From 1 to 15 capital letters; anything else is none.
+    /// Takes 1 to 15 capital letters; returns `None` for anything else.
     #[must_use]
     pub fn new(letters: &[u8]) -> Option<Self> {
         if letters.is_empty() || letters.len() > MAX {

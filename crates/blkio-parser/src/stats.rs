@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::{Outcome, ReadOptions, is_pipe, read};
 use groups::{Fan, Group, GroupSet, IN_FLIGHT};
 
-/// Which analyses to make.
+/// The analyses to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -73,11 +73,11 @@ impl AnalysisSet {
     };
 }
 
-/// How to analyse.
+/// Options of the analyses.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StatsOptions {
-    /// How to read.
+    /// Options of reading.
     pub read: ReadOptions,
     /// Width of the bins of the series in nanoseconds.
     pub bin_ns: u64,
@@ -101,7 +101,7 @@ pub struct StatsOptions {
     /// Analyse only these devices (`major << 20 | minor`). With `None`, devices that lie on others of the trace are left out,
     /// since their requests are there twice.
     pub devices: Option<Vec<u32>>,
-    /// Which analyses to make.
+    /// The analyses to make.
     pub wanted: AnalysisSet,
 }
 
@@ -186,7 +186,7 @@ pub struct Stacked {
     pub upper: u32,
     /// The device below it.
     pub lower: u32,
-    /// How that is known.
+    /// The evidence for it.
     pub evidence: Evidence,
     /// `true` if the upper device is left out of the analyses.
     pub is_left_out: bool,
@@ -221,7 +221,7 @@ struct Passed {
 }
 
 impl Passed {
-    /// From the first issue to the last completion.
+    /// Returns the time from the first issue to the last completion.
     fn span_ns(&self) -> u64 {
         let traffic = self.sets.iter().find_map(|set| match &set.all {
             Group::Flow(group) => Some(&group.0),

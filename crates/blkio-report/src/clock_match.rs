@@ -18,7 +18,7 @@ const FEWEST: usize = 10;
 /// What a request is in every recording of a run.
 type What = (Direction, u64, u32);
 
-/// How the clock of a second recording lies to that of a first.
+/// Offset of the clock of a second recording to that of a first.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ClockMatch {

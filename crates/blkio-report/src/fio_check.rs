@@ -10,7 +10,7 @@ type Pair = (u64, u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FioRow {
-    /// Which jobs, and which operation letters of the trace they are compared with.
+    /// The jobs, and the operation letters of the trace that they are compared with.
     pub what: &'static str,
     /// Requests and bytes that fio counted.
     pub fio: Pair,

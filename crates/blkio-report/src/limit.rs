@@ -49,7 +49,7 @@ pub struct Yardstick {
     pub size_bytes: [Option<f64>; 2],
 }
 
-/// How the requests of a load compare in size with those of a yardstick.
+/// Size of the requests of a load relative to those of a yardstick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SizeMatch {
@@ -170,7 +170,7 @@ pub struct Load {
     pub bytes: u64,
     /// Those that are writes.
     pub writes: u64,
-    /// From the first issue to the last completion, in nanoseconds.
+    /// Time from the first issue to the last completion, in nanoseconds.
     pub time_ns: u64,
     /// Time with a request in flight.
     pub busy_ns: u64,
@@ -180,7 +180,7 @@ pub struct Load {
     gaps_ns: Vec<u64>,
     /// Requests that found no other in flight.
     pub alone: u64,
-    /// Most requests in flight at once.
+    /// Maximum number of requests in flight at once.
     pub max_depth: u64,
     /// The commonest size.
     pub size: u32,

@@ -107,14 +107,14 @@ pub const ALL_READS: &str = "ALL_READS";
 pub const ALL_WRITES: &str = "ALL_WRITES";
 
 impl Series {
-    /// From the analyses of a trace. By the published rule a request is in the group of reads when its letters hold an `R`, of
+    /// Makes the series of a trace. By the published rule a request is in the group of reads when its letters hold an `R`, of
     /// writes when they hold a `W`; that differs from the operation that the letters mean for zone resets only.
     #[must_use]
     pub fn published(stats: &mut Stats) -> Self {
         Self::grouped(stats, Rwbs::contains_r, Rwbs::contains_w)
     }
 
-    /// As [`Series::published`], but reads and writes are what the letters mean.
+    /// Makes the series as [`Series::published`] does, but reads and writes are what the letters mean.
     #[must_use]
     pub fn of(stats: &mut Stats) -> Self {
         Self::grouped(
@@ -124,7 +124,7 @@ impl Series {
         )
     }
 
-    /// By the published rule or by what the letters mean.
+    /// Makes the series by the published rule or by what the letters mean.
     #[must_use]
     pub fn by(stats: &mut Stats, compat: bool) -> Self {
         if compat {

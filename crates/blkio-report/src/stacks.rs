@@ -18,7 +18,7 @@ pub struct Stack {
     pub count: u64,
     /// What kind of I/O it is.
     pub class: String,
-    /// How it was submitted (`aio`, `io_uring`), where that shows.
+    /// Way of submission (`aio`, `io_uring`), where that shows.
     pub submission: Option<&'static str>,
 }
 
@@ -295,7 +295,7 @@ impl Stacks {
         Self::parse_with(text, &OwnRules::default())
     }
 
-    /// As [`Stacks::parse`], with classes of the user's own.
+    /// Parses as [`Stacks::parse`] does, with classes of the user's own.
     #[must_use]
     pub fn parse_with(text: &[u8], own: &OwnRules) -> Self {
         let mut found = Self::default();

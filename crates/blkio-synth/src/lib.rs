@@ -34,7 +34,7 @@ use self::places::{Places, sectors};
 use self::random::Random;
 pub use self::spec::{Arrivals, LatencyLaw, Pattern, Size, Spec, SpecError};
 
-/// Which lines to write.
+/// The lines to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lines {

@@ -31,11 +31,11 @@ impl SpecError {
     }
 }
 
-/// How requests arrive.
+/// Arrival process of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Arrivals {
-    /// As a Poisson process.
+    /// A Poisson process.
     #[default]
     Poisson,
     /// One every mean gap.
@@ -44,7 +44,7 @@ pub enum Arrivals {
     Bursts,
 }
 
-/// How long requests take.
+/// Law of the latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum LatencyLaw {
@@ -53,9 +53,9 @@ pub enum LatencyLaw {
     Exponential,
     /// The mean.
     Constant,
-    /// From nothing to twice the mean.
+    /// Evenly from nothing to twice the mean.
     Uniform,
-    /// With a heavy tail of exponent 2.5.
+    /// A heavy tail of exponent 2.5.
     Pareto,
 }
 
@@ -81,7 +81,7 @@ pub enum Pattern {
 pub struct Size {
     /// Bytes, of whole sectors.
     pub bytes: u64,
-    /// How many parts of all requests have it.
+    /// Parts of all requests that have it.
     pub weight: u64,
 }
 
@@ -97,11 +97,11 @@ pub struct Spec {
     pub silence_ns: u64,
     /// Mean time between requests.
     pub mean_gap_ns: u64,
-    /// How they arrive.
+    /// Arrival process.
     pub arrivals: Arrivals,
     /// Mean latency.
     pub mean_latency_ns: u64,
-    /// How latencies are spread.
+    /// Law of the latencies.
     pub latency_law: LatencyLaw,
     /// Size of the cache on the device, in bytes.
     pub cache_bytes: u64,
@@ -121,7 +121,7 @@ pub struct Spec {
     pub noise_share: f64,
     /// Share of completions that are lost.
     pub lost_completions: f64,
-    /// How far lines are out of order, in nanoseconds.
+    /// Time by which lines are out of order, in nanoseconds.
     pub reorder_ns: u64,
     /// Time of the beginning.
     pub start_ns: u64,

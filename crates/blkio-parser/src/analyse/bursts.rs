@@ -82,7 +82,7 @@ impl Fano {
 }
 
 impl Arrivals {
-    /// With bursts split where nothing is issued for this long.
+    /// Returns the arrivals of no events, with bursts split where nothing is issued for this long.
     #[must_use]
     pub fn new(gap_ns: u64) -> Self {
         Self {

@@ -28,7 +28,7 @@ pub struct Alike {
     pub is_data: bool,
 }
 
-/// How many there are, and how many of them continue others.
+/// Number of requests, and of those that continue others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Tally {

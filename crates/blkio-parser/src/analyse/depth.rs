@@ -25,9 +25,9 @@ pub struct Depth {
     /// How many are held before some are counted, and how many were left then.
     pub(super) hold: usize,
     left: usize,
-    /// Of all requests.
+    /// Depth of all requests.
     pub all: Level,
-    /// Of reads and of writes, where they are kept apart.
+    /// Depth of reads and of writes, where they are kept apart.
     pub classes: Option<[Level; 2]>,
     /// Depth of all requests by bin of time, where bins were asked for.
     pub bins: Option<DepthBins>,

@@ -24,11 +24,11 @@ const MAX_PROCESSES: usize = 64;
 pub struct Detail {
     /// Issue to completion by direction and size class, of requests that have a size.
     pub by_size: [[Distribution; 10]; 7],
-    /// Of data requests by whole second of the trace's clock.
+    /// Latencies of data requests by whole second of the trace's clock.
     pub by_second: LatencyBins,
     /// The same by the bins of the series, where those are not whole seconds.
     pub by_bin: Option<LatencyBins>,
-    /// Of data requests by time of issue.
+    /// Latencies of data requests by time of issue.
     pub timeline: Timeline,
     /// Completed reads and writes.
     pub completed: [Amount; 2],
@@ -38,7 +38,7 @@ pub struct Detail {
     pub spread: Option<SpreadBins>,
     /// The same by 100 ms since the first issue, and what completed in each.
     pub tenths: Option<[SpreadBins; 2]>,
-    /// Of data requests by number of the name of the process that issued them, of the first 64 names.
+    /// Latencies of data requests by number of the name of the process that issued them, of the first 64 names.
     pub by_process: BTreeMap<u32, Distribution>,
     /// Queueing to completion of each bio, reads and writes, where the trace has queue events.
     pub queue_to_complete: [Distribution; 2],

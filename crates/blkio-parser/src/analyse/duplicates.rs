@@ -10,7 +10,7 @@ const MOST: usize = 64;
 /// Counts events that are equal to another of the same time in all that is known of them.
 #[derive(Debug, Clone, Default)]
 pub struct Duplicates {
-    /// How many there are beyond the first of each.
+    /// Number of events beyond the first of each.
     pub count: u64,
     /// The last events, all of one time.
     last: Vec<Event>,

@@ -70,11 +70,11 @@ pub struct Intervals {
     is_sampled: bool,
     pages: FxHashMap<u64, usize>,
     blocks: Vec<Block>,
-    /// From one touch to the next, in nanoseconds.
+    /// Time from one touch to the next, in nanoseconds.
     pub reuse: Distribution,
-    /// From a write to the first read of what it wrote.
+    /// Time from a write to the first read of what it wrote.
     pub read_after_write: Distribution,
-    /// From a write to the next.
+    /// Time from a write to the next.
     pub write_to_write: Distribution,
 }
 

@@ -22,7 +22,7 @@ pub(super) enum Agreement {
     Apart,
 }
 
-/// How pairs were found.
+/// Counts of how pairs were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Matching {
@@ -58,7 +58,7 @@ pub struct Pairing {
     queued: Queued,
     requeued: Requeued,
     issues: u64,
-    /// How pairs were found.
+    /// Counts of how pairs were found.
     pub matching: Matching,
     /// Issue to completion in nanoseconds by direction, in the order of [`Direction::ALL`](crate::Direction::ALL).
     pub latency: [Distribution; 7],
@@ -71,7 +71,7 @@ pub struct Pairing {
 }
 
 impl Pairing {
-    /// With a policy and the age at which an outstanding issue is given up.
+    /// Returns the pairs of no events, with a policy and the age at which an outstanding issue is given up.
     #[must_use]
     pub fn new(policy: Policy, stale_ns: u64) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl Pairing {
         }
     }
 
-    /// From the first issue of a pair to the last completion.
+    /// Returns the time from the first issue of a pair to the last completion.
     #[must_use]
     pub fn span_ns(&self) -> u64 {
         self.span

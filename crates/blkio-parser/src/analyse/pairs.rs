@@ -28,7 +28,8 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// With the age at which an outstanding issue is given up, and the bins of queue depth, latency and bytes in flight.
+    /// Returns the pairs of no events, with the age at which an outstanding issue is given up, and the bins of queue depth,
+    /// latency and bytes in flight.
     #[must_use]
     pub fn new(stale_ns: u64, grid: Grid) -> Self {
         Self {

@@ -205,7 +205,8 @@ impl Class {
         }
     }
 
-    /// Returns the share of seeks that are at most so many bytes, at 0 and at powers of two: the distribution of distances as a curve.
+    /// Returns the share of seeks that are at most so many bytes, at 0 and at powers of two: the distribution of distances as a
+    /// curve.
     #[must_use]
     pub fn seek_curve(&self) -> Vec<(u128, f64)> {
         let mut below = 0;
@@ -252,7 +253,7 @@ impl Sequentiality {
         small
     }
 
-    /// As [`Sequentiality::step`], of one of many.
+    /// Takes a run as [`Sequentiality::step`] does, of one of many.
     pub(super) fn step_small(&mut self, run: &Run) {
         self.step(run);
         for class in &mut self.classes {
@@ -260,7 +261,7 @@ impl Sequentiality {
         }
     }
 
-    /// As [`Sequentiality::finish`], of one of many.
+    /// Closes what is open as [`Sequentiality::finish`] does, of one of many.
     pub(super) fn finish_small(&mut self) {
         for class in &mut self.classes {
             class.seeks.keep_at_most(SMALL, class.sequential);

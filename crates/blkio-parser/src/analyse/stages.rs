@@ -32,9 +32,9 @@ pub struct Stages {
     pub q2q: Distribution,
     /// Queued until there is a request for it.
     pub q2g: Distribution,
-    /// From the request until it is in the scheduler.
+    /// Time from the request until it is in the scheduler.
     pub g2i: Distribution,
-    /// From the request until it is issued, for requests that never were in the scheduler.
+    /// Time from the request until it is issued, for requests that never were in the scheduler.
     pub g2d: Distribution,
     /// Queued until merged.
     pub q2m: Distribution,

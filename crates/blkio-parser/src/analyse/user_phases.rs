@@ -24,7 +24,7 @@ pub struct Named {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct UserPhase {
-    /// Which phase.
+    /// The phase.
     pub named: Named,
     /// Requests and bytes by number of the operation letters.
     pub operations: BTreeMap<u16, Amount>,

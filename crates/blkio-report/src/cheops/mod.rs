@@ -19,7 +19,7 @@ pub use self::deepnvme::{DeepnvmeResults, deepnvme_results, figure_2};
 pub use self::plots::draw;
 pub use self::run::{Figures, figures_of_run};
 
-/// How a series is drawn.
+/// Form in which a series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mark {
@@ -35,7 +35,7 @@ pub enum Mark {
 pub struct Curve {
     /// Name in the legend; the published scripts have none for single curves.
     pub label: String,
-    /// How it is drawn.
+    /// Form in which it is drawn.
     pub mark: Mark,
     /// Places, x and y.
     pub points: Vec<(f64, f64)>,

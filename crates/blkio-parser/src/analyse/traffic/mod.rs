@@ -56,7 +56,7 @@ pub struct Traffic {
     pub last_complete_ns: Option<u64>,
     /// First and last event of any kind.
     pub span_ns: Option<(u64, u64)>,
-    /// By number of operation letters.
+    /// Totals by number of operation letters.
     pub operations: Vec<PerOperation>,
     /// Reads and writes by whole second since the first issue.
     pub seconds: [Bins; 2],
