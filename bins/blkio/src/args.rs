@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use blkio_parser::Format as TraceFormat;
-use blkio_parser::analyse::given::Named;
+use blkio_parser::analyse::user_phases::Named;
+use blkio_report::device_names::DeviceChoice;
 use clap::{Args, Parser, Subcommand};
 use cli::{ByteSize, FormatArgs, InputArgs, OutputArgs, VerbosityArgs};
-
-use crate::device::Choice;
 
 const AFTER_HELP: &str = "\
 Trace formats, told apart by content: five-column, collector, tracefs,
@@ -89,8 +88,8 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "NAME", help_heading = "Trace", value_parser = trace_format)]
     pub(crate) trace_format: Option<TraceFormat>,
     /// Only requests of this device, as MAJOR:MINOR or by name (nvme0n1, sda, dm-0)
-    #[arg(long, value_name = "M:N|NAME", help_heading = "Trace", value_parser = Choice::parse)]
-    pub(crate) device: Option<Choice>,
+    #[arg(long, value_name = "M:N|NAME", help_heading = "Trace", value_parser = DeviceChoice::parse)]
+    pub(crate) device: Option<DeviceChoice>,
     /// How far lines may step back in time without holding everything
     #[arg(long, value_name = "TIME", help_heading = "Trace", default_value = "1s", value_parser = nanoseconds)]
     pub(crate) reorder: u64,
@@ -420,7 +419,7 @@ fn trace_format(text: &str) -> Result<TraceFormat, String> {
     })
 }
 
-/// A process name that can stand in a script.
+/// Returns a process name that can stand in a script.
 fn comm(text: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || " _-.:/#+@()".contains(c);
     if (1..16).contains(&text.len()) && text.chars().all(is_plain) {
@@ -479,12 +478,12 @@ pub(crate) fn phase(text: &str) -> Result<Named, String> {
     })
 }
 
-/// What may follow `--follow`: a time, and no file.
+/// Returns what may follow `--follow`: a time, and no file.
 fn interval(text: &str) -> Result<u64, String> {
     nanoseconds(text).map_err(|expected| format!("{expected}; the file goes before --follow"))
 }
 
-/// A width of bins: a time from a millisecond on.
+/// Returns a width of bins: a time from a millisecond on.
 fn bin_width(text: &str) -> Result<u64, String> {
     match nanoseconds(text)? {
         width if width < 1_000_000 => Err("bins are 1ms wide or more".to_owned()),
@@ -492,7 +491,7 @@ fn bin_width(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A size of blocks in whole KiB.
+/// Returns a size of blocks in whole KiB.
 fn kibibytes(text: &str) -> Result<u64, String> {
     let size: ByteSize = text
         .parse()

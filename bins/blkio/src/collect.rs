@@ -1,203 +1,94 @@
 //! `blkio collect`: records a trace while a command runs, and says what was lost.
 
-mod beside;
-mod disk;
-mod reading;
-mod tracer;
-mod unfinished;
-
-use std::fs::{self, File};
 use std::io::Write as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
-use std::thread;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use blkio_parser::collect::script;
-use blkio_parser::{Direction, EventKind, Stats, StatsOptions, pipeline};
+use blkio_collect::{
+    Disk, Ended, Error, Method, Note, RecordOptions, ScriptOptions, record, script,
+};
 use cli::{Interrupt, OrExit as _, Outcome};
-use serde_json::{Value, json};
 
-use crate::NO_INPUT;
-use crate::args::CollectArgs;
-use crate::guard::{Guard, discard};
-use beside::{Work, end_sampler, gpu_sampler, workload};
-use disk::Disk;
-use reading::Reading;
-use tracer::{script_options, start, stop};
-use unfinished::put_unfinished_in_place;
+use crate::args::{CollectArgs, Method as Chosen, ScriptArgs};
 
 /// The exit code of an interrupt.
 const INTERRUPTED: u8 = 130;
 
+fn script_options(args: &ScriptArgs) -> ScriptOptions {
+    let mut options = ScriptOptions::default();
+    options.events = args.events;
+    options.with_submitter = args.with_submitter;
+    options.comm.clone_from(&args.comm);
+    options
+}
+
 pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
-    let disk = Disk::of(&args.device).or_exit(NO_INPUT)?;
+    let disk = Disk::of(&args.device).or_exit(cli::Outcome::Unreadable)?;
+    let mut options = RecordOptions::new(&args.out);
+    options.script = script_options(&args.script);
     if args.print_script {
         let mut out = cli::Output::stdout();
-        let text = script(disk.major, disk.minor, &script_options(args));
-        out.write_all(text.as_bytes())?;
+        out.write_all(script(disk.major, disk.minor, &options.script).as_bytes())?;
         out.finish()?;
         return Ok(Outcome::Fine);
     }
-    // The owner of a process's files in /proc is the user it acts as.
-    if fs::metadata("/proc/self").is_ok_and(|data| data.uid() != 0) {
-        return Err(anyhow::anyhow!(
-            "tracing needs root: run this with sudo, or print the script with --print-script"
-        ))
-        .or_exit(NO_INPUT);
-    }
-    let interrupt = Interrupt::listen();
-    fs::create_dir(&args.out).with_context(|| {
-        format!(
-            "{}: cannot create the folder (it must be new)",
-            args.out.display()
-        )
-    })?;
-    if disk.has(&args.out) {
-        args.verbosity.note(format!(
-            "blkio: warning: {} is on the traced disk: the tracer's own writes will be in the trace",
-            args.out.display()
-        ));
-    }
-    let log = args.out.join("events.txt");
-    let mut guard = Guard::start();
-    let gpu = gpu_sampler(&args.out, &mut guard);
-    let started = start(args, &disk, &log, &mut guard, &interrupt);
-    let begun = started.is_ok() && !interrupt.has_come();
-    let (tracer, method) = match started {
-        Ok(started) if begun => started,
-        // What was begun would be in the way of the next try.
-        other => {
-            let told = other.and_then(|(tracer, _)| stop(tracer));
-            end_sampler(gpu)?;
-            guard.finish();
-            discard(&args.out);
-            if interrupt.has_come() {
-                args.verbosity
-                    .note("blkio: interrupted before the recording began: nothing is kept");
-                return Ok(Outcome::Code(INTERRUPTED));
-            }
-            return told.map(|_| Outcome::Fine).or_exit(NO_INPUT);
-        }
-    };
-    let before = (disk.stat()?, Reading::now());
-    let work = workload(args, &interrupt, &mut guard);
-    let after = (disk.stat()?, Reading::now());
-    // Completions that were counted are in the tracer's buffers by now or never.
-    thread::sleep(Duration::from_millis(300));
-    let stopped = stop(tracer);
-    end_sampler(gpu)?;
-    guard.finish();
-    let status = match work {
-        Work::Ended(status) => status,
-        Work::NotStarted(error) => {
-            discard(&args.out);
-            return Err(error).or_exit(NO_INPUT);
-        }
-    };
-    let misses = stopped?;
-    if method == "tracefs" {
-        // bpftrace writes the readings itself.
-        let mut log = File::options().append(true).open(&log)?;
-        log.write_all(after.1.line().as_bytes())?;
-    }
-    put_unfinished_in_place(&log)?;
-    let counted = after.0.since(&before.0);
-    let mut options = StatsOptions::default();
-    options.read.device = Some((disk.major << 20) | disk.minor);
-    let stats = Stats::of_files(std::slice::from_ref(&log), &options)?;
-    let matching = stats
-        .newest
-        .as_ref()
-        .map(|p| p.matching)
-        .unwrap_or_default();
-    let recorded = stats.traffic.completions - matching.sequence_end_completions;
-    let unfinished = matching.unmatched_issues;
-    let empty = empty_writes(&log, &options)?;
-    let on_device =
-        (counted.read_ios + counted.write_ios + counted.discard_ios + counted.flush_ios)
-            .saturating_sub(empty);
-    let counts = stats.outcome.counts();
-    let manifest = json!({
-        "schema_version": 1,
-        "method": method,
-        "device": {"name": disk.name, "number": format!("{}:{}", disk.major, disk.minor)},
-        "command": args.command,
-        "clocks": {"before": before.1.value(), "after": after.1.value()},
-        "device_counters": {
-            "read_ios": counted.read_ios, "read_bytes": counted.read_bytes,
-            "write_ios": counted.write_ios, "write_bytes": counted.write_bytes,
-            "discard_ios": counted.discard_ios, "flush_ios": counted.flush_ios,
-        },
-        "recorded": {
-            "issues": stats.traffic.issues,
-            "bytes_issued": issued_bytes(&stats),
-            "completions": recorded,
-            "issues_without_completion": unfinished,
-            "sequence_end_completions": matching.sequence_end_completions,
-            "lost_events": counts.lost_events,
-            "malformed": counts.malformed,
-        },
-        "recursion_misses": misses,
-        "empty_writes": empty,
-        "only_comm": args.script.comm,
-        "completed_on_device_minus_recorded": i64::try_from(i128::from(on_device) - i128::from(recorded)).ok(),
+    options.method = args.method.map(|method| match method {
+        Chosen::Bpftrace => Method::Bpftrace,
+        Chosen::Tracefs => Method::Tracefs,
     });
-    let mut out = cli::Output::file(args.out.join("manifest.json"))?;
-    serde_json::to_writer_pretty(&mut out, &manifest)?;
-    writeln!(out)?;
-    out.finish()?;
-    let mut clock = cli::Output::file(args.out.join("clock.json"))?;
-    serde_json::to_writer_pretty(&mut clock, &manifest["clocks"])?;
-    writeln!(clock)?;
-    clock.finish()?;
+    options.command.clone_from(&args.command);
+    options.length = Duration::from_secs_f64(args.seconds.clamp(0.0, 86_400.0));
+    let mut note = |note: Note| {
+        let text = match note {
+            Note::FolderIsTraced => format!(
+                "warning: {} is on the traced disk: the tracer's own writes will be in the trace",
+                args.out.display()
+            ),
+            Note::NoBpftrace(reason) => format!("no bpftrace ({reason}): using tracefs"),
+            _ => return,
+        };
+        args.verbosity.note(format!("blkio: {text}"));
+    };
+    let interrupt = Interrupt::listen();
+    let ended = record(&disk, &options, &|| interrupt.has_come(), &mut note);
+    let recording = match ended.map_err(hinted)? {
+        Ended::Recorded(recording) => recording,
+        _ => {
+            args.verbosity
+                .note("blkio: interrupted before the recording began: nothing is kept");
+            return Ok(Outcome::Code(INTERRUPTED));
+        }
+    };
     args.verbosity.note(format!(
-        "blkio: {} requests recorded, {unfinished} of them without their completion; {on_device} completed on the device",
-        stats.traffic.issues
+        "blkio: {} requests recorded, {} of them without their completion; {} completed on the device",
+        recording.issues, recording.unfinished, recording.completed_on_device
     ));
-    status?;
+    if let Some(status) = recording.failed_command {
+        let program = args.command.first().map_or("the command", String::as_str);
+        anyhow::bail!("{program} ended with {status}");
+    }
     Ok(Outcome::Fine)
 }
 
-/// Writes without data that only ask for a flush: the device counts them beside the flush itself, and the trace has no issue
-/// of theirs but the end of their sequence. Those of writes with data end at the place of the data.
-fn empty_writes(log: &Path, options: &StatsOptions) -> anyhow::Result<u64> {
-    let count = std::cell::Cell::new(0);
-    pipeline::read(
-        &[log.to_owned()],
-        &options.read,
-        &mut |events| {
-            let empty = events.iter().filter(|e| {
-                e.kind == EventKind::Complete
-                    && e.direction == Direction::Write
-                    && (e.sector, e.nr_sector) == (0, 0)
-            });
-            count.set(count.get() + empty.count() as u64);
-        },
-        &mut || count.set(0),
-    )?;
-    Ok(count.get())
-}
-
-/// Bytes of what was issued, by direction.
-fn issued_bytes(stats: &Stats) -> Value {
-    let mut bytes = serde_json::Map::new();
-    for (rwbs, operation) in stats
-        .outcome
-        .symbols
-        .rwbs_all()
-        .iter()
-        .zip(&stats.traffic.operations)
-    {
-        let sum: u64 = operation
-            .sizes
-            .iter()
-            .map(|(size, count)| u64::from(*size) * count)
-            .sum();
-        let name = rwbs.decode().direction.name();
-        let before = bytes.get(name).and_then(Value::as_u64).unwrap_or(0);
-        bytes.insert(name.to_owned(), (before + sum).into());
-    }
-    Value::Object(bytes)
+/// Adds the options that help, and the exit code.
+fn hinted(error: Error) -> anyhow::Error {
+    let hint = match &error {
+        Error::NeedsBpftrace => {
+            return cli::usage(
+                "--events, --with-submitter and --comm are of the bpftrace script: leave --method tracefs out",
+            );
+        }
+        Error::NotRoot => Some("run this with sudo, or print the script with --print-script"),
+        Error::NoBpftrace(_) => Some("install bpftrace, or record with --method tracefs"),
+        _ => None,
+    };
+    let code = if error.is_refusal() { NO_INPUT } else { 1 };
+    let error = anyhow::Error::from(error);
+    let failed = match hint {
+        Some(hint) => anyhow::anyhow!("{error:#}: {hint}"),
+        None => error,
+    };
+    let coded: anyhow::Result<()> = Err(failed).or_exit(code);
+    coded
+        .err()
+        .unwrap_or_else(|| anyhow::anyhow!("nothing was recorded"))
 }

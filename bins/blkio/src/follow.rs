@@ -3,21 +3,28 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use blkio_parser::{Follow, Grown};
+use blkio_collect::{Follow, Grown, Tail};
+use blkio_parser::pipeline::Opened;
+use byte_source::{OpenOptions, Source};
 use cli::{Interrupt, VerbosityArgs};
 
 use crate::args::StatsArgs;
+use crate::reading::OrCode as _;
 
 /// Lines so far, and when that was last said.
-struct Said {
+struct Reported {
     lines: u64,
     before: u64,
     at: Instant,
 }
 
-/// How to follow the only input: until an interrupt, or until nothing was added for as long as `--until-quiet` says. Its
-/// growth is said on standard error.
-pub(crate) fn options(args: &StatsArgs, interval_ns: u64) -> anyhow::Result<Follow> {
+/// Opens the only input to follow it: until an interrupt, or until nothing was added for as long as `--until-quiet` says. Its
+/// growth is reported on standard error.
+pub(crate) fn open(
+    args: &StatsArgs,
+    interval_ns: u64,
+    open: &OpenOptions,
+) -> anyhow::Result<Opened> {
     let [path] = args.files.as_slice() else {
         return Err(cli::usage("--follow watches one file"));
     };
@@ -27,15 +34,21 @@ pub(crate) fn options(args: &StatsArgs, interval_ns: u64) -> anyhow::Result<Foll
         ));
     }
     let interrupt = Interrupt::listen();
-    Ok(Follow {
+    let follow = Follow {
         ended: Arc::new(move || interrupt.has_come()),
         quiet: args.until_quiet.map(Duration::from_nanos),
         grown: growth(args.verbosity, Duration::from_nanos(interval_ns)),
-    })
+    };
+    let tail = Tail::open(path, follow).or_code()?;
+    match Source::from_reader_with(path.display().to_string(), tail, open) {
+        Ok(source) => Ok(Opened::new(Some(source))),
+        Err(byte_source::Error::Empty { .. }) => Ok(Opened::new(None)),
+        Err(error) => Err(error).or_code(),
+    }
 }
 
 fn growth(verbosity: VerbosityArgs, interval: Duration) -> Grown {
-    let said = Mutex::new(Said {
+    let said = Mutex::new(Reported {
         lines: 0,
         before: 0,
         at: Instant::now(),

@@ -5,23 +5,15 @@ mod cheops;
 mod collect;
 mod compare;
 mod convert;
-mod csv;
 mod deepnvme;
-mod device;
-mod draw;
+mod fio;
 mod follow;
-mod guard;
 mod info;
-mod inputs;
-mod page;
-mod side;
-mod spare;
+mod reading;
+mod refuse_overwrite;
+mod stacks;
 mod stats;
-mod summary;
 mod synth;
-mod tables;
-mod verdict;
-mod yardstick;
 
 use std::ffi::OsString;
 
@@ -29,12 +21,6 @@ use cli::Outcome;
 
 use crate::args::{Cli, Command};
 
-/// Unreadable input or no events.
-pub(crate) const NO_INPUT: u8 = 2;
-/// The recording cannot answer: it has no requests, or none in a phase that was asked for.
-pub(crate) const EMPTY: u8 = 4;
-/// A quality gate is not met.
-pub(crate) const GATE: u8 = 3;
 
 /// Runs the tool with the words of a command line, the tool's name first. Returns the exit code.
 pub fn main_from(words: impl IntoIterator<Item = OsString>) -> u8 {
@@ -48,16 +34,16 @@ pub fn command() -> clap::Command {
 }
 
 fn run(cli: Cli) -> anyhow::Result<Outcome> {
-    spare::inputs(&cli.command)?;
+    refuse_overwrite::of(&cli.command)?;
     match cli.command {
         Command::Version => version(),
         Command::Info(args) => info::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Cheops25(args) => cheops::run(&args),
-        Command::Deepnvme(args) => deepnvme::deepnvme(&args),
-        Command::Stacks(args) => side::stacks(&args),
-        Command::Fio(args) => side::fio(&args),
+        Command::Deepnvme(args) => deepnvme::run(&args),
+        Command::Stacks(args) => stacks::run(&args),
+        Command::Fio(args) => fio::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Synth(args) => synth::run(&args),
         Command::Collect(args) => collect::run(&args),

@@ -3,37 +3,39 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use blkio_parser::analyse::given::Named;
-use blkio_parser::clock::anchors_of_json;
-use blkio_parser::document::{self, DocumentOptions};
-use blkio_parser::engine::EngineLog;
-use blkio_parser::gpu::GpuLog;
-use blkio_parser::overlay::{self, ClockHint};
-use blkio_parser::pipeline::{Input, ReadOptions};
-use blkio_parser::quality::Anchor;
-use blkio_parser::{Stats, StatsOptions, Wanted};
-use cli::{OrExit as _, Outcome, Output, ProgressLine, Stage, VerbosityArgs};
+use blkio_companions::clock::Anchor;
+use blkio_companions::clock::anchors_of_json;
+use blkio_companions::engine::EngineLog;
+use blkio_companions::gpu::GpuLog;
+use blkio_parser::analyse::user_phases::Named;
+use blkio_parser::pipeline::Input;
+use blkio_parser::{AnalysisSet, Stats, StatsOptions};
+use blkio_report::document::{self, DocumentOptions};
+use blkio_report::document_csv::write_csv;
+use blkio_report::files::whole;
+use blkio_report::limit::Yardstick;
+use blkio_report::overlay::{self, ClockHint, Logs};
+use blkio_report::recordings::name_of;
+use blkio_report::tables::write_tables;
+use blkio_report::{page, text_summary, yardstick};
 use serde_json::Value;
+use cli::{OrExit as _, Outcome, Output, ProgressLine, Stage};
 
-use crate::args::{Anchor as BinAnchor, StatsArgs, TraceArgs, phase};
-use crate::device::{self, Choice};
-use crate::side::{engine_value, gpu_value, whole};
-use crate::{EMPTY, GATE, NO_INPUT, csv, follow, inputs, page, summary, tables, yardstick};
+use crate::args::{Anchor as BinAnchor, StatsArgs, phase};
+use crate::reading::{OrCode as _, stats_options, trace_files, warn, write_json};
+use crate::{follow};
 
-/// How traces are read by all commands.
-pub(crate) fn read_options(
-    trace: &TraceArgs,
-    input: &cli::InputArgs,
-    progress: &ProgressLine,
-) -> ReadOptions {
-    let mut read = ReadOptions::default();
-    read.format = trace.trace_format;
-    read.device = trace.device.as_ref().and_then(Choice::number);
-    read.window_ns = trace.reorder;
-    read.strict = input.strict;
-    read.threads = input.threads().get();
-    read.open = input.open_options(Some(progress.counter()));
-    read
+/// Returns what a device can do, by a rate or by the file of a measurement.
+fn yardstick_of(text: &str) -> anyhow::Result<Yardstick> {
+    let path = Path::new(text);
+    if path.exists() {
+        return yardstick::of_measurement(text, &whole(path).or_code()?).or_code();
+    }
+    let found = yardstick::of_rate(text);
+    let error = || {
+        anyhow::anyhow!("yardstick {text}: no such file, and no rate such as 3.2GB/s or 500MiB/s")
+    };
+    found.ok_or_else(error).or_exit(cli::Outcome::Unreadable)
 }
 
 /// Options that were given and change nothing, and what they would need.
@@ -74,23 +76,23 @@ fn without_effect(args: &StatsArgs) -> Vec<(&'static str, &'static str)> {
 }
 
 pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
-    let files = inputs::files(&args.files, args.verbosity)?;
+    let files = trace_files(&args.files, args.verbosity)?;
     for (option, needs) in without_effect(args) {
         let note = format!("blkio: warning: {option} says nothing {needs}");
         args.verbosity.note(note);
     }
     let progress = ProgressLine::start("reading", args.verbosity);
-    let mut options = StatsOptions::default();
-    options.read = read_options(&args.trace, &args.input, &progress);
-    let chosen = device::named(args.trace.device.as_ref(), &files, &options.read)?;
-    options.devices = chosen.map(|dev| vec![dev]);
+    let mut options = stats_options(&files, &args.trace, &args.input, &progress)?;
     if let Some(interval_ns) = args.follow {
-        options.read.follow = Some(follow::options(args, interval_ns)?);
+        options.read.opened = Some(follow::open(args, interval_ns, &options.read.open)?);
     }
     options.bin_ns = args.bin.unwrap_or(options.bin_ns);
     options.adapt_bins = args.bin.is_none();
+    let mut document_options = DocumentOptions::default();
+    document_options.compat = args.compat;
+    document_options.tool_version = env!("CARGO_PKG_VERSION");
     if let Some(text) = &args.yardstick {
-        options.yardstick = Some(yardstick::read(text).or_exit(NO_INPUT)?);
+        document_options.yardstick = Some(yardstick_of(text)?);
     }
     options.bins_by_clock = args.anchor == BinAnchor::Epoch;
     options.stale_ns = args.stale;
@@ -102,85 +104,28 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     if let Some(path) = &args.phase_file {
         options.phases.extend(phases_of(path)?);
     }
-    options.wanted = Wanted {
-        latency: !args.no_latency && !args.traffic_only,
-        ..if args.traffic_only {
-            Wanted::TRAFFIC
-        } else {
-            Wanted::ALL
-        }
-    };
+    if args.traffic_only {
+        options.wanted = AnalysisSet::TRAFFIC;
+    }
+    options.wanted.latency &= !args.no_latency;
     let mut stats = Stage::time("analyse", args.verbosity, || {
         Stats::of_files(&files, &options)
     })
-    .or_exit(NO_INPUT)?;
+    .or_code()?;
     drop(progress);
-    inside(&options.phases, &stats).or_exit(EMPTY)?;
-    let document_options = DocumentOptions {
-        compat: args.compat,
-        tool_version: env!("CARGO_PKG_VERSION"),
-    };
-    let mut document = document::stats(&mut stats, document_options);
-    let gpu = match &args.gpu {
-        None => None,
-        Some(path) => {
-            let log =
-                GpuLog::parse(&path.display().to_string(), &whole(path)?).or_exit(NO_INPUT)?;
-            put(&mut document, "gpu", gpu_value(&log));
-            Some(log)
-        }
-    };
-    let engine = match &args.engine {
-        None => None,
-        Some(path) => {
-            let log = EngineLog::parse(&whole(path)?);
-            if log == EngineLog::default() {
-                args.verbosity.note(format!(
-                    "blkio: warning: {}: nothing of what FlexGen or DeepSpeed print: is it the engine's standard output?",
-                    path.display()
-                ));
-            }
-            put(&mut document, "engine", engine_value(&log));
-            Some(log)
-        }
-    };
+    inside(&options.phases, &stats).or_exit(cli::Outcome::CannotAnswer)?;
+    let mut document = document::stats(&mut stats, &document_options);
     let hint = clock_hint(args, &stats)?;
-    let aligned = gpu
-        .as_ref()
-        .map(|gpu| overlay::align(&stats, gpu, engine.as_ref(), &hint));
-    if let (Some(gpu), Some(Ok(found))) = (&gpu, &aligned) {
-        let held = overlay::held_for_phases(&stats, gpu, found);
-        let phases = document::phases_beside(&stats, &held);
-        put(&mut document, "phases", phases);
-    }
-    let engine_value = engine.as_ref().map(|engine| {
-        let clock = aligned.clone().and_then(Result::ok);
-        let clock = clock.or_else(|| hint.anchored());
-        overlay::engine(&stats, engine, clock.as_ref())
-    });
-    if let (Some(gpu), Some(aligned)) = (&gpu, &aligned) {
-        let phases = engine_value.iter();
-        let phases: Vec<Named> = phases
-            .flat_map(|value| overlay::engine_phases(&stats, value))
-            .collect();
-        let value = overlay::gpu(&stats, gpu, aligned, &phases);
-        put(&mut document, "gpu_against_io", value);
-    }
-    if let Some(value) = engine_value {
-        put(&mut document, "engine_phases", value);
-    }
+    let yardstick = document_options.yardstick.as_ref();
+    let gpu = overlay::add_logs(&mut document, &stats, &logs(args)?, &hint, yardstick);
     if let Some(path) = &args.html {
-        let beside = gpu
-            .as_ref()
-            .zip(aligned.as_ref().and_then(|a| a.as_ref().ok()));
-        let held = beside.map(|(gpu, clock)| overlay::held(&stats, gpu, clock));
-        let page = page::build(&mut stats, &document, &held.unwrap_or_default());
+        let page = page(&mut stats, &document, &gpu);
         let mut out = Output::file(path)?;
         out.write_all(page.to_html().as_bytes())?;
         out.finish()?;
     }
     if let Some(dir) = &args.out {
-        tables::write(dir, args.parquet, &mut stats, &document)?;
+        write_tables(dir, args.parquet, &mut stats, &document).or_code()?;
     }
     let mut out = args.output.open()?;
     let format = if args.csv {
@@ -190,16 +135,15 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
     };
     match format {
         cli::Format::Json => {
-            serde_json::to_writer_pretty(&mut out, &document)?;
-            writeln!(out)?;
+            write_json(&document, &mut out)?;
         }
-        cli::Format::Csv => csv::write(&document, &mut out)?,
-        cli::Format::Text => summary::write(&stats, &document, &mut out)?,
+        cli::Format::Csv => write_csv(&document, &mut out)?,
+        cli::Format::Text => out.write_all(text_summary(&stats, &document).as_bytes())?,
     }
     out.finish()?;
     warn(&document["quality"], args.verbosity);
     if stats.traffic.issues + stats.traffic.completions == 0 {
-        let names = inputs::name(&files);
+        let names = name_of(&files);
         // A recording of nothing is no unreadable input: it has nothing but the tracer's own lines.
         let counts = stats.outcome.counts();
         let is_recording = args.trace.device.is_none()
@@ -210,12 +154,32 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
                 "the recording {names} has no requests{}: record while the workload runs, on the device that it uses",
                 device_hint(args)
             ))
-            .or_exit(EMPTY)
+            .or_exit(cli::Outcome::CannotAnswer)
         } else {
-            Err(anyhow::anyhow!("no events in {names}{}", device_hint(args))).or_exit(NO_INPUT)
+            Err(anyhow::anyhow!("no events in {names}{}", device_hint(args))).or_exit(cli::Outcome::Unreadable)
         };
     }
     Ok(gates(args, &document))
+}
+
+/// The logs that were named, with a warning where the engine's is of something else.
+fn logs(args: &StatsArgs) -> anyhow::Result<Logs> {
+    let mut logs = Logs::default();
+    if let Some(path) = &args.gpu {
+        let content = whole(path).or_code()?;
+        logs.gpu = Some(GpuLog::parse(&path.display().to_string(), &content).or_code()?);
+    }
+    if let Some(path) = &args.engine {
+        let log = EngineLog::parse(&whole(path).or_code()?);
+        if log == EngineLog::default() {
+            args.verbosity.note(format!(
+                "blkio: warning: {}: nothing of what FlexGen or DeepSpeed print: is it the engine's standard output?",
+                path.display()
+            ));
+        }
+        logs.engine = Some(log);
+    }
+    Ok(logs)
 }
 
 /// Refuses phases that begin behind the end of the trace, which has nothing to say of them.
@@ -235,13 +199,11 @@ fn inside(phases: &[Named], stats: &Stats) -> anyhow::Result<()> {
     }
 }
 
-/// What the command line says of the clocks, else the trace itself.
+/// Returns what the command line says of the clocks, else the trace itself.
 fn clock_hint(args: &StatsArgs, stats: &Stats) -> anyhow::Result<ClockHint> {
-    let mut hint = ClockHint {
-        offset_s: args.clock_offset,
-        zone_ns: args.tz.unwrap_or(0),
-        ..ClockHint::default()
-    };
+    let mut hint = ClockHint::default();
+    hint.offset_s = args.clock_offset;
+    hint.zone_ns = args.tz.unwrap_or(0);
     let Some(path) = &args.clock else {
         hint.anchors = stats.outcome.counts().anchors;
         return Ok(hint);
@@ -254,7 +216,7 @@ fn clock_hint(args: &StatsArgs, stats: &Stats) -> anyhow::Result<ClockHint> {
                 "--clock: {} reads the time since boot, which says nothing of a trace in clock `{clock}`: give --clock-offset",
                 path.display()
             ))
-            .or_exit(NO_INPUT);
+            .or_exit(cli::Outcome::Unreadable);
         }
         hint.is_other_clock = true;
         args.verbosity.note(format!(
@@ -265,22 +227,22 @@ fn clock_hint(args: &StatsArgs, stats: &Stats) -> anyhow::Result<ClockHint> {
     Ok(hint)
 }
 
-/// The readings of a file of both clocks.
+/// Returns the readings of a file of both clocks.
 fn anchors(path: &Path) -> anyhow::Result<Vec<Anchor>> {
-    let found = anchors_of_json(&whole(path)?);
+    let found = anchors_of_json(&whole(path).or_code()?);
     if found.is_empty() {
         return Err(anyhow::anyhow!(
             "{}: no pair of boottime_ns and realtime_ns: expected what `blkio collect` writes as clock.json",
             path.display()
         ))
-        .or_exit(NO_INPUT);
+        .or_exit(cli::Outcome::Unreadable);
     }
     Ok(found)
 }
 
-/// The phases of a file: as after --phase, one a line; empty lines and those that begin with `#` are passed over.
+/// Returns the phases of a file: as after --phase, one a line; empty lines and those that begin with `#` are passed over.
 fn phases_of(path: &Path) -> anyhow::Result<Vec<Named>> {
-    let text = whole(path)?;
+    let text = whole(path).or_code()?;
     let text = String::from_utf8_lossy(&text);
     let lines = (1..).zip(text.lines().map(str::trim));
     lines
@@ -290,10 +252,10 @@ fn phases_of(path: &Path) -> anyhow::Result<Vec<Named>> {
                 .map_err(|reason| anyhow::anyhow!("{}: line {number}: {reason}", path.display()))
         })
         .collect::<anyhow::Result<Vec<Named>>>()
-        .or_exit(NO_INPUT)
+        .or_exit(cli::Outcome::Unreadable)
 }
 
-/// What to look at when a device was asked for and nothing of it was found.
+/// Returns what to look at when a device was asked for and nothing of it was found.
 fn device_hint(args: &StatsArgs) -> &'static str {
     if args.trace.device.is_some() {
         ": none of the device asked for; requests name the whole disk, not a partition"
@@ -302,21 +264,7 @@ fn device_hint(args: &StatsArgs) -> &'static str {
     }
 }
 
-fn put(document: &mut Value, key: &str, value: Value) {
-    if let Some(map) = document.as_object_mut() {
-        map.insert(key.to_owned(), value);
-    }
-}
-
-/// Says what is doubtful about a trace.
-pub(crate) fn warn(quality: &Value, verbosity: VerbosityArgs) {
-    let warnings = quality["warnings"].as_array();
-    for warning in warnings.into_iter().flatten().filter_map(Value::as_str) {
-        verbosity.note(format!("blkio: warning: {warning}"));
-    }
-}
-
-/// Whether the trace is as whole as was asked for.
+/// Returns `true` if the trace is as whole as was asked for.
 fn gates(args: &StatsArgs, document: &Value) -> Outcome {
     let quality = &document["quality"];
     let missing = quality["missing_share_estimate"].as_f64().unwrap_or(0.0) * 100.0;
@@ -333,7 +281,7 @@ fn gates(args: &StatsArgs, document: &Value) -> Outcome {
         failed = true;
     }
     if failed {
-        Outcome::Code(GATE)
+        Outcome::ConditionFailed
     } else {
         Outcome::Fine
     }

@@ -2,19 +2,19 @@
 
 use std::io::Write as _;
 
-use blkio_parser::synth::{Lines, Spec, write};
+use blkio_report::files::whole;
+use blkio_synth::{Lines, Spec, write};
 use cli::{OrExit as _, Outcome, Output};
 
-use crate::NO_INPUT;
 use crate::args::SynthArgs;
-use crate::side::whole;
+use crate::reading::OrCode as _;
 
 pub(crate) fn run(args: &SynthArgs) -> anyhow::Result<Outcome> {
     let mut spec = match &args.spec {
         None => Spec::default(),
-        Some(path) => Spec::from_json(&whole(path)?)
-            .map_err(|reason| anyhow::anyhow!("{}: {reason}", path.display()))
-            .or_exit(NO_INPUT)?,
+        Some(path) => Spec::from_json(&whole(path).or_code()?)
+            .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
+            .or_exit(cli::Outcome::Unreadable)?,
     };
     if let Some(requests) = args.requests {
         spec.requests = requests;

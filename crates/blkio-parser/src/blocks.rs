@@ -1,15 +1,14 @@
-//! Cutting an input into blocks of whole lines, and what becomes of a block on a thread of its own.
+//! Cuts an input into blocks of whole lines, and parses them.
 
 use std::ops::Range;
 
 use byte_source::{Chunk, Chunks};
 
-use crate::analyse::runs::Shape;
 use crate::error::Result;
 use crate::event::{Event, Symbols};
 use crate::first_sizes::FirstSizes;
 use crate::format::{Format, MAX_LINE, Sink, parse_block};
-use crate::order::{Piece, Scratch};
+use crate::order::Piece;
 use crate::quality::LineCounts;
 
 /// An unfinished line that grows beyond this is not kept.
@@ -28,16 +27,14 @@ impl Parsed {
         mut events: Vec<Event>,
         symbols: Symbols,
         device: Option<u32>,
-        shaping: Option<(u64, Shape)>,
         wants_first_sizes: bool,
-        scratch: &mut Scratch,
     ) -> Self {
         if let Some(device) = device {
             events.retain(|e| e.dev == device || e.dev == 0);
         }
         let first_sizes = wants_first_sizes.then(|| FirstSizes::of(&events));
         Self {
-            piece: Piece::new(events, shaping, scratch),
+            piece: Piece::new(events),
             symbols,
             first_sizes,
         }
@@ -46,34 +43,30 @@ impl Parsed {
 
 /// A run of whole lines: one that began in an earlier chunk of the input, and those of a chunk.
 pub(crate) struct Block {
-    pub(crate) number: usize,
     pub(crate) offset: u64,
     head: Vec<u8>,
     lines: Option<(Chunk, Range<usize>)>,
     /// The last line has no line feed because the input ends.
     last_is_open: bool,
-    /// Memory for its events.
-    pub(crate) spare: Vec<Event>,
     /// The texts known before it.
     pub(crate) symbols: Symbols,
-    /// The first issue of the trace, when the shape is wanted, and memory for it.
-    pub(crate) shaping: Option<(u64, Shape)>,
-    /// Whether it is to be noted which sizes come first.
+    /// `true` if it is to be noted which sizes come first.
     pub(crate) wants_first_sizes: bool,
+    /// `true` if a line that is too long ended before it.
+    is_behind_too_long: bool,
 }
 
 /// A block and what was in it.
 pub(crate) struct Done {
-    pub(crate) number: usize,
     pub(crate) offset: u64,
+    pub(crate) is_behind_too_long: bool,
     pub(crate) counts: LineCounts,
     pub(crate) parsed: Parsed,
 }
 
 impl Block {
-    pub(crate) fn parse(self, format: Format, device: Option<u32>, scratch: &mut Scratch) -> Done {
+    pub(crate) fn parse(self, format: Format, device: Option<u32>) -> Done {
         let mut sink = Sink {
-            events: self.spare,
             symbols: self.symbols,
             ..Sink::default()
         };
@@ -86,17 +79,10 @@ impl Block {
             counts.append(sink.counts, before, self.head.len() as u64);
         }
         Done {
-            number: self.number,
             offset: self.offset,
+            is_behind_too_long: self.is_behind_too_long,
             counts,
-            parsed: Parsed::new(
-                sink.events,
-                sink.symbols,
-                device,
-                self.shaping,
-                self.wants_first_sizes,
-                scratch,
-            ),
+            parsed: Parsed::new(sink.events, sink.symbols, device, self.wants_first_sizes),
         }
     }
 }
@@ -108,9 +94,10 @@ pub(crate) struct Blocks {
     carry: Vec<u8>,
     /// Where `carry` begins.
     offset: u64,
-    number: usize,
     /// In the middle of a line that is too long.
     skipping: bool,
+    /// `true` if one that was too long ended since the last block.
+    is_behind_too_long: bool,
     ended: bool,
 }
 
@@ -121,13 +108,13 @@ impl Blocks {
             crc: crc32fast::Hasher::new(),
             carry: Vec::new(),
             offset: 0,
-            number: 0,
             skipping: false,
+            is_behind_too_long: false,
             ended: false,
         }
     }
 
-    /// Bytes read so far.
+    /// Returns the bytes read so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.chunks.offset()
     }
@@ -137,16 +124,15 @@ impl Blocks {
         self.crc.clone().finalize()
     }
 
-    /// The next block; the second part says that a line too long ended before it.
-    pub(crate) fn next(&mut self) -> Result<Option<(Block, bool)>> {
-        let mut too_long = false;
+    /// Returns the next block.
+    pub(crate) fn next(&mut self) -> Result<Option<Block>> {
         while !self.ended {
             let Some(chunk) = self.chunks.next()? else {
                 self.ended = true;
                 if self.carry.is_empty() {
                     break;
                 }
-                return Ok(Some((self.block(None, true), too_long)));
+                return Ok(Some(self.block(None, true)));
             };
             let data = chunk.data();
             self.crc.update(data);
@@ -167,7 +153,7 @@ impl Blocks {
                     self.offset += self.carry.len() as u64;
                     self.carry.clear();
                     self.skipping = true;
-                    too_long = true;
+                    self.is_behind_too_long = true;
                 }
                 continue;
             };
@@ -182,31 +168,25 @@ impl Blocks {
             let range = start + head..start + lines.len();
             let block = self.block(Some((chunk, range)), false);
             self.carry = rest;
-            return Ok(Some((block, too_long)));
+            return Ok(Some(block));
         }
-        if too_long {
-            return Ok(Some((self.block(None, false), true)));
-        }
-        Ok(None)
+        Ok(self.is_behind_too_long.then(|| self.block(None, false)))
     }
 
-    /// What was carried over, and these lines.
+    /// Returns what was carried over, and these lines.
     fn block(&mut self, lines: Option<(Chunk, Range<usize>)>, last_is_open: bool) -> Block {
         let head = std::mem::take(&mut self.carry);
         let offset = self.offset;
         let length = lines.as_ref().map_or(0, |(_, range)| range.len());
         self.offset += (head.len() + length) as u64;
-        self.number += 1;
         Block {
-            number: self.number - 1,
             offset,
             head,
             lines,
             last_is_open,
-            spare: Vec::new(),
             symbols: Symbols::default(),
-            shaping: None,
             wants_first_sizes: false,
+            is_behind_too_long: std::mem::take(&mut self.is_behind_too_long),
         }
     }
 }

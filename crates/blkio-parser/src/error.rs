@@ -1,4 +1,4 @@
-//! Everything that can go wrong.
+//! Errors of reading traces.
 
 /// Why an input could not be read or used.
 #[derive(Debug, thiserror::Error)]
@@ -18,9 +18,7 @@ pub enum Error {
         size: u64,
     },
     /// The content is of no known kind.
-    #[error(
-        "{name}: no known block I/O trace format: name it with --trace-format, or see the list in the help"
-    )]
+    #[error("{name}: no known block I/O trace format")]
     UnknownFormat {
         /// The input.
         name: String,
@@ -36,9 +34,7 @@ pub enum Error {
         wanted: &'static str,
     },
     /// A malformed line, when that is to be a failure.
-    #[error(
-        "{name}:{line}: {reason} (at byte {offset}); without --strict such lines are counted and skipped"
-    )]
+    #[error("{name}:{line}: {reason} (at byte {offset})")]
     Malformed {
         /// The input.
         name: String,

@@ -1,4 +1,4 @@
-//! The normalised stream that all readers produce.
+//! The normalised events that all readers produce.
 
 use rustc_hash::FxHashMap;
 
@@ -59,7 +59,7 @@ impl EventKind {
         Self::Note,
     ];
 
-    /// Name in tables.
+    /// Returns the name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -125,7 +125,7 @@ impl Event {
         direction: Direction::Read,
     };
 
-    /// Whether a completion ends a flush sequence: it is of no request, which completed before.
+    /// Returns `true` if a completion ends a flush sequence: it is of no request, which completed before.
     pub(crate) fn ends_sequence(&self) -> bool {
         self.nr_sector == 0 && !matches!(self.direction, Direction::Flush | Direction::None)
     }
@@ -170,7 +170,7 @@ const MAX_BEGUN_WITH: usize = 64;
 const MAX_COMMS: usize = 1 << 20;
 
 impl Symbols {
-    /// Number and direction of operation letters; `None` when there are absurdly many.
+    /// Returns the number and direction of operation letters; `None` when there are absurdly many.
     pub(crate) fn rwbs(&mut self, rwbs: Rwbs) -> Option<(u16, Direction)> {
         if self.last.0 == rwbs && self.last.1 != u16::MAX {
             return Some((self.last.1, self.last.2));
@@ -192,7 +192,7 @@ impl Symbols {
         Some((number, direction))
     }
 
-    /// Number of a process name; 0, which is no name, when there are absurdly many.
+    /// Returns the number of a process name; 0, which is no name, when there are absurdly many.
     pub(crate) fn comm(&mut self, comm: &[u8]) -> u32 {
         if comm == self.comm_of(self.last_comm) {
             return self.last_comm;
@@ -214,19 +214,19 @@ impl Symbols {
         number
     }
 
-    /// The operation letters of a number.
+    /// Returns the operation letters of a number.
     #[must_use]
     pub fn rwbs_of(&self, number: u16) -> Option<Rwbs> {
         self.rwbs.get(usize::from(number)).copied()
     }
 
-    /// All operation letters, by number.
+    /// Returns all operation letters, by number.
     #[must_use]
     pub fn rwbs_all(&self) -> &[Rwbs] {
         &self.rwbs
     }
 
-    /// The process name of a number, empty for 0.
+    /// Returns the process name of a number, empty for 0.
     #[must_use]
     pub fn comm_of(&self, number: u32) -> &[u8] {
         usize::try_from(number)
@@ -235,13 +235,13 @@ impl Symbols {
             .map_or(&[], |comm| comm)
     }
 
-    /// Whether a device number stands for a name, because the trace has no other.
+    /// Returns `true` if a device number stands for a name, because the trace has no other.
     #[must_use]
     pub fn is_named_device(&self, dev: u32) -> bool {
         dev & NAMED_DEVICE != 0
     }
 
-    /// A device as `major:minor`, or by the name that the trace has for it.
+    /// Returns a device as `major:minor`, or by the name that the trace has for it.
     #[must_use]
     pub fn device_name(&self, dev: u32) -> String {
         if dev & NAMED_DEVICE != 0 {
@@ -280,7 +280,7 @@ pub(crate) struct Renumber {
 }
 
 impl Renumber {
-    /// Whether nothing changes.
+    /// Returns `true` if nothing changes.
     pub(crate) fn is_identity(&self) -> bool {
         self.rwbs
             .iter()
@@ -293,7 +293,7 @@ impl Renumber {
                 .all(|(i, n)| usize::try_from(*n) == Ok(i))
     }
 
-    /// The number that a number of operation letters becomes.
+    /// Returns the number that a number of operation letters becomes.
     pub(crate) fn rwbs(&self, number: u16) -> u16 {
         self.rwbs
             .get(usize::from(number))

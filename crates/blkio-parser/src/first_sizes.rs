@@ -1,5 +1,5 @@
-//! In which order request sizes first stand in the inputs. The published scripts print their maps in that order, which is not
-//! that of time.
+//! Records the order in which request sizes first appear in the input: the published scripts print their maps in that order,
+//! which is not that of time.
 
 use rustc_hash::FxHashSet;
 
@@ -40,7 +40,7 @@ impl FirstSizes {
         }
     }
 
-    /// The number of the operation letters, and the size in whole KiB.
+    /// Returns the number of the operation letters, and the size in whole KiB.
     #[must_use]
     pub fn in_order(&self) -> &[(u16, u32)] {
         &self.order

@@ -1,75 +1,71 @@
-//! Block I/O traces read, paired and measured in one pass.
+//! Reads block I/O traces, pairs issues with completions, and measures everything in one pass.
 //!
-//! Made for the traces taken while a language model's weights or KV cache live on a disk. Eleven formats, told apart by
-//! content, become one stream of [`Event`]s; analyses see each event once and keep results, not events, so a log of any
-//! length fits into memory. Everything that is not an event is counted and reported ([`quality`]).
+//! Made for the traces taken while the weights or the KV cache of a language model live on a disk. Twelve formats, detected by
+//! content, become one stream of [`Event`]s in order of time; analyses see each event once and keep results, not events, so a
+//! log of any length fits into memory. Everything that is not an event is counted ([`quality`]).
 //!
-//! * [`Stats`]: all analyses of one or several files, in [`analyse`]; latencies go by phase, process, size and second, and by
-//!   stage of the block layer where the trace has the events; queue depth goes by direction and bin of time, sequentiality by
-//!   direction and process, and what was issued by phase. [`Wanted`] leaves analyses out: totals, sizes and series alone
-//!   ([`Wanted::TRAFFIC`]) of a long log take a fraction of the time;
-//! * [`pipeline`]: the events themselves, in order; [`Reader`]: those of one input one by one, as its lines stand;
-//! * [`document`]: the results as JSON;
-//! * [`gpu`], [`engine`], [`deepnvme`], [`stacks`], [`histogram`], [`fio`], [`printed`]: what lies beside a trace. Stacks are
-//!   also taken from traces that have call chains;
-//! * [`cheops`]: the figures of the published study as data;
-//! * [`clock`]: how the clocks of two streams lie to each other; [`matching`]: how those of two recordings of one run do;
-//!   [`overlay`]: a trace beside a GPU and an engine, by readings of both clocks, by what goes together, or, with seconds of
-//!   uncertainty, by the order in which the published pipeline starts its processes.
+//! * [`Stats`]: all analyses of one or several files; the types of their results are in [`analyse`]. [`AnalysisSet`] leaves analyses
+//!   out: totals, sizes and series alone ([`AnalysisSet::TRAFFIC`]) of a long log take a fraction of the time;
+//! * [`pipeline::read`]: the events themselves, in order, in batches; [`Reader`]: those of one input one by one, as its lines
+//!   stand;
+//! * [`detect`]: what a file is.
 //!
-//! What it does not do: collecting (the tool `blkio` does), drawing, tables.
+//! It draws nothing and writes no tables: `blkio-report` does. It does not record: `blkio-collect` does.
+//!
+//! # Example
+//!
+//! A write of 8 KiB and a read that takes 250 µs, with a line of the tracer between:
 //!
 //! ```
-//! use blkio_parser::{Stats, StatsOptions};
+//! use blkio_parser::{Direction, Stats, StatsOptions};
+//!
 //! let dir = tempfile::tempdir()?;
-//! let log = dir.path().join("issue.txt");
-//! std::fs::write(&log, "Attaching 1 probe...\n10, RA, 4096, 64, 8\n20, W, 8192, 128, 16\nLost 3 events\n")?;
-//! let stats = Stats::of_files(&[log], &StatsOptions::default())?;
-//! assert_eq!(stats.traffic.issues, 2);
+//! let log = dir.path().join("events.txt");
+//! std::fs::write(
+//!     &log,
+//!     "# blkio-events 1\n\
+//!      I, 1000000, 0, 259, 0, W, 8192, 128, 16, 0, 77, engine\n\
+//!      C, 1100000, 0, 259, 0, W, 8192, 128, 16, 0, 0, swapper\n\
+//!      Lost 3 events\n\
+//!      I, 2000000, 0, 259, 0, R, 4096, 128, 8, 0, 77, engine\n\
+//!      C, 2250000, 0, 259, 0, R, 4096, 128, 8, 0, 0, swapper\n",
+//! )?;
+//! let mut stats = Stats::of_files(&[log], &StatsOptions::default())?;
+//!
+//! assert_eq!((stats.traffic.issues, stats.traffic.completions), (2, 2));
 //! assert_eq!(stats.outcome.counts().lost_events, 3);
+//!
+//! // Latencies by direction, of pairs in which a lost completion costs one request.
+//! let pairs = stats.newest.as_mut().ok_or("nothing was paired")?;
+//! let reads = &mut pairs.latency[Direction::Read.slot()];
+//! assert_eq!(reads.percentiles(&[50.0]), [250_000]);
+//!
+//! // The read finds what was written: two blocks of 4 KiB are touched, one of them by both.
+//! let access = stats.access.as_ref().ok_or("places were not wanted")?;
+//! assert_eq!((access.distinct_blocks().union, access.distinct_blocks().both), (2, 1));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 pub mod analyse;
 mod blocks;
-mod call_chains;
-pub mod cheops;
-pub mod clock;
-pub mod collect;
-pub mod deepnvme;
-pub mod document;
-pub mod engine;
 mod error;
 mod event;
-pub mod fio;
 mod first_sizes;
 mod format;
-pub mod gpu;
-pub mod histogram;
-pub mod matching;
 mod merge;
-mod num;
 mod order;
-pub mod overlay;
-mod pickle;
 pub mod pipeline;
-pub mod printed;
 pub mod quality;
-mod radix;
 mod reader;
 mod rwbs;
-mod scan;
-pub mod series;
-pub mod stacks;
 mod stats;
-pub mod synth;
-mod tail;
+
+use blkio_companions::{num, scan};
 
 pub use error::{Error, Result};
 pub use event::{Event, EventKind, SECTOR_BYTES, Symbols};
 pub use first_sizes::FirstSizes;
-pub use format::{Format, Kind, detect};
+pub use format::{Format, Kind, block_event, detect};
 pub use reader::Reader;
 pub use rwbs::{Direction, Operation, Rwbs};
-pub use stats::{Stacked, Stats, StatsOptions, Wanted};
-pub use tail::{Follow, Grown};
+pub use stats::{AnalysisSet, Stacked, Stats, StatsOptions};

@@ -1,34 +1,35 @@
-//! From files to analyses: reading, parsing on several threads, putting in order, handing on.
+//! Reads files, parses on several threads, puts events in order and hands them on.
 //!
 //! Every analysis sees the same events in the same order whatever the number of threads, because blocks are put back into
 //! the order of the input before anything is counted.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use byte_source::{ChunkOptions, OpenOptions, Source};
 
-use crate::analyse::runs::Batch;
 use crate::blocks::{Block, Blocks, Done, Parsed};
 use crate::error::{Error, Result};
 use crate::event::{Event, Symbols};
 use crate::first_sizes::FirstSizes;
 use crate::format::blktrace::Records;
 use crate::format::{Format, Kind, Sink, detect};
-use crate::merge::{Merge, Take};
-use crate::order::{Order, Scratch};
+use crate::merge::Merge;
+use crate::order::Order;
 use crate::quality::LineCounts;
-use crate::tail::{Follow, Tail};
 
 /// Bytes looked at to tell the format.
 pub const HEAD_BYTES: usize = 64 << 10;
 /// Bytes that are parsed at once: their events are to stay in the cache of a processor until they are in order.
 const CHUNK_BYTES: usize = 512 << 10;
 
-/// How to read.
+/// Blocks on their way to and from each thread.
+const IN_FLIGHT: usize = 2;
+
+/// Options of reading.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ReadOptions {
@@ -38,26 +39,24 @@ pub struct ReadOptions {
     pub strict: bool,
     /// Threads to work with, at least 1.
     pub threads: usize,
-    /// How far lines may step back in time without everything being held. Nanoseconds.
+    /// Backward time jump of lines that is put right without holding everything, in nanoseconds.
     pub window_ns: u64,
     /// Only events of this device (`major << 20 | minor`); events without a device stay.
     pub device: Option<u32>,
-    /// How to open files.
+    /// Options of opening files.
     pub open: OpenOptions,
-    /// Read the only file as it grows, until this says so.
-    pub follow: Option<Follow>,
     /// The only input, where it was opened before.
     pub opened: Option<Opened>,
     /// Note in which order sizes first stand in the inputs.
     pub first_sizes: bool,
 }
 
-/// An input that [`identify`] opened and that cannot be opened again: standard input, a pipe. It is read once.
+/// An input that was opened before and cannot be opened again: standard input, a pipe, a file that grows. It is read once.
 #[derive(Debug, Clone)]
 pub struct Opened(Arc<Mutex<Option<Source>>>);
 
 impl Opened {
-    /// Of what was opened; `None` for an empty input.
+    /// Holds what was opened; `None` for an empty input.
     #[must_use]
     pub fn new(source: Option<Source>) -> Self {
         Self(Arc::new(Mutex::new(source)))
@@ -77,7 +76,6 @@ impl Default for ReadOptions {
             window_ns: 1_000_000_000,
             device: None,
             open: OpenOptions::default(),
-            follow: None,
             opened: None,
             first_sizes: false,
         }
@@ -86,6 +84,7 @@ impl Default for ReadOptions {
 
 /// What was in one input.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Input {
     /// Its name.
     pub name: String,
@@ -102,7 +101,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// The clock of its times: the one that it names, else that of its format; `None` where there are no events.
+    /// Returns the clock of its times: the one that it names, else that of its format; `None` where there are no events.
     #[must_use]
     pub fn clock(&self) -> Option<&'static str> {
         match self.kind {
@@ -114,6 +113,7 @@ impl Input {
 
 /// What was in all inputs together.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Outcome {
     /// One by one.
     pub inputs: Vec<Input>,
@@ -127,12 +127,12 @@ pub struct Outcome {
     pub late_events: u64,
     /// The device that was asked for, which is that of events without one.
     pub device: Option<u32>,
-    /// In which order sizes first stand in the inputs, if that was asked for.
+    /// The order in which sizes first appear in the inputs, if that was asked for.
     pub first_sizes: Option<FirstSizes>,
 }
 
 impl Outcome {
-    /// The lines of all inputs.
+    /// Returns the lines of all inputs.
     #[must_use]
     pub fn counts(&self) -> LineCounts {
         let mut sum = LineCounts::default();
@@ -142,7 +142,7 @@ impl Outcome {
         sum
     }
 
-    /// Whether any input is text. An empty file beside binary ones is a processor that saw nothing.
+    /// Returns `true` if any input is text. An empty file beside binary ones is a processor that saw nothing.
     #[must_use]
     pub fn has_text(&self) -> bool {
         let is_binary =
@@ -192,46 +192,27 @@ pub fn read(
     take: &mut dyn FnMut(Arc<Vec<Event>>),
     restart: &mut dyn FnMut(),
 ) -> Result<Outcome> {
-    let take = &mut |batch: &Arc<Batch>, _: &Symbols| take(Arc::clone(&batch.events));
-    read_batches(paths, options, false, take, restart)
-}
-
-/// As [`read`], with the shape of each batch, which the threads that parse find out where they can.
-pub(crate) fn read_shapes(
-    paths: &[PathBuf],
-    options: &ReadOptions,
-    take: &mut dyn FnMut(&Arc<Batch>),
-    restart: &mut dyn FnMut(),
-) -> Result<Outcome> {
-    read_batches(paths, options, true, &mut |batch, _| take(batch), restart)
-}
-
-fn read_batches(
-    paths: &[PathBuf],
-    options: &ReadOptions,
-    shaping: bool,
-    take: &mut Take<'_>,
-    restart: &mut dyn FnMut(),
-) -> Result<Outcome> {
-    match pass(paths, options, Pass::Streaming, shaping, take)? {
+    let take = &mut |events: Arc<Vec<Event>>, _: &Symbols| take(events);
+    match read_pass(paths, options, Pass::Streaming, take)? {
         Some(outcome) => Ok(outcome),
         None => {
             restart();
-            Ok(pass(paths, options, Pass::Holding, shaping, take)?.unwrap_or_default())
+            Ok(read_pass(paths, options, Pass::Holding, take)?.unwrap_or_default())
         }
     }
 }
 
-/// How a pass over the inputs keeps events in order.
+/// The way in which a pass over the inputs keeps events in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Pass {
-    /// By holding a window of them.
+    /// It holds a window of them.
     Streaming,
-    /// By holding all.
+    /// It holds all.
     Holding,
 }
 
-/// As [`read`], but one pass, which also gives the texts known so far: all that the events refer to.
+/// Reads inputs as [`read`] does, in one pass, and also hands on the texts known so far: all that the events refer to.
 ///
 /// A streaming pass gives `None` when an input that could be read again steps back further than the window: what was
 /// handed on is then in the wrong order, and a holding pass gives the right one.
@@ -245,30 +226,18 @@ pub fn read_pass(
     pass: Pass,
     take: &mut dyn FnMut(Arc<Vec<Event>>, &Symbols),
 ) -> Result<Option<Outcome>> {
-    self::pass(paths, options, pass, false, &mut |batch, symbols| {
-        take(Arc::clone(&batch.events), symbols);
-    })
-}
-
-fn pass(
-    paths: &[PathBuf],
-    options: &ReadOptions,
-    pass: Pass,
-    shaping: bool,
-    take: &mut Take<'_>,
-) -> Result<Option<Outcome>> {
-    let again = options.follow.is_none() && !paths.iter().any(|path| is_pipe(path));
+    let again = options.opened.is_none() && !paths.iter().any(|path| is_pipe(path));
     let (keep_all, may_restart) = match pass {
         Pass::Streaming => (false, again),
         Pass::Holding => (true, false),
     };
     let order = Order::new(options.window_ns, keep_all, may_restart);
-    let mut merge = Merge::new(order, shaping, take);
+    let mut merge = Merge::new(order, take);
     merge.first_sizes = options.first_sizes.then(FirstSizes::default);
     read_once(paths, options, may_restart, merge)
 }
 
-/// Whether the bytes can be had only once.
+/// Returns `true` if the bytes can be had only once.
 #[must_use]
 pub fn is_pipe(path: &Path) -> bool {
     path.as_os_str() == "-" || path.metadata().is_ok_and(|data| !data.is_file())
@@ -329,14 +298,9 @@ fn told(mut source: Source) -> Result<(Source, Kind)> {
 }
 
 fn read_input(path: &Path, options: &ReadOptions, merge: &mut Merge<'_, '_>) -> Result<Input> {
-    let opened = match (&options.opened, &options.follow) {
-        (Some(opened), _) => opened.take().map(told).transpose()?,
-        (None, Some(follow)) => opened_or_empty(Source::from_reader_with(
-            path.display().to_string(),
-            Tail::open(path, follow.clone())?,
-            &options.open,
-        ))?,
-        (None, None) => identify(path, &options.open)?,
+    let opened = match &options.opened {
+        Some(opened) => opened.take().map(told).transpose()?,
+        None => identify(path, &options.open)?,
     };
     let Some((mut source, found)) = opened else {
         return Ok(Input {
@@ -403,16 +367,13 @@ fn read_records(
     let mut records = Records::new(format == Format::BlktraceFtrace);
     let mut sink = Sink::default();
     let mut chunks = source.into_chunks(ChunkOptions::default())?;
-    let mut scratch = Scratch::default();
     let mut take_records = |sink: &mut Sink| {
         let events = std::mem::take(&mut sink.events);
         merge.block(Parsed::new(
             events,
             sink.symbols.clone(),
             options.device,
-            None,
             options.first_sizes,
-            &mut scratch,
         ));
     };
     let mut crc = crc32fast::Hasher::new();
@@ -456,18 +417,16 @@ struct Gather<'m, 'a, 't> {
     counts: LineCounts,
     strict: bool,
     merge: &'m mut Merge<'a, 't>,
-    /// Offsets of lines that were too long to keep, by the block after them.
-    too_long: BTreeMap<usize, u64>,
 }
 
 impl Gather<'_, '_, '_> {
     /// Takes the next block.
     fn take(&mut self, block: Done) -> Result<()> {
-        if let Some(offset) = self.too_long.remove(&block.number) {
+        if block.is_behind_too_long {
             self.counts.lines += 1;
             let line = self.counts.lines;
             self.counts
-                .malformed(line, offset, "line longer than 4 KiB");
+                .malformed(line, block.offset, "line longer than 4 KiB");
         }
         let lines = self.counts.lines;
         self.counts.append(block.counts, lines, block.offset);
@@ -494,16 +453,11 @@ fn read_lines(
         counts: LineCounts::default(),
         strict: options.strict,
         merge,
-        too_long: BTreeMap::new(),
     };
     if options.threads <= 1 {
-        let mut scratch = Scratch::default();
-        while let Some((mut block, too_long)) = blocks.next()? {
-            if too_long {
-                gather.too_long.insert(block.number, block.offset);
-            }
+        while let Some(mut block) = blocks.next()? {
             gather.merge.equip(&mut block);
-            gather.take(block.parse(format, options.device, &mut scratch))?;
+            gather.take(block.parse(format, options.device))?;
         }
     } else {
         on_threads(&mut blocks, format, options, &mut gather)?;
@@ -512,88 +466,47 @@ fn read_lines(
     Ok((gather.counts, bytes, blocks.crc32()))
 }
 
-/// Parses blocks on threads and takes them in order.
+/// Parses blocks on threads, each the next one, and takes them in order.
 fn on_threads(
     blocks: &mut Blocks,
     format: Format,
     options: &ReadOptions,
     gather: &mut Gather<'_, '_, '_>,
 ) -> Result<()> {
-    let in_flight = options.threads * 2;
     let device = options.device;
-    let (to_workers, jobs) = sync_channel::<Block>(in_flight);
-    let (to_here, done) = sync_channel::<Done>(in_flight);
-    let jobs = Arc::new(Mutex::new(jobs));
     thread::scope(|scope| {
+        // Dropped on every way out of this closure, so that the workers end.
+        let mut workers = Vec::new();
         for _ in 0..options.threads {
-            let jobs = Arc::clone(&jobs);
-            let to_here = to_here.clone();
-            scope.spawn(move || work(&jobs, &to_here, format, device));
+            let (to_worker, jobs) = sync_channel::<Block>(IN_FLIGHT);
+            let (to_here, done) = sync_channel::<Done>(IN_FLIGHT);
+            scope.spawn(move || {
+                let mut parsed = jobs.into_iter().map(|block| block.parse(format, device));
+                while parsed
+                    .next()
+                    .is_some_and(|block| to_here.send(block).is_ok())
+                {}
+            });
+            workers.push((to_worker, done));
         }
-        drop(to_here);
-        // Dropped on every way out of this function, so that the workers end.
-        let to_workers = to_workers;
-        let done: Receiver<Done> = done;
-        let mut waiting: BTreeMap<usize, Done> = BTreeMap::new();
-        let mut next = 0;
-        let mut flying = 0;
-        let mut ended = false;
+        let name = gather.name.clone();
+        let died = move || Error::ThreadDied { name: name.clone() };
+        // The worker of each block on its way, in order.
+        let mut flying = VecDeque::new();
+        let mut turns = workers.iter().cycle();
         loop {
-            while !ended && flying < in_flight {
-                match blocks.next()? {
-                    None => ended = true,
-                    Some((mut block, too_long)) => {
-                        if too_long {
-                            gather.too_long.insert(block.number, block.offset);
-                        }
-                        gather.merge.equip(&mut block);
-                        if to_workers.send(block).is_err() {
-                            return Err(died(gather));
-                        }
-                        flying += 1;
-                    }
-                }
+            while flying.len() < options.threads * IN_FLIGHT
+                && let Some(mut block) = blocks.next()?
+            {
+                gather.merge.equip(&mut block);
+                let (to_worker, done) = turns.next().ok_or_else(&died)?;
+                to_worker.send(block).map_err(|_| died())?;
+                flying.push_back(done);
             }
-            if flying == 0 {
+            let Some(done) = flying.pop_front() else {
                 return Ok(());
-            }
-            let Ok(block) = done.recv() else {
-                return Err(died(gather));
             };
-            waiting.insert(block.number, block);
-            while let Some(block) = waiting.remove(&next) {
-                next += 1;
-                flying -= 1;
-                gather.take(block)?;
-            }
+            gather.take(done.recv().map_err(|_| died())?)?;
         }
     })
-}
-
-fn died(gather: &Gather<'_, '_, '_>) -> Error {
-    Error::ThreadDied {
-        name: gather.name.clone(),
-    }
-}
-
-fn work(
-    jobs: &Mutex<Receiver<Block>>,
-    to_here: &SyncSender<Done>,
-    format: Format,
-    device: Option<u32>,
-) {
-    let mut scratch = Scratch::default();
-    loop {
-        let job = match jobs.lock() {
-            Ok(jobs) => jobs.recv(),
-            Err(_) => return,
-        };
-        let Ok(block) = job else { return };
-        if to_here
-            .send(block.parse(format, device, &mut scratch))
-            .is_err()
-        {
-            return;
-        }
-    }
 }

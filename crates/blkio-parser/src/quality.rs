@@ -1,6 +1,9 @@
-//! What was in the input besides events: the part of every report that says how far to trust it.
+//! Counts what was in the input besides events: the part of every report that shows its data quality.
 
 use std::collections::BTreeSet;
+
+use blkio_companions::blkparse_summary::PrintedTotals;
+use blkio_companions::clock::Anchor;
 
 /// Maximum number of pairs of remapped devices that are kept.
 const MAX_REMAPS: usize = 256;
@@ -10,6 +13,7 @@ pub(crate) const SAMPLES: usize = 10;
 
 /// One malformed line.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Malformed {
     /// Line number from 1; record number for binary input.
     pub line: u64,
@@ -19,45 +23,9 @@ pub struct Malformed {
     pub reason: &'static str,
 }
 
-/// A pair of readings of two clocks, written by the collector or the tracer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Anchor {
-    /// The trace's clock in nanoseconds.
-    pub trace_ns: u64,
-    /// Wall time in nanoseconds since 1970 as printed, without zone unless it was printed.
-    pub wall_ns: u64,
-    /// How far apart both may have been read, in nanoseconds; 0 where that is not said.
-    pub uncertainty_ns: u64,
-}
-
-/// What the summary behind the events of a `blkparse` output says of all devices and processors together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PrintedTotals {
-    /// Events printed.
-    pub entries: Option<u64>,
-    /// Requests dispatched to the driver: reads, writes.
-    pub dispatched: [Option<u64>; 2],
-    /// Requests completed: reads, writes.
-    pub completed: [Option<u64>; 2],
-}
-
-impl PrintedTotals {
-    /// Takes over what a later line said.
-    fn append(&mut self, later: Self) {
-        self.entries = later.entries.or(self.entries);
-        for (mine, later) in [
-            (&mut self.dispatched, later.dispatched),
-            (&mut self.completed, later.completed),
-        ] {
-            for (mine, later) in mine.iter_mut().zip(later) {
-                *mine = later.or(*mine);
-            }
-        }
-    }
-}
-
 /// Counts of everything that was read from one input.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LineCounts {
     /// Lines of text, all kinds.
     pub lines: u64,
@@ -89,7 +57,7 @@ pub struct LineCounts {
     pub malformed: u64,
     /// The first of them.
     pub malformed_samples: Vec<Malformed>,
-    /// Whether the last line has no line feed.
+    /// `true` if the last line has no line feed.
     pub unterminated_last_line: bool,
     /// Requests the collector says were outstanding at its end.
     pub outstanding_at_end: Option<u64>,

@@ -10,7 +10,7 @@ const MAX: usize = 15;
 pub struct Rwbs([u8; MAX + 1]);
 
 impl Rwbs {
-    /// From 1 to 15 capital letters; anything else is none.
+    /// Takes 1 to 15 capital letters; returns `None` for anything else.
     #[must_use]
     pub fn new(letters: &[u8]) -> Option<Self> {
         if letters.is_empty() || letters.len() > MAX {
@@ -26,21 +26,21 @@ impl Rwbs {
         Some(Self(text))
     }
 
-    /// The letters.
+    /// Returns the letters.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         let end = self.0.iter().position(|b| *b == 0).unwrap_or(MAX);
         self.0.get(..end).unwrap_or_default()
     }
 
-    /// The letters as text.
+    /// Returns the letters as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         // Capital letters only, by construction.
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// What the letters say.
+    /// Returns what the letters say.
     #[must_use]
     pub fn decode(&self) -> Operation {
         let text = self.as_bytes();
@@ -99,13 +99,13 @@ impl Rwbs {
         operation
     }
 
-    /// Whether the published scripts take this for a read: there is an `R` anywhere.
+    /// Returns `true` if the published scripts take this for a read: there is an `R` anywhere.
     #[must_use]
     pub fn contains_r(&self) -> bool {
         self.0.contains(&b'R')
     }
 
-    /// Whether the published scripts take this for a write: there is a `W` anywhere.
+    /// Returns `true` if the published scripts take this for a write: there is a `W` anywhere.
     #[must_use]
     pub fn contains_w(&self) -> bool {
         self.0.contains(&b'W')
@@ -127,6 +127,7 @@ impl fmt::Display for Rwbs {
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Direction {
     /// Data from the device.
     Read,
@@ -157,7 +158,7 @@ impl Direction {
         Self::Other,
     ];
 
-    /// Name in reports.
+    /// Returns the name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -171,14 +172,15 @@ impl Direction {
         }
     }
 
-    /// Whether data moves: reads and writes.
+    /// Returns `true` if data moves: reads and writes.
     #[must_use]
     pub const fn is_data(self) -> bool {
         matches!(self, Self::Read | Self::Write)
     }
 
-    /// Position in [`Direction::ALL`].
-    pub(crate) const fn slot(self) -> usize {
+    /// Returns the position in [`Direction::ALL`].
+    #[must_use]
+    pub const fn slot(self) -> usize {
         self as usize
     }
 }
@@ -189,6 +191,7 @@ impl Direction {
     clippy::struct_excessive_bools,
     reason = "these are the kernel's independent flags"
 )]
+#[non_exhaustive]
 pub struct Operation {
     /// What the request does.
     pub direction: Direction,
@@ -206,71 +209,4 @@ pub struct Operation {
     pub meta: bool,
     /// Atomic write.
     pub atomic: bool,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn decode(text: &str) -> Operation {
-        Rwbs::new(text.as_bytes()).unwrap().decode()
-    }
-
-    #[test]
-    fn directions_follow_the_operation_and_not_any_letter() {
-        let table = [
-            ("R", Direction::Read),
-            ("RA", Direction::Read),
-            ("RSM", Direction::Read),
-            ("W", Direction::Write),
-            ("FWFSM", Direction::Write),
-            ("FWS", Direction::Write),
-            ("WFS", Direction::Write),
-            ("D", Direction::Discard),
-            ("DS", Direction::Discard),
-            ("DE", Direction::Discard),
-            ("E", Direction::Discard),
-            ("FF", Direction::Flush),
-            ("FN", Direction::Flush),
-            ("N", Direction::None),
-            ("NS", Direction::None),
-            ("ZR", Direction::Zone),
-            ("ZRA", Direction::Zone),
-            ("ZA", Direction::Zone),
-            ("B", Direction::Other),
-            ("F", Direction::Flush),
-        ];
-        for (text, direction) in table {
-            assert_eq!(decode(text).direction, direction, "{text}");
-        }
-    }
-
-    #[test]
-    fn flags_are_told_apart_by_place() {
-        let all = decode("FWFSM");
-        assert!(all.preflush && all.fua && all.sync && all.meta);
-        let fua = decode("WF");
-        assert!(fua.fua && !fua.preflush);
-        let flush = decode("FF");
-        assert!(!flush.fua && flush.preflush);
-        assert!(decode("RA").ahead && !decode("RA").sync);
-        assert!(decode("DES").secure && decode("DES").sync);
-        assert!(!decode("ZRA").ahead, "a reset of all zones is no readahead");
-    }
-
-    #[test]
-    fn only_short_capital_texts_are_accepted() {
-        assert!(Rwbs::new(b"").is_none());
-        assert!(Rwbs::new(b"r").is_none());
-        assert!(Rwbs::new(b"R1").is_none());
-        assert!(Rwbs::new(&[b'W'; 16]).is_none());
-        assert_eq!(Rwbs::new(&[b'W'; 15]).unwrap().as_str(), "W".repeat(15));
-    }
-
-    #[test]
-    fn the_published_rule_looks_for_letters_anywhere() {
-        let reset = Rwbs::new(b"ZR").unwrap();
-        assert!(reset.contains_r() && !reset.contains_w());
-        assert!(!Rwbs::new(b"FF").unwrap().contains_r());
-    }
 }

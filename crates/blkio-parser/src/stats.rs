@@ -14,10 +14,8 @@ use crate::analyse::by_pid::ByPid;
 use crate::analyse::composition::Composition;
 use crate::analyse::devices::{MAX_DEVICES, Parts, Split};
 use crate::analyse::duplicates::Duplicates;
-use crate::analyse::given::{GivenPhases, Named};
 use crate::analyse::heat::HeatMap;
 use crate::analyse::intervals::Intervals;
-use crate::analyse::limit::Yardstick;
 use crate::analyse::nesting::{Evidence, Nesting};
 use crate::analyse::pairing::Pairing;
 use crate::analyse::pairs::Pairs;
@@ -25,18 +23,20 @@ use crate::analyse::reuse::Reuse;
 use crate::analyse::sequential::Sequentiality;
 use crate::analyse::stages::Stages;
 use crate::analyse::traffic::{Grid, SECOND, Traffic};
+use crate::analyse::user_phases::{Named, UserPhases};
 use crate::analyse::working_set::WindowedSet;
 use crate::error::{Error, Result};
-use crate::pipeline::{Outcome, ReadOptions, is_pipe, read_shapes};
+use crate::pipeline::{Outcome, ReadOptions, is_pipe, read};
 use groups::{Fan, Group, GroupSet, IN_FLIGHT};
 
-/// Which analyses to make.
+/// The analyses to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each analysis can be left out on its own"
 )]
-pub struct Wanted {
+#[non_exhaustive]
+pub struct AnalysisSet {
     /// Sequentiality, seeks and strides.
     pub sequentiality: bool,
     /// Access counts of sectors and blocks, and the distinct blocks of all time.
@@ -51,7 +51,7 @@ pub struct Wanted {
     pub latency: bool,
 }
 
-impl Wanted {
+impl AnalysisSet {
     /// Everything.
     pub const ALL: Self = Self {
         sequentiality: true,
@@ -73,18 +73,18 @@ impl Wanted {
     };
 }
 
-/// How to analyse.
+/// Options of the analyses.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StatsOptions {
-    /// How to read.
+    /// Options of reading.
     pub read: ReadOptions,
     /// Width of the bins of the series in nanoseconds.
     pub bin_ns: u64,
     /// Make these bins narrower for short traces, so that a series has a few hundred of them. The inputs are then read twice;
     /// bins of pipes stay as they are.
     pub adapt_bins: bool,
-    /// Whether these bins begin at multiples of their width of the trace's clock, rather than at the first issue.
+    /// `true` if these bins begin at multiples of their width of the trace's clock, rather than at the first issue.
     pub bins_by_clock: bool,
     /// Gap that ends a burst.
     pub burst_gap_ns: u64,
@@ -92,7 +92,7 @@ pub struct StatsOptions {
     pub stale_ns: u64,
     /// Sectors of the blocks of reuse distances.
     pub reuse_block_sectors: u64,
-    /// Whether reuse distances are those of every block however many there are, instead of a sample of very many.
+    /// `true` if reuse distances are those of every block however many there are, instead of a sample of very many.
     pub exact_reuse: bool,
     /// Width of the windows of the working set over time.
     pub working_set_window_ns: u64,
@@ -101,10 +101,8 @@ pub struct StatsOptions {
     /// Analyse only these devices (`major << 20 | minor`). With `None`, devices that lie on others of the trace are left out,
     /// since their requests are there twice.
     pub devices: Option<Vec<u32>>,
-    /// What the device can do, where that was measured.
-    pub yardstick: Option<Yardstick>,
-    /// Which analyses to make.
-    pub wanted: Wanted,
+    /// The analyses to make.
+    pub wanted: AnalysisSet,
 }
 
 impl Default for StatsOptions {
@@ -121,14 +119,13 @@ impl Default for StatsOptions {
             working_set_window_ns: 10 * SECOND,
             phases: Vec::new(),
             devices: None,
-            yardstick: None,
-            wanted: Wanted::ALL,
+            wanted: AnalysisSet::ALL,
         }
     }
 }
 
 impl StatsOptions {
-    /// The bins of the series.
+    /// Returns the bins of the series.
     fn grid(&self) -> Grid {
         Grid::new(self.bin_ns, self.bins_by_clock)
     }
@@ -136,6 +133,7 @@ impl StatsOptions {
 
 /// The analyses of a trace.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Stats {
     /// What was read.
     pub outcome: Outcome,
@@ -166,7 +164,7 @@ pub struct Stats {
     /// Times between the stages of the block layer.
     pub stages: Option<Stages>,
     /// What was issued in the phases given.
-    pub given: GivenPhases,
+    pub given: UserPhases,
     /// Pairs, a lost completion costing one request.
     pub newest: Option<Pairing>,
     /// Pairs, requests of one place queueing.
@@ -178,20 +176,19 @@ pub struct Stats {
     pub stacked: Vec<Stacked>,
     /// The analyses of the devices that are left out of the totals since they lie on others.
     pub apart: Vec<(u32, Stats)>,
-    /// What the device can do, as in the options.
-    pub yardstick: Option<Yardstick>,
 }
 
 /// A device whose requests cause requests of another device of the same trace.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Stacked {
     /// The upper device, as in [`Event::dev`](crate::Event::dev).
     pub upper: u32,
     /// The device below it.
     pub lower: u32,
-    /// How that is known.
+    /// The evidence for it.
     pub evidence: Evidence,
-    /// Whether the upper device is left out of the analyses.
+    /// `true` if the upper device is left out of the analyses.
     pub is_left_out: bool,
     /// Share of the upper device's bytes that requests of lower devices of the trace were found for.
     pub share_below: Option<f64>,
@@ -200,7 +197,7 @@ pub struct Stacked {
 /// Bins that a series has at most where its bins adapt.
 const FITTING_BINS: u64 = 300;
 
-/// The width of bins for a trace of this length: 1, 2 or 5 times a power of ten, from a millisecond on.
+/// Returns the width of bins for a trace of this length: 1, 2 or 5 times a power of ten, from a millisecond on.
 fn fitting_bin(span_ns: u64) -> u64 {
     let least = span_ns / FITTING_BINS;
     let mut decade: u64 = 1_000_000;
@@ -224,7 +221,7 @@ struct Passed {
 }
 
 impl Passed {
-    /// From the first issue to the last completion.
+    /// Returns the time from the first issue to the last completion.
     fn span_ns(&self) -> u64 {
         let traffic = self.sets.iter().find_map(|set| match &set.all {
             Group::Flow(group) => Some(&group.0),
@@ -273,7 +270,7 @@ impl Stats {
     ///
     /// # Errors
     ///
-    /// As [`read`](crate::pipeline::read).
+    /// As [`read`].
     pub fn of_files(paths: &[PathBuf], options: &StatsOptions) -> Result<Self> {
         let passed = Self::pass(paths, options, &[])?;
         let mut stacked = match options.devices {
@@ -289,9 +286,7 @@ impl Stats {
         apart.sort_unstable();
         let bin_ns = options.adapt_bins.then(|| fitting_bin(passed.span_ns()));
         let bin_ns = bin_ns.filter(|bin_ns| *bin_ns < options.bin_ns);
-        let again = options.read.follow.is_none()
-            && options.read.opened.is_none()
-            && !paths.iter().any(|path| is_pipe(path));
+        let again = options.read.opened.is_none() && !paths.iter().any(|path| is_pipe(path));
         let passed = if again && (leaves_out || bin_ns.is_some()) {
             drop(passed);
             let mut options = options.clone();
@@ -309,50 +304,19 @@ impl Stats {
         };
         let mut stats = Self::assemble(passed, &apart);
         stats.stacked = stacked;
-        stats.measure_with(options.yardstick.as_ref());
         Ok(stats)
-    }
-
-    /// Judges all devices by this yardstick.
-    fn measure_with(&mut self, yardstick: Option<&Yardstick>) {
-        self.yardstick = yardstick.cloned();
-        for (_, of) in self.devices.iter_mut().chain(&mut self.apart) {
-            of.yardstick = yardstick.cloned();
-        }
     }
 
     /// One pass over the inputs, with the devices of the options, and with others apart from all.
     fn pass(paths: &[PathBuf], options: &StatsOptions, apart: &[u32]) -> Result<Passed> {
-        let split = || Split::new(options.devices.clone(), apart.to_vec());
-        if options.read.threads <= 1 {
-            let start = || (split(), GroupSet::all_of(options));
-            let cell = std::cell::RefCell::new(start());
-            let outcome = read_shapes(
-                paths,
-                &options.read,
-                &mut |batch| {
-                    let (split, sets) = &mut *cell.borrow_mut();
-                    let parts = split.parts(batch);
-                    sets.iter_mut().for_each(|set| set.take(&parts));
-                },
-                &mut || *cell.borrow_mut() = start(),
-            )?;
-            let (split, sets) = cell.into_inner();
-            let (devices, nesting) = split.finish();
-            return Ok(Passed {
-                outcome,
-                sets: sets.into_iter().map(GroupSet::finish).collect(),
-                devices,
-                nesting,
-            });
-        }
+        let split = || Split::new(options.devices.clone(), apart, options.grid());
         thread::scope(|scope| {
             let start = || {
                 let mut fan = Fan::default();
                 let mut threads = Vec::new();
                 for mut set in GroupSet::all_of(options) {
-                    if set.all.is_idle() {
-                        threads.push(scope.spawn(move || set));
+                    if options.read.threads <= 1 || set.all.is_idle() {
+                        fan.here.push(set);
                         continue;
                     }
                     let (sender, batches) = sync_channel::<Vec<Arc<Parts>>>(IN_FLIGHT);
@@ -367,27 +331,21 @@ impl Stats {
                 (split(), fan, threads)
             };
             let cell = std::cell::RefCell::new(start());
-            let outcome = read_shapes(
+            let outcome = read(
                 paths,
                 &options.read,
-                &mut |batch| {
+                &mut |events| {
                     let (split, fan, _) = &mut *cell.borrow_mut();
-                    fan.take(split.parts(batch));
+                    fan.take(split.parts(events));
                 },
                 &mut || *cell.borrow_mut() = start(),
             );
-            let (split, mut fan, threads) = cell.into_inner();
-            fan.hand_on();
-            drop(fan);
-            let mut sets = Vec::new();
+            let (split, fan, threads) = cell.into_inner();
+            let mut sets = fan.finish();
             for thread in threads {
-                sets.push(thread.join().map_err(|_| {
-                    Error::ThreadDied {
-                        name: paths
-                            .first()
-                            .map(|path| path.display().to_string())
-                            .unwrap_or_default(),
-                    }
+                let name = paths.first().map(|path| path.display().to_string());
+                sets.push(thread.join().map_err(|_| Error::ThreadDied {
+                    name: name.unwrap_or_default(),
                 })?);
             }
             let (devices, nesting) = split.finish();
@@ -413,22 +371,14 @@ impl Stats {
             if devices.len() < 2 {
                 break;
             }
-            // A group without work has no more than its empty form.
-            let groups = sets
-                .iter_mut()
-                .map(|set| match set.devices.get_mut(number) {
-                    Some(group) => std::mem::replace(group, set.empty.clone()),
-                    None => set.empty.clone(),
-                });
-            let groups = groups.collect();
-            of_devices.push((*dev, Self::of_groups(outcome.clone(), groups)));
+            let groups = sets.iter_mut();
+            let groups = groups.map(|set| take_group(&mut set.devices, number, &set.empty));
+            of_devices.push((*dev, Self::of_groups(outcome.clone(), groups.collect())));
         }
         of_devices.sort_unstable_by_key(|(dev, _)| *dev);
         let apart = apart.iter().enumerate().map(|(number, dev)| {
-            let groups = sets.iter_mut().map(|set| match set.apart.get_mut(number) {
-                Some(group) => std::mem::replace(group, set.empty.clone()),
-                None => set.empty.clone(),
-            });
+            let groups = sets.iter_mut();
+            let groups = groups.map(|set| take_group(&mut set.apart, number, &set.empty));
             (*dev, Self::of_groups(outcome.clone(), groups.collect()))
         });
         let apart: Vec<(u32, Self)> = apart.collect();
@@ -454,7 +404,7 @@ impl Stats {
     fn of_groups(outcome: Outcome, groups: Vec<Group>) -> Self {
         let mut stats = Self {
             outcome,
-            traffic: Traffic::new(SECOND),
+            traffic: Traffic::new(Grid::new(SECOND, false)),
             arrivals: Arrivals::new(0),
             duplicates: Duplicates::default(),
             heat: None,
@@ -467,13 +417,12 @@ impl Stats {
             reuse: None,
             intervals: None,
             stages: None,
-            given: GivenPhases::default(),
+            given: UserPhases::default(),
             newest: None,
             fifo: None,
             devices: Vec::new(),
             stacked: Vec::new(),
             apart: Vec::new(),
-            yardstick: None,
         };
         for group in groups {
             match group {
@@ -497,5 +446,13 @@ impl Stats {
             }
         }
         stats
+    }
+}
+
+/// Takes the group of a number; one without work has no more than its empty form.
+fn take_group(groups: &mut [Group], number: usize, empty: &Group) -> Group {
+    match groups.get_mut(number) {
+        Some(group) => std::mem::replace(group, empty.clone()),
+        None => empty.clone(),
     }
 }

@@ -14,13 +14,19 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("report", &[]),
     ("spill-sort", &[]),
     ("rocpd-synth", &[]),
+    ("blkio-synth", &[]),
+    ("blkio-companions", &[]),
     ("otf2-writer", &[]),
     ("test-data", &[]),
     // floor 1
     ("perfetto-reader", &["trace-model", "byte-source"]),
     ("serving-logs", &["trace-model"]),
     ("rocpd-db", &["trace-model", "byte-source"]),
-    ("blkio-parser", &["byte-source"]),
+    ("blkio-parser", &["blkio-companions", "byte-source"]),
+    (
+        "blkio-collect",
+        &["blkio-companions", "blkio-parser", "byte-source"],
+    ),
     ("memtrace-labeller", &["byte-source"]),
     // floor 2
     ("rca-cycles", &["trace-model"]),
@@ -44,6 +50,17 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("launch-stacks", &["trace-model"]),
     ("charts", &["report"]),
     ("trace-tables", &["trace-model", "report"]),
+    (
+        "blkio-report",
+        &[
+            "blkio-parser",
+            "blkio-companions",
+            "byte-source",
+            "report",
+            "charts",
+            "perf-compare",
+        ],
+    ),
     // floor 3
     ("cli", ANY),
     ("trace-input", ANY),

@@ -1,16 +1,16 @@
-//! How often each sector is accessed, by operation letters, and each block of 4 KiB, by direction.
+//! Counts accesses of each sector by operation letters, and of each block of 4 KiB by direction.
 //!
 //! Counts change only where requests begin and end; requests that follow each other without a gap cancel at once, the other
-//! places are kept sorted (`Borders`), and one walk over the device in the end gives all counts.
+//! places are kept sorted (`AccessDeltas`), and one walk over the device in the end gives all counts.
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
+
 use super::Analyser;
-use super::borders::{Borders, Change};
+use super::access_deltas::{AccessDeltas, for_each_in_order};
 use super::runs::{Batch, Run};
 use super::working_set::Blocks;
-use crate::event::{Event, EventKind};
-use crate::num::index;
 use crate::rwbs::Direction;
 
 /// Sequential runs of one operation that are followed at once.
@@ -47,57 +47,29 @@ impl Open {
 /// Access count to number of places with that count.
 #[derive(Debug, Clone, Default)]
 struct Counts {
-    /// Of counts below [`FEW`].
-    few: Vec<u64>,
-    many: BTreeMap<u64, u64>,
+    places: FxHashMap<i64, u64>,
     /// Where the count changed last, and the count from there on.
     from: u64,
     count: i64,
 }
 
-/// Counts that are counted side by side.
-const FEW: usize = 1 << 10;
-
 impl Counts {
     /// The count changes at a place, which is not before those of earlier calls.
     #[inline]
     fn change(&mut self, place: u64, by: i64) {
-        let places = place - self.from;
-        let count = usize::try_from(self.count).unwrap_or(usize::MAX);
-        match self.few.get_mut(count) {
-            // Of a count of 0, too, which is left out at the end: to ask would take longer.
-            Some(sum) => *sum += places,
-            None => self.add(places),
+        // A count below 0 is of changes of the same place that are still to come.
+        if self.count > 0 && place > self.from {
+            *self.places.entry(self.count).or_default() += place - self.from;
         }
         self.from = place;
         self.count += by;
     }
 
-    #[cold]
-    fn add(&mut self, places: u64) {
-        if self.few.is_empty() {
-            self.few.resize(FEW, 0);
-        }
-        // A count below 0 is of changes of the same place that are still to come.
-        if places == 0 || self.count <= 0 {
-            return;
-        }
-        let count = self.count.cast_unsigned();
-        match self.few.get_mut(index(count)) {
-            Some(sum) => *sum += places,
-            None => *self.many.entry(count).or_default() += places,
-        }
-    }
-
     fn histogram(self) -> BTreeMap<u64, u64> {
-        let mut histogram = self.many;
-        histogram.extend(
-            (0..)
-                .zip(self.few)
-                .skip(1)
-                .filter(|(_, places)| *places > 0),
-        );
-        histogram
+        let places = self.places.into_iter();
+        places
+            .map(|(count, places)| (count.cast_unsigned(), places))
+            .collect()
     }
 }
 
@@ -105,10 +77,10 @@ impl Counts {
 #[derive(Debug, Clone, Default)]
 pub struct SectorAccess {
     open: Vec<Open>,
-    /// Of twice the number of the operation letters; one more for what the counts of blocks of 4 KiB change at more: a
+    /// At twice the number of the operation letters; one behind for what the counts of blocks of 4 KiB change at more: a
     /// request counts for all of a block that it begins or ends in the middle of.
-    borders: Borders,
-    /// Whether there are any of those.
+    deltas: Vec<AccessDeltas>,
+    /// `true` if there are any of those.
     has_cuts: bool,
     /// Smallest first sector.
     pub min_sector: Option<u64>,
@@ -130,28 +102,14 @@ pub struct SectorAccess {
 }
 
 impl Analyser for SectorAccess {
-    fn observe(&mut self, event: &Event) {
-        if event.kind != EventKind::Issue {
-            return;
-        }
-        self.add(&Run::of(event, 0));
-    }
-
-    fn observe_batch(&mut self, batch: &Batch) {
-        for run in &batch.shape.runs {
+    fn observe(&mut self, batch: &Batch) {
+        for run in &batch.runs {
             self.add(run);
         }
     }
 }
 
 impl SectorAccess {
-    /// Has so many threads help to sort in the end.
-    #[must_use]
-    pub fn with_helpers(mut self, helpers: usize) -> Self {
-        self.borders.helpers = helpers;
-        self
-    }
-
     fn add(&mut self, run: &Run) {
         let sectors = u64::from(run.nr_sector);
         let last = run.sector + sectors * (u64::from(run.count) - 1);
@@ -161,12 +119,13 @@ impl SectorAccess {
         let number = usize::from(run.rwbs);
         if number >= self.open.len() {
             self.open.resize_with(number + 1, Default::default);
+            self.deltas.resize_with(2 * number + 2, Default::default);
         }
         let Some(open) = self.open.get_mut(number).filter(|_| sectors > 0) else {
             return;
         };
         open.direction = Some(run.direction);
-        let of = u32::from(run.rwbs) << 1;
+        let of = number << 1;
         if let Some((start, end)) = open.add(run.sector, last.saturating_add(sectors)) {
             self.settle(of, start, end);
         }
@@ -179,25 +138,29 @@ impl SectorAccess {
     }
 
     #[inline]
-    fn settle(&mut self, of: u32, start: u64, end: u64) {
-        if start < end {
-            self.borders.add(start, of, false);
-            self.borders.add(end, of, true);
+    fn settle(&mut self, of: usize, start: u64, end: u64) {
+        if start < end
+            && let Some(deltas) = self.deltas.get_mut(of)
+        {
+            deltas.begin(start);
+            deltas.end(end);
         }
     }
 
     /// A request that does not begin and end with a block of 4 KiB.
-    fn cut(&mut self, of: u32, start: u64, end: u64) {
+    fn cut(&mut self, of: usize, start: u64, end: u64) {
+        let Some(deltas) = self.deltas.get_mut(of) else {
+            return;
+        };
         if !start.is_multiple_of(BLOCK) {
-            self.borders.add(start / BLOCK * BLOCK, of, false);
+            deltas.begin(start / BLOCK * BLOCK);
         }
         if !end.is_multiple_of(BLOCK) {
-            let behind = (end / BLOCK + 1).saturating_mul(BLOCK);
-            self.borders.add(behind, of, true);
+            deltas.end((end / BLOCK + 1).saturating_mul(BLOCK));
         }
     }
 
-    /// How many distinct blocks of 4 KiB were accessed, once [`SectorAccess::finish`] was called.
+    /// Returns how many distinct blocks of 4 KiB were accessed, once [`SectorAccess::finish`] was called.
     #[must_use]
     pub fn distinct_blocks(&self) -> Blocks {
         let blocks = |histogram: &BTreeMap<u64, u64>| histogram.values().sum::<u64>();
@@ -211,10 +174,10 @@ impl SectorAccess {
         }
     }
 
-    /// Counts; call once after the last event. Takes about the time of sorting all places.
+    /// Counts; call once after the last event. Takes about the time of merging all places.
     pub fn finish(&mut self) {
         let open = std::mem::take(&mut self.open);
-        for (of, open) in (0_u32..).step_by(2).zip(&open) {
+        for (of, open) in (0..).step_by(2).zip(&open) {
             for (start, end) in open.runs {
                 self.settle(of, start, end);
             }
@@ -224,9 +187,8 @@ impl SectorAccess {
         let mut blocks = <[Counts; 2]>::default();
         let mut sectors_of = <[Counts; 2]>::default();
         let has_cuts = self.has_cuts;
-        let mut borders = std::mem::take(&mut self.borders);
-        borders.for_each_in_order(|Change { sector, of, by }| {
-            let number = index(u64::from(of >> 1));
+        for_each_in_order(std::mem::take(&mut self.deltas), |of, (sector, by)| {
+            let number = of >> 1;
             let direction = open.get(number).and_then(|open| open.direction);
             let direction = direction.filter(|direction| direction.is_data());
             let is_cut = of & 1 != 0;
@@ -269,46 +231,11 @@ impl SectorAccess {
     }
 }
 
-/// Shares of all accesses that go to the most accessed hundredths of the sectors.
-#[must_use]
-pub fn hottest(histogram: &BTreeMap<u64, u64>, percents: &[u64]) -> Vec<(u64, f64)> {
-    let sectors: u128 = histogram.values().map(|n| u128::from(*n)).sum();
-    let product = |(count, n): (&u64, &u64)| u128::from(*count) * u128::from(*n);
-    let accesses: u128 = histogram.iter().map(product).sum();
-    if accesses == 0 {
-        return Vec::new();
-    }
-    let share = |percent: u64| {
-        // A part of a sector counts as such.
-        let mut left = sectors as f64 * percent as f64 / 100.0;
-        let mut sum = 0.0;
-        for (count, n) in histogram.iter().rev() {
-            let taken = left.min(*n as f64);
-            sum += taken * *count as f64;
-            left -= taken;
-        }
-        sum / accesses as f64
-    };
-    percents.iter().map(|p| (*p, share(*p))).collect()
-}
-
-/// Cumulative share of distinct sectors by access count.
-#[must_use]
-pub fn cumulative(histogram: &BTreeMap<u64, u64>) -> Vec<(u64, f64)> {
-    let total: u64 = histogram.values().sum();
-    let mut below = 0;
-    histogram
-        .iter()
-        .map(|(count, sectors)| {
-            below += sectors;
-            (*count, below as f64 / total as f64)
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Event;
+    use crate::num::index;
     use proptest::prelude::*;
 
     proptest! {
@@ -329,12 +256,12 @@ mod tests {
                     (first / 8..=(first + sectors - 1) / 8).for_each(|block| array[index(block)] += 1);
                 }
             }
-            let mut twin = BTreeMap::new();
+            let mut model = BTreeMap::new();
             for count in array.into_iter().filter(|c| *c > 0) {
-                *twin.entry(count).or_insert(0_u64) += 1;
+                *model.entry(count).or_insert(0_u64) += 1;
             }
             access.finish();
-            prop_assert_eq!(access.all_blocks, twin);
+            prop_assert_eq!(access.all_blocks, model);
         }
 
         #[test]
@@ -350,7 +277,7 @@ mod tests {
                 let direction = if start % 3 == 0 { Direction::Write } else { Direction::Read };
                 let rwbs = u16::try_from(direction.slot()).unwrap();
                 let sector = u64::from(start) * u64::from(unit);
-                access.observe(&Event { sector, nr_sector, rwbs, direction, ..Event::BLANK });
+                access.add(&Run::of(&Event { sector, nr_sector, rwbs, direction, ..Event::BLANK }, 0));
                 let range = usize::from(start)..usize::from(start) + usize::from(sectors);
                 arrays[direction.slot()][range].iter_mut().for_each(|c| *c += 1);
             }
@@ -362,15 +289,15 @@ mod tests {
                 histogram
             };
             access.finish();
-            let twins = arrays.each_ref().map(|counts| histogram(counts));
-            let distinct = twins.each_ref().map(|twin| twin.values().sum::<u64>());
+            let models = arrays.each_ref().map(|counts| histogram(counts));
+            let distinct = models.each_ref().map(|model| model.values().sum::<u64>());
             prop_assert_eq!(access.distinct_sectors, distinct);
-            for (found, twin) in access.operations.iter().zip(&twins) {
-                prop_assert_eq!(found, twin);
+            for (found, model) in access.operations.iter().zip(&models) {
+                prop_assert_eq!(found, model);
             }
             let all: Vec<u64> = arrays[0].iter().zip(&arrays[1]).map(|(a, b)| a + b).collect();
-            let twin = histogram(&all);
-            prop_assert_eq!(access.sectors, twin);
+            let model = histogram(&all);
+            prop_assert_eq!(access.sectors, model);
         }
     }
 }

@@ -3,12 +3,10 @@
 use super::Analyser;
 use super::distribution::Distribution;
 use super::runs::Batch;
-use crate::event::{Event, EventKind};
-use crate::num::index;
-use crate::rwbs::Direction;
 
 /// A maximal run of issues without a long gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Burst {
     /// First issue.
     pub start_ns: u64,
@@ -84,7 +82,7 @@ impl Fano {
 }
 
 impl Arrivals {
-    /// With bursts split where nothing is issued for this long.
+    /// Returns the arrivals of no events, with bursts split where nothing is issued for this long.
     #[must_use]
     pub fn new(gap_ns: u64) -> Self {
         Self {
@@ -106,13 +104,13 @@ impl Arrivals {
         }
     }
 
-    /// The gap that ends a burst.
+    /// Returns the gap that ends a burst.
     #[must_use]
     pub fn gap_ns(&self) -> u64 {
         self.gap_ns
     }
 
-    /// Width of bins and the Fano factor of the counts in them; 1 for a Poisson process.
+    /// Returns the width of bins and the Fano factor of the counts in them; 1 for a Poisson process.
     pub fn fano(&self) -> impl Iterator<Item = (u64, Option<f64>)> {
         self.fano.iter().map(|fano| (fano.width_ns, fano.factor()))
     }
@@ -179,25 +177,11 @@ impl Arrivals {
     }
 }
 
-/// Bytes of a request in a burst: those of data.
-fn moved(direction: Direction, bytes: u32) -> u64 {
-    if direction.is_data() { bytes.into() } else { 0 }
-}
-
 impl Analyser for Arrivals {
-    fn observe(&mut self, event: &Event) {
-        if event.kind == EventKind::Issue {
-            self.issue(event.t_ns, moved(event.direction, event.bytes));
-        }
-    }
-
-    fn observe_batch(&mut self, batch: &Batch) {
-        let mut times = batch.shape.times.iter();
-        for run in &batch.shape.runs {
-            let bytes = moved(run.direction, run.bytes);
-            for t_ns in times.by_ref().take(index(run.count.into())) {
-                self.issue(*t_ns, bytes);
-            }
+    fn observe(&mut self, batch: &Batch) {
+        for event in batch.issued() {
+            let is_data = event.direction.is_data();
+            self.issue(event.t_ns, if is_data { event.bytes.into() } else { 0 });
         }
     }
 }

@@ -1,12 +1,14 @@
-//! What happened on each processor: the totals that blkparse prints for each CPU.
+//! Totals by processor, as blkparse prints them for each CPU.
 
 use super::Analyser;
+use super::runs::Batch;
 use super::traffic::Amount;
 use crate::event::{Event, EventKind};
 use crate::rwbs::Direction;
 
 /// Totals of one processor; of pairs the first is reads, the second writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct OfCpu {
     /// Bios that were queued.
     pub queued: [Amount; 2],
@@ -35,7 +37,13 @@ impl ByCpu {
 }
 
 impl Analyser for ByCpu {
-    fn observe(&mut self, event: &Event) {
+    fn observe(&mut self, batch: &Batch) {
+        batch.events.iter().for_each(|event| self.add(event));
+    }
+}
+
+impl ByCpu {
+    fn add(&mut self, event: &Event) {
         if !event.direction.is_data() || event.nr_sector == 0 {
             return;
         }

@@ -1,4 +1,4 @@
-//! Where the requests of each process start, seen from its own before.
+//! Sequentiality of the requests of each process.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,14 @@ use rustc_hash::FxHashMap;
 use super::Analyser;
 use super::runs::{Batch, Run};
 use super::sequential::Sequentiality;
-use crate::event::{Event, EventKind};
+use crate::event::Event;
 
 /// Processes that are kept apart.
 const MOST: usize = 128;
 
 /// The requests of one process.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct OfPid {
     /// Number of its name when it was first seen.
     pub comm: u32,
@@ -30,7 +31,7 @@ pub struct ByPid {
 }
 
 impl ByPid {
-    /// The processes, by process id.
+    /// Returns the processes, by process id.
     #[must_use]
     pub fn pids(&self) -> BTreeMap<u32, &OfPid> {
         self.pids.iter().map(|(pid, of)| (*pid, of)).collect()
@@ -46,13 +47,17 @@ impl ByPid {
 }
 
 impl Analyser for ByPid {
-    fn observe(&mut self, event: &Event) {
+    fn observe(&mut self, batch: &Batch) {
+        if batch.has_processes {
+            batch.issued().for_each(|event| self.add(event));
+        }
+    }
+}
+
+impl ByPid {
+    fn add(&mut self, event: &Event) {
         let is_known = event.pid != 0 || event.comm != 0;
-        if event.kind != EventKind::Issue
-            || !event.direction.is_data()
-            || event.nr_sector == 0
-            || !is_known
-        {
+        if !event.direction.is_data() || event.nr_sector == 0 || !is_known {
             return;
         }
         let has_room = self.pids.len() < MOST;
@@ -65,12 +70,6 @@ impl Analyser for ByPid {
             sequentiality: Sequentiality::small(),
         });
         of.sequentiality.step_small(&Run::of(event, 0));
-    }
-
-    fn observe_batch(&mut self, batch: &Batch) {
-        if batch.shape.has_processes {
-            self.observe_all(&batch.events);
-        }
     }
 }
 
@@ -96,8 +95,8 @@ mod tests {
                 comm: 7,
                 ..Event::BLANK
             };
-            by_pid.observe(&event);
-            together.observe(&event);
+            by_pid.add(&event);
+            together.step(&Run::of(&event, 0));
         }
         by_pid.finish();
         together.finish();
@@ -121,7 +120,7 @@ mod tests {
     fn processes_are_bounded() {
         let mut by_pid = ByPid::default();
         for pid in 0..1000 {
-            by_pid.observe(&Event {
+            by_pid.add(&Event {
                 nr_sector: 8,
                 pid,
                 ..Event::BLANK

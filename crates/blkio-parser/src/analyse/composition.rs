@@ -8,7 +8,6 @@ use rustc_hash::FxHashMap;
 
 use super::runs::{Batch, Run};
 use super::sequential::Sequentiality;
-use crate::num::spread;
 // Bins as the detection of phases has them, so that its borders lie between these; longer traces have bins ten times as wide.
 use super::traffic::{FINE_BINS, FINE_NS};
 
@@ -17,33 +16,21 @@ const MAX_ROWS: usize = 1 << 19;
 /// Kinds that are kept apart in one bin; beyond, sizes are rounded up to powers of two.
 const MAX_KINDS: usize = 1 << 12;
 
-/// Kinds that are counted without looking them up.
-const RECENT_BITS: u32 = 6;
-const RECENT: usize = 1 << RECENT_BITS;
-
 /// Requests that are alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[non_exhaustive]
 pub struct Alike {
     /// Number of the operation letters.
     pub rwbs: u16,
     /// Bytes of each.
     pub bytes: u32,
-    /// Whether they read or write sectors.
+    /// `true` if they read or write sectors.
     pub is_data: bool,
 }
 
-impl Alike {
-    /// Where it is kept on its way.
-    #[inline]
-    fn place(self) -> usize {
-        let bits =
-            u64::from(self.rwbs) << 33 | u64::from(self.bytes) << 1 | u64::from(self.is_data);
-        spread(bits, RECENT_BITS)
-    }
-}
-
-/// How many there are, and how many of them continue others.
+/// Number of requests, and of those that continue others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Tally {
     /// Requests.
     pub ios: u64,
@@ -89,8 +76,6 @@ pub struct Composition {
     open_bin: u64,
     covers_ns: Range<u64>,
     open: FxHashMap<Alike, Tally>,
-    /// Kinds on their way to the others, by their hash.
-    recent: [(Alike, Tally); RECENT],
 }
 
 impl Default for Composition {
@@ -102,7 +87,6 @@ impl Default for Composition {
             open_bin: 0,
             covers_ns: 0..FINE_NS,
             open: FxHashMap::default(),
-            recent: [<(Alike, Tally)>::default(); RECENT],
         }
     }
 }
@@ -110,7 +94,7 @@ impl Default for Composition {
 impl Composition {
     /// Takes the next batch and hands it on to the analysis that knows what continues what.
     pub fn take(&mut self, batch: &Batch, sequentiality: &mut Sequentiality) {
-        for run in &batch.shape.runs {
+        for run in &batch.runs {
             // Only requests of data continue others.
             let (first, others) = if run.is_data() {
                 (sequentiality.step(run), (true, true))
@@ -128,20 +112,15 @@ impl Composition {
         if !self.covers_ns.contains(&run.since_ns) {
             self.begin(run.since_ns);
         }
-        let alike = Alike {
+        let mut alike = Alike {
             rwbs: run.rwbs,
             bytes: run.bytes,
             is_data: run.is_data(),
         };
-        let Some(recent) = self.recent.get_mut(alike.place()) else {
-            return;
-        };
-        if recent.0 == alike {
-            recent.1.add(tally);
-        } else {
-            let before = std::mem::replace(recent, (alike, tally));
-            self.settle(before);
+        if self.open.len() >= MAX_KINDS && !self.open.contains_key(&alike) {
+            alike.bytes = alike.bytes.checked_next_power_of_two().unwrap_or(u32::MAX);
         }
+        self.open.entry(alike).or_default().add(tally);
     }
 
     fn begin(&mut self, since_ns: u64) {
@@ -157,20 +136,7 @@ impl Composition {
         self.covers_ns = start_ns..start_ns.saturating_add(self.width_ns);
     }
 
-    fn settle(&mut self, (mut alike, tally): (Alike, Tally)) {
-        if tally.ios == 0 {
-            return;
-        }
-        if self.open.len() >= MAX_KINDS && !self.open.contains_key(&alike) {
-            alike.bytes = alike.bytes.checked_next_power_of_two().unwrap_or(u32::MAX);
-        }
-        self.open.entry(alike).or_default().add(tally);
-    }
-
     fn close(&mut self) {
-        for recent in std::mem::replace(&mut self.recent, [<(Alike, Tally)>::default(); RECENT]) {
-            self.settle(recent);
-        }
         let bin = self.open_bin;
         let before = self.rows.len();
         let open = self.open.drain();
@@ -208,13 +174,13 @@ impl Composition {
         self.join();
     }
 
-    /// Whether stretches that begin and end at multiples of this time hold exactly their own requests.
+    /// Returns `true` if stretches that begin and end at multiples of this time hold exactly their own requests.
     #[must_use]
     pub fn is_exact(&self, border_ns: u64) -> bool {
         border_ns.is_multiple_of(self.width_ns)
     }
 
-    /// What was issued in a stretch of time since the first issue. A bin belongs to where its middle lies.
+    /// Returns what was issued in a stretch of time since the first issue. A bin belongs to where its middle lies.
     #[must_use]
     pub fn within(&self, stretch: &Range<u64>) -> BTreeMap<Alike, Tally> {
         let bin = |t_ns: u64| t_ns.saturating_add(self.width_ns / 2) / self.width_ns;
@@ -234,8 +200,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::analyse::Analyser as _;
-    use crate::analyse::runs::{Runs, Shape};
+    use crate::analyse::runs::Runs;
+    use crate::analyse::traffic::{Grid, SECOND};
     use crate::event::{Event, EventKind};
     use crate::rwbs::Direction;
     use proptest::prelude::*;
@@ -291,9 +257,9 @@ mod tests {
         ) {
             let mut composition = Composition { most, ..Composition::default() };
             let mut sequentiality = Sequentiality::default();
-            let mut runs = Runs::default();
+            let mut runs = Runs::within(Grid::new(SECOND, false));
             for part in events.chunks(events.len().div_ceil(parts)) {
-                let batch = runs.batch(Arc::new(part.to_vec()), Shape::default());
+                let batch = runs.batch(Arc::new(part.to_vec()));
                 composition.take(&batch, &mut sequentiality);
             }
             composition.finish();
@@ -303,10 +269,12 @@ mod tests {
             let width = composition.width_ns;
             // One at a time through the other analysis.
             let mut single = Sequentiality::default();
-            let mut twin: BTreeMap<u64, BTreeMap<Alike, Tally>> = BTreeMap::new();
+            let mut model: BTreeMap<u64, BTreeMap<Alike, Tally>> = BTreeMap::new();
             for event in issues {
                 let before = single.clone();
-                single.observe(event);
+                if event.direction.is_data() && event.nr_sector > 0 {
+                    single.step(&Run::of(event, 0));
+                }
                 let is_data = event.direction.is_data();
                 let mut tally = Tally { ios: 1, ..Tally::default() };
                 if is_data {
@@ -317,16 +285,16 @@ mod tests {
                 }
                 let alike = Alike { rwbs: event.rwbs, bytes: event.bytes, is_data };
                 let bin = (event.t_ns - first_ns) / width;
-                twin.entry(bin).or_default().entry(alike).or_default().add(tally);
+                model.entry(bin).or_default().entry(alike).or_default().add(tally);
             }
-            for (bin, kinds) in &twin {
+            for (bin, kinds) in &model {
                 let stretch = bin * width..(bin + 1) * width;
                 prop_assert_eq!(&composition.within(&stretch), kinds);
             }
             prop_assert!(composition.rows.len() <= most.max(12));
             let all = composition.within(&(0..u64::MAX));
             let ios = all.values().map(|tally| tally.ios).sum::<u64>();
-            prop_assert_eq!(ios, twin.values().flat_map(BTreeMap::values).map(|t| t.ios).sum::<u64>());
+            prop_assert_eq!(ios, model.values().flat_map(BTreeMap::values).map(|t| t.ios).sum::<u64>());
             prop_assert_eq!(single.classes[0].sequential, sequentiality.classes[0].sequential);
         }
     }

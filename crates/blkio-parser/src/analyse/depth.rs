@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::traffic::Grid;
 use crate::num::index;
-use crate::radix::by_digits;
 use crate::rwbs::Direction;
 
 /// Requests held before those that are settled are counted.
@@ -26,9 +25,9 @@ pub struct Depth {
     /// How many are held before some are counted, and how many were left then.
     pub(super) hold: usize,
     left: usize,
-    /// Of all requests.
+    /// Depth of all requests.
     pub all: Level,
-    /// Of reads and of writes, where they are kept apart.
+    /// Depth of reads and of writes, where they are kept apart.
     pub classes: Option<[Level; 2]>,
     /// Depth of all requests by bin of time, where bins were asked for.
     pub bins: Option<DepthBins>,
@@ -96,19 +95,19 @@ impl Level {
         }
     }
 
-    /// Maximum number of requests at once.
+    /// Returns the maximum number of requests at once.
     #[must_use]
     pub fn max(&self) -> u64 {
         (self.by_depth.len() as u64).saturating_sub(1)
     }
 
-    /// Requests by the depth they found, themselves included.
+    /// Returns the requests by the depth they found, themselves included.
     pub fn at_issue(&self) -> impl Iterator<Item = (u64, u64)> {
         let depths = (0_u64..).zip(&self.by_depth);
         depths.filter_map(|(depth, (requests, _))| (*requests > 0).then_some((depth, *requests)))
     }
 
-    /// Time by depth, in nanoseconds.
+    /// Returns the time by depth, in nanoseconds.
     pub fn time_at(&self) -> impl Iterator<Item = (u64, u64)> {
         let depths = (0_u64..).zip(&self.by_depth);
         depths.filter_map(|(depth, (_, time))| (*time > 0).then_some((depth, *time)))
@@ -131,6 +130,7 @@ pub struct DepthBins {
 
 /// Depth in one bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct DepthBin {
     /// Maximum number of requests at once.
     pub max: u64,
@@ -196,7 +196,7 @@ impl DepthBins {
         self.open = start..start.saturating_add(self.width_ns);
     }
 
-    /// Bins with a request in flight, by number, in order.
+    /// Returns the bins with a request in flight, by number, in order.
     #[must_use]
     pub fn bins(&self) -> &[(u64, DepthBin)] {
         &self.bins
@@ -259,7 +259,7 @@ impl Depth {
         }
     }
 
-    /// Whether so much is held that what is settled should be counted.
+    /// Returns `true` if so much is held that what is settled should be counted.
     pub(crate) fn is_full(&self) -> bool {
         // Nearly all may have been left: sorting them again soon would be of no use.
         self.held() >= self.hold.max(self.left * 2)
@@ -280,10 +280,9 @@ impl Depth {
     }
 
     fn settle(&mut self, until_ns: u64) {
-        let mut memory = Vec::new();
-        let mut settled = |of: &mut Vec<(u64, u8)>| {
+        let settled = |of: &mut Vec<(u64, u8)>| {
             // Completions are in order as they came, which costs a look.
-            by_digits(of, &mut memory, |(t_ns, _)| *t_ns);
+            of.sort_by_key(|(t_ns, _)| *t_ns);
             let count = of.partition_point(|(t_ns, _)| *t_ns < until_ns);
             let rest = of.split_off(count);
             std::mem::replace(of, rest).into_iter().peekable()
@@ -334,7 +333,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// Number of pairs in flight at an instant.
+    /// Returns the number of pairs in flight at an instant.
     fn at(pairs: &[(u64, u64, Direction)], t: u64, of: impl Fn(Direction) -> bool) -> u64 {
         let alive = pairs
             .iter()
@@ -394,16 +393,16 @@ mod tests {
             depth.finish();
             let bins = depth.bins.unwrap();
             prop_assert!(bins.bins().len() <= most.max(1));
-            let mut twin: BTreeMap<u64, DepthBin> = BTreeMap::new();
+            let mut model: BTreeMap<u64, DepthBin> = BTreeMap::new();
             for t in origin..500 {
                 let now = at(&pairs, t, |_| true);
                 if now > 0 {
-                    let bin = twin.entry((t - origin) / bins.width_ns).or_default();
+                    let bin = model.entry((t - origin) / bins.width_ns).or_default();
                     bin.add(DepthBin { max: now, integral: now.into(), busy_ns: 1 });
                 }
             }
-            let twin: Vec<_> = twin.into_iter().collect();
-            prop_assert_eq!(bins.bins(), twin);
+            let model: Vec<_> = model.into_iter().collect();
+            prop_assert_eq!(bins.bins(), model);
             for (level, direction) in depth.classes.unwrap().iter().zip(directions) {
                 let depths = (0..500).map(|t| at(&pairs, t, |d| d == direction));
                 let (mut busy, mut integral) = (0, 0_u128);

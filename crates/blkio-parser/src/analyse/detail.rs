@@ -1,4 +1,4 @@
-//! Latencies taken apart: by size, by time, by process, by where the time was spent.
+//! Latencies by size, time, process and stage.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,15 @@ const MAX_PROCESSES: usize = 64;
 
 /// Latencies of pairs taken apart. Directions are in the order of [`Direction::ALL`](crate::Direction::ALL).
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Detail {
     /// Issue to completion by direction and size class, of requests that have a size.
     pub by_size: [[Distribution; 10]; 7],
-    /// Of data requests by whole second of the trace's clock.
+    /// Latencies of data requests by whole second of the trace's clock.
     pub by_second: LatencyBins,
     /// The same by the bins of the series, where those are not whole seconds.
     pub by_bin: Option<LatencyBins>,
-    /// Of data requests by time of issue.
+    /// Latencies of data requests by time of issue.
     pub timeline: Timeline,
     /// Completed reads and writes.
     pub completed: [Amount; 2],
@@ -37,7 +38,7 @@ pub struct Detail {
     pub spread: Option<SpreadBins>,
     /// The same by 100 ms since the first issue, and what completed in each.
     pub tenths: Option<[SpreadBins; 2]>,
-    /// Of data requests by number of the name of the process that issued them, of the first 64 names.
+    /// Latencies of data requests by number of the name of the process that issued them, of the first 64 names.
     pub by_process: BTreeMap<u32, Distribution>,
     /// Queueing to completion of each bio, reads and writes, where the trace has queue events.
     pub queue_to_complete: [Distribution; 2],

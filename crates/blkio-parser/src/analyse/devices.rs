@@ -1,4 +1,4 @@
-//! Events of several devices, told apart.
+//! Divides the events of several devices.
 //!
 //! Sectors count from the beginning of each device, so places of two devices must not be mixed. With more than one device the
 //! analyses run once over all events, with each device's sectors moved to a range of its own, and once for each device.
@@ -8,7 +8,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::nesting::Nesting;
-use super::runs::{Batch, Shape};
+use super::runs::{Batch, Runs};
+use super::traffic::Grid;
 use crate::event::{Event, EventKind};
 
 /// Devices that get analyses of their own; those of further devices are in the totals alone.
@@ -30,30 +31,34 @@ pub(crate) struct Parts {
 }
 
 /// Divides batches by device.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Split {
+    grid: Grid,
     /// The devices to keep; all if `None`.
     only: Option<Vec<u32>>,
-    /// Devices that are divided off, but no part of all, and the first issue of each.
-    apart: Vec<u32>,
-    firsts_apart_ns: Vec<Option<u64>>,
+    /// Devices that are divided off, but no part of all, and their runs.
+    apart: Vec<(u32, Runs)>,
     /// Devices with requests, in order of their first one.
     devices: Vec<u32>,
     numbers: FxHashMap<u32, usize>,
-    /// The first issue that was kept, and that of each device.
-    first_ns: Option<u64>,
-    firsts_ns: Vec<Option<u64>>,
+    /// The runs of all that is kept, and those of each device.
+    all_runs: Runs,
+    runs: Vec<Runs>,
     nesting: Nesting,
 }
 
 impl Split {
     /// Keeps the events of these devices, and those that name no device; of others each for itself.
-    pub(crate) fn new(only: Option<Vec<u32>>, apart: Vec<u32>) -> Self {
+    pub(crate) fn new(only: Option<Vec<u32>>, apart: &[u32], grid: Grid) -> Self {
         Self {
+            grid,
             only,
-            firsts_apart_ns: vec![None; apart.len()],
-            apart,
-            ..Self::default()
+            apart: apart.iter().map(|dev| (*dev, Runs::within(grid))).collect(),
+            devices: Vec::new(),
+            numbers: FxHashMap::default(),
+            all_runs: Runs::within(grid),
+            runs: Vec::new(),
+            nesting: Nesting::default(),
         }
     }
 
@@ -62,69 +67,68 @@ impl Split {
         (self.devices, self.nesting)
     }
 
-    /// Divides the next batch.
-    pub(crate) fn parts(&mut self, batch: &Arc<Batch>) -> Parts {
-        let apart = self.divided_off(batch);
-        let all = self.kept(batch);
-        self.find(&all.events);
-        self.firsts_ns.resize(self.devices.len(), None);
+    /// Divides the next events.
+    pub(crate) fn parts(&mut self, events: Arc<Vec<Event>>) -> Parts {
+        let apart = self.divided_off(&events);
+        let mut events = self.kept(events);
+        self.find(&events);
+        self.runs
+            .resize_with(self.devices.len(), || Runs::within(self.grid));
         if self.devices.len() < 2 {
-            if let Some(first_ns) = self.firsts_ns.first_mut() {
-                *first_ns = first_ns.or(all.shape.first_issue());
-            }
+            // Its runs go on where a second device comes.
+            let all = self.all_runs.batch(events);
+            self.runs
+                .iter_mut()
+                .for_each(|runs| runs.clone_from(&self.all_runs));
             return Parts {
-                all,
+                all: Arc::new(all),
                 devices: Vec::new(),
                 apart,
             };
         }
-        self.nesting.observe_all(&all.events);
+        self.nesting.observe_all(&events);
         let mut by_device: Vec<Vec<Event>> = vec![Vec::new(); self.devices.len().min(MAX_DEVICES)];
-        for event in all.events.iter() {
+        for event in events.iter() {
             let number = self.numbers.get(&event.dev);
             if let Some(part) = number.and_then(|number| by_device.get_mut(*number)) {
                 part.push(*event);
             }
         }
-        let parts = by_device.into_iter().enumerate();
+        let parts = by_device.into_iter().zip(&mut self.runs).enumerate();
         let devices = parts
-            .filter(|(_, events)| !events.is_empty())
-            .filter_map(|(number, events)| {
-                let first_ns = self.firsts_ns.get_mut(number)?;
-                Some((number, shaped(events, first_ns)))
-            })
+            .filter(|(_, (events, _))| !events.is_empty())
+            .map(|(number, (events, runs))| (number, Arc::new(runs.batch(Arc::new(events)))))
             .collect();
-        let mut moved = all.events.as_ref().clone();
-        for event in &mut moved {
-            event.sector = self.place(event);
+        for event in Arc::make_mut(&mut events) {
+            event.sector = place(&self.numbers, event);
         }
         Parts {
-            all: shaped(moved, &mut all.shape.first_issue()),
+            all: Arc::new(self.all_runs.batch(events)),
             devices,
             apart,
         }
     }
 
-    /// The events of each device that is kept apart.
-    fn divided_off(&mut self, batch: &Arc<Batch>) -> Vec<(usize, Arc<Batch>)> {
-        let devices = self.apart.iter().zip(&mut self.firsts_apart_ns).enumerate();
+    /// Returns the events of each device that is kept apart.
+    fn divided_off(&mut self, events: &[Event]) -> Vec<(usize, Arc<Batch>)> {
+        let devices = self.apart.iter_mut().enumerate();
         devices
-            .filter_map(|(number, (dev, first_ns))| {
-                let events = batch.events.iter().filter(|event| event.dev == *dev);
+            .filter_map(|(number, (dev, runs))| {
+                let events = events.iter().filter(|event| event.dev == *dev);
                 let events: Vec<Event> = events.copied().collect();
-                (!events.is_empty()).then(|| (number, shaped(events, first_ns)))
+                let is_any = !events.is_empty();
+                is_any.then(|| (number, Arc::new(runs.batch(Arc::new(events)))))
             })
             .collect()
     }
 
-    /// The batch without devices that are not wanted.
-    fn kept(&mut self, batch: &Arc<Batch>) -> Arc<Batch> {
+    /// Returns the events without those of devices that are not wanted.
+    fn kept(&self, events: Arc<Vec<Event>>) -> Arc<Vec<Event>> {
         let Some(only) = &self.only else {
-            return Arc::clone(batch);
+            return events;
         };
         let is_kept = |event: &&Event| event.dev == 0 || only.contains(&event.dev);
-        let events = batch.events.iter().filter(is_kept).copied().collect();
-        shaped(events, &mut self.first_ns)
+        Arc::new(events.iter().filter(is_kept).copied().collect())
     }
 
     /// Notes devices that have requests.
@@ -142,24 +146,15 @@ impl Split {
             }
         }
     }
-
-    /// The sector in the range of its device. The first device keeps its sectors, since it may have been alone until now.
-    fn place(&self, event: &Event) -> u64 {
-        match self.numbers.get(&event.dev) {
-            Some(number) if *number > 0 && event.nr_sector > 0 => {
-                let within = event.sector & ((1 << SECTOR_BITS) - 1);
-                (*number as u64) << SECTOR_BITS | within
-            }
-            _ => event.sector,
-        }
-    }
 }
 
-/// A batch of these events, of which the first issue is known or among them.
-fn shaped(events: Vec<Event>, first_issue_ns: &mut Option<u64>) -> Arc<Batch> {
-    let shape = Shape::of(&events, first_issue_ns, Shape::default());
-    Arc::new(Batch {
-        events: Arc::new(events),
-        shape,
-    })
+/// Returns the sector in the range of its device. The first device keeps its sectors, since it may have been alone until now.
+fn place(numbers: &FxHashMap<u32, usize>, event: &Event) -> u64 {
+    match numbers.get(&event.dev) {
+        Some(number) if *number > 0 && event.nr_sector > 0 => {
+            let within = event.sector & ((1 << SECTOR_BITS) - 1);
+            (*number as u64) << SECTOR_BITS | within
+        }
+        _ => event.sector,
+    }
 }

@@ -26,7 +26,7 @@ pub struct Distribution {
     pub max: u64,
 }
 
-/// The bin of a value.
+/// Returns the bin of a value.
 pub(super) fn bin_of(value: u64) -> usize {
     let length = bit_length(value);
     if length <= BITS + 1 {
@@ -36,7 +36,7 @@ pub(super) fn bin_of(value: u64) -> usize {
     index((u64::from(shift) << BITS) + (value >> shift))
 }
 
-/// The largest value of a bin.
+/// Returns the largest value of a bin.
 pub(super) fn top_of(bin: usize) -> u64 {
     let bin = bin as u64;
     if bin < 2 << BITS {
@@ -71,7 +71,7 @@ impl Distribution {
     }
 
     /// Takes a value several times.
-    pub(crate) fn add_many(&mut self, value: u64, times: u64) {
+    pub fn add_many(&mut self, value: u64, times: u64) {
         if times == 0 {
             return;
         }
@@ -116,7 +116,7 @@ impl Distribution {
         }
     }
 
-    /// Whether percentiles are exact.
+    /// Returns `true` if percentiles are exact.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.bins.is_empty()
@@ -139,7 +139,7 @@ impl Distribution {
         )
     }
 
-    /// Percentiles by nearest rank, `v[ceil(p/100*n) - 1]`, in the order asked for; empty without values.
+    /// Returns the percentiles by nearest rank, `v[ceil(p/100*n) - 1]`, in the order asked for; empty without values.
     #[must_use]
     pub fn percentiles(&mut self, percentiles: &[f64]) -> Vec<u64> {
         if self.count == 0 {

@@ -1,4 +1,4 @@
-//! Events that are there twice, as when files that overlap are read as one.
+//! Counts events that are there twice, as when files that overlap are read as one.
 
 use super::Analyser;
 use super::runs::Batch;
@@ -10,7 +10,7 @@ const MOST: usize = 64;
 /// Counts events that are equal to another of the same time in all that is known of them.
 #[derive(Debug, Clone, Default)]
 pub struct Duplicates {
-    /// How many there are beyond the first of each.
+    /// Number of events beyond the first of each.
     pub count: u64,
     /// The last events, all of one time.
     last: Vec<Event>,
@@ -25,27 +25,13 @@ impl Duplicates {
 }
 
 impl Analyser for Duplicates {
-    fn observe(&mut self, event: &Event) {
-        self.observe_all(std::slice::from_ref(event));
+    fn observe(&mut self, batch: &Batch) {
+        self.add(&batch.events);
     }
+}
 
-    fn observe_batch(&mut self, batch: &Batch) {
-        let times = &batch.shape.times;
-        let is_all = times.len() == batch.events.len();
-        let before_ns = self.last.last().map(|event| event.t_ns);
-        // Times lie closer together than events, and nearly all of them differ.
-        if is_all
-            && before_ns != times.first().copied()
-            && times.windows(2).all(|pair| pair.first() != pair.last())
-        {
-            self.last.clear();
-            self.last.extend(batch.events.last());
-        } else {
-            self.observe_all(&batch.events);
-        }
-    }
-
-    fn observe_all(&mut self, events: &[Event]) {
+impl Duplicates {
+    fn add(&mut self, events: &[Event]) {
         let mut before_ns = self.last.last().map(|event| event.t_ns);
         for (at, event) in events.iter().enumerate() {
             // Nearly all times differ.
@@ -70,9 +56,6 @@ impl Analyser for Duplicates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analyse::runs::{Runs, Shape};
-    use std::sync::Arc;
-
     use proptest::prelude::*;
 
     proptest! {
@@ -87,15 +70,10 @@ mod tests {
                 all.push(Event { t_ns, sector, ..Event::BLANK });
             }
             let mut duplicates = Duplicates::default();
-            all.chunks(part).for_each(|part| duplicates.observe_all(part));
-            let twin = (0..all.len()).filter(|at| all[..*at].contains(&all[*at])).count();
+            all.chunks(part).for_each(|part| duplicates.add(part));
+            let model = (0..all.len()).filter(|at| all[..*at].contains(&all[*at])).count();
             // More than are looked through are not made here.
-            prop_assert_eq!(duplicates.count, twin as u64);
-            let (mut duplicates, mut runs) = (Duplicates::default(), Runs::default());
-            all.chunks(part).for_each(|part| {
-                duplicates.observe_batch(&runs.batch(Arc::new(part.to_vec()), Shape::default()));
-            });
-            prop_assert_eq!(duplicates.count, twin as u64);
+            prop_assert_eq!(duplicates.count, model as u64);
         }
     }
 }

@@ -1,15 +1,16 @@
-//! How long data rests: from touch to touch, from a write to its first read, from write to write.
+//! Times between touches of a block: from touch to touch, from a write to its first read, from write to write.
 //!
 //! Blocks are of 128 KiB, and each request touches each block that it overlaps once. Of the first million requests every
 //! touch counts with its own time; after that the requests of a sequential run within 10 ms count as one touch, with the
 //! time of the first of them. After a million runs one block in eight is watched, chosen by a hash of its address, and counts
 //! eight times.
 
+use rustc_hash::FxHashMap;
+
 use super::Analyser;
 use super::distribution::Distribution;
-use super::numbers::Numbers;
 use super::runs::{Batch, Run};
-use crate::event::{Event, EventKind};
+use crate::event::Event;
 use crate::num::{index, spread};
 use crate::rwbs::Direction;
 
@@ -24,10 +25,6 @@ const EXACT_RUNS: u64 = 1 << 20;
 const EXACT_BLOCKS: usize = 1 << 20;
 /// One page in so many is watched after that.
 const ONE_IN: u64 = 8;
-
-/// Runs of which the places are fetched at a time, and blocks from which on that pays.
-const AHEAD: usize = 64;
-const FAR: usize = 1 << 16;
 
 /// Times since the first issue, plus 1 nanosecond; 0 for never.
 #[derive(Debug, Clone, Copy, Default)]
@@ -66,19 +63,18 @@ impl Alike {
 /// Intervals between touches of the same block.
 #[derive(Debug, Clone, Default)]
 pub struct Intervals {
-    first_ns: Option<u64>,
     requests: u64,
     runs: u64,
-    /// Whether requests of a run were taken as one.
+    /// `true` if requests of a run were taken as one.
     is_by_runs: bool,
     is_sampled: bool,
-    pages: Numbers,
+    pages: FxHashMap<u64, usize>,
     blocks: Vec<Block>,
-    /// From one touch to the next, in nanoseconds.
+    /// Time from one touch to the next, in nanoseconds.
     pub reuse: Distribution,
-    /// From a write to the first read of what it wrote.
+    /// Time from a write to the first read of what it wrote.
     pub read_after_write: Distribution,
-    /// From a write to the next.
+    /// Time from a write to the next.
     pub write_to_write: Distribution,
 }
 
@@ -88,7 +84,7 @@ fn is_watched(page: u64) -> bool {
 }
 
 impl Intervals {
-    /// Whether every touch of every block counts with its own time.
+    /// Returns `true` if every touch of every block counts with its own time.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         !self.is_sampled && !self.is_by_runs
@@ -98,9 +94,11 @@ impl Intervals {
     fn sample(&mut self) {
         self.is_sampled = true;
         let blocks = std::mem::take(&mut self.blocks);
-        for (page, place) in std::mem::take(&mut self.pages).in_order() {
+        let mut pages: Vec<(u64, usize)> = std::mem::take(&mut self.pages).into_iter().collect();
+        pages.sort_unstable();
+        for (page, place) in pages {
             if is_watched(page) {
-                self.pages.place(page, self.blocks.len());
+                self.pages.insert(page, self.blocks.len());
                 let known = blocks.get(place..place + index(PAGE));
                 self.blocks.extend_from_slice(known.unwrap_or_default());
             }
@@ -114,28 +112,8 @@ impl Intervals {
         self.write_to_write.settle();
     }
 
-    /// Looks at the first places that these runs need: one after the other each is waited for, here all are on their way at
-    /// once.
-    fn fetch(&self, runs: &[Run]) {
-        let mut seen = 0;
-        for run in runs {
-            let block = run.sector / SECTORS;
-            if run.is_data()
-                && (!self.is_sampled || is_watched(block / PAGE))
-                && let Some(page) = self.pages.known(block / PAGE)
-                && let Some(known) = self.blocks.get(page + index(block % PAGE))
-            {
-                seen ^= known.touched;
-            }
-        }
-        std::hint::black_box(seen);
-    }
-
-    /// The requests of a run, which were issued at these times.
-    fn add(&mut self, run: &Run, times: &[u64]) {
-        if !run.is_data() {
-            return;
-        }
+    /// The requests of a run, which are these.
+    fn add<'a>(&mut self, run: &Run, requests: impl Iterator<Item = &'a Event>) {
         self.runs += 1;
         if run.count == 1 {
             self.requests += 1;
@@ -147,8 +125,10 @@ impl Intervals {
         }
         self.requests += u64::from(run.count);
         let mut single = Run { count: 1, ..*run };
-        for t_ns in times {
-            single.since_ns = run.since_ns.saturating_add(t_ns.saturating_sub(run.t_ns));
+        for request in requests {
+            single.since_ns = run
+                .since_ns
+                .saturating_add(request.t_ns.saturating_sub(run.t_ns));
             self.touch(&single);
             single.sector = single.end();
         }
@@ -171,10 +151,10 @@ impl Intervals {
                 block = end + 1;
                 continue;
             }
-            let (page, is_new) = self.pages.place(block / PAGE, self.blocks.len());
-            if is_new {
-                let length = self.blocks.len() + index(PAGE);
-                self.blocks.resize(length, Block::default());
+            let next = self.blocks.len();
+            let page = *self.pages.entry(block / PAGE).or_insert(next);
+            if page == next {
+                self.blocks.resize(next + index(PAGE), Block::default());
             }
             let start = page + index(block % PAGE);
             let blocks = self.blocks.get_mut(start..=start + index(end - block));
@@ -199,28 +179,14 @@ impl Intervals {
 }
 
 impl Analyser for Intervals {
-    fn observe(&mut self, event: &Event) {
-        if event.kind == EventKind::Issue {
-            let first = *self.first_ns.get_or_insert(event.t_ns);
-            self.add(
-                &Run::of(event, event.t_ns.saturating_sub(first)),
-                &[event.t_ns],
-            );
-        }
-    }
-
-    fn observe_batch(&mut self, batch: &Batch) {
-        let mut times = batch.shape.times.as_slice();
-        for runs in batch.shape.runs.chunks(AHEAD) {
-            if self.blocks.len() >= FAR {
-                self.fetch(runs);
+    fn observe(&mut self, batch: &Batch) {
+        let mut requests = batch.issued();
+        for run in &batch.runs {
+            let mut these = requests.by_ref().take(index(run.count.into()));
+            if run.is_data() {
+                self.add(run, &mut these);
             }
-            for run in runs {
-                let count = index(run.count.into()).min(times.len());
-                let (these, rest) = times.split_at(count);
-                times = rest;
-                self.add(run, these);
-            }
+            these.for_each(drop);
         }
     }
 }
@@ -230,18 +196,26 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Takes an issue as a run of its own.
+    fn observe(intervals: &mut Intervals, event: Event) {
+        intervals.add(&Run::of(&event, event.t_ns), std::iter::once(&event));
+    }
+
     #[test]
     fn a_sample_of_blocks_stands_for_all() {
         let mut intervals = Intervals::default();
         // 4,000 pages, each touched every 4 ms.
         let rounds = 400;
         for number in 0..rounds * 4_000_u64 {
-            intervals.observe(&Event {
-                t_ns: number * 1_000,
-                sector: number % 4_000 * PAGE * SECTORS,
-                nr_sector: 8,
-                ..Event::BLANK
-            });
+            observe(
+                &mut intervals,
+                Event {
+                    t_ns: number * 1_000,
+                    sector: number % 4_000 * PAGE * SECTORS,
+                    nr_sector: 8,
+                    ..Event::BLANK
+                },
+            );
         }
         assert!(!intervals.is_exact());
         let wanted = ((rounds - 1) * 4_000) as f64;
@@ -266,7 +240,7 @@ mod tests {
             for (gap, first, count, write) in requests {
                 now += gap;
                 let direction = if write { Direction::Write } else { Direction::Read };
-                intervals.observe(&Event {
+                observe(&mut intervals, Event {
                     t_ns: now,
                     sector: first * SECTORS,
                     nr_sector: u32::try_from(count * SECTORS).unwrap(),

@@ -1,9 +1,10 @@
-//! Latencies over time: of each bin the median and the tail.
+//! Latencies over time: median and tail of each bin.
 
 use super::distribution::Distribution;
 
 /// Latencies of the data requests that completed in one bin of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LatencyBin {
     /// Number of the bin since the origin.
     pub bin: u64,
@@ -62,13 +63,13 @@ impl LatencyBins {
         }
     }
 
-    /// Bins in which requests completed, in order.
+    /// Returns the bins in which requests completed, in order.
     #[must_use]
     pub fn bins(&self) -> &[LatencyBin] {
         &self.closed
     }
 
-    /// Width of a bin in nanoseconds.
+    /// Returns the width of a bin in nanoseconds.
     #[must_use]
     pub fn width_ns(&self) -> u64 {
         self.width_ns

@@ -1,7 +1,7 @@
 //! The analyses: each sees every event once, in order, and holds results rather than events.
 
 pub mod access;
-mod borders;
+mod access_deltas;
 pub mod bursts;
 pub mod by_cpu;
 pub mod by_pid;
@@ -11,18 +11,14 @@ pub mod detail;
 pub mod devices;
 pub mod distribution;
 pub mod duplicates;
-pub mod given;
 pub mod heat;
 pub mod intervals;
 pub mod latency_bins;
-pub mod limit;
 mod marks;
 pub mod nesting;
-mod numbers;
 mod outstanding;
 pub mod pairing;
 pub mod pairs;
-pub mod phases;
 mod queued;
 mod ranges;
 mod requeued;
@@ -35,27 +31,15 @@ pub mod stages;
 mod strides;
 pub mod timeline;
 pub mod traffic;
+pub mod user_phases;
 pub mod working_set;
 
 pub use depth::{Depth, DepthBin, DepthBins, GRID_NS, Level};
 use runs::Batch;
 
-use crate::event::Event;
-
-/// What an analysis is to the pipeline.
+/// One analysis of a trace.
 pub trait Analyser: Send {
-    /// Takes the next event. Events come in the order of (time, issue before completion, input).
-    fn observe(&mut self, event: &Event);
-
-    /// Takes several events.
-    fn observe_all(&mut self, events: &[Event]) {
-        for event in events {
-            self.observe(event);
-        }
-    }
-
-    /// Takes the next batch: its events, or what comes to the same, its runs.
-    fn observe_batch(&mut self, batch: &Batch) {
-        self.observe_all(&batch.events);
-    }
+    /// Takes the next events, which come in the order of (time, issue before completion, input): one by one, or their issues
+    /// as runs.
+    fn observe(&mut self, batch: &Batch);
 }

@@ -49,7 +49,7 @@ struct Open {
 }
 
 impl Open {
-    /// Bytes of requests of another device that were issued meanwhile.
+    /// Returns the bytes of requests of another device that were issued meanwhile.
     fn issued_by(&self, lower: usize) -> u64 {
         let issued = self.issued.iter().find(|(of, _)| *of == lower);
         issued.map_or(0, |(_, bytes)| *bytes)
@@ -123,6 +123,7 @@ impl Pair {
 
 /// Why a device is taken for stacked on others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Evidence {
     /// The trace has remap events from the upper to the lower device.
     Remap,
@@ -131,7 +132,7 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// The evidence in words.
+    /// Returns the evidence in words.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -350,7 +351,7 @@ impl Nesting {
         }
     }
 
-    /// Bytes of the upper device that were found below it, and those of the lower one that were found above it.
+    /// Returns the bytes of the upper device that were found below it, and those of the lower one that were found above it.
     fn found(&self, above: &Level, pair: &Pair) -> (u64, u64) {
         if self.completions > 0 {
             (above.covered, pair.bytes)
@@ -359,7 +360,7 @@ impl Nesting {
         }
     }
 
-    /// Share of the bytes of a device that requests of other devices were found for; `None` without requests.
+    /// Returns the share of the bytes of a device that requests of other devices were found for; `None` without requests.
     pub(crate) fn share_below(&self, dev: u32) -> Option<f64> {
         let level = self.levels.get(*self.numbers.get(&dev)?)?;
         let covered = if self.completions > 0 {
@@ -401,7 +402,7 @@ impl Nesting {
         minors.len() > 1 && minors.iter().all(|minor| minor % MINORS_OF_DISK == 0)
     }
 
-    /// Pairs of devices of which the first lies on the second.
+    /// Returns the pairs of devices of which the first lies on the second.
     pub(crate) fn stacked(&self, symbols: &Symbols) -> Vec<(u32, u32)> {
         let has_completions = self.completions > 0;
         let is_most =
@@ -447,7 +448,7 @@ impl Nesting {
     }
 }
 
-/// Whether a device can lie on others.
+/// `true` if a device can lie on others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stackable {
     Always,

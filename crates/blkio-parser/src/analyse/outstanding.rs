@@ -1,4 +1,4 @@
-//! Requests at the driver, and which of them is meant.
+//! Requests at the driver, and the choice among several at one place.
 
 use crate::event::Event;
 use crate::rwbs::Direction;
@@ -12,6 +12,7 @@ use crate::rwbs::Direction;
 /// is meant, or the one that was issued first. Neither does it matter then whether a part of one has already completed, since
 /// devices that complete in parts do so with every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Policy {
     /// The new one replaces the old one, whose completion was evidently lost. A completion is of the one issued last.
     #[default]
@@ -21,7 +22,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Which of the outstanding requests of a place that `can_be` it is meant, and whether the other policy may mean another.
+    /// Returns which of the outstanding requests of a place that `can_be` it is meant, and whether the other policy may mean another.
     pub(super) fn choose(
         self,
         list: &[Outstanding],
@@ -63,7 +64,7 @@ pub(super) struct Outstanding {
 const FLUSH: u64 = u64::MAX;
 const NOTHING: u64 = u64::MAX - 1;
 
-/// Where the request is kept and its size there.
+/// Returns where the request is kept and its size there.
 pub(super) fn place(event: &Event) -> ((u32, u64), u32) {
     match event.direction {
         Direction::Flush => ((event.dev, FLUSH), 0),

@@ -1,10 +1,9 @@
-//! Issue and completion of each request put together.
+//! Pairs the issue and the completion of each request.
 
 use rustc_hash::FxHashMap;
 
 pub use super::outstanding::Policy;
 
-use super::Analyser;
 use super::depth::Depth;
 use super::detail::Detail;
 use super::distribution::Distribution;
@@ -16,15 +15,16 @@ use crate::event::{Event, EventKind};
 
 /// What the policies say of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum Agreement {
     /// The same.
     Alike,
     /// Perhaps not the same.
     Apart,
 }
 
-/// How pairs were found.
+/// Counts of how pairs were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Matching {
     /// Issues with their completion.
     pub pairs: u64,
@@ -58,7 +58,7 @@ pub struct Pairing {
     queued: Queued,
     requeued: Requeued,
     issues: u64,
-    /// How pairs were found.
+    /// Counts of how pairs were found.
     pub matching: Matching,
     /// Issue to completion in nanoseconds by direction, in the order of [`Direction::ALL`](crate::Direction::ALL).
     pub latency: [Distribution; 7],
@@ -71,7 +71,7 @@ pub struct Pairing {
 }
 
 impl Pairing {
-    /// With a policy and the age at which an outstanding issue is given up.
+    /// Returns the pairs of no events, with a policy and the age at which an outstanding issue is given up.
     #[must_use]
     pub fn new(policy: Policy, stale_ns: u64) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl Pairing {
         }
     }
 
-    /// From the first issue of a pair to the last completion.
+    /// Returns the time from the first issue of a pair to the last completion.
     #[must_use]
     pub fn span_ns(&self) -> u64 {
         self.span
@@ -118,14 +118,14 @@ impl Pairing {
         self.issues += issues;
     }
 
-    fn issue(&mut self, event: &Event, only_alike: bool) -> Said {
+    fn issue(&mut self, event: &Event, only_alike: bool) -> Agreement {
         let (key, nr_sector) = place(event);
         let list = self.outstanding.entry(key).or_default();
         let before = list.len();
         let same = |out: &Outstanding| out.nr_sector == nr_sector;
         if list.iter().any(same) {
             if only_alike {
-                return Said::Apart;
+                return Agreement::Apart;
             }
             self.matching.issues_with_same_key_outstanding += 1;
             if self.policy == Policy::Newest {
@@ -153,21 +153,21 @@ impl Pairing {
             first_issue_ns,
             queued_ns,
         });
-        Said::Alike
+        Agreement::Alike
     }
 
     /// Takes a request out that the driver gave back. What is known of it is kept until it is issued again.
-    fn requeue(&mut self, event: &Event, only_alike: bool) -> Said {
+    fn requeue(&mut self, event: &Event, only_alike: bool) -> Agreement {
         let (key, nr_sector) = place(event);
         let Some(list) = self.outstanding.get_mut(&key) else {
-            return Said::Alike;
+            return Agreement::Alike;
         };
         let (at, is_contested) = self.policy.choose(list, |out| out.nr_sector == nr_sector);
         if is_contested && only_alike {
-            return Said::Apart;
+            return Agreement::Apart;
         }
         let Some(request) = at.map(|at| list.remove(at)) else {
-            return Said::Alike;
+            return Agreement::Alike;
         };
         if list.is_empty() {
             self.outstanding.remove(&key);
@@ -179,18 +179,18 @@ impl Pairing {
             queued_ns: request.queued_ns,
         };
         self.requeued.add((key, nr_sector), event.t_ns, before);
-        Said::Alike
+        Agreement::Alike
     }
 
-    fn complete(&mut self, event: &Event, only_alike: bool) -> Said {
+    fn complete(&mut self, event: &Event, only_alike: bool) -> Agreement {
         let (key, nr_sector) = place(event);
         if event.ends_sequence() {
             self.matching.sequence_end_completions += 1;
-            return Said::Alike;
+            return Agreement::Alike;
         }
         let Some(list) = self.outstanding.get_mut(&key) else {
             self.matching.unmatched_completions += 1;
-            return Said::Alike;
+            return Agreement::Alike;
         };
         let before = list.len();
         let stale_ns = self.stale_ns;
@@ -203,7 +203,7 @@ impl Pairing {
         }
         self.matching.stale_dropped += (before - list.len()) as u64;
         if is_contested && only_alike {
-            return Said::Apart;
+            return Agreement::Apart;
         }
         let found = at.map(|at| list.remove(at));
         if list.is_empty() {
@@ -211,7 +211,7 @@ impl Pairing {
         }
         let Some(mut request) = found else {
             self.matching.unmatched_completions += 1;
-            return Said::Alike;
+            return Agreement::Alike;
         };
         if request.nr_sector > nr_sector {
             self.matching.partial_completions += 1;
@@ -221,7 +221,7 @@ impl Pairing {
         } else {
             self.pair(event, &request);
         }
-        Said::Alike
+        Agreement::Alike
     }
 
     fn pair(&mut self, event: &Event, request: &Outstanding) {
@@ -267,7 +267,7 @@ impl Pairing {
 }
 
 impl Pairing {
-    fn step(&mut self, event: &Event, only_alike: bool) -> Said {
+    fn step(&mut self, event: &Event, only_alike: bool) -> Agreement {
         match event.kind {
             EventKind::Issue => self.issue(event, only_alike),
             EventKind::Complete => self.complete(event, only_alike),
@@ -278,14 +278,14 @@ impl Pairing {
                     && event.nr_sector > 0 =>
             {
                 self.queued.add(event);
-                Said::Alike
+                Agreement::Alike
             }
-            _ => Said::Alike,
+            _ => Agreement::Alike,
         }
     }
 
     /// Takes an event of which the policies say the same. Otherwise it is yet to be taken, by each of them for itself.
-    pub(super) fn take_alike(&mut self, event: &Event) -> Said {
+    pub(super) fn take_alike(&mut self, event: &Event) -> Agreement {
         self.step(event, true)
     }
 
@@ -303,16 +303,18 @@ impl Pairing {
     }
 }
 
-impl Analyser for Pairing {
-    fn observe(&mut self, event: &Event) {
-        self.step(event, false);
+impl Pairing {
+    /// Takes the next events, in order.
+    pub fn observe_all(&mut self, events: &[Event]) {
+        for event in events {
+            self.step(event, false);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rwbs::Direction;
 
     fn event(kind: EventKind, t_ns: u64, sector: u64, nr_sector: u32) -> Event {
         Event {
@@ -323,158 +325,6 @@ mod tests {
             kind,
             ..Event::BLANK
         }
-    }
-
-    fn run(policy: Policy, events: &[Event]) -> Pairing {
-        let mut pairing = Pairing::new(policy, 5_000_000_000);
-        pairing.observe_all(events);
-        pairing.finish();
-        pairing
-    }
-
-    #[test]
-    fn a_lost_completion_shifts_latencies_only_in_queues() {
-        let events = [
-            event(EventKind::Issue, 0, 8, 8),
-            // Its completion is lost.
-            event(EventKind::Issue, 1_000_000, 8, 8),
-            event(EventKind::Complete, 1_000_100, 8, 8),
-            event(EventKind::Issue, 2_000_000, 8, 8),
-            event(EventKind::Complete, 2_000_100, 8, 8),
-        ];
-        let newest = run(Policy::Newest, &events);
-        assert_eq!(newest.latency[0].max, 100);
-        assert_eq!(newest.matching.superseded_issues, 1);
-        assert_eq!(newest.matching.unmatched_issues, 1);
-        let fifo = run(Policy::Fifo, &events);
-        assert_eq!(fifo.latency[0].max, 1_000_100);
-        assert_eq!(fifo.matching.issues_with_same_key_outstanding, 2);
-    }
-
-    #[test]
-    fn partial_completions_end_with_the_last_piece() {
-        let pairing = run(
-            Policy::Newest,
-            &[
-                event(EventKind::Issue, 0, 8, 16),
-                event(EventKind::Complete, 50, 8, 8),
-                event(EventKind::Complete, 90, 16, 8),
-                event(EventKind::Complete, 95, 99, 8),
-            ],
-        );
-        assert_eq!(pairing.latency[0].max, 90);
-        assert_eq!(pairing.matching.pairs, 1);
-        assert_eq!(pairing.matching.partial_completions, 1);
-        assert_eq!(pairing.matching.unmatched_completions, 1);
-        assert_eq!(pairing.matching.unmatched_issues, 0);
-    }
-
-    #[test]
-    fn a_part_is_of_the_request_that_the_policy_means() {
-        let events = [
-            event(EventKind::Issue, 0, 8, 32),
-            event(EventKind::Issue, 10, 8, 16),
-            // Of the second: half of it is left. Of the first: three quarters are.
-            event(EventKind::Complete, 50, 8, 8),
-            event(EventKind::Complete, 60, 16, 8),
-            // Of the first, which is whole or begins here.
-            event(EventKind::Complete, 90, 8, 32),
-            event(EventKind::Complete, 95, 24, 16),
-        ];
-        let newest = run(Policy::Newest, &events);
-        let latency = &newest.latency[0];
-        assert_eq!((latency.count, latency.min, latency.max), (2, 50, 90));
-        assert_eq!(newest.matching.partial_completions, 1);
-        assert_eq!(newest.matching.unmatched_completions, 1);
-        let fifo = run(Policy::Fifo, &events);
-        let latency = &fifo.latency[0];
-        assert_eq!((latency.count, latency.min, latency.max), (1, 95, 95));
-        assert_eq!(fifo.matching.partial_completions, 2);
-        assert_eq!(fifo.matching.unmatched_completions, 1);
-    }
-
-    #[test]
-    fn no_part_of_a_request_given_up_completes() {
-        let stale = 5_000_000_000;
-        let pairing = run(
-            Policy::Newest,
-            &[
-                event(EventKind::Issue, 0, 8, 16),
-                event(EventKind::Complete, stale + 1, 8, 8),
-                event(EventKind::Complete, stale + 2, 16, 8),
-            ],
-        );
-        assert_eq!(pairing.matching.stale_dropped, 1);
-        assert_eq!(pairing.matching.partial_completions, 0);
-        assert_eq!(pairing.matching.unmatched_completions, 2);
-    }
-
-    #[test]
-    fn a_latency_is_of_the_request_that_was_issued() {
-        let write = |kind, t_ns| Event {
-            direction: Direction::Write,
-            ..event(kind, t_ns, 8, 8)
-        };
-        let fifo = run(
-            Policy::Fifo,
-            &[
-                write(EventKind::Issue, 0),
-                event(EventKind::Issue, 10, 8, 8),
-                // The write's completion is lost.
-                event(EventKind::Complete, 30, 8, 8),
-            ],
-        );
-        assert_eq!(fifo.latency[Direction::Read.slot()].count, 0);
-        assert_eq!(fifo.latency[Direction::Write.slot()].max, 30);
-    }
-
-    #[test]
-    fn a_request_given_back_keeps_its_first_issue() {
-        let events = [
-            event(EventKind::Queue, 5, 8, 8),
-            event(EventKind::Issue, 10, 8, 8),
-            event(EventKind::Requeue, 20, 8, 8),
-            event(EventKind::Issue, 40, 8, 8),
-            event(EventKind::Requeue, 50, 8, 8),
-            // Another size at the place is another request.
-            event(EventKind::Issue, 55, 8, 16),
-            event(EventKind::Issue, 60, 8, 8),
-            event(EventKind::Complete, 90, 8, 8),
-            event(EventKind::Complete, 95, 8, 16),
-            // And what comes to the place later has nothing to do with it.
-            event(EventKind::Issue, 100, 8, 8),
-            event(EventKind::Complete, 101, 8, 8),
-        ];
-        for policy in [Policy::Newest, Policy::Fifo] {
-            let pairing = run(policy, &events);
-            let all = &pairing.latency[0];
-            assert_eq!((all.count, all.sum), (3, 30 + 40 + 1));
-            let matching = pairing.matching;
-            assert_eq!((matching.requeues, matching.unmatched_issues), (2, 0));
-        }
-        let detail = run(Policy::Newest, &events).detail.unwrap();
-        let first = &detail.first_issue_to_complete[0];
-        assert_eq!((first.count, first.sum), (1, 80));
-        // Its bio waited for the first issue, and was served with the last.
-        assert_eq!(detail.queue_to_issue[0].sum, 5);
-        assert_eq!(detail.queue_to_complete[0].sum, 85);
-    }
-
-    #[test]
-    fn bios_share_the_completion_of_their_request() {
-        let pairing = run(
-            Policy::Newest,
-            &[
-                event(EventKind::Queue, 0, 8, 8),
-                event(EventKind::Queue, 10, 16, 8),
-                event(EventKind::Issue, 20, 8, 16),
-                event(EventKind::Complete, 100, 8, 16),
-            ],
-        );
-        let detail = pairing.detail.unwrap();
-        assert_eq!(detail.queue_to_complete[0].count, 2);
-        assert_eq!(detail.queue_to_complete[0].sum, 190);
-        assert_eq!(detail.queue_to_issue[0].sum, 30);
     }
 
     #[test]
@@ -516,36 +366,5 @@ mod tests {
             assert!(late.at_issue().eq(early.at_issue()));
             assert!(late.time_at().eq(early.time_at()));
         }
-    }
-
-    #[test]
-    fn latencies_are_kept_by_second_and_process() {
-        let mut events = Vec::new();
-        for number in 0..6_u64 {
-            let comm = if number % 2 == 0 { 1 } else { 2 };
-            let issue_ns = number * 400_000_000;
-            for (kind, t_ns) in [
-                (EventKind::Issue, issue_ns),
-                (EventKind::Complete, issue_ns + number * 10 + 10),
-            ] {
-                let event = event(kind, t_ns, number * 8, 8);
-                // At completion the name is of whatever was interrupted.
-                let comm = if kind == EventKind::Issue { comm } else { 9 };
-                events.push(Event { comm, ..event });
-            }
-        }
-        let pairing = run(Policy::Newest, &events);
-        let detail = pairing.detail.unwrap();
-        let seconds: Vec<_> = detail.by_second.bins().iter().collect();
-        let found: Vec<_> = seconds
-            .iter()
-            .map(|s| (s.bin, s.count, s.p50_ns, s.p99_ns, s.max_ns))
-            .collect();
-        assert_eq!(
-            found,
-            [(0, 3, 20, 30, 30), (1, 2, 40, 50, 50), (2, 1, 60, 60, 60)]
-        );
-        let sums: Vec<_> = detail.by_process.iter().map(|(c, d)| (*c, d.sum)).collect();
-        assert_eq!(sums, [(1, 90), (2, 120)]);
     }
 }

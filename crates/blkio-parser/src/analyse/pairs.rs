@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::Analyser;
-use super::pairing::{Pairing, Policy, Said};
+use super::pairing::{Agreement, Pairing, Policy};
 use super::runs::Batch;
 use super::traffic::Grid;
 use crate::event::EventKind;
@@ -29,7 +28,8 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// With the age at which an outstanding issue is given up, and the bins of queue depth, latency and bytes in flight.
+    /// Returns the pairs of no events, with the age at which an outstanding issue is given up, and the bins of queue depth,
+    /// latency and bytes in flight.
     #[must_use]
     pub fn new(stale_ns: u64, grid: Grid) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl Pairs {
         if self.fifo.is_none() {
             let apart = events
                 .iter()
-                .position(|event| self.newest.take_alike(event) == Said::Apart);
+                .position(|event| self.newest.take_alike(event) == Agreement::Apart);
             let Some(apart) = apart else { return };
             self.fifo = Some(Box::new(self.newest.as_fifo()));
             events = events.get(apart..).unwrap_or_default();
@@ -59,9 +59,9 @@ impl Pairs {
     }
 
     fn give_up(&mut self, batch: &Batch) {
-        self.newest.give_up(batch.shape.issues);
+        self.newest.give_up(batch.issues);
         if let Some(fifo) = &mut self.fifo {
-            fifo.give_up(batch.shape.issues);
+            fifo.give_up(batch.issues);
         }
     }
 
@@ -76,7 +76,7 @@ impl Pairs {
         }
     }
 
-    /// The pairs by policy: newest, first in first out.
+    /// Returns the pairs by policy: newest, first in first out.
     #[must_use]
     pub fn both(self) -> (Pairing, Pairing) {
         let fifo = match self.fifo {
@@ -99,7 +99,7 @@ impl Pairs {
         let Some(mut waiting) = self.waiting.take() else {
             return self.feed(batch);
         };
-        if batch.shape.completions > 0 {
+        if batch.completions > 0 {
             waiting.iter().for_each(|batch| self.feed(batch));
             return self.feed(batch);
         }
@@ -119,7 +119,7 @@ impl Pairs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analyse::runs::{Runs, Shape};
+    use crate::analyse::runs::Runs;
     use crate::event::Event;
 
     fn event(kind: EventKind, t_ns: u64, sector: u64) -> Event {
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn issues_wait_for_the_first_completion() {
         let mut pairs = Pairs::new(1_000, Grid::new(500, false));
-        let one = |event| Arc::new(Runs::default().batch(Arc::new(vec![event]), Shape::default()));
+        let one = |event| Arc::new(Runs::within(Grid::new(1, false)).batch(Arc::new(vec![event])));
         for t in 0..100 {
             pairs.take(&one(event(EventKind::Issue, t * 100, t)));
             assert!(pairs.waiting.as_ref().unwrap().len() <= 11);

@@ -64,7 +64,7 @@ impl Queued {
         }
     }
 
-    /// The times at which the bios of a request were queued: those that start in its sectors.
+    /// Returns the times at which the bios of a request were queued: those that start in its sectors.
     pub(super) fn take(&mut self, request: &Event) -> Vec<u64> {
         if self.places.is_empty() || !request.direction.is_data() {
             return Vec::new();

@@ -50,7 +50,7 @@ impl Requeued {
         }
     }
 
-    /// What is known of the request that is issued there.
+    /// Returns what is known of the request that is issued there.
     pub(super) fn take(&mut self, place: &Place, t_ns: u64) -> Option<Before> {
         if self.waiting.is_empty() {
             return None;

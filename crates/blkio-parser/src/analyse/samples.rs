@@ -7,6 +7,7 @@ const MAX_BLOCKS: usize = 192;
 
 /// A completed request that moved data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Sample {
     /// Time of issue in nanoseconds of the trace's clock.
     pub issue_ns: u64,
@@ -70,7 +71,7 @@ impl Samples {
         self.every == 1
     }
 
-    /// Requests issued from one time until before another, in blocks of successive ones by time of issue; a single block
+    /// Returns the requests issued from one time until before another, in blocks of successive ones by time of issue; a single block
     /// while all are kept.
     #[must_use]
     pub fn within(&self, from_ns: u64, until_ns: u64) -> Vec<Vec<Sample>> {

@@ -1,13 +1,11 @@
-//! Where each request starts, seen from the one before of the same device.
+//! Sequentiality: where each request starts relative to the one before of the same device.
 
 use rustc_hash::FxHashMap;
 
-use super::Analyser;
 use super::distribution::{Distribution, EXACT};
-use super::runs::{Batch, Run};
+use super::runs::Run;
 use super::strides::Strides;
-use crate::event::{Event, EventKind, SECTOR_BYTES};
-use crate::num::low32;
+use crate::event::SECTOR_BYTES;
 
 /// Ends of earlier requests at which a request may start and count as sequential.
 const STREAMS: usize = 32;
@@ -16,11 +14,10 @@ const SMALL: usize = 1 << 12;
 /// Near: within a MiB, in sectors.
 const NEAR: u64 = 2048;
 
-/// The ends of the last [`STREAMS`] requests, as halves, of which several are compared at a time.
+/// The ends of the last [`STREAMS`] requests.
 #[derive(Debug, Clone)]
 struct Ends {
-    low: [u32; STREAMS],
-    high: [u32; STREAMS],
+    ends: [u64; STREAMS],
     next: usize,
 }
 
@@ -28,31 +25,27 @@ impl Default for Ends {
     fn default() -> Self {
         Self {
             // No request starts at the largest number: it has no room for sectors.
-            low: [u32::MAX; STREAMS],
-            high: [u32::MAX; STREAMS],
+            ends: [u64::MAX; STREAMS],
             next: 0,
         }
     }
 }
 
 impl Ends {
-    /// Whether one of the requests ended here. All are looked at, which takes less time than to guess where to stop.
+    /// Returns all are looked at, which takes less time than to guess where to stop.
     #[inline]
     fn contain(&self, start: u64) -> bool {
-        let (low, high) = (low32(start), low32(start >> 32));
-        let halves = self.low.iter().zip(&self.high);
-        halves.fold(false, |found, (a, b)| {
-            found | ((*a ^ low) | (*b ^ high) == 0)
-        })
+        self.ends
+            .iter()
+            .fold(false, |found, end| found | (*end == start))
     }
 
     #[inline]
     fn add(&mut self, end: u64) {
-        let place = self.next % STREAMS;
-        if let (Some(low), Some(high)) = (self.low.get_mut(place), self.high.get_mut(place)) {
-            (*low, *high) = (low32(end), low32(end >> 32));
+        if let Some(oldest) = self.ends.get_mut(self.next) {
+            *oldest = end;
         }
-        self.next = place + 1;
+        self.next = (self.next + 1) % STREAMS;
     }
 }
 
@@ -185,12 +178,12 @@ impl Class {
     /// Closes what is open; call once after the last request.
     fn finish(&mut self) {
         self.close_run();
+        self.strides.finish();
         let others: Vec<u32> = self.others.keys().copied().collect();
         for dev in others {
             self.turn_to(dev);
             self.close_run();
         }
-        self.strides.finish();
         self.near += self.sequential;
         self.seeks.add_many(0, self.sequential);
         self.seeks.settle();
@@ -212,7 +205,8 @@ impl Class {
         }
     }
 
-    /// Share of seeks that are at most so many bytes, at 0 and at powers of two: the distribution of distances as a curve.
+    /// Returns the share of seeks that are at most so many bytes, at 0 and at powers of two: the distribution of distances as a
+    /// curve.
     #[must_use]
     pub fn seek_curve(&self) -> Vec<(u128, f64)> {
         let mut below = 0;
@@ -228,13 +222,13 @@ impl Class {
             .collect()
     }
 
-    /// The commonest start-to-start distances with their counts; at equal counts the smaller distance first.
+    /// Returns the commonest start-to-start distances with their counts; at equal counts the smaller distance first.
     #[must_use]
     pub fn top_strides(&self, top: usize) -> Vec<(i128, u64)> {
         self.strides.top(top)
     }
 
-    /// Whether rare strides were forgotten, because there were more than a quarter of a million different ones.
+    /// Returns `true` if rare strides were forgotten, because there were more than a quarter of a million different ones.
     #[must_use]
     pub fn strides_are_approximate(&self) -> bool {
         self.strides.are_approximate()
@@ -243,6 +237,7 @@ impl Class {
 
 /// Sequentiality of reads, writes, and both together.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Sequentiality {
     /// Reads, writes, all.
     pub classes: [Class; 3],
@@ -258,7 +253,7 @@ impl Sequentiality {
         small
     }
 
-    /// As [`Sequentiality::step`], of one of many.
+    /// Takes a run as [`Sequentiality::step`] does, of one of many.
     pub(super) fn step_small(&mut self, run: &Run) {
         self.step(run);
         for class in &mut self.classes {
@@ -266,7 +261,7 @@ impl Sequentiality {
         }
     }
 
-    /// As [`Sequentiality::finish`], of one of many.
+    /// Closes what is open as [`Sequentiality::finish`] does, of one of many.
     pub(super) fn finish_small(&mut self) {
         for class in &mut self.classes {
             class.seeks.keep_at_most(SMALL, class.sequential);
@@ -305,20 +300,6 @@ impl Sequentiality {
     /// Closes what is open; call once after the last event.
     pub fn finish(&mut self) {
         self.classes.iter_mut().for_each(Class::finish);
-    }
-}
-
-impl Analyser for Sequentiality {
-    fn observe(&mut self, event: &Event) {
-        if event.kind != EventKind::Issue || !event.direction.is_data() || event.nr_sector == 0 {
-            return;
-        }
-        self.add(&Run::of(event, 0));
-    }
-
-    fn observe_batch(&mut self, batch: &Batch) {
-        let runs = batch.shape.runs.iter().filter(|run| run.is_data());
-        runs.for_each(|run| self.add(run));
     }
 }
 
@@ -363,8 +344,8 @@ mod tests {
             prop_assert_eq!(class.top_strides(5), strides);
             let curve = class.seek_curve();
             let share = curve.iter().rfind(|(most, _)| *most <= 3 * 512).map_or(0.0, |(_, s)| *s);
-            let twin = near as f64 / (requests.len() as f64 - 1.0);
-            prop_assert!(requests.len() == 1 || (share - twin).abs() < 1e-12);
+            let model = near as f64 / (requests.len() as f64 - 1.0);
+            prop_assert!(requests.len() == 1 || (share - model).abs() < 1e-12);
         }
     }
 }

@@ -97,7 +97,7 @@ impl SpreadBins {
         most
     }
 
-    /// Bytes read and written in each of the first `length` bins.
+    /// Returns the bytes read and written in each of the first `length` bins.
     #[must_use]
     pub fn dense(&self, length: u64) -> [Vec<u64>; 2] {
         let mut all = self.clone();
@@ -151,19 +151,19 @@ mod tests {
             origin_ns in 0_u64..40,
         ) {
             let mut bins = SpreadBins::new(width_ns, origin_ns);
-            let mut twin = [vec![0_u64; 400], vec![0_u64; 400]];
+            let mut model = [vec![0_u64; 400], vec![0_u64; 400]];
             for (start, length, bytes, slot) in requests {
                 bins.add(slot, start..start + length, bytes);
                 let bin = |t: u64| usize::try_from(t.saturating_sub(origin_ns) / width_ns).unwrap();
                 if length == 0 {
-                    twin[slot][bin(start)] += bytes;
+                    model[slot][bin(start)] += bytes;
                 }
                 for passed in 0..length {
                     let part = bytes * (passed + 1) / length - bytes * passed / length;
-                    twin[slot][bin(start + passed)] += part;
+                    model[slot][bin(start + passed)] += part;
                 }
             }
-            prop_assert_eq!(bins.dense(400), twin);
+            prop_assert_eq!(bins.dense(400), model);
         }
     }
 }

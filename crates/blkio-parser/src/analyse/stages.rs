@@ -1,4 +1,4 @@
-//! How long bios and requests stay in each stage of the block layer, where the trace has the events of the stages.
+//! Times in each stage of the block layer, where the trace has the events of the stages.
 //!
 //! The stages are those of blktrace: a bio is queued (Q), gets a request (G) or is merged into one (M), the request is
 //! inserted into the scheduler (I), issued to the driver (D) and completed (C). A merged bio is found at issue by the range
@@ -32,9 +32,9 @@ pub struct Stages {
     pub q2q: Distribution,
     /// Queued until there is a request for it.
     pub q2g: Distribution,
-    /// From the request until it is in the scheduler.
+    /// Time from the request until it is in the scheduler.
     pub g2i: Distribution,
-    /// From the request until it is issued, for requests that never were in the scheduler.
+    /// Time from the request until it is issued, for requests that never were in the scheduler.
     pub g2d: Distribution,
     /// Queued until merged.
     pub q2m: Distribution,
@@ -61,7 +61,7 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// Names and times, without those that never happened.
+    /// Returns the names and times, without those that never happened.
     pub fn by_name(&mut self) -> impl Iterator<Item = (&'static str, &mut Distribution)> {
         [
             ("q2q", &mut self.q2q),
@@ -107,14 +107,16 @@ impl Stages {
 }
 
 impl Analyser for Stages {
-    fn observe_batch(&mut self, batch: &Batch) {
+    fn observe(&mut self, batch: &Batch) {
         // Most traces have issues and completions alone.
         if batch.has_others() || !self.waiting.is_empty() {
-            self.observe_all(&batch.events);
+            batch.events.iter().for_each(|event| self.add(event));
         }
     }
+}
 
-    fn observe(&mut self, event: &Event) {
+impl Stages {
+    fn add(&mut self, event: &Event) {
         match event.kind {
             EventKind::Split => self.splits += 1,
             EventKind::Plug => self.plugs += 1,
@@ -188,7 +190,7 @@ mod tests {
             (EventKind::Issue, 150, 64, 16),
         ];
         for (kind, t_ns, sector, nr_sector) in steps {
-            stages.observe(&Event {
+            stages.add(&Event {
                 t_ns,
                 sector,
                 nr_sector,

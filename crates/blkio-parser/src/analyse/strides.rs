@@ -1,193 +1,108 @@
 //! The commonest start-to-start distances.
-//!
-//! Distinct strides are counted exactly up to a number; beyond, counts live in sets of four, each a line of a processor's
-//! cache, and a stride without a place wears down the rarest of its set. What is common keeps its place.
-
-use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::num::spread;
-
 /// Distinct strides that are counted exactly.
 const MAX_EXACT: usize = 1 << 18;
-/// Bits of the number of sets after that.
-const SET_BITS: u32 = 11;
-/// Bits of the number of strides that are counted without looking them up.
-const RECENT_BITS: u32 = 6;
-/// Strides that are looked up at a time.
-const WAITING: usize = 256;
+/// Distinct strides that are kept once there were more.
+const MAX_KEPT: usize = 1 << 11;
 /// Strides of more than 63 bits that are counted.
-const MAX_FAR: usize = 1024;
+const MAX_FAR: usize = 1 << 10;
 
-/// A stride in sectors and how often it was seen.
-type Count = (i64, u64);
-
-/// Counts of strides.
+/// Counts of strides in sectors. While they are few all are counted; beyond, those that came least often are forgotten again
+/// and again, and what is common keeps its place.
 #[derive(Debug, Clone)]
 pub(super) struct Strides {
-    /// The stride seen last, and how often in a row.
-    last: Count,
-    /// Strides on their way to the others, by their hash.
-    recent: [Count; 1 << RECENT_BITS],
-    /// Strides on their way from there: looked up many at a time, because the table is larger than what is near the
-    /// processor, and the ways to several places can be gone at once.
-    waiting: Vec<Count>,
-    exact: FxHashMap<i64, u64>,
-    max_exact: usize,
-    /// Empty while all are exact.
-    sets: Vec<[Count; 4]>,
-    far: BTreeMap<i128, u64>,
-    far_is_full: bool,
+    /// The last stride and how often it came in a row, which is not in the counts yet.
+    last: (i64, u64),
+    counts: FxHashMap<i64, u64>,
+    most: usize,
+    /// Those of more than 63 bits.
+    far: FxHashMap<i128, u64>,
+    has_forgotten: bool,
 }
 
 impl Default for Strides {
     fn default() -> Self {
-        Self {
-            last: (0, 0),
-            recent: [(0, 0); 1 << RECENT_BITS],
-            waiting: Vec::with_capacity(WAITING),
-            exact: FxHashMap::default(),
-            max_exact: MAX_EXACT,
-            sets: Vec::new(),
-            far: BTreeMap::new(),
-            far_is_full: false,
-        }
+        Self::keeping(MAX_EXACT)
     }
 }
 
 impl Strides {
-    /// Keeps so many distinct strides exactly.
-    pub(super) fn keeping(max_exact: usize) -> Self {
+    /// Returns a counter that keeps so many distinct strides exactly.
+    pub(super) fn keeping(most: usize) -> Self {
         Self {
-            max_exact,
-            ..Self::default()
+            last: (0, 0),
+            counts: FxHashMap::default(),
+            most,
+            far: FxHashMap::default(),
+            has_forgotten: false,
         }
     }
 
     #[inline]
     pub(super) fn add(&mut self, from: u64, to: u64) {
         let stride = to.wrapping_sub(from).cast_signed();
-        if (stride < 0) != (to < from) {
-            self.add_far(from, to);
-        } else {
+        if (stride < 0) == (to < from) {
             self.add_many(stride, 1);
+            return;
+        }
+        let stride = i128::from(to) - i128::from(from);
+        if self.far.len() < MAX_FAR || self.far.contains_key(&stride) {
+            *self.far.entry(stride).or_default() += 1;
+        } else {
+            self.has_forgotten = true;
         }
     }
 
     /// Takes a stride several times.
     #[inline]
     pub(super) fn add_many(&mut self, stride: i64, times: u64) {
-        if self.last.0 == stride {
+        if stride == self.last.0 {
             self.last.1 += times;
         } else {
-            let last = std::mem::replace(&mut self.last, (stride, times));
-            self.settle_recent(last);
+            self.settle();
+            self.last = (stride, times);
         }
     }
 
-    /// A stride of more than 63 bits.
-    fn add_far(&mut self, from: u64, to: u64) {
-        let stride = i128::from(to) - i128::from(from);
-        if self.far.len() < MAX_FAR || self.far.contains_key(&stride) {
-            *self.far.entry(stride).or_default() += 1;
-        } else {
-            self.far_is_full = true;
-        }
-    }
-
-    fn settle_recent(&mut self, (stride, count): Count) {
-        let Some(recent) = self
-            .recent
-            .get_mut(spread(stride.cast_unsigned(), RECENT_BITS))
-        else {
-            return;
-        };
-        if recent.0 == stride {
-            recent.1 += count;
-        } else {
-            let recent = std::mem::replace(recent, (stride, count));
-            self.wait(recent);
-        }
-    }
-
-    #[inline]
-    fn wait(&mut self, (stride, count): Count) {
-        if count == 0 {
-            return;
-        }
-        self.waiting.push((stride, count));
-        if self.waiting.len() >= WAITING {
-            self.settle_waiting();
-        }
-    }
-
-    fn settle_waiting(&mut self) {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.drain(..).for_each(|count| self.settle(count));
-        self.waiting = waiting;
-    }
-
-    fn settle(&mut self, (stride, count): Count) {
-        if self.sets.is_empty() {
-            *self.exact.entry(stride).or_default() += count;
-            if self.exact.len() > self.max_exact {
-                self.go_to_sets();
-            }
-            return;
-        }
-        let Some(set) = self.sets.get_mut(spread(stride.cast_unsigned(), SET_BITS)) else {
-            return;
-        };
-        for known in set.iter_mut() {
-            if known.0 == stride {
-                known.1 += count;
-                return;
-            }
-        }
-        if let Some(rarest) = set.iter_mut().min_by_key(|(_, count)| *count) {
-            if rarest.1 > count {
-                rarest.1 -= count;
-            } else {
-                *rarest = (stride, count);
+    fn settle(&mut self) {
+        let (stride, times) = std::mem::take(&mut self.last);
+        if times > 0 {
+            *self.counts.entry(stride).or_default() += times;
+            if self.counts.len() > self.most {
+                self.forget();
             }
         }
     }
 
-    fn go_to_sets(&mut self) {
-        self.sets = vec![[(0, 0); 4]; 1 << SET_BITS];
-        let mut counts: Vec<Count> = std::mem::take(&mut self.exact).into_iter().collect();
-        // From common to rare, so that the rarest find no place.
-        counts.sort_unstable_by_key(|(stride, count)| (std::cmp::Reverse(*count), *stride));
-        for (stride, count) in counts {
-            let set = self.sets.get_mut(spread(stride.cast_unsigned(), SET_BITS));
-            if let Some(free) = set.and_then(|set| set.iter_mut().find(|known| known.1 == 0)) {
-                *free = (stride, count);
-            }
-        }
+    /// Forgets the rarer half, and more where many are equally rare.
+    #[cold]
+    fn forget(&mut self) {
+        self.has_forgotten = true;
+        self.most = self.most.min(MAX_KEPT);
+        let mut counts: Vec<u64> = self.counts.values().copied().collect();
+        let rank = counts.len().saturating_sub(self.most / 2);
+        let (_, limit, _) = counts.select_nth_unstable(rank);
+        let limit = *limit;
+        self.counts.retain(|_, count| *count > limit);
+        self.counts.shrink_to(2 * self.most);
     }
 
     /// Counts what is open; call once after the last stride.
     pub(super) fn finish(&mut self) {
-        let last = std::mem::take(&mut self.last);
-        self.settle_recent(last);
-        for recent in std::mem::replace(&mut self.recent, [(0, 0); 1 << RECENT_BITS]) {
-            self.wait(recent);
-        }
-        self.settle_waiting();
+        self.settle();
     }
 
-    /// Whether rare strides were forgotten, and counts may be too low.
+    /// Returns `true` if rare strides were forgotten, and counts may be too low.
     pub(super) fn are_approximate(&self) -> bool {
-        !self.sets.is_empty() || self.far_is_full
+        self.has_forgotten
     }
 
-    /// The commonest with their counts; at equal counts the smaller first.
+    /// Returns the commonest with their counts; at equal counts the smaller first.
     pub(super) fn top(&self, top: usize) -> Vec<(i128, u64)> {
-        let exact = self.exact.iter().map(|(stride, count)| (*stride, *count));
-        let in_sets = self.sets.iter().flatten().copied();
-        let near = exact.chain(in_sets).filter(|(_, count)| *count > 0);
-        let near = near.map(|(stride, count)| (i128::from(stride), count));
+        let near = self.counts.iter();
+        let near = near.map(|(stride, count)| (i128::from(*stride), *count));
         let far = self.far.iter().map(|(stride, count)| (*stride, *count));
         let mut strides: Vec<(i128, u64)> = near.chain(far).collect();
         strides.sort_unstable_by_key(|(stride, count)| (std::cmp::Reverse(*count), *stride));
@@ -202,10 +117,7 @@ mod tests {
 
     #[test]
     fn common_strides_outlast_many_rare_ones() {
-        let mut strides = Strides {
-            max_exact: 1000,
-            ..Strides::default()
-        };
+        let mut strides = Strides::keeping(1000);
         let common = [(256, 9000_u64), (-4096, 7000), (8, 5000)];
         for number in 0..200_000_u64 {
             // A rare stride that comes once, among common ones.

@@ -1,4 +1,4 @@
-//! When requests were slow: latencies that can still be cut by time once phases are known.
+//! Latencies by time of issue, which can be cut by time once phases are known.
 //!
 //! A million are kept one by one. Beyond, they are counted by stretches of time and bins of half a percent; when those are
 //! too many, stretches become twice as long.
@@ -7,7 +7,6 @@ use std::ops::Range;
 
 use super::distribution::{Distribution, bin_of, top_of};
 use crate::num::index;
-use crate::radix::by_digits;
 use crate::rwbs::Direction;
 
 /// Latencies that are kept one by one, and counts after that.
@@ -80,7 +79,7 @@ impl Timeline {
     }
 
     fn settle(&mut self) {
-        by_digits(&mut self.waiting, &mut Vec::new(), |key| *key);
+        self.waiting.sort_unstable();
         let counts = std::mem::take(&mut self.counts);
         let mut known = counts.into_iter().peekable();
         for key in self.waiting.drain(..) {
@@ -97,7 +96,7 @@ impl Timeline {
                 let stretch = *key >> (BIN_BITS + 1) >> 1;
                 *key = stretch << (BIN_BITS + 1) | *key & ((1 << (BIN_BITS + 1)) - 1);
             }
-            by_digits(&mut counts, &mut Vec::new(), |(key, _)| *key);
+            counts.sort_by_key(|(key, _)| *key);
             counts
                 .into_iter()
                 .for_each(|count| add(&mut self.counts, count));
@@ -111,13 +110,13 @@ impl Timeline {
         }
     }
 
-    /// Whether every request is in the range that its own time is in, with its own latency.
+    /// Returns `true` if every request is in the range that its own time is in, with its own latency.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.counts.is_empty() && self.waiting.is_empty()
     }
 
-    /// Latencies of reads and writes issued in each of some ranges of time, which are in order and do not overlap.
+    /// Returns the latencies of reads and writes issued in each of some ranges of time, which are in order and do not overlap.
     #[must_use]
     pub fn within(&self, ranges: &[Range<u64>]) -> Vec<[Distribution; 2]> {
         let mut found = vec![<[Distribution; 2]>::default(); ranges.len()];
@@ -172,15 +171,15 @@ mod tests {
             let ranges: Vec<Range<u64>> = cuts.windows(2).map(|w| w[0]..w[1]).collect();
             for (range, found) in ranges.iter().zip(timeline.within(&ranges)) {
                 for (write, mut values) in [false, true].into_iter().zip(found) {
-                    let mut twin: Vec<u64> = samples
+                    let mut model: Vec<u64> = samples
                         .iter()
                         .filter(|(t, _, w)| range.contains(t) && *w == write)
                         .map(|(_, latency, _)| *latency)
                         .collect();
-                    twin.sort_unstable();
-                    prop_assert_eq!(values.count, twin.len() as u64);
-                    prop_assert_eq!(values.percentiles(&[100.0]).first().copied(), twin.last().copied());
-                    prop_assert_eq!(values.sum, twin.iter().map(|v| u128::from(*v)).sum::<u128>());
+                    model.sort_unstable();
+                    prop_assert_eq!(values.count, model.len() as u64);
+                    prop_assert_eq!(values.percentiles(&[100.0]).first().copied(), model.last().copied());
+                    prop_assert_eq!(values.sum, model.iter().map(|v| u128::from(*v)).sum::<u128>());
                 }
             }
         }

@@ -3,7 +3,6 @@
 use super::Analyser;
 use super::ranges::{Ranges, common, count};
 use super::runs::{Batch, Run};
-use crate::event::{Event, EventKind};
 use crate::rwbs::Direction;
 
 /// Sectors of a block.
@@ -16,7 +15,6 @@ pub(crate) const MAX_SECTORS: u64 = 1 << 23;
 #[derive(Debug, Clone)]
 pub struct WindowedSet {
     width_ns: u64,
-    first_ns: Option<u64>,
     /// The open window, and where it begins.
     window: u64,
     start_ns: u64,
@@ -34,7 +32,6 @@ impl WindowedSet {
     pub fn new(width_ns: u64) -> Self {
         Self {
             width_ns: width_ns.max(1),
-            first_ns: None,
             window: 0,
             start_ns: 0,
             read: Ranges::default(),
@@ -43,7 +40,7 @@ impl WindowedSet {
         }
     }
 
-    /// Width of the windows.
+    /// Returns the width of the windows.
     #[must_use]
     pub fn width_ns(&self) -> u64 {
         self.width_ns
@@ -77,18 +74,8 @@ impl WindowedSet {
 }
 
 impl Analyser for WindowedSet {
-    fn observe(&mut self, event: &Event) {
-        if event.kind != EventKind::Issue {
-            return;
-        }
-        let first = *self.first_ns.get_or_insert(event.t_ns);
-        self.add(&Run::of(event, event.t_ns.saturating_sub(first)));
-    }
-
-    fn observe_batch(&mut self, batch: &Batch) {
-        for run in &batch.shape.runs {
-            self.add(run);
-        }
+    fn observe(&mut self, batch: &Batch) {
+        batch.runs.iter().for_each(|run| self.add(run));
     }
 }
 
@@ -109,7 +96,7 @@ impl WindowedSet {
     }
 }
 
-/// First and last block of the data of a run.
+/// Returns the first and last block of the data of a run.
 #[inline]
 fn blocks_of(run: &Run) -> Option<(u64, u64)> {
     if !run.is_data() {
@@ -122,6 +109,7 @@ fn blocks_of(run: &Run) -> Option<(u64, u64)> {
 
 /// Distinct blocks by who touched them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Blocks {
     /// Read.
     pub read: u64,
@@ -136,6 +124,7 @@ pub struct Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Event;
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 
@@ -145,19 +134,17 @@ mod tests {
             requests in prop::collection::vec((0_u64..50, 0_u64..70_000, 1_u32..40_000, any::<bool>()), 1..100)
         ) {
             let mut set = WindowedSet::new(10);
-            let mut events = Vec::new();
             let mut now = 7;
-            let mut twin: BTreeMap<u64, [BTreeSet<u64>; 2]> = BTreeMap::new();
+            let mut model: BTreeMap<u64, [BTreeSet<u64>; 2]> = BTreeMap::new();
             for (gap, sector, nr_sector, write) in requests {
-                now += if twin.is_empty() { 0 } else { gap };
+                now += if model.is_empty() { 0 } else { gap };
                 let direction = if write { Direction::Write } else { Direction::Read };
-                events.push(Event {
-                    t_ns: now, sector, nr_sector, bytes: nr_sector * 512, direction, ..Event::BLANK });
-                events.iter().last().into_iter().for_each(|event| set.observe(event));
-                let sets = twin.entry((now - 7) / 10).or_default();
+                let event = Event { t_ns: now, sector, nr_sector, bytes: nr_sector * 512, direction, ..Event::BLANK };
+                set.add(&Run::of(&event, now - 7));
+                let sets = model.entry((now - 7) / 10).or_default();
                 sets[usize::from(write)].extend(sector / 8..=(sector + u64::from(nr_sector) - 1) / 8);
             }
-            let twin: Vec<(u64, Blocks)> = twin
+            let model: Vec<(u64, Blocks)> = model
                 .into_iter()
                 .map(|(window, [read, write])| {
                     (window, Blocks {
@@ -169,7 +156,7 @@ mod tests {
                 })
                 .collect();
             set.finish();
-            prop_assert_eq!(set.windows(), &twin);
+            prop_assert_eq!(set.windows(), &model);
         }
     }
 }

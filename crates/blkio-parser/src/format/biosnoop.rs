@@ -41,7 +41,7 @@ pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
     }
 }
 
-/// The columns counted from the end, because a name may hold blanks.
+/// Returns the columns counted from the end, because a name may hold blanks.
 fn columns(words: &[&[u8]], sink: &mut Sink) -> Option<()> {
     let from_end = |n: usize| words.len().checked_sub(n).and_then(|at| words.get(at));
     // With the queue time and with the pattern there is one more column each.
@@ -87,7 +87,7 @@ fn of_day_ns(time: &[u8]) -> Option<u64> {
 /// Where the process stands on the rows of the first `biosnoop.bt`, which had no column of disks.
 const PROCESS_WITHOUT_DISK: usize = 30;
 
-/// A row of bpftrace's `biosnoop.bt`: `TIME(ms) DISK COMM PID LAT(ms)`, of its newest versions with the device's numbers in
+/// Returns a row of bpftrace's `biosnoop.bt`: `TIME(ms) DISK COMM PID LAT(ms)`, of its newest versions with the device's numbers in
 /// place of its name, of its first without either. It does not say what was requested or where: each row gets a place of its
 /// own, so that its latency is paired with nothing else, and no bytes.
 fn latency_only(line: &[u8], words: &[&[u8]], sink: &mut Sink) -> Option<()> {
@@ -132,7 +132,7 @@ enum Device<'a> {
     Name(&'a [u8]),
 }
 
-/// The issue and the completion of a request.
+/// Returns the issue and the completion of a request.
 fn push(
     request: Event,
     (issue_ns, end_ns): (u64, u64),
@@ -162,7 +162,7 @@ fn push(
     Some(())
 }
 
-/// A process; -1 is none.
+/// Returns a process; -1 is none.
 fn pid(text: &[u8]) -> Option<u32> {
     match text {
         b"-1" => Some(0),
@@ -170,7 +170,7 @@ fn pid(text: &[u8]) -> Option<u32> {
     }
 }
 
-/// A decimal number of units of so many nanoseconds. Digits below a nanosecond of a second are dropped.
+/// Returns a decimal number of units of so many nanoseconds. Digits below a nanosecond of a second are dropped.
 fn nanoseconds(text: &[u8], unit_ns: u64) -> Option<u64> {
     if !text.contains(&b'.') {
         return whole_uint(text)?.checked_mul(unit_ns);
@@ -178,7 +178,7 @@ fn nanoseconds(text: &[u8], unit_ns: u64) -> Option<u64> {
     Some(seconds_ns(text)? / (1_000_000_000 / unit_ns))
 }
 
-/// Whether the last number of a line that the input cuts may be whole: the tools print two digits behind the point or three,
+/// Returns `true` if the last number of a line that the input cuts may be whole: the tools print two digits behind the point or three,
 /// and milliseconds without point tell nothing.
 pub(super) fn ends_whole(line: &[u8]) -> bool {
     let last = line.trim_ascii_end();

@@ -83,7 +83,7 @@ fn bare(time: &[u8], cursor: &mut Cursor<'_>, sink: &mut Sink) -> Line {
     Line::Event
 }
 
-/// What the letters of an action mean, or its name, which the kernel's tracer prints with `verbose`; the inner `None` is a
+/// Returns what the letters of an action mean, or its name, which the kernel's tracer prints with `verbose`; the inner `None` is a
 /// message, which is free text.
 fn action(letters: &[u8]) -> Option<Option<EventKind>> {
     Some(Some(match letters {
@@ -166,7 +166,7 @@ pub(super) fn body(cursor: &mut Cursor<'_>, before: Before, sink: &mut Sink) -> 
     Some(Line::Event)
 }
 
-/// Whether what stands in parentheses is the time that `blkparse -t` prints, aligned to the right, and no dump of a command.
+/// Returns `true` if what stands in parentheses is the time that `blkparse -t` prints, aligned to the right, and no dump of a command.
 fn is_elapsed(inside: &[u8]) -> bool {
     let number = trim(inside);
     // A dump is of pairs of digits with blanks between; one of a single byte has no blank before it.

@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 
 use super::Sink;
 use crate::event::{Event, EventKind};
-use crate::quality::Anchor;
 use crate::rwbs::Rwbs;
+use blkio_companions::clock::Anchor;
 
 /// Bytes of a record without its payload.
 const RECORD: usize = 48;
@@ -28,7 +28,7 @@ const FUA: u32 = 1 << 15;
 /// In the low half: the payload begins with a cgroup number.
 const CGROUP: u32 = 0x100;
 
-/// Where a magic stands, and whether the numbers are little-endian.
+/// Returns where a magic stands, and whether the numbers are little-endian.
 pub(crate) fn magic(bytes: &[u8]) -> Option<(bool, u8)> {
     match bytes {
         [version, b't', b'a', b'e', ..] => Some((true, *version)),
@@ -266,7 +266,7 @@ impl Records {
     }
 }
 
-/// The letters that blkparse rebuilds from the category bits.
+/// Returns the letters that blkparse rebuilds from the category bits.
 fn letters(category: u32, bytes: u32) -> Option<Rwbs> {
     let mut text = [0_u8; 8];
     let mut len = 0;
@@ -328,7 +328,7 @@ impl Fields<'_> {
 mod tests {
     use super::*;
 
-    /// A record of the issue of a sync write, in the given byte order.
+    /// Returns a record of the issue of a sync write, in the given byte order.
     fn record(sequence: u32, t_ns: u64, little: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut put = |value: u64, width: usize| {

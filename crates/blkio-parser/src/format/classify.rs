@@ -1,8 +1,8 @@
-//! Lines that are no events: what the tracers and the shell write in between.
+//! Classifies lines that are no events: what the tracers and the shell write in between.
 
-use crate::printed::{self, What};
-use crate::quality::{Anchor, LineCounts};
+use crate::quality::LineCounts;
 use crate::scan::{Cursor, contains, trim, whole_uint};
+use blkio_companions::clock::Anchor;
 
 /// What our collector writes before the name of the clock that a tracefs instance was set to.
 pub(crate) const TRACE_CLOCK: &[u8] = b"trace clock:";
@@ -34,23 +34,8 @@ pub(super) fn count(line: &[u8], counts: &mut LineCounts) {
         Some(_) if contains(text, b"ERROR:") || text.starts_with(b"ERROR") => counts.error += 1,
         Some(_) => {
             counts.other += 1;
-            summary(text, counts);
+            counts.printed.take(text);
         }
-    }
-}
-
-/// The lines of blkparse's summary that can be checked. Those of all processors come last.
-fn summary(text: &[u8], counts: &mut LineCounts) {
-    let printed = &mut counts.printed;
-    let Some(row) = printed::row(text) else {
-        printed.entries = printed::entries(text).or(printed.entries);
-        return;
-    };
-    let ios = row.amounts.map(|amount| amount.map(|amount| amount.ios));
-    match row.what {
-        What::Dispatched => printed.dispatched = ios,
-        What::Completed => printed.completed = ios,
-        _ => {}
     }
 }
 
@@ -103,7 +88,7 @@ fn comment(text: &[u8], counts: &mut LineCounts) {
     if let Some(rest) = body.strip_prefix(b"clock:") {
         counts.anchors.extend(anchor(rest));
     } else if let Some(rest) = body.strip_prefix(TRACE_CLOCK) {
-        counts.clock = crate::clock::of_kernel(trim(rest)).or(counts.clock);
+        counts.clock = of_kernel(trim(rest)).or(counts.clock);
     } else if let Some(rest) = body.strip_prefix(b"outstanding:") {
         counts.outstanding_at_end = whole_uint(trim(rest));
     } else if let Some(rest) = body.strip_prefix(b"entries-in-buffer/entries-written:") {
@@ -139,13 +124,30 @@ fn anchor(text: &[u8]) -> Option<Anchor> {
         if let Some(value) = word.strip_prefix(b"nsecs=") {
             trace_ns = whole_uint(value);
         } else if let Some(value) = word.strip_prefix(b"wall=") {
-            wall_ns = crate::clock::parse_wall(value);
+            wall_ns = blkio_companions::wall_clock::parse_wall(value);
         }
     }
     Some(Anchor {
         trace_ns: trace_ns?,
         wall_ns: wall_ns?,
         uncertainty_ns: 0,
+    })
+}
+
+/// Our name of a trace clock of the kernel.
+fn of_kernel(name: &[u8]) -> Option<&'static str> {
+    Some(match name {
+        b"boot" => "boottime",
+        b"local" => "local",
+        b"global" => "global",
+        b"mono" => "monotonic",
+        b"mono_raw" => "monotonic-raw",
+        b"perf" => "perf",
+        b"tai" => "tai",
+        b"uptime" => "uptime",
+        b"counter" => "counter",
+        b"x86-tsc" => "x86-tsc",
+        _ => return None,
     })
 }
 
@@ -210,23 +212,5 @@ mod tests {
         count(b"# trace clock: boot", &mut counts);
         count(b"# trace clock: sundial", &mut counts);
         assert_eq!((counts.clock, counts.comment), (Some("boottime"), 2));
-    }
-
-    #[test]
-    fn totals_that_blkparse_printed() {
-        let mut counts = LineCounts::default();
-        for line in [
-            &b" Read Dispatches:      740,    59864KiB\t Write Dispatches:      337,    21064KiB"[..],
-            b" Read Dispatches:      855,    88252KiB\t Write Dispatches:     1022,   136076KiB",
-            b" Reads Completed:       1K,    88252KiB\t Writes Completed:     1031,   136076KiB",
-            b" Reads Requeued:         0\t\t Writes Requeued:         0",
-            b"Events (blk): 11209 entries",
-        ] {
-            count(line, &mut counts);
-        }
-        assert_eq!(counts.other, 5);
-        assert_eq!(counts.printed.entries, Some(11_209));
-        assert_eq!(counts.printed.dispatched, [Some(855), Some(1022)]);
-        assert_eq!(counts.printed.completed, [None, Some(1031)]);
     }
 }

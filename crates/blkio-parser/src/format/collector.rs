@@ -6,7 +6,7 @@ use crate::event::{Event, EventKind};
 use crate::rwbs::Rwbs;
 use crate::scan::{Cursor, device_number, trim};
 
-/// The value up to the next comma; the comma is consumed.
+/// Returns the value up to the next comma; the comma is consumed.
 fn column<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
     let end = memchr::memchr(b',', cursor.rest)?;
     let value = cursor.rest.get(..end)?;
@@ -14,7 +14,7 @@ fn column<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
     Some(trim(value))
 }
 
-/// The comma behind a value that was read.
+/// Returns the comma behind a value that was read.
 #[inline]
 fn comma<T>(cursor: &mut Cursor<'_>, value: Option<T>) -> Option<T> {
     cursor.blanks();

@@ -27,7 +27,7 @@ pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
     }
 }
 
-/// The fields of a row, quotes taken off; `None` where a quote is not closed.
+/// Returns the fields of a row, quotes taken off; `None` where a quote is not closed.
 fn columns(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut columns = vec![Vec::new()];
     let mut is_quoted = false;

@@ -1,9 +1,10 @@
-//! What a file is, by its content.
+//! Detects what a file is, by its content.
 
 use super::blktrace::{CONTEXT, magic};
 use super::classify::TRACE_CLOCK;
 use super::{BYTE_ORDER_MARK, Format, Sink, parse_block};
 use crate::scan::{contains, trim};
+use blkio_companions::Companion;
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,28 +12,8 @@ use crate::scan::{contains, trim};
 pub enum Kind {
     /// Block I/O events.
     Events(Format),
-    /// GPU utilisation of nvidia-smi.
-    GpuCsv,
-    /// Standard output of FlexGen or DeepSpeed.
-    EngineLog,
-    /// A result log of deepnvme.
-    DeepNvme,
-    /// Kernel and user stacks counted by bpftrace.
-    Stacks,
-    /// Histograms of bpftrace or biolatency.
-    Histograms,
-    /// fio's result.
-    FioJson,
-    /// Readings of the boot-time clock and of wall time, as the collector writes them.
-    Clock,
-    /// A log of fio: time, value, direction, block size.
-    FioLog,
-    /// A job file of fio.
-    FioJob,
-    /// The summary of blkparse without its events.
-    BlkparseSummary,
-    /// Times between stages as btt prints them.
-    Btt,
+    /// A file of another kind that is recorded beside a trace.
+    Companion(Companion),
     /// JSON of another kind.
     Json,
     /// A Git LFS pointer in place of a file.
@@ -46,22 +27,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Name in reports.
+    /// Returns the name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Events(format) => format.name(),
-            Self::GpuCsv => "gpu-csv",
-            Self::EngineLog => "engine-log",
-            Self::DeepNvme => "deepnvme-log",
-            Self::Stacks => "stacks",
-            Self::Histograms => "histograms",
-            Self::FioJson => "fio-json",
-            Self::Clock => "clock-json",
-            Self::FioLog => "fio-log",
-            Self::FioJob => "fio-job",
-            Self::BlkparseSummary => "blkparse-summary",
-            Self::Btt => "btt",
+            Self::Companion(companion) => companion.name(),
             Self::Json => "json",
             Self::LfsPointer => "git-lfs-pointer",
             Self::NoEvents => "no-events",
@@ -100,11 +71,12 @@ pub fn detect(head: &[u8]) -> Kind {
         Some(end) => head.get(..=end).unwrap_or_default(),
         None => head,
     };
-    let beside = secondary(whole);
+    let companion = Companion::detect(whole);
     // Programs print events and, at their end, maps.
-    let may_be_printed_at_end = matches!(beside, Some(Kind::Stacks | Kind::Histograms));
-    if let Some(kind) = beside.filter(|_| !may_be_printed_at_end) {
-        return kind;
+    let may_be_printed_at_end =
+        matches!(companion, Some(Companion::Stacks | Companion::Histograms));
+    if let Some(companion) = companion.filter(|_| !may_be_printed_at_end) {
+        return Kind::Companion(companion);
     }
     let mut best: Option<(u64, Format)> = None;
     for format in TEXT {
@@ -116,8 +88,8 @@ pub fn detect(head: &[u8]) -> Kind {
             best = Some((score, format));
         }
     }
-    if let (Some(kind), None | Some((_, Format::Biosnoop))) = (beside, best) {
-        return kind;
+    if let (Some(companion), None | Some((_, Format::Biosnoop))) = (companion, best) {
+        return Kind::Companion(companion);
     }
     match best {
         Some((_, Format::Tracefs)) => Kind::Events(ftrace_dialect(whole)),
@@ -127,7 +99,7 @@ pub fn detect(head: &[u8]) -> Kind {
     }
 }
 
-/// Which of the layouts with an ftrace prefix this is.
+/// Returns which of the layouts with an ftrace prefix this is.
 fn ftrace_dialect(head: &[u8]) -> Format {
     if contains(head, b" block:block_") {
         Format::PerfScript
@@ -158,51 +130,7 @@ fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     head.split(|b| *b == b'\n').map(trim)
 }
 
-/// Kinds that hold no events.
-fn secondary(head: &[u8]) -> Option<Kind> {
-    let first = lines(head).find(|line| !line.is_empty())?;
-    if contains(first, b"utilization.gpu") || crate::gpu::looks_like_row(first) {
-        return Some(Kind::GpuCsv);
-    }
-    let has_line = |test: &dyn Fn(&[u8]) -> bool| lines(head).any(test);
-    if has_line(&|line| line.starts_with(b"@") && line.contains(&b'[') && !line.contains(&b']'))
-        && has_line(&|line| matches!(line.first(), Some(b']' | b',')) && contains(line, b"]:"))
-    {
-        return Some(Kind::Stacks);
-    }
-    if has_line(&|line| line.starts_with(b"{")) && contains(head, b"\"fio version\"") {
-        return Some(Kind::FioJson);
-    }
-    if first.starts_with(b"{") && contains(head, b"\"realtime_ns\"") {
-        return Some(Kind::Clock);
-    }
-    if crate::printed::is_btt(head) {
-        return Some(Kind::Btt);
-    }
-    if crate::fio::is_job_file(head) {
-        return Some(Kind::FioJob);
-    }
-    if has_line(&|line| contains(line, b" GB/sec") && contains(line, b" secs,")) {
-        return Some(Kind::DeepNvme);
-    }
-    if contains(head, b"prefill latency:")
-        || contains(head, b"<run_flexllmgen>")
-        || contains(head, b"<run_flexgen>")
-        || contains(head, b"[launch.py:")
-        || contains(head, b"token_latency=[")
-    {
-        return Some(Kind::EngineLog);
-    }
-    if has_line(&crate::histogram::is_row) {
-        return Some(Kind::Histograms);
-    }
-    if crate::fio::is_log_line(first) {
-        return Some(Kind::FioLog);
-    }
-    None
-}
-
-/// Whether a line begins as one of the pipeline's log does: a time, then operation letters.
+/// Returns `true` if a line begins as one of the pipeline's log does: a time, then operation letters.
 fn begins_as_event(line: &[u8]) -> bool {
     let mut cursor = crate::scan::Cursor::new(line);
     if cursor.uint().is_none() {
@@ -217,14 +145,14 @@ fn begins_as_event(line: &[u8]) -> bool {
     blank > 0 && (1..=15).contains(&letters) && ends
 }
 
-/// What tracers and collectors write before the first event.
+/// Returns what tracers and collectors write before the first event.
 fn is_heading(line: &[u8]) -> bool {
     let comment = line.strip_prefix(b"#").map(trim).unwrap_or_default();
     let begins = [TRACE_CLOCK, b"tracer: ", b"blkio-events "];
     begins.iter().any(|begin| comment.starts_with(begin)) || line.starts_with(b"cpus=")
 }
 
-/// A tracer that saw nothing, or something foreign.
+/// Returns a tracer that saw nothing, or something foreign.
 fn nothing(head: &[u8]) -> Kind {
     let mut sink = Sink::default();
     parse_block(Format::FiveColumn, head, !head.ends_with(b"\n"), &mut sink);
@@ -240,14 +168,14 @@ fn nothing(head: &[u8]) -> Kind {
     } else if lines(head).any(begins_as_event) {
         // The log of the pipeline, in a bad state.
         Kind::Events(Format::FiveColumn)
-    } else if crate::printed::is_summary(head) {
-        Kind::BlkparseSummary
+    } else if Companion::is_blkparse_summary(head) {
+        Kind::Companion(Companion::BlkparseSummary)
     } else {
         foreign(head)
     }
 }
 
-/// What nothing here reads.
+/// Returns what nothing here reads.
 fn foreign(head: &[u8]) -> Kind {
     let is_control = |b: &u8| b.is_ascii_control() && !b.is_ascii_whitespace() && *b != 0x1b;
     let is_text = !head.is_empty() && !head.iter().any(is_control);
@@ -258,7 +186,7 @@ fn foreign(head: &[u8]) -> Kind {
     }
 }
 
-/// Whether a text is JSON as far as it goes.
+/// Returns `true` if a text is JSON as far as it goes.
 fn is_json(head: &[u8]) -> bool {
     let mut values = serde_json::Deserializer::from_slice(head).into_iter::<serde_json::Value>();
     match values.next() {

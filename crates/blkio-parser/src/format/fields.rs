@@ -6,7 +6,7 @@ use crate::num::low32;
 use crate::rwbs::Rwbs;
 use crate::scan::{Cursor, trim};
 
-/// Whether the body of an event begins with a field rather than with a device or a name in brackets.
+/// Returns `true` if the body of an event begins with a field rather than with a device or a name in brackets.
 pub(super) fn begins(body: &[u8]) -> bool {
     let word = Cursor::new(body).word();
     let equals = memchr::memchr(b'=', word).filter(|at| *at > 0);
@@ -50,18 +50,18 @@ pub(super) fn fill(body: &[u8], event: &mut Event, symbols: &mut Symbols) -> Opt
     Some(())
 }
 
-/// Number of requests that an unplug released; 0 without one.
+/// Returns the number of requests that an unplug released; 0 without one.
 pub(super) fn released(body: &[u8]) -> i32 {
     let count = number(body, b"nr_rq=").and_then(|count| i32::try_from(count).ok());
     count.unwrap_or(0)
 }
 
-/// The device that a bio was remapped from.
+/// Returns the device that a bio was remapped from.
 pub(super) fn remapped_from(body: &[u8]) -> Option<u32> {
     number(body, b"old_dev=").map(low32)
 }
 
-/// The text behind a field's name.
+/// Returns the text behind a field's name.
 fn value<'a>(fields: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut cursor = Cursor::new(fields);
     loop {
@@ -80,7 +80,7 @@ fn unquoted(text: &[u8]) -> &[u8] {
     inside.unwrap_or(text)
 }
 
-/// A number, in hexadecimal with `0x`; a negative one as its two's complement.
+/// Returns a number, in hexadecimal with `0x`; a negative one as its two's complement.
 fn number(fields: &[u8], name: &[u8]) -> Option<u64> {
     let value = value(fields, name)?;
     if let Some(digits) = value.strip_prefix(b"0x") {

@@ -71,7 +71,7 @@ pub(super) fn line(line: &[u8], sink: &mut Sink) -> Line {
     }
 }
 
-/// What stands where an event's name should: records of perf other than samples, call chains of tracefs.
+/// Returns what stands where an event's name should: records of perf other than samples, call chains of tracefs.
 fn nameless(word: &[u8], cursor: &mut Cursor<'_>) -> Line {
     match word {
         b"PERF_RECORD_LOST" | b"PERF_RECORD_LOST_SAMPLES" => {

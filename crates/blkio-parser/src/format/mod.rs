@@ -1,4 +1,4 @@
-//! The formats of block I/O traces and how they are told apart.
+//! The formats of block I/O traces, and the parsing of their lines.
 
 mod biosnoop;
 mod blkparse;
@@ -8,8 +8,8 @@ mod collector;
 mod converted;
 mod detect;
 mod fields;
-mod five;
 mod ftrace;
+mod issue_log;
 mod prefix;
 
 use crate::event::{Event, Symbols};
@@ -17,8 +17,7 @@ use crate::quality::LineCounts;
 
 pub use detect::{Kind, detect};
 
-/// What some editors write before UTF-8.
-pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+pub(crate) use crate::scan::BYTE_ORDER_MARK;
 /// Longest line that can be an event; longer ones are malformed.
 pub(crate) const MAX_LINE: usize = 4096;
 
@@ -69,7 +68,7 @@ impl Format {
         Self::Converted,
     ];
 
-    /// Name on the command line and in reports.
+    /// Returns the name on the command line and in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -88,13 +87,13 @@ impl Format {
         }
     }
 
-    /// The format of a name.
+    /// Returns the format of a name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// Which clock its times are of, where the trace does not say it itself: `boottime`, the trace clock `local` of the
+    /// Returns which clock its times are of, where the trace does not say it itself: `boottime`, the trace clock `local` of the
     /// kernel's tracing, `perf`, `blktrace`, `rebased` to the first event, or `unrecorded`.
     #[must_use]
     pub const fn clock(self) -> &'static str {
@@ -109,7 +108,7 @@ impl Format {
         }
     }
 
-    /// Whether it is a sequence of binary records rather than lines.
+    /// Returns `true` if it is a sequence of binary records rather than lines.
     #[must_use]
     pub const fn is_binary(self) -> bool {
         matches!(self, Self::Blktrace | Self::BlktraceFtrace)
@@ -143,7 +142,7 @@ pub(crate) struct Sink {
     pub(crate) counts: LineCounts,
 }
 
-/// The number behind the process of an unplug, `[COMM] N`; 0 without one.
+/// Returns the number behind the process of an unplug, `[COMM] N`; 0 without one.
 fn behind_bracket(rest: &[u8]) -> i32 {
     let behind = memchr::memrchr(b']', rest).and_then(|at| rest.get(at + 1..));
     let number = behind.and_then(|text| std::str::from_utf8(text).ok());
@@ -152,7 +151,7 @@ fn behind_bracket(rest: &[u8]) -> i32 {
         .map_or(0, |count| count.max(0))
 }
 
-/// The device that a bio was remapped from, in `<- (MAJ,MIN) SECTOR`.
+/// Returns the device that a bio was remapped from, in `<- (MAJ,MIN) SECTOR`.
 fn remapped_from(rest: &[u8]) -> Option<u32> {
     let at = memchr::memmem::find(rest, b"<- (")?;
     let mut cursor = crate::scan::Cursor::new(rest.get(at + 4..)?);
@@ -165,8 +164,9 @@ fn remapped_from(rest: &[u8]) -> Option<u32> {
     cursor.eat(b')').then_some(major << 20 | minor & 0xf_ffff)
 }
 
-/// The name of the block layer's event on a line with an ftrace prefix.
-pub(crate) fn block_event(line: &[u8]) -> Option<&[u8]> {
+/// Returns the name of the block layer's event on a line with an ftrace prefix; `None` for any other line.
+#[must_use]
+pub fn block_event(line: &[u8]) -> Option<&[u8]> {
     let prefix::Found::Prefix(found) = prefix::find(line) else {
         return None;
     };
@@ -181,7 +181,7 @@ pub(crate) fn block_event(line: &[u8]) -> Option<&[u8]> {
 #[inline]
 fn line_of(format: Format, line: &[u8], sink: &mut Sink) -> Line {
     match format {
-        Format::FiveColumn => five::line(line, sink),
+        Format::FiveColumn => issue_log::line(line, sink),
         Format::Collector => collector::line(line, sink),
         Format::Tracefs | Format::PerfScript | Format::TraceCmd | Format::BlkTracer => {
             ftrace::line(line, sink)
@@ -195,17 +195,19 @@ fn line_of(format: Format, line: &[u8], sink: &mut Sink) -> Line {
 
 /// Parses a block of whole lines. `last_is_open` says that the last line has no line feed because the input ends there.
 pub(crate) fn parse_block(format: Format, block: &[u8], last_is_open: bool, sink: &mut Sink) {
-    if format == Format::FiveColumn && !last_is_open {
-        return five::block(block, sink);
-    }
-    lines(format, block, last_is_open, sink);
-}
-
-/// As [`parse_block`], line by line.
-fn lines(format: Format, block: &[u8], last_is_open: bool, sink: &mut Sink) {
+    // Short lines, so that memory for all is had at once; other formats have few shorter ones.
+    sink.events
+        .reserve(block.len() / if format == Format::FiveColumn { 36 } else { 80 });
     let mut start = 0;
     while start < block.len() {
-        let rest = block.get(start..).unwrap_or_default();
+        let mut rest = block.get(start..).unwrap_or_default();
+        if format == Format::FiveColumn {
+            start += issue_log::events(rest, sink);
+            rest = block.get(start..).unwrap_or_default();
+            if rest.is_empty() {
+                break;
+            }
+        }
         let end = memchr::memchr(b'\n', rest);
         let line = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
         let open = end.is_none() && last_is_open;
@@ -272,7 +274,7 @@ pub(crate) fn read_line(
     None
 }
 
-/// Whether the last line, which has no line feed, is complete: where bytes and sectors are both printed they must agree, and
+/// Returns `true` if the last line, which has no line feed, is complete: where bytes and sectors are both printed they must agree, and
 /// a number with a point must have its digits; the other formats end in a bracket or a name, of which nothing can be told, and
 /// are believed.
 fn is_whole(format: Format, line: &[u8], events: &[Event]) -> bool {

@@ -1,4 +1,4 @@
-//! What stands before the event on a line of ftrace, `trace-cmd report` or `perf script`: task, processor, flags, time.
+//! Parses what precedes the event on a line of ftrace, `trace-cmd report` or `perf script`: task, processor, flags, time.
 
 use crate::scan::{Cursor, device, trim, whole_uint};
 
@@ -67,7 +67,7 @@ pub(super) fn find(line: &[u8]) -> Found<'_> {
     }
 }
 
-/// Where ` [CPU] ` stands: the places of the bracket and of what follows, and the number.
+/// Returns where ` [CPU] ` stands: the places of the bracket and of what follows, and the number.
 fn processors(line: &[u8]) -> impl Iterator<Item = (usize, usize, u16)> {
     memchr::memchr_iter(b'[', line).filter_map(|open| {
         let is_apart = open == 0 || matches!(line.get(open - 1), Some(b' ' | b'\t'));
@@ -86,7 +86,7 @@ fn task_or_none(before: &[u8]) -> Option<(&[u8], u32)> {
     }
 }
 
-/// Name and process from what stands before the processor: `task-12`, `task-12 (12)`, `bkio: task-12`, `task 12`, `task 7/12`.
+/// Returns the name and process from what stands before the processor: `task-12`, `task-12 (12)`, `bkio: task-12`, `task 12`, `task 7/12`.
 fn task(before: &[u8]) -> Option<(&[u8], u32)> {
     let mut text = trim(before);
     if text.ends_with(b")") {
@@ -125,7 +125,7 @@ fn without_instance<'a>(name: &'a [u8], before: &[u8]) -> &'a [u8] {
     }
 }
 
-/// The time behind the processor, and what follows it. Up to two columns of flags may stand before.
+/// Returns the time behind the processor, and what follows it. Up to two columns of flags may stand before.
 fn time(text: &[u8]) -> Option<(u64, &[u8])> {
     let mut cursor = Cursor::new(text);
     for _ in 0..3 {
@@ -137,7 +137,7 @@ fn time(text: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// The event behind the time: the distance to the line before (`trace-cmd report --ts-diff`) and the period of the sample
+/// Returns the event behind the time: the distance to the line before (`trace-cmd report --ts-diff`) and the period of the sample
 /// (`perf script -F +period`) are passed over.
 fn event_of(after_time: Cursor<'_>) -> &[u8] {
     let mut cursor = after_time;
@@ -154,7 +154,7 @@ fn event_of(after_time: Cursor<'_>) -> &[u8] {
     here
 }
 
-/// Whether what follows a time is an event: its name and a colon, or the device that the blk tracer prints.
+/// Returns `true` if what follows a time is an event: its name and a colon, or the device that the blk tracer prints.
 fn begins_event(rest: &[u8]) -> bool {
     let word = Cursor::new(rest).word();
     word.ends_with(b":") || device(word).is_some()
@@ -216,7 +216,7 @@ fn ticks(word: &[u8], before: &[u8]) -> Option<u64> {
     processor_and_flags(before).map(|_| ticks)
 }
 
-/// The latency format with `verbose`: task, process, processor, flags, depth of preemption and number of the entry, all apart;
+/// Returns the latency format with `verbose`: task, process, processor, flags, depth of preemption and number of the entry, all apart;
 /// the time in brackets as hexadecimal microseconds, and again since the trace began (`[b4c03351b] 21.537ms (+0.010ms):`).
 /// Clocks that count have ticks in both places.
 fn verbose(line: &[u8]) -> Option<Prefix<'_>> {

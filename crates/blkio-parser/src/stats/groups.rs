@@ -11,7 +11,6 @@ use crate::analyse::by_pid::ByPid;
 use crate::analyse::composition::Composition;
 use crate::analyse::devices::Parts;
 use crate::analyse::duplicates::Duplicates;
-use crate::analyse::given::GivenPhases;
 use crate::analyse::heat::HeatMap;
 use crate::analyse::intervals::Intervals;
 use crate::analyse::pairs::Pairs;
@@ -20,6 +19,7 @@ use crate::analyse::runs::Batch;
 use crate::analyse::sequential::Sequentiality;
 use crate::analyse::stages::Stages;
 use crate::analyse::traffic::Traffic;
+use crate::analyse::user_phases::UserPhases;
 use crate::analyse::working_set::WindowedSet;
 use crate::stats::StatsOptions;
 
@@ -27,7 +27,7 @@ use crate::stats::StatsOptions;
 pub(super) type Placed = (Sequentiality, Composition);
 
 /// What happened to requests on their way, and who made them where.
-pub(super) type Stepped = (Option<Stages>, GivenPhases, Option<ByPid>, Option<ByCpu>);
+pub(super) type Stepped = (Option<Stages>, UserPhases, Option<ByPid>, Option<ByCpu>);
 
 /// Analyses that share a thread.
 #[derive(Debug, Clone)]
@@ -43,20 +43,21 @@ pub(super) enum Group {
 
 pub(super) fn feed<A: Analyser>(analyser: &mut Option<A>, batch: &Batch) {
     if let Some(analyser) = analyser {
-        analyser.observe_batch(batch);
+        analyser.observe(batch);
     }
 }
 
-/// Hands batches to the threads of the groups, several at a time: to wake a thread costs as much as a thousand events.
+/// Hands batches to the groups: to those with threads several at a time, since to wake a thread costs as much as a thousand
+/// events.
 #[derive(Default)]
 pub(super) struct Fan {
+    /// Those without a thread.
+    pub(super) here: Vec<GroupSet>,
     pub(super) senders: Vec<SyncSender<Vec<Arc<Parts>>>>,
     waiting: Vec<Arc<Parts>>,
     events: usize,
 }
 
-/// Threads that help to sort at the end, when there is nothing else to do.
-pub(super) const HELPERS: usize = 2;
 /// Events that are handed on together.
 pub(super) const TOGETHER: usize = 1 << 14;
 /// Times as many that may wait for a group.
@@ -64,6 +65,7 @@ pub(super) const IN_FLIGHT: usize = 4;
 
 impl Fan {
     pub(super) fn take(&mut self, parts: Parts) {
+        self.here.iter_mut().for_each(|set| set.take(&parts));
         self.events += parts.all.events.len();
         self.waiting.push(Arc::new(parts));
         if self.events >= TOGETHER {
@@ -71,13 +73,19 @@ impl Fan {
         }
     }
 
-    pub(super) fn hand_on(&mut self) {
+    fn hand_on(&mut self) {
         self.events = 0;
         let batches = std::mem::take(&mut self.waiting);
         for sender in &self.senders {
             // A thread that died is found when it is joined.
             let _ = sender.send(batches.clone());
         }
+    }
+
+    /// Hands on what is left and ends the threads; returns the groups without one, finished.
+    pub(super) fn finish(mut self) -> Vec<GroupSet> {
+        self.hand_on();
+        self.here.into_iter().map(GroupSet::finish).collect()
     }
 }
 
@@ -86,20 +94,13 @@ impl Group {
         let wanted = options.wanted;
         vec![
             Self::Flow(Box::new((
-                if options.bins_by_clock {
-                    Traffic::by_clock(options.bin_ns)
-                } else {
-                    Traffic::new(options.bin_ns)
-                },
+                Traffic::new(options.grid()),
                 Arrivals::new(options.burst_gap_ns),
                 wanted.heat.then(HeatMap::default),
                 Duplicates::default(),
             ))),
             Self::Places(Box::new(wanted.sequentiality.then(Default::default))),
-            Self::Access(Box::new(wanted.access.then(|| {
-                let is_alone = options.read.threads <= 1;
-                SectorAccess::default().with_helpers(if is_alone { 0 } else { HELPERS })
-            }))),
+            Self::Access(Box::new(wanted.access.then(SectorAccess::default))),
             Self::Blocks(Box::new((
                 wanted
                     .reuse
@@ -118,7 +119,7 @@ impl Group {
             Self::Times(Box::new(wanted.reuse.then(Intervals::default))),
             Self::Steps(Box::new((
                 wanted.latency.then(Stages::default),
-                GivenPhases::new(&options.phases),
+                UserPhases::new(&options.phases),
                 wanted.sequentiality.then(ByPid::default),
                 wanted.sequentiality.then(ByCpu::default),
             ))),
@@ -155,7 +156,6 @@ impl Group {
     pub(super) fn finish(mut self) -> Self {
         match &mut self {
             Self::Flow(group) => {
-                group.0.finish();
                 group.1.finish();
                 group.2.iter_mut().for_each(HeatMap::finish);
             }
@@ -183,14 +183,14 @@ impl Group {
     pub(super) fn take(&mut self, batch: &Arc<Batch>) {
         match self {
             Self::Flow(group) => {
-                group.0.observe_batch(batch);
-                group.1.observe_batch(batch);
+                group.0.observe(batch);
+                group.1.observe(batch);
                 feed(&mut group.2, batch);
-                group.3.observe_batch(batch);
+                group.3.observe(batch);
             }
             Self::Steps(group) => {
                 feed(&mut group.0, batch);
-                group.1.observe_batch(batch);
+                group.1.observe(batch);
                 feed(&mut group.2, batch);
                 feed(&mut group.3, batch);
             }

@@ -2,31 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use blkio_companions::Amount;
+
 /// Nanoseconds of a second.
-pub(crate) const SECOND: u64 = 1_000_000_000;
+pub const SECOND: u64 = 1_000_000_000;
 /// Bins of 10 ms that are kept: fifteen seconds.
 pub const FINE_BINS: u64 = 1500;
 /// Width of the finest bins.
 pub(in crate::analyse) const FINE_NS: u64 = SECOND / 100;
 /// Maximum number of bins of a series that is given bin by bin; of a longer run it is left out.
 pub const MAX_BINS: u64 = 1 << 20;
-
-/// Requests and bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Amount {
-    /// Requests.
-    pub ios: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
-
-impl Amount {
-    /// Adds another amount.
-    pub fn add(&mut self, other: Self) {
-        self.ios += other.ios;
-        self.bytes += other.bytes;
-    }
-}
 
 /// Bins of one width, and where they begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,13 +31,13 @@ impl Grid {
         }
     }
 
-    /// Width of a bin in nanoseconds.
+    /// Returns the width of a bin in nanoseconds.
     #[must_use]
     pub fn width_ns(self) -> u64 {
         self.width_ns
     }
 
-    /// Where the bin begins that the first issue is in, which is number 0.
+    /// Returns where the bin begins that the first issue is in, which is number 0.
     #[must_use]
     pub fn begin_ns(self, first_issue_ns: u64) -> u64 {
         if self.by_clock {
@@ -62,12 +47,7 @@ impl Grid {
         }
     }
 
-    /// Whether no run reaches beyond a bin: bins are made of whole 10 ms since the first issue, as runs are.
-    pub(super) fn has_runs_whole(self) -> bool {
-        self.width_ns.is_multiple_of(FINE_NS) && !self.by_clock
-    }
-
-    /// Whether its bins are those of whole seconds since the first issue.
+    /// Returns `true` if its bins are those of whole seconds since the first issue.
     #[must_use]
     pub fn is_of_seconds(self) -> bool {
         self.width_ns == SECOND && !self.by_clock
@@ -89,7 +69,7 @@ impl Bins {
         }
     }
 
-    /// Bins that are not empty, in order.
+    /// Returns the bins that are not empty, in order.
     #[must_use]
     pub fn finish(&self) -> BTreeMap<u64, Amount> {
         let mut bins: BTreeMap<u64, Amount> = BTreeMap::new();
@@ -121,44 +101,5 @@ impl Peak {
         self.most.bytes = self.most.bytes.max(self.open.bytes);
         self.most.ios = self.most.ios.max(self.open.ios);
         self.open = Amount::default();
-    }
-}
-
-/// A stretch of time.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Stretch {
-    pub(super) from_ns: u64,
-    /// Behind its last nanosecond.
-    pub(super) until_ns: u64,
-}
-
-impl Stretch {
-    /// The bin of this width, from zero on, that a time is in.
-    pub(super) fn of_bin(t_ns: u64, width_ns: u64) -> Self {
-        let from_ns = t_ns - t_ns % width_ns;
-        Self {
-            from_ns,
-            until_ns: from_ns.saturating_add(width_ns),
-        }
-    }
-
-    pub(super) fn contains(self, t_ns: u64) -> bool {
-        t_ns >= self.from_ns && t_ns < self.until_ns
-    }
-
-    /// The same so much earlier, as far as there is time.
-    pub(super) fn earlier(self, by_ns: u64) -> Self {
-        Self {
-            from_ns: self.from_ns.saturating_sub(by_ns),
-            until_ns: self.until_ns.saturating_sub(by_ns),
-        }
-    }
-
-    /// What two stretches have in common.
-    pub(super) fn and(self, other: Self) -> Self {
-        Self {
-            from_ns: self.from_ns.max(other.from_ns),
-            until_ns: self.until_ns.min(other.until_ns),
-        }
     }
 }

@@ -40,7 +40,7 @@ impl Edges {
         self.rows.push((from_ns, until_ns));
     }
 
-    /// First and last request of a stretch; `None` if it has none.
+    /// Returns the first and last request of a stretch; `None` if it has none.
     #[must_use]
     pub fn within(&self, stretch: &Range<u64>) -> Option<(u64, u64)> {
         let from = self.rows.partition_point(|(_, last)| *last < stretch.start);

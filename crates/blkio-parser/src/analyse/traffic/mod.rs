@@ -1,4 +1,4 @@
-//! How much, when: totals, sizes, traffic per second.
+//! Totals, sizes and traffic over time.
 
 mod bins;
 mod edges;
@@ -12,9 +12,10 @@ use crate::event::{Event, EventKind};
 use crate::rwbs::Direction;
 
 pub(super) use bins::FINE_NS;
-pub(crate) use bins::SECOND;
-pub use bins::{Amount, Bins, FINE_BINS, Grid, MAX_BINS};
-use bins::{Peak, Stretch};
+use bins::Peak;
+pub use bins::SECOND;
+pub use bins::{Bins, FINE_BINS, Grid, MAX_BINS};
+pub use blkio_companions::Amount;
 pub use edges::Edges;
 pub use operations::{Largest, PerOperation};
 
@@ -55,7 +56,7 @@ pub struct Traffic {
     pub last_complete_ns: Option<u64>,
     /// First and last event of any kind.
     pub span_ns: Option<(u64, u64)>,
-    /// By number of operation letters.
+    /// Totals by number of operation letters.
     pub operations: Vec<PerOperation>,
     /// Reads and writes by whole second since the first issue.
     pub seconds: [Bins; 2],
@@ -70,15 +71,12 @@ pub struct Traffic {
     /// Reads and writes by 10 ms in the first [`FINE_BINS`] bins, for phases of short runs.
     pub hundredths: [Bins; 2],
     peaks: [[Peak; 3]; 2],
-    /// Time since the first issue in which all bins stay the same, and reads and writes in it.
-    open: (Stretch, [Amount; 2]),
     /// Chains of the largest requests, of reads and writes.
     pub largest: [Largest; 2],
     /// First and last data requests by time.
     pub edges: Edges,
     /// Requests by device.
     pub devices: FxHashMap<u32, Amount>,
-    last_device: (u32, Amount),
     /// Requests by number of the process name.
     pub processes: FxHashMap<u32, Amount>,
     /// Stretches of more than a second without any event: start and end, the first hundred.
@@ -105,19 +103,9 @@ impl Traffic {
         last.saturating_sub(first)
     }
 
-    /// With bins of this width since the first issue.
+    /// Returns the totals of no events, with a series in these bins.
     #[must_use]
-    pub fn new(bin_ns: u64) -> Self {
-        Self::on(Grid::new(bin_ns, false))
-    }
-
-    /// With bins that begin at multiples of their width of the trace's clock.
-    #[must_use]
-    pub fn by_clock(bin_ns: u64) -> Self {
-        Self::on(Grid::new(bin_ns, true))
-    }
-
-    fn on(grid: Grid) -> Self {
+    pub fn new(grid: Grid) -> Self {
         Self {
             grid,
             lead_ns: 0,
@@ -139,24 +127,22 @@ impl Traffic {
             tenths: Default::default(),
             hundredths: Default::default(),
             peaks: Default::default(),
-            open: Default::default(),
             largest: Default::default(),
             edges: Edges::default(),
             devices: FxHashMap::default(),
-            last_device: (0, Amount::default()),
             processes: FxHashMap::default(),
             gaps: Vec::new(),
             gap_count: 0,
         }
     }
 
-    /// Begin of the first chosen bin; `None` without issues.
+    /// Returns the begin of the first chosen bin; `None` without issues.
     #[must_use]
     pub fn bins_begin_ns(&self) -> Option<u64> {
         self.first_issue_ns.map(|first| first - self.lead_ns)
     }
 
-    /// Width of the chosen bins.
+    /// Returns the width of the chosen bins.
     #[must_use]
     pub fn bin_ns(&self) -> u64 {
         self.grid.width_ns()
@@ -172,7 +158,7 @@ impl Traffic {
         }
     }
 
-    /// Completed reads and writes by the same bins. What completed before the first of them is in it.
+    /// Returns the completed reads and writes by the same bins. What completed before the first of them is in it.
     #[must_use]
     pub fn completed_bins(&self) -> &[Bins; 2] {
         if self.grid.is_of_seconds() {
@@ -182,7 +168,7 @@ impl Traffic {
         }
     }
 
-    /// Maximum number of bytes and requests of one bin, for bins of 1 s, 100 ms and 10 ms, of reads and writes.
+    /// Returns the maximum number of bytes and requests of one bin, for bins of 1 s, 100 ms and 10 ms, of reads and writes.
     #[must_use]
     pub fn peaks(&self) -> [[Amount; 3]; 2] {
         self.peaks.clone().map(|widths| {
@@ -201,9 +187,6 @@ impl Traffic {
     fn issue(&mut self, run: &Run) {
         let count = u64::from(run.count);
         self.issues += count;
-        if self.first_issue_ns.is_none() {
-            self.begin(run.t_ns);
-        }
         self.last_issue_ns = self.last_issue_ns.max(run.last_ns);
         let number = usize::from(run.rwbs);
         if number >= self.operations.len() {
@@ -221,43 +204,30 @@ impl Traffic {
             let until_ns = run.since_ns.saturating_add(lasted_ns);
             self.edges
                 .add(run.since_ns / FINE_NS, run.since_ns, until_ns);
-            if !self.open.0.contains(run.since_ns) {
-                self.settle_bins();
-                let finest = Stretch::of_bin(run.since_ns, FINE_NS);
-                let chosen = run.since_ns.saturating_add(self.lead_ns);
-                let chosen = Stretch::of_bin(chosen, self.grid.width_ns());
-                self.open.0 = finest.and(chosen.earlier(self.lead_ns));
-            }
-            if let Some(sum) = self.open.1.get_mut(run.direction.slot()) {
-                sum.add(amount);
-            }
+            self.add_data(run.direction.slot(), run.since_ns, amount);
             if let Some(largest) = self.largest.get_mut(run.direction.slot()) {
                 largest.add(run.bytes, count);
             }
         } else {
             self.add_rest(0, run.direction, run.since_ns, amount);
         }
-        if self.last_device.0 != run.dev {
-            self.settle_device();
-            self.last_device.0 = run.dev;
-        }
-        self.last_device.1.add(amount);
+        self.devices.entry(run.dev).or_default().add(amount);
         if run.comm != 0 {
             self.processes.entry(run.comm).or_default().add(amount);
         }
     }
 
-    /// Something happened from one time to another, with no gap between.
+    /// Something happened.
     #[inline]
-    fn extend_span(&mut self, from_ns: u64, until_ns: u64) {
-        let (_, last) = self.span_ns.get_or_insert((from_ns, from_ns));
-        if from_ns > *last && from_ns - *last > SECOND {
+    fn extend_span(&mut self, t_ns: u64) {
+        let (_, last) = self.span_ns.get_or_insert((t_ns, t_ns));
+        if t_ns > *last && t_ns - *last > SECOND {
             self.gap_count += 1;
             if self.gaps.len() < KEPT_GAPS {
-                self.gaps.push((*last, from_ns));
+                self.gaps.push((*last, t_ns));
             }
         }
-        *last = until_ns.max(*last);
+        *last = t_ns.max(*last);
     }
 
     /// Counts what is neither read nor write, as issued or completed so long after the first issue.
@@ -308,87 +278,55 @@ impl Traffic {
         }
     }
 
-    /// Puts what was counted in the open stretch into all bins.
-    fn settle_bins(&mut self) {
-        let amounts = std::mem::take(&mut self.open.1);
-        let since = self.open.0.from_ns;
-        let fine = since / FINE_NS;
-        for (slot, amount) in amounts.into_iter().enumerate() {
-            if amount.ios == 0 {
-                continue;
-            }
-            if let Some(seconds) = self.seconds.get_mut(slot) {
-                seconds.add(fine / 100, amount);
-            }
-            if fine < FINE_BINS
-                && let Some(hundredths) = self.hundredths.get_mut(slot)
-            {
-                hundredths.add(fine, amount);
-            }
-            if let Some(tenths) = self.tenths.get_mut(slot) {
-                tenths.add(fine / 10, amount);
-            }
-            if !self.grid.is_of_seconds()
-                && let Some(bins) = self.bins.get_mut(slot)
-            {
-                let since = since.saturating_add(self.lead_ns);
-                bins.add(since / self.grid.width_ns(), amount);
-            }
-            if let Some([second, tenth, hundredth]) = self.peaks.get_mut(slot) {
-                hundredth.add(fine, amount);
-                tenth.add(fine / 10, amount);
-                second.add(fine / 100, amount);
-            }
+    /// Counts reads or writes that were issued so long after the first issue.
+    fn add_data(&mut self, slot: usize, since_ns: u64, amount: Amount) {
+        let fine = since_ns / FINE_NS;
+        if let Some(seconds) = self.seconds.get_mut(slot) {
+            seconds.add(fine / 100, amount);
         }
-    }
-
-    fn settle_device(&mut self) {
-        let (device, amount) = self.last_device;
-        if amount.ios > 0 {
-            self.devices.entry(device).or_default().add(amount);
-            self.last_device.1 = Amount::default();
+        if fine < FINE_BINS
+            && let Some(hundredths) = self.hundredths.get_mut(slot)
+        {
+            hundredths.add(fine, amount);
         }
-    }
-
-    /// Closes what is open; call once after the last event.
-    pub fn finish(&mut self) {
-        self.settle_device();
-        self.settle_bins();
-        self.operations.iter_mut().for_each(PerOperation::settle);
+        if let Some(tenths) = self.tenths.get_mut(slot) {
+            tenths.add(fine / 10, amount);
+        }
+        if !self.grid.is_of_seconds()
+            && let Some(bins) = self.bins.get_mut(slot)
+        {
+            let since_ns = since_ns.saturating_add(self.lead_ns);
+            bins.add(since_ns / self.grid.width_ns(), amount);
+        }
+        if let Some([second, tenth, hundredth]) = self.peaks.get_mut(slot) {
+            hundredth.add(fine, amount);
+            tenth.add(fine / 10, amount);
+            second.add(fine / 100, amount);
+        }
     }
 }
 
 impl Analyser for Traffic {
-    fn observe(&mut self, event: &Event) {
-        self.extend_span(event.t_ns, event.t_ns);
-        match event.kind {
-            EventKind::Issue => {
-                let first = self.first_issue_ns.unwrap_or(event.t_ns);
-                self.issue(&Run::of(event, event.t_ns.saturating_sub(first)));
+    fn observe(&mut self, batch: &Batch) {
+        for event in batch.events.iter() {
+            self.extend_span(event.t_ns);
+            match event.kind {
+                EventKind::Issue if self.first_issue_ns.is_none() => self.begin(event.t_ns),
+                EventKind::Issue => {}
+                EventKind::Complete => self.complete(event),
+                _ => self.other_events += 1,
             }
-            EventKind::Complete => self.complete(event),
-            _ => self.other_events += 1,
         }
-    }
-
-    fn observe_batch(&mut self, batch: &Batch) {
-        // Beside events of another kind a run is not all that happened in its time.
-        let has_only_issues = batch.shape.completions == 0 && !batch.has_others();
-        if has_only_issues && self.grid.has_runs_whole() {
-            for run in &batch.shape.runs {
-                self.extend_span(run.t_ns, run.last_ns);
-                self.issue(run);
-            }
-        } else {
-            self.observe_all(&batch.events);
-        }
+        batch.runs.iter().for_each(|run| self.issue(run));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analyse::runs::Runs;
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use proptest::prelude::*;
 
@@ -399,18 +337,19 @@ mod tests {
             first in 0_u64..5_000_000_000,
             bin_ns in prop::sample::select(vec![1_000_000_u64, 7_000_000, 25_000_000, SECOND]),
         ) {
-            let mut traffic = Traffic::by_clock(bin_ns);
-            let mut twin: BTreeMap<u64, Amount> = BTreeMap::new();
+            let mut traffic = Traffic::new(Grid::new(bin_ns, true));
+            let mut runs = Runs::within(Grid::new(bin_ns, true));
+            let mut model: BTreeMap<u64, Amount> = BTreeMap::new();
             let mut t_ns = first;
             for gap in &gaps {
-                traffic.observe(&Event { t_ns, nr_sector: 8, bytes: 4096, ..Event::BLANK });
+                let event = Event { t_ns, nr_sector: 8, bytes: 4096, ..Event::BLANK };
+                traffic.observe(&runs.batch(Arc::new(vec![event])));
                 let bin = t_ns / bin_ns - first / bin_ns;
-                twin.entry(bin).or_default().add(Amount { ios: 1, bytes: 4096 });
+                model.entry(bin).or_default().add(Amount { ios: 1, bytes: 4096 });
                 t_ns += gap;
             }
-            traffic.finish();
             let [reads, _] = traffic.bins();
-            prop_assert_eq!(reads.finish(), twin);
+            prop_assert_eq!(reads.finish(), model);
             prop_assert_eq!(traffic.bins_begin_ns(), Some(first / bin_ns * bin_ns));
         }
     }

@@ -1,23 +1,17 @@
-//! What is kept of each text of operation letters, and of the largest requests.
+//! Totals by operation letters, and chains of the largest requests.
 
 use rustc_hash::FxHashMap;
 
-use super::bins::{Amount, Bins, SECOND, Stretch};
+use super::Amount;
+use super::bins::{Bins, SECOND};
 use crate::analyse::runs::Run;
-use crate::num::spread;
-
-/// Binary digits of the number of sizes that are counted without looking them up.
-const RECENT_BITS: u32 = 4;
 
 /// What is known of one text of operation letters.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct PerOperation {
     /// Requests by size in bytes.
     pub sizes: FxHashMap<u32, u64>,
-    /// Sizes on their way to these, by their hash, with the requests of each.
-    recent_sizes: [(u32, u64); 1 << RECENT_BITS],
-    open_second: Stretch,
-    open_kib: Amount,
     /// KiB (each request cut to whole KiB) by whole second of the trace's clock, for the published figures.
     pub kib_per_second: Bins,
 }
@@ -26,44 +20,12 @@ impl PerOperation {
     #[inline]
     pub(super) fn add(&mut self, run: &Run) {
         let count = u64::from(run.count);
-        if let Some(recent) = self
-            .recent_sizes
-            .get_mut(spread(run.bytes.into(), RECENT_BITS))
-        {
-            if recent.0 == run.bytes {
-                recent.1 += count;
-            } else {
-                let before = std::mem::replace(recent, (run.bytes, count));
-                self.settle_size(before);
-            }
-        }
-        if !self.open_second.contains(run.t_ns) {
-            self.settle_second();
-            self.open_second = Stretch::of_bin(run.t_ns, SECOND);
-        }
-        self.open_kib.ios += count;
-        self.open_kib.bytes += u64::from(run.bytes >> 10) * count;
-    }
-
-    fn settle_size(&mut self, (bytes, requests): (u32, u64)) {
-        if requests > 0 {
-            *self.sizes.entry(bytes).or_default() += requests;
-        }
-    }
-
-    fn settle_second(&mut self) {
-        let amount = std::mem::take(&mut self.open_kib);
-        if amount.ios > 0 {
-            self.kib_per_second
-                .add(self.open_second.from_ns / SECOND, amount);
-        }
-    }
-
-    pub(super) fn settle(&mut self) {
-        for recent in std::mem::take(&mut self.recent_sizes) {
-            self.settle_size(recent);
-        }
-        self.settle_second();
+        *self.sizes.entry(run.bytes).or_default() += count;
+        let kib = Amount {
+            ios: count,
+            bytes: u64::from(run.bytes >> 10) * count,
+        };
+        self.kib_per_second.add(run.t_ns / SECOND, kib);
     }
 }
 

@@ -1,0 +1,5 @@
+//! One executable of all tests.
+
+mod operations;
+mod pairing;
+mod reader;

@@ -1,0 +1,155 @@
+//! The limiter of a stretch of traffic, as an object.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::limit::{AtDepth, Limiter, Load, SizeMatch, Yardstick, disproves};
+use blkio_parser::Stats;
+
+/// Returns the verdict on the requests issued from one time of the trace's clock until before another; `None` where nothing completed.
+/// Of several devices it is that of the most limiting one, which is named, since depth and pauses are of one device.
+pub(super) fn limit(
+    stats: &Stats,
+    from_ns: u64,
+    until_ns: u64,
+    yardstick: Option<&Yardstick>,
+) -> Option<Value> {
+    if stats.devices.is_empty() {
+        return of_one(stats, from_ns, until_ns, yardstick).map(|(_, value)| value);
+    }
+    let devices = stats.devices.iter();
+    let found: Vec<(u32, Load, Value)> = devices
+        .filter_map(|(dev, of)| {
+            let (load, value) = of_one(of, from_ns, until_ns, yardstick)?;
+            Some((*dev, load, value))
+        })
+        .collect();
+    let loads: Vec<&Load> = found.iter().map(|(_, load, _)| load).collect();
+    let lead = most_limiting(&loads, yardstick)?;
+    let count = found.len();
+    let (dev, load, mut value) = found.into_iter().nth(lead)?;
+    value["device"] = stats.outcome.symbols.device_name(dev).into();
+    value["devices"] = count.into();
+    value["is_saturated"] = load.limiter(yardstick).is_saturated().into();
+    Some(value)
+}
+
+/// Returns the share of the time from the first request issued in a stretch to the last completion of its requests in which any device has one
+/// in flight; `None` where nothing completed.
+pub(super) fn busy_share(stats: &Stats, from_ns: u64, until_ns: u64) -> Option<f64> {
+    let detail = stats.newest.as_ref()?.detail.as_ref()?;
+    let load = Load::of(&detail.samples, from_ns, until_ns);
+    (load.requests > 0).then(|| 1.0 - load.idle_share())
+}
+
+/// Name of the limiter of a whole trace whose phases have different ones.
+pub const DIFFERS: &str = "differs by phase";
+
+/// Returns the verdict on the whole trace. Where its phases have different limiters, none is that of the whole.
+pub(super) fn of_whole(
+    stats: &Stats,
+    phases: &Value,
+    yardstick: Option<&Yardstick>,
+) -> Option<Value> {
+    let mut value = limit(stats, 0, u64::MAX, yardstick)?;
+    let phases = phases["phases"].as_array().into_iter().flatten();
+    let working = phases.filter(|phase| phase["label"] != "idle");
+    let limiters = working.filter_map(|phase| phase["limit"]["limiter"].as_str());
+    let known: BTreeSet<&str> = limiters
+        .filter(|name| *name != Limiter::Unknown.name())
+        .collect();
+    if stats.devices.is_empty() && known.len() > 1 {
+        value["limiter"] = DIFFERS.into();
+    }
+    Some(value)
+}
+
+/// Returns the number of the load that limits most: of a device that is saturated for at least half as long as the busiest one is busy,
+/// else of the busiest. Devices of too few requests come last.
+fn most_limiting(loads: &[&Load], yardstick: Option<&Yardstick>) -> Option<usize> {
+    let judged = loads.iter().filter(|load| load.is_enough());
+    let busiest = judged.map(|load| load.busy_ns).max().unwrap_or(0);
+    let rank = |load: &Load| {
+        let is_long = load.is_enough() && load.busy_ns >= busiest / 2;
+        let is_saturated = is_long && load.limiter(yardstick).is_saturated();
+        (is_saturated, load.is_enough(), load.busy_ns, load.bytes)
+    };
+    // The first of equals leads.
+    let ranked = loads.iter().enumerate().rev();
+    ranked
+        .max_by_key(|(_, load)| rank(load))
+        .map(|(number, _)| number)
+}
+
+/// Returns what was measured of a single device, or of all as one where the trace names none, and the verdict on it.
+fn of_one(
+    stats: &Stats,
+    from_ns: u64,
+    until_ns: u64,
+    yardstick: Option<&Yardstick>,
+) -> Option<(Load, Value)> {
+    let detail = stats.newest.as_ref()?.detail.as_ref()?;
+    let load = Load::of(&detail.samples, from_ns, until_ns);
+    if load.requests == 0 {
+        return None;
+    }
+    let slot = load.slot();
+    let against = yardstick.map(|of| {
+        let [bytes, ios, size] =
+            [of.bytes_per_s, of.iops, of.size_bytes].map(|of| of.get(slot).copied().flatten());
+        let match_of_sizes = match of.size_match(&load, slot) {
+            SizeMatch::Smaller if size.is_none() => "unknown",
+            SizeMatch::Smaller => "smaller",
+            SizeMatch::Larger => "larger",
+            SizeMatch::Alike => "alike",
+        };
+        let [of_bytes, of_iops] = of.reached(&load, slot);
+        json!({
+            "name": of.name,
+            "bytes_per_s": bytes,
+            "iops": ios,
+            "size_bytes": size,
+            "requests_are": match_of_sizes,
+            "share_of_bytes_per_s": of_bytes,
+            "share_of_iops": of_iops,
+            "is_disproved": match_of_sizes != "larger" && of_bytes.is_some_and(disproves),
+        })
+    });
+    let gain = load.elasticity();
+    let classes = load.by_depth.iter().filter(|of| of.requests > 0);
+    let by_depth = classes.map(|of: &AtDepth| {
+        json!({
+            "depth": of.depth as f64 / of.requests as f64,
+            "requests": of.requests,
+            "mean_latency_ns": of.latency_ns as f64 / of.requests as f64,
+        })
+    });
+    let (breaks, breaks_ns) = load.breaks();
+    let value = json!({
+        "limiter": load.limiter(yardstick).name(),
+        "direction": if slot == 1 { "write" } else { "read" },
+        "requests": load.requests,
+        "time_ns": load.time_ns,
+        "idle_share": load.idle_share(),
+        "think_share": load.think_share(),
+        "breaks": breaks,
+        "breaks_ns": breaks_ns,
+        "mean_bytes": load.bytes as f64 / load.requests as f64,
+        "gap_p50_ns": load.gap_p50_ns(),
+        "gap_half_ns": load.gap_half_ns(),
+        "share_alone": load.alone as f64 / load.requests as f64,
+        "max_depth": load.max_depth,
+        "depth_while_busy": load.depth_while_busy(),
+        "size_bytes": load.size,
+        "bytes_per_s": load.bytes_per_s(),
+        "bytes_per_busy_s": load.bytes_per_busy_s(),
+        "iops": load.iops(),
+        "gain_per_depth": gain.map(|(gain, _)| gain),
+        "gain_error": gain.map(|(_, error)| error),
+        "by_depth": by_depth.collect::<Vec<_>>(),
+        "yardstick": against,
+        "is_of_all_requests": detail.samples.are_all(),
+    });
+    Some((load, value))
+}

@@ -1,0 +1,380 @@
+//! Says in sentences what limits a trace.
+
+use report::{Unit, human};
+use serde_json::Value;
+
+use crate::document::DIFFERS;
+use crate::value::number;
+
+/// Share of time without requests from which that is said beside the limit.
+const IDLE: f64 = 0.2;
+/// Share of time without requests up to which they come without pauses.
+const NO_PAUSES: f64 = 0.05;
+/// Share of requests that find no other in flight from which they come one at a time.
+const ALONE: f64 = 0.99;
+/// Most other devices or phases that the answer names.
+const OTHERS: usize = 4;
+/// How much more the trace must have recorded elsewhere to be named as a yardstick.
+const BETTER: f64 = 1.25;
+
+fn bytes(value: f64) -> String {
+    human::quantity(value, Unit::Bytes)
+}
+
+fn time(ns: f64) -> String {
+    human::quantity(ns, Unit::Nanos)
+}
+
+/// Returns the answer to what limits the trace, with its evidence, as sentences.
+#[must_use]
+pub fn headline(document: &Value) -> String {
+    if document["metrics"]["issues"].as_u64().unwrap_or(0) == 0 {
+        return "The recording has no requests.".to_owned();
+    }
+    if document["devices"].as_array().map_or(0, Vec::len) > 1 {
+        return of_devices(document);
+    }
+    let whole = &document["limit"];
+    let phases = document["phases"]["phases"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let working: Vec<&Value> = phases
+        .iter()
+        .filter(|phase| phase["label"] != "idle" && phase["limit"].is_object())
+        .collect();
+    let by_length =
+        |a: &&&Value, b: &&&Value| number(&a["duration_ns"]).total_cmp(&number(&b["duration_ns"]));
+    let Some(longest) = working
+        .iter()
+        .max_by(by_length)
+        .filter(|_| phases.len() > 1)
+    else {
+        return sentence(whole, document);
+    };
+    let span_ns = number(&document["extra"]["mean_rates"]["span_s"]) * 1e9;
+    let share_of = |phase: &Value| number(&phase["duration_ns"]) / span_ns.max(1.0) * 100.0;
+    let label = format!(
+        "{}, {:.1} % of the time",
+        longest["label"].as_str().unwrap_or(""),
+        share_of(longest)
+    );
+    let of_longest = lower(&sentence(&longest["limit"], document));
+    let idle = number(&whole["idle_share"]);
+    if whole["limiter"] == DIFFERS {
+        let others = working.iter().filter(|phase| **phase != *longest);
+        let mut others: Vec<&&Value> = others.collect();
+        others.sort_by(|a, b| by_length(b, a));
+        let others: Vec<String> = others
+            .iter()
+            .take(OTHERS)
+            .map(|phase| {
+                let label = phase["label"].as_str().unwrap_or("");
+                let limiter = phase["limit"]["limiter"].as_str().unwrap_or("cannot say");
+                format!(
+                    "{label} ({}, {:.1} %): {limiter}",
+                    time(number(&phase["duration_ns"])),
+                    share_of(phase)
+                )
+            })
+            .collect();
+        return format!(
+            "Limits differ by phase. Longest phase ({label}): {of_longest} Other phases: {}.",
+            others.join(", ")
+        );
+    }
+    if idle < IDLE {
+        return format!("Longest phase ({label}): {of_longest}");
+    }
+    let (limiter, of_whole) = (&longest["limit"]["limiter"], &whole["limiter"]);
+    if *of_whole != "cannot say" && (limiter == of_whole || *limiter == "cannot say") {
+        return sentence(whole, document);
+    }
+    // Pauses between phases limit none of them.
+    format!(
+        "Longest phase ({label}): {of_longest} Over the whole trace nothing is in flight {:.1} % of the time.",
+        idle * 100.0
+    )
+}
+
+/// Returns the answer for several devices: that of the most limiting one, and what the others are limited by.
+fn of_devices(document: &Value) -> String {
+    let lead = &document["limit"];
+    let name = lead["device"].as_str().unwrap_or("-");
+    let devices = document["devices"].as_array().into_iter().flatten();
+    let busy_ns = |of: &Value| of["queue_depth"]["all"]["busy_ns"].as_u64();
+    let of_lead = devices.clone().find(|of| of["device"] == lead["device"]);
+    let of_lead = of_lead.and_then(busy_ns);
+    let alike: Vec<&str> = devices
+        .clone()
+        .filter(|of| of["device"] != lead["device"] && of_lead.is_some() && busy_ns(of) == of_lead)
+        .filter_map(|of| of["device"].as_str())
+        .collect();
+    let why = if lead["is_saturated"] == true {
+        "saturated".to_owned()
+    } else if alike.is_empty() {
+        "the busiest".to_owned()
+    } else {
+        format!("as busy as {}", alike.join(" and "))
+    };
+    let others = devices.filter(|of| of["device"] != lead["device"]);
+    let others: Vec<String> = others
+        .take(OTHERS)
+        .map(|of| {
+            let name = of["device"].as_str().unwrap_or("-");
+            let busy = number(&of["queue_depth"]["all"]["utilisation"]) * 100.0;
+            match of["limit"]["limiter"].as_str() {
+                Some(limiter) => format!("{name} busy {busy:.1} % ({limiter})"),
+                None => format!("{name} without completions"),
+            }
+        })
+        .collect();
+    // The best stretch of the whole trace is that of all devices, and no yardstick for one.
+    format!(
+        "Device {name}, {why}: {} Others: {}.",
+        lower(&sentence(lead, &Value::Null)),
+        others.join(", ")
+    )
+}
+
+/// With a small first letter, to go on behind a colon.
+fn lower(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    let first = letters
+        .next()
+        .map(|letter| letter.to_lowercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}
+
+/// Returns what limits a stretch of time, why, and what would help.
+fn sentence(limit: &Value, document: &Value) -> String {
+    let Some(limiter) = limit["limiter"].as_str() else {
+        return "Cannot say what limits it: the trace has no completions; record issues and completions (blkio collect)."
+            .to_owned();
+    };
+    let direction = limit["direction"].as_str().unwrap_or("read");
+    let rate = number(&limit["bytes_per_s"]);
+    let at_work = format!(
+        "{}/s{}",
+        bytes(rate_at_work(limit)),
+        match limit["breaks"].as_u64() {
+            None | Some(0) => "",
+            Some(_) => " without the pauses",
+        }
+    );
+    let idle = number(&limit["idle_share"]);
+    let depth = number(&limit["depth_while_busy"]);
+    let size = bytes(number(&limit["size_bytes"]));
+    let gain = limit["gain_per_depth"].as_f64();
+    let busy = (1.0 - idle) * 100.0;
+    let at_a_time = if number(&limit["share_alone"]) >= ALONE {
+        "one at a time".to_owned()
+    } else {
+        let most = limit["max_depth"].as_u64().unwrap_or(0);
+        format!("at a mean depth of {depth:.2} while busy (at most {most})")
+    };
+    let more = room(limit, document);
+    let of = &limit["yardstick"];
+    let name = of["name"].as_str().unwrap_or("-");
+    let too_low = if of["is_disproved"] == true {
+        format!(
+            " The yardstick ({name}) is too low, and is not used: this is {:.0} % of it.",
+            number(&of["share_of_bytes_per_s"]) * 100.0
+        )
+    } else {
+        String::new()
+    };
+    let text = match limiter {
+        "think time" => format!(
+            "Not limited by the device but by think time of the application: nothing is in flight {:.1} % of the time (half of it in pauses of {} and more between completion and next issue), and requests come {at_a_time}. While busy it moves {}/s: without the pauses up to {:.2}x of now ({}/s).{}",
+            idle * 100.0,
+            time(number(&limit["gap_half_ns"])),
+            bytes(number(&limit["bytes_per_busy_s"])),
+            without_pauses(limit, idle),
+            bytes(rate),
+            most_of_yardstick(limit).map_or(String::new(), |more| format!(" {more}"))
+        ),
+        "queue depth" if depth < 1.25 => format!(
+            "Limited by queue depth: {direction}s of {size} come {at_a_time}{} (busy {busy:.1} %), {}. {}",
+            if idle < NO_PAUSES { " without pauses" } else { "" },
+            at_work,
+            more.unwrap_or_else(|| "How much a deeper queue would give cannot be said from this trace: record the same job with more threads or iodepth, or give --yardstick.".to_owned())
+        ),
+        "queue depth" => format!(
+            "Limited by queue depth: {} at depth {depth:.1}, {}. {}",
+            match gain {
+                Some(gain) if gain >= 0.5 => format!("throughput grows with depth (gain {gain:.2}; 1 is proportional, 0 none)"),
+                _ => "far below the yardstick with requests always in flight".to_owned(),
+            },
+            at_work,
+            more.unwrap_or_else(|| "How much more depth would give beyond what was recorded cannot be said: record a deeper queue, or give --yardstick.".to_owned())
+        ),
+        "request size" => format!(
+            "Limited by request size: the device is at its rate of requests, {} of {size} at depth {depth:.1}, {} (busy {busy:.1} %{}). {}",
+            human::quantity(number(&limit["iops"]), Unit::PerSecond),
+            at_work,
+            flat(gain),
+            more.unwrap_or_else(|| "How much larger requests would move cannot be said from this trace: record them, or give --yardstick.".to_owned())
+        ),
+        "device" => format!(
+            "Limited by the device: busy {busy:.1} % of the time at depth {depth:.1}{}, {} of {size} {direction}s{}. More threads or iodepth would only add latency.",
+            flat(gain),
+            at_work,
+            reached(limit)
+        ),
+        _ => unknown(limit, depth, busy),
+    };
+    let pauses = if limiter == "think time" {
+        String::new()
+    } else {
+        pauses(limit, idle)
+    };
+    text + &too_low + &pauses + &other_size(limit)
+}
+
+/// Returns the bytes per second of a stretch of time without its breaks, which limit nothing of what came before and
+/// after them.
+fn rate_at_work(limit: &Value) -> f64 {
+    let time_ns = number(&limit["time_ns"]);
+    let work_ns = time_ns - number(&limit["breaks_ns"]);
+    let rate = number(&limit["bytes_per_s"]);
+    if work_ns > 0.0 {
+        rate * time_ns / work_ns
+    } else {
+        rate
+    }
+}
+
+/// That nothing is in flight for a part of the time, and in which pauses; empty where that part is small.
+fn pauses(limit: &Value, idle: f64) -> String {
+    if idle < IDLE {
+        return String::new();
+    }
+    let breaks = limit["breaks"].as_u64().unwrap_or(0);
+    let share = number(&limit["breaks_ns"]) / number(&limit["time_ns"]).max(1.0);
+    let most = match breaks {
+        0 => format!(
+            "half of it in pauses of {} and more",
+            time(number(&limit["gap_half_ns"]))
+        ),
+        1 => format!(
+            "{:.1} % in one pause of {}",
+            share * 100.0,
+            time(number(&limit["breaks_ns"]))
+        ),
+        _ => format!("{:.1} % in {breaks} long pauses", share * 100.0),
+    };
+    format!(
+        " Nothing is in flight {:.1} % of the time: {most}.",
+        idle * 100.0
+    )
+}
+
+/// That a yardstick of requests of another size is no aim for these; empty where sizes are alike.
+fn other_size(limit: &Value) -> String {
+    let of = &limit["yardstick"];
+    let name = of["name"].as_str().unwrap_or("-");
+    let these = bytes(number(&limit["mean_bytes"]));
+    match of["requests_are"].as_str() {
+        Some("unknown") => format!(
+            " The yardstick ({name}) has no size of requests, and these have {these} on average: a rate of larger ones is no aim for them."
+        ),
+        Some("smaller" | "larger") => format!(
+            " The yardstick ({name}) is of requests of {}, these have {these} on average: not compared.",
+            bytes(number(&of["size_bytes"]))
+        ),
+        _ => String::new(),
+    }
+}
+
+/// That latency grows with depth.
+fn flat(gain: Option<f64>) -> String {
+    match gain {
+        Some(gain) if gain < 0.5 => format!(
+            ", and latency grows with depth (throughput gain {:.2}; 1 is proportional, 0 none)",
+            gain.max(0.0)
+        ),
+        _ => String::new(),
+    }
+}
+
+/// Returns the share of the yardstick that is reached.
+fn reached(limit: &Value) -> String {
+    let of = &limit["yardstick"];
+    let share = of["share_of_bytes_per_s"].as_f64();
+    let is_used = of["is_disproved"] != true && of["requests_are"] != "larger";
+    match share.filter(|_| is_used) {
+        Some(share) => format!(
+            ", {:.0} % of the yardstick ({})",
+            share * 100.0,
+            of["name"].as_str().unwrap_or("-")
+        ),
+        None => String::new(),
+    }
+}
+
+/// Why nothing can be said.
+fn unknown(limit: &Value, depth: f64, busy: f64) -> String {
+    let requests = limit["requests"].as_u64().unwrap_or(0);
+    if requests < 50 {
+        return format!(
+            "Cannot say what limits it: only {requests} completed requests; record longer."
+        );
+    }
+    match limit["gain_per_depth"].as_f64() {
+        None => format!(
+            "Cannot say whether the device or the queue depth limits it: busy {busy:.1} % of the time, and requests come at one depth only ({depth:.1}). Record the same job at half the depth, or give --yardstick."
+        ),
+        Some(gain) => format!(
+            "Cannot say whether the device or the queue depth limits it: busy {busy:.1} % at depth {depth:.1}, and throughput gains {gain:.2} ± {:.2} with depth (1 is proportional, 0 none). Record the same job at other depths, or give --yardstick.",
+            number(&limit["gain_error"])
+        ),
+    }
+}
+
+/// Returns how much more there is, by the yardstick, else by what the trace itself has elsewhere.
+fn room(limit: &Value, document: &Value) -> Option<String> {
+    if let Some(more) = most_of_yardstick(limit) {
+        return Some(more);
+    }
+    let rate = rate_at_work(limit);
+    let direction = limit["direction"].as_str()?;
+    let most = number(&document["extra"]["best_100ms"][format!("{direction}_bytes_per_s")]);
+    (rate > 0.0 && most >= BETTER * rate).then(|| {
+        format!(
+            "The best 100 ms of {direction}s in this trace moved {}/s: up to {:.2}x.",
+            bytes(most),
+            most / rate
+        )
+    })
+}
+
+/// Gain without pauses: that of the recorded rate while busy, and no more than the yardstick.
+fn without_pauses(limit: &Value, idle: f64) -> f64 {
+    let gain = 1.0 / (1.0 - idle).max(1e-9);
+    let of = &limit["yardstick"];
+    let most = of["bytes_per_s"].as_f64();
+    let rate = number(&limit["bytes_per_s"]);
+    let is_used = of["is_disproved"] != true && of["requests_are"] != "larger";
+    match most.filter(|most| rate > 0.0 && *most >= rate && is_used) {
+        Some(most) => gain.min(most / rate),
+        None => gain,
+    }
+}
+
+/// Returns how much more the yardstick moved than the trace, if it did.
+fn most_of_yardstick(limit: &Value) -> Option<String> {
+    let rate = number(&limit["bytes_per_s"]);
+    let of = &limit["yardstick"];
+    let most = of["bytes_per_s"].as_f64()?;
+    if of["requests_are"] != "alike" {
+        return None;
+    }
+    (rate > 0.0 && most > rate).then(|| {
+        format!(
+            "The yardstick ({}) moved {}/s: up to {:.2}x.",
+            of["name"].as_str().unwrap_or("-"),
+            bytes(most),
+            most / rate
+        )
+    })
+}

@@ -1,0 +1,428 @@
+//! Judges what limits a stretch of traffic: the application's pauses, the queue depth, the size of requests, or the device.
+//!
+//! The judgement goes by Little's law. While requests are in flight, throughput is depth over latency. If latency grows as depth
+//! does, throughput stays: the device is at its limit. If latency stays, throughput grows with depth: depth is the limit. A
+//! stretch that has only one depth shows neither, and without a yardstick nothing is said of it.
+
+use blkio_parser::analyse::samples::{Sample, Samples};
+
+/// Completed requests below which nothing is said.
+const LEAST: u64 = 50;
+/// Share of time without a request in flight from which pauses of the application are the limit: they are the larger part.
+const IDLE: f64 = 0.5;
+/// Maximum number of pauses that are breaks between phases rather than think time, and the share of the time from which one is.
+const MAX_BREAKS: usize = 3;
+const BREAK: f64 = 0.05;
+/// Mean depth while busy below which requests come one at a time.
+const ONE: f64 = 1.25;
+/// Requests of a class of depths that counts as evidence.
+const LEAST_OF_DEPTH: u64 = 8;
+/// Gain of throughput per gain of depth (1: proportional) up to which a device is at its limit, and from which it is not.
+const FLAT: f64 = 0.35;
+const STEEP: f64 = 0.65;
+/// Requests of up to this size are small: a device that is at its limit with them is at its rate of requests.
+const SMALL_BYTES: u32 = 16 << 10;
+/// Share of a yardstick that counts as reaching it.
+const REACHED: f64 = 0.9;
+/// Share of a yardstick above which the trace disproves it: no device does more than it can.
+const DISPROVED: f64 = 1.05;
+/// Share of a yardstick below which there is room.
+const ROOM: f64 = 0.7;
+/// Largest ratio of two sizes of requests that are alike.
+const ALIKE: f64 = 2.0;
+/// Size from which requests are compared with a yardstick of unknown size: bandwidths are measured with large ones.
+const LARGE_BYTES: f64 = 65_536.0;
+/// Error of a gain above which requests at more distant depths are compared.
+const VAGUE: f64 = 0.1;
+
+/// What a device can do, measured elsewhere.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct Yardstick {
+    /// Where it comes from.
+    pub name: String,
+    /// Bytes per second of reads and of writes.
+    pub bytes_per_s: [Option<f64>; 2],
+    /// Requests per second of reads and of writes.
+    pub iops: [Option<f64>; 2],
+    /// Mean size of the requests that were measured, of reads and of writes; `None` where that is not known.
+    pub size_bytes: [Option<f64>; 2],
+}
+
+/// Size of the requests of a load relative to those of a yardstick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SizeMatch {
+    /// They are alike.
+    Alike,
+    /// The load's are smaller, or small while those of the yardstick are of unknown size: it is a bound, but no aim.
+    Smaller,
+    /// The load's are larger: it may move more than the yardstick.
+    Larger,
+}
+
+impl Yardstick {
+    /// Compares the mean size of the requests of a load with that of the yardstick, in one direction (0: read, 1: write).
+    #[must_use]
+    pub fn size_match(&self, load: &Load, slot: usize) -> SizeMatch {
+        let mean = load.bytes as f64 / (load.requests as f64).max(1.0);
+        match self.size_bytes.get(slot).copied().flatten() {
+            Some(size) if mean * ALIKE < size => SizeMatch::Smaller,
+            Some(size) if mean > size * ALIKE => SizeMatch::Larger,
+            None if mean < LARGE_BYTES => SizeMatch::Smaller,
+            _ => SizeMatch::Alike,
+        }
+    }
+
+    /// Returns the share of the yardstick in bytes and in requests per second that a load of this direction (0: read, 1: write)
+    /// reaches; `None` for what the yardstick does not have.
+    #[must_use]
+    pub fn reached(&self, load: &Load, slot: usize) -> [Option<f64>; 2] {
+        let share = |most: [Option<f64>; 2], now: f64| {
+            let most = most.get(slot).copied().flatten();
+            most.filter(|most| *most > 0.0).map(|most| now / most)
+        };
+        [
+            share(self.bytes_per_s, load.bytes_per_s()),
+            share(self.iops, load.iops()),
+        ]
+    }
+}
+
+/// Returns `true` if a load that reaches this share of a yardstick disproves it.
+#[must_use]
+pub fn disproves(share: f64) -> bool {
+    share > DISPROVED
+}
+
+/// What limits a stretch of traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Limiter {
+    /// The application leaves the device without requests.
+    ThinkTime,
+    /// More requests at a time would be served as fast each.
+    QueueDepth,
+    /// The device is at its rate of requests, which are small.
+    RequestSize,
+    /// The device serves no more however many requests wait.
+    Device,
+    /// The trace does not show it.
+    Unknown,
+}
+
+impl Limiter {
+    /// Returns `true` if the device serves no more: neither more requests at a time nor shorter pauses would help.
+    #[must_use]
+    pub const fn is_saturated(self) -> bool {
+        matches!(self, Self::Device | Self::RequestSize)
+    }
+
+    /// Returns the name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ThinkTime => "think time",
+            Self::QueueDepth => "queue depth",
+            Self::RequestSize => "request size",
+            Self::Device => "device",
+            Self::Unknown => "cannot say",
+        }
+    }
+}
+
+/// Requests by how many were in flight when they were issued, themselves included.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct AtDepth {
+    /// Requests.
+    pub requests: u64,
+    /// Sum of the depths.
+    pub depth: u64,
+    /// Sum of the latencies in nanoseconds.
+    pub latency_ns: u128,
+    /// Sum of the squares of the latencies.
+    squares: f64,
+}
+
+impl AtDepth {
+    fn mean_depth(&self) -> f64 {
+        self.depth as f64 / self.requests as f64
+    }
+
+    fn mean_latency(&self) -> f64 {
+        self.latency_ns as f64 / self.requests as f64
+    }
+
+    /// Squared relative error of the mean latency.
+    fn error(&self) -> f64 {
+        let mean = self.mean_latency();
+        let variance = self.squares / self.requests as f64 - mean * mean;
+        variance.max(0.0) / (mean * mean).max(f64::MIN_POSITIVE) / self.requests as f64
+    }
+}
+
+/// What was measured of a stretch of traffic.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Load {
+    /// Completed data requests.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those that are writes.
+    pub writes: u64,
+    /// Time from the first issue to the last completion, in nanoseconds.
+    pub time_ns: u64,
+    /// Time with a request in flight.
+    pub busy_ns: u64,
+    /// Sum of depth times nanoseconds.
+    pub integral: u128,
+    /// Pauses without a request in flight, in ascending order.
+    gaps_ns: Vec<u64>,
+    /// Requests that found no other in flight.
+    pub alone: u64,
+    /// Maximum number of requests in flight at once.
+    pub max_depth: u64,
+    /// The commonest size.
+    pub size: u32,
+    /// Requests of that size and the main direction, by class of depth: 1, 2 and 3, 4 to 7, and so on.
+    pub by_depth: [AtDepth; 24],
+}
+
+impl Load {
+    /// Measures the requests issued from one time until before another.
+    #[must_use]
+    pub fn of(samples: &Samples, from_ns: u64, until_ns: u64) -> Self {
+        let blocks = samples.within(from_ns, until_ns);
+        let mut load = Self::default();
+        let mut sizes: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
+        for sample in blocks.iter().flatten() {
+            load.requests += 1;
+            load.bytes += u64::from(sample.bytes);
+            load.writes += u64::from(sample.is_write);
+            *sizes.entry(sample.bytes).or_default() += 1;
+        }
+        let common = sizes.iter().max_by_key(|(size, count)| (**count, **size));
+        load.size = common.map_or(0, |(size, _)| *size);
+        let is_write = load.writes * 2 > load.requests;
+        for block in &blocks {
+            load.sweep(block, is_write);
+        }
+        load.gaps_ns.sort_unstable();
+        load
+    }
+
+    /// Walks along the requests of a block in order of issue.
+    fn sweep(&mut self, block: &[Sample], is_write: bool) {
+        let mut ends: Vec<u64> = block
+            .iter()
+            .map(|s| s.issue_ns.saturating_add(s.latency_ns))
+            .collect();
+        ends.sort_unstable();
+        let (Some(first), Some(last)) = (block.first(), ends.last()) else {
+            return;
+        };
+        self.time_ns += last.saturating_sub(first.issue_ns);
+        let mut completed = 0;
+        let mut busy_until = first.issue_ns;
+        for (issued, sample) in block.iter().enumerate() {
+            while ends
+                .get(completed)
+                .is_some_and(|end| *end <= sample.issue_ns)
+                && completed < issued
+            {
+                completed += 1;
+            }
+            let end = sample.issue_ns.saturating_add(sample.latency_ns);
+            if sample.issue_ns > busy_until {
+                self.gaps_ns.push(sample.issue_ns - busy_until);
+            }
+            self.busy_ns += end.saturating_sub(busy_until.max(sample.issue_ns));
+            busy_until = busy_until.max(end);
+            self.integral += u128::from(sample.latency_ns);
+            let depth = (issued - completed) as u64 + 1;
+            self.alone += u64::from(depth == 1);
+            self.max_depth = self.max_depth.max(depth);
+            if sample.bytes != self.size || sample.is_write != is_write {
+                continue;
+            }
+            if let Some(class) = self
+                .by_depth
+                .get_mut(blkio_companions::num::index(depth.ilog2().into()))
+            {
+                class.requests += 1;
+                class.depth += depth;
+                class.latency_ns += u128::from(sample.latency_ns);
+                class.squares += (sample.latency_ns as f64).powi(2);
+            }
+        }
+    }
+
+    /// Returns the share of the time without a request in flight.
+    #[must_use]
+    pub fn idle_share(&self) -> f64 {
+        if self.time_ns == 0 {
+            return 0.0;
+        }
+        1.0 - self.busy_ns as f64 / self.time_ns as f64
+    }
+
+    /// Returns the mean number of requests in flight while there are any.
+    #[must_use]
+    pub fn depth_while_busy(&self) -> f64 {
+        self.integral as f64 / (self.busy_ns as f64).max(1.0)
+    }
+
+    /// Returns the number and sum of the pauses that are breaks between phases, in nanoseconds: up to three of at least 5 % of the time each
+    /// that are at least twice as long as all others. Pauses that come again and again are no breaks.
+    #[must_use]
+    pub fn breaks(&self) -> (usize, u64) {
+        let longest: Vec<u64> = self
+            .gaps_ns
+            .iter()
+            .rev()
+            .take(MAX_BREAKS + 1)
+            .copied()
+            .collect();
+        let least = BREAK * self.time_ns as f64;
+        let is_last = |at: &usize| {
+            let gap = longest.get(*at).copied().unwrap_or(0);
+            let next = longest.get(at + 1).copied().unwrap_or(0);
+            gap as f64 >= least && gap > 0 && gap / 2 >= next
+        };
+        let count = (0..MAX_BREAKS).rev().find(is_last).map_or(0, |at| at + 1);
+        (count, longest.iter().take(count).sum())
+    }
+
+    /// Returns the share of the time outside of [`Self::breaks`] without a request in flight.
+    #[must_use]
+    pub fn think_share(&self) -> f64 {
+        let (_, breaks_ns) = self.breaks();
+        let time_ns = self.time_ns.saturating_sub(breaks_ns);
+        if time_ns == 0 {
+            return 0.0;
+        }
+        1.0 - self.busy_ns as f64 / time_ns as f64
+    }
+
+    /// Median pause without a request in flight, in nanoseconds; `None` without pauses.
+    #[must_use]
+    pub fn gap_p50_ns(&self) -> Option<u64> {
+        self.gaps_ns.get(self.gaps_ns.len() / 2).copied()
+    }
+
+    /// Length from which pauses make up half of the time without a request in flight, in nanoseconds; `None` without pauses.
+    /// Unlike the median it does not follow many short pauses that add up to little.
+    #[must_use]
+    pub fn gap_half_ns(&self) -> Option<u64> {
+        let whole: u128 = self.gaps_ns.iter().map(|gap| u128::from(*gap)).sum();
+        let mut longer = 0;
+        self.gaps_ns.iter().rev().copied().find(|gap| {
+            longer += u128::from(*gap);
+            longer * 2 >= whole
+        })
+    }
+
+    /// Returns the bytes per second over the whole stretch.
+    #[must_use]
+    pub fn bytes_per_s(&self) -> f64 {
+        self.bytes as f64 / (self.time_ns as f64 / 1e9).max(1e-9)
+    }
+
+    /// Returns the bytes per second while requests were in flight.
+    #[must_use]
+    pub fn bytes_per_busy_s(&self) -> f64 {
+        self.bytes as f64 / (self.busy_ns as f64 / 1e9).max(1e-9)
+    }
+
+    /// Returns the requests per second over the whole stretch.
+    #[must_use]
+    pub fn iops(&self) -> f64 {
+        self.requests as f64 / (self.time_ns as f64 / 1e9).max(1e-9)
+    }
+
+    /// Gain of throughput per gain of depth with its standard error: 0 at a device that is at its limit, 1 where latency does
+    /// not depend on depth. `None` where requests came at one depth only.
+    ///
+    /// The commonest depth is compared with the next lower one that gives a clear answer: a device with several channels that are
+    /// all in use gains nothing there, however much it gained from the first request to the second.
+    #[must_use]
+    pub fn elasticity(&self) -> Option<(f64, f64)> {
+        let mut classes = self
+            .by_depth
+            .iter()
+            .filter(|of| of.requests >= LEAST_OF_DEPTH && of.latency_ns > 0);
+        let low = classes.next()?;
+        let is_higher = |of: &AtDepth, than: &AtDepth| of.mean_depth() >= 1.5 * than.mean_depth();
+        let others: Vec<&AtDepth> = classes.collect();
+        let high = others.iter().filter(|of| is_higher(of, low));
+        let high = *high.max_by_key(|of| of.requests)?;
+        let gain = |low: &AtDepth| {
+            let depth = (high.mean_depth() / low.mean_depth()).ln();
+            let latency = (high.mean_latency() / low.mean_latency()).ln();
+            let error = (high.error() + low.error()).sqrt() / depth;
+            (1.0 - latency / depth, error)
+        };
+        let nearest = others
+            .iter()
+            .rev()
+            .copied()
+            .filter(|of| is_higher(high, of));
+        let clear = nearest.map(gain).find(|(_, error)| *error <= VAGUE);
+        Some(clear.unwrap_or_else(|| gain(low)))
+    }
+
+    /// Judges what limits the stretch.
+    #[must_use]
+    pub fn limiter(&self, yardstick: Option<&Yardstick>) -> Limiter {
+        if !self.is_enough() {
+            return Limiter::Unknown;
+        }
+        if self.think_share() >= IDLE {
+            return Limiter::ThinkTime;
+        }
+        let [of_bytes, of_iops] = yardstick.map_or([None; 2], |of| of.reached(self, self.slot()));
+        let size = yardstick.map_or(SizeMatch::Alike, |of| of.size_match(self, self.slot()));
+        let is_reached = |share: &f64| *share >= REACHED && !disproves(*share);
+        if size != SizeMatch::Larger && of_bytes.as_ref().is_some_and(is_reached) {
+            return Limiter::Device;
+        }
+        if size == SizeMatch::Alike && of_iops.as_ref().is_some_and(is_reached) {
+            return Limiter::RequestSize;
+        }
+        if self.depth_while_busy() < ONE {
+            return Limiter::QueueDepth;
+        }
+        match self.elasticity() {
+            Some((gain, error)) if gain + 2.0 * error <= STEEP && gain <= FLAT => {
+                if self.size <= SMALL_BYTES {
+                    Limiter::RequestSize
+                } else {
+                    Limiter::Device
+                }
+            }
+            Some((gain, error)) if gain - 2.0 * error >= FLAT && gain >= STEEP => {
+                Limiter::QueueDepth
+            }
+            // Far below what the device can do with requests in flight all the time: too few of them.
+            _ if size == SizeMatch::Alike
+                && of_bytes.is_some_and(|share| share < ROOM)
+                && of_iops.is_none_or(|share| share < ROOM) =>
+            {
+                Limiter::QueueDepth
+            }
+            _ => Limiter::Unknown,
+        }
+    }
+
+    /// Returns `true` if more than a few requests completed, so that the load can be judged.
+    #[must_use]
+    pub fn is_enough(&self) -> bool {
+        self.requests >= LEAST
+    }
+
+    /// 1 if most requests are writes, else 0.
+    #[must_use]
+    pub fn slot(&self) -> usize {
+        usize::from(self.writes * 2 > self.requests)
+    }
+}
