@@ -21,9 +21,9 @@ Example:
   blkio compare before/blk after/blk
   blkio cheops25 flexgen-kv-offload-opt-6.7b-bs-64-ext4-trace --figure 5
 
-Exit codes: 0 done; 1 the result cannot be written; 2 wrong usage, or unreadable
-input; 3 a quality gate (--max-loss, --max-malformed) is not met; 4 a recording
-without requests.";
+Exit codes: 0 done; 1 a quality gate (--max-loss, --max-malformed) is not met; 2
+wrong usage; 3 unreadable input; 4 a recording without requests, recording is not
+possible here; 5 output not written.";
 
 /// Block I/O of model and KV-cache offloading, from trace to figures.
 #[derive(Debug, Parser)]

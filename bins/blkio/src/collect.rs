@@ -22,7 +22,7 @@ fn script_options(args: &ScriptArgs) -> ScriptOptions {
 }
 
 pub(crate) fn run(args: &CollectArgs) -> anyhow::Result<Outcome> {
-    let disk = Disk::of(&args.device).or_exit(cli::Outcome::Unreadable)?;
+    let disk = Disk::of(&args.device).or_exit(Outcome::Unreadable)?;
     let mut options = RecordOptions::new(&args.out);
     options.script = script_options(&args.script);
     if args.print_script {
@@ -81,13 +81,12 @@ fn hinted(error: Error) -> anyhow::Error {
         Error::NoBpftrace(_) => Some("install bpftrace, or record with --method tracefs"),
         _ => None,
     };
-    let code = if error.is_refusal() { NO_INPUT } else { 1 };
     let error = anyhow::Error::from(error);
     let failed = match hint {
         Some(hint) => anyhow::anyhow!("{error:#}: {hint}"),
         None => error,
     };
-    let coded: anyhow::Result<()> = Err(failed).or_exit(code);
+    let coded: anyhow::Result<()> = Err(failed).or_exit(Outcome::CannotAnswer);
     coded
         .err()
         .unwrap_or_else(|| anyhow::anyhow!("nothing was recorded"))

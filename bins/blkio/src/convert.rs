@@ -27,7 +27,8 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Outcome> {
     let (events, outcome) = write_events(traces, &read, target).or_code()?;
     drop(progress);
     if events == 0 {
-        return Err(anyhow::anyhow!("no events in {}", name_of(traces))).or_exit(cli::Outcome::Unreadable);
+        return Err(anyhow::anyhow!("no events in {}", name_of(traces)))
+            .or_exit(cli::Outcome::Unreadable);
     }
     for text in omissions(&outcome) {
         args.verbosity.note(format!("blkio: warning: {text}"));

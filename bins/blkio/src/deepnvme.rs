@@ -2,9 +2,9 @@
 
 use blkio_report::cheops::deepnvme_results;
 use blkio_report::tables::print_table;
+use cli::Outcome;
 use report::{Column, RealFormat};
 use serde_json::{Map, Value, json};
-use cli::Outcome;
 
 use crate::args::DeepnvmeArgs;
 use crate::reading::{OrCode as _, table_format, write_json};

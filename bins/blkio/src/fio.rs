@@ -9,9 +9,9 @@ use blkio_report::files::whole;
 use blkio_report::fio_check::{NOTE, fio_rows};
 use blkio_report::recordings::name_of;
 use blkio_report::{document, tables};
+use cli::{OrExit as _, Outcome, ProgressLine};
 use report::Column;
 use serde_json::{Value, json};
-use cli::{OrExit as _, Outcome, ProgressLine};
 
 use crate::args::FioArgs;
 use crate::reading::{OrCode as _, stats_options, trace_files, warn, write_json};

@@ -12,8 +12,8 @@ use blkio_report::recordings::parts_of;
 use blkio_report::value_text::{text, write_members};
 use blkio_report::{document, tables};
 use byte_source::Source;
-use serde_json::{Value, json};
 use cli::{OrExit as _, Outcome};
+use serde_json::{Value, json};
 
 use crate::args::InfoArgs;
 use crate::reading::{OrCode as _, write_json};

@@ -7,8 +7,8 @@ use blkio_parser::pipeline::ReadOptions;
 use blkio_parser::{Error as TraceError, StatsOptions};
 use blkio_report::device_names::{DeviceChoice, named_device};
 use blkio_report::{Error, recordings};
-use serde_json::Value;
 use cli::{OrExit as _, Output, ProgressLine, VerbosityArgs};
+use serde_json::Value;
 
 use crate::args::TraceArgs;
 

@@ -7,9 +7,9 @@ use blkio_report::files::whole;
 use blkio_report::stacks::{OwnRules, Stacks};
 use blkio_report::tables;
 use charts::flame::{FlameGraph, FlameOptions};
+use cli::{OrExit as _, Outcome, Output};
 use report::Column;
 use serde_json::{Value, json};
-use cli::{OrExit as _, Outcome, Output};
 
 use crate::args::StacksArgs;
 use crate::reading::{OrCode as _, write_json};

@@ -18,12 +18,12 @@ use blkio_report::overlay::{self, ClockHint, Logs};
 use blkio_report::recordings::name_of;
 use blkio_report::tables::write_tables;
 use blkio_report::{page, text_summary, yardstick};
-use serde_json::Value;
 use cli::{OrExit as _, Outcome, Output, ProgressLine, Stage};
+use serde_json::Value;
 
 use crate::args::{Anchor as BinAnchor, StatsArgs, phase};
+use crate::follow;
 use crate::reading::{OrCode as _, stats_options, trace_files, warn, write_json};
-use crate::{follow};
 
 /// Returns what a device can do, by a rate or by the file of a measurement.
 fn yardstick_of(text: &str) -> anyhow::Result<Yardstick> {
@@ -156,7 +156,8 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Outcome> {
             ))
             .or_exit(cli::Outcome::CannotAnswer)
         } else {
-            Err(anyhow::anyhow!("no events in {names}{}", device_hint(args))).or_exit(cli::Outcome::Unreadable)
+            Err(anyhow::anyhow!("no events in {names}{}", device_hint(args)))
+                .or_exit(cli::Outcome::Unreadable)
         };
     }
     Ok(gates(args, &document))

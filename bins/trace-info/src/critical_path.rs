@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use byte_source::output::AtomicFile;
 use clap::{Args, ValueEnum};
+use cli::{OrExit as _, Outcome, Stage};
 use critical_path::{
     Analysis, Change, Error, Graph, Mark, Options, Part, PartOptions, analyse, marks,
 };
@@ -12,7 +13,6 @@ use gpu_time::{GpuWork, NoGpuWork, Note};
 use perfetto_reader::ArgPolicy;
 use report::{Cell, Column, SchemaVersion, Table, Unit};
 use serde::Serialize;
-use cli::{OrExit as _, Outcome, Stage};
 use trace_input::{NamedTrace, only_args};
 use trace_model::kernel::TraceIndex;
 use trace_model::{
