@@ -171,7 +171,7 @@ fn batch_names_the_culprit_and_fails_for_a_failed_side() {
         std::fs::write(&path, document.to_string()).unwrap();
     }
     let output = batch();
-    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(output.status.code(), Some(4));
     let case = &json(&output)["cases"][0];
     let why = case["not_comparable"].as_str().unwrap();
     assert!(why.contains("H100") && why.contains("MI300X"), "{why}");
@@ -634,8 +634,8 @@ fn wrong_usage_and_failed_jobs_have_codes_of_their_own() {
     );
     let empty = folder.path().join("empty.json");
     std::fs::write(&empty, "[]").unwrap();
-    assert_eq!(run(&["analyse", text(&empty)]).status.code(), Some(1));
-    assert_eq!(run(&["batch", text(&empty)]).status.code(), Some(1));
+    assert_eq!(run(&["analyse", text(&empty)]).status.code(), Some(4));
+    assert_eq!(run(&["batch", text(&empty)]).status.code(), Some(3));
 }
 
 #[test]
@@ -649,7 +649,7 @@ fn files_that_cannot_be_read_are_among_the_jobs_and_functions_are_counted_over_a
     std::fs::write(folder.path().join("b.json"), "").unwrap();
     write(&folder.path().join("c.json"), steps(20));
     let output = run(&["analyse", text(folder.path()), "--format", "json"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(3));
     let document = json(&output);
     let told: Vec<(&str, &str, usize)> = document["jobs"]
         .as_array()
@@ -945,7 +945,7 @@ fn a_topology_is_added_up_by_host() {
         String::from_utf8(run(&["topology", text(&path), "--format", "csv"]).stdout).unwrap();
     assert_eq!(rows.lines().count(), 6);
     std::fs::write(&path, "a,b\n").unwrap();
-    assert_eq!(run(&["topology", text(&path)]).status.code(), Some(1));
+    assert_eq!(run(&["topology", text(&path)]).status.code(), Some(3));
 }
 
 #[test]
@@ -1004,7 +1004,7 @@ fn periods_by_each_method() {
     let truth = (made.iterations[199].start - made.iterations[0].start) / 199;
     assert!((found - truth).abs() * 50 < truth, "{found} for {truth}");
     let probe = run(&["period", text(&trace), "--method", "probe"]);
-    assert_eq!(probe.status.code(), Some(1));
+    assert_eq!(probe.status.code(), Some(4));
     assert!(probe.stdout.is_empty());
 }
 
@@ -1021,7 +1021,7 @@ fn what_is_no_trace_is_said_in_a_line_and_text_fits_a_terminal() {
         for command in ["analyse", "period"] {
             let output = run(&[command, text(&path)]);
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert_eq!(output.status.code(), Some(1), "{command} {name}: {said}");
+            assert_eq!(output.status.code(), Some(3), "{command} {name}: {said}");
             assert!(said.contains(says), "{command} {name}: {said}");
             assert!(output.stdout.is_empty());
         }

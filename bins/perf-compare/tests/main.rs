@@ -196,7 +196,7 @@ fn parquet_and_csv_tables_of_samples_are_the_same() {
     cut.truncate(cut.len() / 2);
     fs::write(at("cut.parquet"), cut).unwrap();
     let output = run(&[text(&at("cut.parquet")), text(&at("b.csv"))]);
-    assert_eq!(code(&output), 2);
+    assert_eq!(code(&output), 3);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
         said.contains("cut.parquet") && said.contains("Parquet"),
@@ -314,7 +314,7 @@ fn other_anchors_stop_unless_forced_or_declared_the_same() {
     };
     side(&b, &other, 2);
     let stopped = run(&[text(&a), text(&b), "--json"]);
-    assert_eq!(code(&stopped), 3);
+    assert_eq!(code(&stopped), 4);
     let report = json(&stopped);
     assert_eq!(report["comparability"]["status"], "not-comparable");
     assert_eq!(report["findings"].as_array().unwrap().len(), 0);
@@ -341,7 +341,7 @@ fn other_anchors_stop_unless_forced_or_declared_the_same() {
 fn wrong_usage_and_missing_files() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing.csv");
-    assert_eq!(code(&run(&[text(&missing), text(&missing)])), 2);
+    assert_eq!(code(&run(&[text(&missing), text(&missing)])), 3);
     assert_eq!(code(&run(&[text(folder.path()), text(folder.path())])), 2);
     assert_eq!(code(&run(&[text(&missing)])), 2);
     assert_eq!(code(&run(&["a", "b", "--no-such-option"])), 2);

@@ -66,8 +66,8 @@ mod tests {
                 "probe: error: doing what was asked: planted cause\n".to_owned()
             )
         );
-        let (code, _, err) = run(&["fail-three"]);
-        assert_eq!(code, Some(3));
+        let (code, _, err) = run(&["no-answer"]);
+        assert_eq!(code, Some(4));
         assert_eq!(err, "probe: error: not comparable\n");
         let (code, _, err) = run(&["usage"]);
         assert_eq!(code, Some(2));
