@@ -58,7 +58,13 @@ pub fn headline(document: &Value) -> String {
         longest["label"].as_str().unwrap_or(""),
         share_of(longest)
     );
-    let of_longest = lower(&sentence(&longest["limit"], document));
+    // The best stretch of the whole trace is no yardstick for a phase of another kind.
+    let best = if working.len() > 1 {
+        &Value::Null
+    } else {
+        document
+    };
+    let of_longest = lower(&sentence(&longest["limit"], best));
     let idle = number(&whole["idle_share"]);
     if whole["limiter"] == DIFFERS {
         let others = working.iter().filter(|phase| **phase != *longest);
@@ -71,9 +77,10 @@ pub fn headline(document: &Value) -> String {
                 let label = phase["label"].as_str().unwrap_or("");
                 let limiter = phase["limit"]["limiter"].as_str().unwrap_or("cannot say");
                 format!(
-                    "{label} ({}, {:.1} %): {limiter}",
+                    "{label} ({}, {:.1} %): {limiter}{}",
                     time(number(&phase["duration_ns"])),
-                    share_of(phase)
+                    share_of(phase),
+                    shown_by(&phase["limit"])
                 )
             })
             .collect();
@@ -86,8 +93,10 @@ pub fn headline(document: &Value) -> String {
         return format!("Longest phase ({label}): {of_longest}");
     }
     let (limiter, of_whole) = (&longest["limit"]["limiter"], &whole["limiter"]);
-    if *of_whole != "cannot say" && (limiter == of_whole || *limiter == "cannot say") {
-        return sentence(whole, document);
+    let is_of_whole = working.len() == 1 || *of_whole == "think time";
+    if is_of_whole && *of_whole != "cannot say" && (limiter == of_whole || *limiter == "cannot say")
+    {
+        return sentence(&with_other_phase(whole, longest), document);
     }
     // Pauses between phases limit none of them.
     format!(
@@ -96,7 +105,16 @@ pub fn headline(document: &Value) -> String {
     )
 }
 
-/// Returns the answer for several devices: that of the most limiting one, and what the others are limited by.
+/// The limit of the whole trace, with the phase that shows what limits its longest one.
+fn with_other_phase(whole: &Value, longest: &Value) -> Value {
+    let mut whole = whole.clone();
+    if whole["other_phase"].is_null() {
+        whole["other_phase"] = longest["limit"]["other_phase"].clone();
+    }
+    whole
+}
+
+/// The answer for several devices: that of the most limiting one, and what the others are limited by.
 fn of_devices(document: &Value) -> String {
     let lead = &document["limit"];
     let name = lead["device"].as_str().unwrap_or("-");
@@ -152,7 +170,6 @@ fn sentence(limit: &Value, document: &Value) -> String {
             .to_owned();
     };
     let direction = limit["direction"].as_str().unwrap_or("read");
-    let rate = number(&limit["bytes_per_s"]);
     let at_work = format!(
         "{}/s{}",
         bytes(rate_at_work(limit)),
@@ -164,6 +181,7 @@ fn sentence(limit: &Value, document: &Value) -> String {
     let idle = number(&limit["idle_share"]);
     let depth = number(&limit["depth_while_busy"]);
     let size = bytes(number(&limit["size_bytes"]));
+    let think = number(&limit["think_share"]);
     let gain = limit["gain_per_depth"].as_f64();
     let busy = (1.0 - idle) * 100.0;
     let at_a_time = if number(&limit["share_alone"]) >= ALONE {
@@ -185,50 +203,57 @@ fn sentence(limit: &Value, document: &Value) -> String {
     };
     let text = match limiter {
         "think time" => format!(
-            "Not limited by the device but by think time of the application: nothing is in flight {:.1} % of the time (half of it in pauses of {} and more between completion and next issue), and requests come {at_a_time}. While busy it moves {}/s: without the pauses up to {:.2}x of now ({}/s).{}",
+            "Not limited by the device but by think time of the application: nothing is in flight {:.1} % of the time (half of it in pauses of {} and more between completion and next issue), and requests come {at_a_time}. While busy it moves {}/s: without the pauses {}.",
             idle * 100.0,
             time(number(&limit["gap_half_ns"])),
             bytes(number(&limit["bytes_per_busy_s"])),
-            without_pauses(limit, idle),
-            bytes(rate),
-            most_of_yardstick(limit).map_or(String::new(), |more| format!(" {more}"))
+            without_pauses(limit),
         ),
         "queue depth" if depth < 1.25 => format!(
             "Limited by queue depth: {direction}s of {size} come {at_a_time}{} (busy {busy:.1} %), {}. {}",
             if idle < NO_PAUSES { " without pauses" } else { "" },
             at_work,
-            more.unwrap_or_else(|| "How much a deeper queue would give cannot be said from this trace: record the same job with more threads or iodepth, or give --yardstick.".to_owned())
+            more.unwrap_or_else(|| format!("How much a deeper queue would give cannot be said from this trace: record the same job with more threads or iodepth{}.", or_yardstick(limit)))
         ),
         "queue depth" => format!(
             "Limited by queue depth: {} at depth {depth:.1}, {}. {}",
             match gain {
                 Some(gain) if gain >= 0.5 => format!("throughput grows with depth (gain {gain:.2}; 1 is proportional, 0 none)"),
+                _ if by_phase(limit, "depth").is_some() => "a phase of greater depth moves more".to_owned(),
                 _ => "far below the yardstick with requests always in flight".to_owned(),
             },
             at_work,
-            more.unwrap_or_else(|| "How much more depth would give beyond what was recorded cannot be said: record a deeper queue, or give --yardstick.".to_owned())
+            more.unwrap_or_else(|| format!("How much more depth would give beyond what was recorded cannot be said: record a deeper queue{}.", or_yardstick(limit)))
         ),
         "request size" => format!(
             "Limited by request size: the device is at its rate of requests, {} of {size} at depth {depth:.1}, {} (busy {busy:.1} %{}). {}",
             human::quantity(number(&limit["iops"]), Unit::PerSecond),
             at_work,
             flat(gain),
-            more.unwrap_or_else(|| "How much larger requests would move cannot be said from this trace: record them, or give --yardstick.".to_owned())
+            more.unwrap_or_else(|| format!("How much larger requests would move cannot be said from this trace: record them{}.", or_yardstick(limit)))
         ),
         "device" => format!(
-            "Limited by the device: busy {busy:.1} % of the time at depth {depth:.1}{}, {} of {size} {direction}s{}. More threads or iodepth would only add latency.",
-            flat(gain),
+            "Limited by the device: busy {busy:.1} % of the time at depth {depth:.1}{}, {} of {size} {direction}s{}. More threads or iodepth would {}.",
+            match by_phase(limit, "depth") {
+                Some(that) => format!(", and {that}"),
+                None => flat(gain),
+            },
             at_work,
-            reached(limit)
+            reached(limit),
+            if think < NO_PAUSES {
+                "only add latency".to_owned()
+            } else {
+                format!("fill the pauses at most: up to {:.2}x", 1.0 / (1.0 - think).max(1e-9))
+            }
         ),
-        _ => unknown(limit, depth, busy),
+        _ => unknown(limit, &at_a_time, &at_work),
     };
     let pauses = if limiter == "think time" {
         String::new()
     } else {
         pauses(limit, idle)
     };
-    text + &too_low + &pauses + &other_size(limit)
+    text + &too_low + &pauses + &other_size(limit) + &unused(limit)
 }
 
 /// Returns the bytes per second of a stretch of time without its breaks, which limit nothing of what came before and
@@ -313,26 +338,113 @@ fn reached(limit: &Value) -> String {
 }
 
 /// Why nothing can be said.
-fn unknown(limit: &Value, depth: f64, busy: f64) -> String {
+fn unknown(limit: &Value, at_a_time: &str, at_work: &str) -> String {
     let requests = limit["requests"].as_u64().unwrap_or(0);
     if requests < 50 {
         return format!(
             "Cannot say what limits it: only {requests} completed requests; record longer."
         );
     }
+    let depth = number(&limit["depth_while_busy"]);
+    let busy = (1.0 - number(&limit["idle_share"])) * 100.0;
+    let what = "Cannot say whether the device or the queue depth limits it";
+    let or = or_yardstick(limit);
     match limit["gain_per_depth"].as_f64() {
+        None if depth < 1.5 => format!(
+            "{what}: requests come {at_a_time} (busy {busy:.1} %), {at_work}, and a device that serves one after the other looks the same. Record the same job with depth 4{or}."
+        ),
         None => format!(
-            "Cannot say whether the device or the queue depth limits it: busy {busy:.1} % of the time, and requests come at one depth only ({depth:.1}). Record the same job at half the depth, or give --yardstick."
+            "{what}: busy {busy:.1} % of the time, and requests come at one depth only ({depth:.1}), {at_work}. Record the same job with depth {:.0}{or}.",
+            depth * 2.0
         ),
         Some(gain) => format!(
-            "Cannot say whether the device or the queue depth limits it: busy {busy:.1} % at depth {depth:.1}, and throughput gains {gain:.2} ± {:.2} with depth (1 is proportional, 0 none). Record the same job at other depths, or give --yardstick.",
-            number(&limit["gain_error"])
+            "{what}: busy {busy:.1} % at depth {depth:.1}, {at_work}, and throughput gains {gain:.2} ± {:.2} with depth (1 is proportional, 0 none). Record the same job with depth {:.0}{or}.",
+            number(&limit["gain_error"]),
+            (depth * 2.0).max(4.0)
         ),
     }
 }
 
-/// Returns how much more there is, by the yardstick, else by what the trace itself has elsewhere.
+/// That a yardstick would help; empty where one was given.
+fn or_yardstick(limit: &Value) -> &'static str {
+    if limit["yardstick"].is_object() {
+        ""
+    } else {
+        ", or give --yardstick"
+    }
+}
+
+/// How a yardstick that was given compares, where nothing else says it.
+fn unused(limit: &Value) -> String {
+    let of = &limit["yardstick"];
+    if !of.is_object() {
+        return String::new();
+    }
+    let name = of["name"].as_str().unwrap_or("-");
+    let rate = number(&limit["bytes_per_s"]);
+    let Some(most) = of["bytes_per_s"].as_f64() else {
+        return format!(
+            " The yardstick ({name}) has no rate of {}s.",
+            limit["direction"].as_str().unwrap_or("read")
+        );
+    };
+    let limiter = limit["limiter"].as_str().unwrap_or("");
+    if of["is_disproved"] == true
+        || of["requests_are"] != "alike"
+        || limiter == "device"
+        || rate <= 0.0
+    {
+        return String::new();
+    }
+    let is_room = limiter == "queue depth" || limiter == "request size";
+    if is_room && most > rate && by_phase(limit, "depth").is_none() {
+        return String::new();
+    }
+    let seeks = if limiter == "cannot say" && limit["may_seek"] == true {
+        "; it decides nothing if it is of sequential requests, since these are random"
+    } else {
+        ""
+    };
+    format!(
+        " The yardstick ({name}) moved {}/s: this is {:.1} % of it{seeks}.",
+        bytes(most),
+        rate / most * 100.0
+    )
+}
+
+/// What another phase of the same recording moved that differs in this; `None` where there is none.
+fn by_phase(limit: &Value, differs_in: &str) -> Option<String> {
+    let of = &limit["other_phase"];
+    if of["differs_in"] != differs_in {
+        return None;
+    }
+    let what = if differs_in == "size" {
+        format!("requests of {}", bytes(number(&of["mean_bytes"])))
+    } else {
+        format!("depth {:.1}", number(&of["depth_while_busy"]))
+    };
+    Some(format!(
+        "the phase at {} with {what} moved {}/s, {:.2}x of this",
+        time(number(&of["starts_after_ns"])),
+        bytes(number(&of["bytes_per_busy_s"])),
+        number(&of["factor"])
+    ))
+}
+
+/// The phase that shows the limit of another, in brackets; empty where none does.
+fn shown_by(limit: &Value) -> String {
+    let found = by_phase(limit, "depth").or_else(|| by_phase(limit, "size"));
+    found.map_or(String::new(), |that| format!(" ({that})"))
+}
+
+/// How much more there is, by the yardstick, by another phase, else by what the trace itself has elsewhere.
 fn room(limit: &Value, document: &Value) -> Option<String> {
+    let phase = by_phase(limit, "depth").or_else(|| by_phase(limit, "size"));
+    if let Some(phase) = phase {
+        let mut letters = phase.chars();
+        let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+        return Some(first.into_iter().chain(letters).collect::<String>() + ".");
+    }
     if let Some(more) = most_of_yardstick(limit) {
         return Some(more);
     }
@@ -348,16 +460,44 @@ fn room(limit: &Value, document: &Value) -> Option<String> {
     })
 }
 
-/// Gain without pauses: that of the recorded rate while busy, and no more than the yardstick.
-fn without_pauses(limit: &Value, idle: f64) -> f64 {
-    let gain = 1.0 / (1.0 - idle).max(1e-9);
+/// What the application would gain without pauses: at least the rate while busy, since the queue is then no shorter, and no more
+/// than its threads or the yardstick allow. Where requests come one at a time, these are the same.
+fn without_pauses(limit: &Value) -> String {
+    let now = number(&limit["bytes_per_s"]);
+    let least = 1.0 / (1.0 - number(&limit["idle_share"])).max(1e-9);
     let of = &limit["yardstick"];
-    let most = of["bytes_per_s"].as_f64();
-    let rate = number(&limit["bytes_per_s"]);
     let is_used = of["is_disproved"] != true && of["requests_are"] != "larger";
-    match most.filter(|most| rate > 0.0 && *most >= rate && is_used) {
-        Some(most) => gain.min(most / rate),
-        None => gain,
+    let yardstick = of["bytes_per_s"].as_f64().map(|most| most / now.max(1e-9));
+    let yardstick = yardstick.filter(|most| now > 0.0 && *most >= 1.0 && is_used);
+    let threads = limit["most_without_pauses"].as_f64();
+    let most = threads.into_iter().chain(yardstick).min_by(f64::total_cmp);
+    let now = bytes(now);
+    if limit["max_depth"] == 1
+        && let Some(most) = most.filter(|_| threads.is_some())
+    {
+        return format!("up to {most:.2}x of now ({now}/s)");
+    }
+    // Rounded up, for it is a bound.
+    let up = |value: f64| (value * 100.0).ceil() / 100.0;
+    match most {
+        Some(most) => {
+            let why = match threads {
+                Some(threads) if yardstick.is_none_or(|yardstick| threads < yardstick) => format!(
+                    "{} at a time all the time, at the least latency recorded",
+                    limit["max_depth"]
+                ),
+                _ => "the rate of the yardstick".to_owned(),
+            };
+            format!(
+                "about {:.2}x of now ({now}/s) or more, up to {:.2}x ({why})",
+                least.min(most),
+                up(most)
+            )
+        }
+        None => format!(
+            "about {least:.2}x of now ({now}/s) or more; how much more cannot be said, since pauses also keep the queue short, and may hide threads. Record the same job without its pauses{}",
+            or_yardstick(limit)
+        ),
     }
 }
 

@@ -43,6 +43,7 @@ mod headline;
 pub mod limit;
 pub mod overlay;
 mod page;
+pub mod phase_yardsticks;
 pub mod phases;
 pub mod recordings;
 mod scaled_heat_map;

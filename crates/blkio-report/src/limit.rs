@@ -2,19 +2,26 @@
 //!
 //! The judgement goes by Little's law. While requests are in flight, throughput is depth over latency. If latency grows as depth
 //! does, throughput stays: the device is at its limit. If latency stays, throughput grows with depth: depth is the limit. A
-//! stretch that has only one depth shows neither, and without a yardstick nothing is said of it.
+//! stretch that has only one depth shows neither, also where requests come one at a time: a device that serves one after the other
+//! looks the same. Without a yardstick nothing is said of it; another phase of the same recording is one ([`crate::phase_yardsticks`]).
 
 use blkio_parser::analyse::samples::{Sample, Samples};
 
 /// Completed requests below which nothing is said.
 const LEAST: u64 = 50;
+/// Requests that should have been deeper than any was, had there been one more thread, from which there is none.
+const MISSED: f64 = 20.0;
+/// Standard errors by which a mean latency is taken to be lower.
+const SURE: f64 = 3.0;
+/// Share of random requests and their mean latency from which a rate measured elsewhere may be that of sequential ones on a device
+/// that seeks.
+const RANDOM: f64 = 0.5;
+const SEEK_NS: f64 = 1e6;
 /// Share of time without a request in flight from which pauses of the application are the limit: they are the larger part.
 const IDLE: f64 = 0.5;
 /// Maximum number of pauses that are breaks between phases rather than think time, and the share of the time from which one is.
 const MAX_BREAKS: usize = 3;
 const BREAK: f64 = 0.05;
-/// Mean depth while busy below which requests come one at a time.
-const ONE: f64 = 1.25;
 /// Requests of a class of depths that counts as evidence.
 const LEAST_OF_DEPTH: u64 = 8;
 /// Gain of throughput per gain of depth (1: proportional) up to which a device is at its limit, and from which it is not.
@@ -182,6 +189,10 @@ pub struct Load {
     pub alone: u64,
     /// Maximum number of requests in flight at once.
     pub max_depth: u64,
+    /// Sum of the squares of the latencies of all requests.
+    squares: f64,
+    /// Share of the requests that go on where one of the 32 before ended; `None` where that is not known.
+    pub sequential_share: Option<f64>,
     /// The commonest size.
     pub size: u32,
     /// Requests of that size and the main direction, by class of depth: 1, 2 and 3, 4 to 7, and so on.
@@ -239,6 +250,7 @@ impl Load {
             self.busy_ns += end.saturating_sub(busy_until.max(sample.issue_ns));
             busy_until = busy_until.max(end);
             self.integral += u128::from(sample.latency_ns);
+            self.squares += (sample.latency_ns as f64).powi(2);
             let depth = (issued - completed) as u64 + 1;
             self.alone += u64::from(depth == 1);
             self.max_depth = self.max_depth.max(depth);
@@ -302,6 +314,51 @@ impl Load {
             return 0.0;
         }
         1.0 - self.busy_ns as f64 / time_ns as f64
+    }
+
+    /// Upper bound of the gain of throughput if the application made no pauses; `None` where the trace shows none.
+    ///
+    /// Without pauses each thread has a request in flight all the time, and that takes no less time than requests that wait least
+    /// now, since the queue is no shorter: throughput is at most threads over latency (Little's law). Pauses hide threads, so their number is known only where
+    /// one more would have shown: if threads are independent, each request would have found all others in flight with the
+    /// probability with which each of them is, to the power of their number.
+    #[must_use]
+    pub fn most_without_pauses(&self) -> Option<f64> {
+        let requests = self.requests as f64;
+        let time_ns = self.time_ns.saturating_sub(self.breaks().1) as f64;
+        if self.integral == 0 || time_ns <= 0.0 {
+            return None;
+        }
+        let threads = self.max_depth as f64;
+        let in_flight = self.integral as f64 / time_ns;
+        let of_each = in_flight / (threads + 1.0);
+        if requests * of_each.powf(threads) < MISSED {
+            return None;
+        }
+        let mean = self.integral as f64 / requests;
+        let variance = (self.squares / requests - mean * mean).max(0.0);
+        let error = if self.max_depth == 1 {
+            0.0
+        } else {
+            // A latency is rounded to the resolution of the clock, and the edges of a trace are of one request.
+            (variance / requests).sqrt() / mean + threads / requests
+        };
+        let in_flight = self.integral as f64 / self.time_ns as f64;
+        Some(threads / in_flight * self.waiting() * (1.0 + SURE * error))
+    }
+
+    /// Mean latency over that at the depth at which it is least: threads that go on at once may keep out of each other's way, which
+    /// pauses prevent.
+    fn waiting(&self) -> f64 {
+        let classes = || self.by_depth.iter().filter(|of| of.requests > 0);
+        let sum: u128 = classes().map(|of| of.latency_ns).sum();
+        let count: u64 = classes().map(|of| of.requests).sum();
+        let enough = classes().filter(|of| of.requests >= LEAST_OF_DEPTH);
+        let least = enough.map(AtDepth::mean_latency).min_by(f64::total_cmp);
+        match least {
+            Some(least) if least > 0.0 => (sum as f64 / count as f64 / least).max(1.0),
+            _ => 1.0,
+        }
     }
 
     /// Median pause without a request in flight, in nanoseconds; `None` without pauses.
@@ -389,9 +446,6 @@ impl Load {
         if size == SizeMatch::Alike && of_iops.as_ref().is_some_and(is_reached) {
             return Limiter::RequestSize;
         }
-        if self.depth_while_busy() < ONE {
-            return Limiter::QueueDepth;
-        }
         match self.elasticity() {
             Some((gain, error)) if gain + 2.0 * error <= STEEP && gain <= FLAT => {
                 if self.size <= SMALL_BYTES {
@@ -405,6 +459,7 @@ impl Load {
             }
             // Far below what the device can do with requests in flight all the time: too few of them.
             _ if size == SizeMatch::Alike
+                && !self.may_seek()
                 && of_bytes.is_some_and(|share| share < ROOM)
                 && of_iops.is_none_or(|share| share < ROOM) =>
             {
@@ -412,6 +467,13 @@ impl Load {
             }
             _ => Limiter::Unknown,
         }
+    }
+
+    /// Returns `true` if requests are random and slow, as on a device that seeks: a rate of sequential ones is then no aim.
+    #[must_use]
+    pub fn may_seek(&self) -> bool {
+        let is_random = self.sequential_share.is_some_and(|share| share < RANDOM);
+        is_random && self.integral as f64 >= SEEK_NS * self.requests as f64
     }
 
     /// Returns `true` if more than a few requests completed, so that the load can be judged.

@@ -54,13 +54,30 @@ pub(super) fn of_whole(
 ) -> Option<Value> {
     let mut value = limit(stats, 0, u64::MAX, yardstick)?;
     let phases = phases["phases"].as_array().into_iter().flatten();
-    let working = phases.filter(|phase| phase["label"] != "idle");
-    let limiters = working.filter_map(|phase| phase["limit"]["limiter"].as_str());
-    let known: BTreeSet<&str> = limiters
-        .filter(|name| *name != Limiter::Unknown.name())
+    let working: Vec<&Value> = phases
+        .filter(|phase| phase["label"] != "idle" && phase["limit"].is_object())
         .collect();
-    if stats.devices.is_empty() && known.len() > 1 {
+    let judged = working
+        .iter()
+        .filter(|phase| phase["limit"]["is_enough"] == true);
+    // A phase of which nothing is known is not limited by what limits another.
+    let known: BTreeSet<&str> = judged
+        .filter_map(|phase| phase["limit"]["limiter"].as_str())
+        .collect();
+    if !stats.devices.is_empty() {
+        return Some(value);
+    }
+    if known.len() > 1 {
         value["limiter"] = DIFFERS.into();
+    } else if working.len() > 1 && value["limiter"] != Limiter::ThinkTime.name() {
+        // Phases of different depth or size are no evidence for what is limited in one of them.
+        let only = known.first().copied();
+        value["limiter"] = only.unwrap_or(Limiter::Unknown.name()).into();
+    } else if let [only] = working.as_slice()
+        && value["limiter"] == Limiter::Unknown.name()
+        && only["limit"]["requests"] == value["requests"]
+    {
+        value["limiter"] = only["limit"]["limiter"].clone();
     }
     Some(value)
 }
@@ -82,7 +99,31 @@ fn most_limiting(loads: &[&Load], yardstick: Option<&Yardstick>) -> Option<usize
         .map(|(number, _)| number)
 }
 
-/// Returns what was measured of a single device, or of all as one where the trace names none, and the verdict on it.
+/// Share of the requests of a direction that go on where one of the 32 before ended; `None` where that is not known.
+pub(crate) fn sequential_share(
+    stats: &Stats,
+    from_ns: u64,
+    until_ns: u64,
+    slot: usize,
+) -> Option<f64> {
+    let first_ns = stats.traffic.first_issue_ns?;
+    let since = |t_ns: u64| t_ns.saturating_sub(first_ns);
+    let found = stats
+        .composition
+        .as_ref()?
+        .within(&(since(from_ns)..since(until_ns)));
+    let mut sum = (0_u64, 0_u64);
+    for (alike, tally) in found.iter().filter(|(alike, _)| alike.is_data) {
+        let direction = stats.outcome.symbols.rwbs_of(alike.rwbs);
+        if direction.is_some_and(|rwbs| rwbs.decode().direction.slot() == slot) {
+            sum.0 += tally.ios;
+            sum.1 += tally.multi_stream;
+        }
+    }
+    (sum.0 > 0).then(|| sum.1 as f64 / sum.0 as f64)
+}
+
+/// What was measured of a single device, or of all as one where the trace names none, and the verdict on it.
 fn of_one(
     stats: &Stats,
     from_ns: u64,
@@ -90,10 +131,11 @@ fn of_one(
     yardstick: Option<&Yardstick>,
 ) -> Option<(Load, Value)> {
     let detail = stats.newest.as_ref()?.detail.as_ref()?;
-    let load = Load::of(&detail.samples, from_ns, until_ns);
+    let mut load = Load::of(&detail.samples, from_ns, until_ns);
     if load.requests == 0 {
         return None;
     }
+    load.sequential_share = sequential_share(stats, from_ns, until_ns, load.slot());
     let slot = load.slot();
     let against = yardstick.map(|of| {
         let [bytes, ios, size] =
@@ -128,6 +170,11 @@ fn of_one(
     let (breaks, breaks_ns) = load.breaks();
     let value = json!({
         "limiter": load.limiter(yardstick).name(),
+        "sequential_share": load.sequential_share,
+        "is_enough": load.is_enough(),
+        "write_share": load.writes as f64 / load.requests as f64,
+        "most_without_pauses": load.most_without_pauses(),
+        "may_seek": load.may_seek(),
         "direction": if slot == 1 { "write" } else { "read" },
         "requests": load.requests,
         "time_ns": load.time_ns,

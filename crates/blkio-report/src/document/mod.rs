@@ -59,6 +59,7 @@ pub fn stats(stats: &mut Stats, options: &DocumentOptions) -> Value {
     let base = time_base(stats);
     let phases = phases::detected(stats, &[], yardstick);
     let limit = limit::of_whole(stats, &phases, yardstick);
+    let given = phases::given(stats, yardstick, &phases);
     keyed([
         ("schema_version", Value::from(SCHEMA_VERSION)),
         ("tool", "blkio".into()),
@@ -68,7 +69,7 @@ pub fn stats(stats: &mut Stats, options: &DocumentOptions) -> Value {
         ("metrics", metrics(stats, base)),
         ("extra", extra(stats)),
         ("phases", phases),
-        ("given_phases", phases::given(stats, yardstick)),
+        ("given_phases", given),
         ("series", series_value(&series, options.compat)),
         ("limit", limit.into()),
         ("devices", devices::devices(stats, base, yardstick)),

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{distribution, keyed};
 use crate::limit::Yardstick;
+use crate::phase_yardsticks;
 use crate::phases::{self, GpuSpan};
 use blkio_parser::Stats;
 use blkio_parser::analyse::distribution::Distribution;
@@ -202,7 +203,7 @@ pub(super) fn detected(stats: &Stats, gpu: &[GpuSpan], yardstick: Option<&Yardst
             *place = Some(start..end.max(start));
         }
     }
-    let phases: Vec<Value> = found
+    let mut phases: Vec<Value> = found
         .phases
         .iter()
         .zip(exact)
@@ -224,6 +225,7 @@ pub(super) fn detected(stats: &Stats, gpu: &[GpuSpan], yardstick: Option<&Yardst
             map.into()
         })
         .collect();
+    phase_yardsticks::compare(&mut phases, None, first);
     json!({
         "method": "optimal partition of the bins, labelled by traffic",
         "with_gpu": found.with_gpu,
@@ -235,16 +237,18 @@ pub(super) fn detected(stats: &Stats, gpu: &[GpuSpan], yardstick: Option<&Yardst
     })
 }
 
-/// Returns the phases that were given, in their order.
-pub(super) fn given(stats: &mut Stats, yardstick: Option<&Yardstick>) -> Value {
+/// The phases that were given, in their order.
+pub(super) fn given(stats: &mut Stats, yardstick: Option<&Yardstick>, detected: &Value) -> Value {
     let first = stats.traffic.first_issue_ns.unwrap_or(0);
     let mut phases = std::mem::take(&mut stats.given.phases);
     let values = phases
         .iter_mut()
-        .map(|phase| given_phase(stats, phase, first, yardstick))
-        .collect();
+        .map(|phase| given_phase(stats, phase, first, yardstick));
+    let mut values: Vec<Value> = values.collect();
     stats.given.phases = phases;
-    values
+    let others = detected["phases"].as_array().map_or(&[][..], Vec::as_slice);
+    phase_yardsticks::compare(&mut values, Some(others), first);
+    values.into()
 }
 
 fn given_phase(
