@@ -71,10 +71,10 @@ fn unreadable_input_is_3_and_named() {
     let none = folder.path().join("nothing");
     std::fs::create_dir(&none).unwrap();
     let out = run_in(folder.path(), &["nothing"]);
-    assert_eq!(out.status.code(), Some(1));
+    assert_eq!(out.status.code(), Some(3));
     assert!(stderr(&out).contains("no traces"));
     let out = run_in(folder.path(), &["*.pftrace"]);
-    assert_eq!(out.status.code(), Some(1));
+    assert_eq!(out.status.code(), Some(3));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_file_appears_whole_or_not_at_all() {
         folder.path(),
         &[trace, "--function-name", "nobody", "--output", "report.txt"],
     );
-    assert_eq!(out.status.code(), Some(1));
+    assert_eq!(out.status.code(), Some(4));
     let kept = std::fs::read_to_string(folder.path().join("report.txt")).unwrap();
     assert_eq!(kept, written);
 }
