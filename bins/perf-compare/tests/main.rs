@@ -342,7 +342,7 @@ fn wrong_usage_and_missing_files() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing.csv");
     assert_eq!(code(&run(&[text(&missing), text(&missing)])), 3);
-    assert_eq!(code(&run(&[text(folder.path()), text(folder.path())])), 2);
+    assert_eq!(code(&run(&[text(folder.path()), text(folder.path())])), 3);
     assert_eq!(code(&run(&[text(&missing)])), 2);
     assert_eq!(code(&run(&["a", "b", "--no-such-option"])), 2);
     let twice = run(&["-", "-"]);

@@ -62,13 +62,13 @@ impl OutputNames {
             std::fs::create_dir_all(parent)
                 .with_context(|| format!("{}: cannot make the folder", parent.display()))?;
         }
-        if let Ok(there) = path.canonicalize() {
-            if self.inputs.contains(&there) {
-                return Err(cli::usage(format!(
-                    "{}: it is one of the inputs: choose another name or folder for the output",
-                    path.display()
-                )));
-            }
+        if let Ok(there) = path.canonicalize()
+            && self.inputs.contains(&there)
+        {
+            return Err(cli::usage(format!(
+                "{}: it is one of the inputs: choose another name or folder for the output",
+                path.display()
+            )));
         }
         Ok(std::path::absolute(&path)?)
     }

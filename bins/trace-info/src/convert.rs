@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use byte_source::output::AtomicFile;
 use byte_source::unfinished::Unfinished;
-use cli::{Outcome, Output, Stage};
+use cli::{OrExit as _, Outcome, Output, Stage};
 use tempfile::TempDir;
 use trace_model::Trace;
 use trace_tables::{Table, TableOptions};
@@ -113,10 +113,11 @@ impl NewFolder {
             _ => Path::new("."),
         };
         if !parent.is_dir() {
-            bail!(
+            return Err(anyhow::anyhow!(
                 "{name}: no directory `{}`: create it first",
                 parent.display()
-            );
+            ))
+            .or_exit(Outcome::OutputFailed);
         }
         let make = || {
             tempfile::Builder::new()

@@ -446,7 +446,7 @@ fn folders_are_their_traces() {
     // One without traces says what they are called.
     std::fs::create_dir(folder.path().join("none")).unwrap();
     let (code, _, error) = outcome([folder.path().join("none").to_str().unwrap()]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 3);
     assert!(error.contains(".pftrace"), "{error}");
     written(folder.path(), "a.json", TRACE.as_bytes());
     written(folder.path(), "b.json", TRACE.as_bytes());

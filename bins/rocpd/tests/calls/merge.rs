@@ -236,7 +236,7 @@ fn clocks_of_nodes_are_brought_together() {
     std::fs::write(run.path("far.csv"), format!("host-1,{}\n", i64::MAX)).unwrap();
     std::fs::write(run.path("other.csv"), "host-7,5\n").unwrap();
     for (align, code, message) in [
-        ("marker:nothing", 1, "node host-0 has no marker \"nothing\""),
+        ("marker:nothing", 3, "node host-0 has no marker \"nothing\""),
         ("nothing", 2, "--align nothing"),
         ("wrong.csv", 2, "wrong.csv:2: found `host-1,soon`"),
         ("other.csv", 3, "host-7: the hosts are host-0, host-1"),
