@@ -1,7 +1,7 @@
 //! The time of each step of an engine, the path that makes it as long as it is, and what a change would gain.
 //!
 //! * [`Part`]: what is kept of one recording (operations, calls, host time, what waited for what), so that the trace can be
-//!   dropped; [`marks`] finds the steps that an engine marks;
+//!   dropped; [`marks()`] finds the steps that an engine marks;
 //! * [`Graph`]: the recordings of all ranks as one graph, joined by their collectives, with the [`Step`]s of each rank;
 //! * [`Graph::path`]: the [`Segment`]s of a step from its begin to its end, without gap or overlap; [`Graph::summary`]: the
 //!   same by class and group, with the verdict;
