@@ -81,6 +81,8 @@ fn answer(cli: &Cli, query: &Query, input: Input, captures: &[&Trace]) -> anyhow
         Err(error) => {
             refuse(cli, &error)?;
             let outcome = match error {
+                // As the reference ends.
+                _ if cli.compat => Outcome::Code(1),
                 Error::IndexOutOfRange { .. } => Outcome::Usage,
                 _ => Outcome::CannotAnswer,
             };

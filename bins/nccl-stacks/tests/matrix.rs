@@ -101,7 +101,7 @@ fn names_match_exactly_or_as_sql_like() {
         let got: Value = serde_json::from_slice(&out.stdout).unwrap();
         if count == 0 {
             assert_eq!(got["outcome"], "function-not-found", "{pattern}");
-            assert_eq!(out.status.code(), Some(4));
+            assert_eq!(out.status.code(), Some(1));
             assert!(stderr(&out).contains(pattern));
         } else {
             assert_eq!(got["matching_slices"], count, "{pattern}");
@@ -145,7 +145,7 @@ fn index_from_first_to_last() {
     }
     for index in ["-1", "3"] {
         let out = run_in(folder.path(), &[&args[..], &[index]].concat());
-        assert_eq!(out.status.code(), Some(2));
+        assert_eq!(out.status.code(), Some(1));
         assert!(stderr(&out).contains("0 to 2"), "{}", stderr(&out));
         assert!(out.stdout.is_empty());
     }
