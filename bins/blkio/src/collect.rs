@@ -81,12 +81,17 @@ fn hinted(error: Error) -> anyhow::Error {
         Error::NoBpftrace(_) => Some("install bpftrace, or record with --method tracefs"),
         _ => None,
     };
+    let outcome = if error.is_refusal() {
+        Outcome::CannotAnswer
+    } else {
+        Outcome::OutputFailed
+    };
     let error = anyhow::Error::from(error);
     let failed = match hint {
         Some(hint) => anyhow::anyhow!("{error:#}: {hint}"),
         None => error,
     };
-    let coded: anyhow::Result<()> = Err(failed).or_exit(Outcome::CannotAnswer);
+    let coded: anyhow::Result<()> = Err(failed).or_exit(outcome);
     coded
         .err()
         .unwrap_or_else(|| anyhow::anyhow!("nothing was recorded"))

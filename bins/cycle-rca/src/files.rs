@@ -11,12 +11,15 @@ pub(crate) struct Job {
     pub(crate) path: PathBuf,
 }
 
-/// A path that does not exist is wrong usage, whatever the command. `-` is standard input.
+/// Refuses a path that does not exist as an unreadable input, whatever the command. `-` is standard input.
 pub(crate) fn must_exist(path: &Path) -> anyhow::Result<()> {
     if path.as_os_str() == "-" || path.exists() {
         return Ok(());
     }
-    Err(cli::usage(format!("{}: no such file", path.display())))
+    Err(anyhow::anyhow!(
+        "{}: no such file: check the path",
+        path.display()
+    ))
 }
 
 /// The traces of the command line. Folders are searched with all their subfolders; what this tool

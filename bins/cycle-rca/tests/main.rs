@@ -626,7 +626,7 @@ fn wrong_usage_and_failed_jobs_have_codes_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(
         run(&["analyse", "no/such/file.json"]).status.code(),
-        Some(2)
+        Some(3)
     );
     assert_eq!(
         run(&["analyse", text(folder.path())]).status.code(),

@@ -1,6 +1,6 @@
 //! `rocpd summary`.
 
-use cli::{Outcome, Stage};
+use cli::{OrExit as _, Outcome, Stage};
 use rocpd_db::{
     DomainRow, Process, Quantiles, SqlValue, Stat, Summary, SummaryOptions, SummaryRow,
 };
@@ -52,7 +52,13 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     options.names = (&args.names).into();
     let summary = Stage::time("summarise", shared.verbosity, || {
         Summary::collect(&set, &filter, &options)
-    })?;
+    });
+    let summary = match summary {
+        Err(error @ rocpd_db::Error::UnknownCategory { .. }) => {
+            return Err(error).or_exit(Outcome::Usage);
+        }
+        summary => summary?,
+    };
     let writer = Writer {
         args,
         names: OutputNames::new(shared, "")?,

@@ -202,10 +202,10 @@ impl PartArgs {
             let chosen = found.into_iter().nth(self.window_index);
             return match chosen {
                 Some(step) => Ok(Some(step.range)),
-                None => anyhow::bail!(
+                None => Err(cli::cannot_answer(format!(
                     "no slice number {} is named `{pattern}`: there are {count}",
                     self.window_index
-                ),
+                ))),
             };
         }
         Ok(match self.window {

@@ -234,7 +234,7 @@ fn parts_windows_and_rules() {
         assert!(errors.contains(part), "{errors}");
     }
     let (code, _, errors) = outcome(["gpu", &trace, "--window-of", "nothing"]);
-    assert!(code == 3 && errors.contains("there are 0"), "{errors}");
+    assert!(code == 4 && errors.contains("there are 0"), "{errors}");
 }
 
 #[test]
