@@ -2,7 +2,9 @@
 
 use clap::{Args, ValueEnum};
 use cli::{OrExit as _, Outcome, Stage};
-use gpu_time::diff::{ARG_KEYS, Basis, Comparison, Metric, StepKind, compare, hta, tracelens};
+use gpu_time::diff::{
+    ARG_KEYS, Basis, Comparison, Metric, StepKind, compare, compare_chosen, hta, tracelens,
+};
 use gpu_time::tables::{SCHEMA_VERSION, diff as tables};
 use gpu_time::{GpuWork, Rules};
 use report::{Table, human};
@@ -18,8 +20,8 @@ A is the first trace, B the second. Where both have steps of the same kind
 (annotations whose names differ in numbers only), these are compared: times are
 per step, and what lies outside of all steps does not count. Otherwise all of
 both recordings is compared. A step lasts on the GPU from its first kernel to
-the first of the next step; the last step, which has no next, does not enter the
-times. Kernels are compared where both traces have the same
+the first of the next step, chosen with --step or not; the last step of a
+recording, which has no next, does not enter the times. Kernels are compared where both traces have the same
 operators and functions around the launch, whatever they are called.
 
 Example:
@@ -248,24 +250,27 @@ fn compared(
     }
     let found = [0, 1].map(|i| {
         let (steps, how) = args.part.find_steps(&traces[i], both[i]);
-        let all = steps.len();
-        (args.part.chosen(steps), how, all)
+        let chosen = args.part.chosen(steps.clone());
+        let places: Vec<usize> = chosen.iter().filter_map(|step| step.number).collect();
+        (steps, how, args.part.step.is_some().then_some(places))
     });
-    for ((chosen, _, all), side) in found.iter().zip(["A", "B"]) {
-        if chosen.is_empty() && *all > 0 {
+    for ((all, _, chosen), side) in found.iter().zip(["A", "B"]) {
+        if chosen.as_ref().is_some_and(Vec::is_empty) && !all.is_empty() {
+            let all = all.len();
             return Err(cli::usage(format!(
                 "--step chooses none of the {all} steps of {side}, which count from 0"
             )));
         }
     }
-    let [(a, how_a, _), (b, how_b, _)] = found;
+    let [(a, how_a, chosen_a), (b, how_b, chosen_b)] = found;
     let why = match (a.is_empty(), b.is_empty()) {
         (false, false) if how_a.text != how_b.text => Some(format!(
             "the steps are of different kinds: {} in A, {} in B",
             how_a.text, how_b.text
         )),
         (false, false) => {
-            let result = compare(both, Rules::Extended, Some([&a, &b]), windows);
+            let chosen = [chosen_a.as_deref(), chosen_b.as_deref()];
+            let result = compare_chosen(both, Rules::Extended, [&a, &b], chosen);
             if !result.kinds.is_empty() {
                 return Ok((result, None));
             }

@@ -9,7 +9,7 @@
 
 mod support;
 
-use gpu_time::diff::{Basis, Comparison, Metric, compare};
+use gpu_time::diff::{Basis, Comparison, Metric, compare, compare_chosen};
 use gpu_time::{GpuWork, Rules, steps};
 use support::{Dice, Maker, Value};
 use trace_model::Trace;
@@ -155,4 +155,38 @@ fn without_launches_a_step_holds_what_starts_in_it() {
         assert_eq!(row.per_step_ns(), [500.0, 700.0]);
     }
     assert_eq!(found.kinds[0].metric(Metric::Wall)[0].max_ns, 10_000);
+}
+
+#[test]
+fn the_time_of_a_chosen_step_ends_where_the_next_one_begins() {
+    let mut dice = Dice(5);
+    for _ in 0..20 {
+        let (extend, more) = (1_000 + dice.below(5_000), dice.below(3_000));
+        let side = |extend: i64| {
+            let mut all = Vec::new();
+            for _ in 0..4 {
+                all.extend(of("step[EXTEND", 1, &[extend, 300], 40));
+                all.extend(of("step[DECODE", 3, &[200, 100], 40));
+            }
+            made(&all)
+        };
+        let (a, b) = (side(extend), side(extend + more));
+        let works = [&GpuWork::new(&a), &GpuWork::new(&b)];
+        let all = works.map(|work| steps(work, None));
+        let places = [0, 4, 8, 12];
+        let both = [all[0].as_slice(), all[1].as_slice()];
+        let rules = Rules::Extended;
+        let everything = compare(works, rules, Some(both), [None, None]);
+        let chosen = compare_chosen(works, rules, both, [Some(&places); 2]);
+        let [kind] = chosen.kinds.as_slice() else {
+            panic!("{:?}", chosen.kinds);
+        };
+        let same = everything.kinds.iter().find(|k| k.name == kind.name);
+        assert_eq!(Some(kind), same);
+        let [x, y] = kind.metric(Metric::Wall);
+        assert_eq!((x.count, y.count), (4, 4));
+        assert_eq!((y.median_ns - x.median_ns) as i64, more);
+        // The 12 steps of the other kind, of two kernels each.
+        assert_eq!(chosen.left_out, [(24, 12 * 300); 2]);
+    }
 }

@@ -198,6 +198,8 @@ pub fn step_kind(name: &str) -> String {
 
 /// A step of one side: its events, when its GPU activity begins, and how long the host took.
 struct Cut {
+    /// Its place among all steps.
+    place: usize,
     kind: String,
     name: String,
     events: Vec<usize>,
@@ -221,9 +223,22 @@ pub fn compare(
     steps: Option<[&[Step]; 2]>,
     windows: [Option<TimeRange>; 2],
 ) -> Comparison {
-    let Some(steps) = steps else {
-        return whole(works, rules, windows);
-    };
+    match steps {
+        Some(steps) => compare_chosen(works, rules, steps, [None, None]),
+        None => whole(works, rules, windows),
+    }
+}
+
+/// As [`compare()`], of chosen steps: `steps` are all steps of each side, `chosen` the places among them that are
+/// compared, ascending. The time of a step ends where the next one begins, chosen or not.
+///
+/// Cost: that of [`compare()`].
+pub fn compare_chosen(
+    works: [&GpuWork<'_>; 2],
+    rules: Rules,
+    steps: [&[Step]; 2],
+    chosen: [Option<&[usize]>; 2],
+) -> Comparison {
     let by_launch = [0, 1].map(|i| cuts(works[i], steps[i], true));
     let has_launches = by_launch.iter().all(|cuts| !cuts.is_empty());
     let (basis, mut cuts) = match has_launches {
@@ -233,8 +248,11 @@ pub fn compare(
             [0, 1].map(|i| cuts(works[i], steps[i], false)),
         ),
     };
-    for (cuts, work) in cuts.iter_mut().zip(works) {
+    for ((cuts, work), chosen) in cuts.iter_mut().zip(works).zip(chosen) {
         measure(work, rules, cuts);
+        if let Some(chosen) = chosen {
+            cuts.retain(|cut| chosen.binary_search(&cut.place).is_ok());
+        }
     }
     let mut names: Vec<&str> = cuts.iter().flatten().map(|c| c.kind.as_str()).collect();
     names.sort_unstable();
@@ -291,6 +309,7 @@ fn whole(works: [&GpuWork<'_>; 2], rules: Rules, windows: [Option<TimeRange>; 2]
             windows[i],
         );
         Cut {
+            place: 0,
             kind: String::new(),
             name: String::new(),
             events: (0..works[i].events().len()).collect(),
@@ -373,7 +392,7 @@ fn cuts(work: &GpuWork<'_>, steps: &[Step], by_launch: bool) -> Vec<Cut> {
         found.map(|e| e.end_ns).max()
     };
     let mut out: Vec<Cut> = Vec::new();
-    for (step, events) in steps.iter().zip(events) {
+    for (place, (step, events)) in steps.iter().zip(events).enumerate() {
         let first = events.first().and_then(|e| work.events().get(*e));
         let (Some(first), Some(end_ns), None) = (first, end_of(&events), &step.partial) else {
             continue;
@@ -392,6 +411,7 @@ fn cuts(work: &GpuWork<'_>, steps: &[Step], by_launch: bool) -> Vec<Cut> {
             last.open = false;
         }
         out.push(Cut {
+            place,
             kind: step_kind(&step.name),
             name: step.name.clone(),
             events,

@@ -23,7 +23,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use trace_model::kernel::KernelClass;
 
-pub use compare::{Basis, Comparison, Metric, StepKind, StepTime, compare, step_kind};
+pub use compare::{
+    Basis, Comparison, Metric, StepKind, StepTime, compare, compare_chosen, step_kind,
+};
 pub use pair::Evidence;
 
 use crate::diff::pair::{Places, Side, keys, pair};
