@@ -168,7 +168,7 @@ fn one(folder: &Path, list: Vec<(usize, Member)>) -> Option<Joined> {
     };
     let is_ambiguous = job.groups.iter().any(|g| !g.ambiguous.is_empty());
     let caution = " The collectives repeat so evenly that they can be joined in more than one way: the one \
-                   with the least difference of clocks was taken.";
+                   that joins most of them was taken.";
     let sentence = sentence + if is_ambiguous { caution } else { "" };
     let ranks = members
         .iter()

@@ -244,7 +244,16 @@ fn extended(args: &CommArgs, digests: &[RankDigest], job: &Job) -> anyhow::Resul
         }
         return Ok(document);
     }
-    document.sentence(answer(digests, job));
+    let ambiguous = ambiguous(job);
+    let doubt = match ambiguous {
+        0 => "",
+        _ if !job.knows_waits() => "",
+        _ => {
+            " This holds if the captures are joined rightly: they repeat so evenly that the collectives can be \
+              joined in more than one way, and the one that joins most of them is taken."
+        }
+    };
+    document.sentence(answer(digests, job) + doubt);
     lines(digests, job, &mut document);
     let has_kernels = digests.iter().any(|d| !d.runs.is_empty());
     if digests.iter().any(|d| !d.host.is_empty()) && args.table.is_none() {
@@ -368,6 +377,11 @@ fn answer(digests: &[RankDigest], job: &Job) -> String {
     )
 }
 
+/// Number of captures that could be joined with the others in more than one way.
+fn ambiguous(job: &Job) -> usize {
+    job.groups.iter().map(|g| g.ambiguous.len()).sum()
+}
+
 fn lines(digests: &[RankDigest], job: &Job, document: &mut Document) {
     let n = |n: usize| human::count(n as u64);
     let sum = |f: fn(&RankDigest) -> usize| digests.iter().map(f).sum::<usize>();
@@ -388,10 +402,11 @@ arguments known of {} kernels{by_operator}, launch calls of {}",
         n(sum(|d| d.annotated)),
         n(kernels - sum(|d| d.unlinked)),
     ));
-    let ambiguous: usize = job.groups.iter().map(|g| g.ambiguous.len()).sum();
+    let ambiguous = ambiguous(job);
     if ambiguous > 0 {
         document.line("caution", format!(
-            "{ambiguous} captures repeat so evenly that they could be joined with the others in more than one way"
+            "{ambiguous} captures repeat so evenly that they could be joined with the others in more than one way: \
+             collectives of other steps may be taken for one, and waits, clocks and the straggler are then wrong"
         ));
     }
     if job.contradictions() > 0 {

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
-use trace_model::{DeviceId, SliceId, StrId, StreamId};
+use trace_model::kernel::CommLibrary;
+use trace_model::{DeviceId, Slice, SliceId, StrId, StreamId};
 
 use crate::exposure::Exposure;
 use crate::link::Launch;
@@ -148,15 +149,26 @@ pub struct CollectiveRun {
     pub what: Collective,
     /// How long the kernel ran.
     pub duration_ns: i64,
+    /// Device it ran on.
+    pub device: DeviceId,
+    /// Stream it ran on.
+    pub stream: StreamId,
+    /// The implementation of the kernel.
+    pub library: CommLibrary,
 }
 
 impl CollectiveRun {
-    /// A run of `duration_ns`.
-    pub fn new(kernel: SliceId, what: Collective, duration_ns: i64) -> Self {
+    /// The collective `what` of a kernel of `index`'s trace.
+    pub fn new(index: &TraceIndex<'_>, kernel: Slice<'_>, what: Collective) -> Self {
         Self {
-            kernel,
+            kernel: kernel.id(),
             what,
-            duration_ns,
+            duration_ns: kernel.dur().map_or(0, |d| d.get()),
+            device: index.device(kernel),
+            stream: index.stream(kernel),
+            library: index
+                .communication(kernel)
+                .map_or(CommLibrary::Other, |c| c.library),
         }
     }
 }
@@ -189,11 +201,8 @@ impl<'a, 't> Meter<'a, 't> {
                 return None;
             }
             let launch = (!link.graph).then(|| trace.slice(link.launch));
-            Some(CollectiveRun {
-                kernel: link.kernel,
-                what: reader.find(index, kernel, launch, &mut known)?,
-                duration_ns: kernel.dur().map_or(0, |d| d.get()),
-            })
+            let what = reader.find(index, kernel, launch, &mut known)?;
+            Some(CollectiveRun::new(index, kernel, what))
         }));
         runs.shrink_to_fit();
         Self {

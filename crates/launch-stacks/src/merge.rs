@@ -124,10 +124,10 @@ fn total(spans: impl Iterator<Item = i64>) -> i64 {
     spans.fold(0, i64::saturating_add)
 }
 
-/// By rank, of `ranks` ranks: its waits added up, and how often it came last.
+/// By rank, of `ranks` ranks: its waits added up, and how often it came last. Only complete collectives count.
 pub fn waits_by_rank(ranks: usize, waits: &[CollectiveWait]) -> Vec<(i64, usize)> {
     let mut rows = vec![(0_i64, 0_usize); ranks];
-    for wait in waits {
+    for wait in waits.iter().filter(|wait| wait.complete) {
         for (member, ns) in wait.members.iter().zip(&wait.wait_ns) {
             if let Some(row) = rows.get_mut(*member) {
                 row.0 = row.0.saturating_add(*ns);
@@ -138,7 +138,7 @@ pub fn waits_by_rank(ranks: usize, waits: &[CollectiveWait]) -> Vec<(i64, usize)
     rows
 }
 
-/// Charges waits to the stacks that launched the waiting kernels; most waiting first.
+/// Charges waits to the stacks that launched the waiting kernels; most waiting first. Only complete collectives count.
 pub fn waits_by_stack(answers: &[&Answer], waits: &[CollectiveWait]) -> Vec<StackWait> {
     let stack_of: Vec<HashMap<SliceId, usize, FxBuildHasher>> = answers
         .iter()
@@ -150,7 +150,7 @@ pub fn waits_by_stack(answers: &[&Answer], waits: &[CollectiveWait]) -> Vec<Stac
         })
         .collect();
     let mut rows: BTreeMap<Vec<String>, StackWait> = BTreeMap::new();
-    for wait in waits {
+    for wait in waits.iter().filter(|wait| wait.complete) {
         for (i, member) in wait.members.iter().enumerate() {
             let group = stack_of
                 .get(*member)

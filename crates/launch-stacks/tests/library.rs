@@ -287,7 +287,7 @@ fn clocks_align_through_common_groups() {
             let index = TraceIndex::new(t, Vocabulary::default());
             let reader = launch_stacks::CollectiveReader::new(t);
             let all = t.slices().filter(|s| index.is_kernel(*s));
-            all.map(|s| CollectiveRun::new(s.id(), reader.on(s).unwrap(), s.dur().unwrap().get()))
+            all.map(|s| CollectiveRun::new(&index, s, reader.on(s).unwrap()))
                 .collect::<Vec<_>>()
         })
         .collect();
@@ -299,8 +299,10 @@ fn clocks_align_through_common_groups() {
         })
         .collect();
     let alignment = align_ranks(&ranks);
-    assert_eq!(alignment.ahead_ns, [Some(0), Some(1000), Some(-500)]);
-    assert_eq!(alignment.samples, [0, 5, 5]);
+    let ahead = [0, 1, 2].map(|member| alignment.ahead_ns(member));
+    assert_eq!(ahead, [Some(0), Some(1000), Some(-500)]);
+    let joined = [0, 1, 2].map(|member| alignment.collectives(member));
+    assert_eq!((joined, alignment.ambiguous()), ([5, 10, 5], 0));
     let waits = collective_waits(&ranks, &alignment);
     assert_eq!(waits.len(), 10);
     for wait in &waits {
@@ -335,8 +337,8 @@ fn a_missing_rank_may_have_been_the_last() {
         let runs = traces.each_ref().map(|trace| {
             let kernel = trace.slices().next().unwrap();
             let what = launch_stacks::CollectiveReader::new(trace).on(kernel);
-            let dur = kernel.dur().unwrap().get();
-            [CollectiveRun::new(kernel.id(), what.unwrap(), dur)]
+            let index = TraceIndex::new(trace, Vocabulary::default());
+            [CollectiveRun::new(&index, kernel, what.unwrap())]
         });
         let ranks = [0, 1].map(|i| RankTrace {
             rank: Rank(u32::try_from(i).unwrap()),
@@ -348,8 +350,9 @@ fn a_missing_rank_may_have_been_the_last() {
         assert_eq!(waits[0].transfer_ns, 110 - late);
         let busbw = waits[0].transfer_busbw().map(|b| (b * 10.0).round() / 10.0);
         assert_eq!(busbw, want.map(|b: f64| (b * 10.0).round() / 10.0));
-        // Of ranks that start at the same time none is the last.
-        assert_eq!(waits[0].last, (late > 0).then_some(1));
+        // Of ranks that start at the same time none is the last, nor where one is missing.
+        assert_eq!(waits[0].complete, group_size == 2);
+        assert_eq!(waits[0].last, (late > 0 && group_size == 2).then_some(1));
     }
 }
 

@@ -28,6 +28,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         &["blkio-companions", "blkio-parser", "byte-source"],
     ),
     ("memtrace-labeller", &["byte-source"]),
+    ("rank-align", &["trace-model"]),
     // floor 2
     ("rca-cycles", &["trace-model"]),
     (
@@ -44,10 +45,10 @@ const FLOORS: &[(&str, &[&str])] = &[
             "charts",
         ],
     ),
-    ("gpu-time", &["trace-model", "report"]),
+    ("gpu-time", &["trace-model", "rank-align", "report"]),
     ("critical-path", &["gpu-time", "trace-model"]),
     ("perf-compare", &["byte-source", "report", "trace-model"]),
-    ("launch-stacks", &["trace-model"]),
+    ("launch-stacks", &["trace-model", "rank-align"]),
     ("charts", &["report"]),
     ("trace-tables", &["trace-model", "report"]),
     (

@@ -378,6 +378,7 @@ fn across(report: &Report<'_>, ranks: &Ranks) -> Value {
                 "seq": w.what.seq,
                 "ranks": w.members.iter().map(number).collect::<Vec<_>>(),
                 "wait_ns": w.wait_ns,
+                "complete": w.complete,
                 "last_rank": w.last.as_ref().and_then(number),
                 "start_spread_ns": w.spread_ns,
                 "transfer_ns": w.transfer_ns,
@@ -400,7 +401,8 @@ fn across(report: &Report<'_>, ranks: &Ranks) -> Value {
     json!({
         "merged": merged,
         "ranks": report.traces.iter().map(|t| t.input.rank.0).collect::<Vec<_>>(),
-        "clock_ahead_ns": ranks.alignment.ahead_ns,
+        "clock_ahead_ns": (0..report.traces.len()).map(|i| ranks.alignment.ahead_ns(i)).collect::<Vec<_>>(),
+        "ranks_joined_ambiguously": ranks.alignment.ambiguous(),
         "waits_by_stack": by_stack,
         "waits": waits,
     })

@@ -296,7 +296,19 @@ pub(crate) fn across_traces(report: &Report<'_>) -> report::Result<Titled> {
                 "Waiting for the last rank, by stack:".to_owned(),
                 waits(report)?,
             ));
-            out.push(("Ranks:".to_owned(), ranks_table(report)?));
+            let doubt = match ranks.alignment.ambiguous() {
+                0 => String::new(),
+                n => format!(
+                    "Ranks (the collectives of {n} repeat so evenly that they could be joined with the others in more \
+                     than one way; clocks and waits hold for the join that pairs most of them):"
+                ),
+            };
+            let title = if doubt.is_empty() {
+                "Ranks:".to_owned()
+            } else {
+                doubt
+            };
+            out.push((title, ranks_table(report)?));
         }
     }
     if report.cli.report.diff
@@ -393,7 +405,7 @@ fn ranks_table(report: &Report<'_>) -> report::Result<Table> {
             Column::int("ahead_ns")
                 .unit(Unit::Nanos)
                 .title("clock ahead"),
-            Column::uint("samples").title("collectives"),
+            Column::uint("collectives").title("joined collectives"),
             Column::int("wait_ns").unit(Unit::Nanos).title("waited"),
             Column::uint("last").title("was last"),
         ],
@@ -405,8 +417,8 @@ fn ranks_table(report: &Report<'_>) -> report::Result<Table> {
     for (i, trace) in report.traces.iter().enumerate() {
         table.push(&[
             Cell::from(trace.input.rank.0),
-            Cell::from(ranks.alignment.ahead_ns[i]),
-            Cell::from(ranks.alignment.samples[i]),
+            Cell::from(ranks.alignment.ahead_ns(i)),
+            Cell::from(ranks.alignment.collectives(i)),
             Cell::Int(totals[i].0),
             Cell::from(totals[i].1),
         ])?;

@@ -7,9 +7,10 @@ use serde::Serialize;
 use trace_model::align::kernel_stem;
 
 use crate::comm::digest::RankDigest;
-use crate::comm::job::{CollectiveTime, RankClock};
+use crate::comm::job::CollectiveTime;
 use crate::comm::preceding_work::{Before, Spent};
-use crate::comm::real::median;
+use rank_align::RankClock;
+use rank_align::real::median;
 
 /// What kind of thing made a rank late.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

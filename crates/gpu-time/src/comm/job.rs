@@ -7,21 +7,11 @@ use serde::Serialize;
 use trace_model::kernel::collective::Collective;
 
 use crate::comm::cause::{self, Cause};
-use crate::comm::clock::{ClockFit, fit};
-use crate::comm::digest::RankDigest;
-use crate::comm::matching::{Group, Matched, is_synchronising, match_ranks};
-use crate::comm::real::{count, real};
-
-/// One rank's clock: the fit, and the rank it was compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct RankClock {
-    /// Its clock against that of the first rank.
-    pub fit: ClockFit,
-    /// Place of the rank it was compared with, which is itself aligned with the first; its errors
-    /// are part of this one's.
-    pub via: usize,
-}
+use crate::comm::digest::{RankDigest, Run};
+use rank_align::real::{count, real};
+use rank_align::{
+    AlignedRun, Arrivals, Group, Matched, RankClock, RankRun, clocks, is_synchronising, match_ranks,
+};
 
 /// One collective on the ranks that recorded it. Times are nanoseconds on the first rank's clock,
 /// base time included.
@@ -172,8 +162,9 @@ impl Job {
     ///
     /// Cost: n log n in the number of collective kernels.
     pub fn new(digests: &[RankDigest]) -> Self {
-        let matching = match_ranks(digests);
-        let clocks = clocks(digests, &matching.collectives);
+        let runs: Vec<Vec<RankRun<'_>>> = digests.iter().map(runs_of).collect();
+        let matching = match_ranks(&runs);
+        let clocks = clocks(&runs, &matching.collectives);
         let mut collectives: Vec<CollectiveTime> = matching
             .collectives
             .into_iter()
@@ -276,88 +267,18 @@ fn what_of(digests: &[RankDigest], m: &Matched) -> Collective {
     what
 }
 
-/// So many shared collectives are enough: a shorter way to the first rank is then worth more than
-/// further ones.
-const ENOUGH: usize = 30;
-
-/// Aligns clocks along a tree: the first rank is the root; next comes a rank that shares enough
-/// collectives with one that is aligned already, as near to the root as possible, else the one that
-/// shares most.
-fn clocks(digests: &[RankDigest], collectives: &[Matched]) -> Vec<Option<RankClock>> {
-    let mut out: Vec<Option<RankClock>> = vec![None; digests.len()];
-    let Some(first) = out.first_mut() else {
-        return out;
+/// The runs of a rank as [`rank_align`] takes them.
+fn runs_of(digest: &RankDigest) -> Vec<RankRun<'_>> {
+    let run = |run: &Run| RankRun {
+        kernel: digest.kernel_name(run),
+        what: digest.what(run),
+        seq: run.seq,
+        device: run.device,
+        stream: run.stream,
+        library: run.library,
+        end_ns: digest.end_ns(run),
     };
-    *first = Some(RankClock {
-        fit: ClockFit::reference(),
-        via: 0,
-    });
-    // Ends of synchronising collectives, by pair of ranks.
-    let ends: Vec<Vec<(usize, i64)>> = collectives
-        .iter()
-        .filter(|m| m.runs.len() > 1 && is_synchronising(what_of(digests, m).op))
-        .map(|m| {
-            let end = |(member, place): &(usize, usize)| {
-                let digest = digests.get(*member)?;
-                Some((*member, digest.end_ns(digest.runs.get(*place)?)))
-            };
-            m.runs.iter().filter_map(end).collect()
-        })
-        .collect();
-    let mut shared: BTreeMap<(usize, usize), usize> = BTreeMap::new();
-    for list in &ends {
-        for (i, a) in list.iter().enumerate() {
-            for b in list.iter().skip(i + 1) {
-                if a.0 != b.0 {
-                    *shared.entry((a.0, b.0)).or_default() += 1;
-                }
-            }
-        }
-    }
-    let mut depth = vec![0_usize; digests.len()];
-    loop {
-        let known = |m: usize| out.get(m).is_some_and(Option::is_some);
-        let best = shared
-            .iter()
-            .flat_map(|(&(a, b), &n)| [(n, a, b), (n, b, a)])
-            .filter(|(_, from, to)| known(*from) && !known(*to))
-            .min_by_key(|&(n, from, to)| {
-                let way = depth.get(from).copied().unwrap_or(0);
-                (n < ENOUGH, way, std::cmp::Reverse(n), from, to)
-            });
-        let Some((_, from, to)) = best else {
-            return out;
-        };
-        let Some(parent) = out.get(from).copied().flatten() else {
-            return out;
-        };
-        let observations: Vec<(i64, i64)> = ends
-            .iter()
-            .filter_map(|list| {
-                let end = |member: usize| list.iter().find(|e| e.0 == member).map(|e| e.1);
-                Some((end(to)?, parent.fit.to_reference(end(from)?)))
-            })
-            .collect();
-        let Some(mut fit) = fit(&observations) else {
-            shared.retain(|pair, _| *pair != (from.min(to), from.max(to)));
-            continue;
-        };
-        if from != 0 {
-            // Observed against an estimate: its errors add.
-            fit.ahead_error_ns = fit
-                .ahead_error_ns
-                .saturating_add(parent.fit.error_at(fit.at_ns));
-            fit.drift_low_ppb -= parent.fit.drift_ppb - parent.fit.drift_low_ppb;
-            fit.drift_high_ppb += parent.fit.drift_high_ppb - parent.fit.drift_ppb;
-        }
-        let way = depth.get(from).map_or(0, |d| d + 1);
-        if let Some(slot) = depth.get_mut(to) {
-            *slot = way;
-        }
-        if let Some(slot) = out.get_mut(to) {
-            *slot = Some(RankClock { fit, via: from });
-        }
-    }
+    digest.runs.iter().map(run).collect()
 }
 
 fn time(
@@ -383,17 +304,11 @@ fn time(
         })
         .collect();
     let latency_ns = runs.iter().map(|r| r.2.duration_ns()).min()?;
-    let aligned: Vec<Option<(i64, i64, i64)>> = runs
+    let aligned: Vec<Option<AlignedRun>> = runs
         .iter()
         .map(|(member, digest, run)| {
-            let fit = clocks.get(*member).copied().flatten()?.fit;
-            let start = digest.start_ns(run);
-            let own_end = digest.end_ns(run);
-            Some((
-                fit.to_reference(start),
-                fit.to_reference(own_end),
-                fit.error_at(start),
-            ))
+            let clock = clocks.get(*member).copied().flatten()?;
+            Some(clock.align(digest.start_ns(run), digest.end_ns(run)))
         })
         .collect();
     let members = group.key.members();
@@ -406,7 +321,7 @@ fn time(
         synchronising,
         missing,
         of_larger_job,
-        start_ns: aligned.iter().map(|a| a.map(|a| a.0)).collect(),
+        start_ns: aligned.iter().map(|a| a.map(|a| a.start_ns)).collect(),
         wait_ns: Vec::new(),
         latency_ns,
         skew_ns: None,
@@ -419,37 +334,21 @@ fn time(
         cause: None,
         matched,
     };
-    let mut known: Vec<(i64, i64, i64, usize)> = aligned
-        .iter()
-        .enumerate()
-        .filter_map(|(i, a)| a.map(|a| (a.0, a.1, a.2, i)))
-        .collect();
-    if known.len() < 2 || !synchronising {
+    let Some(arrivals) = Arrivals::of(&aligned).filter(|_| synchronising) else {
         return Some(out);
-    }
-    known.sort_unstable();
-    let (first, last) = (*known.first()?, *known.last()?);
-    let before = *known.get(known.len() - 2)?;
-    let ends = known.iter().map(|k| k.1);
-    let (first_end, last_end) = (ends.clone().min()?, ends.max()?);
-    out.skew_ns = Some(last.0.saturating_sub(first.0));
-    out.end_skew_ns = Some(last_end.saturating_sub(first_end));
-    let worst = known.iter().filter(|k| k.3 != last.3).map(|k| k.2).max()?;
-    out.error_ns = last.2.saturating_add(worst);
-    out.contradiction = first_end.saturating_add(out.error_ns) < last.0;
+    };
+    out.skew_ns = Some(arrivals.skew_ns);
+    out.end_skew_ns = Some(arrivals.end_skew_ns);
+    out.error_ns = arrivals.error_ns;
+    out.contradiction = arrivals.contradiction;
     if out.includes_waiting() {
         // Whoever came last of the recorded ranks may have waited for one that is not recorded.
         return Some(out);
     }
-    out.late_ns = Some(last.0.saturating_sub(before.0));
-    // Of ranks that start at the same time none is the first or the last.
-    let second = known.get(1).map(|k| k.0);
-    out.first = (second != Some(first.0)).then_some(first.3);
-    out.last = (before.0 != last.0).then_some(last.3);
-    out.wait_ns = aligned
-        .iter()
-        .map(|a| a.map(|a| last.0.saturating_sub(a.0)))
-        .collect();
+    out.late_ns = Some(arrivals.late_ns);
+    out.first = arrivals.first;
+    out.last = arrivals.last;
+    out.wait_ns = arrivals.wait_ns;
     Some(out)
 }
 

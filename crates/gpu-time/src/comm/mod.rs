@@ -2,7 +2,7 @@
 //!
 //! Each rank's trace becomes a [`RankDigest`] and can then be dropped; [`assign_ranks`] puts the
 //! digests in order, and a [`Job`] joins them: the same collectives on several ranks, by process
-//! group and sequence number or, without numbers, by the rhythm of their ends ([`match_ranks`]); the
+//! group and sequence number or, without numbers, by the rhythm of their ends ([`rank_align::match_ranks`]); the
 //! offset and drift of each clock with an interval ([`ClockFit`]); skews, waits, the straggler, and
 //! what it did before it was late ([`Cause`]). [`summarise`] sums up by type, group and size;
 //! [`tracelens`] has the tables of another analyser for comparison.
@@ -16,25 +16,20 @@
 //! always has, which looks like an offset of its clock.
 
 mod cause;
-mod clock;
 mod digest;
 mod job;
-mod matching;
 mod named_ranks;
 mod preceding_work;
-pub(crate) mod real;
-mod sequence;
 mod summary;
 pub mod tracelens;
 
 pub use cause::{Cause, CauseKind};
-pub use clock::{ClockFit, fit};
 pub use digest::{
     CommRules, HostCollectives, RankAssignment, RankDigest, RankSource, RankTime, Run, arg_keys,
     assign_ranks,
 };
-pub use job::{CollectiveTime, Job, RankClock, RankSummary, Straggler};
-pub use matching::{Group, GroupKey, Matched, Matching, match_ranks};
+pub use job::{CollectiveTime, Job, RankSummary, Straggler};
 pub use preceding_work::{Before, Spent};
+pub use rank_align::{ClockFit, Group, GroupKey, Matched, Matching, RankClock};
 pub use summary::{CommSummary, SummaryKey, summarise};
 pub use trace_model::kernel::CommLibrary;

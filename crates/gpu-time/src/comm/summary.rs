@@ -8,7 +8,7 @@ use trace_model::kernel::collective::CollectiveOp;
 
 use crate::comm::digest::RankDigest;
 use crate::comm::job::Job;
-use crate::comm::real::{count, real};
+use rank_align::real::{count, real};
 
 /// What the collectives of one row have in common.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]

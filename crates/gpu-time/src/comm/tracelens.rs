@@ -20,7 +20,7 @@ use trace_model::Rank;
 use trace_model::kernel::collective::{Collective, CollectiveOp};
 
 use crate::comm::digest::RankDigest;
-use crate::comm::real::{count, real};
+use rank_align::real::{count, real};
 
 /// One collective kernel on one rank.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -5,9 +5,9 @@ use report::{Cell, Column, RealFormat, Table};
 use super::row_key::{self, RowKey};
 use super::{count, nanos, pct};
 use crate::account::{GpuTime, percent};
-use crate::comm::real::nearest;
 use crate::rules::Rules;
 use crate::spread::Spread;
+use rank_align::real::nearest;
 
 /// One account and what it is of.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,7 +6,7 @@
 //! observations may contradict, and every interval follows from the sign test: it assumes nothing
 //! of the noise but that symmetry. What it cannot see is a lag that one rank always has.
 
-use crate::comm::real::{count, nearest, real};
+use crate::real::{count, nearest, real};
 use serde::Serialize;
 
 /// The chance that an interval does not cover the truth.

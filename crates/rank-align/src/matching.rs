@@ -9,8 +9,26 @@ use trace_model::kernel::CommLibrary;
 use trace_model::kernel::collective::{Collective, CollectiveOp};
 use trace_model::{DeviceId, StreamId};
 
-use crate::comm::digest::{RankDigest, Run};
-use crate::comm::sequence::{Beat, Token, align};
+use crate::sequence::{Beat, Token, align};
+
+/// A collective kernel of one rank.
+#[derive(Clone, Copy, Debug)]
+pub struct RankRun<'a> {
+    /// Name of the kernel.
+    pub kernel: &'a str,
+    /// What is known of the collective.
+    pub what: Option<&'a Collective>,
+    /// Sequence number within the group.
+    pub seq: Option<i64>,
+    /// Device it ran on.
+    pub device: DeviceId,
+    /// Stream it ran on.
+    pub stream: StreamId,
+    /// The implementation of the kernel.
+    pub library: CommLibrary,
+    /// End on the clock of the rank, in nanoseconds, base time included.
+    pub end_ns: i64,
+}
 
 /// Collectives that only wait for each other within it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
@@ -54,9 +72,9 @@ impl GroupKey {
 pub struct Group {
     /// What tells it apart.
     pub key: GroupKey,
-    /// Places of the digests with runs in it, ascending.
+    /// Places of the ranks with runs in it, ascending.
     pub members: Vec<usize>,
-    /// Digests whose runs could be aligned in more than one way.
+    /// Ranks whose runs could be aligned in more than one way.
     pub ambiguous: Vec<usize>,
 }
 
@@ -66,7 +84,7 @@ pub struct Group {
 pub struct Matched {
     /// Place of its group.
     pub group: usize,
-    /// (place of the digest, place of the run in it), ascending.
+    /// (place of the rank, place of the run in it), ascending.
     pub runs: Vec<(usize, usize)>,
 }
 
@@ -82,7 +100,7 @@ pub struct Matching {
 }
 
 /// Which collectives end at the same time on all ranks: every rank needs data of every other.
-pub(crate) fn is_synchronising(op: Option<CollectiveOp>) -> bool {
+pub fn is_synchronising(op: Option<CollectiveOp>) -> bool {
     matches!(
         op,
         Some(
@@ -109,11 +127,10 @@ fn stated(what: Option<&Collective>) -> Option<GroupKey> {
 /// The group of each run. A communicator has a stream of its own, so runs without metadata
 /// (recorded without their launch) belong to the group of their stream if all others of the same
 /// library there agree.
-fn groups_of(digest: &RankDigest) -> Vec<GroupKey> {
-    let stated: Vec<Option<GroupKey>> =
-        digest.runs.iter().map(|r| stated(digest.what(r))).collect();
+fn groups_of(runs: &[RankRun<'_>]) -> Vec<GroupKey> {
+    let stated: Vec<Option<GroupKey>> = runs.iter().map(|r| stated(r.what)).collect();
     let mut by_stream: BTreeMap<_, Option<&GroupKey>> = BTreeMap::new();
-    for (run, key) in digest.runs.iter().zip(&stated) {
+    for (run, key) in runs.iter().zip(&stated) {
         if let Some(key) = key {
             let place = (run.device, run.stream, run.library);
             by_stream
@@ -126,9 +143,7 @@ fn groups_of(digest: &RankDigest) -> Vec<GroupKey> {
                 .or_insert(Some(key));
         }
     }
-    digest
-        .runs
-        .iter()
+    runs.iter()
         .zip(&stated)
         .map(|(run, key)| {
             let library = run.library;
@@ -148,12 +163,12 @@ fn groups_of(digest: &RankDigest) -> Vec<GroupKey> {
 
 /// Tells groups without a name apart by their streams, if all ranks have the same ones: two
 /// communicators that interleave differently on each rank would else be one sequence.
-fn split_by_stream(digests: &[RankDigest], keys: &mut [Vec<GroupKey>]) {
+fn split_by_stream(ranks: &[Vec<RankRun<'_>>], keys: &mut [Vec<GroupKey>]) {
     // For each unnamed group and rank its places on the device.
     let mut places: BTreeMap<GroupKey, BTreeMap<usize, BTreeSet<(DeviceId, StreamId)>>> =
         BTreeMap::new();
-    for (member, (digest, keys)) in digests.iter().zip(keys.iter()).enumerate() {
-        for (run, key) in digest.runs.iter().zip(keys) {
+    for (member, (runs, keys)) in ranks.iter().zip(keys.iter()).enumerate() {
+        for (run, key) in runs.iter().zip(keys) {
             if key.name.is_none() {
                 let of_key = places.entry(key.clone()).or_default();
                 let of_rank = of_key.entry(member).or_default();
@@ -174,8 +189,8 @@ fn split_by_stream(digests: &[RankDigest], keys: &mut [Vec<GroupKey>]) {
             && ranks.values().all(|p| one_device(p) && streams(p) == first)
     };
     places.retain(|_, ranks| is_split(ranks));
-    for (digest, keys) in digests.iter().zip(keys) {
-        for (run, key) in digest.runs.iter().zip(keys) {
+    for (runs, keys) in ranks.iter().zip(keys) {
+        for (run, key) in runs.iter().zip(keys) {
             if places.contains_key(key) {
                 key.stream = Some(run.stream);
             }
@@ -194,8 +209,8 @@ impl Stems {
     }
 }
 
-fn token(digest: &RankDigest, run: &Run, stem: u32) -> Token {
-    let what = digest.what(run);
+fn token(run: &RankRun<'_>, stem: u32) -> Token {
+    let what = run.what;
     Token {
         op: what.and_then(|w| w.op).and_then(|op| {
             let place = CollectiveOp::ALL.iter().position(|o| *o == op)?;
@@ -215,12 +230,12 @@ fn token(digest: &RankDigest, run: &Run, stem: u32) -> Token {
 /// middle or at the end are still matched. Operation and size must agree where both are known.
 ///
 /// Cost: for each group and rank n log n in its runs.
-pub fn match_ranks(digests: &[RankDigest]) -> Matching {
+pub fn match_ranks(ranks: &[Vec<RankRun<'_>>]) -> Matching {
     let mut stems = Stems::default();
     // By group: for each digest the places of its runs.
     let mut by_group: BTreeMap<GroupKey, BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
-    let mut keys: Vec<Vec<GroupKey>> = digests.iter().map(groups_of).collect();
-    split_by_stream(digests, &mut keys);
+    let mut keys: Vec<Vec<GroupKey>> = ranks.iter().map(|runs| groups_of(runs)).collect();
+    split_by_stream(ranks, &mut keys);
     for (member, keys) in keys.into_iter().enumerate() {
         for (place, key) in keys.into_iter().enumerate() {
             let places = by_group.entry(key).or_default().entry(member).or_default();
@@ -233,8 +248,8 @@ pub fn match_ranks(digests: &[RankDigest]) -> Matching {
         let lists: Vec<(usize, Vec<(usize, Beat)>)> = members
             .iter()
             .filter_map(|(member, places)| {
-                let digest = digests.get(*member)?;
-                Some((*member, beats(digest, places, &mut stems)))
+                let runs = ranks.get(*member)?;
+                Some((*member, beats(runs, places, &mut stems)))
             })
             .collect();
         let (collectives, ambiguous) = progressive(&lists);
@@ -250,21 +265,25 @@ pub fn match_ranks(digests: &[RankDigest]) -> Matching {
 }
 
 /// The ends of runs, ascending, with their places.
-fn beats(digest: &RankDigest, places: &[usize], stems: &mut Stems) -> Vec<(usize, Beat)> {
+fn beats(runs: &[RankRun<'_>], places: &[usize], stems: &mut Stems) -> Vec<(usize, Beat)> {
     let mut seen: HashMap<(i64, Option<u8>), u32, FxBuildHasher> = HashMap::default();
     let mut list: Vec<(usize, Beat)> = places
         .iter()
         .filter_map(|place| {
-            let run = digest.runs.get(*place)?;
-            let stem = stems.number(digest.kernel_name(run));
-            let mut token = token(digest, run, stem);
+            let run = runs.get(*place)?;
+            let mut token = token(run, stems.number(run.kernel));
             token.seq = run.seq.map(|seq| {
                 let before = seen.entry((seq, token.op)).or_default();
                 *before += 1;
                 (seq, *before)
             });
-            let end_ns = digest.end_ns(run);
-            Some((*place, Beat { end_ns, token }))
+            Some((
+                *place,
+                Beat {
+                    end_ns: run.end_ns,
+                    token,
+                },
+            ))
         })
         .collect();
     list.sort_by_key(|b| (b.1.end_ns, b.0));

@@ -5,13 +5,13 @@
     clippy::cast_precision_loss,
     reason = "statistics of differences that are far below 2^53"
 )]
-pub(crate) fn real(n: i64) -> f64 {
+pub fn real(n: i64) -> f64 {
     n as f64
 }
 
 /// A count as a real.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-pub(crate) fn count(n: usize) -> f64 {
+pub fn count(n: usize) -> f64 {
     n as f64
 }
 
@@ -20,17 +20,17 @@ pub(crate) fn count(n: usize) -> f64 {
     clippy::cast_possible_truncation,
     reason = "casts from reals saturate, which is what is wanted"
 )]
-pub(crate) fn nearest(x: f64) -> i64 {
+pub fn nearest(x: f64) -> i64 {
     x.round() as i64
 }
 
 /// The lower median of sorted values.
-pub(crate) fn lower_median(sorted: &[i64]) -> Option<i64> {
+pub fn lower_median(sorted: &[i64]) -> Option<i64> {
     sorted.get(sorted.len().checked_sub(1)? / 2).copied()
 }
 
 /// The lower median of values in any order.
-pub(crate) fn median(mut values: Vec<i64>) -> Option<i64> {
+pub fn median(mut values: Vec<i64>) -> Option<i64> {
     values.sort_unstable();
     lower_median(&values)
 }

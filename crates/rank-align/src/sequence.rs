@@ -6,7 +6,7 @@
 //! that most pairs agree on is a candidate, and from a pair that has it the match grows in both
 //! directions, following the drift of the clocks.
 
-use crate::comm::real::{count, median, real};
+use crate::real::{count, median, real};
 
 /// What must agree for two runs to be one collective; unknown parts agree with everything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -62,6 +62,16 @@ const CANDIDATES: usize = 4;
 const WIDE: i64 = 50_000;
 /// Votes of ends side by side.
 const NARROW: i64 = 2_000;
+/// Votes for candidates that only the noise of the ends tells apart.
+const FINE: i64 = 200;
+/// Ends of one collective differ by this much at least: timestamps are no finer.
+const FINEST: i64 = 100;
+/// Cost of an end without a partner between two pairs, as a negative logarithm of a likelihood.
+const LOST: f64 = 8.0;
+/// A join that costs so much more than another one is refuted: a likelihood ratio of a million.
+const CERTAIN: f64 = 14.0;
+/// Steps that all shifts by a whole number of ends may take together.
+const SHIFT_STEPS: usize = 60_000;
 /// Ends that differ by more than this, after the clocks, are not one.
 const FARTHEST: i64 = 5_000_000;
 
@@ -79,54 +89,104 @@ pub(crate) fn align(a: &[Beat], b: &[Beat]) -> Matching {
             ambiguous: false,
         };
     }
-    let mut tried: Vec<(Score, Vec<(usize, usize)>)> = Vec::new();
+    let mut tried: Vec<Vec<(usize, usize)>> = Vec::new();
     for seed in seeds(a, b) {
         let pairs = grow(a, b, &[seed]);
-        if !tried.iter().any(|t| t.1 == pairs) {
-            tried.push((Score::of(a, b, &pairs), pairs));
+        if !pairs.is_empty() && !tried.contains(&pairs) {
+            tried.push(pairs);
         }
     }
-    let most = tried.iter().map(|t| t.1.len()).max().unwrap_or(0);
-    tried.retain(|t| t.1.len() * 10 >= most * 6);
-    let Some(best) = tried.iter().map(|t| t.0.roughness).min_by(f64::total_cmp) else {
-        return Matching::default();
+    choose(a, b, tried)
+}
+
+/// Takes of several joins the one that pairs most ends, apart from those that are refuted by another one
+/// ([`Join::refutes`]); of equally many the one with the smallest offset. Whether clocks nearly agree does not count
+/// otherwise: among joins that differ by whole periods one is always near zero.
+fn choose(a: &[Beat], b: &[Beat], mut tried: Vec<Vec<(usize, usize)>>) -> Matching {
+    let most = tried.iter().map(Vec::len).max().unwrap_or(0);
+    // Less than that is too little overlap to compare residuals over.
+    tried.retain(|pairs| pairs.len() * 10 >= most * 3);
+    let steps = |pairs: &[(usize, usize)]| -> Vec<i64> {
+        let offsets: Vec<i64> = pairs.iter().map(|p| offset(a, b, *p)).collect();
+        let step = |w: &[i64]| match w {
+            [x, y] => y.saturating_sub(*x).saturating_abs(),
+            _ => 0,
+        };
+        offsets.windows(2).map(step).collect()
     };
-    tried.retain(|t| t.0.roughness < best + 0.5);
-    let ambiguous = tried.len() > 1;
-    // Where the rhythm does not decide, the clocks are believed.
-    let pairs = tried
+    let noise = tried.iter().filter_map(|pairs| median(steps(pairs))).min();
+    let scale = noise.unwrap_or(0).max(FINEST);
+    let joins: Vec<Join> = tried
         .into_iter()
-        .min_by_key(|t| {
-            median(t.1.iter().map(|p| offset(a, b, *p)).collect()).map(i64::saturating_abs)
-        })
-        .map(|t| t.1);
+        .map(|pairs| Join::new(a, b, pairs, scale))
+        .collect();
+    let mut possible: Vec<&Join> = joins
+        .iter()
+        .filter(|join| !joins.iter().any(|other| other.refutes(join)))
+        .collect();
+    possible.sort_by_cached_key(|join| {
+        let offsets = join.pairs.iter().map(|p| offset(a, b, *p)).collect();
+        let distance = median(offsets).map(i64::saturating_abs);
+        (std::cmp::Reverse(join.pairs.len()), distance)
+    });
     Matching {
-        pairs: pairs.unwrap_or_default(),
-        ambiguous,
+        ambiguous: possible.len() > 1,
+        pairs: possible
+            .first()
+            .map_or_else(Vec::new, |join| join.pairs.clone()),
     }
 }
 
-/// How uneven the offsets of neighbouring pairs are.
-struct Score {
-    roughness: f64,
+/// A join with what speaks against it.
+struct Join {
+    pairs: Vec<(usize, usize)>,
+    /// Places in the second list from the first pair to the last.
+    range: std::ops::Range<usize>,
+    /// Sums of costs before each place of `range`, and before its end: the negative logarithm of a Cauchy density for
+    /// each change of the offset between neighbouring pairs, which a few large ones do not dominate, and [`LOST`] for
+    /// what is left without a partner.
+    costs: Vec<f64>,
 }
 
-impl Score {
-    fn of(a: &[Beat], b: &[Beat], pairs: &[(usize, usize)]) -> Self {
-        let offsets: Vec<i64> = pairs.iter().map(|p| offset(a, b, *p)).collect();
-        let steps: Vec<f64> = offsets
-            .windows(2)
-            .map(|w| {
-                let us = real(w[1].saturating_sub(w[0])) / 1000.0;
-                us.mul_add(us, 1.0).ln()
-            })
-            .collect();
-        let roughness = if steps.is_empty() {
-            f64::INFINITY
-        } else {
-            steps.iter().sum::<f64>() / count(steps.len())
+impl Join {
+    fn new(a: &[Beat], b: &[Beat], pairs: Vec<(usize, usize)>, scale: i64) -> Self {
+        let first = pairs.first().map_or(0, |p| p.1);
+        let end = pairs.last().map_or(0, |p| p.1 + 1);
+        let mut costs = Vec::with_capacity(end - first + 1);
+        costs.push(0.0);
+        let mut sum = 0.0;
+        for (k, &(i, j)) in pairs.iter().enumerate() {
+            if let Some(&before) = k.checked_sub(1).and_then(|k| pairs.get(k)) {
+                let lost = (j - before.1 - 1) + i.abs_diff(before.0).saturating_sub(1);
+                let step = offset(a, b, (i, j)).saturating_sub(offset(a, b, before));
+                let relative = real(step) / real(scale);
+                while costs.len() <= j - first {
+                    costs.push(sum);
+                }
+                sum += relative.mul_add(relative, 1.0).ln() + LOST * count(lost);
+            }
+            costs.push(sum);
+        }
+        Self {
+            pairs,
+            range: first..end,
+            costs,
+        }
+    }
+
+    fn cost(&self, range: &std::ops::Range<usize>) -> f64 {
+        let before = |j: usize| {
+            let at = j.saturating_sub(self.range.start);
+            self.costs.get(at).copied().unwrap_or(0.0)
         };
-        Self { roughness }
+        // The first place has no step within the range.
+        before(range.end) - before(range.start + 1)
+    }
+
+    /// `true` if `other` costs so much more over the ends that both join that chance does not explain it.
+    fn refutes(&self, other: &Self) -> bool {
+        let common = self.range.start.max(other.range.start)..self.range.end.min(other.range.end);
+        common.len() > 2 && other.cost(&common) - self.cost(&common) > CERTAIN
     }
 }
 
@@ -171,6 +231,7 @@ fn seeds(a: &[Beat], b: &[Beat]) -> Vec<(usize, usize)> {
         let from = (b.len() * quarter / 4).saturating_sub(BLOCK / 2);
         let votes = votes(a, b, from..(from + BLOCK).min(b.len()));
         popular(&votes, NARROW).for_each(&mut add);
+        popular(&votes, FINE).for_each(&mut add);
     }
     // Spread: a rhythm that repeats may differ elsewhere.
     let step = b.len().div_ceil(PROBES);
@@ -185,13 +246,27 @@ fn seeds(a: &[Beat], b: &[Beat]) -> Vec<(usize, usize)> {
         add((near.1, near.2));
     }
     let shortest = a.len().min(b.len());
-    for (i, j) in [
+    let same_place = [
         (shortest / 2, shortest / 2),
         (a.len() - 1 - shortest / 2, b.len() - 1 - shortest / 2),
-    ] {
-        let both = a.get(i).zip(b.get(j));
-        if both.is_some_and(|(x, y)| x.token.agrees(&y.token)) {
-            add((i, j));
+    ];
+    // And all shifts from there, as far as time allows: a regular job gives each of them as many votes.
+    let shifts = (SHIFT_STEPS / b.len()).min(a.len() + b.len()) / 4;
+    for shift in 0..=shifts {
+        for (i, j) in same_place {
+            for (i, j) in [
+                (i.checked_sub(shift), Some(j)),
+                (Some(i), j.checked_sub(shift)),
+            ] {
+                // The nearest place from which both go on alike.
+                let agreeing = i.zip(j).and_then(|(i, j)| {
+                    (0..8).map(|k| (i + k, j + k)).find(|(i, j)| {
+                        let both = a.get(*i).zip(b.get(*j));
+                        both.is_some_and(|(x, y)| x.token.agrees(&y.token))
+                    })
+                });
+                agreeing.into_iter().for_each(&mut add);
+            }
         }
     }
     out

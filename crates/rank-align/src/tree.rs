@@ -1,0 +1,123 @@
+//! The clocks of all ranks against that of the first one.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use trace_model::kernel::collective::CollectiveOp;
+
+use crate::arrivals::AlignedRun;
+use crate::clock::{ClockFit, fit};
+use crate::matching::{Matched, RankRun, is_synchronising};
+
+/// One rank's clock: the fit, and the rank it was compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct RankClock {
+    /// Its clock against that of the first rank.
+    pub fit: ClockFit,
+    /// Place of the rank it was compared with, which is itself aligned with the first; its errors
+    /// are part of this one's.
+    pub via: usize,
+}
+
+impl RankClock {
+    /// A run of this rank on the first rank's clock.
+    pub fn align(&self, start_ns: i64, end_ns: i64) -> AlignedRun {
+        AlignedRun {
+            start_ns: self.fit.to_reference(start_ns),
+            end_ns: self.fit.to_reference(end_ns),
+            error_ns: self.fit.error_at(start_ns),
+        }
+    }
+}
+
+/// The operation of a collective, as the first of its runs that knows it has it.
+fn op_of(ranks: &[Vec<RankRun<'_>>], matched: &Matched) -> Option<CollectiveOp> {
+    let mut runs = matched.runs.iter();
+    runs.find_map(|(member, place)| ranks.get(*member)?.get(*place)?.what?.op)
+}
+
+/// So many shared collectives are enough: a shorter way to the first rank is then worth more than
+/// further ones.
+const ENOUGH: usize = 30;
+
+/// Aligns clocks along a tree: the first rank is the root; next comes a rank that shares enough
+/// collectives with one that is aligned already, as near to the root as possible, else the one that
+/// shares most.
+///
+/// Cost: n log n in the number of collectives, for each rank.
+pub fn clocks(ranks: &[Vec<RankRun<'_>>], collectives: &[Matched]) -> Vec<Option<RankClock>> {
+    let mut out: Vec<Option<RankClock>> = vec![None; ranks.len()];
+    let Some(first) = out.first_mut() else {
+        return out;
+    };
+    *first = Some(RankClock {
+        fit: ClockFit::reference(),
+        via: 0,
+    });
+    // Ends of synchronising collectives, by pair of ranks.
+    let ends: Vec<Vec<(usize, i64)>> = collectives
+        .iter()
+        .filter(|m| m.runs.len() > 1 && is_synchronising(op_of(ranks, m)))
+        .map(|m| {
+            let end = |(member, place): &(usize, usize)| {
+                Some((*member, ranks.get(*member)?.get(*place)?.end_ns))
+            };
+            m.runs.iter().filter_map(end).collect()
+        })
+        .collect();
+    let mut shared: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    for list in &ends {
+        for (i, a) in list.iter().enumerate() {
+            for b in list.iter().skip(i + 1) {
+                if a.0 != b.0 {
+                    *shared.entry((a.0, b.0)).or_default() += 1;
+                }
+            }
+        }
+    }
+    let mut depth = vec![0_usize; ranks.len()];
+    loop {
+        let known = |m: usize| out.get(m).is_some_and(Option::is_some);
+        let best = shared
+            .iter()
+            .flat_map(|(&(a, b), &n)| [(n, a, b), (n, b, a)])
+            .filter(|(_, from, to)| known(*from) && !known(*to))
+            .min_by_key(|&(n, from, to)| {
+                let way = depth.get(from).copied().unwrap_or(0);
+                (n < ENOUGH, way, std::cmp::Reverse(n), from, to)
+            });
+        let Some((_, from, to)) = best else {
+            return out;
+        };
+        let Some(parent) = out.get(from).copied().flatten() else {
+            return out;
+        };
+        let observations: Vec<(i64, i64)> = ends
+            .iter()
+            .filter_map(|list| {
+                let end = |member: usize| list.iter().find(|e| e.0 == member).map(|e| e.1);
+                Some((end(to)?, parent.fit.to_reference(end(from)?)))
+            })
+            .collect();
+        let Some(mut fit) = fit(&observations) else {
+            shared.retain(|pair, _| *pair != (from.min(to), from.max(to)));
+            continue;
+        };
+        if from != 0 {
+            // Observed against an estimate: its errors add.
+            fit.ahead_error_ns = fit
+                .ahead_error_ns
+                .saturating_add(parent.fit.error_at(fit.at_ns));
+            fit.drift_low_ppb -= parent.fit.drift_ppb - parent.fit.drift_low_ppb;
+            fit.drift_high_ppb += parent.fit.drift_high_ppb - parent.fit.drift_ppb;
+        }
+        let way = depth.get(from).map_or(0, |d| d + 1);
+        if let Some(slot) = depth.get_mut(to) {
+            *slot = way;
+        }
+        if let Some(slot) = out.get_mut(to) {
+            *slot = Some(RankClock { fit, via: from });
+        }
+    }
+}
