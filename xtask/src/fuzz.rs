@@ -1,4 +1,4 @@
-//! Runs the fuzz targets of the readers, seeded with `testdata/`, and checks that they compile.
+//! Runs the fuzz targets of the readers, seeded with `testdata/`.
 
 use crate::dataset::manifest;
 use crate::workspace::{capture, cargo, root, run as run_command};
@@ -59,28 +59,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     run_command(
         cargo(&args)
             .current_dir(&target.krate)
-            .env("RUSTC_BOOTSTRAP", "1")
-            .env_remove("CARGO_TARGET_DIR"),
+            .env("RUSTC_BOOTSTRAP", "1"),
     )
-}
-
-/// Compiles all fuzz targets, without instrumentation.
-pub(crate) fn check() -> Result<()> {
-    let mut done = Vec::new();
-    for target in targets()? {
-        if !done.contains(&target.krate) {
-            let manifest = target.krate.join("fuzz/Cargo.toml");
-            let manifest = manifest.to_string_lossy();
-            let shared = root().join("target/fuzz-check");
-            let shared = std::env::var_os("CARGO_TARGET_DIR")
-                .map_or(shared, |folder| PathBuf::from(folder).join("fuzz-check"));
-            run_command(
-                cargo(&["check", "--manifest-path", &manifest]).env("CARGO_TARGET_DIR", shared),
-            )?;
-            done.push(target.krate);
-        }
-    }
-    Ok(())
 }
 
 fn targets() -> Result<Vec<Target>> {

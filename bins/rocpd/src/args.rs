@@ -528,6 +528,45 @@ pub(crate) struct SummaryArgs {
     pub(crate) window: WindowArgs,
 }
 
+impl From<CsvLayout> for rocpd_convert::csv::Layout {
+    fn from(layout: CsvLayout) -> Self {
+        match layout {
+            CsvLayout::Classic => Self::Classic,
+            CsvLayout::Unified => Self::Unified,
+        }
+    }
+}
+
+impl From<AgentIndex> for rocpd_convert::AgentIndex {
+    fn from(index: AgentIndex) -> Self {
+        match index {
+            AgentIndex::Absolute => Self::Absolute,
+            AgentIndex::Relative => Self::Relative,
+            AgentIndex::TypeRelative => Self::TypeRelative,
+        }
+    }
+}
+
+impl From<Overlap> for rocpd_convert::pftrace::Overlap {
+    fn from(overlap: Overlap) -> Self {
+        match overlap {
+            Overlap::Lanes => Self::Lanes,
+            Overlap::Split => Self::Split,
+            Overlap::Raw => Self::Raw,
+        }
+    }
+}
+
+impl From<SplitBy> for rocpd_convert::pftrace::SplitBy {
+    fn from(by: SplitBy) -> Self {
+        match by {
+            SplitBy::Process => Self::Process,
+            SplitBy::Rank => Self::Rank,
+            SplitBy::Node => Self::Node,
+        }
+    }
+}
+
 impl From<&NameArgs> for rocpd_db::KernelNames {
     fn from(args: &NameArgs) -> Self {
         Self {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use rocpd_convert::Destination;
 use rocpd_db::{Filter, KernelNames, Process, RocpdSet, SqlValue, Summary};
 
 use crate::args::{QueryFormat, SummaryArgs};
-use crate::names::OutputNames;
+use crate::names::converted;
 use crate::tables::{self, Look};
 use crate::wide::Wide;
 
@@ -14,7 +15,7 @@ pub(crate) fn write(
     filter: &Filter,
     summary: &Summary<'_>,
     args: &SummaryArgs,
-    names: &OutputNames,
+    names: &Destination,
 ) -> anyhow::Result<()> {
     let put = |file: &str, columns: &[&str], rows: Vec<Vec<SqlValue<'_>>>| -> anyhow::Result<()> {
         if rows.is_empty() {
@@ -22,10 +23,10 @@ pub(crate) fn write(
         }
         let path = match args.format {
             QueryFormat::Console => std::path::PathBuf::new(),
-            format => names.with(&format!(
+            format => converted(names.file(&format!(
                 "{file}.{}",
                 tables::extension(format, args.shared.compat)
-            ))?,
+            )))?,
         };
         let look = Look {
             heading: Some(file.to_ascii_uppercase()),

@@ -1,76 +1,40 @@
 //! Names of output files, with the keys that profilers expand.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 
-use anyhow::Context as _;
+use cli::{OrExit as _, Outcome};
+use rocpd_convert::Destination;
 
 use crate::args::SharedArgs;
 
-/// Folder and base name of outputs.
-#[derive(Debug, Clone)]
-pub(crate) struct OutputNames {
-    pub(crate) folder: PathBuf,
-    pub(crate) base: String,
-    /// Files that are read, so that none is written over.
-    inputs: Vec<PathBuf>,
+/// Where outputs go: as the arguments say, else the environment, else the defaults.
+pub(crate) fn destination(shared: &SharedArgs, default_base: &str) -> anyhow::Result<Destination> {
+    let keys = Keys::of_process();
+    let or_env = |given: &Option<String>, variable: &str, default: &str| {
+        given
+            .clone()
+            .or_else(|| std::env::var(variable).ok().filter(|v| !v.is_empty()))
+            .unwrap_or_else(|| default.to_owned())
+    };
+    let folder = or_env(
+        &shared.output_path,
+        "ROCPD_OUTPUT_PATH",
+        "./rocpd-output-data",
+    );
+    let base = or_env(&shared.output_file, "ROCPD_OUTPUT_NAME", default_base);
+    Ok(Destination::new(
+        keys.expand(&folder),
+        keys.expand(&base),
+        rocpd_db::expand(&shared.input)?,
+    ))
 }
 
-impl OutputNames {
-    /// As the arguments, else the environment, else the defaults say.
-    pub(crate) fn new(shared: &SharedArgs, default_base: &str) -> anyhow::Result<Self> {
-        let keys = Keys::of_process();
-        let or_env = |given: &Option<String>, variable: &str, default: &str| {
-            given
-                .clone()
-                .or_else(|| std::env::var(variable).ok().filter(|v| !v.is_empty()))
-                .unwrap_or_else(|| default.to_owned())
-        };
-        let folder = or_env(
-            &shared.output_path,
-            "ROCPD_OUTPUT_PATH",
-            "./rocpd-output-data",
-        );
-        let base = or_env(&shared.output_file, "ROCPD_OUTPUT_NAME", default_base);
-        Ok(Self {
-            folder: PathBuf::from(keys.expand(&folder)),
-            base: keys.expand(&base),
-            inputs: rocpd_db::expand(&shared.input)?
-                .iter()
-                .filter_map(|path| path.canonicalize().ok())
-                .collect(),
-        })
-    }
-
-    /// The path of `<base>_<rest>`, or of `<rest>` without a base; makes the folder.
-    pub(crate) fn with(&self, rest: &str) -> anyhow::Result<PathBuf> {
-        self.place(match self.base.is_empty() {
-            true => rest.to_owned(),
-            false => format!("{}_{rest}", self.base),
-        })
-    }
-
-    /// The path of `<base>.<extension>`; makes the folder.
-    pub(crate) fn file(&self, extension: &str) -> anyhow::Result<PathBuf> {
-        self.place(format!("{}.{extension}", self.base))
-    }
-
-    fn place(&self, name: String) -> anyhow::Result<PathBuf> {
-        let path = self.folder.join(name);
-        // The base may name further folders.
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)
-                .with_context(|| format!("{}: cannot make the folder", parent.display()))?;
-        }
-        if let Ok(there) = path.canonicalize()
-            && self.inputs.contains(&there)
-        {
-            return Err(cli::usage(format!(
-                "{}: it is one of the inputs: choose another name or folder for the output",
-                path.display()
-            )));
-        }
-        Ok(std::path::absolute(&path)?)
+/// Gives an error of a conversion the exit code of its kind.
+pub(crate) fn converted<T>(result: rocpd_convert::Result<T>) -> anyhow::Result<T> {
+    match result {
+        Err(error) if error.is_option() => Err(error).or_exit(Outcome::Usage),
+        Err(error) if error.is_output() => Err(error).or_exit(Outcome::OutputFailed),
+        other => Ok(other?),
     }
 }
 

@@ -7,7 +7,7 @@ use cli::{Outcome, Stage};
 use rocpd_db::{KernelNames, RocpdSet};
 
 use crate::args::{QueryArgs, QueryFormat};
-use crate::names::OutputNames;
+use crate::names::{converted, destination};
 use crate::tables::{self, Look, RowTaker};
 use crate::{console, mail, select};
 
@@ -19,10 +19,10 @@ pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Outcome> {
     let letter = mail::letter(&args.mail)?;
     let set = Stage::time("open", shared.verbosity, || select::open(shared))?;
     let window = select::window(&set, &args.window, shared)?;
-    let names = OutputNames::new(shared, "out")?;
+    let names = destination(shared, "out")?;
     let path = match args.format {
         QueryFormat::Console => PathBuf::new(),
-        format => names.file(tables::extension(format, shared.compat))?,
+        format => converted(names.with_extension(tables::extension(format, shared.compat)))?,
     };
     let look = Look {
         compat: shared.compat,
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Outcome> {
     if args.format == QueryFormat::Console {
         // What the console showed is no file: the mail has it as CSV.
         let folder = tempfile::tempdir()?;
-        let base = Path::new(&names.base).file_name();
+        let base = Path::new(names.base()).file_name();
         let mut name = base.unwrap_or_default().to_owned();
         name.push(".csv");
         let path = folder.path().join(name);

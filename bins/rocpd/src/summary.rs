@@ -6,7 +6,7 @@ use rocpd_db::{
 };
 
 use crate::args::{QueryFormat, SummaryArgs};
-use crate::names::OutputNames;
+use crate::names::{converted, destination};
 use crate::select;
 use crate::tables::{self, Look};
 use crate::wide::Wide;
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &SummaryArgs) -> anyhow::Result<Outcome> {
     };
     let writer = Writer {
         args,
-        names: OutputNames::new(shared, "")?,
+        names: destination(shared, "")?,
         processes: &summary.processes,
     };
     if args.extended && args.format == QueryFormat::Console && !shared.compat {
@@ -160,7 +160,7 @@ fn file_word(domain: &str) -> String {
 
 struct Writer<'a> {
     args: &'a SummaryArgs,
-    names: OutputNames,
+    names: rocpd_convert::Destination,
     processes: &'a [&'a Process],
 }
 
@@ -278,10 +278,10 @@ impl Writer<'_> {
         }
         let path = match self.args.format {
             QueryFormat::Console => std::path::PathBuf::new(),
-            format => self.names.with(&format!(
+            format => converted(self.names.file(&format!(
                 "{file}.{}",
                 tables::extension(format, self.args.shared.compat)
-            ))?,
+            )))?,
         };
         let look = Look {
             compat: self.args.shared.compat,

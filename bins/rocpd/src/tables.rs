@@ -7,8 +7,6 @@ mod stream;
 
 use std::path::Path;
 
-pub(crate) use stream::integer;
-
 use cli::Output;
 use rocpd_db::SqlValue;
 

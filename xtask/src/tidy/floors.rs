@@ -52,6 +52,18 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("charts", &["report"]),
     ("trace-tables", &["trace-model", "report"]),
     (
+        "rocpd-convert",
+        &[
+            "rocpd-db",
+            "trace-model",
+            "byte-source",
+            "report",
+            "perfetto-reader",
+            "otf2-writer",
+            "spill-sort",
+        ],
+    ),
+    (
         "blkio-report",
         &[
             "blkio-parser",

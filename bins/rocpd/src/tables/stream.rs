@@ -92,23 +92,8 @@ impl RowTaker for Separated {
     }
 }
 
-/// Decimal digits of an integer.
-pub(crate) fn integer(out: &mut Vec<u8>, value: i64) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    let mut left = value.unsigned_abs();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + u8::try_from(left % 10).unwrap_or(0);
-        left /= 10;
-        if left == 0 {
-            break;
-        }
-    }
-    if value < 0 {
-        out.push(b'-');
-    }
-    out.extend_from_slice(&digits[at..]);
+fn integer(out: &mut Vec<u8>, value: i64) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// An array of objects, or an object a line.

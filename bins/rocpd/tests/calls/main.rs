@@ -7,6 +7,7 @@ mod csv;
 #[cfg(feature = "mail")]
 mod mail;
 mod merge;
+mod otf2;
 mod perfetto;
 mod quality;
 mod support;

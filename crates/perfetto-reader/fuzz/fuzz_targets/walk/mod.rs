@@ -31,7 +31,12 @@ pub fn all(trace: &Trace) {
         for (key, value) in slice.args() {
             let _ = (key.len(), value.as_str(), value.as_f64());
         }
-        let _ = (slice.name(), slice.category(), slice.end(), slice.thread_time());
+        let _ = (
+            slice.name(),
+            slice.category(),
+            slice.end(),
+            slice.thread_time(),
+        );
     }
     for flow in trace.flows() {
         let _ = (trace.slice(flow.from), trace.slice(flow.to));
