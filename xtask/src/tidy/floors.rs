@@ -90,6 +90,20 @@ const FLOORS: &[(&str, &[&str])] = &[
         "perfetto-oracle",
         &["perfetto-reader", "trace-model", "byte-source"],
     ),
+    ("byte-source-fuzz", &["byte-source"]),
+    (
+        "blkio-parser-fuzz",
+        &["blkio-parser", "blkio-companions", "blkio-report"],
+    ),
+    (
+        "memtrace-labeller-fuzz",
+        &["memtrace-labeller", "byte-source"],
+    ),
+    (
+        "perfetto-reader-fuzz",
+        &["perfetto-reader", "byte-source", "trace-model"],
+    ),
+    ("rocpd-db-fuzz", &["rocpd-db"]),
     ("xtask", &[]),
 ];
 
