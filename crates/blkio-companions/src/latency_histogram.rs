@@ -23,7 +23,7 @@ impl Printed {
     /// Returns the row that holds a percentile by nearest rank: the value lies in this interval.
     #[must_use]
     pub fn percentile(&self, percentile: f64) -> Option<(Option<i64>, Option<i64>)> {
-        let rank = crate::num::nearest_rank(percentile, self.count());
+        let rank = stats::nearest_rank(percentile, self.count());
         let mut seen = 0_u64;
         self.rows.iter().find_map(|(from, to, count)| {
             seen = seen.saturating_add(*count);

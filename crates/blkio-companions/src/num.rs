@@ -39,19 +39,6 @@ pub fn bit_length(value: u64) -> u32 {
     u64::BITS - value.leading_zeros()
 }
 
-/// Returns `ceil(p / 100 * n)` as a rank from 1 to `n`.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the value is clamped to 1..=n before"
-)]
-pub fn nearest_rank(percentile: f64, n: u64) -> u64 {
-    if n == 0 {
-        return 0;
-    }
-    ((percentile / 100.0 * n as f64).ceil().clamp(1.0, n as f64) as u64).min(n)
-}
-
 /// Returns the whole part of a number that is not negative.
 #[expect(
     clippy::cast_possible_truncation,

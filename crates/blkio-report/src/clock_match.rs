@@ -95,7 +95,7 @@ fn of_pairs(mut pairs: Vec<(u64, u64)>) -> Option<ClockMatch> {
     let mut found = differences(&pairs);
     found.sort_unstable();
     let at = |percent: u64| {
-        let rank = blkio_companions::num::nearest_rank(percent as f64, found.len() as u64);
+        let rank = stats::nearest_rank(percent as f64, found.len() as u64);
         found.get(index(rank.saturating_sub(1))).copied()
     };
     let tenth = (pairs.len() / 10).max(1);

@@ -231,7 +231,7 @@ fn label(bins: &[Bin], usual: f64) -> Label {
 fn usual_bytes(bins: &[Bin]) -> f64 {
     let mut bytes: Vec<u64> = bins.iter().map(Bin::bytes).collect();
     bytes.sort_unstable();
-    let rank = blkio_companions::num::nearest_rank(95.0, bytes.len() as u64);
+    let rank = stats::nearest_rank(95.0, bytes.len() as u64);
     let p95 = bytes.get(blkio_companions::num::index(rank.saturating_sub(1)));
     match p95 {
         // Nearly always idle: take the busiest bin.

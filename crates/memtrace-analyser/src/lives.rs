@@ -146,7 +146,7 @@ mod tests {
             }
             truth.sort_by(f64::total_cmp);
             for (bound, q) in bounds(&lives).iter().zip([0.5, 0.99]) {
-                let at = crate::quantile::quantile(truth.len(), q, |at| truth[at]);
+                let at = stats::quantile_at(truth.len(), q, |at| truth[at]).unwrap();
                 given += u32::from(bound.is_some());
                 wrong += u32::from(bound.is_some_and(|bound| bound < at));
             }

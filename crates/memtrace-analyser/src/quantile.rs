@@ -3,42 +3,9 @@
 use crate::error::Result;
 use crate::record::Ascending;
 use spill_sort::{Sorter, SpillOptions};
+use stats::{quantile_at, quantile_position};
 
 use crate::sketch::Sketch;
-
-/// A quantile between two neighbours: linear interpolation, from the nearer end.
-///
-/// This is the definition of the reference (numpy's `linear`, Hyndman and Fan's type 7) with its way of rounding, so results
-/// are equal to the last bit. `at` gives the sorted values by index. 0 for no values.
-pub(crate) fn quantile(n: usize, q: f64, at: impl Fn(usize) -> f64) -> f64 {
-    let Some(last) = n.checked_sub(1) else {
-        return 0.0;
-    };
-    let (low, share) = position(last, q);
-    let (a, b) = (at(low), at((low + 1).min(last)));
-    between(a, b, share)
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "positions are below 2^53, and not negative"
-)]
-fn position(last: usize, q: f64) -> (usize, f64) {
-    let position = last as f64 * q;
-    let low = position.floor();
-    (low as usize, position - low)
-}
-
-fn between(a: f64, b: f64, share: f64) -> f64 {
-    let d = b - a;
-    if share < 0.5 {
-        a + d * share
-    } else {
-        b - d * (1.0 - share)
-    }
-}
 
 /// An integer as a number with a fraction.
 #[expect(clippy::cast_precision_loss, reason = "statistics are reals")]
@@ -149,7 +116,8 @@ impl OrderStats {
             self.values.sort_unstable();
             let values = &self.values;
             let at = |at: usize| values.get(at).map_or(0.0, |value| scaled(*value));
-            let found = wanted.iter().map(|q| quantile(count, *q, at)).collect();
+            let of = |q: &f64| quantile_at(count, *q, at).unwrap_or(0.0);
+            let found = wanted.iter().map(of).collect();
             self.values.clear();
             return Ok(found);
         }
@@ -158,7 +126,7 @@ impl OrderStats {
         let mut needed: Vec<usize> = wanted
             .iter()
             .flat_map(|q| {
-                let (low, _) = position(last, *q);
+                let (low, _) = quantile_position(last, *q);
                 [low, (low + 1).min(last)]
             })
             .collect();
@@ -188,7 +156,8 @@ impl OrderStats {
                 .find(|(known, _)| **known == at)
                 .map_or(0.0, |(_, value)| scaled(*value))
         };
-        Ok(wanted.iter().map(|q| quantile(count, *q, value)).collect())
+        let of = |q: &f64| quantile_at(count, *q, value).unwrap_or(0.0);
+        Ok(wanted.iter().map(of).collect())
     }
 }
 
@@ -251,13 +220,5 @@ mod tests {
             large.take_quantiles(&wanted).unwrap()
         );
         assert_eq!(small.count(), 0);
-    }
-
-    #[test]
-    #[expect(clippy::float_cmp, reason = "the last bit is the point")]
-    fn the_form_with_two_sides() {
-        let values = [0.0, 10.0];
-        assert_eq!(quantile(2, 0.9, |at| values[at]), 10.0 - 10.0 * (1.0 - 0.9));
-        assert_eq!(quantile(0, 0.5, |_| 1.0), 0.0);
     }
 }

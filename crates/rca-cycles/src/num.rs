@@ -86,17 +86,12 @@ pub(crate) fn median_with_zeros(values: &[f64], zeros: usize) -> f64 {
     }
 }
 
-/// Quantile by linear interpolation between order statistics (type 7); 0 of none.
+/// [`stats::quantile`] of values in any order; 0 of none.
 pub(crate) fn quantile(values: &[f64], q: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let Some(last) = sorted.len().checked_sub(1) else {
-        return 0.0;
-    };
-    let at = q.clamp(0.0, 1.0) * real(last);
-    let low = bin(at.floor()).min(last);
-    let high = (low + 1).min(last);
-    sorted[low] + (sorted[high] - sorted[low]) * (at - real(low))
+    match values {
+        [] => 0.0,
+        values => stats::quantile(&stats::sorted(values), q),
+    }
 }
 
 /// Mean and population standard deviation; zeros of none.

@@ -11,12 +11,6 @@ pub(crate) fn real(value: i64) -> f64 {
 
 /// The nearest real.
 #[expect(clippy::cast_precision_loss, reason = "rounding is what is asked for")]
-pub(crate) fn real_u64(value: u64) -> f64 {
-    value as f64
-}
-
-/// The nearest real.
-#[expect(clippy::cast_precision_loss, reason = "rounding is what is asked for")]
 pub(crate) fn real_i128(value: i128) -> f64 {
     value as f64
 }

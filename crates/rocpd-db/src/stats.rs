@@ -141,14 +141,8 @@ impl Quantiles {
 
 /// A quantile of sorted durations, ns.
 fn quantile(sorted: &[i64], share: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else {
-        return 0.0;
-    };
-    let place = share * crate::numbers::real_u64(last as u64);
-    let low = usize::try_from(crate::numbers::truncated(place)).unwrap_or(0);
-    let below = sorted.get(low).copied().unwrap_or_default();
-    let above = sorted.get(low + 1).copied().unwrap_or(below);
-    real(below) + (place - place.floor()) * real(above - below)
+    let at = |at: usize| sorted.get(at).copied().map_or(0.0, real);
+    ::stats::quantile_at(sorted.len(), share, at).unwrap_or(0.0)
 }
 
 #[cfg(test)]

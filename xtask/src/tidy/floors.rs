@@ -13,16 +13,20 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("byte-source", &[]),
     ("report", &[]),
     ("spill-sort", &[]),
+    ("stats", &[]),
     ("rocpd-synth", &[]),
     ("blkio-synth", &[]),
-    ("blkio-companions", &[]),
+    ("blkio-companions", &["stats"]),
     ("otf2-writer", &[]),
     ("test-data", &[]),
     // floor 1
     ("perfetto-reader", &["trace-model", "byte-source"]),
     ("serving-logs", &["trace-model"]),
-    ("rocpd-db", &["trace-model", "byte-source"]),
-    ("blkio-parser", &["blkio-companions", "byte-source"]),
+    ("rocpd-db", &["trace-model", "byte-source", "stats"]),
+    (
+        "blkio-parser",
+        &["blkio-companions", "byte-source", "stats"],
+    ),
     (
         "blkio-collect",
         &["blkio-companions", "blkio-parser", "byte-source"],
@@ -30,10 +34,16 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("memtrace-labeller", &["byte-source"]),
     ("rank-align", &["trace-model"]),
     // floor 2
-    ("rca-cycles", &["trace-model"]),
+    ("rca-cycles", &["stats", "trace-model"]),
     (
         "memtrace-analyser",
-        &["memtrace-labeller", "byte-source", "report", "spill-sort"],
+        &[
+            "memtrace-labeller",
+            "byte-source",
+            "report",
+            "spill-sort",
+            "stats",
+        ],
     ),
     (
         "memtrace-run",
@@ -47,7 +57,10 @@ const FLOORS: &[(&str, &[&str])] = &[
     ),
     ("gpu-time", &["trace-model", "rank-align", "report"]),
     ("critical-path", &["gpu-time", "trace-model"]),
-    ("perf-compare", &["byte-source", "report", "trace-model"]),
+    (
+        "perf-compare",
+        &["byte-source", "report", "stats", "trace-model"],
+    ),
     ("launch-stacks", &["trace-model", "rank-align"]),
     ("charts", &["report"]),
     ("trace-tables", &["trace-model", "report"]),
@@ -72,6 +85,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "report",
             "charts",
             "perf-compare",
+            "stats",
         ],
     ),
     // floor 3
@@ -149,6 +163,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("rusqlite", &["rocpd-db", "rocpd-synth"]),
     ("lettre", &["rocpd"]),
     ("cpp_demangle", &["trace-model"]),
+    ("statrs", &["stats"]),
     ("memmap2", &["byte-source"]),
 ];
 

@@ -1,6 +1,8 @@
 //! Values and their percentiles, exact for as long as that is cheap.
 
-use crate::num::{bit_length, index, nearest_rank};
+use stats::nearest_rank;
+
+use crate::num::{bit_length, index};
 
 /// Values that are kept one by one; beyond, they are counted in bins.
 pub(super) const EXACT: usize = 1 << 21;

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::keyed;
-use blkio_companions::num::{bit_length, nearest_rank};
+use blkio_companions::num::bit_length;
 use blkio_parser::Direction;
 use blkio_parser::Stats;
 use blkio_parser::analyse::traffic::Amount;
+use stats::nearest_rank;
 
 /// By direction, of requests with bytes: mean, median, the size most bytes have, the largest and how many have it, and shares
 /// by powers of two. The largest tells the limit of the device or of the kernel (`max_sectors_kb`) where many have it.

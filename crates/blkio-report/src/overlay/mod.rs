@@ -64,7 +64,7 @@ fn bytes_of(series: &[Bins]) -> Vec<u64> {
 fn busy_bins(stats: &Stats, io: &[u64]) -> Vec<bool> {
     let mut sorted = io.to_vec();
     sorted.sort_unstable();
-    let rank = blkio_companions::num::nearest_rank(95.0, sorted.len() as u64);
+    let rank = stats::nearest_rank(95.0, sorted.len() as u64);
     let p95 = sorted.get(blkio_companions::num::index(rank.saturating_sub(1)));
     let limit = p95.map_or(0.0, |p95| *p95 as f64 * BUSY_SHARE);
     let mut busy: Vec<bool> = io
@@ -539,7 +539,7 @@ fn end_of_run(
     });
     let mut sizes: Vec<u64> = read.values().map(|amount| amount.bytes).collect();
     sizes.sort_unstable();
-    let rank = blkio_companions::num::nearest_rank(95.0, sizes.len() as u64);
+    let rank = stats::nearest_rank(95.0, sizes.len() as u64);
     let usual = sizes
         .get(blkio_companions::num::index(rank.saturating_sub(1)))
         .copied()

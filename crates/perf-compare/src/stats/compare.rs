@@ -6,8 +6,8 @@ use super::effect::{
 use super::permute::{Budget, Family, Shape, attainable, permute};
 use super::random::Stream;
 use super::serial::Dependence;
-use super::special::{normal_quantile, student_quantile, student_sf2};
 use super::{Moments, quantile, sorted};
+use ::stats::{normal_quantile, student_quantile, student_sf2};
 
 /// Names the use of random numbers; the sides' resamples are one apart.
 const PURPOSE: u64 = 16;

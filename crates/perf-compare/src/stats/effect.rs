@@ -1,40 +1,8 @@
 //! Sizes of differences: shift, dominance, trimmed means.
 
+use ::stats::{median, pooled_ranks, sorted, student_quantile, student_sf2};
+
 use super::permute::choose;
-use super::rank::pooled_ranks;
-use super::special::{student_quantile, student_sf2};
-
-/// Quantile with linear interpolation between order statistics (Hyndman and Fan, type 7). `sorted` ascends.
-pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else {
-        return f64::NAN;
-    };
-    let place = p.clamp(0.0, 1.0) * last as f64;
-    let mut below = 0;
-    while below < last && (below + 1) as f64 <= place {
-        below += 1;
-    }
-    let part = place - below as f64;
-    let low = sorted[below];
-    let high = sorted[(below + 1).min(last)];
-    if part <= 0.0 {
-        low
-    } else {
-        low + part * (high - low)
-    }
-}
-
-/// The values in ascending order.
-pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted
-}
-
-/// Median; NaN of nothing.
-pub(crate) fn median(values: &[f64]) -> f64 {
-    quantile(&sorted(values), 0.5)
-}
 
 /// Arithmetic mean; NaN of nothing.
 pub(crate) fn mean(values: &[f64]) -> f64 {

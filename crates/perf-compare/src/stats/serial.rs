@@ -1,6 +1,6 @@
 //! Dependence between neighbouring values.
 
-use super::special::student_quantile;
+use ::stats::student_quantile;
 
 /// Autocorrelation of the pooled residuals of both sides at `lag`: deviations from the side's own mean.
 fn correlation(sides: [&[f64]; 2], lag: usize) -> f64 {
