@@ -672,6 +672,7 @@ fn figures_of_a_result_folder() {
     for (extension, magic) in [
         ("svg", "<svg"),
         ("png", "\u{fffd}PNG"),
+        #[cfg(feature = "pdf")]
         ("pdf", "%PDF"),
         ("csv", "x,read,write"),
     ] {

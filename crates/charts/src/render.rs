@@ -23,6 +23,9 @@ pub enum RenderError {
         /// Pixels down.
         height: f64,
     },
+    /// PDF is not built in.
+    #[error("this build writes no PDF (feature `pdf`): take the SVG or PNG")]
+    NoPdf,
     /// The renderer refused; a defect of the figure.
     #[error("the figure cannot be rendered: {0}")]
     Refused(String),
@@ -116,7 +119,19 @@ pub fn png(svg: &Svg, scale: f64) -> Result<Vec<u8>, RenderError> {
 ///
 /// # Errors
 ///
-/// [`RenderError::NoFonts`].
+/// [`RenderError::NoFonts`]; [`RenderError::NoPdf`] without the feature `pdf`.
+#[cfg(not(feature = "pdf"))]
+pub fn pdf(_: &Svg) -> Result<Vec<u8>, RenderError> {
+    Err(RenderError::NoPdf)
+}
+
+/// PDF of a figure: one page of the figure's size, with selectable text.
+///
+/// The first call loads the fonts of the machine (some milliseconds).
+///
+/// # Errors
+///
+/// [`RenderError::NoFonts`]; [`RenderError::NoPdf`] without the feature `pdf`.
 #[cfg(feature = "pdf")]
 pub fn pdf(svg: &Svg) -> Result<Vec<u8>, RenderError> {
     use svg2pdf::usvg;

@@ -298,7 +298,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(out.commit()?)
 }
 
-/// Writes each figure as SVG, PNG, PDF and CSV.
+/// Writes each figure as SVG, PNG and CSV, and as PDF where that is built in.
 pub(super) fn save(dir: &Path, stem: &str, figures: &[Figure], compat: bool) -> Result<()> {
     make_folder(dir)?;
     for figure in figures {
@@ -308,7 +308,10 @@ pub(super) fn save(dir: &Path, stem: &str, figures: &[Figure], compat: bool) -> 
         write(&path("svg"), svg.as_str().as_bytes())?;
         write(&path("csv"), figure.to_csv().as_bytes())?;
         write(&path("png"), &charts::render::png(&svg, PNG_SCALE)?)?;
-        write(&path("pdf"), &charts::render::pdf(&svg)?)?;
+        match charts::render::pdf(&svg) {
+            Err(charts::render::RenderError::NoPdf) => {}
+            pdf => write(&path("pdf"), &pdf?)?,
+        }
     }
     Ok(())
 }
