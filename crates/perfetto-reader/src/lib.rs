@@ -43,12 +43,12 @@ pub use error::Error;
 pub use options::{ArgPolicy, ReadOptions};
 pub use sniff::{Format, sniff};
 
-/// Reads a whole trace of either format.
+/// Reads a whole trace of any supported format.
 ///
 /// # Errors
 ///
-/// When the source cannot be read, is of neither format, breaks its container, or, with
-/// [`ReadOptions::strict`], has anything dropped or repaired. Odd records are counted in
+/// When the source cannot be read, has no supported format, breaks its container, or, with
+/// [`ReadOptions::strict`], has a record dropped or repaired. Odd records are counted in
 /// [`Trace::diagnostics`] instead.
 pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     let format = sniff(&mut source)?;

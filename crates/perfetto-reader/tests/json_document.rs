@@ -434,7 +434,7 @@ proptest! {
         }
     }
 
-    /// One damaged byte inside the events costs a few events around it at most.
+    /// A damaged byte inside the events costs at most a few events around it.
     #[test]
     fn one_byte_costs_few_events(at in any::<prop::sample::Index>(), b in any::<u8>()) {
         let text = rich_text();

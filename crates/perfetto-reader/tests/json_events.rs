@@ -1,4 +1,4 @@
-//! What each phase and field of an event becomes.
+//! Tests the result of each phase and field of an event.
 
 mod json_support;
 

@@ -1,4 +1,4 @@
-//! What `compat` takes over from the reference where the rules are easy to get wrong.
+//! Tests behavior that `compat` takes from the reference where the rules are easy to get wrong.
 
 mod json_support;
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use trace_model::{ArgValue, Slice, Trace, TrackKind};
 
-/// One slice as both sides see it.
+/// One slice in a form that both readers produce.
 #[derive(Clone, Debug, PartialEq, PartialOrd)]
 struct Row {
     ts: i64,

@@ -1,4 +1,5 @@
-//! What only the reference's tables show of protobuf traces, each held against Perfetto's trace processor 55.3.
+//! Tests properties of protobuf traces that only the reference's tables show, compared with
+//! Perfetto's trace processor 55.3.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -18,7 +18,7 @@ fn text(span: Option<Span>, bytes: &[u8]) -> Option<String> {
     span.map(|s| String::from_utf8(s.bytes(bytes).to_vec()).unwrap())
 }
 
-/// What the cursor decoder must find of a message.
+/// Compares the decoded event with the message that it was encoded from.
 fn assert_event(message: &schema::TrackEvent, event: &TrackEvent, bytes: &[u8]) {
     let kind = match message.r#type.unwrap_or(0) {
         0 => EventType::Unspecified,

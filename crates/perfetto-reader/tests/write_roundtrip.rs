@@ -1,4 +1,4 @@
-//! What is written reads back the same.
+//! Tests that written traces read back unchanged.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

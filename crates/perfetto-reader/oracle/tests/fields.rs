@@ -1,5 +1,6 @@
-//! Every field that the reader and writer declare, against the full schema: what we encode is read
-//! there under the same name and with no byte left over, and what is encoded there reads back here.
+//! Compares every field that the reader and writer declare with the full schema: messages encoded
+//! here decode there under the same names with no byte left over, and messages encoded there decode
+//! here.
 
 use perfetto_reader::proto::schema;
 use prost::Message;

@@ -105,7 +105,7 @@ pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     let mut builder = assemble::assemble(merged, config.compat);
     builder.meta.format = "chrome-json";
     builder.meta.input_bytes = input_bytes;
-    // What was skipped for its syntax is an event all the same.
+    // Events skipped for their syntax count as events.
     builder.meta.events = records.iter().map(|r| r.1).sum::<u64>()
         + builder.diagnostics.count_of(IssueKind::JsonEventSkipped);
     builder.meta.records = records;
@@ -126,7 +126,7 @@ pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     Ok(builder.finish(&finish)?)
 }
 
-/// Returns `true` if the key of a document says something about the recording that other formats carry on.
+/// Returns `true` if the value of the document key is also kept in traces of other formats.
 pub(crate) fn is_metadata(key: &str) -> bool {
     meta::is_wanted(key) && key != "baseTimeNanoseconds"
 }
@@ -144,7 +144,7 @@ fn count_damage(diagnostics: &mut Diagnostics, log: &DamageLog) {
     }
 }
 
-/// Says in which line and column the first broken event is, where the text can be read again.
+/// Adds line and column to the first broken event, if the text can be read again.
 fn locate_first_skipped(diagnostics: &mut Diagnostics, access: &RandomAccess) {
     let issue = diagnostics
         .issues()

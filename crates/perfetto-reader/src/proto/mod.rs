@@ -55,13 +55,13 @@ pub use wire::{Cursor, Malformed, Span, Value};
 
 /// Reads a trace of this format.
 ///
-/// Cost: one pass over the bytes, which one thread reads and decompresses ahead and another takes
-/// apart, and one sort of the events.
+/// Cost: one pass over the bytes and one sort of the events. One thread reads and decompresses
+/// ahead, another decodes packets.
 ///
 /// # Errors
 ///
-/// As [`crate::read`]; of the format only [`Error::Protobuf`], for a top level that is no list of
-/// protobuf fields.
+/// Same as [`crate::read`]; of the errors of the format only [`Error::Protobuf`], for a top level
+/// that is not a list of protobuf fields.
 pub fn read(source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     let name = source.name().to_owned();
     let chunks = source.into_chunks(ChunkOptions::default())?;

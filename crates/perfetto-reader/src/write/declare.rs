@@ -1,4 +1,4 @@
-//! Declarations of the streaming writer: processes, threads, tracks and counters.
+//! Declares processes, threads, tracks and counters of the streaming writer.
 
 use std::io::{self, Write};
 
@@ -16,7 +16,7 @@ impl<W: Write> TraceWriter<W> {
             return uuid;
         }
         loop {
-            // The mixing step of SplitMix64, over a count.
+            // The mixing step of SplitMix64, applied to a count.
             let mut z = self.options.uuid_seed ^ (self.uuids.len() as u64 + self.order) << 1;
             self.order += 1;
             z = (z ^ (z >> 30)).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -80,7 +80,7 @@ impl<W: Write> TraceWriter<W> {
         })
     }
 
-    /// Declares a process with all that its descriptor can say.
+    /// Declares a process with a full descriptor.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl<W: Write> TraceWriter<W> {
         self.thread_from(Some(process), thread, None)
     }
 
-    /// Declares a thread with all that its descriptor can say, and its id if it is free.
+    /// Declares a thread with a full descriptor, and its id if it is free.
     ///
     /// # Errors
     ///

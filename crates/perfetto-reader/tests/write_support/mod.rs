@@ -79,8 +79,8 @@ pub(crate) fn rows(trace: &Trace) -> Vec<Row> {
         .collect()
 }
 
-/// Is the nesting of each track that of brackets? Ends that close an outer slice first make others,
-/// and those cannot be said with begins and ends.
+/// Returns, per track, `true` if its slices nest like brackets. Ends that close an outer slice
+/// first produce other nestings, which begins and ends cannot express.
 pub(crate) fn regular_tracks(trace: &Trace) -> Vec<bool> {
     let end = |s: Slice<'_>| s.dur().map_or(i64::MAX, |d| s.ts().nanos() + d.get());
     trace
