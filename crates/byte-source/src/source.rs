@@ -24,7 +24,7 @@ use crate::reader::Reader;
 
 /// The decompressed bytes of one file, pipe, buffer or archive member.
 ///
-/// Opening reads only what is needed to recognize the containers (512 bytes of each). Then look
+/// Opening reads only what is needed to recognise the containers (512 bytes of each). Then look
 /// ahead with [`Source::head`], and read the bytes in one of three ways: [`Source::random_access`]
 /// for plain files and memory, [`Source::into_chunks`], or [`Source::into_read`].
 pub struct Source {

@@ -1,7 +1,7 @@
-//! Recognizes files of known kinds that this crate does not read, and recommends what to do with
+//! Recognises files of known kinds that this crate does not read, and recommends what to do with
 //! them.
 
-/// A kind of file that is recognized but not read.
+/// A kind of file that is recognised but not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Foreign {
     /// Kind of the file, with its article.

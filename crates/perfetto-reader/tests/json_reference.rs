@@ -1,4 +1,4 @@
-//! Tests behavior that `compat` takes from the reference where the rules are easy to get wrong.
+//! Tests behaviour that `compat` takes from the reference where the rules are easy to get wrong.
 
 mod json_support;
 

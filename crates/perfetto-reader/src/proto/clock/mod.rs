@@ -1,8 +1,8 @@
-//! Clock synchronization: snapshots record what several clocks showed at one moment, and packets
+//! Clock synchronisation: snapshots record what several clocks showed at one moment, and packets
 //! are stamped with any of these clocks.
 //!
 //! Rules (spec section 3.3, after Perfetto's `clock_synchronizer.cc`): clocks that shared a
-//! snapshot are neighbors, and times are converted from neighbor to neighbor ([`route`]).
+//! snapshot are neighbours, and times are converted from neighbour to neighbour ([`route`]).
 
 mod route;
 
@@ -81,7 +81,7 @@ pub(crate) struct Clocks {
     domains: Vec<Domain>,
     families: Vec<Family>,
     family_of: FxHashMap<Vec<usize>, usize>,
-    /// Incremented when the neighbor relation changes.
+    /// Incremented when the neighbour relation changes.
     graph: u32,
     trace_clock: u32,
     used: bool,

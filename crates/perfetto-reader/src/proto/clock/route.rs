@@ -156,7 +156,7 @@ impl Clocks {
         path
     }
 
-    /// Searches breadth first; neighbors are visited in ascending order of id.
+    /// Searches breadth first; neighbours are visited in ascending order of id.
     fn search(&self, start: usize, machine: u32) -> Option<Vec<(usize, usize)>> {
         let target = *self.by_id.get(&ClockId {
             id: self.trace_clock,
