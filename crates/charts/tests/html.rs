@@ -1,4 +1,4 @@
-//! The page: well-formed, closed to the outside, faithful to tables.
+//! Tests the page: well-formed, no external resources, faithful to tables.
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use charts::flame::{FlameGraph, FlameOptions};
