@@ -1,4 +1,4 @@
-//! JSON: every layout parses, keys keep their order, numbers are exact.
+//! Tests JSON: every layout parses, keys keep their order, numbers are exact.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 

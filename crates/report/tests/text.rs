@@ -1,4 +1,4 @@
-//! Text for people: alignment, widths, escapes, Markdown, and human units.
+//! Tests text output: alignment, widths, escapes, Markdown, and human units.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
