@@ -31,7 +31,7 @@ Example:
 Exit codes: 0 done; 1 findings; 2 wrong usage; 3 unreadable or incomplete input;
 4 this machine cannot collect; 5 output not written.";
 
-/// Formats of what is no table.
+/// Formats of output without tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Message {
     /// Text for people
@@ -93,7 +93,7 @@ pub(crate) enum Command {
     Version(VersionArgs),
 }
 
-/// Whose semantics.
+/// Version of the reference semantics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Compat {
     /// mrm-trace 0.1.0
@@ -104,7 +104,7 @@ pub(crate) enum Compat {
     Mrm023,
 }
 
-/// How inputs are read.
+/// Options for reading inputs.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ReadArgs {
     /// JSON file with 'phase_boundaries'
@@ -152,7 +152,7 @@ pub(crate) struct ReadArgs {
     pub(crate) verbosity: VerbosityArgs,
 }
 
-/// How rows are labelled.
+/// Options for labelling rows.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LabelArgs {
     /// YAML rules, or 'engines' for the built-in ones of PyTorch, vLLM and TensorRT-LLM
@@ -184,7 +184,7 @@ pub(crate) struct LabelArgs {
     pub(crate) relabel: bool,
 }
 
-/// How to compute.
+/// Options of the analysis.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ComputeArgs {
     /// Memory for rows; what does not fit goes to disk
@@ -213,7 +213,7 @@ pub(crate) struct ComputeArgs {
     pub(crate) windows: usize,
 }
 
-/// A kind of file for figures.
+/// A file format of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FigureKind {
     Svg,
@@ -221,7 +221,7 @@ pub(crate) enum FigureKind {
     Pdf,
 }
 
-/// How figures are drawn.
+/// Options for drawing figures.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FigureArgs {
     /// Kinds of files for figures
@@ -236,7 +236,7 @@ pub(crate) struct FigureArgs {
 }
 
 impl FigureArgs {
-    /// As the library names them.
+    /// Returns the formats as library values.
     pub(crate) fn formats(&self) -> Vec<FigureFormat> {
         self.figure_format
             .iter()
@@ -282,7 +282,7 @@ pub(crate) struct InputPath {
 }
 
 impl InputPath {
-    /// The one that was given.
+    /// Returns the given input.
     pub(crate) fn get(&self) -> anyhow::Result<&Path> {
         let given = self.named.as_deref().or(self.path.as_deref());
         given.ok_or_else(|| usage("an input is needed"))
