@@ -156,7 +156,7 @@ pub(crate) struct GateArgs {
     pub(crate) markdown: Option<PathBuf>,
 }
 
-/// What fails a gate.
+/// Changes that fail a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum FailOn {
     /// A change for the worse
@@ -195,7 +195,7 @@ pub(crate) struct CompatArgs {
     pub(crate) debug: bool,
 }
 
-/// `2%` or `2`, in percent.
+/// Parses `2%` or `2`, in percent.
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim();
     match number.parse::<f64>() {
@@ -204,7 +204,7 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// `Scheduler.run_batch=EngineCore.step`.
+/// Parses `Scheduler.run_batch=EngineCore.step`.
 fn anchors(text: &str) -> Result<(String, String), String> {
     text.split_once('=')
         .map(|(a, b)| (a.trim().to_owned(), b.trim().to_owned()))
@@ -212,7 +212,7 @@ fn anchors(text: &str) -> Result<(String, String), String> {
         .ok_or_else(|| "give two names of anchors, baseline=candidate".to_owned())
 }
 
-/// `11:22`.
+/// Parses `11:22`.
 fn pids(text: &str) -> Result<(i64, i64), String> {
     let parse = |text: &str| text.trim().parse::<i64>().ok();
     text.split_once(':')
