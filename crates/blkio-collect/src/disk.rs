@@ -24,7 +24,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// When the path does not exist or is not a block device.
+    /// Returns an error if the path does not exist or is not a block device.
     pub fn of(path: &Path) -> Result<Self> {
         let missing = |source| Error::NoDevice {
             path: path.to_owned(),

@@ -49,7 +49,7 @@ impl Tail {
     ///
     /// # Errors
     ///
-    /// When the file cannot be opened.
+    /// Returns an error if the file cannot be opened.
     pub fn open(path: &Path, follow: Follow) -> Result<Self, byte_source::Error> {
         let file = File::open(path).map_err(|source| byte_source::Error::Read {
             name: path.display().to_string(),

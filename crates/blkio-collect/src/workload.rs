@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 ///
-/// When the command cannot be started.
+/// Returns an error if the command cannot be started.
 pub(crate) fn workload(
     command: &[String],
     length: Duration,

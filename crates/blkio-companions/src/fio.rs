@@ -64,7 +64,7 @@ impl FioResult {
     ///
     /// # Errors
     ///
-    /// When there is no such JSON.
+    /// Returns an error if there is no such JSON.
     pub fn parse(name: &str, text: &[u8]) -> Result<Self> {
         let unreadable = |reason: String| Error {
             name: name.to_owned(),

@@ -66,7 +66,7 @@ impl GpuLog {
     ///
     /// # Errors
     ///
-    /// When there is no row at all.
+    /// Returns an error if there is no row at all.
     pub fn parse(name: &str, text: &[u8]) -> Result<Self> {
         let mut log = Self {
             gpus: 1,

@@ -106,7 +106,7 @@ fn latency(spec: &Spec, random: &mut Random) -> u64 {
 ///
 /// # Errors
 ///
-/// When writing to `out` fails.
+/// Returns an error if writing to `out` fails.
 pub fn write<W: Write>(spec: &Spec, seed: u64, lines: Lines, out: &mut W) -> io::Result<Value> {
     let mut random = Random(seed);
     match lines {

@@ -197,7 +197,8 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// When the text is not a JSON object, or a field is unknown or has the wrong kind of value.
+    /// Returns an error if the text is not a JSON object, or a field is unknown or has the wrong
+    /// kind of value.
     pub fn from_json(text: &[u8]) -> Result<Self, SpecError> {
         let value: Value =
             serde_json::from_slice(text).map_err(|error| SpecError::NoObject(error.to_string()))?;

@@ -127,8 +127,8 @@ impl Chunks {
     ///
     /// # Errors
     ///
-    /// When a limit is exceeded or reading fails. All bytes before were returned, and `None`
-    /// follows. Damaged containers are not errors: see [`Chunks::damage`].
+    /// Returns an error if a limit is exceeded or reading fails. All bytes before were returned,
+    /// and `None` follows. Damaged containers are not errors: see [`Chunks::damage`].
     #[expect(
         clippy::should_implement_trait,
         reason = "`while let Some(chunk) = chunks.next()?` reads best, and an Iterator could not offer it"

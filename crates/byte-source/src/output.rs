@@ -41,7 +41,7 @@ impl<W: Write> Gzip<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn finish(self) -> io::Result<W> {
         self.0.finish()
     }

@@ -57,9 +57,9 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// When there is nothing to read ([`Error::NotFound`], [`Error::Denied`], [`Error::Directory`],
-    /// [`Error::Empty`], [`Error::Terminal`]), when an archive has several files
-    /// ([`Error::SeveralMembers`]) or is broken, and when a limit is exceeded.
+    /// Returns an error if there is nothing to read ([`Error::NotFound`], [`Error::Denied`],
+    /// [`Error::Directory`], [`Error::Empty`], [`Error::Terminal`]), if an archive has several
+    /// files ([`Error::SeveralMembers`]) or is broken, and if a limit is exceeded.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, Error> {
         let path = path.as_ref();
         match open_path(path, options) {
@@ -184,8 +184,8 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// When not even one byte could be read; a failure after some bytes is reported when reading
-    /// reaches it.
+    /// Returns an error if not even one byte could be read; a failure after some bytes is reported
+    /// when reading reaches it.
     pub fn head(&mut self, wanted: usize) -> Result<&[u8], Error> {
         self.stream
             .peek(wanted)

@@ -76,7 +76,7 @@ impl OutputArgs {
     ///
     /// # Errors
     ///
-    /// When the file cannot be created; see [`Output::file`].
+    /// Returns an error if the file cannot be created; see [`Output::file`].
     pub fn open(&self) -> anyhow::Result<Output> {
         match &self.output {
             Some(path) if path.as_os_str() != "-" => Output::file(path),

@@ -57,7 +57,7 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// When the last bytes cannot be written or the file cannot be renamed.
+    /// Returns an error if the last bytes cannot be written or the file cannot be renamed.
     pub fn finish(self) -> anyhow::Result<()> {
         match self.sink {
             Sink::Stdout(mut stdout) => stdout.flush().or_exit(Outcome::OutputFailed),

@@ -159,7 +159,7 @@ impl PhaseDetector {
 ///
 /// # Errors
 ///
-/// When the input cannot be read.
+/// Returns an error if the input cannot be read.
 pub fn infer_phases(stream: &mut RowStream) -> Result<Vec<PhaseBoundary>> {
     let mut detector = PhaseDetector::default();
     let (mut names, mut rows) = (Names::new(), Vec::new());

@@ -132,7 +132,7 @@ impl RunExporter {
     ///
     /// # Errors
     ///
-    /// When a file cannot be written.
+    /// Returns an error if a file cannot be written.
     pub fn finish(&self, processed: &Processed) -> Result<Manifest> {
         let source = self.input.as_deref().map(source_json).transpose()?;
         self.write_region_map(processed)?;
@@ -225,7 +225,7 @@ impl RunExporter {
 ///
 /// # Errors
 ///
-/// When the file cannot be read or is not a JSON object.
+/// Returns an error if the file cannot be read or is not a JSON object.
 pub fn run_metadata(folder: &Path) -> Result<Map<String, Value>> {
     let mut metadata = metadata_in(folder)?;
     metadata.retain(|member, _| !MADE_ANEW.contains(&member.as_str()));
@@ -237,7 +237,8 @@ pub fn run_metadata(folder: &Path) -> Result<Map<String, Value>> {
 ///
 /// # Errors
 ///
-/// When the metadata cannot be read or is not a JSON object, or the input cannot be read.
+/// Returns an error if the metadata cannot be read or is not a JSON object, or the input cannot be
+/// read.
 pub fn other_input(folder: &Path, input: Option<&Path>) -> Result<Option<String>> {
     let metadata = metadata_in(folder)?;
     if metadata.is_empty() {
@@ -400,7 +401,7 @@ pub(crate) fn write_figures(
 ///
 /// # Errors
 ///
-/// When the file cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn append_dataset_row(file: &Path, columns: &[(&str, String)]) -> Result<()> {
     let mut text = Vec::new();
     match fs::read(file) {

@@ -53,7 +53,7 @@ impl FigureData {
     ///
     /// # Errors
     ///
-    /// When writing to `out` fails.
+    /// Returns an error if writing to `out` fails.
     pub fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
         let types = match &self.0 {
             Data::Csv(text) => return out.write_all(text.as_bytes()),
@@ -142,7 +142,7 @@ fn real(value: u64) -> f64 {
 ///
 /// # Errors
 ///
-/// When spilled regions cannot be read back.
+/// Returns an error if spilled regions cannot be read back.
 pub fn draw_figures(analysis: &Analysis, kv_blocks: &KvBlocks) -> RunResult<Vec<Figure>> {
     let retentions = Arc::new(retentions(analysis)?);
     let time = match analysis.made_up_clock {

@@ -65,7 +65,7 @@ pub struct FileFinding {
 ///
 /// # Errors
 ///
-/// When a file cannot be read or the manifest cannot be written.
+/// Returns an error if a file cannot be read or the manifest cannot be written.
 pub fn write_manifest(folder: &Path, run_id: &str) -> Result<Manifest> {
     let mut files = Vec::new();
     for path in files_below(folder)? {
@@ -99,7 +99,7 @@ pub fn write_manifest(folder: &Path, run_id: &str) -> Result<Manifest> {
 ///
 /// # Errors
 ///
-/// When the manifest or a file cannot be read.
+/// Returns an error if the manifest or a file cannot be read.
 pub fn verify_manifest(folder: &Path) -> Result<(Manifest, Vec<FileFinding>)> {
     let path = folder.join(MANIFEST_FILE);
     let text = fs::read(&path).map_err(io_error(&path))?;
@@ -138,7 +138,7 @@ pub fn verify_manifest(folder: &Path) -> Result<(Manifest, Vec<FileFinding>)> {
 ///
 /// # Errors
 ///
-/// When the folder cannot be read.
+/// Returns an error if the folder cannot be read.
 pub fn unlisted(folder: &Path, manifest: Option<&Manifest>) -> Result<Vec<FileFinding>> {
     let mut findings = Vec::new();
     for path in files_below(folder)? {
@@ -238,7 +238,7 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
 ///
 /// # Errors
 ///
-/// When the source cannot be read or the copy cannot be written.
+/// Returns an error if the source cannot be read or the copy cannot be written.
 pub fn copy_whole(from: &Path, to: &Path) -> Result<()> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder).map_err(io_error(folder))?;

@@ -29,7 +29,7 @@ const FEW_ROWS: usize = 10;
 ///
 /// # Errors
 ///
-/// When a file cannot be written.
+/// Returns an error if a file cannot be written.
 pub fn write_report(
     folder: &Path,
     title: &str,
@@ -127,7 +127,7 @@ pub fn write_report(
 ///
 /// # Errors
 ///
-/// When spilled regions cannot be read back.
+/// Returns an error if spilled regions cannot be read back.
 pub fn dataset_columns(
     run_id: &str,
     metadata: &Map<String, Value>,
@@ -215,7 +215,7 @@ pub fn dataset_columns(
 ///
 /// # Errors
 ///
-/// When it cannot be written.
+/// Returns an error if it cannot be written.
 pub fn write_dataset_card(folder: &Path, front_matter: bool) -> Result<()> {
     let path = folder.join("README.md");
     if path.exists() {

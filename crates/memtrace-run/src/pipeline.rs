@@ -68,7 +68,7 @@ pub trait RowOutput: Send {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     fn rows(&mut self, rows: &[Access], names: &Names) -> Result<()>;
 }
 

@@ -78,7 +78,7 @@ pub struct Quality {
 ///
 /// # Errors
 ///
-/// When it cannot be read.
+/// Returns an error if it cannot be read.
 pub fn judge(mut stream: RowStream, profile: QualityProfile) -> Result<Quality> {
     let mut names = Names::new();
     let mut rows = Vec::new();

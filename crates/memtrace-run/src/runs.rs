@@ -60,7 +60,8 @@ impl Experiment {
 ///
 /// # Errors
 ///
-/// When there is no trace (as for a run that was only monitored), or it cannot be read.
+/// Returns an error if there is no trace (as for a run that was only monitored), or it cannot be
+/// read.
 pub fn analyse_run(folder: &Path, options: AnalysisOptions) -> Result<Processed> {
     let mut input = InputOptions::default();
     input.threads = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);

@@ -47,8 +47,8 @@ pub use sniff::{Format, sniff};
 ///
 /// # Errors
 ///
-/// When the source cannot be read, has no supported format, breaks its container, or, with
-/// [`ReadOptions::strict`], has a record dropped or repaired. Odd records are counted in
+/// Returns an error if the source cannot be read, has no supported format, breaks its container,
+/// or, with [`ReadOptions::strict`], has a record dropped or repaired. Odd records are counted in
 /// [`Trace::diagnostics`] instead.
 pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     let format = sniff(&mut source)?;

@@ -53,7 +53,7 @@ pub(crate) fn begins(head: &[u8]) -> bool {
 ///
 /// # Errors
 ///
-/// When the source cannot be read, or is broken before its first record.
+/// Returns an error if the source cannot be read, or is broken before its first record.
 pub(crate) fn read(source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     let name = source.name().to_owned();
     let mut loader = Loader::new(options);

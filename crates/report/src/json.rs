@@ -113,7 +113,7 @@ impl<W: Write> JsonDocument<W> {
     /// Adds one member. The caller must use distinct names.
     ///
     /// # Errors
-    /// When JSON cannot represent the value, or writing fails.
+    /// Returns an error if JSON cannot represent the value, or writing fails.
     pub fn member<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<()> {
         self.out.bytes.extend_from_slice(b",\n");
         push_member(&mut self.out.bytes, name, value)?;
@@ -123,7 +123,7 @@ impl<W: Write> JsonDocument<W> {
     /// Adds a table as the member `{"columns": [...], "rows": [...]}`.
     ///
     /// # Errors
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn table(&mut self, name: &str, table: &Table) -> Result<()> {
         table.write_to(&mut self.rows(name))
     }
@@ -142,7 +142,7 @@ impl<W: Write> JsonDocument<W> {
     /// Ends the document.
     ///
     /// # Errors
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn finish(mut self) -> Result<()> {
         self.out.bytes.extend_from_slice(b"\n}\n");
         Ok(self.out.flush()?)

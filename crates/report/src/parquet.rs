@@ -84,7 +84,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// [`RowSink::begin`] and [`RowSink::finish`].
     ///
     /// # Errors
-    /// When called before or after.
+    /// Returns an error if called before or after.
     pub fn add_metadata(&mut self, key: &str, text: &str) -> Result<()> {
         let open = self.open.as_mut().ok_or(Error::OutOfOrder {
             call: "add_metadata",

@@ -15,20 +15,21 @@ pub trait RowSink {
     /// Declares the columns.
     ///
     /// # Errors
-    /// When there are no columns, names repeat, it is a second call, or writing fails.
+    /// Returns an error if there are no columns, names repeat, it is a second call, or writing
+    /// fails.
     fn begin(&mut self, columns: &[Column]) -> Result<()>;
 
     /// Writes one row, one cell per column.
     ///
     /// # Errors
-    /// When the number of cells is wrong, the kind of a cell differs from its column's, or writing
-    /// fails.
+    /// Returns an error if the number of cells is wrong, the kind of a cell differs from its
+    /// column's, or writing fails.
     fn row(&mut self, cells: &[Cell<'_>]) -> Result<()>;
 
     /// Flushes buffered rows and completes the output.
     ///
     /// # Errors
-    /// When called twice or before `begin`, or writing fails.
+    /// Returns an error if called twice or before `begin`, or writing fails.
     fn finish(&mut self) -> Result<()>;
 }
 

@@ -32,7 +32,7 @@ impl Table {
     /// Creates an empty table.
     ///
     /// # Errors
-    /// When there are no columns, or two have the same machine name.
+    /// Returns an error if there are no columns, or two have the same machine name.
     pub fn new(name: impl Into<Cow<'static, str>>, columns: Vec<Column>) -> Result<Self> {
         let mut guard = Guard::default();
         guard.begin(&columns)?;
@@ -49,7 +49,8 @@ impl Table {
     /// Appends one row; on an error the table is unchanged.
     ///
     /// # Errors
-    /// When the number of cells is wrong, or the kind of a cell differs from its column's.
+    /// Returns an error if the number of cells is wrong, or the kind of a cell differs from its
+    /// column's.
     pub fn push(&mut self, cells: &[Cell<'_>]) -> Result<()> {
         self.guard.row(cells)?;
         for (store, cell) in self.stores.iter_mut().zip(cells) {

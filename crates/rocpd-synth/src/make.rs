@@ -26,7 +26,7 @@ pub struct Made {
 ///
 /// # Errors
 ///
-/// When files cannot be written.
+/// Returns an error if files cannot be written.
 pub fn generate(folder: &Path, shape: &Shape) -> Result<Vec<Made>, Error> {
     std::fs::create_dir_all(folder)?;
     (0..shape.ranks)

@@ -24,7 +24,7 @@ pub struct Recording {
 ///
 /// # Errors
 ///
-/// When a table lacks a required column, and for too many events.
+/// Returns an error if a table lacks a required column, and for too many events.
 pub fn events(micro: &str, counters: &str) -> Result<Recording, Error> {
     let mut reader = Reader {
         builder: TraceBuilder::new(),

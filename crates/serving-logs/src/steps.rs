@@ -27,8 +27,8 @@ pub struct StepRow {
 ///
 /// # Errors
 ///
-/// When the column `duration_us` or `batch_size` is missing, or a duration is negative or not
-/// finite.
+/// Returns an error if the column `duration_us` or `batch_size` is missing, or a duration is
+/// negative or not finite.
 pub fn steps(text: &str) -> Result<(Vec<StepRow>, usize), Error> {
     let mut table = Table::new(text);
     let duration = table.needs("duration_us")?;

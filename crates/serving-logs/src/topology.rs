@@ -43,7 +43,7 @@ pub struct Topology {
 ///
 /// # Errors
 ///
-/// When the columns `category`, `config` or `inventory` are missing.
+/// Returns an error if the columns `category`, `config` or `inventory` are missing.
 pub fn topology(text: &str) -> Result<Topology, Error> {
     let mut table = Table::new(text);
     let name = table.column("name");

@@ -188,7 +188,7 @@ impl<O: Order> Sorter<O> {
     ///
     /// # Errors
     ///
-    /// When spilled items cannot be written, or a thread cannot be started.
+    /// Returns an error if spilled items cannot be written, or a thread cannot be started.
     pub fn push(&mut self, item: O::Item) -> Result<()> {
         self.piece.push(item);
         if self.piece.len() >= self.piece_items {
@@ -249,7 +249,7 @@ impl<O: Order> Sorter<O> {
     ///
     /// # Errors
     ///
-    /// When spilled items cannot be read, or a thread failed.
+    /// Returns an error if spilled items cannot be read, or a thread failed.
     pub fn finish(mut self) -> Result<Merged<O>> {
         if !self.piece.is_empty() {
             self.piece.sort_by(O::compare);
@@ -400,7 +400,7 @@ impl<O: Order> Merged<O> {
     ///
     /// # Errors
     ///
-    /// When spilled items cannot be read.
+    /// Returns an error if spilled items cannot be read.
     pub fn next_item(&mut self) -> Result<Option<O::Item>> {
         let Some(mut head) = self.heads.peek_mut() else {
             return Ok(None);

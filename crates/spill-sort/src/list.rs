@@ -46,7 +46,7 @@ impl<T: Item> SpillList<T> {
     ///
     /// # Errors
     ///
-    /// When spilled items cannot be written.
+    /// Returns an error if spilled items cannot be written.
     pub fn push(&mut self, item: T) -> Result<()> {
         self.held.push(item);
         // Once there is a file, items in memory only reduce the number of writes.
@@ -93,7 +93,7 @@ impl<T: Item> SpillList<T> {
     ///
     /// # Errors
     ///
-    /// When spilled items cannot be read.
+    /// Returns an error if spilled items cannot be read.
     pub fn get(&self, at: u64) -> Result<Option<T>> {
         if let Some(at) = at.checked_sub(self.written) {
             let held = usize::try_from(at).ok().and_then(|at| self.held.get(at));

@@ -6,7 +6,7 @@ use trace_model::kernel::KernelRules;
 ///
 /// # Errors
 ///
-/// When the file cannot be read, or a line is not a rule (with its number).
+/// Returns an error if the file cannot be read, or a line is not a rule (with its number).
 pub fn kernel_rules(path: &str) -> Result<KernelRules, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     KernelRules::parse(&text).map_err(|error| error.to_string())

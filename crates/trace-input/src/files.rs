@@ -50,8 +50,8 @@ pub fn short_name(name: &str) -> &str {
 ///
 /// # Errors
 ///
-/// When a folder or pattern contains no traces, or cannot be listed. A missing file is left to its
-/// reader.
+/// Returns an error if a folder or pattern contains no traces, or cannot be listed. A missing file
+/// is left to its reader.
 pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut others = Vec::new();

@@ -19,7 +19,8 @@ pub struct Ranks {
 ///
 /// # Errors
 ///
-/// When the files are not the ranks of one job; the process then ends with exit code 4.
+/// Returns an error if the files are not the ranks of one job; the process then ends with exit code
+/// 4.
 pub fn ranks(traces: &[NamedTrace]) -> anyhow::Result<Ranks> {
     let files: Vec<Recording<'_>> = traces.iter().map(recording).collect();
     let found = assign(&files).or_exit(Outcome::CannotAnswer)?;

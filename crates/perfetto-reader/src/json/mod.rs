@@ -61,8 +61,8 @@ use crate::{Error, ReadOptions};
 ///
 /// # Errors
 ///
-/// When the source cannot be read or is no JSON before its first event, and when there are more
-/// events than a trace can hold. Everything else is counted in [`Trace::diagnostics`].
+/// Returns an error if the source cannot be read or is no JSON before its first event, and if there
+/// are more events than a trace can hold. Everything else is counted in [`Trace::diagnostics`].
 pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     let config = Config::new(options);
     let name = source.name().to_owned();

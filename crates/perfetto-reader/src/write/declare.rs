@@ -71,7 +71,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn process(&mut self, pid: i32, name: Option<&str>) -> io::Result<WriterTrack> {
         self.process_from(schema::ProcessDescriptor {
             pid: Some(pid),
@@ -84,7 +84,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn process_from(&mut self, process: schema::ProcessDescriptor) -> io::Result<WriterTrack> {
         let descriptor = schema::TrackDescriptor {
             uuid: Some(self.new_uuid(None)),
@@ -98,7 +98,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn thread(
         &mut self,
         process: WriterTrack,
@@ -119,7 +119,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn thread_from(
         &mut self,
         process: Option<WriterTrack>,
@@ -139,7 +139,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn track(&mut self, spec: &TrackSpec<'_>) -> io::Result<WriterTrack> {
         let descriptor = schema::TrackDescriptor {
             uuid: Some(self.new_uuid(spec.uuid)),
@@ -155,7 +155,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn counter_track(
         &mut self,
         spec: &TrackSpec<'_>,

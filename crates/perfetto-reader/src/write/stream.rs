@@ -126,7 +126,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails, as for all methods.
+    /// Returns an error if writing fails, as for all methods.
     pub fn new(out: W, options: WriterOptions) -> io::Result<Self> {
         let mut writer = Self {
             out,
@@ -207,7 +207,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub(super) fn metadata<'m>(
         &mut self,
         entries: impl Iterator<Item = (&'m str, &'m str)>,
@@ -237,7 +237,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn begin(&mut self, track: WriterTrack, ts: i64, data: &EventData<'_>) -> io::Result<()> {
         self.write_ends_before(ts)?;
         let lane = self.tracks[track.0 as usize].lanes[0];
@@ -251,7 +251,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn end(&mut self, track: WriterTrack, ts: i64) -> io::Result<()> {
         self.write_ends_before(ts)?;
         let lane = self.tracks[track.0 as usize].lanes[0];
@@ -269,7 +269,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn instant(&mut self, track: WriterTrack, ts: i64, data: &EventData<'_>) -> io::Result<()> {
         self.write_ends_before(ts)?;
         let lane = self.tracks[track.0 as usize].lanes[0];
@@ -280,7 +280,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn counter(&mut self, track: WriterTrack, ts: i64, value: f64) -> io::Result<()> {
         self.write_ends_before(ts)?;
         let lane = self.tracks[track.0 as usize].lanes[0];
@@ -300,8 +300,8 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails; [`io::ErrorKind::InvalidInput`] when `ts` is before that of the previous
-    /// event, or `dur` is negative.
+    /// Returns an error if writing fails; [`io::ErrorKind::InvalidInput`] when `ts` is before that
+    /// of the previous event, or `dur` is negative.
     pub fn complete(
         &mut self,
         track: WriterTrack,
@@ -536,7 +536,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.write_ends_before(i64::MAX)?;
         while let Some(Reverse((end, Reverse(order), lane))) = self.ends.pop() {

@@ -29,7 +29,7 @@ const FIRST_MADE_UP: i32 = 1 << 30;
 ///
 /// # Errors
 ///
-/// When writing fails.
+/// Returns an error if writing fails.
 pub fn write_trace<W: Write>(trace: &Trace, out: W) -> io::Result<W> {
     let meta = trace.meta();
     let base = meta.base_time_ns;
