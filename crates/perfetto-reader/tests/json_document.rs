@@ -1,4 +1,4 @@
-//! The document around the events, broken events, and everything that may be odd about the text.
+//! Tests the document around the events, broken events, and odd texts.
 
 mod json_support;
 
@@ -282,7 +282,7 @@ fn nesting_in_arguments_has_a_limit_and_costs_one_event() {
         assert_eq!(trace.len(), kept, "{depth}");
         assert_eq!(count(&trace, IssueKind::JsonEventSkipped), 3 - kept as u64);
     }
-    // Objects that are never closed, in each other: linear, and what follows is found.
+    // Nested objects that are never closed: the cost is linear, and the following event is found.
     let unclosed = r#"{"ph":"#.repeat(50_000);
     let trace = read(format!("[{A},{unclosed},{B}]"));
     assert_eq!(names(&trace), ["a", "b"]);
@@ -326,7 +326,7 @@ fn every_truncation_gives_the_complete_events() {
     }
 }
 
-/// A text with most of what there can be.
+/// Returns a text with most features of the format.
 fn rich_text() -> String {
     let mut events = vec![
         r#"{"ph":"M","name":"process_name","pid":1,"args":{"name":"p"}}"#.to_owned(),
@@ -409,7 +409,7 @@ fn damaged(flips: &[(usize, u8)], cut: usize) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Damage may cost events, but it never ends the reading, and what is left does not depend on
+    /// Damage may cost events, but it never ends the reading, and the result does not depend on
     /// pieces or threads.
     #[test]
     fn damage_is_survived_alike_in_any_pieces(

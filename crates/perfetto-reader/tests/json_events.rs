@@ -320,7 +320,7 @@ fn process_and_thread_numbers_as_written() {
     );
 }
 
-/// Arrows as names of both ends.
+/// Returns arrows as names of both ends.
 fn arrows(trace: &Trace) -> Vec<(&str, &str)> {
     let name = |id| trace.slice(id).name().unwrap_or("-");
     trace

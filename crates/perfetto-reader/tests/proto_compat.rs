@@ -38,7 +38,7 @@ fn track(descriptor: TrackDescriptor) -> TracePacket {
     TracePacket {
         sequence_flags: None,
         track_descriptor: Some(descriptor),
-        // Another writer, so that this says nothing of the thread of the first.
+        // Another writer, so that this does not affect the thread of the first.
         trusted_packet_sequence_id: Some(2),
         ..Default::default()
     }
@@ -180,7 +180,7 @@ fn cpu_times_count_on_threads_only() {
         }),
         ..Default::default()
     };
-    // The descriptor comes last: what a track is, is known at the end.
+    // The descriptor comes last: the kind of a track is known only at the end.
     let packets = || {
         vec![
             packet(1),

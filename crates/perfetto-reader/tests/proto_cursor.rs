@@ -1,5 +1,5 @@
-//! The decoders written by hand against the declared messages, which the member `oracle` compares
-//! with the full schema.
+//! Compares the hand-written decoders with the declared messages, which the member `oracle`
+//! compares with the full schema.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -237,7 +237,7 @@ prop_compose! {
 proptest! {
     #[test]
     fn track_events_decode_alike(messages in prop::collection::vec(track_event(), 1..4)) {
-        // One value for all, as the reader uses it: nothing of the event before may be left.
+        // One value is reused for all, as in the reader: nothing of the previous event may remain.
         let mut event = TrackEvent::default();
         for message in &messages {
             let bytes = message.encode_to_vec();

@@ -1,4 +1,4 @@
-//! Real traces of PyTorch, read as JSON and written as protobuf, read back the same.
+//! Tests that real traces of PyTorch, read as JSON and written as protobuf, read back unchanged.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,15 +1,15 @@
 //! Reads Chrome-format JSON traces, notably those of PyTorch's Kineto.
 //!
-//! Both forms are read, the object with `traceEvents` and the bare array, from files and streams
-//! of any size. Times are taken from the decimal text to integer nanoseconds; broken events are
-//! skipped and counted, truncated files give every complete event.
+//! Both forms are read, the object with `traceEvents` and the bare array, from files and streams of
+//! any size. Times are converted from decimal text to integer nanoseconds; broken events are
+//! skipped and counted, and truncated files give every complete event.
 //!
-//! A plain file is cut into pieces which worker threads scan on speculation: each guesses where an
-//! event starts in its piece, and the guess counts only if the scan of everything before arrives
+//! A plain file is split into pieces that worker threads scan speculatively: each guesses where an
+//! event starts in its piece, and the guess is used only if the scan of everything before arrives
 //! exactly there. The result is that of a sequential scan, whatever the number of threads.
 //!
-//! What stands in arguments that are not wanted is stepped over and not checked. With a projection
-//! by category or time, flows bind only to slices that start exactly when the flow event happens:
+//! The contents of arguments that are not kept are stepped over and not checked. With a projection
+//! by category or time, flows bind only to slices that start exactly at the time of the flow event:
 //! others may be hidden by slices that were not kept.
 
 mod args;
@@ -61,7 +61,7 @@ use crate::{Error, ReadOptions};
 ///
 /// # Errors
 ///
-/// Returns an error if the source cannot be read or is no JSON before its first event, and if there
+/// Returns an error if the source cannot be read or is not JSON before its first event, and if there
 /// are more events than a trace can hold. Everything else is counted in [`Trace::diagnostics`].
 pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     let config = Config::new(options);
