@@ -130,10 +130,10 @@ pub(crate) struct StatisticsArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Gate")]
 pub(crate) struct GateArgs {
-    /// Exit with 1 for a change for the worse, 4 when it cannot be told
+    /// Exit with 1 for a regression, 4 if it cannot be determined
     #[arg(long)]
     pub(crate) gate: bool,
-    /// What fails the gate
+    /// Change that fails the gate
     #[arg(
         long,
         value_enum,
@@ -142,7 +142,7 @@ pub(crate) struct GateArgs {
         requires = "gate"
     )]
     pub(crate) fail_on: FailOn,
-    /// The baseline, in place of the first input
+    /// The baseline, instead of the first input
     #[arg(long, value_name = "PATH")]
     pub(crate) baseline: Option<PathBuf>,
     /// Write the candidate as a table of samples, to be a baseline later
