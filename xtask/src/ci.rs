@@ -1,5 +1,5 @@
-//! Checks that a change must pass, as named steps that can also run alone: `cargo xtask ci fmt
-//! tidy`.
+//! Checks that a change must pass, as named steps that can also run alone:
+//! `cargo xtask ci fmt tidy`.
 
 use crate::workspace::{cargo, root, run as run_command};
 use crate::{dataset, fuzz, tidy};

@@ -198,8 +198,8 @@ pub struct LogLine {
     pub issue_ns: Option<u64>,
 }
 
-/// Columns of a log of fio, the same for all lines of a file: `time, value[, largest], direction,
-/// block size[, offset][, priority][, issue time]`.
+/// Columns of a log of fio, the same for all lines of a file:
+/// `time, value[, largest], direction, block size[, offset][, priority][, issue time]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogColumns {
     count: usize,

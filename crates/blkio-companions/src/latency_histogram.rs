@@ -46,8 +46,8 @@ fn scaled(cursor: &mut Cursor<'_>) -> Option<i64> {
     value.checked_mul(1 << shift)
 }
 
-/// Parses a row: `[64, 128)  32 |@@@|`, `(..., 0)`, `[2048, ...)`, `[0]`, or biolatency's `64 ->
-/// 127 : 15 |***|`.
+/// Parses a row: `[64, 128)  32 |@@@|`, `(..., 0)`, `[2048, ...)`, `[0]`, or biolatency's
+/// `64 -> 127 : 15 |***|`.
 fn row(line: &[u8]) -> Option<(Option<i64>, Option<i64>, u64)> {
     let mut cursor = Cursor::new(trim(line));
     if !line.contains(&b'|') {

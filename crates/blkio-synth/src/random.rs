@@ -34,9 +34,9 @@ impl Random {
         whole(least * (1.0 - self.unit()).powf(-1.0 / PARETO))
     }
 
-    /// Returns a rank from 0 to below `count`; rank `n` has a probability proportional to `1 / (n +
-    /// 1)^exponent`. Uses the inverse of the integral, which approximates the sum well enough for a
-    /// generated trace.
+    /// Returns a rank from 0 to below `count`; rank `n` has a probability proportional to
+    /// `1 / (n + 1)^exponent`. Uses the inverse of the integral, which approximates the sum well
+    /// enough for a generated trace.
     pub(super) fn zipf(&mut self, count: u64, exponent: f64) -> u64 {
         let (first, last) = (0.5, count as f64 + 0.5);
         let u = self.unit();

@@ -1,7 +1,6 @@
 //! Reads a trace and prints its number of rows, the time taken and the memory used.
 //!
-//! `cargo run --release -p inferscope-perfetto-reader --example read_stats -- FILE
-//! [all|none|KEY,KEY...] [threads]`
+//! `cargo run --release -p inferscope-perfetto-reader --example read_stats -- FILE [all|none|KEY,KEY...] [threads]`
 
 #![expect(clippy::print_stdout, reason = "this is what the example is for")]
 

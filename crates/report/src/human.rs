@@ -67,8 +67,8 @@ pub fn byte_rate(bytes_per_s: f64) -> String {
     )
 }
 
-/// Formats percent with two decimals: `12.50 %`; a nonzero value that would round to zero is `<0.01
-/// %`.
+/// Formats percent with two decimals: `12.50 %`; a nonzero value that would round to zero is
+/// `<0.01 %`.
 #[must_use]
 pub fn percent(pct: f64) -> String {
     if pct != 0.0 && pct.abs() < 0.005 {

@@ -1,5 +1,4 @@
-//! Writes databases: `make FOLDER [dispatches=N] [ranks=N] [nodes=N] [seed=N] [generation=N]
-//! [equal_pids=1] [counters=N]`.
+//! Writes databases: `make FOLDER [dispatches=N] [ranks=N] [nodes=N] [seed=N] [generation=N] [equal_pids=1] [counters=N]`.
 //!
 //! The truth about each database is written to `*.truth.json`.
 

@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-/// Names of the fields of `TracePacket` by number. Packets of other fields are counted as `field
-/// N`.
+/// Names of the fields of `TracePacket` by number. Packets of other fields are counted as
+/// `field N`.
 const NAMES: &[(u32, &str)] = &[
     (1, "ftrace_events"),
     (2, "process_tree"),
