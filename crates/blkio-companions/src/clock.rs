@@ -53,8 +53,8 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// Returns the gain of wall time this long after the first reading, if that took `elapsed_ns`
-    /// on some clock.
+    /// Returns the gain of wall time at `since_ns` after the first reading; `elapsed_ns` is the time
+    /// between the first and the last reading on the same clock.
     fn gained(&self, since_ns: i128, elapsed_ns: i128) -> i128 {
         // Readings that differ by centuries do not belong to one run.
         let product = self.gained_ns.checked_mul(since_ns);

@@ -276,7 +276,7 @@ impl Compressor<'_, '_> {
         })
     }
 
-    /// Creates the first lane of the parent, as a child track does.
+    /// Creates the first lane of a parent track if it has none: a child track implies it.
     fn parent(&mut self, uuid: u64) {
         let Some(factory) = self.factory(uuid, None) else {
             return;
