@@ -1,7 +1,7 @@
 //! Shared by all Inferscope tools: arguments, exit codes, progress, output files.
 //!
-//! Charter: knows process, terminal, files; knows no domain type; no library crate may
-//! depend on it; at most 800 lines of code, comments and tests not counted.
+//! Charter: process, terminal, files; no domain types; no library crate may depend on it; at most
+//! 800 lines of code without comments and tests.
 //!
 //! * [`main_from`] parses the command line, runs the tool and maps the result to an exit code that is
 //!   the same in every tool: 0 success, 1 a requested condition failed, 2 wrong usage, 3 an input

@@ -1,7 +1,7 @@
 //! Typed tables rendered as aligned text, CSV, JSON and Parquet.
 //!
-//! Charter: knows cells, columns, formats; knows no trace, no metric meaning; at most 1500 lines of code, Parquet
-//! and documentation apart.
+//! Charter: cells, columns, formats; no traces, no meaning of metrics; at most 1,500 lines of code without Parquet and
+//! documentation.
 //!
 //! Two interfaces, one set of formats:
 //!
