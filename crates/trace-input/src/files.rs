@@ -227,7 +227,7 @@ const JAX_COPY: &str = "perfetto_trace.json.gz";
 /// Returns `true` if a file is a JSON object that does not contain the key of the events, so that
 /// it is not a trace.
 ///
-/// In real traces the key is near the begin, so these are not read to their end. An unreadable file
+/// In real traces the key is near the beginning, so these are not read to their end. An unreadable file
 /// is left to the reader, which reports the reason.
 pub fn without_events(path: &Path) -> bool {
     let Ok(mut source) = Source::open(path, &OpenOptions::default()) else {
@@ -245,7 +245,7 @@ pub fn without_events(path: &Path) -> bool {
         return false;
     };
     let mut buffer = vec![0; 1 << 16];
-    // The end of the last piece may be the begin of the key.
+    // The end of the last piece may be the beginning of the key.
     let mut kept = 0;
     loop {
         let room = buffer.get_mut(kept..).unwrap_or_default();

@@ -41,7 +41,7 @@ struct Kept {
 }
 
 impl Marks {
-    /// Records the begin of a phase that the output shows; each phase begins once.
+    /// Records the start of a phase that the output shows; each phase begins once.
     pub(super) fn begins(&self, phase: &str) {
         if let Ok(mut kept) = self.0.lock()
             && !kept.output.iter().any(|mark| mark.phase == phase)
