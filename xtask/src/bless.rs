@@ -1,10 +1,10 @@
-//! Writes the golden outputs of the tools anew, to be looked at as a change.
+//! Regenerates the golden outputs of the tools, to be reviewed as a change.
 
 use crate::workspace::{cargo, package, root, run as run_command};
 use anyhow::Result;
 use std::process::Command;
 
-/// `cargo xtask bless [PACKAGE…]`; without packages all are run.
+/// `cargo xtask bless [PACKAGE…]`; without packages runs all.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let packages: Vec<String> = args.iter().map(|name| package(name)).collect();
     let mut test = vec!["test"];

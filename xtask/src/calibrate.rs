@@ -1,10 +1,10 @@
-//! Error rates, coverage and power of perf-compare, by simulation, written to the docs.
+//! Simulates error rates, coverage and power of perf-compare, and writes them to the docs.
 
 use crate::options::Options;
 use crate::workspace::{capture, cargo, root};
 use anyhow::{Context as _, Result};
 
-/// The document that is written.
+/// The generated document.
 const DOCUMENT: &str = "docs/calibration.md";
 
 /// `cargo xtask calibrate [--pairs N] [--power N]`.

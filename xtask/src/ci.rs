@@ -1,4 +1,5 @@
-//! What a change must pass, as named steps that also run alone: `cargo xtask ci fmt tidy`.
+//! Checks that a change must pass, as named steps that can also run alone:
+//! `cargo xtask ci fmt tidy`.
 
 use crate::workspace::{cargo, root, run as run_command};
 use crate::{dataset, tidy};
@@ -7,7 +8,7 @@ use std::time::Instant;
 
 type Step = (&'static str, fn() -> Result<()>);
 
-/// The steps in their order: what fails fast comes first.
+/// Steps in order: those that fail fast come first.
 const STEPS: &[Step] = &[
     ("fmt", || {
         run_command(&mut cargo(&["fmt", "--all", "--check"]))
@@ -52,8 +53,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Checks everything, fuzz targets too. The oracle is left out: checking the whole schema once more would take longer than
-/// all else together.
+/// Checks everything, fuzz targets included. The oracle is left out: checking the whole schema again would take longer than
+/// everything else.
 fn clippy() -> Result<()> {
     let args = [
         "clippy",
@@ -68,7 +69,7 @@ fn clippy() -> Result<()> {
     run_command(&mut cargo(&args))
 }
 
-/// Archives of OTF2, read back by its own printer.
+/// Reads OTF2 archives with OTF2's own printer.
 fn otf2() -> Result<()> {
     if let Err(error) = std::process::Command::new("otf2-print")
         .arg("--version")

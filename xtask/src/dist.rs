@@ -1,4 +1,5 @@
-//! The archive that is shipped: one executable, a link for each tool, completions, manual pages, checksums.
+//! Builds the shipped archive: one executable, a link for each tool, completions, manual pages,
+//! checksums.
 
 use crate::options::Options;
 use crate::workspace::{capture, cargo, root, run as run_command};
@@ -11,14 +12,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where shells look for completions, below the prefix of an installation.
+/// Location of completions for each shell, below the prefix of an installation.
 const COMPLETIONS: &[(&str, &str)] = &[
     ("bash", "share/bash-completion/completions/inferscope"),
     ("fish", "share/fish/vendor_completions.d/inferscope.fish"),
     ("zsh", "share/zsh/site-functions/_inferscope"),
 ];
 
-/// Files of the workspace that go with it.
+/// Files of the workspace that are included.
 const TEXTS: &[&str] = &["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
 /// `cargo xtask dist [--profile NAME]`: writes `target/dist/archive/inferscope-VERSION-HOST.tar.gz` and its checksum.
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The target triple that the compiler builds for.
+/// Returns the target triple of the compiler.
 fn host() -> Result<String> {
     let text = capture(Command::new("rustc").arg("-vV"))?;
     let text = String::from_utf8(text)?;
@@ -106,7 +107,8 @@ fn digest(file: &Path) -> Result<String> {
     Ok(format!("{:x}", hash.finalize()))
 }
 
-/// Returns the plain files below a folder, sorted; links are left out, they hold nothing of their own.
+/// Returns the plain files below a folder, sorted; links are left out, because they have no
+/// contents of their own.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -5,12 +5,12 @@ use crate::workspace::{capture, cargo, root, run as run_command};
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
 
-/// Larger seeds only slow the search down.
+/// Maximum seed size in bytes; larger seeds only slow down the search.
 const MAX_SEED: u64 = 128 << 10;
 
 struct Target {
     name: String,
-    /// The crate that has the target, for example `crates/perfetto-reader`.
+    /// Crate of the target, for example `crates/perfetto-reader`.
     krate: PathBuf,
 }
 
@@ -43,7 +43,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     }
     let corpus = target.krate.join("fuzz/corpus").join(&target.name);
     seed(&corpus)?;
-    // cargo-fuzz asks for flags of a nightly compiler; RUSTC_BOOTSTRAP makes the stable one take them.
+    // cargo-fuzz uses flags of a nightly compiler; RUSTC_BOOTSTRAP makes the stable one accept
+    // them.
     let time = format!("-max_total_time={seconds}");
     let args = [
         "fuzz",
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         &time,
         "-timeout=20",
         "-rss_limit_mb=4096",
-        // The thread that reads ahead may still be on its way out when leaks are counted.
+        // The read-ahead thread may still be ending when leaks are counted.
         "-detect_leaks=0",
     ];
     run_command(
@@ -87,7 +88,7 @@ fn targets() -> Result<Vec<Target>> {
     Ok(found)
 }
 
-/// Puts the fixtures into a corpus, each once.
+/// Copies each fixture into a corpus once.
 fn seed(corpus: &Path) -> Result<()> {
     std::fs::create_dir_all(corpus)?;
     let folder = root().join("testdata");

@@ -1,4 +1,5 @@
-//! Mutation tests: changes one expression of a crate at a time and reports the changes that no test notices.
+//! Mutation tests: changes one expression of a crate at a time and reports the changes that no test
+//! detects.
 
 use crate::options::Options;
 use crate::workspace::{capture, cargo, package as package_of, root, run as run_command};
@@ -6,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::process::Command;
 
-/// The crates whose tests are measured: what every analysis stands on, and the two verdicts.
+/// Crates whose tests are measured: the base of every analysis, and the two verdicts.
 const PACKAGES: &[&str] = &[
     "trace-model",
     "gpu-time",
@@ -16,7 +17,7 @@ const PACKAGES: &[&str] = &[
     "rca-cycles",
 ];
 
-/// Mutants to try in each crate; all of them would take days.
+/// Number of mutants to try per crate; all of them would take days.
 const SAMPLE: u64 = 40;
 
 /// `cargo xtask mutants [PACKAGE...] [--sample N] [--shard K]`: a table in Markdown on standard output.
@@ -27,7 +28,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let options = Options::parse(args, &[], &["sample", "shard"])?;
     let sample = options.number("sample")?.unwrap_or(SAMPLE).max(1);
     let shard = options.number("shard")?.unwrap_or(0);
-    // Mutants are written into the sources and taken back, since a copy of the tree would be built from nothing.
+    // Mutants are written into the sources and reverted, because a copy of the tree would be built
+    // from scratch.
     let changed = capture(
         Command::new("git")
             .args(["status", "--porcelain"])
@@ -77,7 +79,7 @@ fn test(package: &str, sample: u64, shard: u64) -> Result<(String, Vec<String>)>
     let shards = all.div_ceil(sample).max(1);
     let output = root().join("target/mutants").join(package);
     std::fs::create_dir_all(&output)?;
-    // Its exit status is not 0 when mutants survive, which is what is asked here.
+    // The exit status is not 0 if mutants survive, which is the purpose here.
     let _ = cargo(&[
         "mutants",
         "--in-place",

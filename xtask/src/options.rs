@@ -1,11 +1,11 @@
-//! Options of the form `--name value` and `--name`, for the few commands that have some.
+//! Parses options of the form `--name value` and `--name`, for the few commands that have any.
 
 use anyhow::{Context as _, Result, bail};
 
 /// The arguments of a command.
 pub(crate) struct Options {
     values: Vec<(String, Option<String>)>,
-    /// What is no option, in order.
+    /// Arguments that are not options, in order.
     pub(crate) words: Vec<String>,
 }
 
@@ -36,12 +36,12 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether a flag was given.
+    /// Returns `true` if a flag was given.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.values.iter().any(|(given, _)| given == name)
     }
 
-    /// The last value given for an option.
+    /// Returns the last value given for an option.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         self.values
             .iter()
@@ -50,7 +50,7 @@ impl Options {
             .and_then(|(_, value)| value.as_deref())
     }
 
-    /// All values given for an option.
+    /// Returns all values given for an option.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.values
             .iter()
@@ -58,7 +58,8 @@ impl Options {
             .filter_map(|(_, value)| value.as_deref())
     }
 
-    /// A number with an optional suffix k, M or G (powers of ten) and decimals, such as `4.5G`.
+    /// Parses a number with an optional suffix k, M or G (powers of ten) and decimals, such as
+    /// `4.5G`.
     pub(crate) fn number(&self, name: &str) -> Result<Option<u64>> {
         self.value(name)
             .map(|text| number(text).with_context(|| format!("--{name} {text} is no number")))

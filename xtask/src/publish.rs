@@ -1,4 +1,4 @@
-//! Packages every crate as it would be published.
+//! Packages every crate as for publication.
 
 use crate::options::Options;
 use crate::workspace::{capture, cargo, run as run_command};
@@ -38,7 +38,7 @@ fn publishable() -> Result<Vec<String>> {
         serde_json::from_slice(&metadata).context("reading cargo metadata")?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let public = packages.filter(|package| {
-        // An empty list of registries is what `publish = false` becomes.
+        // `publish = false` becomes an empty list of registries.
         package["publish"]
             .as_array()
             .is_none_or(|registries| !registries.is_empty())

@@ -1,10 +1,10 @@
-//! Where the workspace is, and how commands are run in it.
+//! Location of the workspace, and running of commands in it.
 
 use anyhow::{Context as _, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder of the workspace's `Cargo.toml`: the one above this package.
+/// Returns the folder of the workspace's `Cargo.toml`: the parent of this package.
 pub(crate) fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from("xtask"), PathBuf::from);
@@ -14,11 +14,11 @@ pub(crate) fn root() -> PathBuf {
         .to_owned()
 }
 
-/// `cargo` as it was called, in the workspace.
+/// Returns a command for the same `cargo`, in the workspace.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root());
-    // Settings of the outer `cargo run` must not leak into the inner one, or everything is built anew.
+    // Settings of the outer `cargo run` must not reach the inner one, or everything is rebuilt.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_")
@@ -31,10 +31,10 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
-/// What the names of published packages begin with; folders and libraries go without it.
+/// Prefix of the names of published packages; folders and libraries omit it.
 pub(crate) const PREFIX: &str = "inferscope-";
 
-/// Returns the package of a folder's name: `trace-model` is `inferscope-trace-model`.
+/// Returns the package of a folder: `trace-model` is `inferscope-trace-model`.
 pub(crate) fn package(folder: &str) -> String {
     let plain =
         folder.starts_with(PREFIX) || ["inferscope", "xtask", "perfetto-oracle"].contains(&folder);
@@ -45,7 +45,7 @@ pub(crate) fn package(folder: &str) -> String {
     }
 }
 
-/// Runs a command to its end; its failure is an error that names it.
+/// Runs a command to its end; a failure is an error that names it.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let name = describe(command);
     println!("$ {name}");

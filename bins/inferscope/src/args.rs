@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use crate::NAME;
 use crate::tools::{QUESTIONS, TOOLS};
 
-/// What the executable is asked for when no tool is named.
+/// Request to the executable itself when no tool is named.
 #[derive(Debug)]
 pub(crate) enum Request {
     Help,
@@ -20,7 +20,7 @@ pub(crate) enum Request {
     ManualPages(PathBuf),
     /// Link each tool's name to the executable, in a folder.
     Links(PathBuf),
-    /// A word that is none of ours.
+    /// An unknown word.
     Unknown(OsString),
 }
 
@@ -67,7 +67,7 @@ fn folder() -> Arg {
         .required(true)
 }
 
-/// Returns the help: the commands by the question they answer.
+/// Returns the help: the commands grouped by the question they answer.
 pub(crate) fn help() -> String {
     let mut text =
         format!("Performance forensics for LLM inference\n\nUsage: {NAME} <TOOL> [ARGUMENTS]...\n");

@@ -1,4 +1,4 @@
-//! Links by which each tool is called by its own name.
+//! Creates links by which each tool can be called by its own name.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,15 @@ use anyhow::{Context as _, Result};
 
 use crate::tools;
 
-/// Makes a link to this executable in a folder for each name of a tool. An existing file is left as it is.
+/// Creates a link to this executable in a folder for each name of a tool. Existing files are left
+/// unchanged.
 ///
-/// Returns the names that were there already.
+/// Returns the names that already existed.
 pub(crate) fn make(folder: &Path) -> Result<Vec<String>> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let executable = std::env::current_exe()?.canonicalize()?;
     let folder = folder.canonicalize()?;
-    // A link beside the executable stays right when both are moved.
+    // A relative link next to the executable stays valid when both are moved.
     let target = match executable.parent() == Some(folder.as_path()) {
         true => PathBuf::from(executable.file_name().unwrap_or_default()),
         false => executable,

@@ -1,7 +1,7 @@
 //! Performance forensics for LLM inference: every tool in one executable.
 //!
-//! `inferscope TOOL ...` runs a tool. So does a link to the executable that has the name of a tool, or of another
-//! name of one (`rocpd2csv`).
+//! `inferscope TOOL ...` runs a tool. So does a link to the executable with the name or an alias
+//! (`rocpd2csv`) of a tool.
 
 mod args;
 mod links;
@@ -22,7 +22,8 @@ fn main() -> ExitCode {
     ExitCode::from(dispatch(std::env::args_os().collect()))
 }
 
-/// Runs the tool that the executable's name or the first argument names, else the executable's own commands.
+/// Runs the tool named by the executable's name or the first argument, else the executable's own
+/// commands.
 fn dispatch(mut words: Vec<OsString>) -> u8 {
     let called = words.first().and_then(|word| Path::new(word).file_stem());
     if let Some(tool) = called.and_then(tools::named) {

@@ -1,11 +1,11 @@
-//! The tools, by the question each command answers.
+//! The tools, grouped by the question that each command answers.
 
 use std::ffi::{OsStr, OsString};
 
 /// A tool of the executable.
 pub(crate) struct Tool {
     pub(crate) name: &'static str,
-    /// Runs it with the words of a command line, its name first.
+    /// Runs the tool with the words of a command line, its name first.
     pub(crate) run: fn(Vec<OsString>) -> u8,
     pub(crate) command: fn() -> clap::Command,
 }
@@ -49,7 +49,7 @@ pub(crate) static TOOLS: [Tool; 7] = [
     },
 ];
 
-/// The questions users come with: each with the commands that answer it, and what they report.
+/// Questions of users, each with the commands that answer it and their output.
 pub(crate) const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
     (
         "What is in it?",
@@ -147,7 +147,7 @@ pub(crate) const QUESTIONS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// Returns the tool of a name, or of another name of it.
+/// Returns the tool with a name or an alias.
 pub(crate) fn named(word: &OsStr) -> Option<&'static Tool> {
     let word = word.to_str()?;
     let name = match rocpd::aliases().any(|(alias, _)| alias == word) {
@@ -157,14 +157,14 @@ pub(crate) fn named(word: &OsStr) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| tool.name == name)
 }
 
-/// Returns all names a link to the executable may have.
+/// Returns all names that a link to the executable may have.
 pub(crate) fn names() -> Vec<String> {
     let tools = TOOLS.iter().map(|tool| tool.name);
     let aliases = rocpd::aliases().map(|(name, _)| name);
     tools.chain(aliases).map(str::to_owned).collect()
 }
 
-/// Returns the command that a mistyped word most likely means: a tool, or a command of one (`kernels` is
+/// Returns the most similar command to a mistyped word: a tool, or a command of one (`kernels` is
 /// `trace-info kernels`).
 pub(crate) fn nearest(word: &str) -> Option<String> {
     let tools = TOOLS.iter().map(|tool| tool.name.to_owned());
@@ -187,7 +187,8 @@ pub(crate) fn nearest(word: &str) -> Option<String> {
         .map(|(_, name)| name)
 }
 
-/// Number of letters to insert, remove, replace or swap with their neighbour to make one word of the other.
+/// Returns the edit distance of two words: insertions, removals, replacements and swaps of adjacent
+/// letters.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];

@@ -1,25 +1,25 @@
-//! The commands of the guide do what the guide shows.
+//! Tests that the commands in the guide produce the output shown there.
 //!
-//! A `console` block is a command after `$ ` and its output; a last line `[...]` stands for the rest of the output.
-//! `BLESS=1` writes the outputs anew, as many lines as are shown.
+//! A `console` block is a command after `$ ` and its output; a last line `[...]` denotes the rest
+//! of the output. `BLESS=1` rewrites the outputs with the same number of lines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The last line of an output of which only the beginning is shown.
+/// The last line of a truncated output.
 const REST: &str = "[...]";
 
-/// The folder of the repository.
+/// Returns the folder of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs a command line of the guide in a folder and returns what it writes to standard output.
+/// Runs a command line of the guide in a folder and returns its standard output.
 fn answer(line: &str, folder: &Path) -> String {
     let mut words = line.split_whitespace();
     assert_eq!(words.next(), Some("inferscope"), "{line}");
-    // Quotes would need a shell; the guide does without.
+    // Quotes would need a shell; the guide uses none.
     let words: Vec<&str> = words.map(|word| word.trim_matches('\'')).collect();
     let out = Command::new(env!("CARGO_BIN_EXE_inferscope"))
         .args(&words)
@@ -35,7 +35,7 @@ fn answer(line: &str, folder: &Path) -> String {
     String::from_utf8(out.stdout).unwrap()
 }
 
-/// Returns a page with the output of each command as it is now, and the number of commands.
+/// Returns a page with the current output of each command, and the number of commands.
 fn renewed(page: &str, folder: &Path) -> (String, usize) {
     let mut text = String::new();
     let mut commands = 0;
@@ -75,7 +75,7 @@ fn commands_of_the_guide_answer_as_it_shows() {
     for entry in fs::read_dir(root().join("docs/guide")).unwrap() {
         let path = entry.unwrap().path();
         let page = fs::read_to_string(&path).unwrap();
-        // What commands write must not land in the repository.
+        // Commands must not write into the repository.
         let folder = tempfile::tempdir().unwrap();
         let testdata = root().join("testdata").canonicalize().unwrap();
         std::os::unix::fs::symlink(testdata, folder.path().join("testdata")).unwrap();

@@ -1,4 +1,4 @@
-//! The executable, called as users call it.
+//! Tests the executable from its command line.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panic")]
 
@@ -123,7 +123,7 @@ fn links_give_each_tool_its_name() {
     assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
     let version = call(&links.join("memtrace"), &["--version"]);
     assert!(text(&version.stdout).starts_with("memtrace "));
-    // What is there stays.
+    // Existing files stay.
     std::fs::remove_file(links.join("blkio")).unwrap();
     std::fs::write(links.join("blkio"), "mine").unwrap();
     let again = inferscope(&words);

@@ -1,4 +1,4 @@
-//! `analyse`, `report`, `export`, `compare`.
+//! The commands `analyse`, `report`, `export`, `compare`.
 
 use std::io::Write;
 use std::path::Path;
@@ -54,14 +54,14 @@ fn processed(
     })
 }
 
-/// An input that went through all steps.
+/// An input after all steps.
 struct Done {
     processed: Processed,
     analysis: Analysis,
     phases: Option<Value>,
 }
 
-/// Says what was left out, and takes the analysis out.
+/// Reports skipped data, and returns the analysis.
 fn analysed(
     path: &Path,
     read_args: &ReadArgs,
@@ -76,7 +76,7 @@ fn analysed(
     Ok((processed, analysis))
 }
 
-/// As [`processed`], of a text that grows.
+/// Same as [`processed`], for a growing text.
 fn followed(path: &Path, args: &AnalyseArgs, seconds: u64) -> anyhow::Result<Done> {
     if args.read.infer_phases {
         return Err(usage(
@@ -187,7 +187,7 @@ pub(crate) fn analyse(args: &AnalyseArgs) -> anyhow::Result<Outcome> {
     Ok(outcome(&done.report, args.read.input.strict))
 }
 
-/// The tables of metrics; none without any.
+/// Returns the tables of metrics; empty without metrics.
 fn tables_of(metrics: &[String]) -> anyhow::Result<Vec<AnalysisTable>> {
     let mut tables = Vec::new();
     for metric in metrics {
@@ -208,10 +208,10 @@ fn table_named(name: &str) -> anyhow::Result<AnalysisTable> {
     })
 }
 
-/// Named regions that are listed.
+/// Maximum number of named regions listed.
 const TENSORS: usize = 10;
 
-/// The most accessed tensors, one line each.
+/// Formats the most accessed tensors, one line each.
 fn tensors_text(tensors: &[HotTensor]) -> String {
     let line = |tensor: &HotTensor| {
         format!(
@@ -222,7 +222,7 @@ fn tensors_text(tensors: &[HotTensor]) -> String {
     tensors.iter().map(line).collect()
 }
 
-/// The tables by type, or the one asked for.
+/// Formats the tables by type, or the requested one.
 fn text(
     analysis: &Analysis,
     table: Option<AnalysisTable>,
@@ -280,7 +280,7 @@ fn text(
                     "the clock steps by {step} ms: shorter lives are known as < {step} ms"
                 )?;
             }
-            // A metric without a summary has its table.
+            // A metric without a summary is shown with its table.
             let summarised = |table: &AnalysisTable| {
                 !matches!(table, AnalysisTable::WriteOnce | AnalysisTable::ReadFreq)
             };
@@ -298,13 +298,13 @@ fn text(
     Ok(())
 }
 
-/// Columns of a terminal.
+/// Width of a terminal in columns.
 const WIDTH: usize = 80;
-/// Longer tables are for other programs, and stay as wide as they are.
+/// Longer tables are meant for other programs, and keep their full width.
 const NARROW_ROWS: usize = 1000;
 
-/// Prints a table; one that is too wide in parts below each other, each with the columns that say what a row is about: the
-/// first, and texts right behind it.
+/// Prints a table. One that is too wide is split into parts below each other, each with the columns
+/// that identify a row: the first column, and text columns directly after it.
 fn narrow(table: &Table, out: &mut dyn Write) -> anyhow::Result<()> {
     let all: Vec<usize> = (0..table.columns().len()).collect();
     let texts = table.columns().iter().skip(1);
@@ -339,7 +339,7 @@ fn narrow(table: &Table, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Some columns of a table as text.
+/// Formats some columns of a table.
 fn part(table: &Table, columns: &[usize]) -> anyhow::Result<String> {
     let chosen = columns
         .iter()
@@ -405,7 +405,8 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     let run_id = match (&args.read.run_id, args.layout) {
         (Some(run_id), _) => run_id.clone(),
         (None, Layout::Run) => name_of(input),
-        // The folder is called by it, so the first row is needed now; a pipe may be silent for long.
+        // The folder is named after it, so the first row is needed now; a pipe may be silent for
+        // long.
         (None, Layout::Hf | Layout::Zenodo) => coded(stream.run_of_rows(&mut names))?,
     };
     let folder = match args.layout {
@@ -413,7 +414,7 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
         Layout::Hf | Layout::Zenodo => args.output.join("runs").join(folder_of(&run_id)),
     };
     let source = Some(trace_of(input)).filter(|source| source.is_file());
-    // A data set has each run once; the user's own folder is the user's business.
+    // A data set contains each run once; the user's own folder is up to the user.
     if args.layout != Layout::Run
         && let Some(other) = coded(other_input(&folder, source.as_deref()))?
     {
@@ -472,7 +473,7 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     Ok(outcome(&done.report, args.read.input.strict))
 }
 
-/// A run's folder: its name, unless that is a path. Rows may say anything.
+/// Returns the name of a run's folder, unless it is a path. Rows may contain any text.
 fn folder_of(run_id: &str) -> String {
     let mut parts = Path::new(run_id).components();
     match (parts.next(), parts.next()) {

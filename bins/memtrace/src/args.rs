@@ -31,7 +31,7 @@ Example:
 Exit codes: 0 done; 1 findings; 2 wrong usage; 3 unreadable or incomplete input;
 4 this machine cannot collect; 5 output not written.";
 
-/// Formats of what is no table.
+/// Formats of output without tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Message {
     /// Text for people
@@ -83,7 +83,7 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Check the files of a run and the quality of its trace
     Check(CheckArgs),
-    /// Say what this machine can collect, and what is missing
+    /// Report what this machine can collect, and what is missing
     Doctor(DoctorArgs),
     /// Convert between formats of rows
     Convert(RowsArgs),
@@ -93,7 +93,7 @@ pub(crate) enum Command {
     Version(VersionArgs),
 }
 
-/// Whose semantics.
+/// Version of the reference semantics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Compat {
     /// mrm-trace 0.1.0
@@ -104,7 +104,7 @@ pub(crate) enum Compat {
     Mrm023,
 }
 
-/// How inputs are read.
+/// Options for reading inputs.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ReadArgs {
     /// JSON file with 'phase_boundaries'
@@ -119,22 +119,22 @@ pub(crate) struct ReadArgs {
     /// Format of the input, when it is not recognised
     #[arg(long, value_name = "FORMAT")]
     pub(crate) input_format: Option<String>,
-    /// Fields of a perf script text, as given to perf script -F [default: found out line by line]
+    /// Fields of a perf script text, as given to perf script -F [default: detected line by line]
     #[arg(long, value_name = "LIST", conflicts_with_all = ["compat", "input_format"])]
     pub(crate) fields: Option<String>,
-    /// Name of the run, for inputs without one [default: the file's name, or with export what the rows say]
+    /// Name of the run, for inputs without one [default: the file's name, or with export the name in the rows]
     #[arg(long, value_name = "NAME")]
     pub(crate) run_id: Option<String>,
     /// Keep accesses to the kernel's addresses
     #[arg(long)]
     pub(crate) kernel: bool,
-    /// Nanoseconds that an instruction counts for, in streams without a clock
+    /// Nanoseconds per instruction, in streams without a clock
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) ns_per_instruction: u64,
-    /// Accesses that a sample stands for, where the input does not state it; 1 if every access was recorded
+    /// Accesses per sample, if the input does not state it; 1 if every access was recorded
     #[arg(long, value_name = "N", conflicts_with = "compat")]
     pub(crate) period: Option<NonZeroU64>,
-    /// Clock of the cores: with it latencies are nanoseconds, without they are cycles as the profiler gives them
+    /// Clock of the cores: with it latencies are in nanoseconds, without it in cycles of the profiler
     #[arg(long, value_name = "MHZ", conflicts_with = "compat")]
     pub(crate) core_mhz: Option<NonZeroU32>,
     /// Split accesses of Lackey at multiples of SIZE, so that each cache line (64) or page they touch counts
@@ -152,7 +152,7 @@ pub(crate) struct ReadArgs {
     pub(crate) verbosity: VerbosityArgs,
 }
 
-/// How rows are labelled.
+/// Options for labelling rows.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LabelArgs {
     /// YAML rules, or 'engines' for the built-in ones of PyTorch, vLLM and TensorRT-LLM
@@ -167,45 +167,45 @@ pub(crate) struct LabelArgs {
     /// GGUF or safetensors file whose tensors are found in the maps
     #[arg(long, value_name = "FILE", requires = "maps")]
     pub(crate) model: Vec<PathBuf>,
-    /// Log of mmap and munmap, lines 'TIME_NS mmap|munmap ADDRESS BYTES': what was known of a page ends there
+    /// Log of mmap and munmap, lines 'TIME_NS mmap|munmap ADDRESS BYTES': the label of a page ends there
     #[arg(long, value_name = "FILE")]
     pub(crate) unmaps: Vec<PathBuf>,
     /// JSON table of KV blocks with the times when they were allocated and freed
     #[arg(long, value_name = "FILE")]
     pub(crate) kv_table: Vec<PathBuf>,
-    /// What becomes of rows that nothing classifies: keep, skip, error, runtime
+    /// Policy for unclassified rows: keep, skip, error, runtime
     #[arg(long, value_name = "POLICY", default_value = "keep")]
     pub(crate) unknown: String,
     /// Bytes of a KV block [default: found from the stores]
     #[arg(long, value_name = "SIZE")]
     pub(crate) kv_block: Option<ByteSize>,
-    /// Label rows again that came labelled; without it they keep their types, and only --kv-table makes their regions anew
+    /// Label rows again that are already labelled; by default they keep their types, and only --kv-table rebuilds their regions
     #[arg(long)]
     pub(crate) relabel: bool,
 }
 
-/// How to compute.
+/// Options of the analysis.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ComputeArgs {
-    /// Memory for rows; what does not fit goes to disk
+    /// Memory for rows; the rest is written to disk
     #[arg(long, value_name = "SIZE", default_value = "1G")]
     pub(crate) memory: ByteSize,
     /// Take quantiles of more than 65536 values from a sketch: within 0.1 percent, in less memory and time
     #[arg(long, conflicts_with = "compat")]
     pub(crate) approx: bool,
-    /// Folder for what does not fit [default: the system's]
+    /// Folder for data that does not fit in memory [default: the system's]
     #[arg(long, value_name = "DIR")]
     pub(crate) spill_dir: Option<PathBuf>,
-    /// Fewest samples of a type for a verdict
+    /// Minimum number of samples of a type for a verdict
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) min_samples: u64,
     /// Limit of a class of suitability: high_write_once (0.8), high_retention_s (10), medium_write_once (0.5), medium_retention_s (1)
     #[arg(long, value_name = "NAME=NUMBER")]
     pub(crate) threshold: Vec<String>,
-    /// Tier of memory to try the data in, repeatable: NAME:bandwidth=32GB/s,capacity=256GiB,retention=1h,endurance=1e6
+    /// Memory tier to compare the data with, repeatable: NAME:bandwidth=32GB/s,capacity=256GiB,retention=1h,endurance=1e6
     #[arg(long, value_name = "TIER", conflicts_with = "compat")]
     pub(crate) tier: Vec<String>,
-    /// TOML file of such tiers: a table for each, by name
+    /// TOML file of such tiers: one table per tier, by name
     #[arg(long, value_name = "FILE", conflicts_with = "compat")]
     pub(crate) tiers_file: Option<PathBuf>,
     /// Windows for figures over time
@@ -213,7 +213,7 @@ pub(crate) struct ComputeArgs {
     pub(crate) windows: usize,
 }
 
-/// A kind of file for figures.
+/// A file format of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FigureKind {
     Svg,
@@ -221,10 +221,10 @@ pub(crate) enum FigureKind {
     Pdf,
 }
 
-/// How figures are drawn.
+/// Options for drawing figures.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FigureArgs {
-    /// Kinds of files for figures
+    /// File formats of figures
     #[arg(
         long,
         value_enum,
@@ -236,7 +236,7 @@ pub(crate) struct FigureArgs {
 }
 
 impl FigureArgs {
-    /// As the library names them.
+    /// Returns the formats as library values.
     pub(crate) fn formats(&self) -> Vec<FigureFormat> {
         self.figure_format
             .iter()
@@ -253,7 +253,7 @@ impl FigureArgs {
 pub(crate) struct RowsArgs {
     /// The capture ('-' is standard input)
     pub(crate) input: PathBuf,
-    /// Where to write: .parquet, .csv, or JSON lines for anything else ('-' is standard output)
+    /// Output file: .parquet, .csv, or JSON lines for any other name ('-' is standard output)
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub(crate) output: PathBuf,
     /// Print what was read and skipped as JSON on standard error
@@ -282,7 +282,7 @@ pub(crate) struct InputPath {
 }
 
 impl InputPath {
-    /// The one that was given.
+    /// Returns the given input.
     pub(crate) fn get(&self) -> anyhow::Result<&Path> {
         let given = self.named.as_deref().or(self.path.as_deref());
         given.ok_or_else(|| usage("an input is needed"))
@@ -305,10 +305,10 @@ pub(crate) struct AnalyseArgs {
     /// One table only
     #[arg(long, value_name = "TABLE")]
     pub(crate) table: Option<String>,
-    /// Read on as the text grows, with its counts said every so many seconds; an interrupt ends it with the analysis
+    /// Continue reading as the text grows and print its counts every SECONDS; an interrupt ends it with the analysis
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     pub(crate) follow: Option<u64>,
-    /// With --follow, also end when nothing was added for so long
+    /// With --follow, also end when nothing was added for SECONDS
     #[arg(long, value_name = "SECONDS", requires = "follow")]
     pub(crate) until_quiet: Option<u64>,
     #[command(flatten)]
@@ -348,7 +348,7 @@ pub(crate) enum Layout {
     /// The folder of a run
     #[default]
     Run,
-    /// A data set for a hub: a card, a manifest of runs, a folder for each run, which is refused when another input has its name
+    /// A data set for a hub: a card, a manifest of runs, a folder per run; a name used by another input is refused
     Hf,
     /// The same without the card's front matter
     Zenodo,
@@ -364,7 +364,7 @@ pub(crate) struct ExportArgs {
     /// Layout of the folder
     #[arg(long = "format", value_enum, value_name = "LAYOUT", default_value_t)]
     pub(crate) layout: Layout,
-    /// JSON object with more members for metadata.json
+    /// JSON object with additional members for metadata.json
     #[arg(long, value_name = "FILE")]
     pub(crate) metadata: Option<PathBuf>,
     /// Draw no figures
@@ -405,7 +405,7 @@ pub(crate) struct CompareArgs {
 pub(crate) struct CheckArgs {
     /// The folder of a run, or a trace
     pub(crate) path: PathBuf,
-    /// What the trace was collected with: perf-mem, perf-mem-labelled, memray, pagefaults, other [default: what the run says]
+    /// Collector of the trace: perf-mem, perf-mem-labelled, memray, pagefaults, other [default: from the run's metadata]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<String>,
     #[command(flatten)]
@@ -433,13 +433,13 @@ pub(crate) struct RunArgs {
     /// New folder for the run of a command [default: results/run, or results/run-2, ... where that exists]
     #[arg(short, long, value_name = "DIR", conflicts_with = "config")]
     pub(crate) output: Option<PathBuf>,
-    /// Accesses for each sample
+    /// Accesses per sample
     #[arg(long, value_name = "N", default_value_t = 4000)]
     pub(crate) period: u64,
-    /// What collects: perf, pagefaults, memray, monitor [default: the first that can]
+    /// Collector: perf, pagefaults, memray, monitor [default: the first that is usable]
     #[arg(long, value_name = "NAME")]
     pub(crate) collector: Option<String>,
-    /// GGUF or safetensors files whose tensors are looked for in memory [default: those that the command names]
+    /// GGUF or safetensors files whose tensors are located in memory [default: those that the command names]
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Vec<PathBuf>,
     /// Text in the engine's output that begins a phase, for example generation='eval time'
@@ -448,30 +448,30 @@ pub(crate) struct RunArgs {
     /// The same with a regular expression, for example generation='eval: +[0-9]+'
     #[arg(long, value_name = "PHASE=REGEX")]
     pub(crate) phase_regex: Vec<String>,
-    /// Named pipe to make for lines 'phase NAME start|end', if known with a time of
-    /// the clock MONOTONIC in ns behind [default: one that the command finds in
+    /// Named pipe to create for lines 'phase NAME start|end', optionally followed by
+    /// a time of the clock MONOTONIC in ns [default: one that the command finds in
     /// MEMTRACE_PHASES]
     #[arg(long, value_name = "FILE")]
     pub(crate) phase_pipe: Option<PathBuf>,
-    /// Socket to make for such lines [default: one that the command finds in
+    /// Socket to create for such lines [default: one that the command finds in
     /// MEMTRACE_PHASE_SOCKET]
     #[arg(long, value_name = "FILE")]
     pub(crate) phase_socket: Option<PathBuf>,
-    /// Limit of a class of validity, as the metadata names it, for example clean_cpu_pct=12
+    /// Limit of a validity class, by its name in the metadata, for example clean_cpu_pct=12
     #[arg(long, value_name = "NAME=NUMBER")]
     pub(crate) limit: Vec<String>,
     #[command(flatten)]
     pub(crate) format: FormatArgs<Message>,
     #[command(flatten)]
     pub(crate) verbosity: VerbosityArgs,
-    /// The command to run and watch
+    /// The command to run and observe
     #[arg(last = true, value_name = "CMD")]
     pub(crate) command: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Folder where captures will be written, whose disk is looked at
+    /// Folder where captures will be written; its disk is checked
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) out: PathBuf,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `check`: the files of a run and the quality of its trace.
+//! The command `check`: the files of a run and the quality of its trace.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -18,7 +18,7 @@ use crate::input::{coded, trace_of};
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
     if !args.path.exists() {
-        // Opening it says what is the matter.
+        // Opening it reports the problem.
         coded(Source::open(&args.path, &OpenOptions::default()))?;
     }
     let profile = match args.profile.as_deref() {
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
     })
 }
 
-/// What is wrong with a file that should be Parquet of this schema.
+/// Returns the problem with a file that should be Parquet of this schema.
 fn problem(path: &Path, schema: Schema) -> anyhow::Result<Option<String>> {
     let source = coded(Source::open(path, &OpenOptions::default()))?;
     let mut head = [0; 4];
@@ -135,7 +135,8 @@ fn problem(path: &Path, schema: Schema) -> anyhow::Result<Option<String>> {
         .map(|error| error.to_string()))
 }
 
-/// What a run must have recorded, by the collector that its metadata names; whatever collected, page faults are no accesses.
+/// Returns the profile of a run, by the collector in its metadata; regardless of the collector,
+/// page faults are not accesses.
 fn profile_of(path: &Path) -> Option<QualityProfile> {
     let metadata = run_metadata(path).unwrap_or_default();
     let collector = metadata.get("collector").and_then(|used| used.get("type"));

@@ -1,4 +1,4 @@
-//! `validate`, `plan`, `run`, `doctor`, `version`.
+//! The commands `validate`, `plan`, `run`, `doctor`, `version`.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,12 +14,12 @@ use serde_json::json;
 use crate::args::{ConfigArgs, DoctorArgs, Message, RunArgs, VersionArgs};
 use crate::input::coded;
 
-/// Columns of a terminal, and the blank behind the last word.
+/// Width of a terminal in columns, plus the blank after the last word.
 const LINE: usize = 81;
 
 const VERSION: SchemaVersion = SchemaVersion::new(1, 0);
 
-/// Says a mistake as the reference does, and fails.
+/// Reports a mistake in the reference's format, and fails.
 fn refused(error: &memtrace_run::Error) -> Outcome {
     terminal::say(&format!("  [ERROR] {error}"));
     Outcome::ConditionFailed
@@ -63,7 +63,8 @@ pub(crate) fn validate(args: &ConfigArgs) -> anyhow::Result<Outcome> {
     for warning in found.warnings.iter().chain(&experiment.unused_settings()) {
         writeln!(out, "  [WARN]  {warning}")?;
     }
-    // The reference says this only where it runs without memray, so it is no part of what we both print.
+    // The reference prints this only if it runs without memray, so it is not part of the common
+    // output.
     if let Some(warning) = experiment.missing_memray(has_memray) {
         args.verbosity.detail(|| format!("  [WARN]  {warning}"));
     }
@@ -115,7 +116,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     for limit in &args.limit {
         coded(options.limits.set(limit))?;
     }
-    // An interrupt ends the command and not us: what was collected becomes the run.
+    // An interrupt ends the command, not this process: the collected data becomes the run.
     let interrupt = Interrupt::listen();
     options.stop = Stop::when(move || interrupt.has_come());
     options.models.clone_from(&args.model);
@@ -178,7 +179,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::from(found.exit_code))
 }
 
-/// Writes a text behind a head, further lines below its beginning.
+/// Writes a text after a head, with continuation lines indented to its beginning.
 pub(crate) fn hanging(head: &str, text: &str, out: &mut dyn Write) -> anyhow::Result<()> {
     let indent = head.chars().count();
     let mut line = head.to_owned();

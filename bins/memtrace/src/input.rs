@@ -1,4 +1,4 @@
-//! From arguments to streams of rows and the steps they go through.
+//! Turns arguments into streams of rows and the steps applied to them.
 
 use std::io::Read as _;
 use std::num::NonZeroU64;
@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::args::{Compat, ComputeArgs, LabelArgs, ReadArgs};
 
-/// Gives an error of the libraries its outcome.
+/// Assigns the outcome to an error of the libraries.
 pub(crate) fn coded<T, E: Into<Error>>(result: Result<T, E>) -> anyhow::Result<T> {
     result.map_err(Into::into).or_else(|error: Error| {
         let outcome = outcome(&error);
@@ -52,14 +52,14 @@ fn outcome(error: &Error) -> Outcome {
     }
 }
 
-/// An input that is open, and the phases its rows get.
+/// An open input, and the phases of its rows.
 pub(crate) struct Opened {
     pub(crate) stream: RowStream,
-    /// The phases and where they are from, when there are some.
+    /// The phases and their source, if there are any.
     pub(crate) phases: Option<Value>,
 }
 
-/// Inferred phases for people.
+/// Formats inferred phases as text.
 fn inferred_text(phases: &[PhaseBoundary]) -> String {
     if phases.is_empty() {
         return "no phases found in the accesses".to_owned();
@@ -76,7 +76,7 @@ fn inferred_text(phases: &[PhaseBoundary]) -> String {
 }
 
 impl ReadArgs {
-    /// How the input is read.
+    /// Returns the options for reading the input.
     pub(crate) fn options(&self, path: &Path) -> anyhow::Result<InputOptions> {
         let mut options = match self.compat {
             None => InputOptions::default(),
@@ -110,7 +110,7 @@ impl ReadArgs {
         Ok(options)
     }
 
-    /// The functions of all files with symbols.
+    /// Returns the functions of all files with symbols.
     fn symbol_table(&self) -> anyhow::Result<Option<Arc<SymbolTable>>> {
         let mut all: Option<SymbolTable> = None;
         for argument in &self.symbols {
@@ -128,7 +128,7 @@ impl ReadArgs {
         Ok(all.map(Arc::new))
     }
 
-    /// Opens the input; a folder stands for its trace.
+    /// Opens the input; a folder denotes its trace.
     pub(crate) fn open(&self, path: &Path, names: &mut Names) -> anyhow::Result<Opened> {
         let path = trace_of(path);
         let options = self.options(&path)?;
@@ -150,7 +150,7 @@ impl ReadArgs {
             (self.boundaries()?, "file")
         };
         let stream = open()?;
-        // The reference gives phases to samples of perf only; rows have theirs.
+        // The reference assigns phases only to samples of perf; rows have their own.
         if boundaries.is_empty()
             || self.compat.is_some() && stream.format() != InputFormat::PerfScript
         {
@@ -166,7 +166,7 @@ impl ReadArgs {
         })
     }
 
-    /// The phases that a file says, none without one.
+    /// Returns the phases in a file, empty without one.
     pub(crate) fn boundaries(&self) -> anyhow::Result<Vec<PhaseBoundary>> {
         let Some(file) = &self.phases else {
             return Ok(Vec::new());
@@ -190,13 +190,13 @@ impl ReadArgs {
             }
         }
         if self.compat.is_some() {
-            // The reference takes what ends before it begins, and finds nothing within.
+            // The reference accepts a phase that ends before it begins, and finds nothing in it.
             list.retain(|phase| phase.start_ns <= phase.end_ns);
         }
         Ok(list)
     }
 
-    /// Name of the semantics.
+    /// Returns the name of the semantics.
     pub(crate) fn semantics(&self) -> &'static str {
         if self.compat.is_some() {
             "mrm-0.1"
@@ -206,13 +206,13 @@ impl ReadArgs {
     }
 }
 
-/// Fails when there was something to read and none of it was a row: it was another file than the reader thought.
+/// Fails if a non-empty input contains no row: it has another format than detected.
 pub(crate) fn refuse_nothing(
     path: &Path,
     report: &ReadReport,
     read: &ReadArgs,
 ) -> anyhow::Result<()> {
-    // The reference takes a file of nothing but other lines for one without rows.
+    // The reference treats a file with only other lines as one without rows.
     if report.rows > 0 || !report.is_damaged() || read.compat.is_some() {
         return Ok(());
     }
@@ -223,10 +223,10 @@ pub(crate) fn refuse_nothing(
     }))
 }
 
-/// Files beside a trace are read as a whole, up to this size.
+/// Maximum size of a companion file in bytes, which is read as a whole.
 const SIDE_FILE_BYTES: u64 = 1 << 30;
 
-/// A small file as a whole, compressed or not.
+/// Reads a small file as a whole, compressed or not.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let source = match Source::open(path, &OpenOptions::default()) {
         Ok(source) => source,
@@ -242,7 +242,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The trace in the folder of a run, or the path itself.
+/// Returns the trace in the folder of a run, or the path itself.
 pub(crate) fn trace_of(path: &Path) -> PathBuf {
     if path.is_dir() {
         path.join("trace.parquet")
@@ -251,7 +251,7 @@ pub(crate) fn trace_of(path: &Path) -> PathBuf {
     }
 }
 
-/// A run's name from a file's.
+/// Derives a run's name from a file name.
 pub(crate) fn name_of(path: &Path) -> String {
     let name = path.to_string_lossy();
     let name = byte_source::logical_name(&name);
@@ -263,11 +263,11 @@ pub(crate) fn name_of(path: &Path) -> String {
 }
 
 impl LabelArgs {
-    /// Labelling, unless the rows are labelled already.
+    /// Returns the labelling steps, unless the rows are already labelled.
     pub(crate) fn steps(&self, read_args: &ReadArgs, is_labelled: bool) -> anyhow::Result<Steps> {
         let mut steps = Steps::default();
         steps.store_symbols.clone_from(&read_args.store_symbols);
-        // A table of blocks says more about rows with types than they do themselves.
+        // A table of blocks has more information than the types of rows.
         if is_labelled && !self.relabel && self.kv_table.is_empty() {
             self.note_unused(read_args);
             return Ok(steps);
@@ -314,7 +314,7 @@ impl LabelArgs {
 }
 
 impl LabelArgs {
-    /// Reports what has no effect on rows that came labelled.
+    /// Reports options without effect on rows that are already labelled.
     fn note_unused(&self, read_args: &ReadArgs) {
         let given = [
             ("--ranges", !self.ranges.is_empty()),
@@ -331,7 +331,7 @@ impl LabelArgs {
         }
     }
 
-    /// What the snapshots of mappings and the model files say.
+    /// Returns the ranges in the snapshots of mappings and the model files.
     fn mapped(&self) -> anyhow::Result<Vec<AddressRange>> {
         let mut snapshots = Vec::new();
         for argument in &self.maps {
@@ -379,7 +379,7 @@ fn ranges(file: &Path) -> anyhow::Result<Vec<AddressRange>> {
 }
 
 impl ComputeArgs {
-    /// The tiers that data is tried in.
+    /// Returns the tiers to compare with.
     pub(crate) fn tiers(&self) -> anyhow::Result<Vec<Tier>> {
         let parsed = self.tier.iter().map(|tier| Tier::parse(tier));
         let parsed: Result<Vec<Tier>, String> = parsed.collect();

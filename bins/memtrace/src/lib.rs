@@ -1,4 +1,4 @@
-//! How long data lives in memory during inference.
+//! Analyses how long data lives in memory during inference.
 
 mod analyse;
 mod args;
@@ -25,7 +25,7 @@ pub fn command() -> clap::Command {
     <Cli as clap::CommandFactory>::command()
 }
 
-/// Runs a command. An output that fails without a code of its own has that of failed output.
+/// Runs a command. An output error without an exit code gets that of failed output.
 fn run(cli: Cli) -> anyhow::Result<Outcome> {
     answer(cli).or_else(|error| {
         if error.is::<io::Error>() || error.is::<report::Error>() {

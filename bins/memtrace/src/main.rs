@@ -1,4 +1,4 @@
-//! How long data lives in memory during inference.
+//! Executable of `memtrace`: analyses how long data lives in memory during inference.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `parse`, `label`, `convert`: rows in, rows out.
+//! The commands `parse`, `label`, `convert`: rows in, rows out.
 
 use std::io::{self, BufWriter, Stdout, Write};
 
@@ -30,7 +30,8 @@ pub(crate) fn label(args: &RowsArgs) -> anyhow::Result<Outcome> {
     write(args, stream, names, steps)
 }
 
-/// Where rows go, from another thread: a file that appears whole or not at all, or standard output.
+/// Destination of rows, written by another thread: a file that appears whole or not at all, or
+/// standard output.
 enum Destination {
     File(AtomicFile),
     Stdout(BufWriter<Stdout>),
@@ -61,7 +62,7 @@ impl Destination {
     }
 }
 
-/// Rows as lines.
+/// Writes rows as lines.
 struct Lines<'a> {
     out: &'a mut Destination,
     push: fn(&Access, &Names, &mut Vec<u8>),
@@ -136,7 +137,7 @@ fn write(
     Ok(outcome(&report, args.read.input.strict))
 }
 
-/// Says what was left out.
+/// Reports skipped data.
 pub(crate) fn tell(report: &ReadReport, verbosity: VerbosityArgs) {
     if let Some(note) = report.note {
         verbosity.note(note);
@@ -182,7 +183,7 @@ pub(crate) fn tell(report: &ReadReport, verbosity: VerbosityArgs) {
     }
 }
 
-/// With `--strict` anything that is missing is a failure.
+/// Returns the outcome: with `--strict`, any missing data is a failure.
 pub(crate) fn outcome(report: &ReadReport, strict: bool) -> Outcome {
     if strict && !report.is_complete() {
         Outcome::Unreadable

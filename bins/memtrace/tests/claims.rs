@@ -1,4 +1,4 @@
-//! No table claims more than the recording shows.
+//! Tests that no table claims more than the recording shows.
 
 use super::*;
 
@@ -15,7 +15,8 @@ fn null(document: &Value, table: &str, region_type: &str, columns: &[&str]) {
     }
 }
 
-/// Lines of activations that are stored every 20 ms and loaded 5 ms later, one access in seven of them.
+/// Lines of activations are stored every 20 ms and loaded 5 ms later; one access in seven is to
+/// them.
 #[test]
 fn tables_do_not_contradict_the_verdict() {
     let folder = tempfile::tempdir().unwrap();
@@ -83,7 +84,7 @@ fn tables_do_not_contradict_the_verdict() {
     assert!(theirs["suitability"]["rows"][0][1].is_f64());
 }
 
-/// Allocations are no stores, and releases no loads, whatever file they come from.
+/// Allocations are not stores, and releases are not loads, whatever file they come from.
 #[test]
 fn allocations_say_nothing_of_reads() {
     let folder = tempfile::tempdir().unwrap();
@@ -146,7 +147,8 @@ fn allocations_say_nothing_of_reads() {
                 "retention_p99_high_s",
             ],
         );
-        // Regions are pages that blocks came and went in, and of a block only the first line is known.
+        // Regions are pages that contained several blocks, and only the first line of a block is
+        // known.
         let retention = ["retention_p50_s", "retention_p99_s", "retention_is"];
         null(&found, "retention_summary", kind, &retention);
         null(&found, "suitability", kind, &retention);
@@ -160,7 +162,8 @@ fn allocations_say_nothing_of_reads() {
             let rows = found[table]["rows"].as_array().unwrap();
             assert!(rows.is_empty(), "{table}: {rows:?}");
         }
-        // Lives of allocations are known: what was not released lives until the end at least.
+        // Lifetimes of allocations are known: one that was not released lives at least until the
+        // end.
         assert_eq!(cell(&found, "values", kind, "value_retention_p50_ns"), 1e9);
         let answer = found["answers"][0]["sentence"].as_str().unwrap();
         assert!(
@@ -182,7 +185,7 @@ fn allocations_say_nothing_of_reads() {
     }
 }
 
-/// A monitor of regions saw neither loads nor stores.
+/// A monitor of regions records neither loads nor stores.
 #[test]
 fn regions_of_damon_are_no_loads() {
     let folder = tempfile::tempdir().unwrap();
@@ -233,7 +236,8 @@ fn regions_of_damon_are_no_loads() {
     }
 }
 
-/// What an engine allocated while the recording ran was stored then, whether the store was recorded or not.
+/// Memory that an engine allocated during the recording was stored then, whether the store was
+/// recorded or not.
 #[test]
 fn allocations_of_blocks_bound_what_was_stored() {
     let folder = tempfile::tempdir().unwrap();
@@ -242,7 +246,7 @@ fn allocations_of_blocks_bound_what_was_stored() {
         String::from("c 1 [0] 1.0: mem-loads: 10 main+0x1 (/x)\n"),
         Vec::new(),
     );
-    // Each place has two blocks, one after the other; of every other block no store was recorded.
+    // Each place has two consecutive blocks; for every other block no store was recorded.
     let mut oldest = Vec::new();
     for block in 0..20_u64 {
         let (alloc, place) = (2 + block * 3, block % 10);
@@ -304,14 +308,14 @@ fn allocations_of_blocks_bound_what_was_stored() {
     assert_eq!(verdict("suitability"), "high_mrm");
     let answer = found["answers"][0]["sentence"].as_str().unwrap();
     assert!(!answer.contains("before the recording"), "{answer}");
-    // Without the table half of the places were read from before a store to them was recorded.
+    // Without the table, half of the places were read before a store to them was recorded.
     let without = of(&[]);
     let begun = cell(&without, "verdict", kind, "n_regions_begun_before");
     assert!(begun.as_u64() > Some(0), "{begun}");
     assert_eq!(oldest.len(), 10);
 }
 
-/// Bytes for each token, and which tensors are used most, by counting again.
+/// Bytes per token and the most used tensors are verified by counting again.
 #[test]
 fn tokens_and_tensors_are_counted() {
     let folder = tempfile::tempdir().unwrap();
@@ -324,7 +328,7 @@ fn tokens_and_tensors_are_counted() {
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
         let random = state >> 33;
-        // The later tensors are hotter.
+        // Later tensors are accessed more often.
         let tensor = (random % 10).isqrt();
         let token = random / 10 % 7;
         of_tensor[usize::try_from(tensor).unwrap()] += 1;
@@ -368,7 +372,7 @@ fn tokens_and_tensors_are_counted() {
         })
         .collect();
     assert_eq!(hot, expected);
-    // The page begins with the answer, and judges the tiers.
+    // The page begins with the answer, and compares with the tiers.
     let tier = ["--tier", "small:capacity=1KiB"];
     ok(&call(
         dir,
@@ -409,8 +413,9 @@ fn the_doctor_looks_at_the_disk_of_a_folder() {
     assert_eq!(disk["status"], "WARN");
 }
 
-/// What lives how long is known here: weights until the end, KV blocks for 3 s, activations for a step of 100 ms. From text and from Parquet,
-/// at any rate of sampling, the verdicts are the same, and right if there are any.
+/// The lifetimes are known here: weights until the end, KV blocks for 3 s, activations for a step
+/// of 100 ms. The verdicts from text and Parquet are the same at any sampling rate, and correct if
+/// there are any.
 #[test]
 fn recordings_are_judged_alike_from_text_and_parquet() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What a run says of the machine, and how it is told of phases.
+//! Tests the metadata of a run about the machine, and phase marks.
 #![cfg(target_os = "linux")]
 
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ fn metadata(dir: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(dir.join("out/metadata.json")).unwrap()).unwrap()
 }
 
-/// A folder with programs to be found before all others.
+/// Creates a folder of programs that precedes all others in the search path.
 fn with_programs(dir: &Path, programs: &[(&str, &str)]) -> String {
     use std::os::unix::fs::PermissionsExt as _;
     let bin = dir.join("bin");
@@ -27,7 +27,7 @@ fn with_programs(dir: &Path, programs: &[(&str, &str)]) -> String {
 fn the_machine_is_watched_while_a_command_runs() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
-    // Memory grows from one question to the next; the first device does not know its power.
+    // Memory grows with each query; the first device does not report its power.
     let tool = "echo x >> asked; n=$(wc -l < asked); echo \"GPU A, 1000, $((n * 10)), 40, [N/A]\"; echo 'GPU B, 2000, 5, 60, 75.5'";
     let path = with_programs(dir, &[("nvidia-smi", tool)]);
     let words = [
@@ -134,7 +134,7 @@ fn phases_are_marked_through_the_socket() {
         .unwrap();
     let start = std::time::Instant::now();
     let path = dir.join("here.socket");
-    // Held open until the run is over, as an engine that does not end well would.
+    // Kept open until the run is over, as by an engine that does not end cleanly.
     let mut socket = loop {
         match UnixStream::connect(&path) {
             Ok(socket) => break socket,
@@ -202,7 +202,7 @@ fn the_doctor_reads_the_kernel_log() {
     assert_eq!(check("smoke")["status"], "FAIL");
 }
 
-/// Where a collector of the configuration is memray and there is none, those who ask for more are told.
+/// If the configuration uses memray and it is not installed, `-v` reports it.
 #[test]
 fn a_missing_memray_is_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -223,7 +223,7 @@ fn a_missing_memray_is_told() {
         said.contains("[WARN]  memray is not installed, collector.fallback"),
         "{said}"
     );
-    // What the reference prints is the same with and without memray.
+    // The common output with the reference is the same with and without memray.
     assert_eq!(
         validate(&["validate", "--config", "c.yaml"]),
         (out, String::new())
@@ -232,7 +232,7 @@ fn a_missing_memray_is_told() {
     assert!(document.contains("memray is not installed"), "{document}");
 }
 
-/// Page faults are what a machine without counters can record: where memory was touched first, and nothing that was read.
+/// A machine without counters can record page faults: which memory was touched first, but no reads.
 #[test]
 fn page_faults_are_no_reads() {
     let folder = tempfile::tempdir().unwrap();

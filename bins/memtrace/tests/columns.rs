@@ -1,4 +1,4 @@
-//! What a trace says beyond the reference's columns, and how far it travels.
+//! Tests the columns beyond the reference's, and that they survive conversions.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn latencies_are_cycles_unless_the_clock_is_known() {
     let dir = folder.path();
     // A load: hit, remote memory by its number, the remote bit, two hops.
     let far = 2 | 2 << 5 | 0xd << 33 | 1 << 37 | 2_u64 << 43;
-    // A store into L1, whose latency was not measured.
+    // A store into L1 with no measured latency.
     let near = 4 | (2 | 8) << 5 | 1_u64 << 33;
     let line = |source: u64, event: &str, weight: u64| {
         SOURCES
@@ -50,7 +50,7 @@ fn latencies_are_cycles_unless_the_clock_is_known() {
     let timed = rows(dir, &["parse", "perf.txt", "--core-mhz", "2500"]);
     assert_eq!(of(&timed[0]), some([120, 301, 1, 1, 2, 4000]));
     assert_eq!(of(&timed[1])[..2], [None, None]);
-    // They come back from every format, and the reference has none of them.
+    // Every format preserves them, and the reference has none of them.
     for file in ["rows.parquet", "rows.csv", "rows.jsonl"] {
         ok(&call(dir, &["label", "perf.txt", "-o", file]));
         let back = rows(dir, &["convert", file]);
@@ -107,7 +107,7 @@ fn regions_beyond_32_bits_are_kept_or_refused() {
     let found = rows(dir, &["convert", "wide.parquet"]);
     assert_eq!(found[1]["region_id"], 1_u64 << 40);
     ok(&call(dir, &["check", "wide.parquet"]));
-    // A file that was begun with small ones cannot take a large one.
+    // A file that started with small values cannot store a large one.
     let late = header.to_owned() + &row(1).repeat(150_000) + &row(1 << 40);
     std::fs::write(dir.join("late.csv"), late).unwrap();
     let said = fails(dir, &["convert", "late.csv", "-o", "late.parquet"], 3);
@@ -146,7 +146,7 @@ fn allocations_of_heaptrack_are_read() {
         cell(&found, "values", "kv_cache", "value_retention_p50_ns"),
         1e8
     );
-    // One allocation lived for a step of the clock, another one for less.
+    // One allocation lived for one clock step, another one for less.
     let short = made
         .replace("c 64", "+ 0\n- 0\nc 64")
         .replace("v 10400", "v 10500");
@@ -159,7 +159,7 @@ fn allocations_of_heaptrack_are_read() {
     );
     assert_eq!(found["analysis"]["resolution_ns"], 10_000_000);
     assert!(ok(&call(dir, &["analyse", "short.txt"])).contains("known as < 10 ms"));
-    // The trace of a run remembers the step, and so do rows that are only parsed.
+    // The trace of a run stores the clock step, and so do rows that are only parsed.
     ok(&call(
         dir,
         &["export", "short.txt", "--no-figures", "-o", "run"],
@@ -175,7 +175,8 @@ fn allocations_of_heaptrack_are_read() {
     fails(dir, &["parse", "new.txt"], 3);
 }
 
-/// A block that nobody was seen to write lives from its allocation, or from where it was seen, and not from the beginning of time.
+/// A block without a recorded write lives from its allocation, or from its first access, not from
+/// time 0.
 #[test]
 fn blocks_live_from_what_is_known() {
     let folder = tempfile::tempdir().unwrap();
@@ -213,7 +214,7 @@ fn blocks_live_from_what_is_known() {
     );
 }
 
-/// An allocation is as large as it says, and memory that is allocated twice counts once.
+/// An allocation has its stated size, and memory that is allocated twice counts once.
 #[test]
 fn sizes_of_allocations_count() {
     let folder = tempfile::tempdir().unwrap();
@@ -291,7 +292,7 @@ fn tiers_are_judged_by_what_is_known() {
         "retention fits",
     ];
     assert_eq!(answers("1"), known);
-    // A sample in a thousand decides little.
+    // A sample in a thousand is insufficient for most answers.
     assert!(
         answers("1000")
             .iter()
@@ -321,7 +322,7 @@ fn ranges_and_phases_that_hold_nothing_are_said() {
     let never = r#"[{"phase": "generation", "start_ns": 1e30, "end_ns": 2e30}]"#;
     std::fs::write(dir.join("phases.json"), never).unwrap();
     fails(dir, &["analyse", "perf.txt", "--phases", "phases.json"], 3);
-    // A damaged byte in a text is no other format.
+    // A damaged byte in a text does not change its format.
     let text = std::fs::read_to_string(dir.join("perf.txt")).unwrap();
     std::fs::write(
         dir.join("nul.txt"),
@@ -334,7 +335,7 @@ fn ranges_and_phases_that_hold_nothing_are_said() {
     );
 }
 
-/// What goes on after the recording is judged apart from what happens once in it.
+/// Activity that continues after the recording is distinguished from activity that happens once.
 #[test]
 fn tiers_are_judged_by_what_goes_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -390,7 +391,7 @@ fn tiers_are_judged_by_what_goes_on() {
         let is_it = |fit: &&Value| fit["region_type"] == kind && fit["question"] == question;
         fits.iter().find(is_it).unwrap().clone()
     };
-    // The oldest reads find data of nearly 8 s, and later ones older data.
+    // The oldest reads find data of nearly 8 s, and later ones may find older data.
     let age = fit("weight", "retention");
     assert_eq!(age["answer"], "cannot say", "{age}");
     assert!(
@@ -417,7 +418,7 @@ fn tiers_are_judged_by_what_goes_on() {
     assert!((needed / writes - 1.0).abs() < 0.01, "{needed} {writes}");
     assert_eq!(wear["needed_low"], wear["needed_high"]);
     assert_eq!(fit("activation", "retention")["answer"], "fits");
-    // What grows may need more later, or less where pages were freed before.
+    // Growing data may need more later, or less if pages were freed before.
     assert_eq!(fit("weight", "capacity")["answer"], "fits");
     let size = fit("kv_cache", "capacity");
     assert_eq!(size["answer"], "cannot say", "{size}");

@@ -1,8 +1,10 @@
-//! What is known beside a trace: when memory was unmapped, and which blocks an engine allocated.
+//! Tests companion files of a trace: when memory was unmapped, and which blocks an engine
+//! allocated.
 
 use super::*;
 
-/// A page of the KV cache, then (unmapped and mapped anew) of activations; nothing else tells what the last access is.
+/// A page of the KV cache, then (unmapped and mapped again) of activations; nothing else identifies
+/// the last access.
 const REUSED: &str = "c 1 [0] 1.0: cpu/mem-stores/P: 7f0000001000 kv_update+0x1 (/x)\n\
     c 1 [0] 2.0: cpu/mem-loads/P: 7f0000001000 memcpy+0x1 (/x)\n\
     c 1 [0] 6.0: cpu/mem-stores/P: 7f0000001000 ggml_add+0x1 (/x)\n\
@@ -44,7 +46,7 @@ fn what_a_page_was_ends_when_it_is_unmapped() {
         labels(dir, &["label", "perf.txt", "--unmaps", "log"]),
         named(&until)
     );
-    // The order of the rows does not matter where the log tells them apart.
+    // The order of the rows does not matter if the log distinguishes them.
     let mut lines: Vec<&str> = REUSED.lines().collect();
     lines.rotate_left(2);
     std::fs::write(dir.join("late.txt"), lines.join("\n")).unwrap();
@@ -58,7 +60,7 @@ fn what_a_page_was_ends_when_it_is_unmapped() {
         labels(dir, &["label", "late.txt", "--unmaps", "log"]),
         named(&turned)
     );
-    // The reference knows nothing of it.
+    // The reference ignores the log.
     let theirs = [
         "label", "perf.txt", "--unmaps", "log", "--compat", "mrm-0.1",
     ];
@@ -151,7 +153,8 @@ fn tables_are_chosen_by_metric() {
     assert!(said.contains("retention_duration"), "{said}");
 }
 
-/// A container that is cut off before its first byte of content is bad data, and a file that is no text no missing file.
+/// A container that is truncated before its first byte of content is bad data, and a file that is
+/// not text is not a missing file.
 #[test]
 fn broken_files_are_told_from_missing_ones() {
     let folder = folder();
@@ -188,7 +191,7 @@ fn limits_of_suitability_are_parameters() {
             "c 1 [0] {second}.0: mem-loads: 7f0000001000 kv_read+0x1 (/x)"
         );
     }
-    // Long after the last load, so that the end of the recording cuts nothing off.
+    // Long after the last load, so that the end of the recording truncates nothing.
     text.push_str("c 1 [0] 60.0: mem-loads: 7f0000009000 main+0x1 (/x)\n");
     std::fs::write(dir.join("perf.txt"), text).unwrap();
     let class = |limits: &[&str]| {
@@ -219,7 +222,7 @@ fn limits_of_suitability_are_parameters() {
     }
 }
 
-/// Rows that came with a type belong to the same blocks as rows without one.
+/// Rows with a type belong to the same blocks as rows without one.
 #[test]
 fn tables_of_blocks_hold_for_rows_with_types() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The tool as it is called: every command, and what bad input does to it.
+//! Tests the tool from its command line: every command, and bad input.
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod claims;
@@ -15,7 +15,8 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Two words of weights stored once and read `reads` times, one block of the KV cache stored twice and read once.
+/// Returns a capture: two words of weights stored once and read `reads` times, one block of the KV
+/// cache stored twice and read once.
 fn capture(reads: u64) -> String {
     let mut text = String::from("# captured by perf\n\n");
     let mut row = |second: u64, event: &str, address: u64, symbol: &str| {
@@ -61,7 +62,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_str(&ok(output)).unwrap()
 }
 
-/// The error of a call that fails with `code`: one line that begins with the tool's name.
+/// Returns the error of a call that fails with `code`: one line that begins with the tool's name.
 fn fails(folder: &Path, words: &[&str], code: i32) -> String {
     let output = call(folder, words);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -74,7 +75,7 @@ fn fails(folder: &Path, words: &[&str], code: i32) -> String {
     said
 }
 
-/// The value of a column in the row of a type.
+/// Returns the value of a column in the row of a type.
 fn cell<'a>(document: &'a Value, table: &str, region_type: &str, column: &str) -> &'a Value {
     let rows = document[table]["rows"].as_array().unwrap();
     &rows
@@ -165,7 +166,7 @@ fn rows_go_there_and_back() {
         .collect();
     assert_eq!(types.iter().filter(|kind| **kind == "weight").count(), 7);
     assert_eq!(types.iter().filter(|kind| **kind == "kv_cache").count(), 3);
-    // CSV as well, symbols with commas and quotes included.
+    // CSV as well, including symbols with commas and quotes.
     let odd = "c 1 [0] 9.5: ev: 10 std::map<int, char>::at(\"x\")+0x1 (/x.so)\n";
     std::fs::write(dir.join("odd.txt"), capture(5) + odd).unwrap();
     ok(&call(dir, &["label", "odd.txt", "-o", "odd.csv"]));
@@ -193,7 +194,7 @@ fn rows_go_there_and_back() {
         let said = fails(dir, &["parse", "bad.csv"], 3);
         assert!(said.contains(problem), "{said}");
     }
-    // Standard input and output, whatever the file is called.
+    // Standard input and output, whatever the file's name.
     let mut child = command(dir, &["parse", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -212,14 +213,14 @@ fn rows_without_regions_are_labelled_whatever_they_are_kept_in() {
     let dir = folder.path();
     let tables = |input: &str| {
         let mut found = json(&call(dir, &["analyse", input, "--json"]));
-        // What was read differs.
+        // The recorded inputs differ.
         found.as_object_mut().unwrap().remove("input");
         found
     };
     let wanted = tables("perf.txt");
     ok(&call(dir, &["parse", "perf.txt", "-o", "rows.parquet"]));
     assert_eq!(tables("rows.parquet"), wanted);
-    // Rules have no say over rows that have their regions.
+    // Rules do not change rows that already have their regions.
     std::fs::write(dir.join("none.yaml"), "rules: []\n").unwrap();
     ok(&call(dir, &["label", "rows.parquet", "-o", "all.parquet"]));
     let words = ["analyse", "all.parquet", "--json", "--rules", "none.yaml"];
@@ -288,7 +289,7 @@ fn an_exported_run_is_whole_and_checked() {
     let metadata: Value =
         serde_json::from_slice(&std::fs::read(dir.join("run/metadata.json")).unwrap()).unwrap();
     assert_eq!(metadata["semantics"], "native-1");
-    // A machine without fonts draws SVG alone, and says so.
+    // A machine without fonts draws only SVG, and reports it.
     if metadata["figures_missing"].is_null() {
         let png = std::fs::read(dir.join("run/write_once.png")).unwrap();
         assert!(png.starts_with(b"\x89PNG\r\n"));
@@ -306,7 +307,7 @@ fn an_exported_run_is_whole_and_checked() {
         from_run["retention_summary"],
         from_text["retention_summary"]
     );
-    // What a collector must have recorded is checked when the metadata names it.
+    // If the metadata names the collector, the data it must have recorded is checked.
     let file = dir.join("run/metadata.json");
     let text = std::fs::read_to_string(&file).unwrap();
     let checked = |collector: &str| {
@@ -364,7 +365,7 @@ fn a_dataset_gets_a_card_and_a_row_for_each_run() {
     }
     let rows = std::fs::read_to_string(dir.join("set/manifest.csv")).unwrap();
     assert_eq!(rows.lines().count(), 3, "{rows}");
-    // The folder of a run brings what is known of the run.
+    // The folder of a run provides the metadata of the run.
     ok(&call(
         dir,
         &[
@@ -418,7 +419,7 @@ fn a_dataset_gets_a_card_and_a_row_for_each_run() {
     assert!(!dir.join("set/runs/b/write_once.svg").exists());
 }
 
-/// Captures are often called alike in folders of their own.
+/// Captures in different folders often have the same name.
 #[test]
 fn a_dataset_keeps_runs_of_files_with_one_name_apart() {
     let folder = folder();
@@ -454,7 +455,7 @@ fn a_dataset_keeps_runs_of_files_with_one_name_apart() {
     );
     ok(&export("second/perf.txt", &["--run-id", "perf-2"]));
     assert!(dir.join("set/runs/perf-2/manifest.json").is_file());
-    // A name that is taken stays taken, by whatever name it is asked for; the run itself is written anew.
+    // A used name stays used, however it is requested; the run itself is rewritten.
     assert_eq!(
         export("second/perf.txt", &["--run-id", "perf"])
             .status
@@ -464,7 +465,7 @@ fn a_dataset_keeps_runs_of_files_with_one_name_apart() {
     ok(&export("first/perf.txt", &[]));
 }
 
-/// Rows that say whose they are keep the name, whatever their file is called.
+/// Rows that name their run keep that name, whatever their file's name.
 #[test]
 fn a_run_is_called_as_its_rows_say() {
     let folder = folder();
@@ -496,7 +497,7 @@ fn a_run_is_called_as_its_rows_say() {
         };
         assert_eq!(rows(&whole), rows(&dir.join(file)), "{file}");
     }
-    // A name that is a path names one folder, and perf's lines name no run.
+    // A name that is a path denotes one folder, and perf's lines name no run.
     ok(&call(
         dir,
         &[
@@ -519,7 +520,8 @@ fn a_run_is_called_as_its_rows_say() {
     assert_eq!(runs, ["..-..-m-1", "perf"]);
 }
 
-/// Rows through a pipe whose other end keeps still: the output is opened before more than the first bytes are there.
+/// Reads rows from a silent pipe: the output is opened before more than the first bytes are
+/// available.
 #[cfg(unix)]
 #[test]
 fn a_silent_pipe_is_not_waited_for_too_early() {
@@ -532,7 +534,7 @@ fn a_silent_pipe_is_not_waited_for_too_early() {
         .spawn()
         .unwrap();
     let mut pipe = child.stdin.take().unwrap();
-    // More than the bytes by which the format is recognised, and fewer rows than are handed on together.
+    // More than the bytes needed to detect the format, and fewer rows than a batch.
     pipe.write_all(rows.repeat(1 + 5000 / rows.len()).as_bytes())
         .unwrap();
     let start = std::time::Instant::now();
@@ -566,7 +568,7 @@ fn runs_are_compared() {
     let found = json(&call(dir, &words));
     let rows = found["comparison"]["rows"].as_array().unwrap();
     assert!(rows.iter().any(|row| row["region_type"] == "weight"));
-    // Two regions say nothing of what chance explains.
+    // Two regions are too few for an interval.
     assert!(rows.iter().all(|row| row["difference_low"].is_null()));
     let many = |reads: u64| {
         let mut text = String::new();
@@ -630,15 +632,15 @@ fn bad_input_ends_with_its_code() {
     fails(dir, &["parse", "perf.txt", "-o", "no/such/folder.jsonl"], 5);
     fails(dir, &["analyse", "perf.txt", "-o", "no/such/folder.txt"], 5);
     assert!(fails(dir, &["check", "missing"], 3).contains("missing"));
-    // A file alone is checked as a trace.
+    // A single file is checked as a trace.
     let output = call(dir, &["check", "perf.txt"]);
     assert_eq!(output.status.code(), Some(1));
     fails(dir, &["analyse", "perf.txt", "--phases", "missing.json"], 3);
-    // A folder stands for its trace.
+    // A folder denotes its trace.
     assert!(fails(dir, &["analyse", "."], 3).contains("trace.parquet"));
     std::fs::write(dir.join("noise.bin"), [0, 1, 2, 3, 0, 0, 9]).unwrap();
     assert!(fails(dir, &["parse", "noise.bin"], 3).contains("noise.bin"));
-    // Text that no reader knows is read as perf's, and none of it is.
+    // Unrecognised text is read as perf's, and no line of it is valid.
     std::fs::write(dir.join("prose.txt"), "It was a dark\nand stormy night.\n").unwrap();
     for command in ["analyse", "parse", "label"] {
         let output = if command == "analyse" {
@@ -665,7 +667,8 @@ fn bad_input_ends_with_its_code() {
     assert!(fails(dir, &["analyse", "cut.parquet"], 3).contains("cut.parquet"));
 }
 
-/// Any list of fields in the order in which perf prints them, and the same rows from each that has what they need.
+/// Any list of fields in the order in which perf prints them; each list with the necessary fields
+/// gives the same rows.
 #[test]
 fn texts_with_any_fields_are_read_alone_and_by_their_list() {
     let folder = tempfile::tempdir().unwrap();
@@ -685,7 +688,7 @@ fn texts_with_any_fields_are_read_alone_and_by_their_list() {
         ),
     ];
     let all = "comm,pid,tid,cpu,time,period,event,addr,data_src,weight,ip,sym,symoff,dso,phys_addr";
-    // Each list, and whether a line alone says the same.
+    // Each list, and whether a line without the list gives the same.
     let lists = [
         (all, true),
         (
@@ -778,7 +781,7 @@ fn texts_with_any_fields_are_read_alone_and_by_their_list() {
         if alone {
             let without = ok(&call(dir, &["parse", "perf.txt", "--strict"]));
             let shown = |row: &Value| {
-                // The command's last word may be a process, as far as a line says.
+                // The last word of the command may look like a process id in a single line.
                 [
                     "address",
                     "op_type",
@@ -802,7 +805,7 @@ fn texts_with_any_fields_are_read_alone_and_by_their_list() {
     fails(dir, &both, 2);
 }
 
-/// What a strict reading takes for a fault: everything but comments and blank lines.
+/// A strict reading rejects everything but comments and blank lines.
 #[test]
 fn lines_without_a_row_are_counted_by_reason() {
     let folder = tempfile::tempdir().unwrap();
@@ -849,7 +852,7 @@ fn lines_without_a_row_are_counted_by_reason() {
         let code = if harmless { 0 } else { 3 };
         assert_eq!(strict.status.code(), Some(code), "{line:?}");
     }
-    // Sixteen significant digits are an address, whatever zeros are in front.
+    // Sixteen significant digits are an address, with any number of leading zeros.
     let line = "c 1 1.0: ev: 0000ffff88810000000f f\n";
     std::fs::write(dir.join("perf.txt"), line).unwrap();
     let row = ok(&call(dir, &["parse", "perf.txt", "--kernel", "--strict"]));
@@ -912,7 +915,7 @@ fn what_is_cut_off_is_counted_and_strict_refuses() {
         call(dir, &["analyse", "cut.txt", "--strict"]).status.code(),
         Some(3)
     );
-    // Comments and blank lines belong to a healthy file.
+    // Comments and blank lines are normal in a file.
     ok(&call(dir, &["analyse", "perf.txt", "--strict"]));
 }
 
@@ -949,7 +952,7 @@ fn an_interrupted_command_leaves_nothing() {
             .spawn()
             .unwrap();
         let mut pipe = child.stdin.take().unwrap();
-        // More than the bytes by which the format is recognised.
+        // More than the bytes needed to detect the format.
         pipe.write_all(capture(5).repeat(100).as_bytes()).unwrap();
         let place = dir.join(if words.contains(&"run") { "run" } else { "." });
         let hidden = || {
@@ -1083,7 +1086,7 @@ fn the_machine_and_the_version_are_told() {
     assert!(ok(&call(folder.path(), &["version"])).starts_with("memtrace "));
 }
 
-/// What a run says of its phases.
+/// Returns the phases of a run.
 fn phases_of(folder: &Path) -> (Vec<String>, String) {
     let text = std::fs::read(folder.join("raw/phases.json")).unwrap();
     let found: Value = serde_json::from_slice(&text).unwrap();
@@ -1119,7 +1122,7 @@ fn phases_are_marked_through_the_pipe_and_by_the_output() {
     assert!(said.contains("phases none"), "{said}");
     let marks = "echo phase weight_load start 5 > $MEMTRACE_PHASES; printf 'phase weight_load end 9\\nphase generation start 9' > $MEMTRACE_PHASES; echo bad > $MEMTRACE_PHASES";
     let (_, found) = run(&[], &format!("test -p $MEMTRACE_PHASES && {marks}"));
-    // What the last write had no end for runs into the next one, and is no mark.
+    // An unterminated last write continues in the next one, and is not a mark.
     assert_eq!(found, (names(&["weight_load"]), "pipe".to_owned()));
     let text = std::fs::read_to_string(dir.join("out/raw/phases.json")).unwrap();
     assert!(text.contains("\"ignored_lines\": 1"), "{text}");
@@ -1139,7 +1142,7 @@ fn phases_are_marked_through_the_pipe_and_by_the_output() {
     let (_, found) = run(&regex, script);
     let expected = names(&["weight_load", "generation", "teardown"]);
     assert_eq!(found, (expected, "output".to_owned()));
-    // Mistakes are told before anything runs.
+    // Mistakes are reported before anything runs.
     for mark in ["generation=(", "generation", "=x"] {
         let words = [
             "run",
@@ -1170,7 +1173,7 @@ fn phases_are_marked_through_the_pipe_and_by_the_output() {
     );
 }
 
-/// An interrupt ends the engine, and what was collected becomes the run.
+/// An interrupt ends the engine, and the collected data becomes the run.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupted_run_is_whole() {
@@ -1196,7 +1199,7 @@ fn an_interrupted_run_is_whole() {
     assert!(ok(&call(dir, &["check", "out"])).contains("fine"));
 }
 
-/// Quantiles of a sketch are within the error that is stated, and everything else is the same.
+/// Quantiles of a sketch are within the stated error, and everything else is unchanged.
 #[test]
 fn approximate_quantiles_are_within_their_error() {
     let folder = tempfile::tempdir().unwrap();
@@ -1257,7 +1260,7 @@ fn approximate_quantiles_are_within_their_error() {
     );
 }
 
-/// Phases that nobody marked are found on demand, and said to be inferred.
+/// Phases without marks are inferred on demand, and marked as inferred.
 #[test]
 fn phases_are_inferred_on_demand() {
     let folder = folder();
@@ -1285,7 +1288,7 @@ fn phases_are_inferred_on_demand() {
         .as_u64()
         .unwrap();
     assert!(end.abs_diff(10_000_000_000) < 50_000_000, "{end}");
-    // What is stored while the model is loaded is weights.
+    // Stores while the model is loaded are to weights.
     let weights = cell(&found, "working_set_summary", "weight", "total_pages");
     assert_eq!(*weights, 1000);
     assert!(String::from_utf8_lossy(&output.stderr).contains("phases inferred"));
@@ -1303,7 +1306,7 @@ fn phases_are_inferred_on_demand() {
     let metadata = std::fs::read(dir.join("run/metadata.json")).unwrap();
     let metadata: Value = serde_json::from_slice(&metadata).unwrap();
     assert_eq!(metadata["phases"], found["phases"]);
-    // Without the option nothing is inferred, and where there is nothing to be found this is said.
+    // Without the option nothing is inferred, and if nothing can be found this is reported.
     assert!(json(&call(dir, &["analyse", "load.txt", "--json"]))["phases"].is_null());
     let none = call(dir, &["analyse", "perf.txt", "--infer-phases"]);
     ok(&none);
@@ -1321,7 +1324,7 @@ fn testdata(name: &str) -> String {
     folder.join(name).display().to_string()
 }
 
-/// Symbols say nothing here; what was mapped says which tensor was touched.
+/// Symbols are meaningless here; the mappings identify the touched tensor.
 #[test]
 fn tensors_are_found_in_the_mappings() {
     let folder = tempfile::tempdir().unwrap();
@@ -1363,7 +1366,7 @@ fn tensors_are_found_in_the_mappings() {
     assert_eq!(sum_of("kv_cache"), planted(&|owner| owner == "kv_cache"));
     assert_eq!(sum_of("unknown"), planted(&|owner| owner == "unknown"));
 
-    // What cannot be used is said.
+    // Unusable options are reported.
     fails(dir, &["label", &rows, "--model", &gguf], 2);
     let mixed = format!("5={maps}");
     assert!(fails(dir, &["label", &rows, "--maps", &mixed], 2).contains("times of its own"));
@@ -1391,7 +1394,7 @@ fn tensors_are_found_in_the_mappings() {
     assert!(!dir.join("x.parquet").exists());
 }
 
-/// The engine is a script in place of llama.cpp: it is started as llama.cpp would be, and watched.
+/// A script replaces llama.cpp: it is started like llama.cpp, and observed.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_engine_of_a_configuration_is_started_and_its_files_are_kept() {
@@ -1427,7 +1430,7 @@ fn an_engine_of_a_configuration_is_started_and_its_files_are_kept() {
         log,
         "asked: -m demo.gguf -p Why is the sky blue? -n 7 -c 64 --no-display-prompt\n"
     );
-    // What was asked and what came out is kept, with the tokens that the engine counted.
+    // The prompt and the output are kept, with the token counts of the engine.
     let prompts = std::fs::read(kept.join("prompt_outputs.json")).unwrap();
     let prompts: Value = serde_json::from_slice(&prompts).unwrap();
     let prompt = &prompts["prompts"][0];
@@ -1454,7 +1457,7 @@ fn an_engine_of_a_configuration_is_started_and_its_files_are_kept() {
         );
     }
     assert_eq!(metadata["collector"]["sample_period"], Value::Null);
-    // The script and the `sleep` it starts are watched, and their mappings kept.
+    // The script and the `sleep` it starts are observed, and their mappings kept.
     let monitor = std::fs::read_to_string(kept.join("raw/process_monitor.csv")).unwrap();
     assert!(
         monitor.starts_with("t_s,pid,cpu_pct,rss_mb,vms_mb,"),
@@ -1467,7 +1470,7 @@ fn an_engine_of_a_configuration_is_started_and_its_files_are_kept() {
         "{maps}"
     );
 
-    // Prompts that cannot be read are no reason to ask something else.
+    // If prompts cannot be read, no other prompt is used.
     config("prompts: {source: missing.txt}\n");
     let output = run();
     assert_eq!(output.status.code(), Some(3));
@@ -1477,7 +1480,7 @@ fn an_engine_of_a_configuration_is_started_and_its_files_are_kept() {
     assert!(ok(&told).contains("[WARN]  prompts.source: missing.txt"));
 }
 
-/// Lackey says where instructions are, a table of symbols which functions those places are.
+/// Lackey gives addresses of instructions, and a table of symbols maps these to functions.
 #[test]
 fn instructions_are_named_and_accesses_split_at_lines() {
     let folder = tempfile::tempdir().unwrap();
@@ -1517,7 +1520,7 @@ fn instructions_are_named_and_accesses_split_at_lines() {
         row(0x1ffe_fffc, 4, ""),
     ];
     assert_eq!(rows(&symbols), expected);
-    // Without symbols nothing is named; split, what lies over two lines is in both.
+    // Without symbols nothing is named; when split, an access across two lines counts in both.
     let split: Vec<u64> = rows(&["--split-bytes", "64"])
         .iter()
         .map(|row| row.0)
@@ -1541,7 +1544,7 @@ fn instructions_are_named_and_accesses_split_at_lines() {
         (analysed(&[]), analysed(&["--split-bytes", "64"])),
         (3.into(), 4.into())
     );
-    // The rules know the function.
+    // The rules contain the function.
     let labelled = call(dir, &[&["label", "lackey.txt"], &symbols[..]].concat());
     assert_eq!(ok(&labelled).matches("kv_cache").count(), 5);
     let bad = ["parse", "lackey.txt", "--symbols", "lackey.txt"];
@@ -1549,7 +1552,7 @@ fn instructions_are_named_and_accesses_split_at_lines() {
     fails(dir, &["parse", "lackey.txt", "--symbols", "missing"], 3);
 }
 
-/// What was analysed while it grew is what the whole file gives.
+/// Analysing a growing file gives the same result as the whole file.
 #[test]
 fn a_text_that_grows_is_followed_to_its_end() {
     let folder = folder();

@@ -1,4 +1,4 @@
-//! What people read: tables in parts, what is not known, what is wrong with an input.
+//! Tests text output: tables in parts, unknown values, problems with an input.
 
 use super::*;
 
@@ -30,7 +30,8 @@ fn loads_alone_say_nothing_of_values() {
         .map(|line| format!("{line}\n"))
         .collect();
     std::fs::write(dir.join("perf.txt"), loads).unwrap();
-    // Numbers of values and of loads, by what is known of their store, and of short values; the rest would be made up.
+    // Number of values and loads by what is known of their store, and of short values; other cells
+    // would be invented.
     for (table, known) in [("values", 6), ("refresh_need", 0)] {
         let words = ["analyse", "perf.txt", "--format", "csv", "--table", table];
         let csv = ok(&call(dir, &words));

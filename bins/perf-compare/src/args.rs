@@ -130,10 +130,10 @@ pub(crate) struct StatisticsArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Gate")]
 pub(crate) struct GateArgs {
-    /// Exit with 1 for a change for the worse, 4 when it cannot be told
+    /// Exit with 1 for a regression, 4 if it cannot be determined
     #[arg(long)]
     pub(crate) gate: bool,
-    /// What fails the gate
+    /// Change that fails the gate
     #[arg(
         long,
         value_enum,
@@ -142,7 +142,7 @@ pub(crate) struct GateArgs {
         requires = "gate"
     )]
     pub(crate) fail_on: FailOn,
-    /// The baseline, in place of the first input
+    /// The baseline, instead of the first input
     #[arg(long, value_name = "PATH")]
     pub(crate) baseline: Option<PathBuf>,
     /// Write the candidate as a table of samples, to be a baseline later
@@ -156,7 +156,7 @@ pub(crate) struct GateArgs {
     pub(crate) markdown: Option<PathBuf>,
 }
 
-/// What fails a gate.
+/// Changes that fail a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum FailOn {
     /// A change for the worse
@@ -195,7 +195,7 @@ pub(crate) struct CompatArgs {
     pub(crate) debug: bool,
 }
 
-/// `2%` or `2`, in percent.
+/// Parses `2%` or `2`, in percent.
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim();
     match number.parse::<f64>() {
@@ -204,7 +204,7 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// `Scheduler.run_batch=EngineCore.step`.
+/// Parses `Scheduler.run_batch=EngineCore.step`.
 fn anchors(text: &str) -> Result<(String, String), String> {
     text.split_once('=')
         .map(|(a, b)| (a.trim().to_owned(), b.trim().to_owned()))
@@ -212,7 +212,7 @@ fn anchors(text: &str) -> Result<(String, String), String> {
         .ok_or_else(|| "give two names of anchors, baseline=candidate".to_owned())
 }
 
-/// `11:22`.
+/// Parses `11:22`.
 fn pids(text: &str) -> Result<(i64, i64), String> {
     let parse = |text: &str| text.trim().parse::<i64>().ok();
     text.split_once(':')

@@ -1,4 +1,4 @@
-//! Did the second run differ from the first, by how much, and why?
+//! Tests whether the second run differs from the first, by how much, and why.
 
 mod args;
 mod page;
@@ -14,7 +14,7 @@ use perf_compare::{Gate, LoadOptions, Options, Report, Side, Signatures, compare
 
 use crate::args::{Cli, Format};
 
-/// Where published results go unless told.
+/// Default folder of published results.
 const REPORTS: &str = "comparison_reports";
 
 /// Runs the tool with the words of a command line, the tool's name first. Returns the exit code.
@@ -90,7 +90,7 @@ fn options(cli: &Cli) -> anyhow::Result<Options> {
     options.seed = given.seed.unwrap_or(options.seed);
     options.threads = cli.input.threads().get();
     options.level = given.level;
-    // A gate asks about large effects, and still wants the small ones to be listed.
+    // A gate tests for large effects, but the small ones must still be listed.
     if let (Some(percent), false) = (given.min_effect, cli.gate.gate) {
         options.min_effect_pct = percent;
     }

@@ -1,4 +1,5 @@
-//! Did the second run differ from the first, by how much, and why?
+//! Executable of `perf-compare`: tests whether the second run differs from the first, by how much,
+//! and why.
 
 use std::process::ExitCode;
 

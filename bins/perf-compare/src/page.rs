@@ -1,4 +1,4 @@
-//! The report as one self-contained page, with distributions and intervals drawn.
+//! Writes the report as a self-contained page with distributions and intervals.
 
 use charts::html::{Page, Section};
 use charts::plot::{Axis, LinePlot, Mark, RefLine, Series};
@@ -6,10 +6,10 @@ use perf_compare::Report;
 use perf_compare::document::{CycleTime, Evidence, Finding, Statement};
 use report::{Align, Cell, Column, Table, Unit};
 
-/// Rows of tables, and lines of the figure of intervals.
+/// Maximum number of rows of tables, and of lines in the figure of intervals.
 const ROWS: usize = 40;
 const LINES: usize = 12;
-/// Width of figures: that of the page.
+/// Width of figures in pixels, equal to that of the page.
 const WIDTH: f64 = 1240.0;
 
 pub(crate) fn html(report: &Report) -> String {
@@ -56,7 +56,7 @@ fn verdict(report: &Report) -> Section {
     section
 }
 
-/// The other causes, and why they are none or open.
+/// Returns the other causes, and why they are excluded or open.
 fn open(report: &Report) -> Option<Section> {
     let columns = vec![
         Column::text("cause"),
@@ -73,12 +73,12 @@ fn open(report: &Report) -> Option<Section> {
     (table.rows() > 0).then(|| Section::new("Other causes").table(&table, ROWS))
 }
 
-/// A column of numbers with four digits.
+/// Returns a column of numbers with four digits.
 fn number(name: &'static str) -> Column {
     Column::text(name).align(Align::Right)
 }
 
-/// Four significant digits.
+/// Formats four significant digits.
 fn four(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
@@ -99,7 +99,7 @@ fn four(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A name that fits a column: the end tells generated names apart.
+/// Shortens a name to fit a column; its end distinguishes generated names.
 fn fitted(name: &str) -> String {
     const FIRST: usize = 18;
     const LAST: usize = 28;
@@ -137,7 +137,7 @@ fn evidence(rows: &[Evidence]) -> Option<Table> {
     (!rows.is_empty()).then_some(table)
 }
 
-/// Mean and quantiles of both sides.
+/// Returns mean and quantiles of both sides.
 fn quantiles(time: &CycleTime) -> Option<Table> {
     let columns = vec![
         Column::text("cycle_time_us"),
@@ -170,7 +170,7 @@ fn quantiles(time: &CycleTime) -> Option<Table> {
     Some(table)
 }
 
-/// Cycle times in the order of time, and their distributions.
+/// Returns the cycle times in order of time, and their distributions.
 fn cycles(time: &CycleTime) -> Section {
     let kind = if time.cycle_type.is_empty() {
         "cycles"

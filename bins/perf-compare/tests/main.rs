@@ -1,4 +1,4 @@
-//! The tool as its users call it: formats, the gate, exit codes.
+//! Tests the tool from its command line: formats, the gate, exit codes.
 
 #![expect(
     clippy::unwrap_used,
@@ -49,7 +49,7 @@ fn world(cycles: usize) -> World {
     }
 }
 
-/// One side as the published layout has it.
+/// Writes one side in the published layout.
 fn side(folder: &Path, world: &World, seed: u64) {
     fs::create_dir_all(folder).unwrap();
     let (perf, counters) = world.files(seed);
@@ -57,7 +57,8 @@ fn side(folder: &Path, world: &World, seed: u64) {
     fs::write(folder.join("result_counters_data.csv"), counters).unwrap();
 }
 
-/// Rows of a serving benchmark: latency in milliseconds and throughput, `n` samples, `more` percent slower.
+/// Returns rows of a serving benchmark: latency in milliseconds and throughput, `n` samples, `more`
+/// percent slower.
 fn rows(n: u32, more: f64, noise: f64) -> Vec<(&'static str, &'static str, f64, u32)> {
     (0..n)
         .flat_map(|i| {
@@ -239,9 +240,9 @@ fn the_gate_passes_fails_and_stays_open() {
     );
     assert_eq!(code(&gate("noisy.csv", &regressed)), 4);
     assert_eq!(code(&gate("few.csv", &regressed)), 4);
-    // Established, but smaller than what is asked about.
+    // Significant, but smaller than the requested effect.
     assert_ne!(code(&gate("slow.csv", &["--min-effect", "20%"])), 1);
-    // Without a size the statements decide.
+    // Without a minimum effect, significance decides.
     assert_eq!(code(&gate("same.csv", &[])), 0);
     assert_eq!(code(&gate("slow.csv", &[])), 1);
 

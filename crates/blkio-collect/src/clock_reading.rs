@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::script::clock_line;
 
-/// Longest time without a change of the time since boot.
+/// Maximum time without a change of the time since boot.
 const TICK: Duration = Duration::from_millis(50);
-/// How well both clocks are to be known together, and how often that is tried.
+/// Required accuracy of a joint reading of both clocks, and maximum number of attempts.
 const CLOSE: Duration = Duration::from_micros(100);
 const TRIES: usize = 5;
 
@@ -22,7 +22,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// Reads them now, again where the machine was busy with something else.
+    /// Reads both clocks now; retries if the machine was busy.
     pub(crate) fn now() -> Self {
         let mut best = Self::once();
         for _ in 1..TRIES {
@@ -37,8 +37,9 @@ impl Reading {
         best
     }
 
-    /// The kernel tells the time since boot in hundredths of a second. So it is read until it changes: then it is known to
-    /// the time since the reading before began.
+    /// Reads both clocks once. The kernel reports the time since boot in hundredths of a second, so
+    /// it is read until it changes; it is then known to within the time since the previous reading
+    /// began.
     fn once() -> Self {
         let boottime_ns = || -> Option<u64> {
             let text = fs::read_to_string("/proc/uptime").ok()?;
@@ -79,7 +80,7 @@ impl Reading {
         })
     }
 
-    /// As a line of a log; empty where the time since boot cannot be read.
+    /// Returns the readings as a line of a log; empty if the time since boot cannot be read.
     pub(crate) fn line(self) -> String {
         let readings = self.boottime_ns.zip(self.realtime_ns);
         readings.map_or(String::new(), |(boot, wall)| clock_line(boot, wall))

@@ -1,4 +1,4 @@
-//! The disk that is traced, and the kernel's counters of it.
+//! The traced disk, and the kernel's counters of it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Disk {
-    /// Its name, as in `/sys/block`.
+    /// Name, as in `/sys/block`.
     pub name: String,
     /// The kernel's major number.
     pub major: u32,
@@ -19,11 +19,12 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Finds the disk of a device or partition. Requests carry the whole disk's number: a partition's would match none.
+    /// Finds the disk of a device or partition. Requests carry the whole disk's number; a
+    /// partition's would match none.
     ///
     /// # Errors
     ///
-    /// A path that does not exist or is no block device.
+    /// Returns an error if the path does not exist or is not a block device.
     pub fn of(path: &Path) -> Result<Self> {
         let missing = |source| Error::NoDevice {
             path: path.to_owned(),
@@ -61,12 +62,12 @@ impl Disk {
         })
     }
 
-    /// Returns `true` if a folder lies on it: what is written there is in the trace.
+    /// Returns `true` if a folder is on this disk, so that writes to it appear in the trace.
     pub(crate) fn has(&self, folder: &Path) -> bool {
         let Ok(data) = folder.metadata() else {
             return false;
         };
-        // The number that stat gives is coded another way than the kernel's.
+        // The device number in stat is encoded differently from the kernel's.
         let dev = data.dev();
         let major = (dev >> 8) & 0xfff | (dev >> 32) & !0xfff;
         let minor = dev & 0xff | (dev >> 12) & !0xff;
@@ -113,7 +114,7 @@ impl DiskStat {
         })
     }
 
-    /// Returns what was added since `earlier`.
+    /// Returns the increase since `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let minus = |a: u64, b: u64| a.wrapping_sub(b);
         Self {

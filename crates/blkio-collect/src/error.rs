@@ -1,44 +1,44 @@
-//! Everything that can go wrong while recording.
+//! Errors of recording.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// Why nothing, or not everything, was recorded.
+/// Reason why nothing, or not everything, was recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The path is no block device.
+    /// The path is not a block device.
     #[error("{}: no block device", path.display())]
     NoDevice {
         /// The path.
         path: PathBuf,
-        /// What the system says, where it says more.
+        /// Error of the operating system, if any.
         #[source]
         source: Option<io::Error>,
     },
-    /// What the kernel shows of the disk is not what is expected.
+    /// The kernel's information on the disk is not as expected.
     #[error("{}: expected {expected}", path.display())]
     Kernel {
         /// The file in `/sys`.
         path: PathBuf,
-        /// What it should hold.
+        /// Expected contents.
         expected: &'static str,
     },
     /// The process does not run as root.
     #[error("tracing needs root")]
     NotRoot,
-    /// The folder of the recording exists already or cannot be made.
+    /// The folder of the recording already exists or cannot be created.
     #[error("{}: cannot create the folder (it must be new)", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: io::Error,
     },
-    /// The options need bpftrace, but tracefs was asked for.
+    /// The options require bpftrace, but tracefs was requested.
     #[error("the options of the bpftrace program cannot be used with tracefs")]
     NeedsBpftrace,
     /// tracefs is not mounted.
@@ -55,30 +55,30 @@ pub enum Error {
     /// bpftrace ended by itself.
     #[error("bpftrace ended with {status}: {said}")]
     BpftraceEnded {
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// The line of its output that tells why.
+        /// The line of its output with the reason.
         said: String,
     },
-    /// bpftrace attached to no tracepoint in time.
+    /// bpftrace did not attach to a tracepoint in time.
     #[error("bpftrace did not attach within {seconds} s")]
     Late {
-        /// How long it was waited for.
+        /// Time waited, in seconds.
         seconds: u64,
     },
     /// The caller's interrupt came before the recording began.
     #[error("interrupted while bpftrace attached")]
     Interrupted,
-    /// The instance of tracefs cannot be made, set or removed.
+    /// The instance of tracefs cannot be created, configured or removed.
     #[error("{what}")]
     Tracefs {
-        /// What failed.
+        /// The failed operation.
         what: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: io::Error,
     },
-    /// The thread that copies the trace died; a defect.
+    /// The thread that copies the trace panicked; a defect.
     #[error("the thread that copies the trace died")]
     CopierDied,
     /// The command cannot be started.
@@ -86,7 +86,7 @@ pub enum Error {
     NoCommand {
         /// The command.
         program: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: io::Error,
     },
@@ -104,11 +104,12 @@ pub enum Error {
     Json(#[from] serde_json::Error),
 }
 
-/// Shorthand.
+/// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Returns `true` if nothing could be recorded as asked: the device, the rights, the tracer or the command is missing.
+    /// Returns `true` if recording as requested is impossible: the device, the rights, the tracer
+    /// or the command is missing.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         !matches!(

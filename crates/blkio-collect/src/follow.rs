@@ -8,21 +8,22 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a file that does not grow is looked at.
+/// Interval at which a file that does not grow is checked.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Conditions on which following a file ends.
 #[derive(Clone)]
 pub struct Follow {
-    /// `true` if to end now; asked several times a second.
+    /// Returns `true` to end now; called several times per second.
     pub ended: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// End when nothing was added for so long.
+    /// Ends when nothing was added for this long.
     pub quiet: Option<Duration>,
-    /// Told of the bytes that were added, and of none several times a second while nothing is.
+    /// Called with the bytes that were added, and with none several times per second while nothing
+    /// is.
     pub grown: Grown,
 }
 
-/// Is told of bytes, in the order of the file.
+/// Receives bytes, in file order.
 pub type Grown = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 impl fmt::Debug for Follow {
@@ -33,8 +34,8 @@ impl fmt::Debug for Follow {
     }
 }
 
-/// Reads on behind the end of a file, until it is told to end. When the file is replaced or made shorter, what is there now
-/// is read from its beginning, after the rest of what was there before.
+/// Reads a growing file until it is told to end. If the file is replaced or truncated, reads the
+/// rest of the old contents, then the new ones from their start.
 #[derive(Debug)]
 pub struct Tail {
     path: PathBuf,
@@ -48,7 +49,7 @@ impl Tail {
     ///
     /// # Errors
     ///
-    /// A file that cannot be opened.
+    /// Returns an error if the file cannot be opened.
     pub fn open(path: &Path, follow: Follow) -> Result<Self, byte_source::Error> {
         let file = File::open(path).map_err(|source| byte_source::Error::Read {
             name: path.display().to_string(),
@@ -63,10 +64,10 @@ impl Tail {
         })
     }
 
-    /// Goes to the file that now has the name, if that is another one or begins anew.
+    /// Switches to the file that now has the name, if it is another one or was truncated.
     fn rotate(&mut self) -> io::Result<bool> {
         let Ok(now) = File::open(&self.path) else {
-            // Moved away, and not yet there again.
+            // Moved away, and not yet recreated.
             return Ok(false);
         };
         let data = now.metadata()?;
@@ -94,7 +95,7 @@ impl Read for Tail {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let started = Instant::now();
         loop {
-            // Asked before reading: what was written until then is still taken.
+            // Checked before reading: data written until then is still read.
             let is_last = (self.follow.ended)()
                 || (self.follow.quiet).is_some_and(|quiet| started.elapsed() >= quiet);
             let count = self.file.read(buffer)?;

@@ -1,12 +1,12 @@
-//! Ends the helper processes of a recording, also when the recorder is killed.
+//! Ends the helper processes of a recording, even if the recorder is killed.
 
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// Waits until nobody holds the other end of its standard input open. Unless the last line said that all is done, it then
-/// ends what the lines before have named.
+/// Waits until the other end of its standard input is closed. Unless the last line was `done`, it
+/// then ends everything named by earlier lines.
 const WATCH: &str = r#"
 trap '' HUP INT TERM
 while read -r what which; do
@@ -30,15 +30,16 @@ done
 for process in $processes; do kill -s KILL "$process"; done
 "#;
 
-/// Ends a recording's helpers when the recorder goes without having done so: by an error, a second interrupt, or a
-/// signal that nothing can catch.
+/// Ends a recording's helpers if the recorder ends without doing so: by an error, a second
+/// interrupt, or a signal that cannot be caught.
 ///
-/// A tracer that stays behind would record for ever, and an instance of tracefs keeps its events enabled. So a shell watches
-/// a pipe that is closed with this process, however that ends. Where no shell can be started there is no watch.
+/// A leftover tracer would record forever, and an instance of tracefs keeps its events enabled.
+/// Therefore a shell watches a pipe that is closed with this process, however it ends. If no shell
+/// can be started, there is no guard.
 pub(crate) struct Guard(Option<(Child, ChildStdin)>);
 
 impl Guard {
-    /// Begins to watch; nothing is named yet.
+    /// Starts the guard without any helper.
     pub(crate) fn start() -> Self {
         let mut command = Command::new("sh");
         command
@@ -56,27 +57,27 @@ impl Guard {
 
     fn say(&mut self, line: &str) {
         if let Some((_, pipe)) = &mut self.0 {
-            // A watch that has ended is no reason not to record.
+            // A guard that has ended is no reason not to record.
             let _ = pipe.write_all(line.as_bytes());
         }
     }
 
-    /// A process to interrupt, and to kill if that is in vain.
+    /// Registers a process to interrupt, and to kill if it does not end.
     pub(crate) fn process(&mut self, child: &Child) {
         self.say(&format!("process {}\n", child.id()));
     }
 
-    /// A process that was started [`alone`], to end with all that it started.
+    /// Registers a process that was started with [`alone`], to end with all its children.
     pub(crate) fn group(&mut self, child: &Child) {
         self.say(&format!("group {}\n", child.id()));
     }
 
-    /// An instance of tracefs to remove.
+    /// Registers an instance of tracefs to remove.
     pub(crate) fn instance(&mut self, path: &Path) {
         self.say(&format!("instance {}\n", path.display()));
     }
 
-    /// Nothing is left to end.
+    /// Ends the guard: there is nothing left to end.
     pub(crate) fn finish(mut self) {
         self.say("done\n");
         if let Some((mut child, pipe)) = self.0.take() {
@@ -86,15 +87,17 @@ impl Guard {
     }
 }
 
-/// Puts a command into a group of its own, so that an interrupt of the terminal is for us alone.
+/// Puts a command into its own process group, so that an interrupt of the terminal reaches only
+/// this process.
 pub(crate) fn alone(command: &mut Command) {
     use std::os::unix::process::CommandExt as _;
     command.process_group(0);
 }
 
-/// Sends a signal to a process, or with a minus before its number to its group. One that is gone needs none.
+/// Sends a signal to a process, or, with a minus before the number, to its group. A process that
+/// has ended is ignored.
 pub(crate) fn signal(name: &str, target: &str) {
-    // The shell has it where the program is not installed.
+    // The shell has `kill` built in if the program is not installed.
     let _ = Command::new("sh")
         .args(["-c", "kill -s \"$1\" -- \"$2\"", "sh", name, target])
         .stdin(Stdio::null())
@@ -103,9 +106,9 @@ pub(crate) fn signal(name: &str, target: &str) {
         .status();
 }
 
-/// Removes a folder that holds nothing worth keeping.
+/// Removes a folder without useful contents.
 pub(crate) fn discard(folder: &Path) {
-    // Best effort: the reason for leaving is told anyway.
+    // Best effort: the reason for ending is reported in any case.
     let _ = fs::remove_dir_all(folder);
 }
 
@@ -128,7 +131,7 @@ mod tests {
         guard.process(&process);
         guard.group(&group);
         drop(guard);
-        // Where interrupts are ignored, as they are behind an ampersand, it is killed.
+        // If interrupts are ignored, as for background jobs, it is killed.
         let interrupted = process.wait().unwrap().signal();
         assert!(matches!(interrupted, Some(2 | 9)), "{interrupted:?}");
         assert_eq!(group.wait().unwrap().signal(), Some(15));

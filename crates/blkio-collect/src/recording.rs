@@ -1,4 +1,4 @@
-//! A whole recording: the tracer, the command, and what was lost.
+//! Makes a whole recording: the tracer, the command, and an account of losses.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -22,7 +22,7 @@ use crate::tracer::{Method, start, stop as stop_tracer};
 use crate::unfinished::put_unfinished_in_place;
 use crate::workload::{end_sampler, gpu_sampler, workload};
 
-/// What completions need to reach the buffers of the tracer.
+/// Time for completions to reach the buffers of the tracer.
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// Options of a recording.
@@ -31,13 +31,13 @@ const SETTLE: Duration = Duration::from_millis(300);
 pub struct RecordOptions {
     /// New folder for the recording; should not be on the traced disk.
     pub folder: PathBuf,
-    /// Method; bpftrace where it works if `None`.
+    /// Method; `None` uses bpftrace if it works.
     pub method: Option<Method>,
-    /// What the bpftrace program writes.
+    /// Output of the bpftrace program.
     pub script: ScriptOptions,
     /// The command to run while recording, with its arguments. It may be empty.
     pub command: Vec<String>,
-    /// Length of a recording without a command.
+    /// Duration of a recording without a command.
     pub length: Duration,
 }
 
@@ -54,13 +54,13 @@ impl RecordOptions {
         }
     }
 
-    /// Returns `true` if only the bpftrace program can do what is asked for.
+    /// Returns `true` if the options require the bpftrace program.
     pub(crate) fn needs_bpftrace(&self) -> bool {
         self.script != ScriptOptions::default()
     }
 }
 
-/// Something that the caller should know while recording.
+/// Information for the caller during recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {
@@ -70,7 +70,7 @@ pub enum Note {
     NoBpftrace(String),
 }
 
-/// End of a recording that did not fail.
+/// End of a recording without an error.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Ended {
@@ -80,17 +80,17 @@ pub enum Ended {
     Interrupted,
 }
 
-/// What was recorded.
+/// Result of a recording.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Recording {
-    /// How.
+    /// Method used.
     pub method: Method,
     /// Issued requests in the trace.
     pub issues: u64,
-    /// Requests without their completion.
+    /// Requests without a completion.
     pub unfinished: u64,
-    /// Requests that completed on the device by its own counters, without empty writes.
+    /// Requests completed according to the device's counters, without empty writes.
     pub completed_on_device: u64,
     /// Completions in the trace.
     pub completions: u64,
@@ -98,15 +98,16 @@ pub struct Recording {
     pub failed_command: Option<ExitStatus>,
 }
 
-/// Records a disk while the command runs, or for the time of the options, and writes the folder.
+/// Records a disk while the command runs, or for the time in the options, and writes the folder.
 ///
-/// `stop` is asked every few hundredths of a second whether to end; an end is passed to the command as an interrupt, once. The
-/// command has a process group of its own. Helpers end even if this process is killed.
+/// `stop` is called every few hundredths of a second and returns `true` to end; the command is then
+/// interrupted once. The command has its own process group. Helpers end even if this process is
+/// killed.
 ///
 /// # Errors
 ///
-/// Missing rights, tracers or command, for which [`Error::is_refusal`] is `true`; files that cannot be written or read. A
-/// recording that could not begin leaves no folder.
+/// Missing rights, tracers or command, for which [`Error::is_refusal`] is `true`; files that cannot
+/// be written or read. A recording that could not begin leaves no folder.
 pub fn record(
     disk: &Disk,
     options: &RecordOptions,
@@ -116,7 +117,7 @@ pub fn record(
     if options.needs_bpftrace() && options.method == Some(Method::Tracefs) {
         return Err(Error::NeedsBpftrace);
     }
-    // The owner of a process's files in /proc is the user it acts as.
+    // The owner of a process's files in /proc is its effective user.
     if fs::metadata("/proc/self").is_ok_and(|data| data.uid() != 0) {
         return Err(Error::NotRoot);
     }
@@ -135,7 +136,7 @@ pub fn record(
     let begun = started.is_ok() && !stop();
     let (tracer, method) = match started {
         Ok(started) if begun => started,
-        // What was begun would be in the way of the next try.
+        // Leftovers would obstruct the next attempt.
         other => {
             let ended = other.and_then(|(tracer, _)| stop_tracer(tracer));
             end_sampler(gpu)?;
@@ -150,7 +151,7 @@ pub fn record(
     let before = (disk.stat()?, Reading::now());
     let work = workload(&options.command, options.length, stop, &mut guard);
     let after = (disk.stat()?, Reading::now());
-    // Completions that were counted are in the tracer's buffers by now or never.
+    // Counted completions are now in the tracer's buffers, or never will be.
     thread::sleep(SETTLE);
     let stopped = stop_tracer(tracer);
     end_sampler(gpu)?;
@@ -242,8 +243,9 @@ fn account(
     Ok((recording, manifest))
 }
 
-/// Counts writes without data that only ask for a flush: the device counts them beside the flush itself, and the trace has no
-/// issue of theirs but the end of their sequence. Those of writes with data end at the place of the data.
+/// Counts writes without data that only request a flush: the device counts them in addition to the
+/// flush, and the trace has no issue for them, only the end of their sequence. Those of writes with
+/// data end at the location of the data.
 fn empty_writes(log: &Path, options: &StatsOptions) -> Result<u64> {
     let count = Cell::new(0);
     pipeline::read(
@@ -262,7 +264,7 @@ fn empty_writes(log: &Path, options: &StatsOptions) -> Result<u64> {
     Ok(count.get())
 }
 
-/// Returns the bytes of what was issued, by direction.
+/// Returns the issued bytes, by direction.
 fn issued_bytes(stats: &Stats) -> Value {
     let mut bytes = serde_json::Map::new();
     let symbols = stats.outcome.symbols.rwbs_all().iter();

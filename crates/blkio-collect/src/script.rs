@@ -1,26 +1,28 @@
-//! The bpftrace programs, the settings of tracefs, and the texts around a log.
+//! The bpftrace programs, the tracefs settings, and the texts around a log.
 
 use blkio_parser::{Format, Reader};
 
-/// The lossless bpftrace program: all printing happens at completion, because a completion interrupt that meets a tracing
-/// program at work on its processor is skipped by the kernel without a word.
+/// The lossless bpftrace program: it prints only at completion, because the kernel silently skips a
+/// completion interrupt that meets a running tracing program on its processor.
 const SCRIPT: &str = include_str!("blkio-collect.bt");
 /// The two-line program of the samples, which loses completions; for comparison.
 const EVENTS_SCRIPT: &str = include_str!("blkio-events.bt");
 
-/// What the bpftrace program writes.
+/// Output of the bpftrace program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScriptOptions {
-    /// Two lines a request, which loses completions under load.
+    /// `true` for two lines per request, which loses completions under load.
     pub events: bool,
-    /// The process that queued a request in place of the one that issued it, which may be a worker of the kernel.
+    /// `true` for the process that queued a request instead of the one that issued it, which may be
+    /// a kernel worker.
     pub with_submitter: bool,
-    /// Only requests of processes of this name, which stands in the program as it is.
+    /// Records only requests of processes with this name, which is inserted literally into the
+    /// program.
     pub comm: Option<String>,
 }
 
-/// Keeps who queued a bio where.
+/// Stores who queued a bio at which location.
 const QUEUE: &str = r"
 tracepoint:block:block_bio_queue
 /args->dev == (($1 << 20) | $2)/
@@ -28,10 +30,10 @@ tracepoint:block:block_bio_queue
 	@submitter[args->dev, args->sector] = (pid, comm);
 }
 ";
-/// Keeps a request with the process that issues it.
+/// Stores a request with the process that issues it.
 const STORE: &str =
     "@open[args->dev, $place, args->nr_sector] = (nsecs, pid, args->bytes, args->rwbs, comm);";
-/// The same with the process that queued its first bio, where that was seen.
+/// The same with the process that queued its first bio, if that was recorded.
 const STORE_SUBMITTER: &str = r"$by = @submitter[args->dev, args->sector];
 	if ($by.0 != 0) {
 		if ($ONLY_BY) {
@@ -50,13 +52,13 @@ pub fn script(major: u32, minor: u32, options: &ScriptOptions) -> String {
     let text = if options.events {
         EVENTS_SCRIPT.to_owned()
     } else {
-        // A condition on a name; true where any name will do.
+        // A condition on a name; always true if any name matches.
         let only = |what: &str| match &options.comm {
             Some(name) => format!("{what} == \"{name}\""),
             None => "1".to_owned(),
         };
         let (queue, store, clear, only_issue) = if options.with_submitter {
-            // The name to look at is known inside only.
+            // The name is known only inside.
             (
                 QUEUE,
                 STORE_SUBMITTER,
@@ -83,7 +85,8 @@ pub fn script(major: u32, minor: u32, options: &ScriptOptions) -> String {
         .replace("$2", &minor.to_string())
 }
 
-/// Sum of `recursion_misses` in the texts of `/proc/PID/fdinfo/*`: runs of a program that the kernel left out.
+/// Returns the sum of `recursion_misses` in the texts of `/proc/PID/fdinfo/*`: skipped runs of a
+/// program.
 pub(crate) fn recursion_misses<'a>(texts: impl IntoIterator<Item = &'a str>) -> u64 {
     texts
         .into_iter()
@@ -93,7 +96,7 @@ pub(crate) fn recursion_misses<'a>(texts: impl IntoIterator<Item = &'a str>) -> 
         .sum()
 }
 
-/// Returns what is written to a tracefs instance to record a device: file and text, in order.
+/// Returns the settings of a tracefs instance that records a device: file and text, in order.
 pub(crate) fn tracefs_settings(major: u32, minor: u32) -> Vec<(String, String)> {
     let dev = (major << 20) | minor;
     let mut settings = vec![
@@ -113,23 +116,24 @@ pub(crate) fn tracefs_settings(major: u32, minor: u32) -> Vec<(String, String)> 
     settings
 }
 
-/// The clock of [`tracefs_settings`]: the one that bpftrace has, too, and of which wall times are known.
+/// The clock of [`tracefs_settings`]: the same as bpftrace's, with known wall times.
 const TRACEFS_CLOCK: &str = "boot";
 
-/// Returns what stands before the events of a tracefs instance, which do not tell their clock. The reader knows it by this; readings
-/// of it beside wall time ([`clock_line`]) stand before and behind the events.
+/// Returns the header before the events of a tracefs instance, which do not state their clock; the
+/// reader identifies it by this header. Readings of the clock and wall time ([`clock_line`])
+/// precede and follow the events.
 pub(crate) fn tracefs_head(major: u32, minor: u32) -> String {
     format!("# trace clock: {TRACEFS_CLOCK}\n# device: {major}:{minor}\n")
 }
 
-/// Readings of the clocks of boot time and of wall time at one instant, as a line of a log.
+/// Returns simultaneous readings of boot time and wall time as a line of a log.
 pub(crate) fn clock_line(boottime_ns: u64, realtime_ns: u64) -> String {
     let wall = blkio_companions::wall_clock::print_wall(realtime_ns);
     format!("# clock: nsecs={boottime_ns} wall={wall}\n")
 }
 
-/// Returns a line of the dump at the end of the bpftrace program as a line of an issue, with its time: a request whose completion
-/// was skipped. `None` for every other line.
+/// Converts a line of the dump at the end of the bpftrace program to an issue line, with its time:
+/// a request whose completion was skipped. `None` for every other line.
 pub(crate) fn unfinished_line(line: &[u8]) -> Option<(u64, String)> {
     if !line.starts_with(b"@") {
         return None;
@@ -219,7 +223,7 @@ mod tests {
         for options in [ScriptOptions::default(), events, submitter.clone()] {
             let text = script(259, 4, &options);
             assert!(text.contains("(259 << 20) | 4") && text.contains("# device: 259:4"));
-            // No place is left unfilled: what bpftrace knows with a dollar is in small letters.
+            // No placeholder is left: bpftrace's own names with a dollar are lower case.
             let mut places = text.split('$').skip(1);
             assert!(
                 places.all(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase())),

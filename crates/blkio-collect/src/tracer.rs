@@ -37,9 +37,9 @@ impl Method {
     }
 }
 
-/// Where tracefs is mounted.
+/// Mount points of tracefs.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// How long the tracer may take to attach.
+/// Maximum time for the tracer to attach.
 const ATTACH: Duration = Duration::from_secs(60);
 
 /// A running tracer.
@@ -52,7 +52,7 @@ pub(crate) enum Tracer {
     },
 }
 
-/// Starts bpftrace, or tracefs where bpftrace does not work and nothing asks for it.
+/// Starts bpftrace, or tracefs if bpftrace does not work and is not required.
 pub(crate) fn start(
     disk: &Disk,
     options: &RecordOptions,
@@ -61,7 +61,7 @@ pub(crate) fn start(
     stop: &dyn Fn() -> bool,
     note: &mut dyn FnMut(Note),
 ) -> Result<(Tracer, Method)> {
-    // bpftrace finds tracepoints there, too.
+    // bpftrace finds its tracepoints there, too.
     let tracefs = tracefs()?;
     if options.method != Some(Method::Tracefs) {
         let needs_it = options.method == Some(Method::Bpftrace) || options.needs_bpftrace();
@@ -111,7 +111,7 @@ fn start_bpftrace(
     let started = Instant::now();
     loop {
         let text = fs::read(log)?;
-        // The first line of the program comes once everything is attached.
+        // The program prints its first line once everything is attached.
         if text.windows(9).any(|w| w == b"# device:") {
             return Ok(Tracer::Bpftrace(child));
         }
@@ -119,7 +119,7 @@ fn start_bpftrace(
             let text = String::from_utf8_lossy(&text);
             let mut lines = text.lines();
             let last = lines.clone().rfind(|l| !l.trim().is_empty());
-            // What follows an error is the place in the program.
+            // The lines after an error show its position in the program.
             let told = lines.rfind(|l| l.contains("ERROR:")).or(last);
             return Err(Error::BpftraceEnded {
                 status,
@@ -155,7 +155,7 @@ fn start_tracefs(disk: &Disk, log: &Path, root: &Path, guard: &mut Guard) -> Res
     for (file, text) in tracefs_settings(disk.major, disk.minor) {
         let written = fs::write(instance.join(&file), &text);
         if let Err(error) = written {
-            // Best effort: the reason for leaving is the other error.
+            // Best effort: the other error is reported.
             let _ = fs::remove_dir(&instance);
             return Err(failed(format!("{file}: cannot write `{text}`"))(error));
         }
@@ -166,7 +166,7 @@ fn start_tracefs(disk: &Disk, log: &Path, root: &Path, guard: &mut Guard) -> Res
         let pipe = instance.join("trace_pipe");
         thread::spawn(move || -> Result<()> {
             use std::os::unix::fs::OpenOptionsExt as _;
-            /// `O_NONBLOCK` of Linux: an empty pipe must not keep the thread.
+            /// `O_NONBLOCK` of Linux: an empty pipe must not block the thread.
             const NONBLOCK: i32 = 0o4000;
             let mut pipe = File::options()
                 .read(true)
@@ -197,7 +197,7 @@ fn start_tracefs(disk: &Disk, log: &Path, root: &Path, guard: &mut Guard) -> Res
     })
 }
 
-/// Ends the tracer; gives the number of program runs that the kernel left out.
+/// Ends the tracer; returns the number of program runs that the kernel skipped.
 pub(crate) fn stop(tracer: Tracer) -> Result<Option<u64>> {
     match tracer {
         Tracer::Bpftrace(mut child) => {
@@ -208,11 +208,11 @@ pub(crate) fn stop(tracer: Tracer) -> Result<Option<u64>> {
             let folder = PathBuf::from(format!("/proc/{}/fdinfo", child.id()));
             let mut texts = Vec::new();
             for entry in fs::read_dir(&folder)?.flatten() {
-                // A descriptor that was closed meanwhile is no program.
+                // A descriptor that was closed meanwhile is not a program.
                 texts.extend(fs::read_to_string(entry.path()));
             }
             let misses = recursion_misses(texts.iter().map(String::as_str));
-            // An interrupt lets it print what is left and its last lines.
+            // After an interrupt it prints the remaining data and its last lines.
             signal("INT", &child.id().to_string());
             child.wait()?;
             Ok(Some(misses))

@@ -9,8 +9,8 @@ use byte_source::output::AtomicFile;
 use crate::error::Result;
 use crate::script::unfinished_line;
 
-/// Moves the requests whose completion was skipped from the tracer's closing dump to where they were issued, as `I` lines. At
-/// the end of the log they would lie far out of order.
+/// Moves the requests whose completion was skipped from the tracer's closing dump to their time of
+/// issue, as `I` lines. At the end of the log they would be far out of order.
 pub(crate) fn put_unfinished_in_place(log: &Path) -> Result<()> {
     let open = |path: &Path| -> Result<BufReader<File>> {
         Ok(BufReader::with_capacity(1 << 20, File::open(path)?))

@@ -1,4 +1,4 @@
-//! Runs the traced command, and the sampler of the GPU with it.
+//! Runs the traced command together with the GPU sampler.
 
 use std::fs::{self, File};
 use std::io::IsTerminal as _;
@@ -10,15 +10,16 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::guard::{Guard, alone, signal};
 
-/// How often the workload is looked at, and what it has to end in when it is told to.
+/// Interval at which the workload is checked, and time for it to end after it was told to.
 const POLL: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Runs the command, or waits without one; returns the error of a command that failed. `stop` ends both.
+/// Runs the command, or waits without one; returns the exit status of a command that failed. `stop`
+/// ends both.
 ///
 /// # Errors
 ///
-/// The command cannot be started.
+/// Returns an error if the command cannot be started.
 pub(crate) fn workload(
     command: &[String],
     length: Duration,
@@ -35,7 +36,7 @@ pub(crate) fn workload(
     let mut command = Command::new(program);
     command.args(rest);
     if std::io::stdin().is_terminal() {
-        // A group in the background that reads from the terminal is stopped.
+        // A background group that reads from the terminal would be stopped.
         command.stdin(Stdio::null());
     }
     alone(&mut command);
@@ -47,7 +48,8 @@ pub(crate) fn workload(
     wait(&mut child, stop)
 }
 
-/// Waits for the command, and returns how it ended unless it was fine or told to end. An interrupt is passed to it, once.
+/// Waits for the command, and returns its status unless it succeeded or was told to end. An
+/// interrupt is passed to it once.
 fn wait(child: &mut Child, stop: &dyn Fn() -> bool) -> Result<Option<ExitStatus>> {
     let mut told: Option<Instant> = None;
     loop {
@@ -71,7 +73,7 @@ fn wait(child: &mut Child, stop: &dyn Fn() -> bool) -> Result<Option<ExitStatus>
     }
 }
 
-/// Samples GPU utilisation beside the trace, where there is a GPU.
+/// Samples GPU utilisation during the trace, if there is a GPU.
 pub(crate) fn gpu_sampler(out: &Path, guard: &mut Guard) -> Option<Child> {
     let file = File::create(out.join("gpu.csv")).ok()?;
     let mut command = Command::new("nvidia-smi");
@@ -89,7 +91,7 @@ pub(crate) fn gpu_sampler(out: &Path, guard: &mut Guard) -> Option<Child> {
     let child = command.spawn();
     match &child {
         Ok(child) => guard.process(child),
-        // No GPU: no file that says nothing.
+        // Without a GPU there is no empty file.
         Err(_) => _ = fs::remove_file(out.join("gpu.csv")),
     }
     child.ok()

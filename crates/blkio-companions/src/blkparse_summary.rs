@@ -3,15 +3,15 @@
 use crate::Amount;
 use crate::scan::{Cursor, contains, real, seconds_ns, trim};
 
-/// What the summary of blkparse counts.
+/// Quantity in the summary of blkparse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum What {
     /// Bios queued.
     Queued,
-    /// Requests handed to the driver.
+    /// Requests dispatched to the driver.
     Dispatched,
-    /// Requests the driver gave back.
+    /// Requests returned by the driver.
     Requeued,
     /// Requests completed.
     Completed,
@@ -19,7 +19,7 @@ pub enum What {
     Merged,
 }
 
-/// How lines begin, and where their second half does.
+/// Start of a line, and of its second half.
 const ROWS: [(What, &[u8], &[u8]); 5] = [
     (What::Queued, b"Reads Queued:", b"Writes Queued:"),
     (What::Dispatched, b"Read Dispatches:", b"Write Dispatches:"),
@@ -46,10 +46,10 @@ impl What {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Row {
-    /// What is counted.
+    /// The counted quantity.
     pub what: What,
-    /// Requests and bytes of reads and of writes. `None` where the count is rounded; bytes are cut to the printed unit, and
-    /// 0 where none are printed.
+    /// Requests and bytes of reads and of writes. `None` if the count is rounded; bytes are
+    /// truncated to the printed unit, and 0 if none are printed.
     pub amounts: [Option<Amount>; 2],
 }
 
@@ -80,7 +80,7 @@ fn row(text: &[u8]) -> Option<Row> {
     })
 }
 
-/// `534968KiB`, `1082MiB`.
+/// Parses `534968KiB`, `1082MiB`.
 fn size(cursor: &mut Cursor<'_>) -> Option<u64> {
     let number = cursor.uint()?;
     let unit = cursor.word();
@@ -109,7 +109,7 @@ fn entries(text: &[u8]) -> Option<u64> {
     is_whole.then_some(number)
 }
 
-/// What the summary behind the events of a `blkparse` output says of all devices and processors together.
+/// Totals of all devices and processors in the summary after the events of a `blkparse` output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct PrintedTotals {
@@ -122,7 +122,7 @@ pub struct PrintedTotals {
 }
 
 impl PrintedTotals {
-    /// Takes over the totals of later lines.
+    /// Adopts the totals of later lines.
     pub fn append(&mut self, later: Self) {
         self.entries = later.entries.or(self.entries);
         for (mine, later) in [
@@ -135,7 +135,7 @@ impl PrintedTotals {
         }
     }
 
-    /// Takes the totals out of a line of blkparse's summary; those of all processors come last.
+    /// Reads the totals from a line of blkparse's summary; those of all processors come last.
     pub fn take(&mut self, line: &[u8]) {
         let Some(row) = row(line) else {
             self.entries = entries(line).or(self.entries);
@@ -154,21 +154,21 @@ impl PrintedTotals {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Its name as printed, which is often that of the files.
+    /// Name as printed, which is often that of the files.
     pub device: String,
-    /// Processors that saw it.
+    /// Number of processors with events of the device.
     pub cpus: usize,
     /// Totals of all processors together.
     pub rows: Vec<Row>,
     /// Bytes per second read and written.
     pub bytes_per_s: Option<[u64; 2]>,
-    /// Events.
+    /// Number of events.
     pub entries: Option<u64>,
-    /// Steps of the sequence numbers: events that are missing.
+    /// Gaps in the sequence numbers: missing events.
     pub skips: Option<u64>,
 }
 
-/// Returns `true` if a line heads what one processor or all have seen: `CPU0 (sda):`, `Total (sda):`.
+/// Parses the heading of the events of one processor or of all: `CPU0 (sda):`, `Total (sda):`.
 fn heading(line: &[u8]) -> Option<(bool, &[u8])> {
     let open = memchr::memchr(b'(', line)?;
     let device = line.get(open + 1..)?.strip_suffix(b"):")?;
@@ -178,7 +178,7 @@ fn heading(line: &[u8]) -> Option<(bool, &[u8])> {
     (is_cpu || head == b"Total").then_some((is_cpu, device))
 }
 
-/// Returns `true` if a text holds the summary of blkparse.
+/// Returns `true` if a text contains the summary of blkparse.
 pub(crate) fn is_summary(head: &[u8]) -> bool {
     let mut lines = head.split(|b| *b == b'\n').map(trim);
     lines.any(|line| heading(line).is_some()) && {
@@ -202,7 +202,7 @@ pub fn summaries(text: &[u8]) -> Vec<Summary> {
             }
             if let Some(last) = found.last_mut() {
                 last.cpus += usize::from(is_cpu);
-                // Those of all processors come behind those of each.
+                // The totals of all processors follow those of each.
                 last.rows.clear();
             }
             continue;
@@ -223,7 +223,7 @@ pub fn summaries(text: &[u8]) -> Vec<Summary> {
     found
 }
 
-/// `48213KiB/s / 23824KiB/s`.
+/// Parses `48213KiB/s / 23824KiB/s`.
 fn rates_of(text: &[u8]) -> Option<[u64; 2]> {
     let mut cursor = Cursor::new(text);
     let read = size(&mut cursor)?;
@@ -237,19 +237,19 @@ fn rates_of(text: &[u8]) -> Option<[u64; 2]> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stage {
-    /// Events that it lies between: `Q2C`, `D2C`.
+    /// Events that delimit the stage: `Q2C`, `D2C`.
     pub name: String,
-    /// The smallest, in nanoseconds.
+    /// Minimum in nanoseconds.
     pub min_ns: u64,
-    /// The mean.
+    /// Mean in nanoseconds.
     pub mean_ns: u64,
-    /// The largest.
+    /// Maximum in nanoseconds.
     pub max_ns: u64,
-    /// Number of them.
+    /// Number of values.
     pub count: u64,
 }
 
-/// What btt prints of a trace.
+/// Output of btt for a trace.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Btt {
@@ -263,10 +263,10 @@ pub struct Btt {
     pub live_percent: Option<f64>,
 }
 
-/// How the first table of btt is headed.
+/// Heading of the first table of btt.
 pub(crate) const BTT_HEADING: &[u8] = b"= All Devices =";
 
-/// Takes the tables of all devices out of btt's output; `None` where there is none.
+/// Reads the tables of all devices from btt's output; `None` if there is none.
 #[must_use]
 pub fn btt(text: &[u8]) -> Option<Btt> {
     let mut found = Btt::default();
@@ -322,7 +322,7 @@ fn stage(name: &[u8], times: [&&[u8]; 3], count: &[u8]) -> Option<Stage> {
     })
 }
 
-/// Returns `true` if a text is btt's.
+/// Returns `true` if a text is the output of btt.
 pub(crate) fn is_btt(head: &[u8]) -> bool {
     contains(head, BTT_HEADING)
 }

@@ -9,16 +9,16 @@ pub struct Anchor {
     pub trace_ns: u64,
     /// Wall time in nanoseconds since 1970 as printed, without zone unless it was printed.
     pub wall_ns: u64,
-    /// Time between both readings at most, in nanoseconds; 0 where that is not known.
+    /// Maximum time between both readings in nanoseconds; 0 if unknown.
     pub uncertainty_ns: u64,
 }
 
 /// Offset of a clock to wall time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alignment {
-    /// Method by which it was found: `given`, `anchors`, `correlation`, `process start order`.
+    /// Method of the alignment: `given`, `anchors`, `correlation`, `process start order`.
     pub method: &'static str,
-    /// Wall nanoseconds minus trace nanoseconds; at the first reading, where there are readings.
+    /// Wall time minus trace time in nanoseconds; at the first reading, if there are readings.
     pub offset_ns: i128,
     /// Uncertainty of the offset, in nanoseconds.
     pub uncertainty_ns: u64,
@@ -26,18 +26,18 @@ pub struct Alignment {
     pub drift_ppm: Option<f64>,
     /// For correlations: the best value and the best one elsewhere.
     pub correlation: Option<(Peak, Peak)>,
-    /// Change of the offset, where there are two readings or more.
+    /// Change of the offset, if there are two readings or more.
     pub drift: Option<Drift>,
-    /// What must be true for the uncertainty to hold, where that is more than what was read.
+    /// Assumption on which the uncertainty depends, if it goes beyond the readings.
     pub assumes: Option<&'static str>,
 }
 
-/// A correlation, and by how much one series was moved for it.
+/// A correlation and the shift at which it occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Peak {
-    /// Its amount; 0 where there is none.
+    /// Its value; 0 if there is none.
     pub value: f64,
-    /// Nanoseconds from the beginning of one to that of the other.
+    /// Nanoseconds from the start of one series to that of the other.
     pub lag_ns: i64,
 }
 
@@ -46,16 +46,17 @@ pub struct Peak {
 pub struct Drift {
     /// Trace time of the first reading.
     from_ns: u64,
-    /// Until the last one, on the trace's clock.
+    /// Time to the last reading, on the trace's clock.
     elapsed_ns: u64,
-    /// What wall time gained on the trace's clock meanwhile.
+    /// Gain of wall time on the trace's clock in that time.
     gained_ns: i128,
 }
 
 impl Drift {
-    /// Returns what wall time has gained so long after the first reading, if that took this much of some clock.
+    /// Returns the gain of wall time at `since_ns` after the first reading; `elapsed_ns` is the time
+    /// between the first and the last reading on the same clock.
     fn gained(&self, since_ns: i128, elapsed_ns: i128) -> i128 {
-        // Readings that differ by centuries are none of one run.
+        // Readings that differ by centuries do not belong to one run.
         let product = self.gained_ns.checked_mul(since_ns);
         product
             .filter(|_| elapsed_ns > 0)
@@ -64,7 +65,7 @@ impl Drift {
 }
 
 impl Alignment {
-    /// Wall time at a time of the trace: on the line through the first and the last reading.
+    /// Returns the wall time of a trace time: on the line through the first and the last reading.
     #[must_use]
     pub fn wall_of(&self, trace_ns: u64) -> i128 {
         let trace_ns = i128::from(trace_ns);
@@ -77,7 +78,7 @@ impl Alignment {
         trace_ns + self.offset_ns + gained
     }
 
-    /// Returns the time of the trace at a wall time.
+    /// Returns the trace time of a wall time.
     #[must_use]
     pub fn trace_of(&self, wall_ns: u64) -> i128 {
         let without = i128::from(wall_ns) - self.offset_ns;
@@ -89,9 +90,9 @@ impl Alignment {
     }
 }
 
-/// Readings of `clock.json` and of a recording's `manifest.json`: every object in it that has both `boottime_ns` and
-/// `realtime_ns`, in order of time; with `uncertainty_ns` where it says how well they were read together. Empty where there is
-/// none.
+/// Returns the readings in `clock.json` and in a recording's `manifest.json`: every object with
+/// both `boottime_ns` and `realtime_ns`, ordered by time; with `uncertainty_ns` if the object has
+/// it. Empty if there is none.
 #[must_use]
 pub fn anchors_of_json(text: &[u8]) -> Vec<Anchor> {
     let mut anchors = Vec::new();
@@ -119,9 +120,9 @@ fn collect_anchors(value: &Value, anchors: &mut Vec<Anchor>) {
     }
 }
 
-/// Returns the offset from pairs of readings: the line through the first and the last of them. Its uncertainty is the largest
-/// distance of any reading from it together with how well that one was read (at least a millisecond, the width of a printed
-/// reading).
+/// Returns the offset from pairs of readings: the line through the first and the last of them. Its
+/// uncertainty is the largest distance of any reading from it plus the uncertainty of that reading
+/// (at least a millisecond, the width of a printed reading).
 #[must_use]
 pub fn from_anchors(anchors: &[Anchor]) -> Option<Alignment> {
     let offset = |a: &Anchor| i128::from(a.wall_ns) - i128::from(a.trace_ns);
@@ -195,7 +196,7 @@ mod tests {
         assert_eq!(found.offset_ns, 1_000_000_000);
         assert_eq!(found.uncertainty_ns, 5_000_000);
         assert!((found.drift_ppm.unwrap() - 500.0).abs() < 1e-9);
-        // On the line, in between and beyond, there and back.
+        // On the line, between the readings and beyond, in both directions.
         for (trace_ns, wall_ns) in [
             (0, 1_000_000_000),
             (10_000_000_000, 11_005_000_000),
@@ -206,12 +207,12 @@ mod tests {
         }
         let one = from_anchors(&[anchor(5, 1_000)]).unwrap();
         assert_eq!((one.wall_of(7), one.trace_of(1_002)), (1_002, 7));
-        // Where the wall clock ran back there is no line to go back on.
+        // If the wall clock ran backwards, there is no line to invert.
         let back = from_anchors(&[anchor(0, 1_000), anchor(50, 900)]).unwrap();
         assert_eq!((back.wall_of(50), back.trace_of(1_000)), (900, 0));
         let wild = from_anchors(&[anchor(0, u64::MAX), anchor(u64::MAX, 0)]).unwrap();
         assert_eq!(wild.uncertainty_ns, u64::MAX);
-        // How well the clocks were read together counts as much as how far the readings lie from the line.
+        // The uncertainty of a reading counts as much as its distance from the line.
         let read = |trace_ns, wall_ns, uncertainty_ns| Anchor {
             trace_ns,
             wall_ns,

@@ -1,9 +1,9 @@
-//! Detects what a companion file is, by its content.
+//! Detects the kind of a companion file by its content.
 
 use crate::scan::{contains, trim};
 use crate::{blkparse_summary, fio, gpu, latency_histogram};
 
-/// What a companion file is.
+/// Kind of a companion file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Companion {
@@ -17,9 +17,9 @@ pub enum Companion {
     Stacks,
     /// Histograms of bpftrace or biolatency.
     Histograms,
-    /// fio's result.
+    /// Result of fio.
     FioJson,
-    /// Readings of the boot-time clock and of wall time, as the collector writes them.
+    /// Readings of boot time and wall time, as the collector writes them.
     Clock,
     /// A log of fio: time, value, direction, block size.
     FioLog,
@@ -27,7 +27,7 @@ pub enum Companion {
     FioJob,
     /// The summary of blkparse without its events.
     BlkparseSummary,
-    /// Times between stages as btt prints them.
+    /// Times between stages, printed by btt.
     Btt,
 }
 
@@ -50,13 +50,13 @@ impl Companion {
         }
     }
 
-    /// Returns `true` if a text holds the summary of blkparse, which may also stand behind events.
+    /// Returns `true` if a text contains the summary of blkparse, which may also follow events.
     #[must_use]
     pub fn is_blkparse_summary(head: &[u8]) -> bool {
         blkparse_summary::is_summary(head)
     }
 
-    /// Tells the kind of a companion file from its first whole lines; `None` if it is of no known kind.
+    /// Detects the kind of a companion file from its first whole lines; `None` if unknown.
     #[must_use]
     pub fn detect(head: &[u8]) -> Option<Self> {
         let first = lines(head).find(|line| !line.is_empty())?;

@@ -1,10 +1,10 @@
-//! Result logs of deepnvme, the transfers between tensors and files behind figure 2.
+//! Reads result logs of deepnvme: the transfers between tensors and files in figure 2.
 
 use std::collections::BTreeMap;
 
 use crate::scan::{real, trim};
 
-/// Sizes in MiB that the published runs have.
+/// Sizes of the published runs in MiB.
 pub const SIZES_MIB: [u64; 13] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 /// Engines and experiments, in the order of the published legend.
 pub const SERIES: [&str; 8] = [
@@ -28,7 +28,7 @@ pub struct Bandwidth {
     pub exact: f64,
     /// GiB moved.
     pub gib: f64,
-    /// Seconds it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -40,7 +40,7 @@ impl Bandwidth {
     }
 }
 
-/// Takes the result out of a log: the last line of the shape `ENGINE WHAT: N GB, T secs,  B GB/sec`.
+/// Parses the result of a log: the last line of the form `ENGINE WHAT: N GB, T secs,  B GB/sec`.
 #[must_use]
 pub fn parse(text: &[u8]) -> Option<Bandwidth> {
     text.split(|b| *b == b'\n').rev().find_map(result_line)
@@ -60,8 +60,8 @@ fn result_line(line: &[u8]) -> Option<Bandwidth> {
     })
 }
 
-/// Returns which run a file is of: series (`aio-load-cpu`), file system and size in MiB, by its name
-/// `deepnvme-ENGINE-FS-EXPERIMENT-SIZE-mb.txt`.
+/// Returns the run of a file from its name `deepnvme-ENGINE-FS-EXPERIMENT-SIZE-mb.txt`: series
+/// (`aio-load-cpu`), file system and size in MiB.
 #[must_use]
 pub fn run_of(file_name: &str) -> Option<(&'static str, String, u64)> {
     let rest = file_name

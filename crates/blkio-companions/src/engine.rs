@@ -1,4 +1,5 @@
-//! Standard output of FlexGen and of DeepSpeed's inference example: how long prefill and decode took, and how much memory.
+//! Reads the standard output of FlexGen and of DeepSpeed's inference example: duration of prefill
+//! and decode, and memory.
 
 use std::collections::BTreeMap;
 
@@ -20,43 +21,45 @@ const KEYS: [&str; 11] = [
     "total throughput",
 ];
 
-/// Lines that say what begins.
+/// Lines that mark the start of a phase.
 const MARKERS: [&str; 3] = ["init weight", "warmup - generate", "benchmark - generate"];
 
-/// What a log says.
+/// Contents of a log.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EngineLog {
     /// Values by key, in the printed unit: GB, s, token/s.
     pub values: BTreeMap<&'static str, f64>,
-    /// Digits after the point of each value, which bound its rounding.
+    /// Number of decimals of each value, which bounds its rounding.
     digits: BTreeMap<&'static str, usize>,
     /// Latency of each step: prefill, then one per generated token. Seconds.
     pub token_latency_s: Vec<f64>,
     /// Costs of whole runs in seconds.
     pub costs_s: Vec<f64>,
-    /// Batch size, if the log tells.
+    /// Batch size, if stated.
     pub batch: Option<u64>,
-    /// Prompt length, if the log tells.
+    /// Prompt length, if stated.
     pub prompt_len: Option<u64>,
-    /// Generated length, if the log tells.
+    /// Generated length, if stated.
     pub gen_len: Option<u64>,
-    /// Model, if the log tells.
+    /// Model, if stated.
     pub model: Option<String>,
-    /// Where weights, cache and activations are kept: FlexGen's six shares in percent, if the log has the command.
+    /// Placement of weights, cache and activations: FlexGen's six shares in percent, if the log has
+    /// the command.
     pub percent: Vec<u64>,
-    /// Where offloaded data goes, if the log has the command.
+    /// Folder of offloaded data, if the log has the command.
     pub offload_dir: Option<String>,
     /// `true` if FlexGen projected its figures from a part of the run.
     pub projected: Option<bool>,
-    /// Times of prefill of whole runs in seconds.
+    /// Prefill times of whole runs in seconds.
     pub prefill_timings_s: Vec<f64>,
-    /// What began in which order: `init weight`, `warmup - generate`, `benchmark - generate`.
+    /// Phases in order of their start: `init weight`, `warmup - generate`, `benchmark - generate`.
     pub markers: Vec<&'static str>,
     /// The last time-stamped line, as local wall time in nanoseconds.
     pub last_wall_ns: Option<u64>,
-    /// The first time-stamped line.
+    /// The first time-stamped line, as local wall time in nanoseconds.
     pub first_wall_ns: Option<u64>,
-    /// The first time-stamped line behind the results; the last one, where results are behind all of them.
+    /// The first time-stamped line after the results, or the last one if the results follow all of
+    /// them.
     pub end_wall_ns: Option<u64>,
 }
 
@@ -64,19 +67,19 @@ pub struct EngineLog {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Identity {
-    /// What should equal what.
+    /// The relation.
     pub name: &'static str,
     /// The printed value.
     pub printed: f64,
-    /// What follows from the others.
+    /// The value that follows from the others.
     pub expected: f64,
     /// `true` if they agree within the rounding of the printed digits.
     pub holds: bool,
 }
 
 impl EngineLog {
-    /// Reads a log; lines that say nothing are passed over. Lines end at line feeds and at the carriage returns of progress
-    /// bars.
+    /// Parses a log; other lines are skipped. Lines end at line feeds and at the carriage returns
+    /// of progress bars.
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
         let mut log = Self::default();
@@ -132,7 +135,7 @@ impl EngineLog {
                 let point = value.iter().position(|b| *b == b'.');
                 let digits = point.map_or(0, |at| value.len() - at - 1);
                 self.values.insert(key, number);
-                // Of several runs the last counts.
+                // The last of several runs counts.
                 self.end_wall_ns = None;
                 self.digits.insert(key, digits);
             }
@@ -155,7 +158,7 @@ impl EngineLog {
         }
     }
 
-    /// Takes the options out of the command that began the run: as a shell has it, or as a list of Python.
+    /// Reads the options of the command that started the run: a shell command or a Python list.
     fn command(&mut self, line: &[u8]) {
         let is_between =
             |b: &u8| matches!(b, b' ' | b'\t' | b'=' | b'\'' | b'"' | b',' | b'[' | b']');
@@ -187,7 +190,7 @@ impl EngineLog {
         }
     }
 
-    /// Seconds of prefill, decode and both.
+    /// Returns the seconds of prefill, of decode and of both.
     #[must_use]
     pub fn latencies_s(&self) -> Option<(f64, f64, f64)> {
         let value = |key| self.values.get(key).copied();
@@ -198,7 +201,8 @@ impl EngineLog {
         ))
     }
 
-    /// Tokens of the prompt and generated, of all sequences, as far as the printed throughputs tell.
+    /// Returns the tokens of the prompt and the generated tokens of all sequences, if the printed
+    /// throughputs determine them.
     #[must_use]
     pub fn tokens(&self) -> Option<(f64, f64)> {
         match (self.batch, self.prompt_len, self.gen_len) {
@@ -213,21 +217,23 @@ impl EngineLog {
         }
     }
 
-    /// Steps of decode: tokens generated for each sequence but the first, which prefill gives.
+    /// Returns the number of decode steps: tokens generated per sequence except the first, which
+    /// prefill generates.
     #[must_use]
     pub fn decode_steps(&self) -> Option<u64> {
         if let Some(generated) = self.gen_len {
             return generated.checked_sub(1);
         }
         let all = crate::num::whole(self.tokens()?.1);
-        // All sequences generate as many tokens, so their number divides both products.
+        // All sequences generate the same number of tokens, so their number divides both products.
         let of_decode = self.products("decode throughput", "decode latency")?;
         let sequences = of_decode.map(|decode| all.saturating_sub(decode));
         let sequences = sequences.filter(|n| *n > 0 && all.is_multiple_of(*n));
         sequences.max().map(|n| all / n - 1)
     }
 
-    /// Returns the whole numbers that a rate times a time may be, by the rounding of both.
+    /// Returns the range of whole numbers that a rate times a time can be, given the rounding of
+    /// both.
     fn products(
         &self,
         rate: &'static str,
@@ -240,20 +246,22 @@ impl EngineLog {
         Some(low..=high.min(low.saturating_add(1 << 16)))
     }
 
-    /// That of them with the roundest binary digits: batches and lengths are round.
+    /// Returns the number in the range with the most trailing zero bits: batches and lengths are
+    /// round.
     fn roundest(&self, rate: &'static str, time: &'static str) -> Option<f64> {
         self.products(rate, time)?
             .max_by_key(|n| (n.trailing_zeros(), std::cmp::Reverse(*n)))
             .map(|n| n as f64)
     }
 
-    /// Half a unit of the last printed digit.
+    /// Returns half a unit of the last printed digit.
     fn step(&self, key: &str) -> f64 {
         let digits = self.digits.get(key).copied().unwrap_or(0);
         0.5 * 10_f64.powi(-i32::try_from(digits).unwrap_or(0))
     }
 
-    /// Returns the relations that must hold among the printed values; those whose parts are not known are left out.
+    /// Returns the relations that must hold among the printed values; relations with unknown values
+    /// are left out.
     #[must_use]
     pub fn identities(&self) -> Vec<Identity> {
         let value = |key: &'static str| self.values.get(key).copied();

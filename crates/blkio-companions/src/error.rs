@@ -1,15 +1,15 @@
-//! Why a companion file cannot be used.
+//! Errors of companion files.
 
-/// A file that is not what it should be.
+/// A file is not of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[error("{name}: {reason}")]
 pub struct Error {
     /// The file.
     pub name: String,
-    /// What is wrong and what was expected.
+    /// Description of the problem, and what was expected.
     pub reason: String,
 }
 
-/// Shorthand.
+/// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

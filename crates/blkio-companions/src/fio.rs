@@ -1,4 +1,4 @@
-//! fio's results and logs.
+//! Reads results and logs of fio.
 
 use serde_json::Value;
 
@@ -9,9 +9,9 @@ use crate::scan::trim;
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Totals {
-    /// Requests fio made.
+    /// Number of requests.
     pub ios: u64,
-    /// Bytes it moved.
+    /// Bytes transferred.
     pub bytes: u64,
     /// Mean completion latency in nanoseconds.
     pub clat_mean_ns: f64,
@@ -20,7 +20,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// What fio printed before version 3: KiB, and latencies in microseconds under a name of their own.
+    /// Converts output of fio before version 3: KiB, and latencies in microseconds under another
+    /// name.
     fn in_old_units(self, value: Option<&Value>) -> Self {
         let clat = value.and_then(|v| v.get("clat")?.get("mean")?.as_f64());
         let has_kib = value.is_some_and(|v| v.get("io_kbytes").is_some());
@@ -36,9 +37,9 @@ impl Totals {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Job {
-    /// Its name.
+    /// Name of the job.
     pub name: String,
-    /// `true` if it went around the page cache (`direct=1`), from its own or the global options.
+    /// `true` if it bypassed the page cache (`direct=1`), from its own or the global options.
     pub direct: bool,
     /// Reads.
     pub read: Totals,
@@ -52,7 +53,7 @@ pub struct Job {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FioResult {
-    /// Its version.
+    /// Version of fio.
     pub version: String,
     /// The jobs.
     pub jobs: Vec<Job>,
@@ -63,7 +64,7 @@ impl FioResult {
     ///
     /// # Errors
     ///
-    /// When there is no such JSON.
+    /// Returns an error if there is no such JSON.
     pub fn parse(name: &str, text: &[u8]) -> Result<Self> {
         let unreadable = |reason: String| Error {
             name: name.to_owned(),
@@ -71,7 +72,8 @@ impl FioResult {
         };
         let mut document = None;
         let mut failed = None;
-        // With --status-interval there is one each time, of all so far; and text may stand around them.
+        // With --status-interval there is one per interval, each of all so far; and text may
+        // surround them.
         for json in values_at_line_starts(text) {
             match json {
                 Ok(value) => document = Some(value),
@@ -89,7 +91,7 @@ impl FioResult {
         let global_direct = is_direct(document.get("global options"));
         let version = document.get("fio version").and_then(Value::as_str);
         let version = version.unwrap_or_default().to_owned();
-        // A client prints what its servers did, and the sum of it if there are several.
+        // A client prints the results of its servers, and their sum if there are several.
         let jobs = ["jobs", "client_stats"]
             .iter()
             .find_map(|key| document.get(key)?.as_array())
@@ -126,7 +128,8 @@ impl FioResult {
     }
 }
 
-/// Returns the JSON objects that begin in the first column; what stands within one is passed over with it.
+/// Returns the JSON objects that begin in the first column; the inside of an object is skipped with
+/// it.
 fn values_at_line_starts(text: &[u8]) -> impl Iterator<Item = serde_json::Result<Value>> {
     let mut rest = text;
     let mut is_line_start = true;
@@ -176,26 +179,26 @@ fn totals(value: Option<&Value>) -> Totals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogLine {
-    /// Completion in milliseconds since its job began.
+    /// Time of completion in milliseconds since the start of its job.
     pub time_ms: u64,
-    /// Latency in nanoseconds, or bandwidth in KiB/s, or IOPS, by the kind of log; of a log with windows (`log_avg_msec`)
-    /// their mean, or with `log_max_value=1` the largest.
+    /// Latency in nanoseconds, or bandwidth in KiB/s, or IOPS, by the kind of log; in a log with
+    /// windows (`log_avg_msec`) their mean, or with `log_max_value=1` their maximum.
     pub value: u64,
-    /// The largest of the window, with `log_max_value=2`.
+    /// Maximum of the window, with `log_max_value=2`.
     pub largest: Option<u64>,
     /// 0 read, 1 write, 2 trim.
     pub direction: u8,
-    /// Bytes; 0 where the line is of a window.
+    /// Size in bytes; 0 if the line is of a window.
     pub block_bytes: u64,
     /// Offset in the file, with `log_offset=1`.
     pub offset: Option<u64>,
-    /// Priority: 1 for the class of real time, or with `log_prio=1` the whole value.
+    /// Priority: 1 for the real-time class, or with `log_prio=1` the whole value.
     pub priority: Option<u64>,
-    /// When the request was issued, in nanoseconds since its job began, with `log_issue_time=1`.
+    /// Time of issue in nanoseconds since the start of its job, with `log_issue_time=1`.
     pub issue_ns: Option<u64>,
 }
 
-/// Columns of a log of fio. All lines of a file have the same:
+/// Columns of a log of fio, the same for all lines of a file:
 /// `time, value[, largest], direction, block size[, offset][, priority][, issue time]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogColumns {
@@ -220,14 +223,14 @@ fn numbers(line: &[u8]) -> Option<Vec<(u64, bool)>> {
         .collect()
 }
 
-/// Lines that are looked at to tell the columns.
+/// Number of lines that are examined to detect the columns.
 const TELLING_LINES: usize = 10_000;
 
 impl LogColumns {
-    /// Tells the columns of a log by the values in them; `None` when it is no such log.
+    /// Detects the columns of a log by the values in them; `None` if it is not such a log.
     ///
-    /// A direction is 0, 1 or 2, which tells a log with two values; priorities are 0, 1 or hexadecimal, which tells them from
-    /// offsets (that versions before 3.18 wrote alone).
+    /// A direction is 0, 1 or 2, which identifies a log with two values; priorities are 0, 1 or
+    /// hexadecimal, which distinguishes them from offsets (which versions before 3.18 wrote alone).
     #[must_use]
     pub fn of(text: &[u8]) -> Option<Self> {
         let lines = text.split(|b| *b == b'\n').filter_map(numbers);
@@ -299,7 +302,7 @@ impl LogColumns {
 pub struct Section {
     /// Its name.
     pub name: String,
-    /// Options and their values, in order; those without a value have an empty one.
+    /// Options and their values, in order; the value is empty if there is none.
     pub options: Vec<(String, String)>,
 }
 
@@ -327,7 +330,7 @@ pub fn job_file(text: &[u8]) -> Vec<Section> {
     found
 }
 
-/// Returns `true` if a text is a job file: sections, and options that say what to do.
+/// Returns `true` if a text is a job file: sections with options.
 pub(crate) fn is_job_file(head: &[u8]) -> bool {
     let mut lines = head.split(|b| *b == b'\n').map(trim);
     let first = lines.find(|line| !matches!(line.first(), None | Some(b'#' | b';')));
@@ -340,7 +343,7 @@ pub(crate) fn is_job_file(head: &[u8]) -> bool {
     first.is_some_and(is_section) && lines.any(says_what)
 }
 
-/// Returns `true` if a line is one of such a log.
+/// Returns `true` if a line belongs to such a log.
 pub(crate) fn is_log_line(line: &[u8]) -> bool {
     LogColumns::of(line).is_some()
 }
@@ -442,7 +445,7 @@ mod tests {
         };
         for (text, wanted) in [
             ("1, 104851, 1, 131072", line),
-            // The block size of a request is no direction, however small.
+            // The block size of a request is not a direction, however small.
             (
                 "0, 7, 0, 512, 1\n1, 104851, 1, 131072, 0",
                 some(None, None, Some(0), None),
@@ -495,7 +498,7 @@ mod tests {
         ] {
             assert_eq!(LogColumns::of(wrong.as_bytes()), None, "{wrong}");
         }
-        // What is cut has fewer columns.
+        // A truncated line has fewer columns.
         let columns = LogColumns::of(b"1, 2, 0, 4096, 8192, 0").unwrap();
         assert_eq!(columns.line(b"1, 2, 0, 4096, 81"), None);
     }

@@ -1,4 +1,4 @@
-//! GPU utilisation as nvidia-smi writes it.
+//! Reads GPU utilisation as logged by nvidia-smi.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::scan::BYTE_ORDER_MARK;
 use crate::scan::{real, trim};
 use crate::wall_clock::parse_wall;
 
-/// One reading. The value holds from the reading before up to this one.
+/// One reading. The value applies to the time since the previous reading.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
     /// Local wall time in nanoseconds since 1970.
@@ -22,9 +22,9 @@ pub struct Sample {
 pub struct GpuLog {
     /// The readings, in the order of the file.
     pub samples: Vec<Sample>,
-    /// Rows that could not be read, among them a torn last one.
+    /// Number of rows that could not be read, including a truncated last one.
     pub malformed: u64,
-    /// GPUs in the file; with more than one the samples are those of the first.
+    /// Number of GPUs in the file; if there are several, the samples are those of the first.
     pub gpus: usize,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn looks_like_row(line: &[u8]) -> bool {
     is_time && columns.next().is_some_and(|value| percent(value).is_some())
 }
 
-/// Returns a value with or without unit; the inner `None` is a value that the driver did not have.
+/// Parses a value with or without unit; the inner `None` is a value that the driver did not have.
 fn percent(text: &[u8]) -> Option<Option<f64>> {
     let text = trim(text);
     if (text.starts_with(b"[") && text.ends_with(b"]")) || text == b"N/A" || text == b"ERR!" {
@@ -60,12 +60,13 @@ fn percent(text: &[u8]) -> Option<Option<f64>> {
 }
 
 impl GpuLog {
-    /// Reads the text of such a file: with or without heading and units, any columns as long as there are `timestamp` and
-    /// `utilization.gpu`. Several GPUs are told apart by their index, or what else names them; without that by equal times.
+    /// Parses such a file: with or without heading and units, any columns as long as there are
+    /// `timestamp` and `utilization.gpu`. Several GPUs are distinguished by their index or another
+    /// identifying column; without one, by equal times.
     ///
     /// # Errors
     ///
-    /// When there is no row at all.
+    /// Returns an error if there is no row at all.
     pub fn parse(name: &str, text: &[u8]) -> Result<Self> {
         let mut log = Self {
             gpus: 1,
@@ -81,7 +82,7 @@ impl GpuLog {
             if line.is_empty() {
                 continue;
             }
-            // What has no line feed behind it is the end of the file.
+            // A line without a line feed is the end of the file.
             let is_open = lines.peek().is_none();
             let columns: Vec<&[u8]> = line.split(|b| *b == b',').map(trim).collect();
             let place = |name: &[u8]| columns.iter().position(|c| c.starts_with(name));
@@ -102,7 +103,7 @@ impl GpuLog {
             };
             let has_unit = columns.get(value_at).is_some_and(|v| v.ends_with(b"%"));
             if is_open && has_units && !has_unit && percent.is_some() {
-                // A number without its unit may be cut.
+                // A number without its unit may be truncated.
                 log.malformed += 1;
                 continue;
             }
@@ -130,19 +131,20 @@ impl GpuLog {
             self.samples = of_first.map(|(_, sample)| sample).collect();
             return;
         }
-        // Rows of one query have one time, give or take the last digit, and stand one after the other.
+        // Rows of one query have the same time, except possibly for the last digit, and are
+        // consecutive.
         let of_one_time = rows.chunk_by(|(_, a), (_, b)| a.t_ns == b.t_ns);
         self.gpus = of_one_time.map(<[_]>::len).max().unwrap_or(1);
         let samples = rows.into_iter().map(|(_, sample)| sample);
         self.samples = samples.step_by(self.gpus).collect();
     }
 
-    /// Returns the values that are there.
+    /// Returns the available values.
     fn values(&self) -> impl Iterator<Item = f64> {
         self.samples.iter().filter_map(|sample| sample.percent)
     }
 
-    /// Returns the average as published: unweighted.
+    /// Returns the unweighted average, as published.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         let count = self.values().count();
@@ -172,13 +174,13 @@ impl GpuLog {
         self.values().reduce(f64::max)
     }
 
-    /// Readings of exactly nothing.
+    /// Returns the number of readings of exactly zero.
     #[must_use]
     pub fn zero_samples(&self) -> usize {
         self.values().filter(|v| v.abs() < f64::EPSILON).count()
     }
 
-    /// Times between readings in nanoseconds.
+    /// Returns the times between readings in nanoseconds.
     #[must_use]
     pub fn intervals_ns(&self) -> Vec<u64> {
         self.samples
@@ -190,7 +192,8 @@ impl GpuLog {
             .collect()
     }
 
-    /// Returns the stretches without reading: longer than three times the median interval. Start and length in nanoseconds.
+    /// Returns the gaps between readings longer than three times the median interval: start and
+    /// length in nanoseconds.
     #[must_use]
     pub fn gaps(&self) -> Vec<(u64, u64)> {
         let mut sorted = self.intervals_ns();
@@ -206,7 +209,8 @@ impl GpuLog {
             .collect()
     }
 
-    /// Returns the x axis of the published figure: number of the sample times 0.2 s, the timestamps ignored.
+    /// Returns the x axis of the published figure: number of the sample times 0.2 s; timestamps are
+    /// ignored.
     #[must_use]
     pub fn published_x(&self) -> Vec<f64> {
         (1..=self.samples.len()).map(|n| n as f64 * 0.2).collect()

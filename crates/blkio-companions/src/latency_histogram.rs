@@ -1,4 +1,4 @@
-//! Histograms that bpftrace and biolatency print.
+//! Reads histograms printed by bpftrace and biolatency.
 
 use crate::scan::{Cursor, trim};
 
@@ -20,7 +20,7 @@ impl Printed {
         counts.fold(0, u64::saturating_add)
     }
 
-    /// Returns the row that holds a percentile by nearest rank: the value lies in this interval.
+    /// Returns the row that contains a percentile by nearest rank: the value lies in this interval.
     #[must_use]
     pub fn percentile(&self, percentile: f64) -> Option<(Option<i64>, Option<i64>)> {
         let rank = stats::nearest_rank(percentile, self.count());
@@ -32,7 +32,7 @@ impl Printed {
     }
 }
 
-/// Returns a number with a suffix of 1,024 powers.
+/// Parses a number with a suffix for powers of 1,024.
 fn scaled(cursor: &mut Cursor<'_>) -> Option<i64> {
     let value = cursor.int()?;
     let shift = match cursor.peek() {
@@ -46,7 +46,8 @@ fn scaled(cursor: &mut Cursor<'_>) -> Option<i64> {
     value.checked_mul(1 << shift)
 }
 
-/// `[64, 128)  32 |@@@|`, `(..., 0)`, `[2048, ...)`, `[0]`, or biolatency's `64 -> 127 : 15 |***|`.
+/// Parses a row: `[64, 128)  32 |@@@|`, `(..., 0)`, `[2048, ...)`, `[0]`, or biolatency's
+/// `64 -> 127 : 15 |***|`.
 fn row(line: &[u8]) -> Option<(Option<i64>, Option<i64>, u64)> {
     let mut cursor = Cursor::new(trim(line));
     if !line.contains(&b'|') {
@@ -112,7 +113,7 @@ pub(crate) fn is_row(line: &[u8]) -> bool {
     row(line).is_some()
 }
 
-/// Takes all histograms out of a text.
+/// Returns all histograms in a text.
 #[must_use]
 pub fn parse(text: &[u8]) -> Vec<Printed> {
     let mut found: Vec<Printed> = Vec::new();
@@ -134,7 +135,7 @@ pub fn parse(text: &[u8]) -> Vec<Printed> {
             continue;
         }
         is_open = false;
-        // Keys may hold colons.
+        // Keys may contain colons.
         let heading = line.strip_prefix(b"@");
         if let Some(heading) = heading.and_then(|rest| rest.strip_suffix(b":")) {
             name = String::from_utf8_lossy(heading).into_owned();
@@ -146,7 +147,7 @@ pub fn parse(text: &[u8]) -> Vec<Printed> {
                 None => unit,
             };
         } else if memchr::memmem::find(line, b" = ").is_some()
-            // A sum of the histogram before, of `biolatency -e`.
+            // A sum of the previous histogram, printed by `biolatency -e`.
             && memchr::memmem::find(line, b", total: ").is_none()
         {
             name = String::from_utf8_lossy(line).into_owned();

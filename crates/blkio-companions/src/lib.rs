@@ -1,15 +1,16 @@
-//! Reads what is recorded beside a block I/O trace.
+//! Reads companion files of a block I/O trace.
 //!
-//! * [`gpu`]: GPU utilisation as `nvidia-smi` logs it;
-//! * [`engine`]: what FlexGen and DeepSpeed print: latencies, throughputs, tokens;
+//! * [`gpu`]: GPU utilisation logged by `nvidia-smi`;
+//! * [`engine`]: output of FlexGen and DeepSpeed: latencies, throughputs, tokens;
 //! * [`fio`]: results and logs of fio; [`deepnvme`]: result logs of deepnvme;
 //! * [`latency_histogram`]: histograms of biolatency and bpftrace;
-//! * [`blkparse_summary`]: the summary behind the events of blkparse, and that of btt;
+//! * [`blkparse_summary`]: the summary after the events of blkparse, and that of btt;
 //! * [`clock`]: offsets between the clock of a trace and wall time, from readings of both;
-//! * [`wall_clock`], [`scan`], [`num`]: wall times, words and numbers of such texts, shared with the readers of traces.
+//! * [`wall_clock`], [`scan`], [`num`]: wall times, words and numbers of such texts, shared with
+//!   the readers of traces.
 //!
-//! [`Companion`] tells the kind of a file from its content. All parsers take bytes, ignore what they do not know, and never panic. Relating companions to a trace is the task of
-//! `blkio-report`.
+//! [`Companion`] detects the kind of a file by its content. All parsers take bytes, ignore unknown
+//! content, and never panic. Relating companion files to a trace is the task of `blkio-report`.
 //!
 //! ```
 //! use blkio_companions::gpu::GpuLog;
@@ -38,12 +39,12 @@ pub mod wall_clock;
 pub use companion::Companion;
 pub use error::{Error, Result};
 
-/// Requests and bytes.
+/// Number of requests and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Amount {
-    /// Requests.
+    /// Number of requests.
     pub ios: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
 }
 

@@ -1,19 +1,19 @@
 //! Conversions between number types, and ranks.
 
-/// Returns a position in memory; what does not fit cannot be allocated either.
+/// Converts an index; a value that does not fit cannot be allocated either.
 #[inline]
 pub fn index(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }
 
-/// Returns a number of so many bits (1 to 64) that neighbours rarely share: the first bits of a product with an odd number near 2^64
-/// divided by the golden ratio.
+/// Returns a hash of `bits` bits (1 to 64) that adjacent values rarely share: the first bits of a
+/// product with an odd number near 2^64 divided by the golden ratio.
 #[inline]
 pub fn spread(value: u64, bits: u32) -> usize {
     index(value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - bits))
 }
 
-/// Returns the low 32 bits: the counters of the traces are printed and wrap at that width.
+/// Returns the low 32 bits: the counters of the traces are printed with, and wrap at, that width.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "keeping the low bits is the purpose"

@@ -1,18 +1,19 @@
-//! Reads numbers and words from bytes, without allocation: for parsers of traces and of what is recorded beside them.
+//! Parses numbers and words from bytes without allocation: for parsers of traces and of companion
+//! files.
 
-/// The mark that editors put before the first line of a text.
+/// UTF-8 byte order mark that editors put before the first line of a text.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A place in a line.
+/// A position in a line.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Cursor<'a> {
-    /// What is not read yet.
+    /// The unread part of the line.
     pub rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    /// Returns the beginning of a line.
+    /// Creates a cursor at the start of a line.
     #[must_use]
     #[inline]
     pub fn new(line: &'a [u8]) -> Self {
@@ -26,7 +27,7 @@ impl<'a> Cursor<'a> {
         self.rest.first().copied()
     }
 
-    /// Skips so many bytes.
+    /// Skips this many bytes.
     #[inline]
     pub fn skip(&mut self, count: usize) {
         self.rest = self.rest.get(count..).unwrap_or_default();
@@ -40,7 +41,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips one expected byte; returns `false` if another one is next.
+    /// Skips one expected byte; returns `false` if the next byte differs.
     #[inline]
     pub fn eat(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
@@ -62,7 +63,7 @@ impl<'a> Cursor<'a> {
         if digits.is_empty() {
             return None;
         }
-        // So many digits may be too many.
+        // This many digits may overflow.
         if digits.len() > 19 {
             value = checked(digits)?;
         }
@@ -70,7 +71,7 @@ impl<'a> Cursor<'a> {
         Some(value)
     }
 
-    /// Reads a number with sign.
+    /// Reads a signed number.
     #[inline]
     pub fn int(&mut self) -> Option<i64> {
         let negative = self.eat(b'-');
@@ -78,7 +79,7 @@ impl<'a> Cursor<'a> {
         Some(if negative { -value } else { value })
     }
 
-    /// Reads a counter of 32 bits that was printed with sign.
+    /// Reads a 32-bit counter that was printed as a signed number.
     #[inline]
     pub fn wrapped32(&mut self) -> Option<u32> {
         let negative = self.eat(b'-');
@@ -90,7 +91,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads the bytes up to a blank, tab or the end; returns none at the end.
+    /// Reads the bytes up to a blank, tab or the end; empty at the end.
     #[inline]
     pub fn word(&mut self) -> &'a [u8] {
         self.blanks();
@@ -104,7 +105,7 @@ impl<'a> Cursor<'a> {
         word
     }
 
-    /// Returns `true` if nothing but blanks is left.
+    /// Returns `true` if only blanks are left.
     #[inline]
     pub fn at_end(&self) -> bool {
         self.rest.iter().all(|b| matches!(b, b' ' | b'\t'))

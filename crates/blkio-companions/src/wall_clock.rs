@@ -1,4 +1,4 @@
-//! Parses and formats wall times as logs print them.
+//! Parses and formats wall times as printed in logs.
 
 use crate::scan::Cursor;
 
@@ -55,9 +55,9 @@ pub fn parse_wall(text: &[u8]) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
 }
 
-/// Days from 1970-01-01 to a date of the Gregorian calendar.
+/// Returns the days from 1970-01-01 to a date of the Gregorian calendar.
 fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
-    // Years that begin in March put the leap day at their end.
+    // Years that begin in March have the leap day at their end.
     let (year, month) = if month <= 2 {
         (year - 1, month + 9)
     } else {
@@ -67,12 +67,14 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
     days.checked_sub(719_468)
 }
 
-/// Formats nanoseconds since 1970 in UTC, to the microsecond, as [`parse_wall`] reads them.
+/// Formats nanoseconds since 1970 in UTC, to the microsecond, in the form that [`parse_wall`]
+/// parses.
 #[must_use]
 pub fn print_wall(wall_ns: u64) -> String {
     let seconds = wall_ns / 1_000_000_000;
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March put the leap day at their end; four hundred of them are always as long.
+    // Years that begin in March have the leap day at their end; four hundred of them always have
+    // the same length.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

@@ -1,11 +1,12 @@
-//! Block I/O traces with planted truth, for tests and measurements.
+//! Generates block I/O traces with known truth, for tests and measurements.
 //!
-//! [`write()`] makes the trace of a run that offloads its KV cache: prefill writes, there is silence, and decode reads what was
-//! written, token by token, among metadata, flushes and readahead. A [`Spec`] says how requests arrive, how long they take,
-//! how large they are and where they go. What is true of the trace is counted while it is written and returned as JSON. The
-//! same seed gives the same bytes on every machine.
+//! [`write()`] generates the trace of a run that offloads its KV cache: prefill writes, a silence,
+//! and decode reads the written data token by token, mixed with metadata, flushes and readahead. A
+//! [`Spec`] defines arrivals, latencies, sizes and locations of requests. The truth about the trace
+//! is counted while it is written and returned as JSON. The same seed gives the same bytes on every
+//! machine.
 //!
-//! It reads no traces and imitates no program.
+//! The crate reads no traces and imitates no program.
 //!
 //! ```
 //! use blkio_synth::{Lines, Spec, write};
@@ -34,7 +35,7 @@ use self::places::{Places, sectors};
 use self::random::Random;
 pub use self::spec::{Arrivals, LatencyLaw, Pattern, Size, Spec, SpecError};
 
-/// The lines to write.
+/// Format of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lines {
@@ -44,7 +45,7 @@ pub enum Lines {
     Events,
 }
 
-/// Lines that are held to be put out of order.
+/// Buffers lines to write them out of order.
 struct Shuffled<'w, W: Write> {
     out: &'w mut W,
     held: BTreeMap<(u64, u64), String>,
@@ -53,7 +54,8 @@ struct Shuffled<'w, W: Write> {
 }
 
 impl<W: Write> Shuffled<'_, W> {
-    /// Takes a line of time `t_ns` that appears up to the window later, and writes those whose time has come.
+    /// Adds a line of time `t_ns` that appears up to the window later, and writes the lines that
+    /// are due.
     fn push(&mut self, t_ns: u64, delay_ns: u64, now_ns: u64, line: String) -> io::Result<()> {
         self.number += 1;
         self.held.insert((t_ns + delay_ns, self.number), line);
@@ -74,10 +76,10 @@ impl<W: Write> Shuffled<'_, W> {
     }
 }
 
-/// Requests of a burst.
+/// Number of requests of a burst.
 const BURST: u64 = 64;
 
-/// Returns the time from the request before to this one.
+/// Returns the time from the previous request to this one.
 fn gap(spec: &Spec, number: u64, random: &mut Random) -> u64 {
     let mean = spec.mean_gap_ns;
     match spec.arrivals {
@@ -99,11 +101,12 @@ fn latency(spec: &Spec, random: &mut Random) -> u64 {
     }
 }
 
-/// Writes a trace and returns the truth about it as a JSON object: counts and bytes by operation, the silence, pairs.
+/// Writes a trace and returns the truth about it as a JSON object: counts and bytes by operation,
+/// the silence, pairs.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Returns an error if writing to `out` fails.
 pub fn write<W: Write>(spec: &Spec, seed: u64, lines: Lines, out: &mut W) -> io::Result<Value> {
     let mut random = Random(seed);
     match lines {
@@ -154,7 +157,7 @@ pub fn write<W: Write>(spec: &Spec, seed: u64, lines: Lines, out: &mut W) -> io:
             ("RA", reads.next(sectors, &mut random), sectors)
         };
         let bytes = sectors * 512;
-        // No two requests of one place are at the device at once.
+        // Requests for the same place never overlap at the device.
         if let Some(free) = free_at.get(&sector) {
             now = now.max(free + 1);
         }
@@ -234,7 +237,7 @@ fn whole(value: f64) -> u64 {
     value as u64
 }
 
-/// Returns a position in memory; what does not fit cannot be allocated either.
+/// Converts an index; a value that does not fit cannot be allocated either.
 fn index(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }

@@ -1,22 +1,22 @@
-//! Chooses where requests go, and how large they are.
+//! Chooses locations and sizes of requests.
 
 use super::index;
 use super::random::Random;
 use super::spec::{Pattern, Spec};
 
-/// Sectors of the places that are drawn at random: 4 KiB.
+/// Granularity of random locations in sectors: 4 KiB.
 const GRID: u64 = 8;
 
-/// Sectors of a stream that goes ever onward: a TiB, after which it begins again.
+/// Length of a sequential stream in sectors: a TiB, after which it restarts.
 const ONWARD: u64 = 1 << 31;
 
-/// The places of one phase.
+/// The locations of one phase.
 #[derive(Debug, Clone)]
 pub(super) struct Places<'s> {
     spec: &'s Spec,
-    /// Sectors of the part of a stream.
+    /// Sectors per stream.
     part: u64,
-    /// Where each stream goes on, in sectors from the beginning of its part.
+    /// Next position of each stream, in sectors from the start of its part.
     streams: Vec<u64>,
 }
 
@@ -31,7 +31,7 @@ impl<'s> Places<'s> {
         }
     }
 
-    /// Sector of the next request of so many sectors.
+    /// Returns the first sector of the next request of this many sectors.
     pub(super) fn next(&mut self, sectors: u64, random: &mut Random) -> u64 {
         let many = self.streams.len() as u64;
         let number = if many > 1 { random.below(many) } else { 0 };
@@ -64,7 +64,7 @@ impl<'s> Places<'s> {
             Pattern::Zipf => {
                 let places = (room / GRID).max(1);
                 let rank = random.zipf(places, self.spec.zipf_exponent);
-                // What is popular lies scattered.
+                // Popular places are scattered.
                 let scattered = u128::from(rank) * 0x9e37_79b9_7f4a_7c15 % u128::from(places);
                 u64::try_from(scattered).unwrap_or(0) * GRID
             }
@@ -74,7 +74,7 @@ impl<'s> Places<'s> {
     }
 }
 
-/// Sectors of the next request of data.
+/// Returns the size of the next data request in sectors.
 pub(super) fn sectors(spec: &Spec, is_write: bool, random: &mut Random) -> u64 {
     let all: u64 = spec.sizes.iter().map(|size| size.weight).sum();
     if all == 0 {

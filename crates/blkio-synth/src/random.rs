@@ -1,8 +1,8 @@
-//! Random numbers that are the same everywhere.
+//! Random numbers that are the same on every machine.
 
 use super::whole;
 
-/// Random numbers by splitmix64: small, quick, the same everywhere.
+/// SplitMix64 generator: small, fast, the same on every machine.
 #[derive(Debug, Clone)]
 pub(super) struct Random(pub(super) u64);
 
@@ -15,7 +15,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// From 0 to below 1.
+    /// Returns a number from 0 (inclusive) to 1 (exclusive).
     pub(super) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -28,14 +28,15 @@ impl Random {
         whole(-(1.0 - self.unit()).ln() * mean)
     }
 
-    /// With a heavy tail: the exponent 2.5 has a variance, but no third moment.
+    /// Returns a number with a heavy tail: the exponent 2.5 has a variance, but no third moment.
     pub(super) fn pareto(&mut self, mean: f64) -> u64 {
         let least = mean * (PARETO - 1.0) / PARETO;
         whole(least * (1.0 - self.unit()).powf(-1.0 / PARETO))
     }
 
-    /// Returns a rank from 0 to below `count`, of which the one of rank `n` comes in proportion to `1 / (n + 1)^exponent`: the inverse
-    /// of the integral, which is as near to the sum as a made-up trace needs.
+    /// Returns a rank from 0 to below `count`; rank `n` has a probability proportional to
+    /// `1 / (n + 1)^exponent`. Uses the inverse of the integral, which approximates the sum well
+    /// enough for a generated trace.
     pub(super) fn zipf(&mut self, count: u64, exponent: f64) -> u64 {
         let (first, last) = (0.5, count as f64 + 0.5);
         let u = self.unit();

@@ -2,22 +2,22 @@
 
 use serde_json::Value;
 
-/// Why a specification cannot be used.
+/// Error of a specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// The text is no JSON object.
+    /// The text is not a JSON object.
     #[error("expected a JSON object: {0}")]
     NoObject(String),
-    /// A field has a value of another kind or range.
+    /// The value of a field has another kind or is out of range.
     #[error("{field}: expected {expected}")]
     Value {
         /// The field.
         field: String,
-        /// What it may be.
+        /// Accepted values.
         expected: String,
     },
-    /// There is no field of this name.
+    /// The field does not exist.
     #[error("{0}: no such field")]
     Field(String),
 }
@@ -38,9 +38,9 @@ pub enum Arrivals {
     /// A Poisson process.
     #[default]
     Poisson,
-    /// One every mean gap.
+    /// Constant gaps of the mean.
     Constant,
-    /// In bursts of 64 requests, a tenth of the mean gap from each other, with silence between that keeps the mean.
+    /// Bursts of 64 requests, a tenth of the mean gap apart, with pauses that preserve the mean.
     Bursts,
 }
 
@@ -48,27 +48,27 @@ pub enum Arrivals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum LatencyLaw {
-    /// A fifth of the mean and an exponential rest.
+    /// A fifth of the mean plus an exponential part.
     #[default]
     Exponential,
-    /// The mean.
+    /// Constant: the mean.
     Constant,
-    /// Evenly from nothing to twice the mean.
+    /// Uniform from zero to twice the mean.
     Uniform,
-    /// A heavy tail of exponent 2.5.
+    /// Heavy tail with exponent 2.5.
     Pareto,
 }
 
-/// Where requests of data go.
+/// Locations of data requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Pattern {
-    /// Through the cache, and from its beginning again.
+    /// Through the cache, then again from its start.
     #[default]
     Loop,
-    /// Ever onward, also behind the end of the cache, for a TiB.
+    /// Sequential, also beyond the end of the cache, for a TiB.
     Sequential,
-    /// A stride from each to the next; round by round the gaps are filled.
+    /// A constant stride between requests; later rounds fill the gaps.
     Strided,
     /// Anywhere in the cache, some places much more often than others.
     Zipf,
@@ -76,30 +76,30 @@ pub enum Pattern {
     Random,
 }
 
-/// A size of requests and its weight among the sizes.
+/// A request size and its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// Bytes, of whole sectors.
+    /// Size in bytes, whole sectors.
     pub bytes: u64,
-    /// Parts of all requests that have it.
+    /// Weight of the size among all sizes.
     pub weight: u64,
 }
 
-/// What to make.
+/// Parameters of a generated trace.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Spec {
-    /// Requests in all.
+    /// Total number of requests.
     pub requests: u64,
     /// Share of the requests in prefill.
     pub prefill_share: f64,
     /// Silence between prefill and decode in nanoseconds.
     pub silence_ns: u64,
-    /// Mean time between requests.
+    /// Mean time between requests in nanoseconds.
     pub mean_gap_ns: u64,
     /// Arrival process.
     pub arrivals: Arrivals,
-    /// Mean latency.
+    /// Mean latency in nanoseconds.
     pub mean_latency_ns: u64,
     /// Law of the latencies.
     pub latency_law: LatencyLaw,
@@ -107,23 +107,23 @@ pub struct Spec {
     pub cache_bytes: u64,
     /// First sector of the cache.
     pub first_sector: u64,
-    /// Where requests of data go.
+    /// Locations of data requests.
     pub pattern: Pattern,
-    /// Streams that take turns at random, each in its own part of the cache.
+    /// Number of streams, chosen at random, each in its own part of the cache.
     pub streams: u64,
     /// Bytes from one request of a strided stream to the next.
     pub stride_bytes: u64,
-    /// Exponent of the pattern of that name.
+    /// Exponent of [`Pattern::Zipf`].
     pub zipf_exponent: f64,
-    /// Sizes of requests of data; without any, decode reads 128 KiB, and prefill writes 128 to 1,280 KiB.
+    /// Sizes of data requests; if empty, decode reads 128 KiB, and prefill writes 128 to 1,280 KiB.
     pub sizes: Vec<Size>,
-    /// Share of requests somewhere else: metadata, flushes, synchronous reads.
+    /// Share of other requests: metadata, flushes, synchronous reads.
     pub noise_share: f64,
     /// Share of completions that are lost.
     pub lost_completions: f64,
-    /// Time by which lines are out of order, in nanoseconds.
+    /// Maximum reordering of lines in nanoseconds.
     pub reorder_ns: u64,
-    /// Time of the beginning.
+    /// Start time in nanoseconds.
     pub start_ns: u64,
 }
 
@@ -152,7 +152,7 @@ impl Default for Spec {
     }
 }
 
-/// One of several names.
+/// Parses one of several names.
 fn one_of<T: Copy>(key: &str, value: &Value, names: &[(&str, T)]) -> Result<T, SpecError> {
     let found = value
         .as_str()
@@ -163,7 +163,7 @@ fn one_of<T: Copy>(key: &str, value: &Value, names: &[(&str, T)]) -> Result<T, S
     })
 }
 
-/// Sizes by their bytes, as an object: bytes to weight.
+/// Parses sizes from an object: bytes to weight.
 fn sizes(key: &str, value: &Value) -> Result<Vec<Size>, SpecError> {
     let wrong = || {
         let expected = "an object of bytes (whole sectors, below 4 GiB) and weights";
@@ -192,12 +192,13 @@ fn sizes(key: &str, value: &Value) -> Result<Vec<Size>, SpecError> {
 }
 
 impl Spec {
-    /// Parses JSON with any of the fields; the others keep their defaults. `arrivals`, `latency_law` and `pattern` are names in
-    /// small letters, `sizes` is an object of bytes and weights.
+    /// Parses JSON with any of the fields; the others keep their defaults. `arrivals`,
+    /// `latency_law` and `pattern` are lower-case names, `sizes` is an object of bytes and weights.
     ///
     /// # Errors
     ///
-    /// Text that is no JSON object, fields that do not exist or have the wrong kind of value.
+    /// Returns an error if the text is not a JSON object, or a field is unknown or has the wrong
+    /// kind of value.
     pub fn from_json(text: &[u8]) -> Result<Self, SpecError> {
         let value: Value =
             serde_json::from_slice(text).map_err(|error| SpecError::NoObject(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! The analyses of `blkio-parser` find what was planted.
+//! Tests that the analyses of `blkio-parser` find the generated truth.
 #![expect(
     clippy::unwrap_used,
     reason = "a test stops where something is not as it should be"
@@ -63,7 +63,7 @@ fn lost_completions_hardly_move_the_median() {
     assert!((lossy / whole - 1.0).abs() < 0.03, "{whole} {lossy}");
 }
 
-/// Reads only, of 64 KiB, with what else is asked for.
+/// Analyses reads of 64 KiB with additional parameters.
 fn reads(more: &str) -> (Stats, Value) {
     let text = format!(
         "{{\"requests\": 4000, \"prefill_share\": 0, \"noise_share\": 0, \"sizes\": {{\"65536\": 1}}, {more}}}"

@@ -1,7 +1,7 @@
-//! How fast compressed sources come out, next to the bare inflater and to a plain file.
+//! Measures the throughput of compressed sources, compared with the bare inflater and a plain file.
 //!
-//! The content is 64 MiB of generated Kineto-like JSON that compresses about sixfold with
-//! `gzip -6`: harder than real traces (13 to 20), so the rates are on the careful side.
+//! The content is 64 MiB of generated Kineto-like JSON with a `gzip -6` ratio of about 6. Real
+//! traces compress better (13 to 20), so the rates are conservative.
 
 use std::hint::black_box;
 use std::io::{Cursor, Read as _, Write as _};

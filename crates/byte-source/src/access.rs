@@ -1,4 +1,4 @@
-//! Positional reads of bytes that lie still: a plain file, a stored archive member, memory.
+//! Positional reads of a plain file, a stored archive member, or memory.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,9 +9,9 @@ use crate::progress::Progress;
 
 /// Reads at any offset, from several threads at once.
 ///
-/// There is no memory map: every read copies into the caller's buffer, so resident memory
-/// is the buffers' and a file that shrinks meanwhile is an error, not a signal. Bytes
-/// appended after opening are not seen. Clones are cheap and share the file.
+/// There is no memory map: every read copies into the caller's buffer, so resident memory is that
+/// of the buffers, and a file that shrinks during reading is an error, not a signal. Bytes appended
+/// after opening are not visible. Clones are cheap and share the file.
 #[derive(Debug, Clone)]
 pub struct RandomAccess {
     store: Arc<Store>,
@@ -36,7 +36,7 @@ enum Bytes {
 }
 
 impl RandomAccess {
-    /// The first `len` bytes of a regular file.
+    /// Creates an accessor for the first `len` bytes of a regular file.
     pub(crate) fn file(name: &str, file: File, len: u64, progress: Option<Arc<Progress>>) -> Self {
         #[cfg(unix)]
         let bytes = Bytes::File(file);
@@ -45,7 +45,7 @@ impl RandomAccess {
         Self::over(name, bytes, len, progress)
     }
 
-    /// Bytes in memory.
+    /// Creates an accessor for bytes in memory.
     pub(crate) fn memory(name: &str, bytes: Vec<u8>, progress: Option<Arc<Progress>>) -> Self {
         let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         Self::over(name, Bytes::Memory(bytes), len, progress)
@@ -63,7 +63,7 @@ impl RandomAccess {
         }
     }
 
-    /// The part of `len` bytes from `start`, cut off where this one ends.
+    /// Returns the part of `len` bytes from `start`, truncated at the end of this one.
     pub(crate) fn part(&self, start: u64, len: u64) -> Self {
         let start = start.min(self.len);
         Self {
@@ -73,20 +73,20 @@ impl RandomAccess {
         }
     }
 
-    /// Length in bytes, as it was when the source was opened.
+    /// Returns the length in bytes at the time the source was opened.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are no bytes; an opened source always has some.
+    /// Returns `true` if there are no bytes; an opened source always has some.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Fills `buffer` with the bytes from `offset`; returns how many there were.
+    /// Fills `buffer` with the bytes from `offset` and returns the number of bytes read.
     ///
-    /// The buffer is filled completely unless the end of the source comes first, so fewer
-    /// bytes, or 0, mean the end.
+    /// The buffer is filled completely unless the source ends first, so a smaller number, or 0,
+    /// means the end.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl RandomAccess {
         Ok(filled)
     }
 
-    /// A sequential reader from the start.
+    /// Returns a sequential reader from the start.
     pub(crate) fn reader(&self) -> SequentialReader {
         SequentialReader {
             access: self.clone(),
@@ -128,7 +128,7 @@ impl RandomAccess {
 }
 
 impl Bytes {
-    /// One positional read, as the system gives it.
+    /// Performs one positional read of the operating system.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             #[cfg(unix)]
@@ -150,7 +150,7 @@ impl Bytes {
     }
 }
 
-/// `Read` and `Seek` over a [`RandomAccess`], each with its own position.
+/// Implements `Read` and `Seek` over a [`RandomAccess`]; each reader has its own position.
 #[derive(Debug)]
 pub(crate) struct SequentialReader {
     access: RandomAccess,

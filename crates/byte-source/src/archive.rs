@@ -1,4 +1,4 @@
-//! Directories of zip and tar archives: where in the archive each member lies.
+//! Reads the directories of zip and tar archives: the location of each member.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -14,14 +14,14 @@ use crate::gzip::ZipDecoder;
 use crate::options::OpenOptions;
 use crate::source::{Opened, Raw};
 
-/// An archive whose directory was read.
+/// An archive with its directory.
 pub(crate) struct Archive {
     name: String,
     container: Container,
     access: RandomAccess,
     containers: Vec<Container>,
     pub(crate) entries: Vec<Entry>,
-    /// Why the directory could not be read to its end.
+    /// Error that ended the directory early, if any.
     pub(crate) broken: Option<Error>,
 }
 
@@ -35,18 +35,18 @@ pub(crate) struct Entry {
 }
 
 enum EntryKind {
-    /// The bytes as they are.
+    /// Stored without compression.
     Stored,
-    /// Complete streams of a compression, which content tells, too.
+    /// Complete streams of a compression, which are also detectable by content.
     Packed(Container),
-    /// Deflated, to be checked against the sum and length of the directory.
+    /// Deflated; checked against the checksum and length in the directory.
     Deflated { crc: u32, len: u64 },
-    /// Not readable here: what it is, and a command that unpacks it.
+    /// Not readable by this crate: a description, and a command that unpacks it.
     Unreadable(&'static str, &'static str),
 }
 
 impl Archive {
-    /// Reads the directory. `damage` is what was found wrong in the containers around it.
+    /// Reads the directory. `damage` is the log of the containers around it.
     pub(crate) fn list(
         name: String,
         container: Container,
@@ -61,7 +61,7 @@ impl Archive {
         let Some(last) = entries.last_mut() else {
             return Err(broken.unwrap_or(Error::NoMembers { name, container }));
         };
-        // A container around the archive breaks off at its end.
+        // A container around the archive is truncated at its end.
         last.damage.extend(damage.records());
         Ok(Self {
             name,
@@ -73,12 +73,12 @@ impl Archive {
         })
     }
 
-    /// The name a member goes by in messages, and can be opened by.
+    /// Returns the name of a member in messages, which can also be opened.
     fn member_name(&self, entry: &Entry) -> String {
         format!("{}!{}", self.name, entry.name)
     }
 
-    /// The names of all members.
+    /// Returns the names of all members.
     pub(crate) fn names(&self) -> impl Iterator<Item = String> {
         self.entries.iter().map(|entry| self.member_name(entry))
     }
@@ -88,7 +88,7 @@ impl Archive {
         self.raw(entry, options)?.unpack(options)
     }
 
-    /// The bytes of an entry as they were put into the archive.
+    /// Returns the bytes of an entry as they were put into the archive.
     pub(crate) fn raw(&self, entry: &Entry, options: &OpenOptions) -> Result<Raw, Error> {
         let name = self.member_name(entry);
         if let EntryKind::Unreadable(what, tool) = entry.kind {
@@ -114,7 +114,7 @@ impl Archive {
         Ok(raw)
     }
 
-    /// Opens the member of an archive that has just one.
+    /// Opens the member of an archive that has exactly one.
     pub(crate) fn into_only_member(self, options: &OpenOptions) -> Result<Opened, Error> {
         match self.entries.as_slice() {
             [only] => self.open(only, options),
@@ -131,7 +131,7 @@ impl Archive {
         }
     }
 
-    /// The member that `wanted` begins with; the rest names a member inside of that.
+    /// Returns the member whose name is a prefix of `wanted`; the rest names a member inside it.
     pub(crate) fn named<'w>(&self, wanted: &'w str) -> Result<(&Entry, Option<&'w str>), Error> {
         for entry in &self.entries {
             let rest = match wanted.strip_prefix(entry.name.as_str()) {
@@ -148,7 +148,7 @@ impl Archive {
     }
 }
 
-/// Splits `dir/archive.zip!member` where the front part is an existing file.
+/// Splits `dir/archive.zip!member` if the first part is an existing file.
 pub(crate) fn split_member(path: &Path) -> Option<(&Path, &str)> {
     let text = path.to_str()?;
     text.match_indices('!')
@@ -199,7 +199,7 @@ fn list_zip(name: &str, access: &RandomAccess) -> Result<Vec<Entry>, Error> {
     Ok(entries)
 }
 
-/// Lists a tar archive as far as it goes.
+/// Lists the readable part of a tar archive.
 fn list_tar(name: &str, access: &RandomAccess) -> (Vec<Entry>, Option<Error>) {
     let mut entries = Vec::new();
     let mut list = || -> io::Result<()> {
@@ -237,17 +237,17 @@ fn list_tar(name: &str, access: &RandomAccess) -> (Vec<Entry>, Option<Error>) {
         remedy: "the members before the break can be read; copy it again for the others",
         source: Box::new(source),
     });
-    // A member that is cut off has been listed: the archive ending there is no second finding.
+    // If a truncated member was listed, the end of the archive is not a second finding.
     let cut = entries.iter().any(|entry| !entry.damage.is_empty());
     (entries, broken.filter(|_| !cut))
 }
 
-/// Bytes of an archive that are kept in memory before a temporary file takes them.
+/// Maximum size in bytes of an archive kept in memory; larger ones go to a temporary file.
 const SPOOL_MEMORY_BYTES: u64 = 64 << 20;
 
 /// Makes an archive from a pipe or inside a container readable at any offset.
 ///
-/// Up to 64 MiB are kept in memory, larger ones go to an unnamed temporary file.
+/// Archives up to 64 MiB are kept in memory, larger ones in an unnamed temporary file.
 pub(crate) fn spool(
     name: &str,
     stream: &mut impl Read,

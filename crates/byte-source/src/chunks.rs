@@ -1,4 +1,4 @@
-//! Chunks from a thread that reads and decompresses ahead.
+//! Splits a source into chunks on a thread that reads and decompresses ahead.
 
 use std::io::{self, Read};
 use std::ops::Deref;
@@ -9,7 +9,7 @@ use crate::damage::DamageLog;
 use crate::error::Error;
 use crate::peek::Peek;
 
-/// How a source is cut into chunks.
+/// Options for splitting a source into chunks.
 ///
 /// ```
 /// let mut options = byte_source::ChunkOptions::default();
@@ -18,9 +18,9 @@ use crate::peek::Peek;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChunkOptions {
-    /// Bytes in every chunk but the last, at least 1. Default 1 MiB.
+    /// Size of every chunk but the last in bytes, at least 1. Default 1 MiB.
     pub size: usize,
-    /// Chunks decoded ahead of the consumer, at least 1. Default 4.
+    /// Number of chunks decoded ahead of the consumer, at least 1. Default 4.
     pub in_flight: usize,
 }
 
@@ -33,7 +33,7 @@ impl Default for ChunkOptions {
     }
 }
 
-/// A run of decompressed bytes. Dropping it gives its buffer back for another chunk.
+/// A run of decompressed bytes. Dropping it recycles its buffer for another chunk.
 #[derive(Debug)]
 pub struct Chunk {
     offset: u64,
@@ -43,12 +43,12 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Where the first byte stands in the decompressed source.
+    /// Returns the offset of the first byte in the decompressed source.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The bytes, as `Deref` gives them too.
+    /// Returns the bytes, as `Deref` does.
     pub fn data(&self) -> &[u8] {
         self.buffer.get(..self.len).unwrap_or_default()
     }
@@ -64,23 +64,23 @@ impl Deref for Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // When nobody reads any more, the buffer goes with the channel.
+        // If there is no reader any more, the buffer is dropped with the channel.
         let _ = self.pool.send(std::mem::take(&mut self.buffer));
     }
 }
 
-/// What travels from the thread.
+/// A filled buffer on its way from the thread.
 struct Filled {
     buffer: Vec<u8>,
     len: usize,
 }
 
-/// The chunks of a source in order.
+/// Returns the chunks of a source in order.
 ///
-/// A thread reads and decompresses ahead, as far as [`ChunkOptions::in_flight`]; memory is
-/// that many buffers plus those the consumer holds. Boundaries depend on the size alone.
-/// When this is dropped early the thread ends at its next chunk; a thread that waits for a
-/// silent pipe ends when the pipe does.
+/// A thread reads and decompresses at most [`ChunkOptions::in_flight`] chunks ahead; memory is that
+/// many buffers plus those the consumer holds. Boundaries depend on the size alone. If this is
+/// dropped early, the thread ends at its next chunk; a thread that waits for a silent pipe ends
+/// with the pipe.
 #[derive(Debug)]
 pub struct Chunks {
     name: String,
@@ -123,12 +123,12 @@ impl Chunks {
         }
     }
 
-    /// The next chunk, never empty; `None` at the end.
+    /// Returns the next chunk, never empty; `None` at the end.
     ///
     /// # Errors
     ///
-    /// A limit passed or a failure to read; all bytes before it have been handed out, and
-    /// `None` follows. Damaged containers are no errors: see [`Chunks::damage`].
+    /// Returns an error if a limit is exceeded or reading fails. All bytes before were returned,
+    /// and `None` follows. Damaged containers are not errors: see [`Chunks::damage`].
     #[expect(
         clippy::should_implement_trait,
         reason = "`while let Some(chunk) = chunks.next()?` reads best, and an Iterator could not offer it"
@@ -164,23 +164,23 @@ impl Chunks {
         }
     }
 
-    /// The name of the source.
+    /// Returns the name of the source.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Decompressed bytes handed out so far.
+    /// Returns the number of decompressed bytes returned so far.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The log of damage; complete once [`Chunks::next`] has returned `None`.
+    /// Returns the damage log; complete once [`Chunks::next`] has returned `None`.
     pub fn damage(&self) -> DamageLog {
         self.damage.clone()
     }
 }
 
-/// The other end of [`Chunks`], on its thread.
+/// The thread behind [`Chunks`].
 struct Worker {
     name: String,
     stream: Peek,
@@ -215,7 +215,7 @@ impl Worker {
     }
 }
 
-/// Fills the buffer; says how far, and whether that is because of the end or a failure.
+/// Fills the buffer. Returns the number of bytes, and `Some` if the input ended or failed.
 fn fill(stream: &mut Peek, buffer: &mut [u8]) -> (usize, Option<io::Result<()>>) {
     let mut filled = 0;
     while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {

@@ -1,4 +1,4 @@
-//! Zstandard frames and xz streams, in the same step-wise shape as gzip.
+//! Step-wise decoders for Zstandard frames and xz streams, with the same interface as gzip.
 
 use std::io;
 
@@ -8,13 +8,13 @@ use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 use crate::damage::DamageKind;
 use crate::decode::{Decode, Step, StepState};
 
-/// Decodes one zstd frame after the other; skippable frames put out nothing.
+/// Decodes consecutive zstd frames; skippable frames produce no output.
 pub(crate) struct ZstdDecoder {
     decoder: Decoder<'static>,
-    /// How much input the decoder can use without looking past the current block.
+    /// Number of input bytes that the decoder can use without reading past the current block.
     ///
-    /// Feeding no more loses nothing before a broken block: the library forgets what one
-    /// call had put out when that call fails.
+    /// If it gets no more, nothing before a broken block is lost: the library discards the output
+    /// of a call that fails.
     hint: usize,
 }
 
@@ -24,7 +24,7 @@ const FIRST_HINT: usize = 18;
 impl ZstdDecoder {
     pub(crate) fn new(max_window_bytes: u64) -> io::Result<Self> {
         let mut decoder = Decoder::new()?;
-        // The library takes 10 to 31.
+        // The library accepts 10 to 31.
         let log = max_window_bytes.max(1).ilog2().clamp(10, 31);
         decoder.set_parameter(DParameter::WindowLogMax(log))?;
         Ok(Self {
@@ -49,7 +49,7 @@ impl Decode for ZstdDecoder {
                 StepState::More
             }
             Err(error) => {
-                // The library reports by text: ZSTD_getErrorString.
+                // The library reports errors only as text: ZSTD_getErrorString.
                 let text = error.to_string();
                 if text.contains("too much memory") {
                     StepState::Memory
@@ -73,7 +73,7 @@ impl Decode for ZstdDecoder {
     }
 }
 
-/// Decodes one xz stream after the other.
+/// Decodes consecutive xz streams.
 pub(crate) struct XzDecoder {
     stream: Stream,
     max_bytes: u64,
@@ -95,7 +95,7 @@ impl Decode for XzDecoder {
         let count = |after: u64, before: u64| usize::try_from(after - before).unwrap_or(0);
         let state = match result {
             Ok(Status::StreamEnd) => StepState::End(None),
-            // `MemNeeded` is how the binding names "no progress without more input".
+            // `MemNeeded` is the binding's name for "no progress without more input".
             Ok(Status::Ok | Status::GetCheck | Status::MemNeeded) => StepState::More,
             Err(XzError::MemLimit | XzError::Mem) => StepState::Memory,
             Err(_) => StepState::Broken(DamageKind::Corrupt),

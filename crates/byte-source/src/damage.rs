@@ -1,33 +1,33 @@
-//! Records of what was wrong with a container whose data could be kept all the same.
+//! Records the damage of a container whose data could still be used.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::detect::Container;
 
-/// How many records a [`DamageLog`] keeps; further ones are only counted.
+/// Maximum number of records in a [`DamageLog`]; further ones are only counted.
 const KEPT: usize = 100;
 
-/// In what way a container is damaged.
+/// Kind of damage of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DamageKind {
-    /// The input ends before the stream does: what was decoded up to here is kept.
+    /// The input ends before the stream does; the data decoded so far is kept.
     Truncated,
-    /// The stream cannot be decoded beyond this point: what was decoded up to here is kept.
+    /// The stream cannot be decoded beyond this point; the data decoded so far is kept.
     Corrupt,
-    /// The checksum does not match: the data is kept, some of it is wrong.
+    /// The checksum does not match; the data is kept, but some of it is wrong.
     Checksum,
-    /// The stated length does not match what was decoded: the data is kept.
+    /// The stated length differs from the decoded length; the data is kept.
     Length,
-    /// Something that is not another stream follows the last one: ignored.
+    /// The last stream is followed by bytes that are not a stream; they are ignored.
     TrailingGarbage,
 }
 
 impl DamageKind {
-    /// Whether all data was there nevertheless.
+    /// Returns `true` if no data is missing.
     ///
-    /// True for trailing garbage alone: worth a warning, not a failure.
+    /// This holds only for trailing garbage, which deserves a warning, not a failure.
     pub const fn is_harmless(self) -> bool {
         matches!(self, Self::TrailingGarbage)
     }
@@ -45,20 +45,20 @@ impl fmt::Display for DamageKind {
     }
 }
 
-/// One place where a container is damaged, with what was decoded before it kept.
+/// Location of damage in a container. The data decoded before it is kept.
 ///
 /// Displays as `gzip truncated at compressed byte 1234, uncompressed byte 56789`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Damage {
-    /// The container that is damaged.
+    /// The damaged container.
     pub container: Container,
-    /// In what way.
+    /// Kind of damage.
     pub kind: DamageKind,
-    /// Bytes of the container's own input before the damage. For a container inside another
-    /// one this counts the output of the outer one.
+    /// Offset of the damage in the container's input. For a container inside another one this is an
+    /// offset in the output of the outer one.
     pub compressed_offset: u64,
-    /// Bytes the container had put out before the damage.
+    /// Number of bytes that the container produced before the damage.
     pub uncompressed_offset: u64,
 }
 
@@ -77,10 +77,10 @@ impl fmt::Display for Damage {
     }
 }
 
-/// The damage met so far while reading one source.
+/// Damage found so far while reading one source.
 ///
-/// A handle: clones show the same log, so take one from [`Source::damage`](crate::Source::damage)
-/// before the source is turned into chunks or a reader, and look at it when reading is done.
+/// This is a handle: clones share one log. Take one from [`Source::damage`](crate::Source::damage)
+/// before turning the source into chunks or a reader, and examine it when reading is complete.
 #[derive(Debug, Clone, Default)]
 pub struct DamageLog {
     shared: Arc<Mutex<Records>>,
@@ -93,17 +93,17 @@ struct Records {
 }
 
 impl DamageLog {
-    /// The records, in the order they were met: the first hundred.
+    /// Returns the first hundred records, in the order in which they were found.
     pub fn records(&self) -> Vec<Damage> {
         self.lock().kept.clone()
     }
 
-    /// How many there were in all.
+    /// Returns the total number of records.
     pub fn count(&self) -> u64 {
         self.lock().count
     }
 
-    /// Whether nothing was wrong so far.
+    /// Returns `true` if no damage was found so far.
     pub fn is_empty(&self) -> bool {
         self.count() == 0
     }

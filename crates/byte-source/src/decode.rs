@@ -1,4 +1,4 @@
-//! A compressed stream turned into `Read`, with its damage placed and its expansion bounded.
+//! Implements `Read` for a compressed stream, with located damage and bounded expansion.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use crate::detect::{Container, LONGEST_SIGNATURE, begins_stream};
 use crate::error::Error;
 use crate::options::Limits;
 
-/// Compressed bytes read at a time.
+/// Number of compressed bytes read at a time.
 const INPUT_BYTES: usize = 128 << 10;
 
-/// One push of input through a decoder.
+/// An incremental decoder.
 pub(crate) trait Decode: Send {
-    /// Decodes some of `input` into `output`. An empty `input` asks for what is still held back.
+    /// Decodes part of `input` into `output`. An empty `input` flushes pending output.
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Step;
 
-    /// Makes ready for another member of the same stream.
+    /// Prepares for another member of the same stream.
     fn restart(&mut self) -> io::Result<()>;
 }
 
-/// What one step did.
+/// Result of one step.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) consumed: usize,
@@ -31,24 +31,24 @@ pub(crate) struct Step {
 
 #[derive(Debug)]
 pub(crate) enum StepState {
-    /// Neither the end nor an error.
+    /// The member continues.
     More,
-    /// The member is complete, its own checks may have failed.
+    /// The member is complete; its checks may have failed.
     End(Option<DamageKind>),
     /// Nothing more can be decoded.
     Broken(DamageKind),
-    /// The decoder may not have the memory it needs.
+    /// The decoder needs more memory than allowed.
     Memory,
 }
 
-/// Watches what comes out of a decoder against what went into the whole stack.
+/// Compares the output of a decoder with the input of the whole stack.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
     pub(crate) name: String,
     pub(crate) limits: Limits,
-    /// Bytes the first decoder of the stack has consumed.
+    /// Number of bytes the first decoder of the stack has consumed.
     pub(crate) raw_bytes: Arc<AtomicU64>,
-    /// Whether this is the first decoder.
+    /// `true` for the first decoder.
     pub(crate) is_first: bool,
 }
 
@@ -84,13 +84,13 @@ enum Phase {
     Member,
     /// After a member: another one, padding, garbage or the end.
     Between,
-    /// Nothing more comes.
+    /// No more output follows.
     Done,
 }
 
 /// Reads the decoded bytes of a compressed stream.
 ///
-/// Damage ends the stream early and is logged; only limits and failures of the input are
+/// Damage ends the stream early and is logged; only exceeded limits and failures of the input are
 /// errors.
 pub(crate) struct DecodeReader<R> {
     input: R,
@@ -139,12 +139,12 @@ impl<R: Read> DecodeReader<R> {
         self.start += count;
         self.consumed += u64::try_from(count).unwrap_or(0);
         if self.guard.is_first {
-            // Not what was read: reading ahead would hide the ratio of a small bomb.
+            // Not the number of bytes read: reading ahead would hide the ratio of a small bomb.
             self.guard.raw_bytes.store(self.consumed, Ordering::Relaxed);
         }
     }
 
-    /// Reads on until `wanted` bytes are pending or the input ends.
+    /// Reads until `wanted` bytes are pending or the input ends.
     fn refill(&mut self, wanted: usize) -> io::Result<()> {
         while self.end - self.start < wanted && !self.input_ended {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -170,11 +170,11 @@ impl<R: Read> DecodeReader<R> {
         });
     }
 
-    /// Finds out what follows a complete member.
+    /// Determines what follows a complete member.
     fn between(&mut self) -> io::Result<()> {
         loop {
             self.refill(LONGEST_SIGNATURE)?;
-            // Tapes and xz pad with zeros, which is no damage.
+            // Tapes and xz files are padded with zeros, which is not damage.
             let zeros = self.pending().iter().take_while(|&&byte| byte == 0).count();
             if zeros > 0 {
                 self.consume(zeros);
@@ -223,7 +223,7 @@ impl<R: Read> Read for DecodeReader<R> {
             self.produced += u64::try_from(produced).unwrap_or(0);
             match state {
                 StepState::More if consumed == 0 && produced == 0 => {
-                    // Neither input nor space is lacking unless the input has ended.
+                    // There is enough input and space, unless the input has ended.
                     self.report(if stuck_is_truncated {
                         DamageKind::Truncated
                     } else {

@@ -1,4 +1,4 @@
-//! Which container the first bytes announce. Names and suffixes are never looked at.
+//! Detects a container from its first bytes. Names and suffixes are ignored.
 
 use std::fmt;
 
@@ -30,28 +30,29 @@ impl fmt::Display for Container {
     }
 }
 
-/// What the first bytes look like.
+/// Result of detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detected {
-    /// Nothing this crate knows: the content itself.
+    /// No known container: the bytes are the content.
     Plain,
-    /// A container that is opened.
+    /// A container that this crate opens.
     Container(Container),
-    /// A container that is not: what it is, and a command that unpacks it.
+    /// A container that this crate does not open: a description, and a command that unpacks it.
     Foreign(&'static str, &'static str),
 }
 
-/// How many bytes [`detect`] wants to see: one tar header.
+/// Number of bytes that [`detect`] needs: one tar header.
 pub(crate) const LOOK: usize = 512;
 
 const GZIP: &[u8] = &[0x1f, 0x8b, 0x08];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 
-/// The longest stream signature, in bytes.
+/// Length of the longest stream signature in bytes.
 pub(crate) const LONGEST_SIGNATURE: usize = XZ.len();
 
-/// Names the container that `head`, the first [`LOOK`] bytes or all there are, begins with.
+/// Returns the container that `head` begins with; `head` is the first [`LOOK`] bytes, or all if
+/// there are fewer.
 pub(crate) fn detect(head: &[u8]) -> Detected {
     for container in [Container::Gzip, Container::Zstd, Container::Xz] {
         if begins_stream(container, head) {
@@ -79,11 +80,11 @@ pub(crate) fn detect(head: &[u8]) -> Detected {
     Detected::Plain
 }
 
-/// Whether `head` begins a stream of a compression format; false for archives.
+/// Returns `true` if `head` begins a stream of a compression format; `false` for archives.
 pub(crate) fn begins_stream(container: Container, head: &[u8]) -> bool {
     match container {
         Container::Gzip => head.starts_with(GZIP),
-        // Skippable frames (RFC 8878 section 3.1.2) may stand before or between the others.
+        // Skippable frames (RFC 8878 section 3.1.2) may precede other frames.
         Container::Zstd => {
             head.starts_with(ZSTD)
                 || matches!(head, [low, 0x2a, 0x4d, 0x18, ..] if low & 0xf0 == 0x50)
@@ -93,11 +94,11 @@ pub(crate) fn begins_stream(container: Container, head: &[u8]) -> bool {
     }
 }
 
-/// Whether the block is a tar header: a name, and the header checksum is right.
+/// Returns `true` if the block is a tar header: it has a name and a valid checksum.
 ///
-/// The checksum is the sum of all bytes with its own field taken as blanks, in octal at byte
-/// 148 (POSIX pax, "ustar Interchange Format"). Checking it also finds the old v7 headers
-/// that have no signature, and no text passes it by accident.
+/// The checksum is the sum of all bytes with its own field taken as blanks, in octal at byte 148
+/// (POSIX pax, "ustar Interchange Format"). The check also finds old v7 headers, which have no
+/// signature, and text does not pass it by accident.
 fn is_tar_header(head: &[u8]) -> bool {
     let Some(block) = head.get(..LOOK) else {
         return false;

@@ -1,15 +1,15 @@
-//! What can go wrong between a path and its bytes.
+//! Errors of opening, reading and writing bytes.
 
 use std::io;
 
 use crate::damage::Damage;
 use crate::detect::Container;
 
-/// Why bytes could not be had, or an output could not be written.
+/// Error of reading a source or writing an output.
 ///
-/// Every variant names the source (`name` is the path as given, `stdin`, or
-/// `archive.zip!member`) and, where there is one, the remedy. Damage that leaves usable
-/// data behind is not an error: see [`Damage`].
+/// Every variant names the source (`name` is the path as given, `stdin`, or `archive.zip!member`)
+/// and, if there is one, the remedy. Damage that leaves usable data is not an error: see
+/// [`Damage`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -25,7 +25,7 @@ pub enum Error {
         /// The path as given.
         name: String,
     },
-    /// The path is a directory where one file is wanted.
+    /// The path is a directory, but a file is required.
     #[error("{name}: is a directory: name a file in it")]
     Directory {
         /// The path as given.
@@ -34,20 +34,20 @@ pub enum Error {
     /// The source has no bytes at all.
     #[error("{name}: empty (0 bytes): was the recording finished and copied completely?")]
     Empty {
-        /// The source.
+        /// Name of the source.
         name: String,
     },
-    /// Standard input was asked for, but it is a terminal.
+    /// Standard input was requested, but it is a terminal.
     #[error("stdin is a terminal: name a file, or pipe data in")]
     Terminal,
     /// Reading failed.
     #[error("{name}: read failed at byte {offset}")]
     Read {
-        /// The source.
+        /// Name of the source.
         name: String,
-        /// Where in the bytes being read, counted before decompression when the file itself failed.
+        /// Offset in the bytes being read; before decompression if the file itself failed.
         offset: u64,
-        /// The system's reason.
+        /// Error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -60,26 +60,26 @@ pub enum Error {
         name: String,
         /// Its length when it was opened, in bytes.
         expected: u64,
-        /// Where the bytes ran out.
+        /// Offset at which the bytes ended.
         offset: u64,
     },
-    /// A compressed stream gave nothing usable.
+    /// A compressed stream produced no usable data.
     #[error("{name}: nothing could be decompressed: {damage}")]
     NothingDecoded {
         /// The source.
         name: String,
-        /// What is wrong with the stream.
+        /// Damage of the stream.
         damage: Damage,
     },
-    /// More containers inside one another than allowed.
+    /// Containers are nested more deeply than allowed.
     #[error("{name}: more than {limit} containers inside one another: unpack the outer ones first")]
     Nested {
         /// The source.
         name: String,
-        /// The limit, in containers.
+        /// The limit, as a number of containers.
         limit: usize,
     },
-    /// Decompression gave more bytes than allowed.
+    /// Decompression produced more bytes than allowed.
     #[error(
         "{name}: more than {limit_bytes} bytes after decompression: if the file is trusted, raise max-uncompressed"
     )]
@@ -99,9 +99,9 @@ pub enum Error {
         name: String,
         /// The ratio in force ([`Limits::max_ratio`](crate::Limits)).
         limit: u64,
-        /// Bytes read so far.
+        /// Number of compressed bytes read so far.
         compressed_bytes: u64,
-        /// Bytes they expanded to.
+        /// Number of bytes after decompression.
         uncompressed_bytes: u64,
     },
     /// Decoding needs more memory than allowed.
@@ -116,30 +116,30 @@ pub enum Error {
         /// The limit in force ([`Limits::max_decoder_bytes`](crate::Limits)).
         limit_bytes: u64,
     },
-    /// A container this crate does not read.
+    /// This crate does not read the container.
     #[error("{name}: {what} is not supported: unpack it first, for example with `{tool}`")]
     Unsupported {
         /// The source.
         name: String,
-        /// What was found.
+        /// Description of the container.
         what: &'static str,
         /// A command that unpacks it.
         tool: &'static str,
     },
-    /// An archive whose directory cannot be read.
+    /// The directory of an archive cannot be read.
     #[error("{name}: broken {container} archive: {remedy}")]
     Archive {
         /// The archive.
         name: String,
         /// Its format.
         container: Container,
-        /// What may help.
+        /// Possible remedy.
         remedy: &'static str,
-        /// The archive reader's reason.
+        /// Error of the archive reader.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// An archive without a single file.
+    /// The archive contains no file.
     #[error("{name}: the {container} archive holds no files")]
     NoMembers {
         /// The archive.
@@ -147,7 +147,7 @@ pub enum Error {
         /// Its format.
         container: Container,
     },
-    /// One source was asked for, but the archive has several.
+    /// One source was requested, but the archive has several.
     #[error(
         "{name}: the {container} archive holds {count} files: name one of them, such as `{first}`"
     )]
@@ -156,35 +156,35 @@ pub enum Error {
         name: String,
         /// Its format.
         container: Container,
-        /// How many files it holds.
+        /// Number of files in the archive.
         count: usize,
-        /// The first of them, written as a name that can be opened.
+        /// Name of the first file, in a form that can be opened.
         first: String,
     },
-    /// The archive has no such member.
+    /// The archive has no member with this name.
     #[error("{archive}: no member `{member}` in the archive")]
     NoSuchMember {
         /// The archive.
         archive: String,
-        /// The member asked for.
+        /// The requested member.
         member: String,
     },
-    /// A path of the inputs gave no file.
+    /// An input path matches no file.
     #[error("{name}: no matching files")]
     NoInputs {
         /// The directory or pattern.
         name: String,
     },
-    /// The system would not start a thread.
+    /// The system did not start a thread.
     #[error("{name}: cannot start the decompression thread")]
     Thread {
         /// The source.
         name: String,
-        /// The system's reason.
+        /// Error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// The decompression thread died: a defect of this crate or of a decompressor.
+    /// The decompression thread panicked: a defect of this crate or of a decompressor.
     #[error("{name}: the decompression thread stopped unexpectedly: please report this file")]
     ThreadDied {
         /// The source.
@@ -203,18 +203,18 @@ pub enum Error {
     Write {
         /// The output.
         name: String,
-        /// What failed: `create`, `write` or `rename into place`.
+        /// The failed step: `create`, `write` or `rename into place`.
         step: &'static str,
-        /// The system's reason.
+        /// Error of the operating system.
         #[source]
         source: io::Error,
     },
 }
 
 impl Error {
-    /// Sorts an operating system error about `name` at `offset` into a variant.
+    /// Converts an operating system error about `name` at `offset` to a variant.
     ///
-    /// An [`Error`] that travelled inside the `io::Error` comes out as it went in.
+    /// An [`Error`] wrapped in the `io::Error` is returned unchanged.
     pub(crate) fn from_io(name: &str, offset: u64, source: io::Error) -> Self {
         match source.downcast::<Self>() {
             Ok(inner) => inner,
@@ -226,7 +226,7 @@ impl Error {
         }
     }
 
-    /// As [`Error::from_io`], for a failure to open.
+    /// Same as [`Error::from_io`], for a failure to open.
     pub(crate) fn opening(name: &str, source: io::Error) -> Self {
         let name = name.to_owned();
         match source.kind() {
@@ -243,7 +243,7 @@ impl Error {
 }
 
 impl From<Error> for io::Error {
-    /// Wraps the error so that it can travel through `Read`; `io::Error::downcast` gets it back.
+    /// Wraps the error so that it can pass through `Read`; `io::Error::downcast` unwraps it.
     fn from(error: Error) -> Self {
         let kind = match &error {
             Error::NotFound { .. } => io::ErrorKind::NotFound,

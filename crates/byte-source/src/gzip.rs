@@ -1,17 +1,17 @@
-//! Gzip members (RFC 1952) and the bare deflate streams of zip archives.
+//! Decoders for gzip members (RFC 1952) and the bare deflate streams of zip archives.
 //!
-//! The framing is read here rather than by the inflater, so that damage can be told apart
-//! and placed: an inflater that also checks the trailer only says "corrupt".
+//! The framing is parsed here rather than by the inflater, to distinguish and locate damage: an
+//! inflater that also checks the trailer only reports "corrupt".
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
 use crate::damage::DamageKind;
 use crate::decode::{Decode, Step, StepState};
 
-/// Bytes inflated before they are summed up: few enough to be in the cache still.
+/// Number of bytes inflated before their checksum is updated: few enough to be still in the cache.
 const STEP_BYTES: usize = 128 << 10;
 
-/// Inflates raw deflate data and sums it up.
+/// Inflates raw deflate data and computes its checksum.
 struct Inflater {
     inflate: Decompress,
     crc: Crc,
@@ -57,13 +57,13 @@ impl Inflater {
     }
 }
 
-/// Where in a member the decoder stands.
+/// Position of the decoder within a member.
 enum Place {
     /// Collecting the fixed part of the header.
     Header,
     /// Collecting the length of the extra field.
     ExtraLength,
-    /// Skipping that many bytes of the extra field, or of the header checksum.
+    /// Skipping this many bytes of the extra field, or of the header checksum.
     Skip(usize),
     /// Skipping up to and including a zero byte.
     Text,
@@ -77,13 +77,13 @@ const FLAG_HEADER_CRC: u8 = 1 << 1;
 const FLAG_EXTRA: u8 = 1 << 2;
 const FLAG_NAME: u8 = 1 << 3;
 const FLAG_COMMENT: u8 = 1 << 4;
-/// Set by no valid member (RFC 1952 section 2.3.1.2).
+/// Reserved flags, set by no valid member (RFC 1952 section 2.3.1.2).
 const FLAGS_RESERVED: u8 = 0xe0;
 
-/// Decodes one gzip member after the other.
+/// Decodes consecutive gzip members.
 pub(crate) struct GzipDecoder {
     place: Place,
-    /// Header fields still to come, as header flags.
+    /// Flags of the header fields that are still to be read.
     flags: u8,
     collected: Vec<u8>,
     inflater: Inflater,
@@ -99,7 +99,7 @@ impl GzipDecoder {
         }
     }
 
-    /// Takes bytes until `wanted` are collected; returns how many it took.
+    /// Collects bytes until there are `wanted`; returns the number consumed.
     fn collect(&mut self, input: &[u8], wanted: usize) -> usize {
         let missing = wanted.saturating_sub(self.collected.len());
         let (taken, _) = input.split_at(missing.min(input.len()));
@@ -107,7 +107,7 @@ impl GzipDecoder {
         taken.len()
     }
 
-    /// The place of the next optional header field, and the body after the last.
+    /// Returns the place of the next optional header field, or the body after the last.
     fn next_field(&mut self) -> Place {
         let mut take = |flag: u8| {
             let present = self.flags & flag != 0;
@@ -125,7 +125,7 @@ impl GzipDecoder {
         }
     }
 
-    /// What the collected trailer says about the data.
+    /// Compares the collected trailer with the data; returns the damage, if any.
     fn verdict(&self) -> Option<DamageKind> {
         let &[c0, c1, c2, c3, l0, l1, l2, l3] = self.collected.as_slice() else {
             return Some(DamageKind::Truncated);
@@ -198,7 +198,7 @@ impl Decode for GzipDecoder {
                     self.place = Place::Trailer;
                     step.state = StepState::More;
                     if step.consumed == 0 && step.produced == 0 {
-                        // The end was noticed late, after the output had filled up exactly.
+                        // The end was detected late, after the output was filled exactly.
                         return self.step(input, output);
                     }
                 }
@@ -226,7 +226,7 @@ impl Decode for GzipDecoder {
     }
 }
 
-/// Decodes a deflated zip member, whose checksum and length stand in the archive's directory.
+/// Decodes a deflated zip member; its checksum and length come from the archive's directory.
 pub(crate) struct ZipDecoder {
     inflater: Inflater,
     crc: u32,
@@ -281,7 +281,7 @@ mod tests {
         let verdict = |len: u64, stated: u32| {
             let mut decoder = GzipDecoder::new();
             decoder.inflater.len = len;
-            // The checksum of nothing is 0.
+            // The checksum of no data is 0.
             decoder.collected.extend([0; 4]);
             decoder.collected.extend(stated.to_le_bytes());
             decoder.verdict()

@@ -1,26 +1,26 @@
-//! Bytes of a trace from a file, a pipe or a compressed container: sniffed by content,
+//! Reads the bytes of a trace from a file, a pipe or a compressed container: detected by content,
 //! bounded, streamed.
 //!
-//! [`Source::open`] takes a path or `-`, finds out from the first bytes whether they are
-//! gzip, zstd, xz, zip or tar (up to three inside one another, names do not matter), and hands
-//! on what is inside:
+//! [`Source::open`] takes a path or `-`, detects gzip, zstd, xz, zip or tar from the first bytes
+//! (up to three containers inside one another; names do not matter), and gives access to the
+//! content:
 //!
-//! * [`Source::head`]: look ahead, to decide which reader to call;
+//! * [`Source::head`]: look-ahead, to decide which reader to call;
 //! * [`Source::random_access`]: reads at any offset from several threads, for plain files;
-//! * [`Source::into_chunks`]: chunks in order, read and decompressed on a thread of their own
-//!   at the inflater's speed, with recycled buffers;
+//! * [`Source::into_chunks`]: chunks in order, read and decompressed on a separate thread at the
+//!   inflater's speed, with recycled buffers;
 //! * [`Source::into_read`]: the same as `BufRead`, for line readers;
 //! * [`Members`]: every file of an archive.
 //!
-//! Truncated and corrupt streams keep what was decoded: what is wrong, and at which
-//! compressed and uncompressed byte, is in the [`DamageLog`]. [`Limits`] stop decompression bombs.
+//! The decoded part of truncated and corrupt streams is kept; the [`DamageLog`] records kind and
+//! location of the damage (compressed and uncompressed byte). [`Limits`] stop decompression bombs.
 //! Memory is a few buffers, whatever the size of the input; nothing is memory-mapped.
 //!
-//! Besides: [`expand_inputs`] and [`logical_name`] for the names of inputs, [`Progress`] to count
-//! bytes, and [`output::AtomicFile`] for outputs that appear whole or not at all.
+//! Other items: [`expand_inputs`] and [`logical_name`] for the names of inputs, [`Progress`] to
+//! count bytes, and [`output::AtomicFile`] for outputs that appear whole or not at all.
 //!
-//! It does not know any trace format (the readers sniff those, [`magic`] helps), does not convert
-//! text encodings, does not draw progress, and does not read remote files.
+//! The crate does not know any trace format (the readers detect those, [`magic`] helps), does not
+//! convert text encodings, does not display progress, and does not read remote files.
 //!
 //! ```
 //! use byte_source::Source;

@@ -1,27 +1,27 @@
-//! Helpers for readers that sniff what a source's content is; the deciding is theirs.
+//! Helpers for readers that detect the format of a source.
 
 use std::fmt::Write as _;
 
-/// Whether the bytes begin an SQLite 3 database file.
+/// Returns `true` if the bytes begin an SQLite 3 database file.
 ///
-/// The sixteen bytes of section 1.3.1 of the SQLite file format.
+/// Compares the sixteen bytes of section 1.3.1 of the SQLite file format.
 pub fn looks_like_sqlite(head: &[u8]) -> bool {
     head.starts_with(b"SQLite format 3\0")
 }
 
-/// The bytes after a UTF-8 byte order mark, if there is one.
+/// Returns the bytes after a UTF-8 byte order mark, if there is one.
 pub fn skip_utf8_bom(head: &[u8]) -> &[u8] {
     head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head)
 }
 
-/// The first byte that is not JSON white space (blank, tab, line feed, carriage return).
+/// Returns the first byte that is not JSON white space (blank, tab, line feed, carriage return).
 pub fn first_non_blank(head: &[u8]) -> Option<u8> {
     head.iter()
         .copied()
         .find(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))
 }
 
-/// The first sixteen bytes in hexadecimal, for "unknown format" messages.
+/// Returns the first sixteen bytes in hexadecimal, for "unknown format" messages.
 ///
 /// ```
 /// assert_eq!(byte_source::magic::hex_preview(b"\x0a\xff{"), "0a ff 7b");

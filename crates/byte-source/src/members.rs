@@ -1,4 +1,4 @@
-//! All sources behind one path.
+//! Iterates over all sources behind one path.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,15 +9,15 @@ use crate::error::Error;
 use crate::options::OpenOptions;
 use crate::source::{Opened, Raw, Source, open_path};
 
-/// The sources of an archive one after the other; a plain or compressed file gives itself.
+/// Iterates over the sources of an archive; a plain or compressed file yields itself.
 ///
-/// Archives inside archives are gone through as well. Members come in the order of the
-/// archive's directory and are opened when the iterator gets to them, so that ten thousand
-/// members do not mean ten thousand decompressors. A member that cannot be opened is an
-/// `Err` item, and the next one follows.
+/// Archives inside archives are expanded as well. Members come in the order of the archive's
+/// directory and are opened when the iterator reaches them, so ten thousand members do not need ten
+/// thousand decompressors. A member that cannot be opened is an `Err` item, and iteration
+/// continues.
 ///
-/// A zip or tar that is itself compressed or comes from a pipe is first unpacked into memory
-/// (up to 64 MiB) or an unnamed temporary file. A stored member's checksum is not verified.
+/// A zip or tar that is itself compressed or comes from a pipe is first unpacked into memory (up to
+/// 64 MiB) or an unnamed temporary file. The checksum of a stored member is not verified.
 ///
 /// ```
 /// use byte_source::{Members, OpenOptions};
@@ -31,7 +31,7 @@ use crate::source::{Opened, Raw, Source, open_path};
 /// ```
 pub struct Members {
     options: OpenOptions,
-    /// What is still to come, the next at the end.
+    /// Pending items; the next one is the last.
     queue: Vec<Item>,
 }
 
@@ -54,7 +54,7 @@ impl Members {
     ///
     /// # Errors
     ///
-    /// As [`Source::open`], except that several members are welcome.
+    /// Same as [`Source::open`], but several members are accepted.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, Error> {
         let path = path.as_ref();
         match open_path(path, options) {
@@ -66,11 +66,11 @@ impl Members {
         }
     }
 
-    /// Takes bytes from any reader.
+    /// Reads bytes from any reader.
     ///
     /// # Errors
     ///
-    /// As [`Members::open`].
+    /// Same as [`Members::open`].
     pub fn from_reader(
         name: impl Into<String>,
         reader: impl Read + Send + 'static,
@@ -80,11 +80,11 @@ impl Members {
         Ok(Self::of(opened, options))
     }
 
-    /// Takes bytes in memory.
+    /// Reads bytes in memory.
     ///
     /// # Errors
     ///
-    /// As [`Members::open`].
+    /// Same as [`Members::open`].
     pub fn from_bytes(
         name: impl Into<String>,
         bytes: Vec<u8>,
@@ -121,14 +121,15 @@ impl Members {
     }
 }
 
-/// The names that the members of an archive are opened by, in the order of its directory; none for what is no archive.
+/// Returns the names by which the members of an archive can be opened, in directory order; empty if
+/// the file is not an archive.
 ///
-/// Nothing but the directory is read, so that a caller can choose; members of archives inside are not listed. Of an archive
-/// that breaks off, the members before the break, and why it does.
+/// Only the directory is read, so that a caller can choose; members of nested archives are not
+/// listed. For a truncated archive, returns the members before the break and the error.
 ///
 /// # Errors
 ///
-/// As [`Members::open`].
+/// Same as [`Members::open`].
 pub fn member_names(
     path: impl AsRef<Path>,
     options: &OpenOptions,

@@ -1,4 +1,4 @@
-//! Names of inputs: what a file is called without its wrapping, and which files are meant.
+//! Names of inputs: file names without wrapping, and expansion of paths to files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ use crate::error::Error;
 
 const SUFFIXES: [&str; 5] = [".gz", ".gzip", ".zst", ".zstd", ".xz"];
 
-/// How deep directories are searched.
+/// Maximum depth of a directory search.
 const MAX_DEPTH: usize = 16;
 
-/// The file name without directories, archive and compression suffixes.
+/// Returns the file name without directories, archive and compression suffixes.
 ///
-/// For matching names and deriving output names only; what a file contains is never
-/// concluded from it.
+/// For matching names and deriving output names only; the content of a file is never derived from
+/// it.
 ///
 /// ```
 /// use byte_source::logical_name;
@@ -47,22 +47,21 @@ pub fn logical_name(name: &str) -> &str {
     }
 }
 
-/// Turns the paths of a command line into files, in a stable order.
+/// Expands the paths of a command line to files, in a stable order.
 ///
 /// * A file, `-`, or a member name (`archive.zip!member`) stays as it is.
-/// * A directory gives its files, and those of its subdirectories down to 16 levels, for
-///   which `accept` says yes, sorted by path. Hidden entries and linked directories are left
-///   out.
-/// * A path that does not exist and has `*` (any characters) or `?` (one character) in it is
-///   a pattern, for shells that do not expand it: `runs/*/rank?.json`. Wildcards do not match
-///   a leading dot or a separator.
+/// * A directory yields its files and those of its subdirectories down to 16 levels for which
+///   `accept` returns `true`, sorted by path. Hidden entries and linked directories are left out.
+/// * A path that does not exist and contains `*` (any characters) or `?` (one character) is a
+///   pattern, for shells that do not expand it: `runs/*/rank?.json`. Wildcards do not match a
+///   leading dot or a separator.
 ///
-/// The order is that of the paths given; the same file named twice comes twice.
+/// The order is that of the paths given; a file named twice is returned twice.
 ///
 /// # Errors
 ///
 /// [`Error::NotFound`] for a plain path without a file, [`Error::NoInputs`] for a directory or
-/// pattern that gives none, [`Error::Denied`] and [`Error::Read`] when a directory cannot be
+/// pattern that matches none, [`Error::Denied`] and [`Error::Read`] when a directory cannot be
 /// listed.
 pub fn expand_inputs<P: AsRef<Path>>(
     paths: impl IntoIterator<Item = P>,
@@ -95,7 +94,7 @@ pub fn expand_inputs<P: AsRef<Path>>(
     Ok(files)
 }
 
-/// The entries of a directory, sorted by name.
+/// Returns the entries of a directory, sorted by name.
 fn list(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let name = || directory.display().to_string();
     let mut entries = fs::read_dir(directory)
@@ -174,7 +173,7 @@ fn expand_pattern(pattern: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error>
 /// Matches one name against `*` and `?`, in time of at most the product of the lengths.
 fn matches_pattern(pattern: &[char], name: &[char]) -> bool {
     let (mut at_pattern, mut at_name) = (0, 0);
-    // Where to go on when a star has to take one more character.
+    // Position to retry from when a star has to match one more character.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         match (pattern.get(at_pattern), name.get(at_name)) {

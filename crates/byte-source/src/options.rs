@@ -1,29 +1,29 @@
-//! What a caller may choose when opening: limits and progress.
+//! Options of opening a source: limits and progress.
 
 use std::sync::Arc;
 
 use crate::progress::Progress;
 
-/// Bounds on what an input may make the process do.
+/// Limits on the resources that an input can consume.
 ///
-/// They protect against decompression bombs and careless inputs; a plain file of any size
-/// is read without complaint, because reading it holds one window in memory.
+/// They protect against decompression bombs and unsuitable inputs. A plain file of any size is
+/// accepted, because reading it keeps one window in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
     /// Maximum number of bytes one source may decompress to, and maximum number of bytes an archive that cannot be
     /// read in place is spooled to. Default 64 GiB.
     pub max_uncompressed_bytes: u64,
-    /// Maximum number of uncompressed bytes per compressed byte, looked at once
-    /// [`Limits::ratio_grace_bytes`] have come out; `None` never looks. Default 1000.
+    /// Maximum number of uncompressed bytes per compressed byte, checked once
+    /// [`Limits::ratio_grace_bytes`] were produced; `None` disables the check. Default 1000.
     ///
-    /// Deflate cannot exceed 1032:1 and only a run of one byte comes near; profiler JSON
-    /// has 13 to 20, sparse generated traces have some hundreds.
+    /// Deflate cannot exceed 1032:1, and only a run of one byte comes near it; profiler JSON has 13
+    /// to 20, sparse generated traces have some hundreds.
     pub max_ratio: Option<u64>,
-    /// Uncompressed bytes below which no ratio is suspicious. Default 1 GiB.
+    /// Number of uncompressed bytes below which the ratio is not checked. Default 1 GiB.
     pub ratio_grace_bytes: u64,
-    /// Maximum memory one decompressor may take for its window. Default 256 MiB, which covers
-    /// everything but `zstd --long=29` and up and hand-made xz dictionaries.
+    /// Maximum memory of one decompressor's window in bytes. Default 256 MiB, which covers
+    /// everything but `zstd --long=29` and up and unusual xz dictionaries.
     pub max_decoder_bytes: u64,
     /// Maximum number of containers inside one another, archives included. Default 3.
     pub max_nesting: usize,
@@ -41,7 +41,7 @@ impl Default for Limits {
     }
 }
 
-/// How to open a source.
+/// Options for opening a source.
 ///
 /// ```
 /// let mut options = byte_source::OpenOptions::default();
@@ -54,7 +54,7 @@ pub struct OpenOptions {
     pub limits: Limits,
     /// Counter of the bytes read from disk, for a progress display.
     pub progress: Option<Arc<Progress>>,
-    /// Hand on content that is packed in a way this crate does not unpack (LZ4, for one), instead of refusing it: for formats
-    /// that are packed so themselves.
+    /// Returns content in a container that this crate does not unpack (such as LZ4) unchanged
+    /// instead of rejecting it: for formats that are themselves packed like this.
     pub pass_foreign: bool,
 }

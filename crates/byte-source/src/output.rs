@@ -1,4 +1,4 @@
-//! Output files that appear whole or not at all, and packing of what is written.
+//! Output files that appear whole or not at all, and compression of outputs.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -11,10 +11,11 @@ use tempfile::NamedTempFile;
 use crate::error::Error;
 use crate::unfinished::Unfinished;
 
-/// Bytes held back before a write.
+/// Number of bytes buffered before a write.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Packs what is written with gzip on the way to another writer. Same bytes in, same bytes out: no time, no name.
+/// Compresses written data with gzip and passes it to another writer. The output is deterministic:
+/// it contains no time and no name.
 ///
 /// ```
 /// use byte_source::output::Gzip;
@@ -36,11 +37,11 @@ impl<W: Write> Gzip<W> {
         Self(GzEncoder::new(out, Compression::default()))
     }
 
-    /// Writes the end of the stream and gives the writer back.
+    /// Writes the end of the stream and returns the writer.
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn finish(self) -> io::Result<W> {
         self.0.finish()
     }
@@ -56,16 +57,16 @@ impl<W: Write> Write for Gzip<W> {
     }
 }
 
-/// A file that takes its place only when everything was written.
+/// A file that replaces its target only when everything was written.
 ///
-/// Writing goes, buffered, to a hidden temporary file in the same directory.
-/// [`AtomicFile::commit`] renames it over the target; dropping it without that removes it, and
-/// whatever stood there before is untouched. This guards against failing and killed
-/// processes, not against power loss: nothing is forced to the disk.
+/// Writes are buffered and go to a hidden temporary file in the same directory.
+/// [`AtomicFile::commit`] renames it over the target; dropping it without a commit removes it and
+/// leaves an existing target untouched. This guards against failing and killed processes, not
+/// against power loss: nothing is synced to disk.
 ///
-/// A new file gets mode 0666 less the umask, a replaced one keeps its mode, and a symbolic
-/// link keeps pointing to the file that is replaced. Where a rename makes no sense (`/dev/null`,
-/// `/dev/stdout`, a named pipe) the target is written directly.
+/// A new file gets mode 0666 less the umask, a replaced one keeps its mode, and a symbolic link
+/// keeps pointing to the file that is replaced. If a rename makes no sense (`/dev/null`,
+/// `/dev/stdout`, a named pipe), the target is written directly.
 ///
 /// A signal that kills the process leaves the temporary file behind unless a handler calls
 /// [`unfinished::remove_all`](crate::unfinished::remove_all), as all of Inferscope's tools do.
@@ -138,7 +139,7 @@ impl AtomicFile {
             });
         }
         let prefix = match target.file_name() {
-            // Long names leave no room for the additions.
+            // Long names leave no room for the suffix.
             Some(file) if file.len() < 200 => format!(".{}.", file.to_string_lossy()),
             _ => ".output.".to_owned(),
         };
@@ -159,7 +160,7 @@ impl AtomicFile {
         })
     }
 
-    /// Where the bytes are until the commit; `None` when the target is written directly.
+    /// Returns the path of the temporary file; `None` if the target is written directly.
     pub fn temporary_path(&self) -> Option<&Path> {
         match &self.writer {
             Writer::Temporary(writer, _) => Some(writer.get_ref().path()),
@@ -167,7 +168,7 @@ impl AtomicFile {
         }
     }
 
-    /// Writes what is held back and puts the file in place.
+    /// Flushes the buffer and renames the file to its target.
     ///
     /// # Errors
     ///
@@ -192,7 +193,7 @@ impl AtomicFile {
     }
 }
 
-/// Gives the new file the mode of the one it replaces.
+/// Gives the new file the mode of the file it replaces.
 fn keep_permissions(file: &File, permissions: Permissions) -> io::Result<()> {
     if permissions.readonly() {
         return Err(io::Error::new(

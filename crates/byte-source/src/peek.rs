@@ -1,16 +1,16 @@
-//! Look-ahead over any reader.
+//! Adds look-ahead to any reader.
 
 use std::io::{self, Read};
 
-/// Bytes made room for before anything has arrived.
+/// Initial buffer size in bytes.
 const GROWTH: usize = 64 << 10;
 
-/// A reader whose next bytes can be looked at before they are read.
+/// A reader whose next bytes can be examined before they are read.
 pub(crate) struct Peek {
     inner: Box<dyn Read + Send>,
     ahead: Vec<u8>,
     at: usize,
-    /// Met while looking ahead; given out when reading gets there.
+    /// Error found during look-ahead; returned when reading reaches it.
     failed: Option<io::Error>,
     ended: bool,
 }
@@ -26,9 +26,9 @@ impl Peek {
         }
     }
 
-    /// The next `wanted` bytes, or fewer when the end or a failure comes first.
+    /// Returns the next `wanted` bytes, or fewer if the end or a failure comes first.
     ///
-    /// A failure is an error here only when there is not a single byte before it.
+    /// A failure is an error here only if no byte precedes it.
     pub(crate) fn peek(&mut self, wanted: usize) -> io::Result<&[u8]> {
         self.ahead.drain(..self.at);
         self.at = 0;
@@ -36,7 +36,7 @@ impl Peek {
         if missing > 0 && !self.ended && self.failed.is_none() {
             let limit = u64::try_from(missing).unwrap_or(u64::MAX);
             self.ahead.reserve(missing.min(GROWTH));
-            // Grows with what really arrives, and keeps it when a failure follows.
+            // Grows with the data that arrives, and keeps it if a failure follows.
             match (&mut self.inner).take(limit).read_to_end(&mut self.ahead) {
                 Ok(count) => self.ended = count < missing,
                 Err(error) => self.failed = Some(error),
@@ -82,7 +82,7 @@ impl Read for Peek {
 mod tests {
     use super::*;
 
-    /// Gives three bytes, then fails.
+    /// Returns three bytes, then fails.
     struct Failing(u8);
 
     impl Read for Failing {

@@ -1,13 +1,13 @@
-//! How far reading has come: two counters that somebody else may draw.
+//! Counts the progress of reading; the display is up to the caller.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes read and bytes to read, of the input as it lies on disk (that is, compressed).
+/// Counts bytes read and bytes to read, of the input on disk (before decompression).
 ///
-/// Share one behind an `Arc` between any number of sources through
-/// [`OpenOptions::progress`](crate::OpenOptions::progress): opening a regular file adds its
-/// length to the total, a pipe adds nothing. Counting is relaxed and costs one atomic
-/// addition per read. Nothing is drawn here.
+/// Share one in an `Arc` between any number of sources through
+/// [`OpenOptions::progress`](crate::OpenOptions::progress): opening a regular file adds its length
+/// to the total, a pipe adds nothing. Counting is relaxed and costs one atomic addition per read.
+/// This type displays nothing.
 ///
 /// ```
 /// let progress = byte_source::Progress::default();
@@ -22,12 +22,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Bytes read so far. May pass the total a little where bytes are read twice.
+    /// Returns the bytes read so far. May slightly exceed the total when bytes are read twice.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Bytes known to be there, 0 when only pipes were opened.
+    /// Returns the known total in bytes; 0 if only pipes were opened.
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
@@ -37,12 +37,12 @@ impl Progress {
         self.done.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Announces `bytes` more to read.
+    /// Adds `bytes` to the total.
     pub fn add_total(&self, bytes: u64) {
         self.total.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The part that is done, 0 to 1, or `None` when the total is unknown.
+    /// Returns the completed fraction, 0 to 1, or `None` if the total is unknown.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a share for display: 53 bits are plenty"

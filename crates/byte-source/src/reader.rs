@@ -1,13 +1,13 @@
-//! The same chunks as one stream, for line readers.
+//! Provides the chunks as one stream, for line readers.
 
 use std::io::{self, BufRead, Read};
 
 use crate::chunks::{Chunk, Chunks};
 use crate::damage::DamageLog;
 
-/// `Read` and `BufRead` over a source, decompressed on a thread of its own.
+/// Implements `Read` and `BufRead` over a source, decompressed on a separate thread.
 ///
-/// Errors are [`io::Error`]s with a [`crate::Error`] inside (`downcast` gets it out).
+/// Errors are [`io::Error`]s with a [`crate::Error`] inside (use `downcast`).
 #[derive(Debug)]
 pub struct Reader {
     chunks: Chunks,
@@ -24,7 +24,7 @@ impl Reader {
         }
     }
 
-    /// The log of damage; complete once the end was read.
+    /// Returns the damage log; complete once the end was read.
     pub fn damage(&self) -> DamageLog {
         self.chunks.damage()
     }

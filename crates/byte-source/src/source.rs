@@ -1,4 +1,4 @@
-//! One source of bytes: opened, unpacked, looked into, and handed on.
+//! Opens one source of bytes and unpacks its containers.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
@@ -24,10 +24,9 @@ use crate::reader::Reader;
 
 /// The decompressed bytes of one file, pipe, buffer or archive member.
 ///
-/// Opening reads as much as it takes to recognise the containers (512 bytes of each).
-/// Then look ahead with [`Source::head`], and take the bytes in one of three ways:
-/// [`Source::random_access`] where they lie still, [`Source::into_chunks`], or
-/// [`Source::into_read`].
+/// Opening reads only what is needed to recognise the containers (512 bytes of each). Then look
+/// ahead with [`Source::head`], and read the bytes in one of three ways: [`Source::random_access`]
+/// for plain files and memory, [`Source::into_chunks`], or [`Source::into_read`].
 pub struct Source {
     name: String,
     stream: Peek,
@@ -47,20 +46,20 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    /// What [`Source::head`] is usually asked for: 16 KiB.
+    /// Usual argument of [`Source::head`]: 16 KiB.
     pub const HEAD_BYTES: usize = 16 << 10;
 
     /// Opens a file, or standard input for `-`.
     ///
-    /// Compression is found out from the content and undone. An archive with one file in it
-    /// is that file; a member of any archive is opened by the name `archive.zip!member`.
-    /// For all members see [`Members::open`].
+    /// Compression is detected by content and removed. An archive with one file is opened as that
+    /// file; a member of any archive is opened by the name `archive.zip!member`. For all members
+    /// see [`Members::open`].
     ///
     /// # Errors
     ///
-    /// When there is nothing to read ([`Error::NotFound`], [`Error::Denied`],
-    /// [`Error::Directory`], [`Error::Empty`], [`Error::Terminal`]), when an archive has
-    /// several files ([`Error::SeveralMembers`]) or is broken, and when a limit is passed.
+    /// Returns an error if there is nothing to read ([`Error::NotFound`], [`Error::Denied`],
+    /// [`Error::Directory`], [`Error::Empty`], [`Error::Terminal`]), if an archive has several
+    /// files ([`Error::SeveralMembers`]) or is broken, and if a limit is exceeded.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, Error> {
         let path = path.as_ref();
         match open_path(path, options) {
@@ -74,12 +73,12 @@ impl Source {
         }
     }
 
-    /// Opens the bytes of a file, or of a member `archive.zip!member`, as they are: what unpacking the archive gives, compressed if the
-    /// member is.
+    /// Opens the bytes of a file, or of a member `archive.zip!member`, without decompression: a
+    /// member is extracted, but stays compressed if it was.
     ///
     /// # Errors
     ///
-    /// As [`Source::open`].
+    /// Same as [`Source::open`].
     pub fn open_as_is(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, Error> {
         let path = path.as_ref();
         match raw_path(path, options) {
@@ -94,22 +93,22 @@ impl Source {
         .map(Raw::into_source)
     }
 
-    /// Every source behind a path: the members of an archive, or the one file.
+    /// Opens every source behind a path: the members of an archive, or the one file.
     ///
-    /// A short form of [`Members::open`].
+    /// Short for [`Members::open`].
     ///
     /// # Errors
     ///
-    /// As [`Members::open`]; members that cannot be opened are errors of the iterator.
+    /// Same as [`Members::open`]; members that cannot be opened are errors of the iterator.
     pub fn open_all(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Members, Error> {
         Members::open(path, options)
     }
 
-    /// Takes bytes from any reader; `name` stands in messages.
+    /// Reads bytes from any reader; `name` is used in messages.
     ///
     /// # Errors
     ///
-    /// As [`Source::open`].
+    /// Same as [`Source::open`].
     pub fn from_reader(
         name: impl Into<String>,
         reader: impl Read + Send + 'static,
@@ -117,11 +116,11 @@ impl Source {
         Self::from_reader_with(name, reader, &OpenOptions::default())
     }
 
-    /// As [`Source::from_reader`], with options.
+    /// Same as [`Source::from_reader`], with options.
     ///
     /// # Errors
     ///
-    /// As [`Source::open`].
+    /// Same as [`Source::open`].
     pub fn from_reader_with(
         name: impl Into<String>,
         reader: impl Read + Send + 'static,
@@ -132,20 +131,20 @@ impl Source {
             .into_one(options)
     }
 
-    /// Takes bytes in memory; `name` stands in messages.
+    /// Reads bytes in memory; `name` is used in messages.
     ///
     /// # Errors
     ///
-    /// As [`Source::open`].
+    /// Same as [`Source::open`].
     pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Result<Self, Error> {
         Self::from_bytes_with(name, bytes, &OpenOptions::default())
     }
 
-    /// As [`Source::from_bytes`], with options.
+    /// Same as [`Source::from_bytes`], with options.
     ///
     /// # Errors
     ///
-    /// As [`Source::open`].
+    /// Same as [`Source::open`].
     pub fn from_bytes_with(
         name: impl Into<String>,
         bytes: Vec<u8>,
@@ -156,77 +155,78 @@ impl Source {
             .into_one(options)
     }
 
-    /// The source's name in messages: the path, `stdin`, or `archive.zip!member`.
+    /// Returns the source's name in messages: the path, `stdin`, or `archive.zip!member`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The file name without directories, archive and compression suffix; see [`logical_name`].
+    /// Returns the file name without directories, archive and compression suffix; see
+    /// [`logical_name`].
     pub fn logical_name(&self) -> &str {
         logical_name(&self.name)
     }
 
-    /// The containers that were opened, outermost first; empty for plain bytes.
+    /// Returns the opened containers, outermost first; empty for plain bytes.
     pub fn containers(&self) -> &[Container] {
         &self.containers
     }
 
-    /// The log of damage met while reading; keep it, and look when everything is read.
+    /// Returns the damage log; complete once everything was read.
     pub fn damage(&self) -> DamageLog {
         self.damage.clone()
     }
 
-    /// The first `wanted` bytes of content, or all there are, without consuming them.
+    /// Returns the first `wanted` bytes of content, or all if there are fewer, without consuming
+    /// them.
     ///
-    /// The look-ahead grows on demand and stays in memory until it is read; ask for
-    /// [`Source::HEAD_BYTES`] first and for more only when that does not decide.
+    /// The look-ahead grows on demand and stays in memory until it is read; request
+    /// [`Source::HEAD_BYTES`] first and more only if that is not enough.
     ///
     /// # Errors
     ///
-    /// When not even one byte could be read; a failure after some bytes is reported when
-    /// reading gets there.
+    /// Returns an error if not even one byte could be read; a failure after some bytes is reported
+    /// when reading reaches it.
     pub fn head(&mut self, wanted: usize) -> Result<&[u8], Error> {
         self.stream
             .peek(wanted)
             .map_err(|error| Error::from_io(&self.name, 0, error))
     }
 
-    /// Reads at any offset, when the bytes lie plain on disk or in memory.
+    /// Returns an accessor for reads at any offset, if the bytes are plain on disk or in memory.
     ///
-    /// `None` for pipes and for everything compressed. Independent of the other ways to
-    /// read, and of what was looked at.
+    /// `None` for pipes and compressed sources. The accessor is independent of the other ways to
+    /// read, and of the look-ahead.
     pub fn random_access(&self) -> Option<RandomAccess> {
         self.access.clone()
     }
 
-    /// Hands the bytes on in chunks, read and decompressed on a thread of their own.
+    /// Splits the source into chunks, read and decompressed on a separate thread.
     ///
     /// # Errors
     ///
-    /// [`Error::Thread`] when the system will not start a thread.
+    /// [`Error::Thread`] when the system does not start a thread.
     pub fn into_chunks(self, options: ChunkOptions) -> Result<Chunks, Error> {
         Chunks::start(self.name, self.stream, self.damage, options)
     }
 
-    /// Hands the bytes on as [`std::io::BufRead`], read and decompressed on a thread of
-    /// their own.
+    /// Provides the bytes as [`std::io::BufRead`], read and decompressed on a separate thread.
     ///
     /// # Errors
     ///
-    /// [`Error::Thread`] when the system will not start a thread.
+    /// [`Error::Thread`] when the system does not start a thread.
     pub fn into_read(self) -> Result<Reader, Error> {
         self.into_chunks(ChunkOptions::default()).map(Reader::new)
     }
 }
 
-/// A source after unpacking, or the archive that was found in it.
+/// A source after unpacking, or the archive found in it.
 pub(crate) enum Opened {
     One(Source),
     Many(Archive),
 }
 
 impl Opened {
-    /// The single source, if this is one.
+    /// Returns the single source; fails if there are several.
     fn into_one(self, options: &OpenOptions) -> Result<Source, Error> {
         match self {
             Self::One(source) => Ok(source),
@@ -234,7 +234,7 @@ impl Opened {
         }
     }
 
-    /// The member of that name; nested archives are separated by another `!`.
+    /// Returns the member with this name; names of nested archives are separated by further `!`.
     fn into_member(self, member: &str, options: &OpenOptions) -> Result<Source, Error> {
         match self {
             Self::One(source) => Err(Error::NoSuchMember {
@@ -252,7 +252,7 @@ impl Opened {
         }
     }
 
-    /// As [`Opened::into_member`], without a look at what is in the member.
+    /// Same as [`Opened::into_member`], without unpacking the member.
     fn into_raw_member(self, member: &str, options: &OpenOptions) -> Result<Raw, Error> {
         match self {
             Self::One(source) => Err(Error::NoSuchMember {
@@ -270,12 +270,12 @@ impl Opened {
     }
 }
 
-/// Opens a path as far as [`Opened`].
+/// Opens a path and unpacks its containers.
 pub(crate) fn open_path(path: &Path, options: &OpenOptions) -> Result<Opened, Error> {
     raw_path(path, options)?.unpack(options)
 }
 
-/// Opens a path, and looks at nothing.
+/// Opens a path without examining its content.
 fn raw_path(path: &Path, options: &OpenOptions) -> Result<Raw, Error> {
     if path.as_os_str() == "-" {
         let stdin = io::stdin();
@@ -292,7 +292,7 @@ fn raw_path(path: &Path, options: &OpenOptions) -> Result<Raw, Error> {
     if metadata.is_dir() {
         return Err(Error::Directory { name });
     }
-    // Length 0 may also be a file that the system makes up while it is read.
+    // Length 0 may also be a file that the system generates on reading.
     if metadata.is_file() && metadata.len() > 0 {
         let len = metadata.len();
         if let Some(progress) = &options.progress {
@@ -346,14 +346,14 @@ impl Raw {
     }
 
     pub(crate) fn access(name: String, access: RandomAccess) -> Self {
-        // The accessor counts progress by itself.
+        // The accessor counts progress itself.
         let no_options = OpenOptions::default();
         let mut raw = Self::reader(name, Box::new(access.reader()), &no_options);
         raw.access = Some(access);
         raw
     }
 
-    /// What is there, as content.
+    /// Takes the bytes as content.
     fn into_source(self) -> Source {
         Source {
             name: self.name,
@@ -364,7 +364,7 @@ impl Raw {
         }
     }
 
-    /// Undoes a compression. Not for archives.
+    /// Adds a decompressor. Not for archives.
     pub(crate) fn decompressed(
         self,
         container: Container,
@@ -380,7 +380,7 @@ impl Raw {
         Ok(self.decoded_by(container, decoder, options))
     }
 
-    /// Puts a decoder on top of what is there.
+    /// Adds a decoder.
     pub(crate) fn decoded_by(
         self,
         container: Container,
@@ -402,7 +402,7 @@ impl Raw {
         }
     }
 
-    /// Opens containers until there is plain content or an archive.
+    /// Opens containers until it reaches plain content or an archive.
     pub(crate) fn unpack(mut self, options: &OpenOptions) -> Result<Opened, Error> {
         loop {
             let head = match self.stream.peek(LOOK) {
@@ -453,7 +453,7 @@ impl Raw {
     }
 }
 
-/// Counts what is taken from the outermost input for the progress display.
+/// Counts the bytes read from the outermost input for the progress display.
 struct Counted {
     inner: Box<dyn Read + Send>,
     progress: Option<Arc<Progress>>,

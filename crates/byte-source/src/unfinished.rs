@@ -1,29 +1,30 @@
-//! Temporary files and folders that must not outlive the process, also when a signal ends it.
+//! Registers temporary files and folders that must not outlive the process, even if a signal ends
+//! it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The temporary files that exist now.
+/// Existing temporary files.
 static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// What to do before the first of them is made.
+/// Hook called before the first of them is created.
 static AT_FIRST: OnceLock<fn()> = OnceLock::new();
 
 fn live() -> MutexGuard<'static, Vec<PathBuf>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A temporary file that is known to [`remove_all`]; dropping this forgets the file and leaves it
-/// alone.
+/// A temporary file registered for [`remove_all`]; dropping this unregisters the file without
+/// removing it.
 #[derive(Debug)]
 pub struct Unfinished(PathBuf);
 
 impl Unfinished {
-    /// Makes a temporary file with `make` and makes it known, so that no signal comes in between.
+    /// Creates a temporary file with `make` and registers it; no signal can come in between.
     ///
     /// # Errors
     ///
-    /// Those of `make`.
+    /// Errors of `make`.
     pub fn made<T, E>(
         make: impl FnOnce() -> Result<T, E>,
         path: impl FnOnce(&T) -> &Path,
@@ -45,19 +46,19 @@ impl Drop for Unfinished {
     }
 }
 
-/// Has `prepare` called before a file is made: a tool listens for signals only if there is
-/// something to remove. The first call in a process counts, and `prepare` must bear to be called
-/// again.
+/// Sets a hook that is called before a file is created: a tool handles signals only if there is
+/// something to remove. Only the first call in a process has an effect; `prepare` may be called
+/// several times.
 pub fn at_first(prepare: fn()) {
     AT_FIRST.get_or_init(|| prepare);
 }
 
-/// Removes all unfinished files and calls `last` while no other can become known or be finished.
-/// For the moment before a signal ends the process.
+/// Removes all unfinished files and calls `last` while no other file can be registered or finished.
+/// Call it before a signal ends the process.
 pub fn remove_all(last: impl FnOnce()) {
     let files = live();
     for path in files.iter() {
-        // Nobody is left to be told.
+        // There is no one to report an error to.
         let _ = match path.is_dir() {
             true => std::fs::remove_dir_all(path),
             false => std::fs::remove_file(path),

@@ -14,7 +14,7 @@ use charts::html::{Page, Section};
 use charts::plot::{Axis, Bar, BarChart, HeatMap, Histogram, LinePlot, Mark, RefLine, Series};
 use report::{Column, Table, Unit};
 
-/// Stacks of a small model; `slow` makes one collective wait.
+/// Adds stacks of a small model; `slow` delays one collective.
 fn stacks(slow: u64, mut add: impl FnMut(&[&str], u64)) {
     let layers = ["layers.0", "layers.1", "layers.2", "layers.3"];
     for (layer, &name) in (1_u64..).zip(&layers) {
@@ -95,7 +95,7 @@ fn stacks(slow: u64, mut add: impl FnMut(&[&str], u64)) {
     );
 }
 
-/// A number from 0 to 1 that looks random.
+/// Returns a pseudo-random number from 0 to 1.
 fn noise(n: u64) -> f64 {
     let mut x = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x ^= x >> 29;

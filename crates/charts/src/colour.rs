@@ -1,5 +1,5 @@
-//! Colours: one palette for categories, one for amounts, one for differences. All three stay readable with the common
-//! forms of colour blindness.
+//! Colours: a palette for categories, one for amounts, one for differences. All three stay readable
+//! with the common forms of colour blindness.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ impl Rgb {
     pub(crate) const GRID: Self = Self(0xe3, 0xe6, 0xea);
     pub(crate) const AXIS: Self = Self(0x9a, 0xa3, 0xad);
 
-    /// Colour between `self` (0) and `other` (1).
+    /// Returns the colour between `self` (0) and `other` (1).
     pub(crate) fn mix(self, other: Self, share: f64) -> Self {
         let channel = |a: u8, b: u8| {
             byte(f64::from(a) + (f64::from(b) - f64::from(a)) * share.clamp(0.0, 1.0))
@@ -53,17 +53,19 @@ const CATEGORIES: [Rgb; 7] = [
     Rgb(0x6b, 0x72, 0x80),
 ];
 
-/// Colour of the n-th category; repeats after seven.
+/// Returns the colour of the n-th category; repeats after seven.
 pub(crate) fn category(index: usize) -> Rgb {
     CATEGORIES[index % CATEGORIES.len()]
 }
 
-/// How often the palette has been used up before the n-th category: the line style tells such series apart.
+/// Returns how often the palette was used up before the n-th category; the line style distinguishes
+/// such series.
 pub(crate) fn repeats(index: usize) -> usize {
     index / CATEGORIES.len()
 }
 
-/// Light to dark for an amount from 0 to 1: lightness falls steadily, so the order survives printing in grey.
+/// Returns a colour from light to dark for an amount from 0 to 1. Lightness decreases
+/// monotonically, so the order survives greyscale printing.
 pub(crate) fn amount(share: f64) -> Rgb {
     const STOPS: [Rgb; 6] = [
         Rgb(0xff, 0xf6, 0xd5),
@@ -76,7 +78,7 @@ pub(crate) fn amount(share: f64) -> Rgb {
     along(&STOPS, share)
 }
 
-/// Blue for -1 through near-white to red for +1.
+/// Returns a colour from blue for -1 through near-white to red for +1.
 pub(crate) fn difference(amount: f64) -> Rgb {
     const BLUES: [Rgb; 4] = [
         Rgb(0xef, 0xef, 0xec),
@@ -106,8 +108,8 @@ fn along(stops: &[Rgb], share: f64) -> Rgb {
     }
 }
 
-/// A warm colour that depends on the name alone: the hue on its first part (library or namespace), so that relatives look
-/// alike, the shade on the whole name.
+/// Returns a warm colour that depends only on the name: the hue on its first part (library or
+/// namespace), so that related names look similar, the shade on the whole name.
 pub(crate) fn warm(name: &str) -> Rgb {
     let family = name
         .split(['(', '<', ':', '.', '/', ' ', '!', '+'])
@@ -120,7 +122,7 @@ pub(crate) fn warm(name: &str) -> Rgb {
     hsl(hue, saturation, lightness)
 }
 
-/// FNV-1a with a final mix; the same on every machine and in every release.
+/// Returns FNV-1a with a final mix; the same on every machine and in every release.
 fn hash(text: &str) -> u64 {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -128,7 +130,7 @@ fn hash(text: &str) -> u64 {
     (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The upper 24 bits as a number from 0 to 1.
+/// Returns the upper 24 bits as a number from 0 to 1.
 fn unit(hash: u64) -> f64 {
     (hash >> 40) as f64 / f64::from((1_u32 << 24) - 1)
 }

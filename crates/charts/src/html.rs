@@ -1,4 +1,4 @@
-//! One self-contained HTML page: text, tables and figures, nothing loaded from elsewhere, no scripts.
+//! Builds a self-contained HTML page: text, tables and figures, no external resources, no scripts.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page with this heading.
+    /// Creates a page with this heading.
     pub fn new(title: impl Into<Cow<'static, str>>) -> Self {
         Self {
             title: title.into(),
@@ -46,8 +46,8 @@ impl Page {
         self
     }
 
-    /// The page. From four sections on it begins with a list of contents. Its content security policy forbids scripts and
-    /// anything from outside.
+    /// Returns the page as HTML. Pages with at least four sections begin with a table of contents.
+    /// The content security policy forbids scripts and external resources.
     #[must_use]
     pub fn to_html(&self) -> String {
         let mut out = String::new();
@@ -101,7 +101,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// An empty section.
+    /// Creates an empty section.
     pub fn new(heading: impl Into<Cow<'static, str>>) -> Self {
         Self {
             heading: heading.into(),
@@ -109,7 +109,7 @@ impl Section {
         }
     }
 
-    /// Appends text; empty lines separate paragraphs. Nothing in it is read as markup.
+    /// Appends text; empty lines separate paragraphs. Markup in it is escaped.
     #[must_use]
     pub fn text(mut self, text: &str) -> Self {
         for paragraph in text
@@ -123,7 +123,7 @@ impl Section {
         self
     }
 
-    /// Appends something the reader must not overlook: lost data, missing input.
+    /// Appends a warning that the reader must not overlook: lost data, missing input.
     #[must_use]
     pub fn warning(mut self, text: &str) -> Self {
         let _ = writeln!(
@@ -134,7 +134,7 @@ impl Section {
         self
     }
 
-    /// Appends text as it is laid out, in a monospaced font: call stacks, command lines.
+    /// Appends preformatted text in a monospaced font: call stacks, command lines.
     #[must_use]
     pub fn code(mut self, text: &str) -> Self {
         let lines: Vec<String> = text.lines().map(escape).collect();
@@ -153,14 +153,15 @@ impl Section {
         self
     }
 
-    /// Appends a table of at most `max_rows` rows; says how many more there are. Scaled numbers show their exact value as
-    /// a tooltip.
+    /// Appends a table of at most `max_rows` rows and the number of rows left out. Scaled numbers
+    /// show their exact value as a tooltip.
     #[must_use]
     pub fn table(self, table: &Table, max_rows: usize) -> Self {
         self.table_head(table, max_rows, table.rows())
     }
 
-    /// As [`Section::table`], of a table of `all_rows` rows of which `table` holds the first ones.
+    /// Same as [`Section::table`], for a table of `all_rows` rows of which `table` contains the
+    /// first ones.
     #[must_use]
     pub fn table_head(mut self, table: &Table, max_rows: usize, all_rows: usize) -> Self {
         let out = &mut self.body;

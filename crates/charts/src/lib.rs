@@ -4,14 +4,13 @@
 //! * `plot`: lines, points, horizontal bars, power-of-two histograms, heat maps;
 //! * `html`: a page of text, tables and figures in one file.
 //!
-//! The output has no scripts and refers to nothing outside itself, everything in it is escaped, and the same input gives
-//! the same bytes: colours come from names, order from sorting, never from a clock or a hash map. What is left out (frames
-//! too narrow to see, points without a place on the axis) is counted and said in the figure.
+//! The output has no scripts and no external references, all text is escaped, and the same input gives the same bytes:
+//! colours are derived from names and order from sorting, never from a clock or a hash map. Omitted elements (frames too
+//! narrow to see, points without a position on the axis) are counted and reported in the figure.
 //!
-//! With the features `raster` and `pdf` a figure becomes PNG or PDF as well (`render`); text then comes from the fonts of
-//! the machine.
+//! The features `raster` and `pdf` render a figure as PNG or PDF (`render`), with the fonts of the machine.
 //!
-//! What it does not do: interaction beyond tooltips, statistics.
+//! Out of scope: interaction beyond tooltips, statistics.
 //!
 //! ```
 //! use charts::flame::{FlameGraph, FlameOptions};

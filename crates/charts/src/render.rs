@@ -1,8 +1,9 @@
-//! PNG and PDF of a finished figure, by a renderer within the process.
+//! Renders a finished figure as PNG or PDF within the process.
 //!
-//! SVG leaves the choice of fonts to whoever shows it; here the fonts of the machine are taken, a sans-serif and a monospaced
-//! one. A machine without any font is an error rather than a figure without words. The same fonts give the same PNG bytes;
-//! of a PDF the drawing is the same, the numbers of its inner objects are not.
+//! SVG leaves the choice of fonts to the viewer; here the fonts of the machine are used, a
+//! sans-serif and a monospaced one. A machine without fonts is an error rather than a figure
+//! without text. The same fonts give the same PNG bytes; a PDF has the same drawing, but the
+//! numbers of its internal objects may differ.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,26 +13,26 @@ use crate::svg::Svg;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RenderError {
-    /// There is nothing to draw letters with.
+    /// The machine has no fonts.
     #[error("no fonts on this machine: install one (for example DejaVu), or take the SVG")]
     NoFonts,
     /// The figure would have too many pixels.
     #[error("a figure of {width} by {height} pixels cannot be rendered: use a smaller scale")]
     TooLarge {
-        /// Pixels across.
+        /// Width in pixels.
         width: f64,
-        /// Pixels down.
+        /// Height in pixels.
         height: f64,
     },
     /// PDF is not built in.
     #[error("this build writes no PDF (feature `pdf`): take the SVG or PNG")]
     NoPdf,
-    /// The renderer refused; a defect of the figure.
+    /// The renderer failed: a defect of the figure.
     #[error("the figure cannot be rendered: {0}")]
     Refused(String),
 }
 
-/// Points the generic families at fonts that are there: the names a figure asks for are those of several systems.
+/// Maps the generic families to installed fonts: the names in a figure belong to several systems.
 macro_rules! choose_families {
     ($fonts:ident) => {
         let name_of = |wanted: &dyn Fn(&str) -> bool| {
@@ -59,13 +60,15 @@ macro_rules! choose_families {
     };
 }
 
-/// PNG of a figure, `scale` pixels per SVG unit (1 gives the size the SVG states, 2 is good for print).
+/// Renders a figure as PNG, `scale` pixels per SVG unit (1 gives the size stated in the SVG, 2
+/// suits print).
 ///
 /// The first call loads the fonts of the machine (some milliseconds).
 ///
 /// # Errors
 ///
-/// [`RenderError::NoFonts`], [`RenderError::TooLarge`] above 32,767 pixels in a direction or a scale that is not positive.
+/// [`RenderError::NoFonts`], [`RenderError::TooLarge`] above 32,767 pixels in a direction or a
+/// scale that is not positive.
 #[cfg(feature = "raster")]
 pub fn png(svg: &Svg, scale: f64) -> Result<Vec<u8>, RenderError> {
     use resvg::{tiny_skia, usvg};
@@ -113,7 +116,7 @@ pub fn png(svg: &Svg, scale: f64) -> Result<Vec<u8>, RenderError> {
         .map_err(|error| RenderError::Refused(error.to_string()))
 }
 
-/// PDF of a figure: one page of the figure's size, with selectable text.
+/// Renders a figure as PDF: one page of the figure's size, with selectable text.
 ///
 /// The first call loads the fonts of the machine (some milliseconds).
 ///
@@ -151,7 +154,8 @@ pub fn pdf(svg: &Svg) -> Result<Vec<u8>, RenderError> {
         fontdb: Arc::clone(fonts),
         ..usvg::Options::default()
     };
-    // Fonts are numbered in no order by the converter: with one of them there is one order, and the same figure has the same bytes.
+    // The converter numbers fonts in no fixed order: with a single font the same figure gives the
+    // same bytes.
     let one_font = svg.as_str().replace(" font-weight=\"600\"", "");
     let tree = usvg::Tree::from_str(&one_font, &options)
         .map_err(|error| RenderError::Refused(error.to_string()))?;

@@ -1,4 +1,5 @@
-//! SVG text: elements, escaping, coordinates. No scripts, no identifiers, no external references.
+//! Writes SVG text: elements, escaping, coordinates. No scripts, no identifiers, no external
+//! references.
 
 use std::fmt::{self, Write as _};
 
@@ -6,21 +7,21 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::colour::Rgb;
 
-/// Font of frames in flame graphs, where every character is equally wide.
+/// Monospaced font, for frames in flame graphs.
 pub(crate) const MONO: &str = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
-/// Font of everything else.
+/// Font for all other text.
 pub(crate) const SANS: &str = "system-ui, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif";
 
-/// A finished figure: well-formed SVG without scripts, identifiers or external references, hence safe to place inside HTML,
-/// any number on one page. Colours of paper and ink are presentation attributes, which [`crate::html::Page`] overrides in
-/// dark mode.
+/// A finished figure: well-formed SVG without scripts, identifiers or external references. It can
+/// be placed safely inside HTML, any number per page. Colours of paper and ink are presentation
+/// attributes, which [`crate::html::Page`] overrides in dark mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Svg {
     text: String,
 }
 
 impl Svg {
-    /// The SVG element, without XML declaration.
+    /// Returns the SVG element, without XML declaration.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -33,8 +34,8 @@ impl fmt::Display for Svg {
     }
 }
 
-/// Escapes text for XML content and attributes. Control characters and invisible reordering characters arrive as visible
-/// escapes, characters that XML forbids as U+FFFD.
+/// Escapes text for XML content and attributes. Control characters and invisible reordering
+/// characters become visible escapes, characters that XML forbids become U+FFFD.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let text = report::text::printable(text);
@@ -58,7 +59,7 @@ pub(crate) struct Num(pub(crate) f64);
 
 impl fmt::Display for Num {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What has no place is put at the origin rather than making the figure unreadable.
+        // A value without a position goes to the origin, so that the figure stays readable.
         let text = format!("{:.2}", if self.0.is_finite() { self.0 } else { 0.0 });
         let text = text.trim_end_matches('0').trim_end_matches('.');
         f.write_str(if text == "-0" { "0" } else { text })
@@ -90,7 +91,7 @@ impl From<Rgb> for Value<'_> {
     }
 }
 
-/// Which point of a text its coordinate is.
+/// Point of a text that its coordinate denotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -98,7 +99,7 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// How a text looks.
+/// Appearance of a text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Type {
     pub(crate) size: f64,
@@ -140,7 +141,7 @@ pub(crate) struct Canvas {
 }
 
 impl Canvas {
-    /// A figure of this size on paper, described by `label` for those who cannot see it.
+    /// Creates a figure of this size with a background, described by `label` for screen readers.
     pub(crate) fn new(width: f64, height: f64, label: &str) -> Self {
         let mut canvas = Self { out: String::new() };
         let view = format!("0 0 {} {}", Num(width), Num(height));
@@ -182,7 +183,7 @@ impl Canvas {
         self.out.push_str("/>\n");
     }
 
-    /// A rectangle (x, y, width, height), with a tooltip of several lines if `tip` is given.
+    /// Draws a rectangle (x, y, width, height), with a tooltip of several lines if `tip` is given.
     pub(crate) fn rect(
         &mut self,
         (x, y, w, h): (f64, f64, f64, f64),
@@ -200,7 +201,7 @@ impl Canvas {
         self.tag_rest(look, tip);
     }
 
-    /// A dot in the look of the surrounding group.
+    /// Draws a dot with the attributes of the surrounding group.
     pub(crate) fn dot(&mut self, (x, y): (f64, f64), radius: f64) {
         let _ = writeln!(
             self.out,
@@ -257,7 +258,7 @@ impl Canvas {
         self.out.push_str("/>\n");
     }
 
-    /// One line of text in a look of its own.
+    /// Writes one line of text with its own attributes.
     pub(crate) fn text(&mut self, (x, y): (f64, f64), text: &str, look: Type) {
         let fill = if look.class == "ink" {
             Rgb::INK
@@ -283,7 +284,7 @@ impl Canvas {
         let _ = writeln!(self.out, ">{}</text>", escape(text));
     }
 
-    /// One line of text in the look of the surrounding group.
+    /// Writes one line of text with the attributes of the surrounding group.
     pub(crate) fn plain_text(&mut self, (x, y): (f64, f64), text: &str) {
         let _ = writeln!(
             self.out,
@@ -300,7 +301,8 @@ impl Canvas {
     }
 }
 
-/// Width of a text in the sans-serif font, estimated generously, so that what is made room for fits.
+/// Returns the width of a text in the sans-serif font, overestimated, so that reserved space is
+/// sufficient.
 pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     let ems: f64 = report::text::printable(text)
         .chars()
@@ -320,7 +322,8 @@ pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     ems * size
 }
 
-/// Cuts text at its end so that it fits in `room` pixels by `measure`; `None` if fewer than three characters would remain.
+/// Truncates text so that it fits in `room` pixels by `measure`; `None` if fewer than three
+/// characters would remain.
 pub(crate) fn fit(text: &str, room: f64, measure: impl Fn(&str) -> f64) -> Option<String> {
     let text = report::text::printable(text);
     if measure(&text) <= room {
@@ -340,7 +343,7 @@ pub(crate) fn fit(text: &str, room: f64, measure: impl Fn(&str) -> f64) -> Optio
     fitting.map(|end| format!("{}…", &text[..end]))
 }
 
-/// Width of a text in the monospaced font.
+/// Returns the width of a text in the monospaced font.
 pub(crate) fn mono_width(text: &str, size: f64) -> f64 {
     let columns: usize = text.chars().map(|c| c.width().unwrap_or(0)).sum();
     columns as f64 * 0.605 * size

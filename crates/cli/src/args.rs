@@ -11,9 +11,9 @@ use crate::output::Output;
 use crate::size::ByteSize;
 use crate::terminal;
 
-/// An enumeration of output formats, one of which is JSON.
+/// An enumeration of output formats that includes JSON.
 pub trait HasJson: ValueEnum + Default + Clone + Send + Sync + 'static {
-    /// What `--json` stands for.
+    /// The format of `--json`.
     const JSON: Self;
 }
 
@@ -35,7 +35,7 @@ impl HasJson for Format {
 
 /// `--format FORMAT` and `--json`.
 ///
-/// A tool with other formats than [`Format`] gives its own enumeration.
+/// A tool with formats other than [`Format`] uses its own enumeration.
 #[derive(Debug, Clone, Args)]
 pub struct FormatArgs<F: HasJson = Format> {
     /// Format of the result; the first one listed unless given
@@ -48,12 +48,12 @@ pub struct FormatArgs<F: HasJson = Format> {
 }
 
 impl<F: HasJson> FormatArgs<F> {
-    /// The format asked for.
+    /// Returns the requested format, or the default.
     pub fn format(&self) -> F {
         self.format_or(F::default())
     }
 
-    /// The format asked for, or this one.
+    /// Returns the requested format, or `unless_given`.
     pub fn format_or(&self, unless_given: F) -> F {
         if self.json {
             F::JSON
@@ -72,11 +72,11 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// Opens the destination: the file, or standard output without one.
+    /// Opens the destination: the file, or standard output if none is given.
     ///
     /// # Errors
     ///
-    /// When the file cannot be created; see [`Output::file`].
+    /// Returns an error if the file cannot be created; see [`Output::file`].
     pub fn open(&self) -> anyhow::Result<Output> {
         match &self.output {
             Some(path) if path.as_os_str() != "-" => Output::file(path),
@@ -103,9 +103,10 @@ pub struct InputArgs {
 }
 
 impl InputArgs {
-    /// How to open sources: the limits, and a counter to draw.
+    /// Returns the options for opening sources: limits, and a counter to display.
     ///
-    /// A size says nothing of the ratio: what expands like a bomb is refused until that is allowed, too.
+    /// The size limit does not change the ratio limit: an input that expands like a decompression
+    /// bomb is rejected until both allow it.
     pub fn open_options(&self, progress: Option<Arc<Progress>>) -> OpenOptions {
         let mut options = OpenOptions::default();
         options.progress = progress;
@@ -118,7 +119,7 @@ impl InputArgs {
         options
     }
 
-    /// The number of threads asked for, or one per core the process may use.
+    /// Returns the requested number of threads, or one per core that the process may use.
     pub fn threads(&self) -> NonZeroUsize {
         self.threads
             .or_else(|| std::thread::available_parallelism().ok())
@@ -138,14 +139,14 @@ pub struct VerbosityArgs {
 }
 
 impl VerbosityArgs {
-    /// A line on standard error unless `-q`.
+    /// Prints a line on standard error unless `-q`.
     pub fn note(self, line: impl AsRef<str>) {
         if !self.quiet {
             terminal::say(line.as_ref());
         }
     }
 
-    /// A line on standard error with `-v`. The line is only made when it is wanted.
+    /// Prints a line on standard error with `-v`. The line is built only if it is printed.
     pub fn detail<S: AsRef<str>>(self, line: impl FnOnce() -> S) {
         if self.verbose {
             terminal::say(line().as_ref());

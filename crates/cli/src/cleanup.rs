@@ -1,9 +1,9 @@
-//! Ends by a signal leave no temporary files behind.
+//! Removes temporary files when a signal ends the process.
 
-/// Starts to listen for signals, once. Costs a thread, so only tools that write files do it.
+/// Starts to handle signals, once. Costs a thread, so only tools that write files do it.
 ///
-/// After the files are gone the signal does what it would have done: the process ends by it,
-/// which a shell shows as 130 for an interrupt.
+/// After the files are removed the signal has its usual effect: it ends the process, which a shell
+/// reports as 130 for an interrupt.
 #[cfg(unix)]
 pub(crate) fn install() {
     use std::sync::Once;
@@ -12,7 +12,7 @@ pub(crate) fn install() {
 
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Without a handler the files stay behind after a signal: no reason to refuse work.
+        // Without a handler the files stay behind after a signal, which is no reason to fail.
         let Ok(mut signals) = Signals::new(ending()) else {
             return;
         };
@@ -27,8 +27,9 @@ pub(crate) fn install() {
     });
 }
 
-/// The signals by which a user ends a tool: an interrupt, a request to end, the end of the terminal. The last one is left alone
-/// behind `nohup`, and where it is not known whether it is to be ignored.
+/// Returns the signals by which a user ends a tool: an interrupt, a request to end, the end of the
+/// terminal. The last one is left alone under `nohup`, and when it is not known whether it is
+/// ignored.
 #[cfg(unix)]
 pub(crate) fn ending() -> Vec<i32> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -39,7 +40,7 @@ pub(crate) fn ending() -> Vec<i32> {
         u64::from_str_radix(mask, 16).ok()
     });
     let mut signals = vec![SIGINT, SIGTERM];
-    // The lowest bit is that of the first signal.
+    // The lowest bit is that of signal 1.
     signals.extend(ignored.is_some_and(|mask| mask & 1 == 0).then_some(SIGHUP));
     signals
 }
@@ -52,6 +53,6 @@ pub(crate) fn end_by(signal: i32) {
     });
 }
 
-/// Signals are a matter of Unix.
+/// Signals exist only on Unix.
 #[cfg(not(unix))]
 pub(crate) fn install() {}

@@ -1,17 +1,17 @@
-//! An interrupt that ends what runs, instead of the process.
+//! Turns an interrupt into a request to stop, instead of ending the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the user has asked to end.
+/// Flag that is set when the user asks to stop.
 ///
-/// For tools that record or watch until they are told to stop, and then report. The first interrupt sets the flag; a second
-/// one ends the process, without the files that are not finished by then.
+/// For tools that record or watch until they are stopped, and then report. The first interrupt sets
+/// the flag; a second one ends the process and discards unfinished files.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Listens from now on. Where signals cannot be listened to, the flag stays unset.
+    /// Starts to listen for interrupts. Where signals are not available, the flag is never set.
     #[must_use]
     pub fn listen() -> Self {
         let interrupt = Self::default();
@@ -40,7 +40,7 @@ impl Interrupt {
         drop(listening);
     }
 
-    /// Whether it has come.
+    /// Returns `true` if an interrupt was received.
     #[must_use]
     pub fn has_come(&self) -> bool {
         self.0.load(Ordering::Acquire)

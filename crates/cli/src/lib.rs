@@ -1,28 +1,29 @@
-//! What every Inferscope tool shares: arguments, exit codes, progress, output files.
+//! Shared by all Inferscope tools: arguments, exit codes, progress, output files.
 //!
-//! Charter: knows process, terminal, files; knows no domain type; no library crate may
-//! depend on it; at most 800 lines of code, comments and tests not counted.
+//! Charter: process, terminal, files; no domain types; no library crate may depend on it; at most
+//! 800 lines of code without comments and tests.
 //!
-//! * [`main_from`] parses the command line, runs the tool and turns what comes back into an exit
-//!   code, the same in every tool: 0 fine, 1 a requested condition failed, 2 wrong usage, 3 an
-//!   input cannot be read, 4 the inputs do not hold the answer, 5 the result cannot be written
-//!   ([`Outcome`], [`OrExit::or_exit`]). Errors are one line, `tool: error: context: cause`. A
-//!   reader that goes away (`tool | head`) is no error.
-//! * [`FormatArgs`], [`OutputArgs`], [`InputArgs`], [`VerbosityArgs`] are the arguments that mean
-//!   the same in every tool; [`ByteSize`] reads `64G`.
-//! * [`Output`] writes to standard output, or to a file that appears whole or not at all, also
-//!   when the process is interrupted.
+//! * [`main_from`] parses the command line, runs the tool and maps the result to an exit code that is
+//!   the same in every tool: 0 success, 1 a requested condition failed, 2 wrong usage, 3 an input
+//!   cannot be read, 4 the inputs do not contain the answer, 5 the result cannot be written
+//!   ([`Outcome`], [`OrExit::or_exit`]). Errors are one line, `tool: error: context: cause`. A closed
+//!   pipe (`tool | head`) is not an error.
+//! * [`FormatArgs`], [`OutputArgs`], [`InputArgs`], [`VerbosityArgs`] are the arguments that have the
+//!   same meaning in every tool; [`ByteSize`] parses `64G`.
+//! * [`Output`] writes to standard output, or to a file that appears whole or not at all, even if the
+//!   process is interrupted.
 //! * [`Interrupt`] lets a tool that watches or records end with its report.
-//! * [`ProgressLine`] draws a counter on the terminal, [`Stage`] times the steps for `-v`.
-//! * [`terminal`] knows widths and whether colours are wanted.
+//! * [`ProgressLine`] displays a counter on the terminal, [`Stage`] times the steps for `-v`.
+//! * [`terminal`] returns the width of the terminal and whether to use colours.
 //!
-//! It does not render tables, does not open traces, and starts no thread unless something lasts.
+//! The crate does not render tables, does not open traces, and starts no thread unless a job takes
+//! long.
 //!
 //! ```
 //! use std::io::Write as _;
 //! use cli::{Outcome, OutputArgs};
 //!
-//! /// Says how long a text is.
+//! /// Prints the length of a text.
 //! #[derive(clap::Parser)]
 //! #[command(name = "length")]
 //! struct Args {

@@ -1,4 +1,4 @@
-//! Where results go.
+//! Destinations of results.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
@@ -7,13 +7,13 @@ use byte_source::output::AtomicFile;
 
 use crate::run::{OrExit as _, Outcome, WriteFailed};
 
-/// Bytes held back on the way to standard output.
+/// Buffer size for standard output in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Standard output, locked and buffered, or a file that appears whole or not at all.
 ///
-/// Call [`Output::finish`]: only then are failures of the last bytes known, and only then does
-/// a file take its place.
+/// Call [`Output::finish`]: only then are failures of the last bytes reported, and only then does a
+/// file replace its target.
 #[derive(Debug)]
 pub struct Output {
     sink: Sink,
@@ -26,37 +26,38 @@ enum Sink {
 }
 
 impl Output {
-    /// Standard output, locked until this is dropped.
+    /// Returns standard output, locked until this is dropped.
     pub fn stdout() -> Self {
         Self {
             sink: Sink::Stdout(BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock())),
         }
     }
 
-    /// A file next to which a temporary one is written until [`Output::finish`].
+    /// Creates a temporary file that replaces `path` on [`Output::finish`].
     ///
     /// The temporary file is removed when this is dropped early, and when the process is
     /// interrupted or terminated by a signal.
     ///
     /// # Errors
     ///
-    /// As [`AtomicFile::create`].
+    /// Same as [`AtomicFile::create`].
     pub fn file(path: impl AsRef<Path>) -> anyhow::Result<Self> {
         Ok(Self {
             sink: Sink::File(AtomicFile::create(path).or_exit(Outcome::OutputFailed)?),
         })
     }
 
-    /// Whether this goes to a terminal or pipe rather than a file.
+    /// Returns `true` if the destination is standard output (a terminal or pipe) rather than a
+    /// file.
     pub fn is_stdout(&self) -> bool {
         matches!(self.sink, Sink::Stdout(_))
     }
 
-    /// Writes everything that was held back, and puts a file in its place.
+    /// Flushes the buffer, and moves a file to its target.
     ///
     /// # Errors
     ///
-    /// When the last bytes cannot be written or the file cannot be renamed.
+    /// Returns an error if the last bytes cannot be written or the file cannot be renamed.
     pub fn finish(self) -> anyhow::Result<()> {
         match self.sink {
             Sink::Stdout(mut stdout) => stdout.flush().or_exit(Outcome::OutputFailed),
@@ -83,7 +84,8 @@ impl Write for Output {
     }
 }
 
-/// Marks an error as one of the output. An interrupted write is left as it is, since callers try it again.
+/// Marks an error as one of the output. Interrupted writes are left as they are, because callers
+/// retry them.
 fn marked(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::Interrupted => error,

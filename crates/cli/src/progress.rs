@@ -1,4 +1,4 @@
-//! A line on the terminal that says how far things are.
+//! Progress line on the terminal.
 
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::args::VerbosityArgs;
 use crate::size::ByteSize;
 use crate::terminal;
 
-/// Time before the first line: shorter jobs draw nothing.
+/// Delay of the first line: shorter jobs display nothing.
 const PATIENCE: Duration = Duration::from_millis(300);
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Draws a counter on standard error until it is dropped, then erases it.
+/// Displays a counter on standard error until it is dropped, then erases it.
 ///
-/// Only on a terminal, not with `-q`, and only from 0.3 s on; otherwise it costs nothing but
-/// the counter. [`terminal::say`] and what builds on it write above the line.
+/// It appears only on a terminal, without `-q`, and after 0.3 s; otherwise it costs only the
+/// counter. [`terminal::say`] and its callers write above the line.
 ///
 /// ```
 /// let line = cli::ProgressLine::start("reading", cli::VerbosityArgs::default());
@@ -35,7 +35,7 @@ pub struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// Begins with a counter at zero.
+    /// Starts with a counter at zero.
     pub fn start(label: &'static str, verbosity: VerbosityArgs) -> Self {
         let counter = Arc::new(Progress::default());
         let wanted = !verbosity.quiet && io::stderr().is_terminal();
@@ -43,7 +43,7 @@ impl ProgressLine {
         Self { counter, drawing }
     }
 
-    /// The counter to hand to whatever reads.
+    /// Returns the counter to pass to readers.
     pub fn counter(&self) -> Arc<Progress> {
         Arc::clone(&self.counter)
     }
@@ -58,7 +58,7 @@ impl Drop for ProgressLine {
     }
 }
 
-/// Starts the thread that draws; it ends when the sender goes.
+/// Starts the thread that draws; it ends when the sender is dropped.
 fn draw(label: &'static str, counter: Arc<Progress>) -> Option<(Sender<()>, JoinHandle<()>)> {
     let (stop, stopped) = channel::<()>();
     let thread = std::thread::Builder::new()
@@ -77,13 +77,13 @@ fn draw(label: &'static str, counter: Arc<Progress>) -> Option<(Sender<()>, Join
     thread.ok().map(|thread| (stop, thread))
 }
 
-/// Columns of the terminal behind standard error.
+/// Returns the columns of the terminal on standard error.
 fn columns() -> usize {
     terminal_size::terminal_size_of(io::stderr())
         .map_or(terminal::DEFAULT_WIDTH, |(width, _)| usize::from(width.0))
 }
 
-/// The text of the line; ASCII if the label is.
+/// Returns the text of the line; ASCII if the label is.
 fn line(label: &str, counter: &Progress, elapsed: Duration) -> String {
     let done = counter.done();
     let rate = u128::from(done) * 1000 / elapsed.as_millis().max(1);
@@ -92,7 +92,7 @@ fn line(label: &str, counter: &Progress, elapsed: Duration) -> String {
     match counter.fraction() {
         Some(fraction) => format!(
             "{label} {:3.0} %  {done_size} of {}  {rate}/s",
-            // Rounded down: 100 % means done.
+            // Rounded down: 100 % means complete.
             (fraction * 100.0).floor(),
             ByteSize::of(counter.total()),
         ),

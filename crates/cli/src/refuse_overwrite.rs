@@ -1,11 +1,11 @@
-//! No output takes the place of an input.
+//! Refuses to overwrite an input.
 
 use std::path::Path;
 
 use crate::run::usage;
 
-/// Refuses outputs that would replace one of the inputs, or each other. Standard input and output (`-`), devices and folders
-/// are replaced by nothing.
+/// Refuses outputs that would replace one of the inputs, or each other. Standard input and output
+/// (`-`), devices and folders are never replaced.
 ///
 /// # Errors
 ///
@@ -17,7 +17,7 @@ pub fn refuse_overwrite<I: AsRef<Path>, O: AsRef<Path>>(
     let mut outputs: Vec<O> = outputs.into_iter().collect();
     outputs.retain(|path| {
         let path = path.as_ref();
-        // What is in memory has its files there, too.
+        // Regular files under `/dev`, such as those of `/dev/shm`, are checked.
         path != Path::new("-") && (!path.starts_with("/dev") || path.is_file())
     });
     if outputs.is_empty() {
@@ -43,7 +43,7 @@ pub fn refuse_overwrite<I: AsRef<Path>, O: AsRef<Path>>(
     Ok(())
 }
 
-/// Whether two paths are of one existing file.
+/// Returns `true` if both paths denote the same existing file.
 fn is_same(input: &Path, output: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
     real(input).is_some_and(|input| real(output) == Some(input))

@@ -1,4 +1,4 @@
-//! From a function to an exit code.
+//! Runs a tool's main function and derives the exit code.
 
 use std::error::Error as StdError;
 use std::ffi::OsString;
@@ -11,26 +11,27 @@ use clap::Parser;
 
 use crate::{cleanup, terminal};
 
-/// The exit code of a defect, the one that an uncaught panic has.
+/// Exit code of a defect, the same as that of an uncaught panic.
 const DEFECT: u8 = 101;
 
-/// How a run ended; its exit code means the same in every tool.
+/// Outcome of a run; its exit code has the same meaning in every tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Everything asked for was done: exit code 0.
+    /// Everything requested was done: exit code 0.
     Fine,
-    /// It was done, and a condition that the user set (`--fail-on-empty`, a gate, a check) failed: 1.
+    /// Done, but a condition set by the user (`--fail-on-empty`, a gate, a check) failed: 1.
     ConditionFailed,
     /// The command line is wrong: 2.
     Usage,
-    /// An input is missing, unreadable or not what it should be: 3. Errors of no other kind end with it, too.
+    /// An input is missing, unreadable or not of the expected kind: 3. Also used for errors of no
+    /// other kind.
     Unreadable,
-    /// The inputs do not hold the answer, or this machine cannot give it: 4.
+    /// The inputs do not contain the answer, or this machine cannot provide it: 4.
     CannotAnswer,
     /// The result could not be written: 5.
     OutputFailed,
-    /// The exit code of a command that was run, or of a tool whose behaviour is reproduced.
+    /// Exit code of a command that was run, or of a tool whose behaviour is reproduced.
     Code(u8),
 }
 
@@ -55,7 +56,7 @@ impl From<u8> for Outcome {
     }
 }
 
-/// An error together with the outcome it leads to.
+/// An error with its outcome.
 struct Coded {
     outcome: Outcome,
     error: anyhow::Error,
@@ -91,9 +92,10 @@ impl StdError for Coded {
     }
 }
 
-/// Gives an error the outcome that it leads to.
+/// Assigns an outcome to an error.
 pub trait OrExit<T> {
-    /// If this is an error, the process ends with the exit code of `outcome`. Context may still be added.
+    /// Assigns an outcome: for an error the process ends with the exit code of `outcome`. Context
+    /// may still be added.
     ///
     /// # Errors
     ///
@@ -112,7 +114,7 @@ impl<T, E: Into<anyhow::Error>> OrExit<T> for Result<T, E> {
     }
 }
 
-/// An error in what the user asked for that the argument parser could not see: exit code 2.
+/// Returns an error in the arguments that the argument parser could not detect: exit code 2.
 ///
 /// ```
 /// let error = cli::usage("--to is before --from");
@@ -122,7 +124,7 @@ pub fn usage(message: impl fmt::Display + fmt::Debug + Send + Sync + 'static) ->
     failed_as(message, Outcome::Usage)
 }
 
-/// Returns an error of this text for a question that the inputs hold no answer to: exit code 4.
+/// Returns an error with this text for a question that the inputs cannot answer: exit code 4.
 pub fn cannot_answer(
     message: impl fmt::Display + fmt::Debug + Send + Sync + 'static,
 ) -> anyhow::Error {
@@ -139,16 +141,17 @@ fn failed_as(
     })
 }
 
-/// Parses a command line, the tool's name first, runs the tool and reports what went wrong.
+/// Parses a command line (the tool's name first), runs the tool, reports errors and returns the
+/// exit code.
 ///
-/// Returns the exit code. A name of two words, as `inferscope trace-info`, is the name of a tool within another
-/// executable, and is what help and errors call it. Installs the panic hook for the whole process.
+/// A name of two words, such as `inferscope trace-info`, is the name of a tool within another
+/// executable; help and errors use it. Installs the panic hook for the whole process.
 ///
-/// | what happens | exit code | on stderr |
+/// | event | exit code | on stderr |
 /// |---|---|---|
 /// | [`Outcome`] | its own | nothing |
 /// | error | that of its [`Outcome`], else 5 where a result could not be written, else 3 | `tool: error: context: cause` |
-/// | wrong arguments, [`usage`] | 2 | what, and how to get help |
+/// | wrong arguments, [`usage`] | 2 | the problem, and how to get help |
 /// | `--help`, `--version` | 0 | nothing |
 /// | standard output was closed by its reader | 0 | nothing |
 /// | panic | 101 | one line asking for a report; backtrace with `RUST_BACKTRACE` |
@@ -171,12 +174,12 @@ pub fn main_from<A: Parser>(
     let args = match parsed {
         Ok(args) => args,
         Err(answer) => {
-            // Help that nobody reads to its end is no failure.
+            // Help that is not read to its end is not a failure.
             let _ = answer.print();
             return u8::try_from(answer.exit_code()).unwrap_or(Outcome::Usage.code());
         }
     };
-    // The closure's state is not looked at again after a panic.
+    // The closure's state is not used after a panic.
     match panic::catch_unwind(AssertUnwindSafe(|| run(args))) {
         Ok(Ok(outcome)) => outcome.code(),
         Ok(Err(error)) if is_broken_pipe(&error) => 0,
@@ -192,20 +195,20 @@ pub fn main_from<A: Parser>(
     }
 }
 
-/// What the tool is called, for errors that do not end it.
+/// Name of the tool, for errors that do not end it.
 static TOOL: OnceLock<String> = OnceLock::new();
 
 fn say_error(tool: &str, error: &anyhow::Error) {
     terminal::say(&format!("{tool}: error: {}", one_line(error)));
 }
 
-/// Says an error that does not end the tool as [`main_from`] says the one that does: one line on
-/// standard error, the tool's name first.
+/// Reports an error that does not end the tool in the form of [`main_from`]: one line on standard
+/// error, the tool's name first.
 pub fn complain(error: &anyhow::Error) {
     say_error(TOOL.get().map_or("error", String::as_str), error);
 }
 
-/// Returns an error of this text that leads to the exit code of `cause`, which was reported before.
+/// Returns an error with this text and the exit code of `cause`, which was reported before.
 pub fn follows(
     message: impl fmt::Display + fmt::Debug + Send + Sync + 'static,
     cause: &anyhow::Error,
@@ -213,7 +216,7 @@ pub fn follows(
     failed_as(message, outcome_of(cause))
 }
 
-/// Returns the outcome that an error leads to: the one it was given, else what its causes tell.
+/// Returns the outcome of an error: the assigned one, else the one implied by its causes.
 fn outcome_of(error: &anyhow::Error) -> Outcome {
     let given = |cause: &(dyn StdError + 'static)| Some(cause.downcast_ref::<Coded>()?.outcome);
     let output = |cause: &(dyn StdError + 'static)| {
@@ -236,14 +239,14 @@ fn outcome_of(error: &anyhow::Error) -> Outcome {
     }
 }
 
-/// Whether somewhere in the chain a reader has gone away.
+/// Returns `true` if the chain contains a broken pipe.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let is_pipe = |cause: &(dyn StdError + 'static)| {
         cause
             .downcast_ref::<io::Error>()
             .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     };
-    // What was given a code hides its outermost link.
+    // A wrapper with an exit code hides its outermost link.
     error.chain().any(|cause| {
         is_pipe(cause)
             || cause
@@ -252,7 +255,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
-/// The whole chain on one line, each link in lower case and none told twice.
+/// Formats the whole chain on one line, each link in lower case and none repeated.
 fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain() {
@@ -260,7 +263,7 @@ fn one_line(error: &anyhow::Error) -> String {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let told = line.ends_with(&text);
         let text = without_capital(&text);
-        // Some errors tell their cause themselves, as it is or as it is written here.
+        // Some errors include their cause, unchanged or in the form written here.
         if told || line.ends_with(&text) {
             continue;
         }
@@ -272,7 +275,7 @@ fn one_line(error: &anyhow::Error) -> String {
     line
 }
 
-/// Makes the first letter small unless it begins a name such as `JSON`.
+/// Makes the first letter lower case unless it begins a name such as `JSON`.
 fn without_capital(text: &str) -> String {
     let mut chars = text.chars();
     match (chars.next(), chars.next()) {
@@ -283,7 +286,7 @@ fn without_capital(text: &str) -> String {
     }
 }
 
-/// Replaces the raw panic message by one line.
+/// Replaces the raw panic message with one line.
 fn report_panics(tool: &str) {
     let tool = tool.to_owned();
     let show_all = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");

@@ -1,12 +1,12 @@
-//! Sizes as people write them.
+//! Parses and formats sizes.
 
 use std::fmt;
 use std::str::FromStr;
 
 /// A number of bytes on the command line: `4096`, `64K`, `1.5G`, `2TiB`.
 ///
-/// Suffixes are powers of 1024, in any case, with or without `iB`. `KB` and the like are
-/// refused because people disagree on them.
+/// Suffixes are powers of 1024, in any case, with or without `iB`. `KB` and similar suffixes are
+/// rejected because they are ambiguous.
 ///
 /// ```
 /// let size: cli::ByteSize = "1.5M".parse()?;
@@ -17,22 +17,22 @@ use std::str::FromStr;
 pub struct ByteSize(u64);
 
 impl ByteSize {
-    /// A size of so many bytes.
+    /// Creates a size of this many bytes.
     pub const fn of(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }
 }
 
-/// Why a size could not be read.
+/// Reason why a size could not be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ByteSizeError {
-    /// No decimal number in front.
+    /// The text does not begin with a decimal number.
     Number,
     /// A suffix other than K, M, G, T, with or without `iB`.
     Suffix,
@@ -87,7 +87,7 @@ impl FromStr for ByteSize {
 }
 
 impl fmt::Display for ByteSize {
-    /// With one decimal and the largest unit that leaves a number of at least 1.
+    /// Formats with one decimal and the largest unit that gives a number of at least 1.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
         for (shift, unit) in units {

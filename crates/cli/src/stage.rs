@@ -1,14 +1,14 @@
-//! How long the steps of a run take, for `-v`.
+//! Measures the duration of the steps of a run, for `-v`.
 
 use std::time::Instant;
 
 use crate::args::VerbosityArgs;
 use crate::size::ByteSize;
 
-/// A step being timed; with `-v` it says on standard error how long it took when dropped.
+/// A timed step; with `-v` it reports its duration on standard error when dropped.
 ///
-/// The line is `name: 1.234 s, peak memory 120.0 MiB`; memory is that of the whole process so
-/// far, and left out where the system does not tell.
+/// The line is `name: 1.234 s, peak memory 120.0 MiB`; memory is the peak of the whole process so
+/// far, omitted if the system does not report it.
 ///
 /// ```
 /// let verbosity = cli::VerbosityArgs::default();
@@ -23,7 +23,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Begins a step.
+    /// Starts a step.
     pub fn start(name: &'static str, verbosity: VerbosityArgs) -> Self {
         Self {
             name,
@@ -51,7 +51,7 @@ impl Drop for Stage {
     }
 }
 
-/// The largest resident set so far, from `VmHWM` of proc_pid_status(5).
+/// Returns the largest resident set so far, from `VmHWM` of proc_pid_status(5).
 fn peak_memory() -> Option<ByteSize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

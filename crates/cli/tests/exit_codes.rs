@@ -1,4 +1,4 @@
-//! What a tool does to its surroundings, seen through `examples/probe.rs`.
+//! Tests the external behaviour of a tool through `examples/probe.rs`.
 
 #[cfg(test)]
 mod tests {
@@ -7,7 +7,7 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::process::{Command, Output, Stdio};
 
-    /// The example that `cargo test` builds along with this.
+    /// Returns the example that `cargo test` builds with this test.
     fn probe() -> Command {
         let here = std::env::current_exe().unwrap();
         let profile = here.ancestors().nth(2).unwrap();
@@ -184,7 +184,7 @@ mod tests {
         use std::os::unix::process::ExitStatusExt as _;
 
         let mut signals = vec![("INT", 2), ("TERM", 15)];
-        // Behind `nohup` the probe would rightly ignore it.
+        // Under `nohup` the probe rightly ignores it.
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
         if ignored.is_some_and(|mask| mask.ends_with(['0', '2', '4', '6', '8', 'a', 'c', 'e'])) {
@@ -212,7 +212,7 @@ mod tests {
                 .status()
                 .unwrap();
             assert!(killed.success());
-            // Held open: its end would let the child finish before the signal arrives.
+            // Kept open: closing it would let the child finish before the signal arrives.
             let stdin = child.stdin.take();
             let status = child.wait().unwrap();
             drop(stdin);

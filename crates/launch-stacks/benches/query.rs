@@ -1,4 +1,4 @@
-//! The whole query over two million slices, one thread: the budget is 50 ms.
+//! Measures the whole query over two million slices on one thread: the budget is 50 ms.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use launch_stacks::{KernelSelector, Linking, NameMatch, Pick, Query, WindowChoice, analyse};
@@ -7,8 +7,8 @@ use trace_model::{
     Tid, Trace, TraceBuilder, Track, TrackKind,
 };
 
-/// Slices of one launch: four layers of Python, an operator, the call and the kernel, and now and
-/// then a call that launches nothing.
+/// Number of slices per launch: four layers of Python, an operator, the call and the kernel, and
+/// occasionally a call that launches nothing.
 const PER_LAUNCH: i64 = 8;
 const LAUNCHES: i64 = 250_000;
 const STEP: i64 = 1_000;

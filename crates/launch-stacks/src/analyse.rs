@@ -1,4 +1,4 @@
-//! All steps for one question about one trace.
+//! Runs all steps for one question about one trace.
 
 use trace_model::Trace;
 use trace_model::kernel::Vocabulary;
@@ -44,16 +44,16 @@ pub const ARG_KEYS: [&str; 22] = [
     "Seq",
 ];
 
-/// Which windows a question is about.
+/// Windows of a question.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum WindowChoice {
-    /// All of the time.
+    /// The whole trace.
     #[default]
     WholeTrace,
-    /// These.
+    /// The given windows.
     Given(Vec<Window>),
-    /// Those that slices of a name span.
+    /// Windows spanned by slices with a name.
     Function(NameMatch, Pick),
 }
 
@@ -61,19 +61,19 @@ pub enum WindowChoice {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Query {
-    /// When. Default is always.
+    /// Windows. Default is the whole trace.
     pub windows: WindowChoice,
-    /// Which kernels. Default is none.
+    /// Selection of kernels. Default is none.
     pub kernels: KernelSelector,
-    /// Which evidence. Default is the best there is.
+    /// Evidence for links. Default is the best available.
     pub linking: Linking,
-    /// Which launches.
+    /// Selection of launches.
     pub filter: LaunchFilter,
-    /// How stacks are read.
+    /// Options for reading stacks.
     pub stacks: StackOptions,
-    /// Also find out what the kernels cost. Default is not to.
+    /// `true` to measure the cost of the kernels. Default is `false`.
     pub measure: bool,
-    /// How slices are classified.
+    /// Classification of slices.
     pub vocabulary: Vocabulary,
 }
 
@@ -83,14 +83,14 @@ pub struct Query {
 pub struct MeasuredStack {
     /// The stack and its launches.
     pub group: StackGroup,
-    /// What its kernels cost, if that was asked for.
+    /// Cost of its kernels, if measured.
     pub measures: Option<Measures>,
-    /// Its kernels by name and by stream, if measuring was asked for.
+    /// Its kernels by name and by stream, if measured.
     pub breakdown: Option<Breakdown>,
 }
 
 impl MeasuredStack {
-    /// Distinct kernels.
+    /// Returns the number of distinct kernels.
     pub fn kernels(&self) -> usize {
         match &self.measures {
             Some(m) => m.kernels,
@@ -104,11 +104,11 @@ impl MeasuredStack {
     }
 }
 
-/// What stacks are sorted by, largest first.
+/// Sort key of stacks, largest first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Order {
-    /// Distinct launch calls.
+    /// Number of distinct launch calls.
     #[default]
     Count,
     /// Kernel time.
@@ -123,31 +123,31 @@ pub enum Order {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Answer {
-    /// All windows of the name that was asked for.
+    /// Number of windows for the requested name.
     pub candidates: usize,
-    /// The windows that were used.
+    /// The windows used.
     pub windows: Vec<Window>,
-    /// How it came out.
+    /// Outcome of the query.
     pub outcome: Outcome,
     /// The selected kernels of the whole trace with their launches.
     pub launches: Launches,
     /// The stacks; their groups have been moved to `groups`.
     pub stacks: Stacks,
-    /// The stacks with what they cost, in the order of the report.
+    /// The stacks with their costs, in the order of the report.
     pub groups: Vec<MeasuredStack>,
-    /// Stacks that [`Answer::arrange`] left out.
+    /// Number of stacks that [`Answer::arrange`] left out.
     pub left_out: usize,
-    /// What runs in the windows, when there are no stacks.
+    /// Kernels in the windows, if there are no stacks.
     pub absence: Option<Absence>,
     /// Graph launches in the windows.
     pub graphs: Vec<GraphMatch>,
-    /// The captures that were available.
+    /// The available captures.
     pub captures: Vec<Capture>,
-    /// All links in the windows together, if measuring was asked for.
+    /// Measures of all links in the windows together, if measured.
     pub total: Option<Measures>,
-    /// Collectives in the windows in ascending time, if measuring was asked for.
+    /// Collectives in the windows in ascending time, if measured.
     pub collectives: Vec<CollectiveRun>,
-    /// Time of each device over the whole trace, if measuring was asked for.
+    /// Time of each device over the whole trace, if measured.
     pub devices: Vec<(trace_model::DeviceId, DeviceTime)>,
 }
 
@@ -159,7 +159,7 @@ pub struct Answer {
 pub fn analyse(trace: &Trace, query: &Query, capture_traces: &[&Trace]) -> Result<Answer, Error> {
     let (windows, candidates) = choose_windows(trace, &query.windows)?;
     let index = TraceIndex::new(trace, query.vocabulary.clone());
-    // What runs when on the devices does not depend on the question.
+    // Device activity does not depend on the question.
     let (exposure, found) = both(
         trace.len(),
         || {
@@ -205,7 +205,7 @@ pub fn analyse(trace: &Trace, query: &Query, capture_traces: &[&Trace]) -> Resul
             breakdown: Some(meter.breakdown(&group.links)),
             group,
         };
-        // The total is as much work as all groups together.
+        // The total takes as much work as all groups together.
         let (total, groups) = both(
             links.len(),
             || meter.measure(&links),
@@ -226,10 +226,10 @@ pub fn analyse(trace: &Trace, query: &Query, capture_traces: &[&Trace]) -> Resul
     Ok(answer)
 }
 
-/// What joins the question to the trace.
+/// Links from the question to the trace.
 struct Found {
     launches: Launches,
-    /// Those of `launches` that the windows and the filter let through.
+    /// The links of `launches` that pass the windows and the filter.
     links: Vec<Launch>,
     stacks: Stacks,
     graphs: Vec<GraphMatch>,
@@ -273,8 +273,8 @@ fn find_stacks(
 }
 
 impl Answer {
-    /// Sorts the stacks by `order` (equal ones stay as they are), then leaves out those with fewer
-    /// than `min_count` launches and all after the first `top`.
+    /// Sorts the stacks by `order` (stable), then leaves out those with fewer than `min_count`
+    /// launches and all after the first `top`.
     pub fn arrange(&mut self, order: Order, min_count: usize, top: Option<usize>) {
         let key = |s: &MeasuredStack| -> i128 {
             let m = s.measures.as_ref();

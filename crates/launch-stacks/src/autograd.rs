@@ -1,4 +1,4 @@
-//! From a backward operator to the forward operator that recorded it.
+//! Finds the forward operator that recorded a backward operator.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use trace_model::kernel::TraceIndex;
 pub(crate) struct Backward {
     sequence: ArgColumn,
     forward_thread: ArgColumn,
-    /// Sequence number → the latest forward operator with it, made when first needed.
+    /// Latest forward operator by sequence number, built on first use.
     forward: Option<HashMap<i64, SliceId, FxBuildHasher>>,
     has_arrows: bool,
 }
@@ -31,7 +31,7 @@ impl Backward {
         }
     }
 
-    /// The forward operator that the innermost backward operator around `call` stems from.
+    /// Returns the forward operator of the innermost backward operator around `call`.
     pub(crate) fn forward_of<'t>(
         &mut self,
         index: &TraceIndex<'t>,
@@ -53,7 +53,7 @@ impl Backward {
                     return Some(trace.slice(flow.from));
                 }
             }
-            // Forward operators say 0.
+            // Forward operators have 0.
             if self.forward_thread.int(op).is_some_and(|t| t > 0)
                 && let Some(sequence) = self.sequence.int(op)
             {

@@ -1,5 +1,5 @@
-//! Capture time: which launch calls recorded the kernels of a graph, and which of them each kernel
-//! of a replay is.
+//! Graph captures: finds the launch calls that recorded the kernels of a graph, and assigns them to
+//! the kernels of a replay.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -12,65 +12,65 @@ use crate::graph::GraphLaunch;
 use trace_model::align::{kernel_stem, longest_common};
 use trace_model::kernel::TraceIndex;
 
-/// A stretch of one thread in which a stream was captured.
+/// An interval of one thread in which a stream was captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capture {
-    /// Which of the capture traces it is in.
+    /// Index of its capture trace.
     pub source: usize,
-    /// The launch calls that made kernel nodes, in order.
+    /// Launch calls that created kernel nodes, in order.
     pub nodes: Vec<CaptureNode>,
 }
 
 impl Capture {
-    /// A capture in trace number `source`.
+    /// Creates a capture in trace number `source`.
     pub fn new(source: usize, nodes: Vec<CaptureNode>) -> Self {
         Self { source, nodes }
     }
 }
 
-/// A launch call that made a kernel node.
+/// A launch call that created a kernel node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CaptureNode {
     /// The call.
     pub launch: SliceId,
-    /// The kernel's name, where the call states it (HIP).
+    /// Name of the kernel, if the call states it (HIP).
     pub kernel: Option<String>,
 }
 
 impl CaptureNode {
-    /// The node that `launch` made, with the kernel's name if the call states it.
+    /// Creates the node of `launch`, with the kernel's name if the call states it.
     pub fn new(launch: SliceId, kernel: Option<String>) -> Self {
         Self { launch, kernel }
     }
 }
 
-/// How the kernels of one graph launch were joined to the nodes of a capture.
+/// Assignment of the kernels of one graph launch to the nodes of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GraphMatch {
-    /// The launch.
+    /// The graph launch.
     pub graph: GraphLaunch,
-    /// Which of the captures, if one fits.
+    /// Index of the capture, if one matches.
     pub capture: Option<usize>,
-    /// The capture trace it is in.
+    /// Index of its capture trace.
     pub source: Option<usize>,
-    /// By kernel of the launch: the node, as a call of the capture's trace.
+    /// Node of each kernel of the launch, as a call of the capture's trace.
     pub nodes: Vec<Option<SliceId>>,
-    /// Was every kernel matched to the node at its own place?
+    /// `true` if every kernel matches the node at its position.
     pub one_to_one: bool,
 }
 
 impl GraphMatch {
-    /// How many kernels have a node.
+    /// Returns the number of kernels with a node.
     pub fn matched(&self) -> usize {
         self.nodes.iter().flatten().count()
     }
 }
 
-/// The captures of one trace, in ascending time. Launches in the interval that ran a kernel at once
-/// were not captured and are left out.
+/// Returns the captures of one trace, in ascending time. Launches in the interval that ran a kernel
+/// immediately were not captured and are left out.
 pub fn captures(index: &TraceIndex<'_>, source: usize) -> Vec<Capture> {
     let trace = index.trace();
     let stated = trace.arg_column("kernel");
@@ -128,19 +128,19 @@ pub fn captures(index: &TraceIndex<'_>, source: usize) -> Vec<Capture> {
 
 /// Finds for each graph launch the capture it replays and joins kernels to nodes.
 ///
-/// A capture of the same length whose stated names are all equal, or that states none, fits
+/// A capture of the same length whose stated names are all equal, or that states none, matches
 /// exactly: kernel k is node k. Graphs with the same list of kernels (piecewise graphs, one for
-/// each layer) take the captures with that list in turn. Where no capture fits exactly, the one
-/// with the longest common subsequence of kernel names is used, without template arguments and
+/// each layer) take the captures with that list in turn. If no capture matches exactly, the one
+/// with the longest common subsequence of kernel names is used, ignoring template arguments and
 /// clone suffixes.
 pub fn match_graphs(
     index: &TraceIndex<'_>,
     graphs: Vec<GraphLaunch>,
     captures: &[Capture],
 ) -> Vec<GraphMatch> {
-    // How often each capture was used, so that equal ones are used in turn.
+    // Number of uses of each capture, so that equal ones are used in turn.
     let mut used = vec![0_usize; captures.len()];
-    // Replays of one graph have one list of kernels; how it fits is found out once.
+    // Replays of one graph have the same list of kernels; it is matched once.
     let mut fits: HashMap<Vec<Option<StrId>>, Fit, FxBuildHasher> = HashMap::default();
     let trace = index.trace();
     graphs
@@ -157,13 +157,13 @@ pub fn match_graphs(
         .collect()
 }
 
-/// How a list of kernels fits the captures.
+/// Match of a list of kernels with the captures.
 enum Fit {
-    /// Node for node, these captures equally well.
+    /// All nodes match, equally well for these captures.
     Exact(Vec<usize>),
-    /// In part, these pairs of kernel and node of a capture.
+    /// Partial match: pairs of kernel and node of a capture.
     Partial(usize, Vec<(usize, usize)>),
-    /// Not at all.
+    /// No match.
     None,
 }
 
@@ -177,7 +177,7 @@ impl Fit {
             all.filter(|(_, c)| c.nodes.len() == names.len())
         };
         let is = |n: &CaptureNode, name: &str| n.kernel.as_deref().map(|k| k == name);
-        // Captures that state names come before those that state none.
+        // Captures with stated names precede those without.
         for stated in [true, false] {
             let exact: Vec<usize> = same_length()
                 .filter(|(_, c)| {

@@ -1,4 +1,4 @@
-//! The stacks of two traces side by side.
+//! Compares the stacks of two traces.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,12 @@ use crate::merge::frames;
 pub struct Difference {
     /// The frames from the outermost inwards.
     pub frames: Vec<String>,
-    /// Distinct launch calls in the first and the second trace; 0 where the stack does not occur.
+    /// Number of distinct launch calls in the first and the second trace; 0 if the stack does not
+    /// occur.
     pub launches: [usize; 2],
-    /// Kernels.
+    /// Number of kernels.
     pub kernels: [usize; 2],
-    /// Their time; 0 if it was not measured.
+    /// Kernel time; 0 if not measured.
     pub gpu_ns: [i64; 2],
 }
 

@@ -1,12 +1,12 @@
-//! Why a question cannot be answered.
+//! Errors of a query.
 
 use thiserror::Error;
 
-/// A question that does not fit the trace.
+/// The question does not fit the trace.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No slice has the name that a window was to be taken from.
+    /// No slice has the name from which a window was to be taken.
     #[error(
         "no slice with a category other than 'kernel' matches the function name '{name}'; check it against the trace, or use % as a wildcard"
     )]
@@ -17,20 +17,20 @@ pub enum Error {
     /// The chosen window does not exist.
     #[error("{}", out_of_range(*index, *count))]
     IndexOutOfRange {
-        /// What was asked for, counted from 0.
+        /// The requested index, from 0.
         index: i64,
-        /// How many windows there are.
+        /// Number of windows.
         count: usize,
     },
-    /// A pattern is no regular expression.
+    /// A pattern is not a valid regular expression.
     #[error("'{pattern}' is not a regular expression: {reason}")]
     BadRegex {
         /// The pattern.
         pattern: String,
-        /// The last line of what the regex compiler says.
+        /// The last line of the regex compiler's message.
         reason: String,
     },
-    /// A range of windows cannot be read.
+    /// A range of windows cannot be parsed.
     #[error(
         "'{text}' is not a range of windows: write A..B, A..=B, A.., ..B or one number, from 0"
     )]

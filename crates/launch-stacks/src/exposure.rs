@@ -1,4 +1,4 @@
-//! Communication that no computation hides.
+//! Computes exposed communication: time of collectives that no computation overlaps.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use trace_model::kernel::TraceIndex;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceTime {
-    /// Time in which a collective ran.
+    /// Time with a collective running.
     pub collective_ns: i64,
-    /// Time in which anything else ran: other kernels, copies, fills.
+    /// Time with any other activity: other kernels, memcpy, memset.
     pub other_ns: i64,
-    /// Time in which a collective ran and nothing else.
+    /// Time with only a collective running.
     pub exposed_ns: i64,
-    /// Time in which both ran.
+    /// Time with both.
     pub hidden_ns: i64,
 }
 
-/// The work of one device.
+/// GPU activities of one device.
 #[derive(Default)]
 struct Work {
     kernels: Vec<SliceId>,
-    /// When each of `kernels` runs.
+    /// Interval of each of `kernels`.
     collectives: Vec<Interval>,
     others: Vec<Interval>,
 }
@@ -34,15 +34,15 @@ struct Work {
 #[derive(Clone, Debug, Default)]
 pub struct Exposure {
     devices: BTreeMap<DeviceId, DeviceTime>,
-    /// What each collective kernel is charged with, ascending by kernel.
+    /// Exposed time charged to each collective kernel, ascending by kernel.
     shares: Vec<(SliceId, i64)>,
 }
 
 impl Exposure {
-    /// Sweeps the time line of each device; `is_collective` decides which kernels are
-    /// communication. An exposed nanosecond is shared equally by the collectives that run in it.
+    /// Sweeps the timeline of each device; `is_collective` decides which kernels are communication.
+    /// An exposed nanosecond is shared equally by the collectives that run in it.
     ///
-    /// Cost: a sort of each device's work.
+    /// Cost: a sort of each device's activities.
     pub fn new(index: &TraceIndex<'_>, is_collective: impl Fn(Slice<'_>) -> bool) -> Self {
         let mut work: BTreeMap<DeviceId, Work> = BTreeMap::new();
         for slice in index.device_work() {
@@ -74,20 +74,20 @@ impl Exposure {
         out
     }
 
-    /// Every device that did any work, in ascending order.
+    /// Returns every device with any activity, in ascending order.
     pub fn devices(&self) -> impl ExactSizeIterator<Item = (DeviceId, DeviceTime)> + '_ {
         self.devices.iter().map(|(d, t)| (*d, *t))
     }
 
-    /// The exposed time that `kernel` is charged with; none if it is no collective.
+    /// Returns the exposed time charged to `kernel`; `None` if it is not a collective.
     ///
-    /// Cost: a binary search; [`Exposure::shares`] is for walks over many kernels.
+    /// Cost: a binary search; use [`Exposure::shares`] to walk over many kernels.
     pub fn of(&self, kernel: SliceId) -> Option<i64> {
         let at = self.shares.binary_search_by_key(&kernel, |s| s.0).ok()?;
         Some(self.shares[at].1)
     }
 
-    /// Every collective kernel with the exposed time that it is charged with, ascending by kernel.
+    /// Returns every collective kernel with the exposed time charged to it, ascending by kernel.
     pub fn shares(&self) -> &[(SliceId, i64)] {
         &self.shares
     }

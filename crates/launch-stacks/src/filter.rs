@@ -1,4 +1,4 @@
-//! Which launches count: those in the windows, on the right threads.
+//! Filters launches: those in the windows, on the selected threads.
 
 use trace_model::{Slice, SliceId, Timestamp};
 
@@ -14,12 +14,12 @@ pub struct LaunchFilter {
     pub threads: Vec<String>,
     /// Process numbers; empty means all.
     pub pids: Vec<i64>,
-    /// Must the call be a descendant of the slice that gives the window?
+    /// `true` if the call must be a descendant of the slice of the window.
     pub within: bool,
 }
 
-/// Windows sorted for look-up: a call at `ts` is in one of them if, of those that start before
-/// `ts`, the latest end lies after it.
+/// Windows sorted for look-up: a call at `ts` is in one of them if, among those that start before
+/// `ts`, the latest end is after it.
 struct Windows {
     starts: Vec<Timestamp>,
     latest_end: Vec<Timestamp>,
@@ -52,7 +52,8 @@ impl Windows {
     }
 }
 
-/// The links whose launch call lies in one of `windows` and meets the conditions, in their order.
+/// Returns the links whose launch call is in one of `windows` and meets the conditions, in their
+/// order.
 pub fn in_windows(
     index: &TraceIndex<'_>,
     links: &[Launch],
@@ -78,7 +79,7 @@ pub fn in_windows(
 }
 
 impl LaunchFilter {
-    /// Are thread and process of `call` among those asked for?
+    /// Returns `true` if thread and process of `call` are selected.
     fn accepts_row(&self, call: Slice<'_>) -> bool {
         let trace = call.trace();
         let track = call.track();

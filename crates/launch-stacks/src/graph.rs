@@ -1,4 +1,4 @@
-//! Launches of recorded graphs and the kernels each of them ran.
+//! Finds launches of recorded graphs and the kernels that each of them ran.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use trace_model::kernel::TraceIndex;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GraphLaunch {
-    /// The call.
+    /// The launch call.
     pub launch: SliceId,
     /// Its correlation id.
     pub correlation: Option<CorrelationId>,
@@ -20,8 +20,8 @@ pub struct GraphLaunch {
     pub kernels: Vec<SliceId>,
 }
 
-/// The graph launches among `links`, in ascending time, each with all its kernels. Cost: nothing
-/// without graph launches, else a look-up for each kernel of the trace.
+/// Returns the graph launches among `links`, in ascending time, each with all its kernels. Cost:
+/// none without graph launches, else a look-up per kernel of the trace.
 pub fn graph_launches(index: &TraceIndex<'_>, links: &[Launch]) -> Vec<GraphLaunch> {
     let mut calls: Vec<SliceId> = links.iter().filter(|l| l.graph).map(|l| l.launch).collect();
     calls.sort_unstable();
@@ -43,7 +43,7 @@ pub fn graph_launches(index: &TraceIndex<'_>, links: &[Launch]) -> Vec<GraphLaun
         .map(|launch| GraphLaunch {
             launch,
             correlation: index.correlation().id_of(trace.slice(launch)),
-            // Slices come in ascending time already.
+            // Slices are already in ascending time.
             kernels: kernels.remove(&launch).unwrap_or_default(),
         })
         .collect()

@@ -1,19 +1,19 @@
-//! Which host call stacks launched these GPU kernels, and what did it cost?
+//! Finds the host call stacks that launched given GPU kernels, and the cost of these kernels.
 //!
-//! The question is asked in steps, each a function over an immutable [`trace_model::Trace`]:
+//! A query is answered in steps, each a function over an immutable [`trace_model::Trace`]:
 //!
-//! * [`find_windows`]: the stretches of host time that slices of a name span;
-//! * [`launches`]: kernels with the calls that launched them, and the evidence for it;
-//! * [`in_windows`]: of these, the launches in the windows, on the right threads;
+//! * [`find_windows`]: the intervals of host time spanned by slices with a given name;
+//! * [`launches`]: kernels with their launch calls, and the evidence for each link;
+//! * [`in_windows`]: the launches among these that are in the windows, on the selected threads;
 //! * [`graph_launches`], [`captures`], [`match_graphs`]: kernels of a replayed graph with the calls
 //!   that were captured into it;
 //! * [`stacks()`]: the call stacks of the launches, grouped;
-//! * [`Exposure`], [`Meter`]: what the kernels cost; [`align_ranks`], [`collective_waits`]: the
+//! * [`Exposure`], [`Meter`]: the cost of the kernels; [`align_ranks`], [`collective_waits`]: the
 //!   same collectives on several ranks; [`compare`]: the stacks of two traces;
-//! * [`absence`]: why there are none.
+//! * [`absence`]: the reason why there are no stacks.
 //!
-//! [`analyse()`] takes all of them for one [`Query`]. What this crate does not do: no files, no
-//! formats, no rendering.
+//! [`analyse()`] runs all of them for one [`Query`]. The crate does not read files, write formats
+//! or render.
 //!
 //! ```
 //! use launch_stacks::{KernelSelector, Query, analyse};

@@ -1,4 +1,4 @@
-//! From kernels to the calls that launched them.
+//! Links kernels to the calls that launched them.
 
 use std::collections::HashMap;
 
@@ -9,16 +9,16 @@ use trace_model::{Slice, SliceId, Trace};
 
 use crate::select::KernelSelector;
 
-/// Which evidence may join a kernel to a launch.
+/// Evidence that may link a kernel to a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Linking {
-    /// Arrows only, as the original does. One kernel may have several.
+    /// Only arrows, as in the original. A kernel may have several.
     Flows,
-    /// The best there is: correlation id, else arrow, else external id.
+    /// The best available: correlation id, else arrow, else external id.
     #[default]
     Best,
-    /// As `Best`, and last the order of launches of the same kernel name.
+    /// Same as `Best`, and finally the order of launches with the same kernel name.
     Heuristic,
 }
 
@@ -30,13 +30,13 @@ pub struct Launch {
     pub kernel: SliceId,
     /// The call, or with [`LinkMethod::ExternalId`] the operator.
     pub launch: SliceId,
-    /// How they were joined.
+    /// Evidence for the link.
     pub method: LinkMethod,
-    /// Is the call the launch of a graph?
+    /// `true` if the call is a graph launch.
     pub graph: bool,
 }
 
-/// Two pieces of evidence that name different launches; the correlation id was believed.
+/// Two pieces of evidence with different launches; the correlation id was used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Conflict {
@@ -44,11 +44,11 @@ pub struct Conflict {
     pub kernel: SliceId,
     /// The call with its correlation id.
     pub by_correlation: SliceId,
-    /// The tail of its arrow.
+    /// The source of its arrow.
     pub by_flow: SliceId,
 }
 
-/// What [`launches`] found.
+/// Result of [`launches`].
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Launches {
@@ -56,16 +56,16 @@ pub struct Launches {
     pub links: Vec<Launch>,
     /// Selected kernels without a launch.
     pub unlinked: Vec<SliceId>,
-    /// Contradictions.
+    /// Contradictory evidence.
     pub conflicts: Vec<Conflict>,
-    /// Selected kernels in all.
+    /// Number of selected kernels.
     pub kernels: usize,
-    /// Arrows to selected kernels, wherever they come from.
+    /// Number of arrows to selected kernels, from any source.
     pub arrows: usize,
 }
 
 impl Launches {
-    /// How many kernels each kind of evidence joined, in order of preference.
+    /// Returns the number of kernels linked by each kind of evidence, in order of preference.
     pub fn by_method(&self) -> Vec<(LinkMethod, usize)> {
         let all = [
             LinkMethod::Correlation,
@@ -77,14 +77,14 @@ impl Launches {
             .to_vec()
     }
 
-    /// How many kernels belong to launches of graphs.
+    /// Returns the number of kernels that belong to graph launches.
     pub fn under_graphs(&self) -> usize {
         self.links.iter().filter(|l| l.graph).count()
     }
 }
 
-/// Joins the selected kernels to their launches, wherever these are. Cost: a pass over the slices,
-/// one over the arrows, and a look-up for each selected kernel.
+/// Links the selected kernels to their launches, wherever these are. Cost: a pass over the slices,
+/// one over the arrows, and a look-up per selected kernel.
 pub fn launches(index: &TraceIndex<'_>, selector: &KernelSelector, linking: Linking) -> Launches {
     let trace = index.trace();
     let kernels = selector.kernels(trace, index);
@@ -158,7 +158,7 @@ fn link(index: &TraceIndex<'_>, kernel: SliceId, launch: SliceId, method: LinkMe
     }
 }
 
-/// Arrows into `kernels` as (head, tail), sorted by head, then in order of creation.
+/// Returns arrows into `kernels` as (head, tail), sorted by head, then in order of creation.
 fn arrows_to(trace: &Trace, kernels: &[SliceId]) -> Vec<(SliceId, SliceId)> {
     if kernels.is_empty() {
         return Vec::new();
@@ -178,15 +178,15 @@ fn arrows_to(trace: &Trace, kernels: &[SliceId]) -> Vec<(SliceId, SliceId)> {
     arrows
 }
 
-/// HIP's launch calls state the kernel's name: the k-th call that launched nothing known is taken
-/// for the launch of the k-th kernel of that name whose launch is not known.
+/// Links by order: HIP's launch calls state the kernel's name, so the k-th call without a known
+/// kernel is taken as the launch of the k-th kernel of that name without a known launch.
 fn by_order(index: &TraceIndex<'_>, out: &mut Launches) {
     let trace = index.trace();
     let stated = trace.arg_column("kernel");
     if stated.is_empty() {
         return;
     }
-    // Calls by the ids of all device work, also of kernels that were not selected, are taken.
+    // Calls linked by the ids of any GPU activity, including unselected kernels, are taken.
     let mut taken: Vec<SliceId> = index
         .activities()
         .device_work()

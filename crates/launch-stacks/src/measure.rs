@@ -1,4 +1,4 @@
-//! What kernels cost: times, latencies, exposure, bandwidth.
+//! Measures the cost of kernels: times, latencies, exposure, bandwidth.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use crate::link::Launch;
 use trace_model::kernel::TraceIndex;
 use trace_model::kernel::collective::{Collective, CollectiveKind, CollectiveReader, KnownKinds};
 
-/// The distribution of a number of spans in nanoseconds.
+/// Distribution of durations in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Distribution {
-    /// How many values.
+    /// Number of values.
     pub count: usize,
-    /// Their sum.
+    /// Sum.
     pub total_ns: i64,
-    /// The smallest.
+    /// Minimum.
     pub min_ns: i64,
-    /// The median, as the other percentiles by nearest rank: the smallest value that at least that
-    /// share of all values do not exceed.
+    /// Median by nearest rank, as for the other percentiles: the smallest value that at least that
+    /// share of all values does not exceed.
     pub p50_ns: i64,
     /// The 90th percentile.
     pub p90_ns: i64,
     /// The 99th percentile.
     pub p99_ns: i64,
-    /// The largest.
+    /// Maximum.
     pub max_ns: i64,
     /// Arithmetic mean.
     pub mean_ns: f64,
@@ -38,7 +38,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// The distribution of `values`, which are sorted. Cost: the sort.
+    /// Returns the distribution of `values`, which it sorts. Cost: the sort.
     pub fn of(values: &mut [i64]) -> Self {
         values.sort_unstable();
         let (Some(&min_ns), Some(&max_ns)) = (values.first(), values.last()) else {
@@ -72,46 +72,47 @@ impl Distribution {
     }
 }
 
-/// What a set of kernels cost.
+/// Cost of a set of kernels.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Measures {
-    /// Distinct launch calls.
+    /// Number of distinct launch calls.
     pub launches: usize,
-    /// Distinct kernels.
+    /// Number of distinct kernels.
     pub kernels: usize,
     /// Durations of the kernels.
     pub gpu: Distribution,
     /// Start of the kernel minus start of its launch.
     pub latency: Distribution,
-    /// How many kernels start before their launch (clock skew).
+    /// Number of kernels that start before their launch (clock skew).
     pub negative_latencies: usize,
-    /// Start of the kernel minus end of its launch: how long it waited in the queue. Negative when
-    /// it starts while the call still runs.
+    /// Start of the kernel minus end of its launch: the queue delay. Negative if the kernel starts
+    /// while the call still runs.
     pub queue: Distribution,
-    /// Exposed communication charged to the kernels; none without collectives among them.
+    /// Exposed communication charged to the kernels; `None` without collectives among them.
     pub exposed_ns: Option<i64>,
-    /// Bytes of all collectives whose size is known.
+    /// Bytes of all collectives with known size.
     pub bytes: Option<u64>,
-    /// Those bytes by the time of their kernels, in 10⁹ bytes per second.
+    /// Algorithm bandwidth: those bytes divided by the time of their kernels, in 10⁹ bytes per
+    /// second.
     pub algbw_gb_per_s: Option<f64>,
     /// Bus bandwidth, weighted by time.
     pub busbw_gb_per_s: Option<f64>,
-    /// Collectives by size: (the largest power of two not above it, how many).
+    /// Number of collectives by size: (the largest power of two not above it, count).
     pub sizes: Vec<(u64, usize)>,
-    /// The names of the collectives in it, as their producers wrote them.
+    /// Names of the collectives, as their producers wrote them.
     pub collectives: Vec<String>,
 }
 
-/// Kernels of one name.
+/// Kernels with one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelPart {
     /// Name.
     pub name: String,
-    /// How many.
+    /// Number of kernels.
     pub kernels: usize,
-    /// Their time.
+    /// Kernel time.
     pub gpu_ns: i64,
 }
 
@@ -123,9 +124,9 @@ pub struct StreamPart {
     pub device: DeviceId,
     /// Stream.
     pub stream: StreamId,
-    /// How many kernels.
+    /// Number of kernels.
     pub kernels: usize,
-    /// Their time.
+    /// Kernel time.
     pub gpu_ns: i64,
 }
 
@@ -145,20 +146,20 @@ pub struct Breakdown {
 pub struct CollectiveRun {
     /// The kernel.
     pub kernel: SliceId,
-    /// What it is part of.
+    /// The collective.
     pub what: Collective,
-    /// How long the kernel ran.
+    /// Duration of the kernel.
     pub duration_ns: i64,
-    /// Device it ran on.
+    /// Device of the kernel.
     pub device: DeviceId,
-    /// Stream it ran on.
+    /// Stream of the kernel.
     pub stream: StreamId,
-    /// The implementation of the kernel.
+    /// Implementation of the kernel.
     pub library: CommLibrary,
 }
 
 impl CollectiveRun {
-    /// The collective `what` of a kernel of `index`'s trace.
+    /// Creates the record of the collective `what` for a kernel of `index`'s trace.
     pub fn new(index: &TraceIndex<'_>, kernel: Slice<'_>, what: Collective) -> Self {
         Self {
             kernel: kernel.id(),
@@ -183,8 +184,8 @@ pub struct Meter<'a, 't> {
 }
 
 impl<'a, 't> Meter<'a, 't> {
-    /// A meter for subsets of `links`, whose kernels belong to `index`'s trace. Cost: a look at the
-    /// arguments of each collective.
+    /// Creates a meter for subsets of `links`, whose kernels belong to `index`'s trace. Cost:
+    /// reading the arguments of each collective.
     pub fn new(index: &'a TraceIndex<'t>, exposure: &'a Exposure, links: &[Launch]) -> Self {
         let trace = index.trace();
         let reader = CollectiveReader::new(trace);
@@ -192,7 +193,7 @@ impl<'a, 't> Meter<'a, 't> {
         let mut sorted: Vec<&Launch> = links.iter().collect();
         sorted.sort_by_key(|l| l.kernel);
         sorted.dedup_by_key(|l| l.kernel);
-        // Grown step by step the list would take up to three times its size for a while.
+        // Grown step by step, the list would temporarily take up to three times its size.
         let mut runs = Vec::with_capacity(sorted.len());
         let mut shares = Ascending::new(exposure.shares(), |s| s.0);
         runs.extend(sorted.into_iter().filter_map(|link| {
@@ -212,17 +213,17 @@ impl<'a, 't> Meter<'a, 't> {
         }
     }
 
-    /// The collectives among the links, in ascending time.
+    /// Returns the collectives among the links, in ascending time.
     pub fn collectives(&self) -> &[CollectiveRun] {
         &self.runs
     }
 
-    /// The collectives among the links, when nothing more is to be measured.
+    /// Returns the collectives among the links and drops the meter.
     pub fn into_collectives(self) -> Vec<CollectiveRun> {
         self.runs
     }
 
-    /// The kernels of `links` by name and by stream, most time first. Cost: a sort.
+    /// Returns the kernels of `links` by name and by stream, most time first. Cost: a sort.
     pub fn breakdown(&self, links: &[Launch]) -> Breakdown {
         let trace = self.index.trace();
         let mut kernels: Vec<SliceId> = links.iter().map(|l| l.kernel).collect();
@@ -245,7 +246,7 @@ impl<'a, 't> Meter<'a, 't> {
         let text = |name: Option<StrId>| {
             name.map_or(trace_model::callstack::NO_NAME, |name| trace.text(name))
         };
-        // A kernel without a name and one that bears the stand-in's are one row.
+        // A kernel without a name and one with the placeholder as its name share a row.
         let mut names: BTreeMap<&str, (usize, i64)> = BTreeMap::new();
         let by_name: BTreeMap<_, _> = by_name.into_iter().collect();
         for (name, (kernels, ns)) in by_name {
@@ -275,7 +276,7 @@ impl<'a, 't> Meter<'a, 't> {
         out
     }
 
-    /// Measures `links`; a kernel that is in several of them counts once. Cost: a few sorts.
+    /// Measures `links`; a kernel in several of them counts once. Cost: a few sorts.
     pub fn measure(&self, links: &[Launch]) -> Measures {
         let trace = self.index.trace();
         let mut distinct: Vec<&Launch> = links.iter().collect();
@@ -320,7 +321,7 @@ impl<'a, 't> Meter<'a, 't> {
                     }
                 }
             }
-            // Neighbours are mostly of one kind.
+            // Consecutive runs are mostly of one kind.
             let kind = &run.what.kind;
             if !last.is_some_and(|l| Arc::ptr_eq(l, kind)) && !names.contains(&kind.name.as_str()) {
                 names.push(&kind.name);
@@ -350,8 +351,8 @@ impl<'a, 't> Meter<'a, 't> {
     }
 }
 
-/// Finds rows by kernel where both rows and questions ascend. A step costs the logarithm of how far
-/// it goes, so that a walk does not search everything again for each kernel.
+/// Finds rows by kernel where both rows and queries ascend. A step costs the logarithm of its
+/// distance, so a walk does not search all rows again for each kernel.
 struct Ascending<'a, T, F> {
     rows: &'a [T],
     key: F,
@@ -362,7 +363,7 @@ impl<'a, T, F: Fn(&T) -> SliceId> Ascending<'a, T, F> {
         Self { rows, key }
     }
 
-    /// The row of `kernel`. Rows of smaller ones are passed for good.
+    /// Returns the row of `kernel`. Rows of smaller kernels are skipped permanently.
     fn at(&mut self, kernel: SliceId) -> Option<&'a T> {
         let mut reach = 1;
         while self.rows.get(reach).is_some_and(|r| (self.key)(r) < kernel) {

@@ -1,4 +1,4 @@
-//! Stacks of several ranks in one table.
+//! Merges the stacks of several ranks into one table.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,15 +8,15 @@ use trace_model::SliceId;
 use crate::analyse::Answer;
 use crate::ranks::CollectiveWait;
 
-/// What one rank contributes to a stack.
+/// Contribution of one rank to a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RankShare {
-    /// Distinct launch calls.
+    /// Number of distinct launch calls.
     pub launches: usize,
-    /// Kernels.
+    /// Number of kernels.
     pub kernels: usize,
-    /// Their time; 0 if it was not measured.
+    /// Kernel time; 0 if not measured.
     pub gpu_ns: i64,
 }
 
@@ -26,39 +26,40 @@ pub struct RankShare {
 pub struct MergedStack {
     /// The frames from the outermost inwards.
     pub frames: Vec<String>,
-    /// By rank, in the order of the answers.
+    /// Contribution of each rank, in the order of the answers.
     pub ranks: Vec<RankShare>,
 }
 
 impl MergedStack {
-    /// Launch calls of all ranks.
+    /// Returns the number of launch calls of all ranks.
     pub fn launches(&self) -> usize {
         self.ranks.iter().map(|r| r.launches).sum()
     }
 
-    /// Kernels of all ranks.
+    /// Returns the number of kernels of all ranks.
     pub fn kernels(&self) -> usize {
         self.ranks.iter().map(|r| r.kernels).sum()
     }
 
-    /// Kernel time of all ranks.
+    /// Returns the kernel time of all ranks.
     pub fn gpu_ns(&self) -> i64 {
         total(self.ranks.iter().map(|r| r.gpu_ns))
     }
 
-    /// The places of the ranks that lack the stack.
+    /// Returns the indices of the ranks without the stack.
     pub fn missing(&self) -> Vec<usize> {
         let lacks = |(i, r): (usize, &RankShare)| (r.launches == 0).then_some(i);
         self.ranks.iter().enumerate().filter_map(lacks).collect()
     }
 
-    /// Difference between the most and the fewest launches of a rank.
+    /// Returns the difference between the largest and the smallest number of launches of a rank.
     pub fn count_skew(&self) -> usize {
         let counts = || self.ranks.iter().map(|r| r.launches);
         counts().max().unwrap_or(0) - counts().min().unwrap_or(0)
     }
 
-    /// Longest kernel time of a rank by the shortest, over the ranks that have the stack.
+    /// Returns the ratio of the longest to the shortest kernel time of a rank, over the ranks that
+    /// have the stack.
     pub fn time_skew(&self) -> Option<f64> {
         let times = || {
             let some = self.ranks.iter().filter(|r| r.launches > 0);
@@ -97,24 +98,24 @@ pub(crate) fn frames(answer: &Answer, stack: trace_model::callstack::StackId) ->
     frames.into_iter().map(str::to_owned).collect()
 }
 
-/// How long ranks waited in the collectives of one stack.
+/// Wait times of ranks in the collectives of one stack.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StackWait {
     /// The frames from the outermost inwards.
     pub frames: Vec<String>,
-    /// By rank: its waits added up.
+    /// Total wait time by rank.
     pub wait_ns: Vec<i64>,
-    /// By rank: in how many of the collectives it came last.
+    /// Number of collectives in which the rank came last, by rank.
     pub last: Vec<usize>,
-    /// How many waits of any rank these are.
+    /// Number of waits of all ranks.
     pub waits: usize,
-    /// The longest of them.
+    /// The longest wait.
     pub longest_ns: i64,
 }
 
 impl StackWait {
-    /// The waits of all ranks added up.
+    /// Returns the total wait time of all ranks.
     pub fn total_ns(&self) -> i64 {
         total(self.wait_ns.iter().copied())
     }
@@ -124,7 +125,8 @@ fn total(spans: impl Iterator<Item = i64>) -> i64 {
     spans.fold(0, i64::saturating_add)
 }
 
-/// By rank, of `ranks` ranks: its waits added up, and how often it came last. Only complete collectives count.
+/// Returns for each of `ranks` ranks the total wait time and how often it came last. Only complete
+/// collectives count.
 pub fn waits_by_rank(ranks: usize, waits: &[CollectiveWait]) -> Vec<(i64, usize)> {
     let mut rows = vec![(0_i64, 0_usize); ranks];
     for wait in waits.iter().filter(|wait| wait.complete) {
@@ -138,7 +140,8 @@ pub fn waits_by_rank(ranks: usize, waits: &[CollectiveWait]) -> Vec<(i64, usize)
     rows
 }
 
-/// Charges waits to the stacks that launched the waiting kernels; most waiting first. Only complete collectives count.
+/// Assigns waits to the stacks that launched the waiting kernels; longest total first. Only
+/// complete collectives count.
 pub fn waits_by_stack(answers: &[&Answer], waits: &[CollectiveWait]) -> Vec<StackWait> {
     let stack_of: Vec<HashMap<SliceId, usize, FxBuildHasher>> = answers
         .iter()

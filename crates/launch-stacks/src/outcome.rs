@@ -1,4 +1,4 @@
-//! What to say when there are stacks, and when there are none.
+//! Outcome of a query, and the reason if there are no stacks.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use crate::select::KernelSelector;
 use crate::window::Window;
 use trace_model::kernel::TraceIndex;
 
-/// How the question came out.
+/// Outcome of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -19,14 +19,14 @@ pub enum Outcome {
     Stacks,
     /// No kernel runs in the windows.
     NoKernelsInWindow,
-    /// Selected kernels run in the windows, but nothing joins them to a launch there.
+    /// Selected kernels run in the windows, but no evidence links them to a launch there.
     KernelPresentButUntracked,
-    /// Other kernels run in the windows.
+    /// Only other kernels run in the windows.
     KernelAbsent,
 }
 
 impl Outcome {
-    /// Stable machine name.
+    /// Returns the stable machine name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stacks => "stacks",
@@ -37,31 +37,31 @@ impl Outcome {
     }
 }
 
-/// A kernel name and how often it occurs.
+/// A kernel name and its number of occurrences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelCount {
     /// Name.
     pub name: String,
-    /// How many kernels of that name start in the windows.
+    /// Number of kernels with that name that start in the windows.
     pub count: usize,
 }
 
-/// What runs in the windows when no stack was found.
+/// Kernels in the windows if no stack was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Absence {
     /// One of the outcomes without stacks.
     pub outcome: Outcome,
-    /// Kernels that start in the windows (start included), most frequent first, ties by name
+    /// Kernels that start in the windows (start inclusive), most frequent first, ties by name
     /// bytewise descending.
     pub kernels: Vec<KernelCount>,
-    /// Those of them whose name sounds like a collective; only for [`Outcome::KernelAbsent`].
+    /// Kernels among them whose name suggests a collective; only for [`Outcome::KernelAbsent`].
     pub related: Vec<KernelCount>,
 }
 
-/// Looks for the reason why there are no stacks: which kernels run in the windows, by their own
-/// time. Cost: one pass over the kernels.
+/// Determines why there are no stacks, from the kernels that run in the windows by their own time.
+/// Cost: one pass over the kernels.
 pub fn absence(index: &TraceIndex<'_>, selector: &KernelSelector, windows: &[Window]) -> Absence {
     let trace = index.trace();
     let kernel = trace.find_category("kernel");

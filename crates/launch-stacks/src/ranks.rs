@@ -1,4 +1,4 @@
-//! The same collectives on several ranks: whose clock is off, who comes last, who waits.
+//! Joins the same collectives on several ranks: clock offsets, last rank, wait times.
 
 use std::collections::BTreeSet;
 
@@ -21,33 +21,33 @@ pub struct RankTrace<'a> {
     pub runs: &'a [CollectiveRun],
 }
 
-/// Which collectives of the ranks are one, and how their clocks differ.
+/// Joined collectives of the ranks, and their clock differences.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Alignment {
-    /// By rank in the order given: its clock against the first one's. None if no collective that waits for all ranks
-    /// joins it to the others.
+    /// Clock of each rank, in the order given, relative to the first one's. `None` if no collective
+    /// that waits for all ranks joins the rank to the others.
     pub clocks: Vec<Option<RankClock>>,
-    /// The collectives; places of runs are those in [`RankTrace::runs`].
+    /// The collectives; indices of runs refer to [`RankTrace::runs`].
     pub joined: Matching,
 }
 
 impl Alignment {
-    /// How far the clock of a rank is ahead of the first one's in the middle of the recording, in nanoseconds, the
-    /// traces' base times already taken into account.
+    /// Returns the offset of a rank's clock ahead of the first one's in the middle of the
+    /// recording, in nanoseconds, after applying the traces' base times.
     pub fn ahead_ns(&self, member: usize) -> Option<i64> {
         let clock = self.clocks.get(member).copied().flatten()?;
         Some(clock.fit.ahead_ns)
     }
 
-    /// Number of collectives of a rank that another one recorded, too.
+    /// Returns the number of collectives of a rank that another rank recorded as well.
     pub fn collectives(&self, member: usize) -> usize {
         let all = self.joined.collectives.iter();
         all.filter(|c| c.runs.len() > 1 && c.runs.iter().any(|r| r.0 == member))
             .count()
     }
 
-    /// Number of ranks that could be joined with the others in more than one way.
+    /// Returns the number of ranks that could be joined with the others in more than one way.
     pub fn ambiguous(&self) -> usize {
         let groups = self.joined.groups.iter();
         let members: BTreeSet<usize> = groups.flat_map(|g| g.ambiguous.iter().copied()).collect();
@@ -55,33 +55,35 @@ impl Alignment {
     }
 }
 
-/// One collective on all ranks that recorded it. Times are those of the first rank's clock.
+/// One collective on all ranks that recorded it. Times are on the first rank's clock.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CollectiveWait {
-    /// What it is, as the first of the ranks says.
+    /// Description of the collective, from the first of the ranks.
     pub what: Collective,
-    /// Place of each member in the list of ranks, ascending.
+    /// Index of each member in the list of ranks, ascending.
     pub members: Vec<usize>,
     /// The kernels of the members.
     pub kernels: Vec<SliceId>,
-    /// How long each member waited for the last recorded one to start.
+    /// Wait time of each member for the last recorded one to start.
     pub wait_ns: Vec<i64>,
-    /// `true` if no member of the group is known to be missing: a missing one may have started last, so that all waits
-    /// are lower bounds.
+    /// `true` if no member of the group is known to be missing. A missing one may have started
+    /// last, so that all waits are lower bounds.
     pub complete: bool,
-    /// The member (place in the list of ranks) that started last; none if it was late by less than the error of the
-    /// clocks, or if a member is missing.
+    /// The member (index in the list of ranks) that started last; `None` if it was late by less
+    /// than the error of the clocks, or if a member is missing.
     pub last: Option<usize>,
     /// Longest wait.
     pub spread_ns: i64,
-    /// From the last start to the last end: the time without waiting, if no member's recording is missing.
+    /// Time from the last start to the last end: the time without waiting, if no member's recording
+    /// is missing.
     pub transfer_ns: i64,
 }
 
 impl CollectiveWait {
-    /// The bus bandwidth over [`CollectiveWait::transfer_ns`] in 10⁹ bytes per second. None where a rank of the group is missing: it may
-    /// have been the last to start, and the time would count waiting for it.
+    /// Returns the bus bandwidth over [`CollectiveWait::transfer_ns`] in 10⁹ bytes per second.
+    /// `None` if a rank of the group is missing: it may have been the last to start, and the time
+    /// would include waiting for it.
     pub fn transfer_busbw(&self) -> Option<f64> {
         self.complete.then(|| self.what.busbw(self.transfer_ns))?
     }
@@ -114,9 +116,9 @@ fn runs_of<'a>(rank: &RankTrace<'a>) -> Vec<RankRun<'a>> {
     runs.collect()
 }
 
-/// Who waited how long for whom, for each collective that waits for all ranks and that at least two aligned ranks
-/// recorded, in ascending time. Runs that contradict each other, because one ends before another one starts, are left
-/// out.
+/// Returns wait times and the last rank of each collective that waits for all ranks and that at
+/// least two aligned ranks recorded, in ascending time. Contradictory runs, where one ends before
+/// another one starts, are left out.
 pub fn collective_waits(ranks: &[RankTrace<'_>], alignment: &Alignment) -> Vec<CollectiveWait> {
     let joined = &alignment.joined;
     let all = joined.collectives.iter();

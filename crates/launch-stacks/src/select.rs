@@ -1,4 +1,4 @@
-//! Which kernels a question is about.
+//! Selects the kernels of a query.
 
 use trace_model::kernel::Vocabulary;
 use trace_model::{SliceId, Trace};
@@ -6,16 +6,16 @@ use trace_model::{SliceId, Trace};
 use crate::window::NameMatch;
 use trace_model::kernel::TraceIndex;
 
-/// Kernels by name or class; a kernel is selected when any of the tests holds.
+/// Selects kernels by name or class; a kernel is selected if any of the tests matches.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct KernelSelector {
     /// Names.
     pub names: Vec<NameMatch>,
-    /// All collectives by the vocabulary's table.
+    /// `true` to select all collectives according to the vocabulary.
     pub collectives: bool,
-    /// Only slices of category `kernel`, as the original does; else all that the vocabulary calls
-    /// kernels.
+    /// `true` to select only slices of category `kernel`, as in the original; else all that the
+    /// vocabulary classifies as kernels.
     pub strict_category: bool,
 }
 
@@ -29,7 +29,7 @@ impl From<NameMatch> for KernelSelector {
 }
 
 impl KernelSelector {
-    /// All collectives.
+    /// Selects all collectives.
     pub fn collectives() -> Self {
         Self {
             collectives: true,
@@ -37,7 +37,7 @@ impl KernelSelector {
         }
     }
 
-    /// Kernels of exactly this name.
+    /// Selects kernels with exactly this name.
     pub fn exact(name: &str) -> Self {
         Self {
             names: vec![NameMatch::Exact(name.to_owned())],
@@ -45,14 +45,14 @@ impl KernelSelector {
         }
     }
 
-    /// Is a kernel of this name selected?
+    /// Returns `true` if a kernel with this name is selected.
     pub fn matches(&self, name: &str, vocabulary: &Vocabulary) -> bool {
         self.names.iter().any(|n| n.matches(name))
             || (self.collectives && vocabulary.communication(name).is_some())
     }
 
-    /// The selected kernels of `trace` in ascending time. Cost: one pass over the kernels;
-    /// names are tried once each.
+    /// Returns the selected kernels of `trace` in ascending time. Cost: one pass over the kernels;
+    /// each name is tested once.
     pub fn kernels(&self, trace: &Trace, index: &TraceIndex<'_>) -> Vec<SliceId> {
         let mut known: Vec<Option<bool>> = vec![None; trace.strings().len()];
         let strict = trace.find_category("kernel");
@@ -60,7 +60,8 @@ impl KernelSelector {
             .kernels()
             .filter(|s| !self.strict_category || Some(s.category_id()) == strict)
             .filter(|s| {
-                // The operator that launched a kernel may say more than its name.
+                // The operator that launched a kernel may identify a collective when its name does
+                // not.
                 if self.collectives && index.is_collective(*s) {
                     return true;
                 }
@@ -76,7 +77,7 @@ impl KernelSelector {
             .collect()
     }
 
-    /// The selection in words.
+    /// Describes the selection in words.
     pub fn describe(&self) -> String {
         let mut parts: Vec<String> = self
             .names

@@ -1,4 +1,4 @@
-//! Stacks of launches, grouped.
+//! Reads and groups the stacks of launches.
 
 use std::collections::HashMap;
 
@@ -12,18 +12,18 @@ use crate::capture::GraphMatch;
 use crate::link::Launch;
 use trace_model::kernel::TraceIndex;
 
-/// The frame between a backward stack and the forward stack that it stems from.
+/// Frame between a backward stack and its forward stack.
 pub const AUTOGRAD_FRAME: &str = "[autograd]";
 
-/// How stacks are read and grouped.
+/// Options for reading and grouping stacks.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct StackOptions {
     /// Depth, normalisation, filter, recursion.
     pub rules: StackRules,
-    /// Add what is not in the chain of slices around the call: a frame for the launch of a graph,
-    /// the stack of its capture, the forward stack of a backward operator, Python stacks that old
-    /// profilers wrote as an argument.
+    /// `true` to add frames that are not in the chain of slices around the call: a frame for the
+    /// launch of a graph, the stack of its capture, the forward stack of a backward operator,
+    /// Python stacks that old profilers wrote as an argument.
     pub extend: bool,
 }
 
@@ -37,12 +37,12 @@ pub struct StackGroup {
     pub launches: Vec<SliceId>,
     /// The kernels with their launches.
     pub links: Vec<Launch>,
-    /// How many of the links' stacks the depth cap cut.
+    /// Number of links whose stack was truncated at the maximum depth.
     pub cut: usize,
 }
 
 impl StackGroup {
-    /// How many distinct launch calls have the stack.
+    /// Returns the number of distinct launch calls with the stack.
     pub fn count(&self) -> usize {
         self.launches.len()
     }
@@ -54,15 +54,14 @@ impl StackGroup {
 pub struct Stacks {
     /// The frames.
     pub table: StackTable,
-    /// In the order of the report: most launches first, then by text, descending.
+    /// Groups in the order of the report: most launches first, then by text, descending.
     pub groups: Vec<StackGroup>,
 }
 
 /// Reads the stacks of `links` and groups equal ones. With `graphs`, kernels of graph launches that
 /// were matched to a capture get the stack of their capture, read from its trace in `captures`.
 ///
-/// Cost: for each link a few hashes for each frame; calls that follow each other with the same
-/// launch are read once.
+/// Cost: a few hashes per frame of each link; consecutive links with the same launch are read once.
 pub fn stacks(
     index: &TraceIndex<'_>,
     links: &[Launch],
@@ -139,7 +138,7 @@ impl Stacks {
         });
     }
 
-    /// Distinct launch calls over all groups.
+    /// Returns the number of distinct launch calls over all groups.
     pub fn launches(&self) -> usize {
         let mut all: Vec<SliceId> = self
             .groups
@@ -163,7 +162,7 @@ fn graph_frame(index: &TraceIndex<'_>, launch: SliceId, normalise: Normalise) ->
     }
 }
 
-/// Kernel → (capture trace, launch call of its node).
+/// Returns the node of each kernel: (capture trace, launch call).
 fn node_of_kernel(graphs: &[GraphMatch]) -> HashMap<SliceId, (usize, SliceId), FxBuildHasher> {
     let mut nodes = HashMap::default();
     for graph in graphs {
@@ -179,12 +178,12 @@ fn node_of_kernel(graphs: &[GraphMatch]) -> HashMap<SliceId, (usize, SliceId), F
     nodes
 }
 
-/// Reads the frames of one trace with what [`StackOptions::extend`] adds.
+/// Reads the frames of one trace, including those of [`StackOptions::extend`].
 struct Frames<'t> {
     index: &'t TraceIndex<'t>,
     reader: StackReader<'t>,
     backward: Option<Backward>,
-    /// Python stacks as arguments of operators, where Python functions are not slices.
+    /// Python stacks as arguments of operators, if Python functions are not slices.
     call_stack: Option<trace_model::ArgColumn>,
 }
 

@@ -1,4 +1,4 @@
-//! The stretches of host time in which launches count.
+//! Windows: intervals of host time in which launches count.
 
 use std::str::FromStr;
 
@@ -9,11 +9,11 @@ use trace_model::{SliceId, Timestamp, Trace};
 use crate::Error;
 use crate::error::regex;
 
-/// How the name of a slice or kernel is chosen.
+/// Selects slices or kernels by name.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum NameMatch {
-    /// This name exactly.
+    /// Exactly this name.
     Exact(String),
     /// The whole name matches the pattern.
     Pattern(NamePattern, String),
@@ -22,7 +22,8 @@ pub enum NameMatch {
 }
 
 impl NameMatch {
-    /// A function name: with a `%` in it SQL's `LIKE`, else the exact name.
+    /// Creates a match for a function name: `LIKE` as in SQL if it contains `%`, else the exact
+    /// name.
     pub fn function(text: &str) -> Self {
         if text.contains('%') {
             Self::Pattern(NamePattern::like(text), text.to_owned())
@@ -31,12 +32,12 @@ impl NameMatch {
         }
     }
 
-    /// A glob over the whole name.
+    /// Creates a match with a glob over the whole name.
     pub fn glob(text: &str) -> Self {
         Self::Pattern(NamePattern::glob(text), text.to_owned())
     }
 
-    /// A regular expression that may match anywhere in the name.
+    /// Creates a match with a regular expression that may match anywhere in the name.
     ///
     /// # Errors
     ///
@@ -45,7 +46,7 @@ impl NameMatch {
         regex(pattern).map(Self::Regex)
     }
 
-    /// Does `name` match?
+    /// Returns `true` if `name` matches.
     pub fn matches(&self, name: &str) -> bool {
         match self {
             Self::Exact(text) => text == name,
@@ -54,7 +55,7 @@ impl NameMatch {
         }
     }
 
-    /// The text it was made from.
+    /// Returns the text it was created from.
     pub fn text(&self) -> &str {
         match self {
             Self::Exact(text) | Self::Pattern(_, text) => text,
@@ -63,22 +64,23 @@ impl NameMatch {
     }
 }
 
-/// A stretch of host time; both bounds are outside of it.
+/// An interval of host time; both bounds are exclusive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Window {
-    /// Launches start after this.
+    /// Exclusive lower bound of the start of launches.
     pub start: Timestamp,
-    /// Launches start before this; before `start` the window is empty.
+    /// Exclusive upper bound of the start of launches; if it is before `start`, the window is
+    /// empty.
     pub end: Timestamp,
-    /// The slice it was taken from.
+    /// The slice that spans the window.
     pub slice: Option<SliceId>,
-    /// Was that slice never closed, so that it ends with the trace?
+    /// `true` if that slice was never closed, so that it ends with the trace.
     pub open: bool,
 }
 
 impl Window {
-    /// The window between two instants.
+    /// Creates the window between two times.
     pub fn between(start: Timestamp, end: Timestamp) -> Self {
         Self {
             start,
@@ -88,7 +90,7 @@ impl Window {
         }
     }
 
-    /// All of the time.
+    /// Creates a window over all times.
     pub fn whole_trace() -> Self {
         Self::between(
             Timestamp::from_nanos(i64::MIN),
@@ -96,12 +98,12 @@ impl Window {
         )
     }
 
-    /// Is this window all of the time?
+    /// Returns `true` if this window covers all times.
     pub fn is_whole_trace(&self) -> bool {
         *self == Self::whole_trace()
     }
 
-    /// The window that `slice` spans.
+    /// Creates the window that `slice` spans.
     pub fn of_slice(trace: &Trace, slice: SliceId) -> Self {
         let s = trace.slice(slice);
         Self {
@@ -112,21 +114,21 @@ impl Window {
         }
     }
 
-    /// Is a launch at `ts` in the window?
+    /// Returns `true` if a launch at `ts` is in the window.
     pub fn contains(&self, ts: Timestamp) -> bool {
         self.start < ts && ts < self.end
     }
 
-    /// Length in nanoseconds; negative if the bounds are the wrong way round.
+    /// Returns the length in nanoseconds; negative if the bounds are reversed.
     pub fn duration_ns(&self) -> i64 {
         (self.end - self.start).get()
     }
 }
 
-/// The windows that slices with a matching name span, in ascending time. Slices without a category
-/// and kernels are never taken; rows of the device with another category are.
+/// Returns the windows spanned by slices with a matching name, in ascending time. Slices without a
+/// category and kernels are excluded; rows of the device with another category are included.
 ///
-/// Cost: one pass over the slices; the pattern is tried once for each distinct name.
+/// Cost: one pass over the slices; the pattern is tested once per distinct name.
 pub fn find_windows(trace: &Trace, function: &NameMatch) -> Vec<Window> {
     let mut known: Vec<Option<bool>> = Vec::new();
     let mut exact = None;
@@ -156,26 +158,26 @@ pub fn find_windows(trace: &Trace, function: &NameMatch) -> Vec<Window> {
         .collect()
 }
 
-/// Which of several windows to use.
+/// Selects one or several windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Pick {
-    /// The one with this number, from 0.
+    /// The window with this number, from 0.
     Index(i64),
-    /// All of them together.
+    /// All windows together.
     All,
     /// The first.
     First,
     /// The last.
     Last,
-    /// Those numbered from the first (included) to the second (excluded).
+    /// Windows from the first number (inclusive) to the second (exclusive).
     Range(usize, Option<usize>),
 }
 
 impl FromStr for Pick {
     type Err = Error;
 
-    /// `A..B`, `A..=B`, `A..`, `..B`, or one number.
+    /// Parses `A..B`, `A..=B`, `A..`, `..B`, or one number.
     fn from_str(text: &str) -> Result<Self, Error> {
         let bad = || Error::BadRange {
             text: text.to_owned(),
@@ -201,12 +203,12 @@ impl FromStr for Pick {
 }
 
 impl Pick {
-    /// The chosen ones of `windows`.
+    /// Returns the selected windows.
     ///
     /// # Errors
     ///
-    /// [`Error::IndexOutOfRange`] when there is nothing to choose by that number; of a range, at
-    /// least one window must exist.
+    /// [`Error::IndexOutOfRange`] when there is no window with that number; for a range, when it
+    /// contains no window.
     pub fn of(self, windows: &[Window]) -> Result<Vec<Window>, Error> {
         let outside = |index: i64| Error::IndexOutOfRange {
             index,

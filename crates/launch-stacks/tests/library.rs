@@ -1,4 +1,4 @@
-//! The steps on traces built by hand: windows, links, exposure, ranks, against brute force.
+//! Tests the steps on hand-made traces: windows, links, exposure, ranks, compared with brute force.
 
 use launch_stacks::{
     Capture, CaptureNode, CollectiveOp, CollectiveRun, Exposure, KernelSelector, LaunchFilter,
@@ -12,7 +12,7 @@ use trace_model::{
     TraceBuilder, Track, TrackKind,
 };
 
-/// A trace under construction with short-hands.
+/// A trace under construction with helper functions.
 #[derive(Default)]
 struct Made {
     builder: TraceBuilder,
@@ -188,8 +188,8 @@ fn copies_hide_communication_and_devices_do_not_mix() {
     assert_eq!(times, [(0, 100, 100, 50), (1, 0, 100, 0)]);
 }
 
-/// Name and bytes of a collective, as stated by the operator that the kernel's external id leads to. That operator lies in another one,
-/// which says something else.
+/// Returns name and bytes of a collective, as stated by the operator that the kernel's external id
+/// refers to. That operator is nested in another one with different values.
 fn moved(name: &'static str, counts: &[(&'static str, i64)]) -> (Vec<String>, Option<u64>) {
     let stated = |name, counts: &[(&'static str, i64)]| {
         let mut args = vec![
@@ -239,7 +239,7 @@ fn a_size_needs_only_the_count_it_is_made_of() {
         ("send", input, Some(400)),
         ("allreduce", output, Some(800)),
         ("broadcast", input, Some(400)),
-        // What goes in may be less than what comes out.
+        // The input may be smaller than the output.
         ("all_to_allv", input, None),
     ] {
         assert_eq!(moved(name, &[count]).1, want, "{name} with {count:?}");
@@ -316,7 +316,7 @@ fn clocks_align_through_common_groups() {
     }
 }
 
-/// Of a collective that two ranks recorded, 100 ns from the last start to the end.
+/// Two ranks recorded the collective; it takes 100 ns from the last start to the end.
 #[test]
 fn a_missing_rank_may_have_been_the_last() {
     for (group_size, late, want) in [(2, 10, Some(40.0)), (3, 10, None), (2, 0, Some(36.4))] {
@@ -350,7 +350,7 @@ fn a_missing_rank_may_have_been_the_last() {
         assert_eq!(waits[0].transfer_ns, 110 - late);
         let busbw = waits[0].transfer_busbw().map(|b| (b * 10.0).round() / 10.0);
         assert_eq!(busbw, want.map(|b: f64| (b * 10.0).round() / 10.0));
-        // Of ranks that start at the same time none is the last, nor where one is missing.
+        // If ranks start at the same time, or one is missing, none is the last.
         assert_eq!(waits[0].complete, group_size == 2);
         assert_eq!(waits[0].last, (late > 0 && group_size == 2).then_some(1));
     }
@@ -397,7 +397,7 @@ fn graphs_prefer_captures_with_equal_names() {
 }
 
 proptest! {
-    /// A launch is counted when it lies strictly inside any window.
+    /// A launch counts if it is strictly inside any window.
     #[test]
     fn windows_together_are_each_of_them(
         windows in prop::collection::vec((0_i64..60, -5_i64..30), 1..8),
@@ -424,7 +424,7 @@ proptest! {
         prop_assert_eq!(got, want);
     }
 
-    /// Exposed time, instant by instant: collectives there, nothing else on the device.
+    /// Computes exposed time instant by instant: a collective runs, and nothing else on the device.
     #[test]
     fn exposed_time_by_brute_force(
         work in prop::collection::vec((0_i64..2, any::<bool>(), 0_i64..50, 1_i64..20), 0..14),
@@ -432,7 +432,7 @@ proptest! {
         let mut made = Made::default();
         for (i, (device, collective, ts, dur)) in work.iter().enumerate() {
             let name = if *collective { "ncclDevKernel_x" } else { "gemm" };
-            // A stream each: they may overlap in any way.
+            // A separate stream each: they may overlap in any way.
             let stream = i64::try_from(i).unwrap() + 1;
             made.slice((*device, stream), (*ts, *dur), ("kernel", name), &[("device", Value::Int(*device))]);
         }

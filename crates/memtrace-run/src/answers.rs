@@ -1,25 +1,26 @@
-//! What an analysis answers, one sentence for each type.
+//! Answers of an analysis, one sentence per region type.
 
 use serde::Serialize;
 
 use memtrace_analyser::{Analysis, Bounds, Rate, Semantics, TypeMetrics, Verdict};
 use memtrace_labeller::Records;
 
-/// The answer for a type.
+/// The answer for one region type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Answer {
     /// The type.
     pub region_type: String,
-    /// `high`, `medium`, or `none` where nothing can be concluded.
+    /// `high`, `medium`, or `none` if nothing can be concluded.
     pub confidence: &'static str,
-    /// What is known, in one sentence, and what to record if that is too little.
+    /// The result in one sentence, and what to record if the data is insufficient.
     pub sentence: String,
-    /// Bytes accessed for each token, 64 for each access; `None` where rows do not say the token or how they were sampled.
+    /// Bytes accessed per token, 64 per access; `None` if the rows lack the token or the sampling
+    /// period.
     pub bytes_per_token: Option<u64>,
 }
 
-/// Returns the answers for all types in byte order; none in the reference's semantics.
+/// Returns the answers for all types in byte order; empty in the reference's semantics.
 ///
 /// ```
 /// use memtrace_analyser::{AnalysisOptions, compute_all};
@@ -90,13 +91,13 @@ fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Strin
         let reads = kind.weighted_loads as f64 / kind.weighted_stores as f64;
         parts.push(format!("{} reads per write", number(reads)));
     }
-    // Without a recorded store nothing is known about the age of what is read.
+    // Without a recorded store the age of the data read is unknown.
     if !analysis.made_up_clock
         && kind.stores > 0
         && let Some([_, _, age]) = verdict.read_age_ns
         && (age.low > 0.0 || age.high.is_some())
     {
-        // That some of the reads find older data is all that a lower bound of the quantile says.
+        // A lower bound of the quantile only shows that some reads find older data.
         parts.push(match age.high {
             Some(high) if verdict.ages_go_on => format!(
                 "99 % of reads find data <= {} old until the recording ends, later ones older data",
@@ -129,12 +130,12 @@ fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Strin
     parts.join(", ")
 }
 
-/// How long allocations live.
+/// Describes the lifetimes of allocations.
 fn allocations(analysis: &Analysis, kind: &TypeMetrics) -> Option<String> {
     let values = kind.values.filter(|values| values.n_values > 0)?;
     let [p50, _, p99, _] = values.retention_ns?;
     let kept = values.n_values - values.n_read;
-    // What was not released counts until the end of the recording.
+    // Allocations that were not released count until the end of the recording.
     let is_bound =
         |share: u64| kept > 0 && kept.saturating_mul(100) >= values.n_values.saturating_mul(share);
     let span = |ns: f64, is_bound: bool| {
@@ -157,7 +158,8 @@ fn allocations(analysis: &Analysis, kind: &TypeMetrics) -> Option<String> {
     Some(text)
 }
 
-/// Bytes that a token accesses of a type, 64 for each access, where rows say the token and how they were sampled.
+/// Returns the bytes of a type accessed per token, 64 per access, if the rows have the token and
+/// the sampling period.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -168,7 +170,7 @@ fn bytes_per_token(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -
     if verdict.rate == Rate::Unknown || analysis.records != Records::Accesses {
         return None;
     }
-    // Loads and stores may be sampled with different periods.
+    // Loads and stores may have different sampling periods.
     let period = |weighted: u64, rows: u64| weighted as f64 / rows.max(1) as f64;
     let load = period(kind.weighted_loads, kind.loads);
     let store = period(kind.weighted_stores, kind.stores);
@@ -186,7 +188,7 @@ fn bytes_per_token(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -
     Some((accesses * 64.0 / tokens.len() as f64) as u64)
 }
 
-/// How long regions live.
+/// Describes the lifetimes of regions.
 fn lives(verdict: &Verdict) -> String {
     let p50 = verdict.retention_p50_s;
     // A store before the first load may not have been sampled.
@@ -199,7 +201,7 @@ fn lives(verdict: &Verdict) -> String {
     if cut > 0 && verdict.rate == Rate::Complete {
         text.push_str(&format!("; {cut} still in use at the end"));
     } else if cut > 0 {
-        // What was not sampled again may have been used again, or not.
+        // A region that was not sampled again may or may not have been used again.
         text.push_str(&format!(
             "; for {cut} it cannot be decided whether they were still in use at the end"
         ));
@@ -211,7 +213,7 @@ fn lives(verdict: &Verdict) -> String {
     text
 }
 
-/// What to record for an answer.
+/// Recommends what to record to get an answer.
 fn advice(verdict: &Verdict, kind: &TypeMetrics) -> Option<String> {
     if !matches!(verdict.class, "cannot_say" | "too_few_samples") || !kind.has_accesses() {
         return None;
@@ -269,7 +271,7 @@ fn share(once: Bounds) -> String {
     }
 }
 
-/// A span of time with its unit, four digits.
+/// Formats a time with its unit and four digits.
 fn seconds(value: f64) -> String {
     let (scale, unit) = match value {
         value if value >= 1.0 || value <= 0.0 => (1.0, "s"),
@@ -280,7 +282,7 @@ fn seconds(value: f64) -> String {
     format!("{} {unit}", number(value * scale))
 }
 
-/// A number with four digits.
+/// Formats a number with four digits.
 pub(crate) fn number(value: f64) -> String {
     let digits = match value.abs() {
         value if value >= 1000.0 || value <= 0.0 => 0,
@@ -291,7 +293,7 @@ pub(crate) fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A size with its binary unit.
+/// Formats a size with its binary unit.
 pub(crate) fn bytes(value: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a size with a unit is a real")]
     let mut scaled = value as f64;

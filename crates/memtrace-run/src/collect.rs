@@ -1,4 +1,4 @@
-//! Starting an engine and collecting while it runs.
+//! Starts an engine and collects data while it runs.
 
 mod channel;
 mod clock;
@@ -45,16 +45,17 @@ use crate::export::RunExporter;
 use crate::manifest::{write_json, write_manifest};
 use crate::pipeline::Steps;
 
-/// What was asked of an engine, and what came out.
+/// File with the prompt and the output of an engine.
 pub const PROMPTS_FILE: &str = "prompt_outputs.json";
-/// Least free space before a collection.
+/// Minimum free space before a collection, in bytes.
 const NEEDED_BYTES: u64 = 1 << 30;
 
-/// Runs a command, collects, and makes its folder.
+/// Runs a command under a collector and creates its run folder.
 ///
 /// # Errors
 ///
-/// [`Error::NoCollector`], [`Error::DiskFull`], [`Error::Start`], and what reading and writing say.
+/// [`Error::NoCollector`], [`Error::DiskFull`], [`Error::Start`], and errors of reading and
+/// writing.
 pub fn run_command(command: &[String], folder: &Path, options: &RunOptions) -> Result<RunResult> {
     let run_id = folder
         .file_name()
@@ -62,11 +63,11 @@ pub fn run_command(command: &[String], folder: &Path, options: &RunOptions) -> R
     collect(command, folder, &run_id, options, Map::new(), None)
 }
 
-/// Runs all runs of an experiment, one after the other; none is begun after the stop.
+/// Runs all runs of an experiment in sequence; no run starts after the stop.
 ///
 /// # Errors
 ///
-/// As [`run_command`]; the first run that fails to start ends it.
+/// Same as [`run_command`]; the first run that fails to start ends the experiment.
 pub fn run_experiment(experiment: &Experiment, options: &RunOptions) -> Result<Vec<RunResult>> {
     let config = &experiment.config;
     let mut options = options.clone();
@@ -129,7 +130,7 @@ fn collect(
     let words = wrapped(&collector, command, &raw, options);
     let observed = Observed::of(&words, &collector, &raw, &patterns, options);
     if observed.is_err() {
-        // Where nothing was collected the folder is free for the next attempt.
+        // If nothing was collected, the folder is free for the next attempt.
         let _ = fs::remove_dir(&raw).and_then(|()| fs::remove_dir(folder));
     }
     let observed = observed?;
@@ -161,7 +162,7 @@ fn collect(
         used.insert(name.to_owned(), value);
     }
     metadata.insert("collector".to_owned(), used.into());
-    // Marks and mappings have the monotonic clock, as perf's samples; memray's have that of the calendar.
+    // Marks and mappings use the monotonic clock, like perf's samples; memray uses the wall clock.
     let offset = match collector.as_str() {
         "memray" => epoch_offset_ns(),
         _ => 0,
@@ -203,8 +204,8 @@ fn collect(
     })
 }
 
-/// Makes the folder of what was collected; returns how many rows it has and how many of them are loads or stores, `None` when there
-/// is nothing to be read.
+/// Creates the folder from the collected data. Returns the number of rows and the number of loads
+/// and stores among them, `None` if there is no input.
 fn export(
     mut exporter: RunExporter,
     input: Option<PathBuf>,
@@ -238,16 +239,16 @@ fn export(
     Ok(Some((processed.report.rows, accesses)))
 }
 
-/// How the collectors' files are read.
+/// Returns the options for reading the collectors' files.
 fn input_options() -> InputOptions {
     let mut input = InputOptions::default();
     input.threads = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     input
 }
 
-/// The events that a collector was asked for.
+/// Returns the events that the command line of a collector requests.
 fn events_of(words: &[String]) -> Vec<&String> {
-    // What the command itself is given is none of them.
+    // Arguments of the command itself do not count.
     let own = words.iter().take_while(|word| *word != "--");
     let pairs = own.clone().zip(own.skip(1));
     pairs
@@ -256,7 +257,7 @@ fn events_of(words: &[String]) -> Vec<&String> {
         .collect()
 }
 
-/// Accesses for each sample, where a collector samples.
+/// Returns the number of accesses per sample, if the collector samples.
 fn period_of(collector: &str, options: &RunOptions) -> Option<u64> {
     match collector {
         "perf" | "perf_mem" => Some(options.period),

@@ -1,18 +1,18 @@
-//! Two analyses side by side, and which of their differences chance explains.
+//! Compares two analyses and shows which differences can be explained by chance.
 
 use memtrace_analyser::{Analysis, RegionList, RegionMetrics, TypeMetrics};
 use report::{Cell, Column, Table};
 
 use crate::error::Result;
 
-/// Draws of the bootstrap, for many regions and for few.
+/// Number of bootstrap draws, for many regions and for few.
 const DRAWS: std::ops::RangeInclusive<usize> = 100..=1000;
-/// Regions that are drawn for a metric of a type, all together.
+/// Maximum number of regions drawn per metric of a type, in total.
 const WORK: usize = 20_000_000;
-/// Fewest regions of both sides for an interval: of fewer, draws say nothing.
+/// Minimum number of regions on each side for an interval; with fewer, draws are meaningless.
 const FEWEST: usize = 5;
 
-/// What a metric of a type is made of.
+/// Statistic of a metric.
 #[derive(Debug, Clone, Copy)]
 enum Statistic {
     /// A quantile over regions.
@@ -24,7 +24,7 @@ enum Statistic {
 type OfType = fn(&TypeMetrics) -> Option<f64>;
 type OfRegion = fn(&RegionMetrics) -> Option<f64>;
 
-/// A metric by type, and what of each region it summarises.
+/// A metric by type, and the value per region that it summarises.
 struct Metric {
     name: &'static str,
     of_type: OfType,
@@ -79,7 +79,7 @@ const METRICS: [Metric; 7] = [
             verdict.read_age_ns?;
             match kind.is_complete() {
                 true => kind.values?.read_age_ns.map(|[_, _, p99, _]| p99),
-                // Samples give bounds.
+                // Samples give only bounds.
                 false => kind.read_ages()[2],
             }
         },
@@ -87,11 +87,11 @@ const METRICS: [Metric; 7] = [
     },
 ];
 
-/// Figures of the types of two analyses side by side, with their difference.
+/// Compares the figures of the types of two analyses and their difference.
 ///
-/// Where a metric summarises regions, `difference_low` and `difference_high` are the interval of 95 % that drawing regions anew
-/// on both sides gives (the percentile bootstrap of Efron, 1979); they are empty where a side has fewer than five regions. The
-/// draws are the same each time.
+/// If a metric summarises regions, `difference_low` and `difference_high` are the 95 % interval
+/// obtained by resampling regions on both sides (the percentile bootstrap of Efron, 1979); they are
+/// empty if a side has fewer than five regions. The draws are the same each time.
 ///
 /// # Errors
 ///
@@ -170,7 +170,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The values of its regions, ascending.
+    /// Returns the values of its regions, ascending.
     fn values(&self, read: OfRegion) -> Result<Vec<f64>> {
         let mut values = Vec::new();
         for region in self.regions {
@@ -184,7 +184,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The interval of the difference of a statistic.
+/// Returns the interval of the difference of a statistic.
 fn interval(old: &[f64], new: &[f64], statistic: Statistic) -> Option<(f64, f64)> {
     if old.len().min(new.len()) < FEWEST {
         return None;
@@ -204,7 +204,7 @@ fn interval(old: &[f64], new: &[f64], statistic: Statistic) -> Option<(f64, f64)
     Some((at(25)?, at(975)?))
 }
 
-/// The statistic of as many values, drawn with replacement. `values` ascend.
+/// Returns the statistic of as many values, drawn with replacement. `values` is ascending.
 fn drawn(
     values: &[f64],
     statistic: Statistic,
@@ -280,7 +280,7 @@ mod tests {
         values
     }
 
-    /// Intervals of 95 % hold the truth about as often, for means and for quantiles.
+    /// Intervals of 95 % contain the true value about as often, for means and for quantiles.
     #[test]
     fn intervals_hold_what_is_true() {
         let mut numbers = Numbers(7);

@@ -1,4 +1,5 @@
-//! The configuration of an experiment: YAML, checked, with every mistake named by its place.
+//! Reads and checks the YAML configuration of an experiment; every mistake is reported with its
+//! place.
 
 mod section;
 
@@ -54,7 +55,7 @@ pub struct SweepConfig {
     pub warmup_runs: u64,
 }
 
-/// Where prompts come from.
+/// Source of the prompts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the names are those of the file")]
 #[non_exhaustive]
@@ -94,7 +95,7 @@ pub struct ProcessMonitorConfig {
     pub metrics: Vec<String>,
 }
 
-/// What collects.
+/// Collectors to use.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the names are those of the file")]
 #[non_exhaustive]
@@ -107,7 +108,7 @@ pub struct CollectorConfig {
     pub process_monitor: ProcessMonitorConfig,
 }
 
-/// What is recorded beside the trace.
+/// Data recorded in addition to the trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[expect(
     missing_docs,
@@ -125,7 +126,7 @@ pub struct TelemetryConfig {
     pub run_fio_benchmark: bool,
 }
 
-/// How rows are labelled.
+/// Settings of the labeller.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the names are those of the file")]
 #[non_exhaustive]
@@ -135,7 +136,7 @@ pub struct LabellerConfig {
     pub min_sample_count: u64,
 }
 
-/// What is analysed.
+/// Settings of the analyser.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the names are those of the file")]
 #[non_exhaustive]
@@ -157,7 +158,7 @@ pub struct FormatsConfig {
     pub metadata: String,
 }
 
-/// What is written, and where.
+/// Outputs and their folder.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the names are those of the file")]
 #[non_exhaustive]
@@ -183,7 +184,7 @@ pub struct Config {
     pub labeller: LabellerConfig,
     pub analyser: AnalyserConfig,
     pub output: OutputConfig,
-    /// Places of keys that are none, which the reference ignores.
+    /// Places of unknown keys, which the reference ignores.
     #[serde(skip)]
     pub unknown_keys: Vec<String>,
 }
@@ -202,7 +203,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// A missing or empty file, text that is no YAML, and all mistakes at once.
+    /// A missing or empty file, text that is not YAML, and all mistakes together.
     pub fn load(path: &Path) -> Result<Self> {
         let bytes = fs::read(path).map_err(|source| match source.kind() {
             ErrorKind::NotFound => Error::ConfigMissing {
@@ -216,11 +217,11 @@ impl Config {
         Self::from_yaml(&text)
     }
 
-    /// The same from text.
+    /// Reads a configuration from text.
     ///
     /// # Errors
     ///
-    /// As [`Config::load`].
+    /// Same as [`Config::load`].
     ///
     /// ```
     /// use memtrace_run::{Config, Error};
@@ -406,7 +407,7 @@ fn models(root: &mut Section<'_>) -> Vec<ModelConfig> {
             dtype: section.text("dtype", "float16"),
         };
         section.end();
-        // What belongs together is only looked at when each part is right.
+        // Combinations are checked only if each part is valid.
         if root.mistakes() == before {
             if model.engine == "llamacpp" && model.path.is_none() {
                 root.wrong(path, "llamacpp needs a path");

@@ -1,4 +1,4 @@
-//! Phases found in the accesses themselves, where nobody marked them.
+//! Detects phases in the accesses of a run without marks.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,21 @@ use serde_json::{Value, json};
 
 use crate::error::Result;
 
-/// Stretches of time that are told apart, at most.
+/// Maximum number of time bins.
 const BINS: u64 = 4096;
-/// How much rarer something must be behind a change than before it.
+/// Minimum factor by which a rate must drop at a change.
 const DROP: f64 = 4.0;
-/// Gain in log-likelihood that a change must bring: what chance alone brings is a few units for this many places.
+/// Minimum gain in log-likelihood at a change: chance alone gives a few units for this many places.
 const EVIDENCE: f64 = 15.0;
-/// Fewest stretches with something in them before a change; fewer are a burst, or one tick of a coarse clock.
+/// Minimum number of non-empty bins before a change; fewer are a burst, or one tick of a coarse
+/// clock.
 const LASTING: u64 = 4;
-/// Share of the best gain that makes a place as good.
+/// Share of the best gain that makes a place equally good.
 const NEARLY: f64 = 0.8;
-/// Fewest pages, or loads, that a change is judged by.
+/// Minimum number of pages, or loads, to judge a change.
 const FEWEST: f64 = 16.0;
 
-/// Loads and stores of a stretch of time.
+/// Loads and stores of a time bin.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bin {
     loads: u64,
@@ -30,13 +31,15 @@ struct Bin {
 
 /// Finds the end of loading and the beginning of the teardown of a run in its accesses.
 ///
-/// * Loading ends with the first lasting drop of stores to pages that nothing was stored to before (of first accesses, in captures
-///   that know no stores); about there, where loads begin. Page faults are neither loads nor stores and are ignored.
-/// * The teardown is a last stretch with hardly a load, but with stores.
+/// * Loading ends with the first lasting drop of stores to pages without an earlier store (of first
+///   accesses, in captures without stores); near that point, where loads begin. Page faults are
+///   neither loads nor stores and are ignored.
+/// * The teardown is a final stretch with almost no loads, but with stores.
 ///
-/// Both are changes of a rate: the place where two Poisson rates explain the counts best, if the rate falls to a quarter at least
-/// and chance does not explain it. Times are as exact as the run divided by some thousands. The order of the rows does not matter;
-/// memory follows the number of pages.
+/// Both are changes of a rate: the place where two Poisson rates explain the counts best, if the
+/// rate drops at least to a quarter and chance does not explain it. The resolution of times is the
+/// duration of the run divided by some thousands. The order of the rows does not matter; memory
+/// grows with the number of pages.
 ///
 /// ```
 /// use memtrace_labeller::{Access, Name};
@@ -56,10 +59,10 @@ struct Bin {
 /// ```
 #[derive(Debug, Default)]
 pub struct PhaseDetector {
-    /// Nanoseconds of a bin as a power of two.
+    /// Width of a bin in nanoseconds, as a power of two.
     shift: u32,
     bins: BTreeMap<u64, Bin>,
-    /// When each page was touched first, and when it was stored to first.
+    /// Times of the first access and of the first store of each page.
     pages: FxHashMap<u64, (u64, Option<u64>)>,
     last_ns: u64,
 }
@@ -67,7 +70,8 @@ pub struct PhaseDetector {
 impl PhaseDetector {
     /// Adds rows, in any order.
     pub fn push(&mut self, rows: &[Access]) {
-        // First touches come in the order in which a program happens to use its memory, and are no phases.
+        // First touches follow the order in which a program happens to use its memory, and are not
+        // phases.
         for row in rows.iter().filter(|row| !row.is_page_fault()) {
             let time = row.timestamp_ns;
             self.last_ns = self.last_ns.max(time);
@@ -101,7 +105,8 @@ impl PhaseDetector {
         }
     }
 
-    /// The phases that were found, none when nothing changed. They cover the run from its first row to its last.
+    /// Returns the phases found; empty if no rate changed. They cover the run from its first row to
+    /// its last.
     #[must_use]
     pub fn finish(self) -> Vec<PhaseBoundary> {
         let Some((start, _)) = self.bins.first_key_value() else {
@@ -150,11 +155,11 @@ impl PhaseDetector {
     }
 }
 
-/// Looks for phases in all rows of a stream, which is read to its end.
+/// Infers phases from all rows of a stream, which is read to its end.
 ///
 /// # Errors
 ///
-/// When the input cannot be read.
+/// Returns an error if the input cannot be read.
 pub fn infer_phases(stream: &mut RowStream) -> Result<Vec<PhaseBoundary>> {
     let mut detector = PhaseDetector::default();
     let (mut names, mut rows) = (Names::new(), Vec::new());
@@ -166,7 +171,7 @@ pub fn infer_phases(stream: &mut RowStream) -> Result<Vec<PhaseBoundary>> {
     Ok(detector.finish())
 }
 
-/// Phases as files and metadata have them, with where they are from.
+/// Returns phases and their source as JSON, in the form used by files and metadata.
 #[must_use]
 pub fn phases_json(phases: &[PhaseBoundary], source: &str) -> Value {
     let list: Vec<Value> = phases
@@ -178,7 +183,7 @@ pub fn phases_json(phases: &[PhaseBoundary], source: &str) -> Value {
     json!({"phase_boundaries": list, "source": source})
 }
 
-/// Where the teardown begins in what follows the load.
+/// Returns the bin after the load in which the teardown begins.
 fn teardown(bins: &[Bin]) -> Option<usize> {
     let loads: Vec<u64> = bins.iter().map(|bin| bin.loads).collect();
     let at = drop_of(&loads, None)?;
@@ -192,7 +197,8 @@ fn teardown(bins: &[Bin]) -> Option<usize> {
     (share(after) > 2.0 * share(before) && share(after) > 0.5).then_some(at)
 }
 
-/// How much better two rates explain counts than one, for a change behind each place but the last.
+/// Returns how much better two rates explain the counts than one, for a change after each place but
+/// the last.
 fn gains(counts: &[u64]) -> impl Iterator<Item = Change> + '_ {
     let all = real(counts.iter().sum());
     let width = real(counts.len() as u64);
@@ -225,13 +231,13 @@ fn gains(counts: &[u64]) -> impl Iterator<Item = Change> + '_ {
 
 /// A place where a rate may change.
 struct Change {
-    /// Bins before it.
+    /// Number of bins before it.
     place: usize,
-    /// Counts before it.
+    /// Sum of the counts before it.
     before: f64,
-    /// Bins before it with something in them.
+    /// Number of non-empty bins before it.
     busy: u64,
-    /// Counts in a bin before and behind it.
+    /// Counts per bin before and after it.
     rates: [f64; 2],
     /// Gain in log-likelihood.
     gain: f64,
@@ -247,8 +253,9 @@ impl Change {
     }
 }
 
-/// The place in front of which counts are higher by [`DROP`] at least, when chance does not explain it. Among places that are
-/// nearly as good (new pages also come later, with the cache) the one is taken where `rising` begins.
+/// Returns the place before which counts are higher by at least [`DROP`], if chance does not
+/// explain it. Among nearly equal places (new pages also appear later, with the cache), chooses the
+/// one where `rising` begins.
 fn drop_of(counts: &[u64], rising: Option<&[u64]>) -> Option<usize> {
     let drops = || gains(counts).filter(Change::is_drop);
     let most = drops().map(|change| change.gain).reduce(f64::max)?;
@@ -302,7 +309,7 @@ mod tests {
         assert!(found(&[]).is_empty());
         assert!(found(&[row(7, 1, Name::STORE)]).is_empty());
         assert!(found(&[row(u64::MAX, 1, Name::STORE), row(0, 2, Name::LOAD)]).is_empty());
-        // New pages all along, loads and stores mixed.
+        // New pages throughout, loads and stores mixed.
         let mixed: Vec<Access> = (0..5000)
             .map(|at| {
                 row(
@@ -313,12 +320,12 @@ mod tests {
             })
             .collect();
         assert!(found(&mixed).is_empty());
-        // Nor is a burst at one time.
+        // A burst at one time is not a phase either.
         let burst: Vec<Access> = (0..900)
             .map(|at| row(if at < 400 { 0 } else { at * 1000 }, at, Name::STORE))
             .collect();
         assert!(found(&burst).is_empty());
-        // A dozen pages are no evidence.
+        // A dozen pages are not enough evidence.
         let few: Vec<Access> = (0..12)
             .map(|at| row(at, at, Name::STORE))
             .chain((0..5000).map(|at| row(at * 1000, at % 12, Name::LOAD)))

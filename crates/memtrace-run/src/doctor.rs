@@ -1,4 +1,4 @@
-//! What this machine can collect.
+//! Checks which data this machine can collect.
 
 use std::env;
 use std::fs;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 #[serde(rename_all = "UPPERCASE")]
 #[non_exhaustive]
 pub enum Status {
-    /// Fine.
+    /// Usable.
     Pass,
     /// Usable, with a drawback.
     Warn,
@@ -23,12 +23,12 @@ pub enum Status {
     Fail,
     /// Neither good nor bad.
     Info,
-    /// Not looked at.
+    /// Not checked.
     Skip,
 }
 
 impl Status {
-    /// The status as a word.
+    /// Returns the status as a word.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,15 +45,15 @@ impl Status {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Check {
-    /// What was looked at.
+    /// Subject of the check.
     pub name: &'static str,
-    /// How it is.
+    /// Outcome of the check.
     pub status: Status,
-    /// What was found.
+    /// Finding as text.
     pub detail: String,
-    /// What would help.
+    /// Recommended remedy.
     pub remediation: Option<&'static str>,
-    /// What was found, for programs: an object, empty where the detail says it all.
+    /// Finding for programs: an object, empty if `detail` contains everything.
     pub data: Value,
 }
 
@@ -61,15 +61,16 @@ pub struct Check {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Diagnosis {
-    /// One by one.
+    /// The individual checks.
     pub checks: Vec<Check>,
-    /// What the machine can do.
+    /// What the machine can record.
     pub verdict: &'static str,
-    /// Exit code of the tool: 0 samples of loads and stores, 1 allocations only, 4 nothing but watching the process.
+    /// Exit code of the tool: 0 samples of loads and stores, 1 allocations only, 4 process
+    /// monitoring only.
     pub exit_code: u8,
 }
 
-/// Whether a program can be started by its name.
+/// Returns `true` if a program can be started by its name.
 #[must_use]
 pub fn on_path(program: &str) -> bool {
     let Some(path) = env::var_os("PATH") else {
@@ -78,14 +79,14 @@ pub fn on_path(program: &str) -> bool {
     env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// A file of the system as trimmed text.
+/// Returns a system file as trimmed text.
 pub(crate) fn system_text(path: &str) -> Option<String> {
     fs::read_to_string(path)
         .ok()
         .map(|text| text.trim().to_owned())
 }
 
-/// Which facility samples data addresses here.
+/// Returns the facility that samples data addresses on this machine.
 pub(crate) fn facility() -> Option<&'static str> {
     let exists = |name: &str| {
         Path::new("/sys/bus/event_source/devices")
@@ -115,18 +116,18 @@ pub(crate) fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
         .then(|| text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// Whether the Python module memray can be imported.
+/// Returns `true` if the Python module memray can be imported.
 #[must_use]
 pub fn has_memray() -> bool {
     on_path("memray") || imports_memray("python3")
 }
 
-/// Whether an interpreter of Python has it.
+/// Returns `true` if this Python interpreter can import memray.
 pub(crate) fn imports_memray(python: &str) -> bool {
     first_line(python, &["-c", "import memray"]).is_some()
 }
 
-/// The processor's name, or the architecture.
+/// Returns the processor's name, or the architecture.
 pub(crate) fn cpu_model() -> String {
     system_text("/proc/cpuinfo")
         .and_then(|text| {
@@ -136,7 +137,7 @@ pub(crate) fn cpu_model() -> String {
         .unwrap_or_else(|| env::consts::ARCH.to_owned())
 }
 
-/// Whether a machine with a battery is plugged in.
+/// Returns `true` if a machine with a battery is plugged in; `None` without a power supply to read.
 pub(crate) fn has_ac_power() -> Option<bool> {
     let mut supplies = fs::read_dir("/sys/class/power_supply").ok()?;
     let online = supplies
@@ -146,7 +147,7 @@ pub(crate) fn has_ac_power() -> Option<bool> {
     Some(online.trim() != "0")
 }
 
-/// Whether this process is root.
+/// Returns `true` if this process runs as root.
 fn is_root() -> bool {
     system_text("/proc/self/status").is_some_and(|status| {
         status
@@ -156,7 +157,8 @@ fn is_root() -> bool {
     })
 }
 
-/// Looks at the machine, and at the disk where `output` is or will be. The smoke test records page faults of a short command where perf is there.
+/// Checks the machine, and the disk of the existing or future `output`. The smoke test records a
+/// short command with perf, if available.
 #[must_use]
 pub fn diagnose(output: &Path) -> Diagnosis {
     let mut checks: Vec<Check> = Vec::new();
@@ -376,7 +378,7 @@ pub fn diagnose(output: &Path) -> Diagnosis {
     }
 }
 
-/// The kernel's log, where it may be read.
+/// Returns the kernel log, if it is readable.
 fn kernel_log() -> Option<String> {
     let output = Command::new("dmesg").stdin(Stdio::null()).output().ok()?;
     output
@@ -385,7 +387,7 @@ fn kernel_log() -> Option<String> {
         .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What a kernel's log says of the counters it found when it started: the last such line, without its time.
+/// Returns the last line of a kernel log about the counters found at boot, without its time.
 fn pmu_line(log: &str) -> Option<String> {
     let is_about = |line: &&str| {
         [
@@ -405,7 +407,7 @@ fn pmu_line(log: &str) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
-/// Whether such a line says that there are no counters.
+/// Returns `true` if such a line reports that there are no counters.
 fn says_no_pmu(line: &str) -> bool {
     let line = line.to_ascii_lowercase();
     [
@@ -420,16 +422,16 @@ fn says_no_pmu(line: &str) -> bool {
     .any(|words| line.contains(words))
 }
 
-/// What a short recording gave.
+/// Result of a short recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Smoke {
     samples: u64,
-    /// Samples with an address that is not 0.
+    /// Number of samples with a nonzero address.
     addressed: u64,
 }
 
 impl Smoke {
-    /// What `perf script -F addr` printed.
+    /// Parses the output of `perf script -F addr`.
     fn of(script: &[u8]) -> Self {
         let mut smoke = Self {
             samples: 0,
@@ -443,7 +445,7 @@ impl Smoke {
         smoke
     }
 
-    /// Few samples are taken for good when one of them has an address.
+    /// A few samples are sufficient if one of them has an address.
     const fn status(self) -> Status {
         match (self.samples, self.addressed) {
             (1000.., _) => Status::Pass,
@@ -453,10 +455,10 @@ impl Smoke {
     }
 }
 
-/// Longest recording.
+/// Maximum duration of a recording.
 const SMOKE_SECONDS: Duration = Duration::from_secs(60);
 
-/// What `perf mem` samples of a command that walks over 32 MiB again and again.
+/// Samples with `perf mem` a command that accesses 32 MiB repeatedly.
 fn smoke() -> Option<Smoke> {
     let file = env::temp_dir().join(format!("memtrace-smoke-{}.data", std::process::id()));
     let name = file.to_str()?;
@@ -467,13 +469,13 @@ fn smoke() -> Option<Smoke> {
     let script = Command::new("perf")
         .args(["script", "-i", name, "-F", "addr"])
         .output();
-    // What cannot be removed was not written.
+    // A file that cannot be removed was not written.
     let _ = fs::remove_file(&file);
     recorded.then_some(())?;
     Some(Smoke::of(&script.ok()?.stdout))
 }
 
-/// Whether a command ends by itself, in time, and without an error.
+/// Returns `true` if a command ends by itself, in time, and without an error.
 fn ends_well(command: &mut Command, patience: Duration) -> bool {
     let quiet = command
         .stdin(Stdio::null())
@@ -496,7 +498,8 @@ fn ends_well(command: &mut Command, patience: Duration) -> bool {
     }
 }
 
-/// The package's temperature: the zone of the package, else the hottest; 0 when nothing says.
+/// Returns the package temperature in degrees Celsius: from the package's zone, else the hottest; 0
+/// when unknown.
 #[must_use]
 pub fn temperature_c() -> f64 {
     let Ok(zones) = fs::read_dir("/sys/class/thermal") else {

@@ -1,29 +1,29 @@
-//! What can go wrong.
+//! Errors of this crate.
 
 use std::io;
 
-/// Why an experiment, or a part of one, failed.
+/// Error of an experiment or a part of one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Reading, labelling or writing a trace.
+    /// Reading, labelling or writing a trace failed.
     #[error(transparent)]
     Trace(#[from] memtrace_labeller::Error),
-    /// The analysis.
+    /// The analysis failed.
     #[error(transparent)]
     Analysis(#[from] memtrace_analyser::Error),
-    /// Bytes of an input or an output.
+    /// Reading an input or writing an output failed.
     #[error(transparent)]
     Source(#[from] byte_source::Error),
-    /// A table.
+    /// A table could not be built or written.
     #[error(transparent)]
     Report(#[from] report::Error),
-    /// A file or a folder.
+    /// A file or folder operation failed.
     #[error("{name}: {source}")]
     Io {
-        /// Which.
+        /// Name of the file or folder.
         name: String,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The configuration does not exist.
@@ -32,33 +32,33 @@ pub enum Error {
         /// The file.
         name: String,
     },
-    /// It holds nothing.
+    /// The configuration is empty.
     #[error("Config file is empty")]
     ConfigEmpty,
-    /// It is no YAML.
+    /// The configuration is not YAML.
     #[error("Failed to parse YAML: {what}")]
     ConfigYaml {
-        /// What the parser said.
+        /// Message of the parser.
         what: String,
     },
-    /// Values that cannot be.
+    /// The configuration contains invalid values.
     #[error("Invalid experiment config: {}", list(.0))]
     ConfigInvalid(Vec<ConfigMistake>),
-    /// A JSON file that cannot be read.
+    /// A JSON file could not be read.
     #[error("{name}: {source}")]
     Json {
         /// The file.
         name: String,
-        /// What is wrong.
+        /// Error of the parser.
         source: serde_json::Error,
     },
-    /// Nothing on this machine can collect.
+    /// No collector can run on this machine.
     #[error("no collector can run here: {what}; 'memtrace doctor' says how to get one")]
     NoCollector {
-        /// What was tried, and what was missing.
+        /// Collectors that were tried, and what they lack.
         what: String,
     },
-    /// Less room than a collection needs.
+    /// There is less free space than a collection needs.
     #[error("{folder}: {free_bytes} bytes free, a collection needs {needed_bytes}")]
     DiskFull {
         /// The folder.
@@ -73,47 +73,48 @@ pub enum Error {
     Start {
         /// The command.
         command: String,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The folder of a run has something in it, which a run never replaces.
+    /// The folder of a run is not empty; a run never replaces another.
     #[error("{folder}: exists and is not empty; a run needs a new folder")]
     FolderExists {
         /// The folder.
         folder: String,
     },
-    /// A mark of a phase that cannot be used.
+    /// A phase mark is invalid.
     #[error("phase mark '{argument}': {what}")]
     PhaseMark {
-        /// As given.
+        /// The argument as given.
         argument: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         what: String,
     },
-    /// A limit of validity that cannot be set.
+    /// A validity limit cannot be set.
     #[error("limit '{argument}' {what}")]
     Limit {
-        /// As given.
+        /// The argument as given.
         argument: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         what: &'static str,
     },
-    /// The pipe or the socket for marks of phases could not be made.
+    /// The pipe or the socket for phase marks could not be created.
     #[error("phase pipe: {what}")]
     PhasePipe {
-        /// What the system said.
+        /// Message of the operating system.
         what: String,
     },
-    /// There was something to read, and none of it was a row: it is another format than it was read as.
+    /// The input is not empty, but contains no row: it has another format than the one it was read
+    /// as.
     #[error(
         "{name}: read as {format}, none of {lines} lines is a sample; --input-format names the format"
     )]
     NothingRead {
         /// The input.
         name: String,
-        /// As what it was read.
+        /// The format used.
         format: &'static str,
-        /// Lines that it has.
+        /// Number of lines of the input.
         lines: u64,
     },
     /// A thread failed.
@@ -125,9 +126,9 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConfigMistake {
-    /// Where: `models.0.engine`.
+    /// Place of the mistake: `models.0.engine`.
     pub field: String,
-    /// What.
+    /// Description of the mistake.
     pub what: String,
 }
 
@@ -142,7 +143,7 @@ fn list(mistakes: &[ConfigMistake]) -> String {
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An input or output error with its name.
+/// Wraps an input or output error with the file's name.
 pub(crate) fn io_error(name: impl AsRef<std::path::Path>) -> impl FnOnce(io::Error) -> Error {
     let name = name.as_ref().display().to_string();
     move |source| Error::Io { name, source }

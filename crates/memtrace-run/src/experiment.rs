@@ -1,4 +1,4 @@
-//! An experiment: load, validate, plan.
+//! An experiment: loading, validating, planning.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,13 +10,13 @@ use crate::config::{Config, PromptsConfig};
 use crate::error::Result;
 use crate::manifest::{civil, unix_seconds};
 
-/// What validating found.
+/// Findings of the validation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Findings {
-    /// What stops the experiment.
+    /// Findings that stop the experiment.
     pub errors: Vec<String>,
-    /// What does not.
+    /// Findings that do not stop it.
     pub warnings: Vec<String>,
 }
 
@@ -24,36 +24,37 @@ pub struct Findings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PlannedRun {
-    /// Which model, as an index into the configuration.
+    /// Index of the model in the configuration.
     pub model_index: usize,
-    /// Its id.
+    /// Id of the model.
     pub model_id: String,
-    /// Its engine.
+    /// Engine of the model.
     pub engine: String,
-    /// Tokens of context.
+    /// Context length in tokens.
     pub context_length: u64,
-    /// Sequences at once.
+    /// Number of concurrent sequences.
     pub batch_size: u64,
-    /// Tokens to make.
+    /// Number of tokens to generate.
     pub output_tokens: u64,
-    /// Repetition, or number of the warm-up, from 0.
+    /// Number of the repetition or warm-up, from 0.
     pub rep_index: u64,
-    /// Whether it only warms up.
+    /// `true` for a warm-up.
     pub is_warmup: bool,
-    /// The run's name.
+    /// Name of the run.
     pub run_id: String,
-    /// Its folder.
+    /// Folder of the run.
     pub output_dir: PathBuf,
 }
 
-/// How runs are named.
+/// Naming scheme of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Naming {
-    /// Ours: warm-ups are numbered, a model's slashes and blanks make no folders.
+    /// This crate's scheme: warm-ups are numbered; slashes and blanks in a model's name make no
+    /// folders.
     #[default]
     Native,
-    /// The reference's: all warm-ups of a combination share a name and a folder.
+    /// The reference's scheme: all warm-ups of a combination share a name and a folder.
     Mrm,
 }
 
@@ -79,25 +80,26 @@ impl Experiment {
     ///
     /// # Errors
     ///
-    /// As [`Config::load`].
+    /// Same as [`Config::load`].
     pub fn load(path: &Path) -> Result<Self> {
         Ok(Self {
             config: Config::load(path)?,
         })
     }
 
-    /// The same from text.
+    /// Reads an experiment from text.
     ///
     /// # Errors
     ///
-    /// As [`Config::load`].
+    /// Same as [`Config::load`].
     pub fn from_yaml(text: &str) -> Result<Self> {
         Ok(Self {
             config: Config::from_yaml(text)?,
         })
     }
 
-    /// Looks at what the configuration means on this machine. `on_path` says whether a program can be started.
+    /// Checks the configuration on this machine. `on_path` returns `true` if a program can be
+    /// started.
     #[must_use]
     pub fn validate(&self, on_path: impl Fn(&str) -> bool) -> Findings {
         let config = &self.config;
@@ -148,8 +150,8 @@ impl Experiment {
         found
     }
 
-    /// What of the configuration has no effect here, and why: unknown keys, and settings that differ from their default
-    /// but are not supported.
+    /// Returns settings without effect, and why: unknown keys, and settings that differ from their
+    /// default but are not supported.
     #[must_use]
     pub fn unused_settings(&self) -> Vec<String> {
         let config = &self.config;
@@ -244,8 +246,9 @@ impl Experiment {
         unused
     }
 
-    /// A warning when a collector of the configuration is memray and there is none. [`Experiment::validate`] leaves it out: whether
-    /// the reference says it depends on the Python that it runs in.
+    /// Returns a warning if the configuration uses memray and it is not installed.
+    /// [`Experiment::validate`] leaves it out: whether the reference reports it depends on the
+    /// Python in which it runs.
     #[must_use]
     pub fn missing_memray(&self, has_memray: impl FnOnce() -> bool) -> Option<String> {
         let collector = &self.config.collector;
@@ -264,7 +267,7 @@ impl Experiment {
         })
     }
 
-    /// The runs, named by the time now.
+    /// Returns the planned runs, named by the current time.
     #[must_use]
     pub fn plan(&self) -> Vec<PlannedRun> {
         let ([year, month, day], [hour, minute, second]) = civil(unix_seconds());
@@ -272,7 +275,8 @@ impl Experiment {
         self.plan_at(&stamp, Naming::Native)
     }
 
-    /// The runs in order: model, context, batch, output; of each combination first the warm-ups.
+    /// Returns the runs in order: model, context, batch, output; for each combination the warm-ups
+    /// first.
     #[must_use]
     pub fn plan_at(&self, stamp: &str, naming: Naming) -> Vec<PlannedRun> {
         let (config, sweep) = (&self.config, &self.config.sweep);
@@ -330,7 +334,8 @@ fn run_id(run: &PlannedRun, stamp: &str, naming: Naming) -> String {
     )
 }
 
-/// A name that is one folder: anything but letters, digits, points, underscores and hyphens becomes a hyphen.
+/// Returns the name as a single folder name: anything but letters, digits, points, underscores and
+/// hyphens becomes a hyphen.
 ///
 /// ```
 /// assert_eq!(memtrace_run::slug("org/model 7B"), "org-model-7B");
@@ -353,7 +358,7 @@ pub fn slug(text: &str) -> String {
     }
 }
 
-/// The plan as the reference prints it.
+/// Formats the plan as the reference prints it.
 #[must_use]
 pub fn plan_text(name: &str, runs: &[PlannedRun]) -> String {
     let warmups = runs.iter().filter(|run| run.is_warmup).count();

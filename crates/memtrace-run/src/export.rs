@@ -1,4 +1,5 @@
-//! The folder of a run: trace, region map, KV life cycle, metrics, metadata, figures, manifest.
+//! Writes the folder of a run: trace, region map, KV life cycle, metrics, metadata, figures,
+//! manifest.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -23,34 +24,35 @@ use crate::tiers::{Tier, fits};
 
 /// Writes the folder of a run.
 ///
-/// Every file appears whole or not at all, and the manifest last: a run that was stopped half way has none.
+/// Every file appears whole or not at all, and the manifest last: a run that was interrupted has
+/// none.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RunExporter {
-    /// The run's folder, made when it is missing.
+    /// Folder of the run, created if missing.
     pub folder: PathBuf,
-    /// The run.
+    /// Name of the run.
     pub run_id: String,
-    /// What the first row calls its run goes before that, where rows say one.
+    /// If `true`, the run named in the first row takes precedence over `run_id`.
     pub run_of_rows: bool,
     /// Semantics of labels and metrics, for the metadata.
     pub semantics: &'static str,
-    /// The file that is read, for the metadata to name it with its hash.
+    /// The input file, recorded with its hash in the metadata.
     pub input: Option<PathBuf>,
-    /// Fails before anything is written when there was something to read and none of it was a row.
+    /// If `true`, the export fails before writing anything if a non-empty input contains no row.
     pub needs_rows: bool,
-    /// More members of `metadata.json`.
+    /// Additional members of `metadata.json`.
     pub metadata: Map<String, Value>,
     /// Compression of the trace.
     pub compression: Compression,
-    /// Tiers of memory that each type is judged against, in `metadata.json`.
+    /// Memory tiers that each type is compared with, in `metadata.json`.
     pub tiers: Vec<Tier>,
-    /// Kinds of files that figures are drawn to; none draws no figures.
+    /// File formats of figures; empty means no figures.
     pub figures: Vec<FigureFormat>,
 }
 
 impl RunExporter {
-    /// An exporter into a folder.
+    /// Creates an exporter for a folder.
     #[must_use]
     pub fn new(
         folder: impl Into<PathBuf>,
@@ -71,12 +73,12 @@ impl RunExporter {
         }
     }
 
-    /// Reads, labels, analyses and writes everything in one pass. The region map is in its file then, and no longer in what is given
-    /// back.
+    /// Reads, labels, analyses and writes everything in one pass. The returned value no longer
+    /// contains the region map, which is in its file.
     ///
     /// # Errors
     ///
-    /// The first of any step; files that are complete by then stay, without a manifest.
+    /// The first error of any step; files that are complete by then stay, without a manifest.
     pub fn export(
         &self,
         stream: RowStream,
@@ -108,7 +110,7 @@ impl RunExporter {
         if self.needs_rows && report.rows == 0 && report.is_damaged() {
             drop(writer);
             if is_new {
-                // What others put there in the meantime stays.
+                // Files that others created in the meantime stay.
                 let _ = fs::remove_dir(&self.folder);
             }
             let input = self.input.as_deref().unwrap_or(Path::new("-"));
@@ -120,17 +122,17 @@ impl RunExporter {
         }
         writer.finish()?.commit()?;
         self.write_region_map(&processed)?;
-        // There may be one for each page of the trace; figures need the room.
+        // The region map may have an entry per page of the trace; figures need the memory.
         processed.regions = RegionMap::default();
         let manifest = self.written(&processed, source)?;
         Ok((processed, manifest))
     }
 
-    /// Writes everything but the trace, which is there.
+    /// Writes everything but the trace, which already exists.
     ///
     /// # Errors
     ///
-    /// When a file cannot be written.
+    /// Returns an error if a file cannot be written.
     pub fn finish(&self, processed: &Processed) -> Result<Manifest> {
         let source = self.input.as_deref().map(source_json).transpose()?;
         self.write_region_map(processed)?;
@@ -173,7 +175,7 @@ impl RunExporter {
         write_manifest(&self.folder, self.run_of(processed))
     }
 
-    /// The name of the run.
+    /// Returns the name of the run.
     fn run_of<'a>(&'a self, processed: &'a Processed) -> &'a str {
         let own = processed.report.run.filter(|_| self.run_of_rows);
         own.map_or(&self.run_id, |run| processed.names.text(run))
@@ -218,24 +220,25 @@ impl RunExporter {
     }
 }
 
-/// What the metadata of a run's folder says of the run itself, and not of how its rows were read and analysed; empty without the
-/// file.
+/// Returns the metadata of a run's folder about the run itself, without that about how its rows
+/// were read and analysed; empty without the file.
 ///
 /// # Errors
 ///
-/// When the file cannot be read or is no JSON object.
+/// Returns an error if the file cannot be read or is not a JSON object.
 pub fn run_metadata(folder: &Path) -> Result<Map<String, Value>> {
     let mut metadata = metadata_in(folder)?;
     metadata.retain(|member, _| !MADE_ANEW.contains(&member.as_str()));
     Ok(metadata)
 }
 
-/// Which input a run's folder was made from, if that is another than `input`, of which the content decides; `None` of a folder that
-/// holds no run, or the same one.
+/// Returns the input of a run's folder if it differs from `input` by content; `None` for a folder
+/// without a run, or with the same input.
 ///
 /// # Errors
 ///
-/// When the metadata cannot be read or is no JSON object, or the input cannot be read.
+/// Returns an error if the metadata cannot be read or is not a JSON object, or the input cannot be
+/// read.
 pub fn other_input(folder: &Path, input: Option<&Path>) -> Result<Option<String>> {
     let metadata = metadata_in(folder)?;
     if metadata.is_empty() {
@@ -251,7 +254,7 @@ pub fn other_input(folder: &Path, input: Option<&Path>) -> Result<Option<String>
     Ok(Some(text("path").unwrap_or("a pipe").to_owned()))
 }
 
-/// The metadata in a run's folder; empty without the file.
+/// Returns the metadata in a run's folder; empty without the file.
 fn metadata_in(folder: &Path) -> Result<Map<String, Value>> {
     let path = folder.join("metadata.json");
     let text = match fs::read(&path) {
@@ -264,7 +267,7 @@ fn metadata_in(folder: &Path) -> Result<Map<String, Value>> {
     })
 }
 
-/// Members of the metadata that an export makes itself.
+/// Members of the metadata that an export generates.
 const MADE_ANEW: [&str; 9] = [
     "run_id",
     "semantics",
@@ -277,7 +280,7 @@ const MADE_ANEW: [&str; 9] = [
     "figures_missing",
 ];
 
-/// Name, size and hash of an input, which is its identity wherever it lies.
+/// Returns name, size and hash of an input; the hash identifies it regardless of its place.
 fn source_json(path: &Path) -> Result<Map<String, Value>> {
     let (size_bytes, sha256) = hash(path)?;
     let mut members = Map::new();
@@ -287,7 +290,7 @@ fn source_json(path: &Path) -> Result<Map<String, Value>> {
     Ok(members)
 }
 
-/// Facts of an analysis that are in no table.
+/// Returns results of an analysis that are in no table.
 #[must_use]
 pub fn facts(analysis: &Analysis) -> Value {
     let mut facts = json!({
@@ -321,7 +324,7 @@ pub fn facts(analysis: &Analysis) -> Value {
     facts
 }
 
-/// What a reader found, as JSON.
+/// Returns a reader's report as JSON.
 #[must_use]
 pub fn report_json(report: &ReadReport) -> Value {
     let skipped: Map<String, Value> = report
@@ -347,14 +350,15 @@ pub fn report_json(report: &ReadReport) -> Value {
     found
 }
 
-/// The files of figures, and why some are missing.
+/// The written files of figures, and why some are missing.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     pub(crate) files: Vec<String>,
     pub(crate) missing: Option<String>,
 }
 
-/// Writes figures, each with its data beside it; what could not be drawn is said, and no reason to fail.
+/// Writes figures, each with its data; a figure that cannot be rendered is reported, but is not an
+/// error.
 pub(crate) fn write_figures(
     folder: &Path,
     figures: &[Figure],
@@ -393,11 +397,11 @@ pub(crate) fn write_figures(
     Ok(written)
 }
 
-/// Appends a run to `manifest.csv` of a data set; the header is written when the file is new.
+/// Appends a run to `manifest.csv` of a data set; the header is written if the file is new.
 ///
 /// # Errors
 ///
-/// When the file cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn append_dataset_row(file: &Path, columns: &[(&str, String)]) -> Result<()> {
     let mut text = Vec::new();
     match fs::read(file) {

@@ -14,46 +14,46 @@ use report::Unit;
 
 use crate::error::Result as RunResult;
 
-/// Bins of the histogram of retention, as in the reference's figure.
+/// Number of bins of the retention histogram, as in the reference's figure.
 const BINS: usize = 30;
-/// Pixels for each unit of the SVG, of which an inch has 96.
+/// Pixels per unit of the SVG, which has 96 per inch.
 const PNG_SCALE: f64 = 150.0 / 96.0;
-/// Points of the KV cache's occupancy.
+/// Number of points of the KV cache's occupancy.
 const STEPS: u64 = 100;
 
-/// A figure and the data it shows.
+/// A figure and its data.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Figure {
     /// File name without suffix.
     pub name: &'static str,
-    /// What it shows, in one sentence.
+    /// Caption, one sentence.
     pub caption: &'static str,
     /// The figure.
     pub svg: Svg,
-    /// What it shows.
+    /// Data of the figure.
     pub data: FigureData,
 }
 
-/// What a figure shows.
+/// Data of a figure.
 #[derive(Debug, Clone)]
 pub struct FigureData(Data);
 
 #[derive(Debug, Clone)]
 enum Data {
     Csv(String),
-    /// For each type the retention of its regions, ascending.
+    /// Retention of the regions of each type, ascending.
     Retentions(Arc<Retentions>),
 }
 
 type Retentions = Vec<(String, Vec<f64>)>;
 
 impl FigureData {
-    /// Writes it as CSV.
+    /// Writes the data as CSV.
     ///
     /// # Errors
     ///
-    /// When `out` refuses.
+    /// Returns an error if writing to `out` fails.
     pub fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
         let types = match &self.0 {
             Data::Csv(text) => return out.write_all(text.as_bytes()),
@@ -75,7 +75,7 @@ impl From<String> for FigureData {
     }
 }
 
-/// A kind of file that a figure is drawn to.
+/// File format of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FigureFormat {
@@ -91,7 +91,7 @@ impl FigureFormat {
     /// All formats.
     pub const ALL: [Self; 3] = [Self::Svg, Self::Png, Self::Pdf];
 
-    /// The suffix of its files, and its name in configurations.
+    /// Returns the file suffix, which is also the name in configurations.
     #[must_use]
     pub const fn suffix(self) -> &'static str {
         match self {
@@ -113,11 +113,11 @@ impl FromStr for FigureFormat {
     }
 }
 
-/// Bytes of a file, or why there are none.
+/// Contents of a file, or the reason why there are none.
 pub(crate) type Rendered = Result<Vec<u8>, RenderError>;
 
 impl Figure {
-    /// The bytes of the figure in each format.
+    /// Renders the figure in each format.
     pub(crate) fn rendered(&self, formats: &[FigureFormat]) -> Vec<(FigureFormat, Rendered)> {
         formats
             .iter()
@@ -138,11 +138,11 @@ fn real(value: u64) -> f64 {
     value as f64
 }
 
-/// All figures that an analysis has data for.
+/// Draws all figures that the analysis has data for.
 ///
 /// # Errors
 ///
-/// When spilled regions cannot be read back.
+/// Returns an error if spilled regions cannot be read back.
 pub fn draw_figures(analysis: &Analysis, kv_blocks: &KvBlocks) -> RunResult<Vec<Figure>> {
     let retentions = Arc::new(retentions(analysis)?);
     let time = match analysis.made_up_clock {
@@ -150,7 +150,7 @@ pub fn draw_figures(analysis: &Analysis, kv_blocks: &KvBlocks) -> RunResult<Vec<
         false => "Retention",
     };
     let mut figures = Vec::new();
-    // Regions of allocations are pages that others come and go in.
+    // Regions of allocations are pages that several allocations use.
     if analysis.records != Records::Allocations {
         figures.push(retention_histogram(&retentions, time));
         figures.push(retention_cdf(retentions, time));
@@ -163,7 +163,7 @@ pub fn draw_figures(analysis: &Analysis, kv_blocks: &KvBlocks) -> RunResult<Vec<
     Ok(figures)
 }
 
-/// For each type with regions their retention in seconds, ascending.
+/// Returns, per type with regions, their retention in seconds, ascending.
 fn retentions(analysis: &Analysis) -> RunResult<Retentions> {
     let mut types: Retentions = analysis
         .types
@@ -188,7 +188,7 @@ fn retentions(analysis: &Analysis) -> RunResult<Retentions> {
     Ok(types)
 }
 
-/// Each value with the share of those that are not behind it.
+/// Returns each value with the share of values up to it.
 fn shares(values: &[f64]) -> impl Iterator<Item = (f64, f64)> {
     let all = real(values.len() as u64);
     (1_u64..)
@@ -312,7 +312,7 @@ fn write_once(analysis: &Analysis) -> Figure {
     }
 }
 
-/// Time across, distinct pages upwards, a line for each type.
+/// Draws distinct pages over time, one line per type.
 fn pages_over_time(analysis: &Analysis) -> Option<Figure> {
     analysis
         .types
@@ -343,7 +343,7 @@ fn pages_over_time(analysis: &Analysis) -> Option<Figure> {
     })
 }
 
-/// Time across, touched pages by type and address upwards, accesses as colour.
+/// Draws touched pages by type and address over time, with accesses as colour.
 fn addresses_over_time(analysis: &Analysis) -> Option<Figure> {
     let columns = analysis
         .types
@@ -416,10 +416,10 @@ fn miss_ratio(analysis: &Analysis) -> Option<Figure> {
     })
 }
 
-/// How many blocks are alive, and how old, at points in time.
+/// Returns the number of live blocks by age, at points in time.
 ///
-/// A block is alive from its allocation (else its first store, else its first access) to its eviction or last load. Ages are counted as a pyramid: under a second, under ten,
-/// under a minute, older.
+/// A block is alive from its allocation (else its first store, else its first access) to its
+/// eviction or last load. Age groups: under 1 s, under 10 s, under 60 s, older.
 #[must_use]
 pub fn kv_age_pyramid(kv_blocks: &KvBlocks, steps: u64) -> Vec<(u64, [u64; 4])> {
     let life = |block: KvBlock| (block.start_ns, block.start_ns + block.lifetime_ns());
@@ -466,7 +466,7 @@ fn kv_occupancy(kv_blocks: &KvBlocks) -> Option<Figure> {
     for (time, [a, b, c, d]) in &pyramid {
         let _ = writeln!(csv, "{time},{a},{b},{c},{d}");
     }
-    // Each line stands on those of the younger ages.
+    // Each line is stacked on those of the younger ages.
     for (upto, name) in [
         (1, "under 1 s"),
         (2, "under 10 s"),

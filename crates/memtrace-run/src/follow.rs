@@ -1,4 +1,4 @@
-//! An input that grows while it is analysed.
+//! Analyses an input while it grows.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,28 +16,28 @@ use memtrace_labeller::{
 use crate::error::{Error, Result, io_error};
 use crate::pipeline::{Processed, Steps, mark_stores};
 
-/// How often a file that does not grow is looked at.
+/// Interval at which a file that does not grow is checked.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Bytes that are taken at once.
+/// Maximum number of bytes read at once.
 const BLOCK_BYTES: u64 = 4 << 20;
-/// Longer lines are taken for two.
+/// Maximum length of a line in bytes; longer lines are split.
 const MAX_LINE: usize = 16 << 20;
 
-/// How long an input is followed, and who is told of its growth.
+/// How long an input is followed, and the receiver of growth reports.
 #[non_exhaustive]
 pub struct Follow<'a> {
-    /// Whether to end now; asked several times a second.
+    /// Returns `true` to end now; called several times per second.
     pub ended: Box<dyn Fn() -> bool + 'a>,
-    /// End when nothing was added for so long.
+    /// Ends when nothing was added for this long.
     pub quiet: Option<Duration>,
-    /// How often the growth is told.
+    /// Interval of growth reports.
     pub interval: Duration,
-    /// Takes it.
+    /// Receives growth reports.
     pub told: Box<dyn FnMut(&Growth<'_>) + 'a>,
 }
 
 impl<'a> Follow<'a> {
-    /// Follows until `ended` says so, without telling anyone.
+    /// Follows until `ended` returns `true`, without growth reports.
     #[must_use]
     pub fn new(ended: impl Fn() -> bool + 'a) -> Self {
         Self {
@@ -62,20 +62,22 @@ impl std::fmt::Debug for Follow<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Growth<'a> {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Regions.
+    /// Number of regions.
     pub regions: usize,
-    /// Type, loads, stores; by type.
+    /// Type, loads, stores; ordered by type.
     pub types: Vec<(&'a str, u64, u64)>,
 }
 
-/// Reads on behind the end of a text (`perf script`, or rows as JSON) until `follow` ends it, labelling and analysing what was
-/// added. The result is that of the whole file, except that the size of KV blocks is not inferred: it is what the options say.
+/// Reads a growing text (`perf script`, or rows as JSON) until `follow` ends it, and labels and
+/// analyses the added rows. The result equals that of the whole file, except that the size of KV
+/// blocks is not inferred: it is taken from the options.
 ///
 /// # Errors
 ///
-/// As [`process`](crate::process); [`memtrace_labeller::Error::Unrecognised`] for formats that are not read line by line.
+/// Same as [`process`](crate::process); [`memtrace_labeller::Error::Unrecognised`] for formats that
+/// are not read line by line.
 pub fn follow(
     path: &Path,
     input: &InputOptions,
@@ -102,7 +104,7 @@ pub fn follow(
     let mut held: Vec<u8> = Vec::new();
     let (mut grown, mut said) = (Instant::now(), Instant::now());
     loop {
-        // Asked before reading: what was written until then is still taken.
+        // Checked before reading: data written so far is still processed.
         let is_last =
             (follow.ended)() || follow.quiet.is_some_and(|quiet| grown.elapsed() >= quiet);
         let count = (&mut file)
@@ -149,7 +151,7 @@ struct State<'a> {
 }
 
 impl State<'_> {
-    /// Takes whole lines.
+    /// Processes whole lines.
     fn block(&mut self, bytes: Vec<u8>, names: &mut Names) -> Result<()> {
         let name = self.path.display().to_string();
         let format = self.input.format.or_else(|| InputFormat::sniff(&bytes));
@@ -164,11 +166,11 @@ impl State<'_> {
             }
             .into());
         }
-        // What the first lines are, all are.
+        // All lines have the format of the first lines.
         self.input.format = format;
         let source = Source::from_bytes(name, bytes)?;
         let mut stream = RowStream::open(source, &self.input)?;
-        // The reference gives phases to samples of perf only.
+        // The reference assigns phases only to samples of perf.
         if format == Some(InputFormat::PerfScript) || !self.input.grammar.is_reference() {
             stream = stream.with_phases(self.phases.clone());
         }

@@ -1,14 +1,14 @@
-//! Experiments on the life of data in memory: configuration, collection, validity, run folders.
+//! Experiments on the lifetime of data in memory: configuration, collection, validity, run folders.
 //!
-//! * [`Experiment`] loads a configuration, validates it, plans the runs of its sweep and makes them ([`Experiment::run`]; a single
-//!   command by [`run_command`]); [`analyse_run`] and [`report_run`] take the folder of a run from there.
-//! * [`process`] reads, labels, writes and analyses in one pass; [`RunExporter`] makes the folder of a run of it: trace, region
-//!   map and KV life cycle as Parquet, `metrics.csv`, `metadata.json`, figures, and `manifest.json` with the hashes.
+//! * [`Experiment`] loads a configuration, validates it, plans the runs of its sweep and runs them ([`Experiment::run`]; a single
+//!   command with [`run_command`]); [`analyse_run`] and [`report_run`] continue with the folder of a run.
+//! * [`process`] reads, labels, writes and analyses in one pass; [`RunExporter`] writes the folder of a run: trace, region map and
+//!   KV life cycle as Parquet, `metrics.csv`, `metadata.json`, figures, and `manifest.json` with the hashes.
 //! * [`verify_manifest`] and [`judge`] check a folder and a trace.
-//! * [`PhaseDetector`] finds loading, generation and teardown in the accesses of a run that nobody marked.
-//! * [`classify`] says whether collecting has disturbed a run.
+//! * [`PhaseDetector`] finds loading, generation and teardown in the accesses of a run without phase marks.
+//! * [`classify`] determines whether collecting disturbed a run.
 //!
-//! It does not know the engines from within: they are commands that are started.
+//! The crate has no knowledge of the engines' internals: they are commands that it starts.
 //!
 //! An experiment from its configuration to its report:
 //!

@@ -1,4 +1,4 @@
-//! `manifest.json`: which files a run has, with their hashes.
+//! Writes and verifies `manifest.json`: the files of a run and their hashes.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -19,7 +19,7 @@ pub(crate) const VERSIONED: [&str; 5] = [
     "metrics.csv",
     "metadata.json",
 ];
-/// The manifest's name.
+/// File name of the manifest.
 pub const MANIFEST_FILE: &str = "manifest.json";
 
 /// A file of a run.
@@ -28,7 +28,7 @@ pub const MANIFEST_FILE: &str = "manifest.json";
 pub struct ManifestFile {
     /// Path within the run's folder, with slashes.
     pub path: String,
-    /// Its size.
+    /// Size in bytes.
     pub size_bytes: u64,
     /// SHA-256 in hexadecimal.
     pub sha256: String,
@@ -43,29 +43,29 @@ pub struct ManifestFile {
 pub struct Manifest {
     /// Version of the manifest's own schema.
     pub manifest_schema_version: String,
-    /// The run.
+    /// Name of the run.
     pub run_id: String,
-    /// When it was written, ISO 8601.
+    /// Time of writing, ISO 8601.
     pub created_at_utc: String,
     /// The files, sorted by path.
     pub files: Vec<ManifestFile>,
 }
 
-/// What is wrong with a file of a run.
+/// Problem with a file of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FileFinding {
     /// The file.
     pub path: String,
-    /// What is wrong: `missing`, `size`, `sha256`, `not_listed`, `left_over`.
+    /// Problem: `missing`, `size`, `sha256`, `not_listed`, `left_over`.
     pub problem: &'static str,
 }
 
-/// Writes the manifest of everything that is in the folder, `raw/` and other folders included.
+/// Writes the manifest of all files in the folder, including `raw/` and other subfolders.
 ///
 /// # Errors
 ///
-/// When a file cannot be read or the manifest not be written.
+/// Returns an error if a file cannot be read or the manifest cannot be written.
 pub fn write_manifest(folder: &Path, run_id: &str) -> Result<Manifest> {
     let mut files = Vec::new();
     for path in files_below(folder)? {
@@ -99,7 +99,7 @@ pub fn write_manifest(folder: &Path, run_id: &str) -> Result<Manifest> {
 ///
 /// # Errors
 ///
-/// When the manifest cannot be read, or a file not.
+/// Returns an error if the manifest or a file cannot be read.
 pub fn verify_manifest(folder: &Path) -> Result<(Manifest, Vec<FileFinding>)> {
     let path = folder.join(MANIFEST_FILE);
     let text = fs::read(&path).map_err(io_error(&path))?;
@@ -133,11 +133,12 @@ pub fn verify_manifest(folder: &Path) -> Result<(Manifest, Vec<FileFinding>)> {
     Ok((manifest, findings))
 }
 
-/// Files that no manifest names: all of them without a manifest, which is what a run leaves that was stopped half way.
+/// Returns the files that are not in the manifest; all of them without a manifest, as after an
+/// interrupted run.
 ///
 /// # Errors
 ///
-/// When the folder cannot be read.
+/// Returns an error if the folder cannot be read.
 pub fn unlisted(folder: &Path, manifest: Option<&Manifest>) -> Result<Vec<FileFinding>> {
     let mut findings = Vec::new();
     for path in files_below(folder)? {
@@ -159,7 +160,7 @@ pub fn unlisted(folder: &Path, manifest: Option<&Manifest>) -> Result<Vec<FileFi
     Ok(findings)
 }
 
-/// Whether a file is the unfinished form of another.
+/// Returns `true` if a file is the unfinished form of another.
 fn is_temporary(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name);
     file.starts_with('.') && file.ends_with(".tmp")
@@ -192,7 +193,8 @@ fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Removes the manifest of what is about to be written anew: until the next one the run is not complete.
+/// Removes the manifest before its files are rewritten: the run is incomplete until the next
+/// manifest.
 pub(crate) fn remove_manifest(folder: &Path) -> Result<()> {
     let path = folder.join(MANIFEST_FILE);
     match fs::remove_file(&path) {
@@ -201,7 +203,7 @@ pub(crate) fn remove_manifest(folder: &Path) -> Result<()> {
     }
 }
 
-/// Size of a file, and its SHA-256 in hexadecimal.
+/// Returns size and SHA-256 (hexadecimal) of a file.
 pub(crate) fn hash(path: &Path) -> Result<(u64, String)> {
     let mut file = File::open(path).map_err(io_error(path))?;
     let mut hasher = Sha256::new();
@@ -232,11 +234,11 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     write_whole(path, &text)
 }
 
-/// Copies a file, whole or not at all; its folder is made when it is missing.
+/// Copies a file, whole or not at all; creates its folder if missing.
 ///
 /// # Errors
 ///
-/// When one cannot be read or the other not be written.
+/// Returns an error if the source cannot be read or the copy cannot be written.
 pub fn copy_whole(from: &Path, to: &Path) -> Result<()> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder).map_err(io_error(folder))?;
@@ -254,7 +256,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(file.commit()?)
 }
 
-/// Now, as `2026-11-20T12:56:57+00:00`.
+/// Returns the current time, as `2026-11-20T12:56:57+00:00`.
 pub(crate) fn iso_now() -> String {
     let (date, time) = civil(unix_seconds());
     let ([year, month, day], [hour, minute, second]) = (date, time);
@@ -267,7 +269,8 @@ pub(crate) fn unix_seconds() -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
-/// Date and time of day of seconds since 1970, by Howard Hinnant's days-to-civil algorithm.
+/// Converts seconds since 1970 to date and time of day, with Howard Hinnant's days-to-civil
+/// algorithm.
 pub(crate) fn civil(seconds: u64) -> ([u64; 3], [u64; 3]) {
     let days = seconds / 86_400 + 719_468;
     let era = days / 146_097;

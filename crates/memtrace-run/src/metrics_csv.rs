@@ -1,4 +1,4 @@
-//! `metrics.csv`: one row for each region type.
+//! Writes `metrics.csv`: one row per region type.
 
 use std::fmt::Write as _;
 
@@ -20,19 +20,19 @@ pub const METRICS_COLUMNS: [&str; 11] = [
     "suitability",
 ];
 
-/// The text of `metrics.csv`: commas, LF, numbers as short as they can be read back. The ratio of a type without stores is an
-/// empty cell, and that of samples, which show too few stores.
+/// Returns the text of `metrics.csv`: commas, LF, shortest numbers that read back exactly. The
+/// ratio is empty for a type without stores, and for samples, which show too few stores.
 #[must_use]
 pub fn metrics_csv(analysis: &Analysis) -> String {
     let mut out = METRICS_COLUMNS.join(",");
     out.push('\n');
     for kind in analysis.types.iter().filter(|kind| kind.n_regions > 0) {
-        // Of first touches alone no retention is known.
+        // First touches alone give no retention.
         let known = kind.has_accesses() || analysis.semantics == Semantics::Mrm;
         let time = |seconds| if known { real(seconds) } else { String::new() };
         let [p50, p90, p99, mean] = kind.retention_s.map(time);
         let ratio = kind.write_once().map(real).unwrap_or_default();
-        // Of allocations no reads are known.
+        // Allocations give no reads.
         let reads = match analysis.records {
             Records::Allocations => String::new(),
             _ => real(kind.reads_per_write_mean),
@@ -61,7 +61,8 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// A real as Python prints it: shortest that reads back, exponent of two digits below 1e-4 and from 1e16.
+/// Formats a real as Python does: shortest text that reads back, exponent of two digits below 1e-4
+/// and from 1e16.
 fn real(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(1e-4..1e16).contains(&size) && value.is_finite() {

@@ -1,4 +1,4 @@
-//! Reports, data sets.
+//! Writes reports and data sets.
 
 use std::fs;
 use std::path::Path;
@@ -19,17 +19,17 @@ use crate::pipeline::Processed;
 use crate::tensors::hottest;
 use crate::tiers::{Tier, fits, fits_table};
 
-/// Rows of a table by type on the page.
+/// Maximum number of rows of a table by type on the page.
 const ROWS: usize = 40;
-/// Rows of a longer table on the page.
+/// Maximum number of rows of a longer table on the page.
 const FEW_ROWS: usize = 10;
 
-/// Writes figures, their data, `metrics.csv` and `report.html` into a folder, which judges each type against the tiers; gives the names
-/// of the files.
+/// Writes figures, their data, `metrics.csv` and `report.html` into a folder, with each type
+/// compared with the tiers; returns the file names.
 ///
 /// # Errors
 ///
-/// When a file cannot be written.
+/// Returns an error if a file cannot be written.
 pub fn write_report(
     folder: &Path,
     title: &str,
@@ -97,7 +97,7 @@ pub fn write_report(
         section = section.figure(&figure.svg, figure.caption);
     }
     page = page.section(section);
-    // Types first; what has a row for each region or window comes last.
+    // Tables by type come first, those with a row per region or window last.
     let (by_type, long): (Vec<_>, Vec<_>) = AnalysisTable::of(analysis)
         .into_iter()
         .partition(|table| table.is_by_type());
@@ -122,11 +122,12 @@ pub fn write_report(
     Ok(files)
 }
 
-/// The columns of a run in a data set's `manifest.csv`, from its metadata and analysis, and whether its prompts are kept.
+/// Returns the columns of a run in a data set's `manifest.csv`, from its metadata and analysis, and
+/// whether its prompts are kept.
 ///
 /// # Errors
 ///
-/// When spilled regions cannot be read back.
+/// Returns an error if spilled regions cannot be read back.
 pub fn dataset_columns(
     run_id: &str,
     metadata: &Map<String, Value>,
@@ -210,11 +211,11 @@ pub fn dataset_columns(
     ])
 }
 
-/// Writes the card of a data set, unless it has one.
+/// Writes the data card of a data set, unless it has one.
 ///
 /// # Errors
 ///
-/// When it cannot be written.
+/// Returns an error if it cannot be written.
 pub fn write_dataset_card(folder: &Path, front_matter: bool) -> Result<()> {
     let path = folder.join("README.md");
     if path.exists() {

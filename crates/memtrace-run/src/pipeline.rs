@@ -1,4 +1,4 @@
-//! Read, label, write, analyse: each on a thread of its own.
+//! Reads, labels, writes and analyses rows; each step has its own thread.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -13,46 +13,46 @@ use memtrace_labeller::{
 
 use crate::error::{Error, Result};
 
-/// Stores to the KV cache that are looked at to find the size of a block.
+/// Number of stores to the KV cache that are examined to find the block size.
 const STORES_FOR_BLOCKS: usize = 65_536;
-/// Rows that are held back meanwhile, at most.
+/// Maximum number of rows buffered meanwhile.
 const ROWS_FOR_BLOCKS: usize = 262_144;
 
-/// What is done with the rows of an input.
+/// Steps applied to the rows of an input.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Steps {
-    /// Labels the rows; without it they stay as they are.
+    /// Options for labelling the rows; without them rows keep their labels.
     pub label: Option<LabelOptions>,
-    /// Finds the size of KV blocks from the first stores, when labels are ours.
+    /// Infers the size of KV blocks from the first stores, in native semantics.
     pub infer_kv_blocks: bool,
-    /// Ranges made known to the labeller.
+    /// Address ranges passed to the labeller.
     pub ranges: Vec<memtrace_labeller::AddressRange>,
-    /// What was mapped and unmapped when.
+    /// Recorded mappings and unmappings with their times.
     pub unmaps: Vec<memtrace_labeller::Unmap>,
-    /// Accesses from symbols with these words are stores.
+    /// Words of symbols whose accesses are stores.
     pub store_symbols: Vec<String>,
-    /// Analyses them.
+    /// Options of the analysis, if requested.
     pub analyse: Option<AnalysisOptions>,
 }
 
-/// What came of it.
+/// Result of processing an input.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Processed {
-    /// The texts of the rows.
+    /// Texts of the rows.
     pub names: Names,
-    /// What the reader found.
+    /// Report of the reader.
     pub report: ReadReport,
-    /// The regions, when rows were labelled.
+    /// Regions, if rows were labelled.
     pub regions: RegionMap,
-    /// The blocks of the KV cache, when rows were labelled.
+    /// Blocks of the KV cache, if rows were labelled.
     pub kv_blocks: KvBlocks,
-    /// How rows were labelled.
+    /// Counts of the labels.
     pub counts: LabelCounts,
-    /// Bytes of a KV block that were assumed, when labels are ours.
+    /// Assumed size of a KV block in bytes, in native semantics.
     pub kv_block_bytes: Option<u64>,
-    /// The analysis, when it was asked for.
+    /// The analysis, if requested.
     pub analysis: Option<Analysis>,
 }
 
@@ -62,13 +62,13 @@ struct Parcel {
     texts: Vec<Box<str>>,
 }
 
-/// Takes batches of rows with the table of their texts.
+/// Receives batches of rows with the table of their texts.
 pub trait RowOutput: Send {
-    /// Takes a batch.
+    /// Writes a batch.
     ///
     /// # Errors
     ///
-    /// When the destination refuses.
+    /// Returns an error if writing fails.
     fn rows(&mut self, rows: &[Access], names: &Names) -> Result<()>;
 }
 
@@ -78,14 +78,14 @@ impl<W: Write + Send> RowOutput for TraceWriter<W> {
     }
 }
 
-/// Sends the rows of an input through the steps, and to `output`.
+/// Passes the rows of an input through the steps and to `output`.
 ///
-/// Labelling goes by the order of the rows and stays on the calling thread; writing and analysing run beside it. Batches in
-/// flight are few, so memory is that of the steps.
+/// Labelling depends on the order of the rows and stays on the calling thread; writing and
+/// analysing run in parallel. Few batches are in flight, so memory is that of the steps.
 ///
 /// # Errors
 ///
-/// The first one of any step.
+/// The first error of any step.
 pub fn process(
     mut stream: RowStream,
     mut names: Names,
@@ -201,7 +201,7 @@ pub fn process(
                 }
             }
             let batch = Arc::new(std::mem::take(&mut rows));
-            // A step that failed hangs up; its error is told when it is joined.
+            // A failed step closes its channel; its error is returned when it is joined.
             let mut alive = true;
             if let Some(send) = &to_writer {
                 let texts = names.since(told).map(Box::from).collect();
@@ -232,7 +232,7 @@ pub fn process(
             .transpose()
     })?;
     let counts = labeller.as_ref().map(Labeller::counts).unwrap_or_default();
-    // What only labelling needs makes room for the analysis.
+    // State that only labelling needs is freed for the analysis.
     let (regions, kv_blocks) = labeller.map(Labeller::into_maps).unwrap_or_default();
     let analysis = analysis
         .map(|mut analyser| {
@@ -268,7 +268,7 @@ fn write_all(parcels: &Receiver<Parcel>, output: &mut dyn RowOutput) -> Result<(
     Ok(())
 }
 
-/// Makes stores of accesses whose symbol says so: a breakpoint does not tell loads from stores.
+/// Marks accesses as stores by their symbol: a breakpoint does not distinguish loads from stores.
 pub(crate) fn mark_stores(rows: &mut [Access], names: &Names, words: &[String]) {
     if words.is_empty() {
         return;

@@ -1,11 +1,11 @@
-//! The quality gate of a trace: how much of it says what the analysis needs.
+//! Quality gate of a trace: checks that it contains what the analysis needs.
 
 use memtrace_labeller::{Name, Names, RowStream};
 use serde::Serialize;
 
 use crate::error::Result;
 
-/// The share of rows that are loads or stores, and not first touches of a page.
+/// Column with the share of rows that are loads or stores, and not first touches of a page.
 pub const ACCESSES: &str = "loads_and_stores";
 
 /// Verdict of the gate.
@@ -13,15 +13,15 @@ pub const ACCESSES: &str = "loads_and_stores";
 #[serde(rename_all = "UPPERCASE")]
 #[non_exhaustive]
 pub enum Verdict {
-    /// Enough.
+    /// Sufficient.
     Pass,
-    /// Little.
+    /// Barely sufficient.
     Warn,
-    /// Too little.
+    /// Insufficient.
     Fail,
 }
 
-/// What the trace was collected with: decides what it must say.
+/// Collector of the trace; it decides the required contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QualityProfile {
@@ -29,16 +29,16 @@ pub enum QualityProfile {
     PerfMem,
     /// The same, labelled.
     PerfMemLabelled,
-    /// Allocations: nothing is asked.
+    /// Allocations: no requirements.
     Memray,
-    /// First touches of pages, which cannot answer what the analysis asks.
+    /// First touches of pages, which cannot answer the analysis's questions.
     PageFaults,
-    /// Anything else.
+    /// Any other collector.
     Other,
 }
 
 impl QualityProfile {
-    /// Column, share to pass, share to warn.
+    /// Returns column, share to pass, share to warn.
     const fn limits(self) -> &'static [(&'static str, f64, f64)] {
         match self {
             Self::PerfMem => &[
@@ -60,13 +60,13 @@ impl QualityProfile {
     }
 }
 
-/// Share of the rows that say something, by column.
+/// Share of the rows with a value, by column.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Quality {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Verdict of all columns together: the worst.
+    /// Overall verdict: the worst of all columns.
     pub verdict: Verdict,
     /// Column, share, verdict.
     pub columns: Vec<(&'static str, f64, Verdict)>,
@@ -78,7 +78,7 @@ pub struct Quality {
 ///
 /// # Errors
 ///
-/// When it cannot be read.
+/// Returns an error if it cannot be read.
 pub fn judge(mut stream: RowStream, profile: QualityProfile) -> Result<Quality> {
     let mut names = Names::new();
     let mut rows = Vec::new();

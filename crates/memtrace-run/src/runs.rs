@@ -1,4 +1,4 @@
-//! The runs of an experiment: made, found, analysed, reported.
+//! Runs of an experiment: running, finding, analysing, reporting.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -23,12 +23,13 @@ impl Experiment {
     ///
     /// # Errors
     ///
-    /// As [`run_experiment`].
+    /// Same as [`run_experiment`].
     pub fn run(&self, options: &RunOptions) -> Result<Vec<RunResult>> {
         run_experiment(self, options)
     }
 
-    /// The folders of this experiment's models whose runs are complete (they have a manifest), sorted; none before the first run.
+    /// Returns the folders of this experiment's models whose runs are complete (they have a
+    /// manifest), sorted; empty before the first run.
     ///
     /// # Errors
     ///
@@ -55,11 +56,12 @@ impl Experiment {
     }
 }
 
-/// Analyses the trace in the folder of a run, as it is labelled.
+/// Analyses the trace in the folder of a run, with its existing labels.
 ///
 /// # Errors
 ///
-/// When there is no trace, as in the folder of a run that was only monitored, or it cannot be read.
+/// Returns an error if there is no trace (as for a run that was only monitored), or it cannot be
+/// read.
 pub fn analyse_run(folder: &Path, options: AnalysisOptions) -> Result<Processed> {
     let mut input = InputOptions::default();
     input.threads = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
@@ -72,11 +74,11 @@ pub fn analyse_run(folder: &Path, options: AnalysisOptions) -> Result<Processed>
     process(stream, Names::new(), steps, None)
 }
 
-/// Draws the figures and the page of a run into another folder; gives the names of the files.
+/// Writes the figures and the page of a run into another folder; returns the file names.
 ///
 /// # Errors
 ///
-/// As [`analyse_run`] and [`write_report`].
+/// Same as [`analyse_run`] and [`write_report`].
 pub fn report_run(folder: &Path, output: &Path, formats: &[FigureFormat]) -> Result<Vec<String>> {
     let processed = analyse_run(folder, AnalysisOptions::default())?;
     let title = folder

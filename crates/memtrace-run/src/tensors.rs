@@ -1,10 +1,10 @@
-//! Which named memory is used most: tensors of a mapped model file, ranges and caches with a name.
+//! Ranks named memory by use: tensors of a mapped model file, ranges and caches with a name.
 
 use serde::Serialize;
 
 use crate::pipeline::Processed;
 
-/// Memory with a name.
+/// A named memory region.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct HotTensor {
@@ -12,13 +12,14 @@ pub struct HotTensor {
     pub name: String,
     /// Its type.
     pub region_type: String,
-    /// Recorded accesses.
+    /// Number of recorded accesses.
     pub samples: u64,
     /// Bytes from its first to its last touched page.
     pub span_bytes: u64,
 }
 
-/// Returns the `limit` most accessed regions with a name, most accesses first, then by name. Needs the region map of the labels.
+/// Returns the `limit` most accessed named regions, most accesses first, then by name. Requires the
+/// region map of the labels.
 #[must_use]
 pub fn hottest(processed: &Processed, limit: usize) -> Vec<HotTensor> {
     if !processed.regions.has_names() {

@@ -1,4 +1,5 @@
-//! What-if: would the data of a type fit a tier of memory or storage that the user describes?
+//! What-if analysis: compares the data of a type with a memory or storage tier that the user
+//! describes.
 
 use std::time::Duration;
 
@@ -9,26 +10,26 @@ use serde::Serialize;
 
 use crate::answers::{bytes, number};
 
-/// Bytes of an access whose size the capture does not state: a cache line.
+/// Size in bytes of an access for which the capture has none: a cache line.
 const LINE_BYTES: f64 = 64.0;
-/// Time that a tier should last before its cells wear out, years.
+/// Required lifetime of a tier's cells in years.
 const WEAR_YEARS: f64 = 5.0;
 const NO_ACCESSES: &str = "no loads or stores were recorded";
 const YEAR_S: f64 = 365.25 * 86_400.0;
 
-/// A tier of memory or storage. What is not given is not judged.
+/// A tier of memory or storage. Absent properties are not compared.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Tier {
     /// Its name.
     pub name: String,
-    /// Bytes per second, reads and writes together.
+    /// Bandwidth in bytes per second, reads and writes together.
     pub bandwidth: Option<f64>,
-    /// Bytes.
+    /// Capacity in bytes.
     pub capacity: Option<f64>,
-    /// Seconds that it keeps data without a refresh.
+    /// Retention without a refresh, in seconds.
     pub retention: Option<f64>,
-    /// Times that each byte can be written.
+    /// Number of times that each byte can be written.
     pub endurance: Option<f64>,
 }
 
@@ -44,24 +45,25 @@ pub struct Fit {
     pub question: &'static str,
     /// `fits`, `does not fit`, or `cannot say`.
     pub answer: &'static str,
-    /// The type needs at least this.
+    /// Lower bound of the requirement.
     pub needed_low: Option<f64>,
-    /// The type needs at most this.
+    /// Upper bound of the requirement.
     pub needed_high: Option<f64>,
-    /// What the tier gives.
+    /// Value of the tier.
     pub given: f64,
-    /// How many times over the tier gives what is needed; below 1 it falls short.
+    /// Ratio of the tier's value to the requirement; below 1 it is insufficient.
     pub margin: Option<f64>,
-    /// What it means, in words.
+    /// Explanation in words.
     pub note: String,
 }
 
 impl Tier {
-    /// Reads `NAME:key=value,...` with the keys `bandwidth`, `capacity`, `retention` and `endurance`.
+    /// Parses `NAME:key=value,...` with the keys `bandwidth`, `capacity`, `retention` and
+    /// `endurance`.
     ///
     /// # Errors
     ///
-    /// What is wrong with the argument.
+    /// A description of what is wrong with the argument.
     ///
     /// ```
     /// let tier = memtrace_run::Tier::parse("cxl:bandwidth=32GB/s,capacity=256GiB,retention=1h")?;
@@ -87,11 +89,12 @@ impl Tier {
         Ok(tier)
     }
 
-    /// Reads tiers from TOML: a table for each, by name, with the keys of [`Tier::parse`] as numbers or as texts with units.
+    /// Parses tiers from TOML: a table per tier, by name, with the keys of [`Tier::parse`] as
+    /// numbers or as texts with units.
     ///
     /// # Errors
     ///
-    /// What is wrong with the text.
+    /// A description of what is wrong with the text.
     ///
     /// ```
     /// let tiers = memtrace_run::Tier::from_toml("[cxl]\nbandwidth = \"32GB/s\"\nretention = 3600\n")?;
@@ -147,7 +150,7 @@ impl Tier {
     }
 }
 
-/// Units and what they are worth.
+/// Units and their factors.
 type Units = &'static [(&'static str, f64)];
 const BYTES: Units = &[
     ("", 1.0),
@@ -173,7 +176,7 @@ const TIMES: Units = &[
 ];
 const COUNTS: Units = &[("", 1.0)];
 
-/// The longest number in front of a unit.
+/// Parses the longest number before a unit.
 fn amount(text: &str, units: Units) -> Option<f64> {
     let text = text.trim();
     let text = text.strip_suffix("/s").unwrap_or(text);
@@ -185,7 +188,7 @@ fn amount(text: &str, units: Units) -> Option<f64> {
     Some(number * scale).filter(|number| number.is_finite() && *number > 0.0)
 }
 
-/// Judges each type with loads or stores against each tier; nothing in the reference's semantics.
+/// Compares each type that has loads or stores with each tier; empty in the reference's semantics.
 #[must_use]
 pub fn fits(analysis: &Analysis, tiers: &[Tier]) -> Vec<Fit> {
     if analysis.semantics == Semantics::Mrm {
@@ -267,7 +270,7 @@ fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
         all.push(fit("retention", need.age, retention, note));
     }
     if let (Some(endurance), Some(capacity)) = (tier.endurance, tier.capacity) {
-        // Written evenly, each byte is written once for each capacity that is written.
+        // With even wear, each byte is written once per capacity written.
         let writes = |written: f64| written * WEAR_YEARS * YEAR_S / capacity;
         let lasts = |written: f64| lasting(endurance * capacity / written);
         let half = number(seconds(kind.late_stores.length_ns));
@@ -294,7 +297,7 @@ fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
     all
 }
 
-/// A time in a unit of its size.
+/// Formats a time in a suitable unit.
 fn lasting(seconds: f64) -> String {
     let units = [(YEAR_S, "years"), (86_400.0, "days"), (3600.0, "h")];
     let unit = units.into_iter().find(|(unit, _)| seconds >= *unit);
@@ -302,16 +305,16 @@ fn lasting(seconds: f64) -> String {
     format!("{} {name}", number(seconds / unit))
 }
 
-/// What a type needs, each at least and at most.
+/// Requirements of a type, each with lower and upper bound.
 struct Need {
     size: [Option<f64>; 2],
-    /// Whether memory is touched for the first time until the recording ends.
+    /// `true` if new memory is touched until the recording ends.
     is_growing: bool,
     peak: [Option<f64>; 2],
-    /// Bytes a second, as time goes on.
+    /// Sustained bytes per second.
     written: [Option<f64>; 2],
     age: [Option<f64>; 2],
-    /// Whether reads after the end of the recording find older data.
+    /// `true` if reads after the end of the recording may find older data.
     age_is_cut: bool,
 }
 
@@ -344,22 +347,24 @@ impl Need {
         let windows = kind.window_loads.iter().zip(&kind.window_stores);
         let peak = windows.map(|(loads, stores)| loads + stores).max();
         let size = (kind.distinct_pages * 4096) as f64;
-        // Of what is touched some may have been freed before the rest was allocated, so that only what is touched at a time is needed.
+        // Some touched memory may have been freed before the rest was allocated, so only the memory
+        // touched at one time is needed.
         let is_growing = has_accesses && kind.late_pages * 100 > kind.distinct_pages;
         let at_a_time = kind.window_pages.iter().max().copied().unwrap_or(0);
         let least = match has_accesses && (is_growing || rate != Rate::Complete) {
             true => (at_a_time * 4096) as f64,
             false => size,
         };
-        // What is stored at the beginning is stored once and not for years: the second half shows what goes on. A first store to an
-        // address may be one of many to come, or the only one, so that only what is stored again is sure to go on.
+        // Stores at the beginning happen once and not for years: the second half shows the
+        // sustained rate. A first store to an address may be one of many, or the only one, so only
+        // repeated stores are certain to continue.
         let late = kind.late_stores;
         let [low, high] = range(late.stores, seconds(late.length_ns));
         let once = verdict.and_then(|verdict| verdict.write_once?.high);
         let is_rewritten = once.is_some_and(|once| once < 0.2);
         let low = match rate {
             Rate::Complete => range(late.again, seconds(late.length_ns))[0],
-            // Of data that is rewritten nearly all stores go on.
+            // For data that is rewritten, nearly all stores continue.
             _ => low.map(|low| if is_rewritten { low } else { 0.0 }),
         };
         let age_is_cut = verdict.is_some_and(|verdict| verdict.ages_go_on);
@@ -386,7 +391,7 @@ impl Need {
     }
 }
 
-/// The answers as a table.
+/// Returns the answers as a table.
 pub(crate) fn fits_table(fits: &[Fit]) -> crate::error::Result<Table> {
     let columns = vec![
         Column::text("tier"),
@@ -416,7 +421,7 @@ pub(crate) fn fits_table(fits: &[Fit]) -> crate::error::Result<Table> {
     Ok(table)
 }
 
-/// The answers as text, one line each.
+/// Returns the answers as text, one line each.
 #[must_use]
 pub fn fits_text(fits: &[Fit]) -> String {
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Whether collecting has disturbed what was collected.
+//! Classifies how much collecting disturbed a run.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,29 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ValidityLimits {
-    /// CPU share of the observer below which a run is clean, percent.
+    /// Limit of the observer's CPU share for a clean run, exclusive, percent.
     pub clean_cpu_pct: f64,
-    /// Memory of the observer over that of the target below which a run is clean.
+    /// Limit of the ratio of the observer's memory to the target's for a clean run, exclusive.
     pub clean_memory_frac: f64,
-    /// CPU share before the run below which it is clean, percent.
+    /// Limit of the CPU share before a clean run, exclusive, percent.
     pub clean_baseline_pct: f64,
-    /// Temperature up to which a run is clean, degrees Celsius.
+    /// Maximum temperature of a clean run, inclusive, degrees Celsius.
     pub clean_temperature_c: f64,
-    /// As above, for marginal.
+    /// Limit of the observer's CPU share for a marginal run, exclusive, percent.
     pub marginal_cpu_pct: f64,
-    /// As above, for marginal.
+    /// Limit of the ratio of the observer's memory to the target's for a marginal run, exclusive.
     pub marginal_memory_frac: f64,
-    /// As above, for marginal; `None` is no limit.
+    /// Limit of the CPU share before a marginal run, exclusive, percent; `None` is no limit.
     pub marginal_baseline_pct: Option<f64>,
-    /// Temperature up to which a run is marginal.
+    /// Maximum temperature of a marginal run, inclusive, degrees Celsius.
     pub marginal_temperature_c: f64,
-    /// Throttle events up to which a run is marginal.
+    /// Maximum number of throttle events of a marginal run, inclusive.
     pub marginal_throttle: u64,
 }
 
 impl ValidityLimits {
-    /// Of the reference's version 0.1.0, which puts no limit on the baseline of a marginal run and knows no temperature.
+    /// Limits of the reference's version 0.1.0, which does not limit the baseline of a marginal run
+    /// and ignores the temperature.
     pub const MRM_010: Self = Self {
         clean_cpu_pct: 10.0,
         clean_memory_frac: 0.05,
@@ -44,7 +45,7 @@ impl ValidityLimits {
         marginal_throttle: 2,
     };
 
-    /// Of the reference's version 0.1.23, and ours.
+    /// Limits of the reference's version 0.1.23, which are also the default.
     pub const MRM_023: Self = Self {
         clean_temperature_c: 85.0,
         marginal_baseline_pct: Some(30.0),
@@ -54,11 +55,11 @@ impl ValidityLimits {
 }
 
 impl ValidityLimits {
-    /// Sets a limit by the name that it has in the metadata.
+    /// Sets a limit by its name in the metadata.
     ///
     /// # Errors
     ///
-    /// [`Error::Limit`] for a name that is none, and for what is no number.
+    /// [`Error::Limit`] for an unknown name or a value that is not a number.
     ///
     /// ```
     /// let mut limits = memtrace_run::ValidityLimits::default();
@@ -122,16 +123,16 @@ impl Default for ValidityLimits {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Validity {
-    /// Nothing disturbed it.
+    /// The run was not disturbed.
     Clean,
-    /// Something did, a little.
+    /// The run was slightly disturbed.
     Marginal,
-    /// Keep it, but leave it out of aggregates.
+    /// Keep the run, but leave it out of aggregates.
     Contaminated,
 }
 
 impl Validity {
-    /// The class as a word.
+    /// Returns the class as a word.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -142,33 +143,33 @@ impl Validity {
     }
 }
 
-/// What decides the class.
+/// Measurements that decide the class.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Disturbance {
     /// CPU share of the observer, percent.
     pub cpu_pct: f64,
-    /// Memory of the observer over that of the target.
+    /// Ratio of the observer's memory to the target's.
     pub memory_frac: f64,
     /// Throttle events during the run.
     pub throttle_events: u64,
     /// CPU share before the run, percent.
     pub baseline_cpu_pct: f64,
-    /// Whether the observer wrote much.
+    /// `true` if the observer wrote much.
     pub io_contention: bool,
-    /// Hottest temperature, degrees Celsius; 0 when unknown.
+    /// Highest temperature, degrees Celsius; 0 when unknown.
     pub peak_temperature_c: f64,
 }
 
 impl Disturbance {
-    /// Nothing disturbed.
+    /// Returns the value for no disturbance.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 }
 
-/// The class, and a reason for every limit of a clean run that is not met.
+/// Returns the class, and a reason for every limit of a clean run that is not met.
 #[must_use]
 pub fn classify(seen: &Disturbance, limits: &ValidityLimits) -> (Validity, Vec<String>) {
     let mut reasons = Vec::new();
@@ -239,12 +240,12 @@ pub struct ObserverSample {
     pub cpu_pct: f64,
     /// Resident memory, MiB.
     pub rss_mb: f64,
-    /// Bytes written since it began.
+    /// Bytes written since its start.
     pub write_bytes: u64,
 }
 
 impl ObserverSample {
-    /// A sample.
+    /// Creates a sample.
     #[must_use]
     pub const fn new(cpu_pct: f64, rss_mb: f64, write_bytes: u64) -> Self {
         Self {
@@ -255,20 +256,20 @@ impl ObserverSample {
     }
 }
 
-/// What observing cost: the summary of the reference.
+/// Cost of observing: the summary of the reference.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ObserverEffect {
-    /// In 0.1.0 the largest CPU share, since 0.1.23 its 95th percentile.
+    /// Maximum CPU share in 0.1.0, its 95th percentile since 0.1.23.
     pub observer_cpu_overhead_pct_max: f64,
-    /// The largest CPU share; since 0.1.23.
+    /// Maximum CPU share; since 0.1.23.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observer_cpu_overhead_pct_abs_max: Option<f64>,
     /// Mean CPU share.
     pub observer_cpu_overhead_pct_mean: f64,
     /// Peak memory, MiB.
     pub observer_memory_overhead_mb_peak: f64,
-    /// Over the target's peak; 0 when that is 0.
+    /// Ratio to the target's peak; 0 when that is 0.
     pub observer_memory_overhead_frac: f64,
     /// Peak memory of the target, MiB.
     pub target_rss_mb_peak: f64,
@@ -276,27 +277,27 @@ pub struct ObserverEffect {
     pub thermal_throttle_events: u64,
     /// CPU share before the run.
     pub baseline_cpu_pct: f64,
-    /// Whether more than 10 MiB were written.
+    /// `true` if more than 10 MiB were written.
     pub io_contention_detected: bool,
-    /// Samples of the observer.
+    /// Number of samples of the observer.
     pub n_observer_samples: usize,
-    /// Samples of the target.
+    /// Number of samples of the target.
     pub n_target_samples: usize,
 }
 
-/// Whose summary: it differs in what the largest CPU share is.
+/// Version of the summary: the versions differ in the definition of the maximum CPU share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ObserverVersion {
     /// 0.1.0.
     Mrm010,
-    /// 0.1.23, and ours.
+    /// 0.1.23, and the default.
     #[default]
     Mrm023,
 }
 
 impl ObserverEffect {
-    /// Summarises samples; none count as a single zero.
+    /// Summarises samples; no samples count as a single zero.
     #[must_use]
     pub fn new(
         observer: &[ObserverSample],
@@ -345,7 +346,8 @@ impl ObserverEffect {
         }
     }
 
-    /// What decides the class: the mean CPU share where it is the rule (0.1.23), else the largest.
+    /// Returns the measurements that decide the class: the mean CPU share in 0.1.23, else the
+    /// maximum.
     #[must_use]
     pub fn disturbance(&self, version: ObserverVersion) -> Disturbance {
         Disturbance {
@@ -366,7 +368,8 @@ impl ObserverEffect {
     }
 }
 
-/// Throttle events between two readings of the CPUs' counters; a CPU that is new counts nothing.
+/// Returns the throttle events between two readings of the CPUs' counters; a CPU that is new counts
+/// 0.
 #[must_use]
 pub fn throttle_events(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> u64 {
     after

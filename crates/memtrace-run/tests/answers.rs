@@ -1,4 +1,4 @@
-//! Answers claim only what the recording shows.
+//! Tests that answers claim only what the recording shows.
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use memtrace_analyser::{Analysis, AnalysisOptions, compute_all};
@@ -24,7 +24,8 @@ fn sentence(analysis: &Analysis) -> String {
     all.remove(0).sentence
 }
 
-/// Blocks of which each lives for 3 s and is loaded every 100 ms; every other one without its stores.
+/// Returns blocks that each live for 3 s and are loaded every 100 ms; every other one lacks its
+/// stores.
 fn blocks(period: u64) -> Vec<Access> {
     let mut rows = vec![row(0, 0, Name::STORE, period)];
     for block in 1..40 {

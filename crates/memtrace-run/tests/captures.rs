@@ -1,4 +1,5 @@
-//! Real captures through the whole pipeline, against what the captured programs did (section 11 of the specification).
+//! Processes real captures with the whole pipeline and compares the results with what the captured
+//! programs did (section 11 of the specification).
 
 #![expect(
     clippy::unwrap_used,
@@ -48,7 +49,8 @@ fn regions(done: &Processed, region_type: &str) -> Vec<RegionMetrics> {
     regions.filter(kind).collect()
 }
 
-/// Word A was stored once and loaded 60 times; word B stored 20 times, which makes 20 values, and loaded 40 times.
+/// Word A was stored once and loaded 60 times; word B was stored 20 times, which makes 20 values,
+/// and loaded 40 times.
 #[test]
 #[ignore = "needs INFERSCOPE_DATA"]
 fn values_of_words_under_breakpoints_are_those_of_the_program() {
@@ -72,7 +74,8 @@ fn values_of_words_under_breakpoints_are_those_of_the_program() {
     }
 }
 
-/// Lackey sees every access: each word of W is stored once and read six times, the cache's bytes once.
+/// Lackey records every access: each word of W is stored once and read six times, the cache's bytes
+/// once.
 #[test]
 #[ignore = "needs INFERSCOPE_DATA"]
 fn lackey_gives_weights_that_are_written_once() {
@@ -94,7 +97,8 @@ fn lackey_gives_weights_that_are_written_once() {
     }
 }
 
-/// Loading, generation and teardown are found where the generator put them, in any order of the lines.
+/// Loading, generation and teardown are found where the generator put them, for any order of the
+/// lines.
 #[test]
 #[ignore = "needs INFERSCOPE_DATA"]
 fn phases_are_found_in_the_accesses() {
@@ -121,7 +125,7 @@ fn phases_are_found_in_the_accesses() {
             );
         }
     }
-    // First touches know no stores: weights are loaded, then nothing new comes.
+    // First touches have no stores: weights are loaded, then no new pages are touched.
     for case in [
         "only_stores",
         "only_loads",

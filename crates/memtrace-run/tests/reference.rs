@@ -1,4 +1,4 @@
-//! Configuration, validity and run folders against the recorded results of the reference.
+//! Compares configuration, validity and run folders with the recorded results of the reference.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -209,7 +209,7 @@ fn run_folders_have_what_the_reference_writes() {
     let mut seen = 0;
     for entry in fs::read_dir(folder.join("expected_0.1.0")).unwrap() {
         let case = entry.unwrap().file_name().into_string().unwrap();
-        // Addresses of more than 64 bits have no place in Parquet.
+        // Addresses of more than 64 bits cannot be stored in Parquet.
         if case == "overflow_addr" {
             continue;
         }
@@ -247,7 +247,7 @@ fn run_folders_have_what_the_reference_writes() {
         }
         let expected = folder.join(format!("expected_0.1.0/{case}/metrics.csv"));
         if expected.exists() {
-            // The reference's sums differ in the last digit now and then.
+            // The reference's sums occasionally differ in the last digit.
             let ours = fs::read_to_string(out.path().join("metrics.csv")).unwrap();
             let theirs = fs::read_to_string(expected).unwrap();
             assert_eq!(ours.lines().count(), theirs.lines().count(), "{case}");
@@ -263,7 +263,7 @@ fn run_folders_have_what_the_reference_writes() {
             }
             seen += 1;
         }
-        // What was written is read back as it was.
+        // Written data reads back unchanged.
         let mut stream = RowStream::open_path(
             out.path().join("trace.parquet"),
             &OpenOptions::default(),

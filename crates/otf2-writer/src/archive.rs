@@ -1,4 +1,4 @@
-//! The files of an archive, and what goes into each.
+//! Writes the files of an archive.
 
 use std::path::{Path, PathBuf};
 
@@ -9,19 +9,19 @@ use crate::encode::{
 };
 use crate::{Error, GroupKind, Location, LocationKind, Result, Role};
 
-/// Bytes of a chunk of events: the least that the format allows.
+/// Size of a chunk of events in bytes: the minimum of the format.
 const EVENT_CHUNK: usize = 256 << 10;
-/// Bytes of a chunk of definitions.
+/// Size of a chunk of definitions in bytes.
 const DEFINITION_CHUNK: usize = 4 << 20;
-/// Longest text, bytes: a record must fit into a chunk.
+/// Maximum length of a text in bytes: a record must fit into a chunk.
 const LONGEST_TEXT: usize = 1 << 20;
-/// What an anchor file begins with, after the mark of its chunk: the format's name, its version, and the release of the
-/// library (3.0.2) whose files these are like.
+/// Start of an anchor file after the mark of its chunk: the format's name, its version, and the
+/// release of the library (3.0.2) whose files are reproduced.
 const FORMAT: &[u8] = b"OTF2\0\x03\x02\x03\x00\x02";
-/// Plain files, not compressed.
+/// Marks uncompressed files.
 const PLAIN: [u8; 2] = [1, 1];
 
-/// An archive that is written.
+/// An archive being written.
 #[derive(Debug)]
 pub struct Archive {
     folder: PathBuf,
@@ -29,14 +29,14 @@ pub struct Archive {
     creator: String,
     locations: Vec<Events>,
     definitions: Chunks,
-    /// Definitions by kind, in the order of [`Kind`].
+    /// Number of definitions by kind, in the order of [`Kind`].
     defined: [u32; 5],
     definition_count: u64,
-    /// A number that is the same for the same contents.
+    /// A hash of the contents.
     identity: u64,
 }
 
-/// Kinds of definitions that are numbered.
+/// Numbered kinds of definitions.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     String,
@@ -50,7 +50,7 @@ enum Kind {
 #[derive(Debug)]
 struct Events {
     chunks: Chunks,
-    /// Time of the last event; none at the beginning of a chunk, which must begin with a time.
+    /// Time of the last event; `None` at the start of a chunk, which must begin with a time.
     stamped: Option<u64>,
     last: u64,
 }
@@ -79,13 +79,13 @@ impl Events {
 }
 
 impl Archive {
-    /// Creates an archive: `<folder>/<name>.otf2` and the files that belong to it. Existing files are replaced.
+    /// Creates an archive: `<folder>/<name>.otf2` and its other files. Existing files are replaced.
     ///
-    /// `creator` says which program made it.
+    /// `creator` names the program that made it.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] when the folder of the events cannot be made.
+    /// [`Error::Io`] when the folder of the events cannot be created.
     pub fn create(folder: &Path, name: &str, creator: &str) -> Result<Self> {
         let events = folder.join(name);
         std::fs::create_dir_all(&events).map_err(|source| Error::Io {
@@ -128,11 +128,12 @@ impl Archive {
         self.locations.get_mut(at).ok_or(unknown)
     }
 
-    /// Enters a region at a time in ticks; `attribute` is the number of an attribute and that of the string it has.
+    /// Enters a region at a time in ticks; `attribute` is the number of an attribute and that of
+    /// its string value.
     ///
     /// # Errors
     ///
-    /// [`Error::Order`] when the time is before that of the last event of the location; [`Error::Io`].
+    /// [`Error::Order`] when the time is before that of the location's last event; [`Error::Io`].
     pub fn enter(
         &mut self,
         location: Location,
@@ -158,7 +159,7 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// As [`Archive::enter`].
+    /// Same as [`Archive::enter`].
     pub fn leave(&mut self, location: Location, time: u64, region: u32) -> Result<()> {
         let event = Content::default().reference(region).0;
         let event = [&[LEAVE], event.as_slice()].concat();
@@ -173,7 +174,7 @@ impl Archive {
         self.definitions.push(record, 0)
     }
 
-    /// The number of the next definition of a kind.
+    /// Returns the number of the next definition of a kind.
     fn number(&mut self, kind: Kind) -> u32 {
         let next = &mut self.defined[kind as usize];
         let number = *next;
@@ -181,11 +182,11 @@ impl Archive {
         number
     }
 
-    /// Defines the clock: its resolution, the time at which the trace begins, and how long it lasts, in ticks.
+    /// Defines the clock: its resolution, the start and the length of the trace in ticks.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], as all definitions.
+    /// [`Error::Io`], as for all definitions.
     pub fn clock(&mut self, ticks_per_second: u64, offset: u64, length: u64) -> Result<()> {
         let content = Content::default()
             .integer(ticks_per_second)
@@ -195,7 +196,8 @@ impl Archive {
         self.define(&content.record(CLOCK_PROPERTIES))
     }
 
-    /// Defines a string and returns its number; strings are numbered from 0. Beyond 1 MiB a text is cut off.
+    /// Defines a string and returns its number; strings are numbered from 0. Texts are truncated at
+    /// 1 MiB.
     ///
     /// # Errors
     ///
@@ -251,7 +253,7 @@ impl Archive {
         Ok(own)
     }
 
-    /// Defines a location, whose events must have been written.
+    /// Defines a location; its events must have been written before.
     ///
     /// # Errors
     ///
@@ -276,7 +278,7 @@ impl Archive {
     /// [`Error::Io`].
     pub fn region(&mut self, name: u32, role: Role) -> Result<u32> {
         let own = self.number(Kind::Region);
-        // The kind of region that roles replaced; only functions had one that is still written.
+        // The region kind that roles replaced; only functions still have one.
         let kind = u8::from(role == Role::Function);
         let content = Content::default()
             .reference(own)
@@ -297,7 +299,7 @@ impl Archive {
         Ok(own)
     }
 
-    /// Writes what is buffered, the local definitions, which are empty, and the anchor file.
+    /// Writes the buffered data, the empty local definitions, and the anchor file.
     ///
     /// # Errors
     ///

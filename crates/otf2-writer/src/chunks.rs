@@ -1,4 +1,5 @@
-//! Files of records in chunks of fixed size, padded with zeros; only the last one may be shorter.
+//! Writes files of records in chunks of fixed size, padded with zeros; only the last one may be
+//! shorter.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -7,19 +8,20 @@ use std::path::PathBuf;
 use crate::encode::{CHUNK, END};
 use crate::{Error, Result};
 
-/// A file under construction. It is open only while a chunk is written, so that there may be any number of them.
+/// A file under construction. It is open only while a chunk is written, so there may be any number
+/// of them.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     path: PathBuf,
     size: usize,
     records: Vec<u8>,
-    /// Events in the chunks before this one, and in it.
+    /// Number of events in earlier chunks, and in this one.
     before: u64,
     events: u64,
     exists: bool,
 }
 
-/// Mark, byte order, numbers of the first and the last event.
+/// Size of the header: mark, byte order, numbers of the first and the last event.
 const HEADER: usize = 18;
 
 impl Chunks {
@@ -39,7 +41,7 @@ impl Chunks {
         HEADER + self.records.len() + bytes + END.len() <= self.size
     }
 
-    /// Adds whole records; begins a new chunk for them if they do not fit.
+    /// Adds whole records; begins a new chunk if they do not fit.
     pub(crate) fn push(&mut self, records: &[u8], events: u64) -> Result<()> {
         if !self.has_room(records.len()) {
             self.next()?;
@@ -49,7 +51,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// Number of events so far.
+    /// Returns the number of events so far.
     pub(crate) const fn events(&self) -> u64 {
         self.before + self.events
     }

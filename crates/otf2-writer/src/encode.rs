@@ -1,12 +1,13 @@
-//! Records as bytes: an id, the length of what follows, and compressed integers.
+//! Encodes records: an id, the length of the content, and compressed integers.
 //!
-//! A compressed integer is one byte 0 for 0, one byte 255 for the largest value (which means "undefined"), and else the
-//! number of bytes that follow, 1 to 8, and the value in little-endian order without its leading zeros. A record whose content
-//! is a single compressed integer has no length: the first byte of the integer serves as one.
+//! A compressed integer is one byte 0 for 0, one byte 255 for the largest value (which means
+//! "undefined"), and otherwise the number of bytes that follow, 1 to 8, and the value in
+//! little-endian order without its leading zeros. A record whose content is a single compressed
+//! integer has no length: the first byte of the integer serves as one.
 
-/// The end of a file: end of chunk, end of file.
+/// End of a file: end of chunk, end of file.
 pub(crate) const END: [u8; 2] = [2, 1];
-/// First bytes of a chunk: its mark, and the byte order (`B`: little-endian).
+/// Start of a chunk: its mark, and the byte order (`B`: little-endian).
 pub(crate) const CHUNK: [u8; 2] = [3, b'B'];
 /// Ids of records that are written with events.
 pub(crate) const TIMESTAMP: u8 = 5;
@@ -21,7 +22,7 @@ pub(crate) const SYSTEM_TREE_NODE: u8 = 12;
 pub(crate) const LOCATION_GROUP: u8 = 13;
 pub(crate) const LOCATION: u8 = 14;
 pub(crate) const REGION: u8 = 15;
-/// The type of values that name a string.
+/// Type of values that refer to a string.
 pub(crate) const TYPE_STRING: u8 = 11;
 
 /// Bytes of a record under construction.
@@ -34,7 +35,7 @@ impl Content {
         self
     }
 
-    /// A compressed integer of 32 bits; `None` is "undefined".
+    /// Appends a compressed integer of 32 bits; `None` is "undefined".
     pub(crate) fn reference(mut self, value: impl Into<Option<u32>>) -> Self {
         match value.into() {
             None | Some(u32::MAX) => self.0.push(u8::MAX),
@@ -43,7 +44,7 @@ impl Content {
         self
     }
 
-    /// A compressed integer of 64 bits.
+    /// Appends a compressed integer of 64 bits.
     pub(crate) fn integer(mut self, value: u64) -> Self {
         match value {
             u64::MAX => self.0.push(u8::MAX),
@@ -52,14 +53,14 @@ impl Content {
         self
     }
 
-    /// A text that ends in zero; zeros inside of it are left out.
+    /// Appends a zero-terminated text; zeros inside it are left out.
     pub(crate) fn text(mut self, text: &str) -> Self {
         self.0.extend(text.bytes().filter(|byte| *byte != 0));
         self.0.push(0);
         self
     }
 
-    /// The record with this content.
+    /// Returns the record with this content.
     pub(crate) fn record(self, id: u8) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.0.len() + 10);
         out.push(id);
@@ -108,7 +109,7 @@ mod tests {
     fn long_records_have_long_lengths() {
         let of = |length: usize| Content::default().text(&"x".repeat(length)).record(STRING);
         assert_eq!(of(0), [10, 1, 0]);
-        // 254 bytes with the zero at the end still fit in one byte of length.
+        // 254 bytes including the terminating zero still fit in one byte of length.
         assert_eq!(of(253)[..2], [10, 254]);
         assert_eq!(of(254)[..10], [10, 255, 255, 0, 0, 0, 0, 0, 0, 0]);
     }

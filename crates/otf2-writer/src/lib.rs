@@ -44,7 +44,7 @@ pub use archive::Archive;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Location(pub(crate) u64);
 
-/// What a location is.
+/// Kind of a location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LocationKind {
     /// Thread of a CPU.
@@ -53,7 +53,7 @@ pub enum LocationKind {
     AcceleratorStream = 2,
 }
 
-/// What a group of locations is.
+/// Kind of a group of locations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupKind {
     /// Process.
@@ -62,7 +62,7 @@ pub enum GroupKind {
     Accelerator = 2,
 }
 
-/// What a region does.
+/// Purpose of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Function or kernel.
@@ -75,7 +75,7 @@ pub enum Role {
     Deallocate = 36,
 }
 
-/// Why an archive could not be written.
+/// Error of writing an archive.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -84,9 +84,9 @@ pub enum Error {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was tried.
+        /// The failed operation.
         step: &'static str,
-        /// The system's reason.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// An event is earlier than the one before it in its location.
@@ -96,10 +96,10 @@ pub enum Error {
     Order {
         /// Time of the event, ticks of the clock.
         time: u64,
-        /// Time of the event before it.
+        /// Time of the previous event, ticks of the clock.
         before: u64,
     },
-    /// A location that this archive does not have.
+    /// The location does not exist in this archive.
     #[error("location {number} is not one of this archive")]
     UnknownLocation {
         /// The number of the location.
@@ -107,5 +107,5 @@ pub enum Error {
     },
 }
 
-/// Result of a call of this crate.
+/// Result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;

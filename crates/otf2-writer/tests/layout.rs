@@ -1,4 +1,5 @@
-//! The bytes of archives, compared with the format, and archives read back by OTF2's own printer where it is installed.
+//! Compares the bytes of archives with the format, and reads archives with OTF2's own printer if it
+//! is installed.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -40,7 +41,7 @@ fn write(folder: &Path, events: &[Event], locations: usize) -> Result<(), Error>
     archive.finish()
 }
 
-/// Deeply nested and equal times, in many chunks.
+/// Returns deeply nested events and equal times, in many chunks.
 fn events(count: u64, locations: usize) -> Vec<Event> {
     let mut events = Vec::new();
     for at in 0..count {
@@ -54,7 +55,7 @@ fn events(count: u64, locations: usize) -> Vec<Event> {
     events
 }
 
-/// A compressed integer and how many bytes it took.
+/// Decodes a compressed integer; returns it and its length in bytes.
 fn integer(bytes: &[u8]) -> (u64, usize) {
     let length = usize::from(bytes[0]);
     let mut value = [0; 8];
@@ -62,7 +63,7 @@ fn integer(bytes: &[u8]) -> (u64, usize) {
     (u64::from_le_bytes(value), length + 1)
 }
 
-/// Decodes a file of events as the format describes it.
+/// Decodes a file of events according to the format.
 fn decode(bytes: &[u8]) -> Vec<(u64, u32, bool)> {
     let mut found = Vec::new();
     for chunk in bytes.chunks(256 << 10) {

@@ -1,5 +1,5 @@
-//! Reading a Kineto-like document in memory: all arguments, four of them, none; and through gzip's
-//! way in, as a stream.
+//! Measures reading a Kineto-like document in memory: with all arguments, four of them, none; and
+//! as a stream, like gzip.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -8,7 +8,8 @@ use byte_source::Source;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use perfetto_reader::{ArgPolicy, ReadOptions, json};
 
-/// A step of Python frames around an operator, a launch and a kernel, about 250 bytes an event.
+/// Returns a document of steps: Python frames around an operator, a launch and a kernel, about 250
+/// bytes per event.
 fn document(steps: usize) -> Vec<u8> {
     let mut out = String::from(r#"{"schemaVersion": 1, "traceEvents": ["#);
     for i in 0..steps {

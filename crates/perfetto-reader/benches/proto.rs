@@ -1,4 +1,4 @@
-//! Speed of reading and writing Perfetto protobuf: an inference step with launches and kernels.
+//! Measures reading and writing Perfetto protobuf: an inference step with launches and kernels.
 #![allow(
     missing_docs,
     reason = "criterion's macros make undocumented functions"
@@ -10,7 +10,7 @@ use perfetto_reader::write::{EventData, TraceWriter, TrackSpec, WriterOptions, w
 use perfetto_reader::{ArgPolicy, ReadOptions, proto};
 use trace_model::ArgValue;
 
-/// `steps` steps of 64 launches under two host slices, each with its kernel and a flow.
+/// Returns `steps` steps of 64 launches under two host slices, each with its kernel and a flow.
 fn trace(steps: i64) -> Vec<u8> {
     let mut w = TraceWriter::new(Vec::new(), WriterOptions::default()).expect("memory");
     let process = w.process(1, Some("server")).expect("memory");

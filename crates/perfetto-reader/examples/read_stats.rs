@@ -1,4 +1,4 @@
-//! Reads a trace and says how many rows it has, how long that took and how much memory.
+//! Reads a trace and prints its number of rows, the time taken and the memory used.
 //!
 //! `cargo run --release -p inferscope-perfetto-reader --example read_stats -- FILE [all|none|KEY,KEY...] [threads]`
 

@@ -1,9 +1,10 @@
-//! Why a trace could not be read or written.
+//! Errors of reading and writing traces.
 
 use thiserror::Error;
 use trace_model::{BuildError, Issue};
 
-/// A broken container. Odd records are not errors: they are counted in the trace's diagnostics.
+/// Error that makes a trace unreadable. Odd records are not errors: they are counted in the trace's
+/// diagnostics.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,17 +16,17 @@ pub enum Error {
     Io {
         /// Name of the file.
         name: String,
-        /// What the system said.
+        /// Error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// There is nothing in the file.
+    /// The file is empty.
     #[error("{name}: the file is empty; record the trace again")]
     Empty {
         /// Name of the file.
         name: String,
     },
-    /// Neither JSON nor protobuf.
+    /// The file is neither JSON nor protobuf.
     #[error(
         "{name}: unknown format, the file starts with {head}; expected Chrome/Kineto JSON or Perfetto protobuf, plain or compressed"
     )]
@@ -35,17 +36,17 @@ pub enum Error {
         /// The first 16 bytes in hexadecimal.
         head: String,
     },
-    /// A file of a kind that is recognised and not read.
+    /// The file is of a known kind that this crate does not read.
     #[error("{name}: this is {what} and not a trace; {remedy}")]
     NotATrace {
         /// Name of the file.
         name: String,
-        /// What it is, with its article.
+        /// Kind of the file, with its article.
         what: &'static str,
-        /// What to do instead.
+        /// Recommended action.
         remedy: &'static str,
     },
-    /// A JSON object without events.
+    /// The file is a JSON object without events.
     #[error(
         "{name}: not a trace: a JSON object without `traceEvents` (its keys: {keys}); expected Chrome/Kineto JSON or Perfetto protobuf, plain or compressed"
     )]
@@ -55,7 +56,7 @@ pub enum Error {
         /// The first keys of the object.
         keys: String,
     },
-    /// A SQLite database.
+    /// The file is a SQLite database.
     #[error("{name}: this is a SQLite database; read rocPD databases with the rocpd tool")]
     Sqlite {
         /// Name of the file.
@@ -66,7 +67,7 @@ pub enum Error {
     Json {
         /// Name of the file.
         name: String,
-        /// What is wrong.
+        /// Description of the problem.
         what: &'static str,
         /// Offset in the uncompressed document.
         byte: u64,
@@ -80,20 +81,20 @@ pub enum Error {
     Protobuf {
         /// Name of the file.
         name: String,
-        /// What is wrong.
+        /// Description of the problem.
         what: &'static str,
         /// Offset in the uncompressed file.
         byte: u64,
         /// Number of the packet, from 0.
         packet: u64,
     },
-    /// The events do not fit.
+    /// The trace store rejected the events.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// Something was dropped or repaired, and strict reading was asked for.
+    /// A record was dropped or repaired, and strict reading was requested.
     #[error("{} ({} times, first at {}): {}", issue.kind.name(), issue.count, first_place(issue), issue.kind.explanation())]
     Strict {
-        /// What.
+        /// The first such issue.
         issue: Box<Issue>,
     },
 }

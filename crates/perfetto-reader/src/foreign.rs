@@ -1,11 +1,12 @@
-//! Files that are no traces of a kind that is read here: what they are, and what to do instead.
+//! Recognises files of known kinds that this crate does not read, and recommends what to do with
+//! them.
 
-/// A kind of file that is recognised and not read.
+/// A kind of file that is recognised but not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Foreign {
-    /// What it is, with its article.
+    /// Kind of the file, with its article.
     pub(crate) what: &'static str,
-    /// What to do instead.
+    /// Recommended action.
     pub(crate) remedy: &'static str,
 }
 
@@ -51,7 +52,7 @@ const XPLANE: Foreign = Foreign {
     remedy: "give the .trace.json.gz that the profiler writes next to it",
 };
 
-/// The first bytes of a file, blanks left out, and what it is then.
+/// First bytes of a file, leading blanks skipped, and the kind that they identify.
 const BEGINNINGS: &[(&[u8], Foreign)] = &[
     (b"version https://git-lfs.github.com/spec/", GIT_LFS),
     (b"<!doctype html", HTML),
@@ -69,7 +70,7 @@ const BEGINNINGS: &[(&[u8], Foreign)] = &[
     (b"\x80\x02", PICKLE),
 ];
 
-/// Ends of names of files whose beginning says nothing.
+/// Suffixes of file names that identify a kind when the first bytes do not.
 const ENDINGS: &[(&str, Foreign)] = &[
     (".nsys-rep", NSYS),
     (".ncu-rep", NCU),
@@ -79,7 +80,7 @@ const ENDINGS: &[(&str, Foreign)] = &[
     (".xplane.pb", XPLANE),
 ];
 
-/// Keys of a JSON object, all of which are there, and what it is then.
+/// Sets of keys of a JSON object that identify a kind when all of them are present.
 const KEYS: &[(&[&str], Foreign)] = &[
     (
         &["schema", "nodes"],
@@ -126,7 +127,7 @@ const KEYS: &[(&[&str], Foreign)] = &[
     ),
 ];
 
-/// Returns what a file is that begins with `head`, neither of JSON nor of Perfetto.
+/// Returns the kind of a file that begins with `head` and is neither JSON nor Perfetto.
 pub(crate) fn of_head(name: &str, head: &[u8]) -> Option<Foreign> {
     let text = byte_source::magic::skip_utf8_bom(head).trim_ascii_start();
     let begins = |begin: &[u8]| {
@@ -144,7 +145,7 @@ pub(crate) fn of_head(name: &str, head: &[u8]) -> Option<Foreign> {
     by_head.map(|f| f.1).or_else(by_name)
 }
 
-/// Returns what a JSON object with these keys is.
+/// Returns the kind of a JSON object with these keys.
 pub(crate) fn of_keys(keys: &[String]) -> Option<Foreign> {
     let has = |key: &&str| keys.iter().any(|k| k == key);
     let found = KEYS.iter().find(|(all, _)| all.iter().all(has));

@@ -3,14 +3,14 @@
 //!
 //! [`read`] takes a [`byte_source::Source`], detects the format by content, and returns the trace
 //! with its diagnostics. The semantics (sequences, clocks, track trees, nesting, flows) are those of
-//! Perfetto's trace processor except where ours are better; [`ReadOptions::compat`] turns these
-//! differences off.
+//! Perfetto's trace processor except for documented improvements; [`ReadOptions::compat`] turns these
+//! off.
 //!
-//! Damaged files give what can be read of them; everything dropped, repaired or guessed is counted
+//! The readable part of a damaged file is kept; everything dropped, repaired or guessed is counted
 //! in the trace's diagnostics. Memory is that of the trace and a few buffers: files are streamed.
 //!
-//! What this crate does not do: no analysis, no rendering; other packets than track events and what
-//! they need are counted and skipped.
+//! The crate does not analyse or render; packets other than track events and their descriptions are
+//! counted and skipped.
 //!
 //! ```
 //! use byte_source::Source;
@@ -43,12 +43,12 @@ pub use error::Error;
 pub use options::{ArgPolicy, ReadOptions};
 pub use sniff::{Format, sniff};
 
-/// Reads a whole trace of either format.
+/// Reads a whole trace of any supported format.
 ///
 /// # Errors
 ///
-/// When the source cannot be read, is of neither format, breaks its container, or, with
-/// [`ReadOptions::strict`], has anything dropped or repaired. Odd records are counted in
+/// Returns an error if the source cannot be read, has no supported format, breaks its container,
+/// or, with [`ReadOptions::strict`], has a record dropped or repaired. Odd records are counted in
 /// [`Trace::diagnostics`] instead.
 pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     let format = sniff(&mut source)?;

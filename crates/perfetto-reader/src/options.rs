@@ -1,11 +1,11 @@
-//! What to read and how.
+//! Options of reading.
 
 use std::sync::Arc;
 
 use byte_source::Progress;
 use trace_model::{OverlapPolicy, TimeRange};
 
-/// Which arguments to keep. Arguments that are not kept cost next to nothing.
+/// Selects the arguments to keep. Arguments that are not kept cost almost nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum ArgPolicy {
     /// All, lossless.
@@ -13,7 +13,7 @@ pub enum ArgPolicy {
     All,
     /// None.
     None,
-    /// Those of these keys, written without prefix (`correlation`).
+    /// Arguments with these keys, written without prefix (`correlation`).
     Only(Vec<String>),
 }
 
@@ -21,8 +21,8 @@ pub enum ArgPolicy {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// Reproduce Perfetto's trace processor where our default is better: binary64 microseconds,
-    /// merging of process and thread numbers, binding of flows. Default is false.
+    /// Reproduces Perfetto's trace processor where this crate's default is better: binary64
+    /// microseconds, merging of process and thread numbers, binding of flows. Default is false.
     pub compat: bool,
     /// Default is [`ArgPolicy::All`].
     pub args: ArgPolicy,
@@ -30,27 +30,28 @@ pub struct ReadOptions {
     pub categories: Option<Vec<String>>,
     /// Keep only events that start in this range. Default is everything.
     pub range: Option<TimeRange>,
-    /// Partially overlapping slices. Default is to spill them to overflow tracks.
+    /// Treatment of partially overlapping slices. Default is to move them to overflow tracks.
     pub overlap: OverlapPolicy,
-    /// Largest partial overlap on a host thread that comes from imprecise clocks, as in [`trace_model::FinishOptions`]. Default is 0.
+    /// Maximum partial overlap on a host thread that is attributed to imprecise clocks, as in
+    /// [`trace_model::FinishOptions`]. In nanoseconds; default is 0.
     pub snap_ns: i64,
-    /// Keep events before time zero, which [`ReadOptions::compat`] drops all the same. Default is false: they are counted and left out, as
-    /// by Perfetto's trace processor.
+    /// Keeps events before time zero; [`ReadOptions::compat`] drops them regardless. Default is
+    /// false: they are counted and left out, as in Perfetto's trace processor.
     pub keep_negative: bool,
     /// Worker threads; 0 means one per core. The result does not depend on it. Default is 0.
     pub threads: usize,
-    /// Fail on the first dropped or repaired record. Default is false.
+    /// Fails on the first dropped or repaired record. Default is false.
     pub strict: bool,
-    /// How deep JSON values and debug annotations may nest. Default is 64.
+    /// Maximum nesting depth of JSON values and debug annotations. Default is 64.
     pub max_depth: usize,
-    /// Largest expansion of one bundle of compressed packets in bytes. Default is 1 GiB.
+    /// Maximum expanded size of a bundle of compressed packets in bytes. Default is 1 GiB.
     pub max_bundle_bytes: u64,
-    /// Places kept per kind of issue. Default is 100.
+    /// Maximum number of places recorded per kind of issue. Default is 100.
     pub places: usize,
     /// Counts input bytes, for a progress display.
     pub progress: Option<Arc<Progress>>,
-    /// Size of the pieces that JSON is scanned in; 0 for the usual one. The result does not depend
-    /// on it, and tests show that.
+    /// Size of the pieces in which JSON is scanned, in bytes; 0 for the default. The result does
+    /// not depend on it; the field exists for tests.
     #[doc(hidden)]
     pub chunk_bytes: usize,
 }
@@ -77,7 +78,7 @@ impl Default for ReadOptions {
 }
 
 impl ReadOptions {
-    /// The number of worker threads to use.
+    /// Returns the number of worker threads to use.
     pub fn worker_threads(&self) -> usize {
         match self.threads {
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),

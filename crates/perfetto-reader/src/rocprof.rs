@@ -1,8 +1,9 @@
-//! Reads the JSON that `rocprofv3 --output-format json` writes: records by kind under `buffer_records`, names in tables of
-//! their own.
+//! Reads the JSON that `rocprofv3 --output-format json` writes: records by kind under
+//! `buffer_records`, names in separate tables.
 //!
-//! The document is streamed: what is kept beyond the events are the names of kernels and operations, and the agents. The
-//! tables come before the records, as rocprofv3 writes them; a record whose name is not known by then is named by its number.
+//! The document is streamed: besides the events, only the names of kernels and operations and the
+//! agents are kept in memory. The tables precede the records, as rocprofv3 writes them; a record
+//! whose name is not known by then is named by its number.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -40,7 +41,7 @@ const LISTS: &[(&str, &str)] = &[
     ("scratch_memory", "scratch_memory"),
 ];
 
-/// Returns `true` if `head` begins such a document.
+/// Returns `true` if `head` begins a document of this format.
 pub(crate) fn begins(head: &[u8]) -> bool {
     let text = byte_source::magic::skip_utf8_bom(head).trim_ascii_start();
     let key = text.strip_prefix(b"{").map(<[u8]>::trim_ascii_start);
@@ -52,7 +53,7 @@ pub(crate) fn begins(head: &[u8]) -> bool {
 ///
 /// # Errors
 ///
-/// When the source cannot be read, or is broken before its first record.
+/// Returns an error if the source cannot be read, or is broken before its first record.
 pub(crate) fn read(source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     let name = source.name().to_owned();
     let mut loader = Loader::new(options);
@@ -138,7 +139,7 @@ struct Symbol {
     kernel_name: String,
 }
 
-/// Names of a kind of records and of its operations.
+/// Names of a record kind and of its operations.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Operations {
@@ -151,7 +152,7 @@ struct Loader<'o> {
     builder: TraceBuilder,
     process: Option<ProcessId>,
     pid: i64,
-    /// Number in the node of each agent, by handle.
+    /// Number of each agent within its node, by handle.
     agents: HashMap<u64, i64>,
     symbols: HashMap<u64, String>,
     kinds: Vec<Operations>,
@@ -178,7 +179,7 @@ impl<'o> Loader<'o> {
         }
     }
 
-    /// Tables of one process end with it.
+    /// Discards the tables of the previous process.
     fn begin_session(&mut self) {
         self.process = None;
         self.pid = 0;
@@ -386,7 +387,7 @@ impl<'o> Loader<'o> {
     }
 }
 
-/// A list whose elements are handed to a function one by one.
+/// A list whose elements are passed to a function one by one.
 struct Each<T, F>(F, PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>, F: FnMut(T)> DeserializeSeed<'de> for Each<T, F> {
@@ -412,7 +413,7 @@ impl<'de, T: Deserialize<'de>, F: FnMut(T)> Visitor<'de> for Each<T, F> {
     }
 }
 
-/// An object of the document, by its place.
+/// An object of the document, by its position.
 enum Part<'l, 'o> {
     Root(&'l mut Loader<'o>),
     Session(&'l mut Loader<'o>),
@@ -497,7 +498,8 @@ impl<'de> Visitor<'de> for Sessions<'_, '_> {
 mod tests {
     use super::*;
 
-    /// A document in the layout of rocprofv3: two agents, the second a GPU, and one record of each list.
+    /// Returns a document in the layout of rocprofv3: two agents, the second a GPU, and one record
+    /// of each list.
     fn document(kernels: usize) -> String {
         let id = |n: usize| format!(r#""correlation_id":{{"internal":{n},"external":0}}"#);
         let time = |n: usize| {

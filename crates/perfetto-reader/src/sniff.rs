@@ -1,4 +1,4 @@
-//! Which format a source has, by content and never by name.
+//! Detects the format of a source, by content and never by name.
 
 use byte_source::Source;
 
@@ -17,16 +17,17 @@ pub enum Format {
     Rocprof,
 }
 
-/// How far to look ahead.
+/// Number of bytes to look ahead.
 const LOOK_AHEAD: usize = 16 * 1024;
-/// How much white space to skip at most before giving up.
+/// Maximum amount of leading white space to skip, in bytes.
 const MAX_BLANK: usize = 16 * 1024 * 1024;
 
 /// Detects the format without consuming anything.
 ///
 /// # Errors
 ///
-/// For an empty source and for one of neither format; a SQLite database is named as such.
+/// For an empty source and for one of no supported format; known other kinds, such as a SQLite
+/// database, are named.
 pub fn sniff(source: &mut Source) -> Result<Format, Error> {
     let name = source.name().to_owned();
     let mut want = LOOK_AHEAD;
@@ -75,8 +76,8 @@ pub fn sniff(source: &mut Source) -> Result<Format, Error> {
     }
 }
 
-/// Is this field 1, length-delimited, with plausible fields inside? A lone 0x0a may also be a
-/// newline before JSON.
+/// Returns `true` if this is field 1, length-delimited, with plausible fields inside. A lone 0x0a
+/// may also be a newline before JSON.
 fn looks_like_packets(head: &[u8]) -> bool {
     let mut rest = head;
     let mut packets = 0;

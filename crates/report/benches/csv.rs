@@ -1,4 +1,4 @@
-//! Rows per second of the CSV path, on rows shaped like slices of a trace.
+//! Measures rows per second of the CSV path, on rows shaped like slices of a trace.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 

@@ -21,7 +21,7 @@ pub enum Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Kind of column this value belongs to; `None` for null, which fits everywhere.
+    /// Returns the kind of column this value belongs to; `None` for null, which fits every column.
     #[must_use]
     pub const fn kind(&self) -> Option<Kind> {
         match self {

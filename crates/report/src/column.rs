@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// What a column holds. A cell is of its column's kind or null.
+/// Type of a column. A cell has its column's kind or is null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `i64`.
@@ -21,7 +21,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Lower-case name used in JSON documents: `int`, `uint`, `real`, `text`, `bool`.
+    /// Returns the lower-case name used in JSON documents: `int`, `uint`, `real`, `text`, `bool`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -40,16 +40,16 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Unit of the numbers of a column. Machine formats write the bare number, text for people scales it.
+/// Unit of the numbers of a column. Machine formats write the plain number, text output scales it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Unit {
     /// A bare number: ids, timestamps, ratios.
     #[default]
     None,
-    /// A span in nanoseconds.
+    /// A duration in nanoseconds.
     Nanos,
-    /// A span in seconds.
+    /// A duration in seconds.
     Seconds,
     /// A size in bytes.
     Bytes,
@@ -57,14 +57,14 @@ pub enum Unit {
     BytesPerSecond,
     /// Percent: 12.5 means 12.5 %.
     Pct,
-    /// A count of things.
+    /// A count.
     Count,
     /// Events per second.
     PerSecond,
 }
 
 impl Unit {
-    /// Symbol written in machine-readable schemas; empty for [`Unit::None`].
+    /// Returns the symbol written in machine-readable schemas; empty for [`Unit::None`].
     #[must_use]
     pub const fn symbol(self) -> &'static str {
         match self {
@@ -80,15 +80,16 @@ impl Unit {
     }
 }
 
-/// How real numbers are written where digits matter: CSV, and text without human units.
+/// Format of real numbers in CSV, and in text without human units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum RealFormat {
     /// Fewest digits that read back as the same number: `5`, `0.1`, `1e300`.
     #[default]
     Shortest,
-    /// The same digits, always recognisable as a real, as Python prints them: `5.0`, `0.1`, `1e+300`.
+    /// The same digits, but always recognisable as a real, as Python prints them: `5.0`, `0.1`,
+    /// `1e+300`.
     ShortestPoint,
-    /// This many decimals, exactly rounded half to even: `%.6f` is `Fixed(6)`.
+    /// This many decimals, rounded half to even exactly: `%.6f` is `Fixed(6)`.
     Fixed(u8),
     /// 15 significant digits and always a point, as SQLite displays reals: `5.0`, `0.1`, `1.0e+300`.
     Significant15,
@@ -103,7 +104,7 @@ pub enum Align {
     Right,
 }
 
-/// One column: what it holds and how it is shown.
+/// One column: its type and its presentation.
 ///
 /// ```
 /// use report::{Column, Kind, Unit};
@@ -122,8 +123,9 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column with a stable machine name that ends in its unit where it has one: `dur_ns`, `size_bytes`, `share_pct`.
-    /// The title starts out equal to the name; numbers are flush right, the rest flush left.
+    /// Creates a column with a stable machine name that ends in its unit, if it has one: `dur_ns`,
+    /// `size_bytes`, `share_pct`. The title is initially the name; numbers are right-aligned, other
+    /// kinds left-aligned.
     pub fn new(name: impl Into<Cow<'static, str>>, kind: Kind) -> Self {
         let name = name.into();
         let align = match kind {
@@ -141,27 +143,27 @@ impl Column {
         }
     }
 
-    /// A column of `i64`.
+    /// Creates a column of `i64`.
     pub fn int(name: impl Into<Cow<'static, str>>) -> Self {
         Self::new(name, Kind::Int)
     }
 
-    /// A column of `u64`.
+    /// Creates a column of `u64`.
     pub fn uint(name: impl Into<Cow<'static, str>>) -> Self {
         Self::new(name, Kind::UInt)
     }
 
-    /// A column of `f64`.
+    /// Creates a column of `f64`.
     pub fn real(name: impl Into<Cow<'static, str>>) -> Self {
         Self::new(name, Kind::Real)
     }
 
-    /// A column of text.
+    /// Creates a column of text.
     pub fn text(name: impl Into<Cow<'static, str>>) -> Self {
         Self::new(name, Kind::Text)
     }
 
-    /// A column of truth values.
+    /// Creates a column of booleans.
     pub fn bool(name: impl Into<Cow<'static, str>>) -> Self {
         Self::new(name, Kind::Bool)
     }
@@ -173,7 +175,7 @@ impl Column {
         self
     }
 
-    /// Sets the heading shown to people.
+    /// Sets the heading of text output.
     #[must_use]
     pub fn title(mut self, title: impl Into<Cow<'static, str>>) -> Self {
         self.title = title.into();
@@ -187,64 +189,65 @@ impl Column {
         self
     }
 
-    /// Sets how reals are written in CSV and text. JSON and Parquet always keep every digit.
+    /// Sets the format of reals in CSV and text. JSON and Parquet always keep every digit.
     #[must_use]
     pub fn reals(mut self, reals: RealFormat) -> Self {
         self.reals = Some(reals);
         self
     }
 
-    /// Says that a column of text holds few different ones: Parquet has it as an Arrow dictionary, in which each stands once.
+    /// Marks a text column as having few distinct values: Parquet stores it as an Arrow dictionary,
+    /// which contains each value once.
     #[must_use]
     pub fn repeating(mut self) -> Self {
         self.repeats = self.kind == Kind::Text;
         self
     }
 
-    /// Whether it holds few different texts.
+    /// Returns `true` if the column has few distinct texts.
     #[must_use]
     pub fn is_repeating(&self) -> bool {
         self.repeats
     }
 
-    /// Stable machine name.
+    /// Returns the stable machine name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Heading shown to people.
+    /// Returns the heading of text output.
     #[must_use]
     pub fn heading(&self) -> &str {
         &self.title
     }
 
-    /// What the column holds.
+    /// Returns the kind of the column.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Unit of its numbers.
+    /// Returns the unit of its numbers.
     #[must_use]
     pub fn unit_of(&self) -> Unit {
         self.unit
     }
 
-    /// Alignment in text.
+    /// Returns the alignment in text.
     #[must_use]
     pub fn alignment(&self) -> Align {
         self.align
     }
 
-    /// The real format asked for with [`Column::reals`], if any.
+    /// Returns the real format set with [`Column::reals`], if any.
     #[must_use]
     pub fn real_format(&self) -> Option<RealFormat> {
         self.reals
     }
 }
 
-/// Refuses an empty set of columns and repeated machine names.
+/// Rejects an empty set of columns and repeated machine names.
 pub(crate) fn check_columns(columns: &[Column]) -> Result<()> {
     if columns.is_empty() {
         return Err(Error::NoColumns);

@@ -1,4 +1,4 @@
-//! CSV as RFC 4180 has it, with `\n` line ends.
+//! Writes CSV according to RFC 4180, with `\n` line ends.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -9,14 +9,15 @@ use crate::error::Result;
 use crate::number::{push_integer, push_real};
 use crate::sink::{Chunked, Guard, RowSink};
 
-/// How CSV is written.
+/// Options for writing CSV.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsvOptions {
-    /// What stands for null: nothing by default, `\N` where null and empty text must differ.
+    /// Text for null: empty by default, `\N` where null and empty text must differ.
     pub null: Cow<'static, str>,
-    /// One real format for all columns; `None` leaves it to each column ([`RealFormat::Shortest`] unless set).
+    /// A single real format for all columns; `None` uses each column's format
+    /// ([`RealFormat::Shortest`] unless set).
     pub reals: Option<RealFormat>,
-    /// Whether the first line names the columns.
+    /// `true` if the first line names the columns.
     pub header: bool,
 }
 
@@ -53,7 +54,7 @@ pub struct CsvWriter<W> {
 }
 
 impl<W: Write> CsvWriter<W> {
-    /// A writer to `out`, which needs no buffer of its own.
+    /// Creates a writer to `out`, which needs no buffer of its own.
     pub fn new(out: W, options: CsvOptions) -> Self {
         Self {
             out: Chunked::new(out),
@@ -122,7 +123,7 @@ impl<W: Write> RowSink for CsvWriter<W> {
     }
 }
 
-/// Appends one field, quoted if it must be.
+/// Appends one field, quoted if necessary.
 fn push_field(out: &mut Vec<u8>, field: &[u8]) {
     // Without an early exit inside the block the compiler tests many bytes at once.
     let special = |block: &[u8]| {

@@ -1,4 +1,4 @@
-//! What can go wrong while a table is built or written.
+//! Errors of building or writing a table.
 
 use std::io;
 
@@ -7,11 +7,11 @@ use crate::column::Kind;
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that can go wrong here, one variant per cause.
+/// Error of this crate, one variant per cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The destination refused the bytes. A closed pipe arrives here as `BrokenPipe`.
+    /// Writing to the destination failed. A closed pipe has the kind `BrokenPipe`.
     #[error("cannot write the table")]
     Io(#[from] io::Error),
     /// A row has more or fewer cells than there are columns.
@@ -24,7 +24,7 @@ pub enum Error {
         /// Columns declared.
         expected: usize,
     },
-    /// A cell is of another kind than its column; convert it first.
+    /// The kind of a cell differs from that of its column; convert it first.
     #[error("row {row}, column `{column}`: the column holds {expected} values, not {found}")]
     CellKind {
         /// Row number, from 0.
@@ -33,13 +33,13 @@ pub enum Error {
         column: Box<str>,
         /// Kind the column was declared with.
         expected: Kind,
-        /// Kind of the offending cell.
+        /// Kind of the cell.
         found: Kind,
     },
     /// Two columns share one machine name.
     #[error("two columns are called `{name}`; machine names must differ")]
     DuplicateColumn {
-        /// The name in question.
+        /// The repeated name.
         name: Box<str>,
     },
     /// A table without columns cannot be written.
@@ -51,12 +51,12 @@ pub enum Error {
         /// The method that was called.
         call: &'static str,
     },
-    /// A value given to a JSON document cannot be represented in JSON.
+    /// A value added to a JSON document cannot be represented in JSON.
     #[error("cannot express field `{field}` as JSON")]
     Json {
-        /// The field that was being written.
+        /// Name of the field.
         field: Box<str>,
-        /// What serde_json said.
+        /// Error of serde_json.
         #[source]
         source: serde_json::Error,
     },
@@ -76,7 +76,7 @@ pub enum Error {
     #[cfg(feature = "parquet")]
     #[error("cannot write Parquet")]
     Parquet(#[from] parquet::errors::ParquetError),
-    /// Columns could not be assembled for Parquet.
+    /// The columns could not be assembled for Parquet.
     #[cfg(feature = "parquet")]
     #[error("cannot assemble the columns for Parquet")]
     Arrow(#[from] arrow_schema::ArrowError),

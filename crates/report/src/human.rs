@@ -1,13 +1,15 @@
-//! Numbers for people: scaled units with about four significant digits. Never for machines.
+//! Formats numbers for text output: scaled units with about four significant digits. Not for
+//! machine formats.
 
 use crate::cell::Cell;
 use crate::column::{Column, RealFormat, Unit};
 use crate::number::real_text;
 
-/// What stands for null in text for people.
+/// Text for null in text output.
 pub const NULL: &str = "-";
 
-/// A span in nanoseconds: `999 ns`, `1.235 ms`, `59.00 s`, `12 min 05 s`, `3 h 25 min`, `2 d 03 h`.
+/// Formats a duration in nanoseconds: `999 ns`, `1.235 ms`, `59.00 s`, `12 min 05 s`, `3 h 25 min`,
+/// `2 d 03 h`.
 ///
 /// ```
 /// assert_eq!(report::human::duration(1_234_567.0), "1.235 ms");
@@ -35,7 +37,7 @@ pub fn duration(ns: f64) -> String {
     )
 }
 
-/// A size in bytes in binary units: `512 B`, `1.500 KiB`, `1023 MiB`.
+/// Formats a size in bytes in binary units: `512 B`, `1.500 KiB`, `1023 MiB`.
 #[must_use]
 pub fn bytes(bytes: f64) -> String {
     const K: f64 = 1024.0;
@@ -50,7 +52,7 @@ pub fn bytes(bytes: f64) -> String {
     scaled(bytes, &steps)
 }
 
-/// Bytes per second in decimal units, as bandwidths are quoted: `12.50 GB/s`.
+/// Formats bytes per second in decimal units, as bandwidths are quoted: `12.50 GB/s`.
 #[must_use]
 pub fn byte_rate(bytes_per_s: f64) -> String {
     scaled(
@@ -65,7 +67,8 @@ pub fn byte_rate(bytes_per_s: f64) -> String {
     )
 }
 
-/// Percent with two decimals: `12.50 %`; what would round to zero but is not is `<0.01 %`.
+/// Formats percent with two decimals: `12.50 %`; a nonzero value that would round to zero is
+/// `<0.01 %`.
 #[must_use]
 pub fn percent(pct: f64) -> String {
     if pct != 0.0 && pct.abs() < 0.005 {
@@ -78,7 +81,7 @@ pub fn percent(pct: f64) -> String {
     format!("{pct:.2} %")
 }
 
-/// A whole number in groups of three: `1,234,567`.
+/// Formats a whole number in groups of three digits: `1,234,567`.
 ///
 /// ```
 /// assert_eq!(report::human::count(-1_234_567), "-1,234,567");
@@ -100,7 +103,7 @@ pub fn count(value: impl Into<i128>) -> String {
     out
 }
 
-/// A number with decimal prefixes: `950`, `1.235 k`, `12.50 M`, `3.000 G`.
+/// Formats a number with decimal prefixes: `950`, `1.235 k`, `12.50 M`, `3.000 G`.
 #[must_use]
 pub fn short_count(value: f64) -> String {
     scaled(
@@ -109,8 +112,8 @@ pub fn short_count(value: f64) -> String {
     )
 }
 
-/// A value of a column as people read it: scaled by the column's unit, unless the column asks for a real format.
-/// Text is returned as it is, unescaped.
+/// Formats a value of a column for text output: scaled by the column's unit, unless the column has
+/// a real format. Text is returned as it is, unescaped.
 #[must_use]
 pub fn cell(column: &Column, cell: Cell<'_>) -> String {
     let number = match cell {
@@ -131,7 +134,7 @@ pub fn cell(column: &Column, cell: Cell<'_>) -> String {
     quantity(number, column.unit_of())
 }
 
-/// A number with its unit, as the functions of this module write it.
+/// Formats a number with its unit, as the functions of this module do.
 #[must_use]
 pub fn quantity(value: f64, unit: Unit) -> String {
     match unit {
@@ -149,7 +152,7 @@ pub fn quantity(value: f64, unit: Unit) -> String {
     }
 }
 
-/// A real without a unit, to four significant digits unless it is whole.
+/// Formats a real without a unit, to four significant digits unless it is whole.
 fn plain(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() || (size < 1e15 && value.fract() == 0.0) {
@@ -197,7 +200,8 @@ fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
     format!("{shown:.*}{gap}{name}", usize::from(decimals))
 }
 
-/// Decimals for four significant digits, judged after rounding so that 9.9996 is `10.00`.
+/// Returns the decimals for four significant digits, determined after rounding, so that 9.9996 is
+/// `10.00`.
 fn decimals(value: f64) -> u8 {
     match value.abs() {
         size if size < 9.9995 => 3,

@@ -1,4 +1,4 @@
-//! JSON: rows as objects, streamed, and documents that carry a schema version.
+//! Writes JSON: streamed rows as objects, and documents with a schema version.
 
 use std::io::Write;
 
@@ -12,18 +12,19 @@ use crate::schema::SchemaVersion;
 use crate::sink::{Chunked, Guard, RowSink};
 use crate::table::Table;
 
-/// What surrounds the rows. A row is always one object on one line, keys in column order.
+/// Structure around the rows. A row is always one object on one line, keys in column order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JsonLayout {
     /// `[row, row, ...]`.
     Array,
-    /// One row per line and nothing else.
+    /// One row per line, without surrounding structure.
     Lines,
     /// `{"schema_version": "1.0", "columns": [{name, kind, unit, title}, ...], "rows": [row, ...]}`.
     Document(SchemaVersion),
 }
 
-/// Streams rows as JSON. Integers are exact decimal integers, reals keep every digit, NaN and infinities become `null`.
+/// Streams rows as JSON. Integers are exact decimal integers, reals keep every digit, NaN and
+/// infinities become `null`.
 #[derive(Debug)]
 pub struct JsonRowsWriter<W> {
     out: Chunked<W>,
@@ -33,7 +34,7 @@ pub struct JsonRowsWriter<W> {
 }
 
 impl<W: Write> JsonRowsWriter<W> {
-    /// A writer to `out`, which needs no buffer of its own.
+    /// Creates a writer to `out`, which needs no buffer of its own.
     pub fn new(out: W, layout: JsonLayout) -> Self {
         Self {
             out: Chunked::new(out),
@@ -81,7 +82,7 @@ impl<W: Write> RowSink for JsonRowsWriter<W> {
     }
 }
 
-/// A JSON object written member by member, `schema_version` first; tables inside it are streamed.
+/// Writes a JSON object member by member, `schema_version` first; tables inside it are streamed.
 ///
 /// ```
 /// use report::{JsonDocument, SchemaVersion};
@@ -98,10 +99,10 @@ pub struct JsonDocument<W> {
 }
 
 impl<W: Write> JsonDocument<W> {
-    /// Opens a document.
+    /// Starts a document.
     ///
     /// # Errors
-    /// None today; the signature leaves room for a destination that refuses.
+    /// None today; the signature allows for a destination that fails.
     pub fn new(out: W, version: SchemaVersion) -> Result<Self> {
         let mut out = Chunked::new(out);
         out.bytes.extend_from_slice(b"{\n");
@@ -109,10 +110,10 @@ impl<W: Write> JsonDocument<W> {
         Ok(Self { out })
     }
 
-    /// Adds one member. Names must differ; that is the caller's business.
+    /// Adds one member. The caller must use distinct names.
     ///
     /// # Errors
-    /// A value that JSON cannot hold, or a destination that refuses.
+    /// Returns an error if JSON cannot represent the value, or writing fails.
     pub fn member<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<()> {
         self.out.bytes.extend_from_slice(b",\n");
         push_member(&mut self.out.bytes, name, value)?;
@@ -122,13 +123,13 @@ impl<W: Write> JsonDocument<W> {
     /// Adds a table as the member `{"columns": [...], "rows": [...]}`.
     ///
     /// # Errors
-    /// A destination that refuses.
+    /// Returns an error if writing fails.
     pub fn table(&mut self, name: &str, table: &Table) -> Result<()> {
         table.write_to(&mut self.rows(name))
     }
 
-    /// A member as [`JsonDocument::table`] writes it, whose rows come one by one: to be begun and finished before anything else is
-    /// added.
+    /// Starts a member like that of [`JsonDocument::table`], whose rows are written one by one. It
+    /// must be begun and finished before another member is added.
     pub fn rows<'d>(&'d mut self, name: &'d str) -> JsonMember<'d, W> {
         JsonMember {
             out: &mut self.out,
@@ -138,17 +139,17 @@ impl<W: Write> JsonDocument<W> {
         }
     }
 
-    /// Closes the document.
+    /// Ends the document.
     ///
     /// # Errors
-    /// A destination that refuses.
+    /// Returns an error if writing fails.
     pub fn finish(mut self) -> Result<()> {
         self.out.bytes.extend_from_slice(b"\n}\n");
         Ok(self.out.flush()?)
     }
 }
 
-/// A table inside a [`JsonDocument`], row by row.
+/// A table inside a [`JsonDocument`], written row by row.
 #[derive(Debug)]
 pub struct JsonMember<'d, W> {
     out: &'d mut Chunked<W>,
@@ -183,7 +184,7 @@ impl<W: Write> RowSink for JsonMember<'_, W> {
     }
 }
 
-/// Encoded keys, and whether a comma is due.
+/// Encoded keys, and whether a comma must be written first.
 #[derive(Debug, Default)]
 struct RowsState {
     keys: Vec<Vec<u8>>,

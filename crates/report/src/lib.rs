@@ -1,19 +1,20 @@
 //! Typed tables rendered as aligned text, CSV, JSON and Parquet.
 //!
-//! Charter: knows cells, columns, formats; knows no trace, no metric meaning; at most 1500 lines of code, Parquet
-//! and documentation apart.
+//! Charter: cells, columns, formats; no traces, no meaning of metrics; at most 1,500 lines of code without Parquet and
+//! documentation.
 //!
-//! Two ways in, one set of formats:
+//! Two interfaces, one set of formats:
 //!
-//! * a `Table` holds rows column by column and is written with `Table::write_to` or `Table::to_text`;
+//! * a `Table` stores rows column by column and is written with `Table::write_to` or `Table::to_text`;
 //! * a `RowSink` (`CsvWriter`, `JsonRowsWriter`, `TextWriter`, and `ParquetWriter` with the feature `parquet`)
-//!   takes rows one at a time, so a table of ten million rows is never held (text is the exception: widths need all rows).
+//!   receives rows one at a time, so a table of ten million rows is never in memory (text is the exception: widths
+//!   depend on all rows).
 //!
-//! Machine formats write the bare numbers, exactly: integers as integers, nanoseconds as nanoseconds, and the unit is part
-//! of the column's name (`dur_ns`, `size_bytes`, `share_pct`). Text for people scales them (`1.235 ms`, `3.250 GiB`); the
-//! functions for that are in `human`. The same rows always give the same bytes.
+//! Machine formats write plain, exact numbers: integers as integers, nanoseconds as nanoseconds, and the unit is part of
+//! the column's name (`dur_ns`, `size_bytes`, `share_pct`). Text output scales them (`1.235 ms`, `3.250 GiB`) with the
+//! functions in `human`. The same rows always give the same bytes.
 //!
-//! What it does not do: compute, sort or aggregate; read any of these formats; choose a destination.
+//! Out of scope: computing, sorting or aggregating; reading any of these formats; choosing a destination.
 //!
 //! Features: `parquet` (off by default; brings arrow and parquet).
 //!

@@ -1,4 +1,4 @@
-//! Digits of integers and reals, appended to a byte buffer without allocating.
+//! Appends the digits of integers and reals to a byte buffer without allocating.
 
 use std::io::Write as _;
 
@@ -9,7 +9,8 @@ pub(crate) fn push_integer(out: &mut Vec<u8>, value: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// Appends a real. Not-a-number is `NaN`, infinities are `inf` and `-inf`: spellings that Rust, C and Python read back.
+/// Appends a real. Not-a-number is `NaN`, infinities are `inf` and `-inf`: spellings that Rust, C
+/// and Python parse.
 pub(crate) fn push_real(out: &mut Vec<u8>, value: f64, format: RealFormat) {
     if !value.is_finite() {
         let word: &[u8] = if value.is_nan() {
@@ -66,7 +67,7 @@ pub(crate) fn push_real(out: &mut Vec<u8>, value: f64, format: RealFormat) {
     }
 }
 
-/// A real as text.
+/// Formats a real.
 ///
 /// ```
 /// use report::{RealFormat, real_text};
@@ -83,15 +84,16 @@ pub fn real_text(value: f64, format: RealFormat) -> String {
 }
 
 struct Layout {
-    /// Decimal exponents written without an `e`.
+    /// Range of decimal exponents written without an `e`.
     exponents: std::ops::Range<i32>,
-    /// Whole numbers get `.0`.
+    /// `true` if whole numbers get `.0`.
     point: bool,
-    /// Exponent with sign and at least two digits, as C writes it.
+    /// `true` if the exponent has a sign and at least two digits, as in C.
     c_exponent: bool,
 }
 
-/// Takes the digits and the exponent from Rust's scientific notation and places the point as `layout` says.
+/// Takes digits and exponent from Rust's scientific notation and places the point according to
+/// `layout`.
 fn lay_out(out: &mut Vec<u8>, value: f64, significant: Option<usize>, layout: Layout) {
     let mut scratch = [0_u8; 40];
     let mut rest = &mut scratch[..];

@@ -1,4 +1,4 @@
-//! Parquet, streamed in row groups.
+//! Writes Parquet, streamed in row groups.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -22,18 +22,19 @@ use crate::error::{Error, Result};
 use crate::schema::SchemaVersion;
 use crate::sink::{Guard, RowSink};
 
-/// Rows, and bytes of text, gathered before they are encoded.
+/// Number of rows, and bytes of text, buffered before they are encoded.
 const BATCH_ROWS: usize = 65_536;
 const BATCH_TEXT: usize = 16 << 20;
-/// Encoded bytes after which a row group is closed.
+/// Number of encoded bytes after which a row group ends.
 const GROUP_BYTES: usize = 64 << 20;
 
-/// Streams rows as Parquet: zstd, row groups of at most a million rows or about 64 MiB, every column nullable. Each field
-/// carries its unit as metadata `unit`, the file carries `schema_version`. Same rows, same bytes.
+/// Streams rows as Parquet: zstd, row groups of at most a million rows or about 64 MiB, every
+/// column nullable. Each field has its unit as metadata `unit`, the file has `schema_version`.
+/// Equal rows give equal bytes.
 pub struct ParquetWriter<W: Write + Send> {
     out: Option<W>,
     version: SchemaVersion,
-    /// More of the file's metadata.
+    /// Additional metadata of the file.
     metadata: Vec<KeyValue>,
     guard: Guard,
     open: Option<Open<W>>,
@@ -53,13 +54,13 @@ enum Builder {
     UInt(UInt64Builder),
     Real(Float64Builder),
     Text(StringBuilder),
-    /// A text that comes many times; a batch has fewer rows than there are keys.
+    /// A text column with repeated values; a batch has fewer rows than there are keys.
     Repeating(StringDictionaryBuilder<Int32Type>),
     Bool(BooleanBuilder),
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
-    /// A writer to `out`, which becomes a complete file only with [`RowSink::finish`].
+    /// Creates a writer to `out`, which is a complete file only after [`RowSink::finish`].
     pub fn new(out: W, version: SchemaVersion) -> Self {
         Self {
             out: Some(out),
@@ -70,7 +71,8 @@ impl<W: Write + Send> ParquetWriter<W> {
         }
     }
 
-    /// Adds a key and its text to the metadata in the file's footer; to be called before [`RowSink::begin`].
+    /// Adds a key and its text to the metadata in the file's footer. Must be called before
+    /// [`RowSink::begin`].
     #[must_use]
     pub fn metadata(mut self, key: &str, text: &str) -> Self {
         self.metadata
@@ -78,11 +80,11 @@ impl<W: Write + Send> ParquetWriter<W> {
         self
     }
 
-    /// Adds a key and its text that were not known before the rows; to be called between [`RowSink::begin`] and
-    /// [`RowSink::finish`].
+    /// Adds a key and its text that were not known before the rows. Must be called between
+    /// [`RowSink::begin`] and [`RowSink::finish`].
     ///
     /// # Errors
-    /// Called before or after.
+    /// Returns an error if called before or after.
     pub fn add_metadata(&mut self, key: &str, text: &str) -> Result<()> {
         let open = self.open.as_mut().ok_or(Error::OutOfOrder {
             call: "add_metadata",
@@ -138,7 +140,8 @@ impl<W: Write + Send> RowSink for ParquetWriter<W> {
                 text += len;
             }
         }
-        // Offsets of a text column are 32 bits wide, hence a batch ends before a text that would not fit.
+        // Offsets of a text column are 32 bits wide, so a batch ends before a text that would not
+        // fit.
         if open.rows == BATCH_ROWS || (open.rows > 0 && open.text + text > BATCH_TEXT) {
             open.encode()?;
         }
@@ -190,7 +193,7 @@ impl Builder {
         }
     }
 
-    /// Appends a cell the guard has found to be of this kind or null.
+    /// Appends a cell that the guard has checked: of this kind or null.
     fn push(&mut self, cell: Cell<'_>) {
         match (self, cell) {
             (Self::Int(builder), Cell::Int(value)) => builder.append_value(value),

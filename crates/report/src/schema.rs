@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// Version of an output's shape. The minor part grows when a field appears, the major part when a field changes its
-/// meaning or goes. Written as text, `"1.0"`.
+/// Version of an output's schema. The minor part grows when a field is added, the major part when a
+/// field changes its meaning or is removed. Written as text, `"1.0"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SchemaVersion {
     /// Grows with incompatible changes.
@@ -18,7 +18,7 @@ impl SchemaVersion {
     /// Key under which every format stores the version.
     pub const KEY: &'static str = "schema_version";
 
-    /// Version `major.minor`.
+    /// Creates version `major.minor`.
     #[must_use]
     pub const fn new(major: u32, minor: u32) -> Self {
         Self { major, minor }

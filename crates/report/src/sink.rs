@@ -1,4 +1,4 @@
-//! The common face of everything that takes rows.
+//! Common interface of everything that receives rows.
 
 use std::io::{self, Write};
 
@@ -9,34 +9,36 @@ use crate::error::{Error, Result};
 use crate::json::{JsonLayout, JsonRowsWriter};
 use crate::text::{TextOptions, TextWriter};
 
-/// Takes rows one at a time: [`begin`](Self::begin) once, [`row`](Self::row) any number of times,
-/// [`finish`](Self::finish) once. Nothing is guaranteed to have reached the destination before `finish` returns.
+/// Receives rows one at a time: [`begin`](Self::begin) once, [`row`](Self::row) any number of
+/// times, [`finish`](Self::finish) once. Output may be buffered until `finish` returns.
 pub trait RowSink {
     /// Declares the columns.
     ///
     /// # Errors
-    /// No columns, repeated names, a second call, or a destination that refuses.
+    /// Returns an error if there are no columns, names repeat, it is a second call, or writing
+    /// fails.
     fn begin(&mut self, columns: &[Column]) -> Result<()>;
 
     /// Writes one row, one cell per column.
     ///
     /// # Errors
-    /// Wrong number of cells, a cell of another kind than its column, or a destination that refuses.
+    /// Returns an error if the number of cells is wrong, the kind of a cell differs from its
+    /// column's, or writing fails.
     fn row(&mut self, cells: &[Cell<'_>]) -> Result<()>;
 
-    /// Writes what is still held back and completes the output.
+    /// Flushes buffered rows and completes the output.
     ///
     /// # Errors
-    /// Called twice or before `begin`, or a destination that refuses.
+    /// Returns an error if called twice or before `begin`, or writing fails.
     fn finish(&mut self) -> Result<()>;
 }
 
-/// Text formats a tool offers by name.
+/// Text formats that a tool offers by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Aligned columns with human units.
     Text,
-    /// The same as a Markdown table.
+    /// The same columns as a Markdown table.
     Markdown,
     /// RFC 4180.
     Csv,
@@ -47,7 +49,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// A sink of this format with default options, without a width limit.
+    /// Returns a sink of this format with default options, without a width limit.
     pub fn sink<'w, W: Write + 'w>(self, out: W) -> Box<dyn RowSink + 'w> {
         let text = |markdown| TextOptions {
             markdown,
@@ -63,7 +65,7 @@ impl Format {
     }
 }
 
-/// Order of calls and kinds of cells, checked the same way by every sink.
+/// Checks the order of calls and the kinds of cells, for all sinks.
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
     columns: Vec<(Kind, Box<str>)>,
@@ -84,7 +86,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Accepts a row and gives its number.
+    /// Checks a row and returns its number.
     pub(crate) fn row(&mut self, cells: &[Cell<'_>]) -> Result<u64> {
         if self.columns.is_empty() || self.finished {
             return Err(Error::OutOfOrder { call: "row" });
@@ -122,7 +124,7 @@ impl Guard {
     }
 }
 
-/// Bytes gathered before they are handed to the destination in one call.
+/// Number of bytes buffered before they are written in one call.
 const CHUNK: usize = 64 * 1024;
 
 /// A writer with an open buffer: formatting appends to `bytes` directly.
@@ -140,7 +142,7 @@ impl<W: Write> Chunked<W> {
         }
     }
 
-    /// Hands the gathered bytes over once there are enough of them.
+    /// Writes the buffered bytes once there are enough of them.
     pub(crate) fn settle(&mut self) -> io::Result<()> {
         if self.bytes.len() >= CHUNK {
             self.drain()

@@ -7,7 +7,8 @@ use crate::column::{Column, Kind};
 use crate::error::Result;
 use crate::sink::{Guard, RowSink};
 
-/// A named table. Numbers take 8 bytes, truth values 1, texts their bytes plus 8; nulls one bit per row in columns that have any.
+/// A named table. Numbers take 8 bytes, booleans 1, texts their bytes plus 8; nulls one bit per row
+/// in columns that have any.
 ///
 /// ```
 /// use report::{Cell, Column, Table, TextOptions, Unit};
@@ -28,10 +29,10 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table.
+    /// Creates an empty table.
     ///
     /// # Errors
-    /// No columns, or two of the same machine name.
+    /// Returns an error if there are no columns, or two have the same machine name.
     pub fn new(name: impl Into<Cow<'static, str>>, columns: Vec<Column>) -> Result<Self> {
         let mut guard = Guard::default();
         guard.begin(&columns)?;
@@ -48,7 +49,8 @@ impl Table {
     /// Appends one row; on an error the table is unchanged.
     ///
     /// # Errors
-    /// Wrong number of cells, or a cell of another kind than its column.
+    /// Returns an error if the number of cells is wrong, or the kind of a cell differs from its
+    /// column's.
     pub fn push(&mut self, cells: &[Cell<'_>]) -> Result<()> {
         self.guard.row(cells)?;
         for (store, cell) in self.stores.iter_mut().zip(cells) {
@@ -58,25 +60,25 @@ impl Table {
         Ok(())
     }
 
-    /// Name of the table.
+    /// Returns the name of the table.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The columns, in order.
+    /// Returns the columns, in order.
     #[must_use]
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// One value; `None` outside the table.
+    /// Returns one value; `None` outside the table.
     #[must_use]
     pub fn cell(&self, row: usize, column: usize) -> Option<Cell<'_>> {
         (row < self.rows)
@@ -92,10 +94,10 @@ impl Table {
         }
     }
 
-    /// Sends the whole table through a sink: begin, all rows, finish.
+    /// Writes the whole table to a sink: begin, all rows, finish.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Same as the sink's methods.
     pub fn write_to(&self, sink: &mut dyn RowSink) -> Result<()> {
         sink.begin(&self.columns)?;
         let mut cells = Vec::with_capacity(self.columns.len());
@@ -106,7 +108,7 @@ impl Table {
         sink.finish()
     }
 
-    /// Bytes of memory the values occupy.
+    /// Returns the memory used by the values in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.stores.iter().map(Store::heap_bytes).sum()
@@ -117,7 +119,7 @@ impl Table {
 #[derive(Debug)]
 struct Store {
     values: Values,
-    /// One bit per row up to the last null; empty as long as there is none.
+    /// One bit per row up to the last null; empty if there is none.
     nulls: Vec<u64>,
 }
 
@@ -155,7 +157,7 @@ impl Store {
             }
             self.nulls[row / 64] |= 1 << (row % 64);
         }
-        // The guard has let only matching kinds and null through; null stores a placeholder.
+        // The guard accepted only matching kinds and null; null stores a placeholder.
         match (&mut self.values, cell) {
             (Values::Int(values), Cell::Int(value)) => values.push(value),
             (Values::Int(values), _) => values.push(0),

@@ -1,4 +1,4 @@
-//! Tables for people: aligned columns on a terminal, or Markdown.
+//! Writes tables as text: aligned columns on a terminal, or Markdown.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,15 +14,15 @@ use crate::number::real_text;
 use crate::sink::RowSink;
 use crate::table::Table;
 
-/// How text is laid out.
+/// Layout of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextOptions {
-    /// Columns of the terminal. Text columns are cut in the middle until lines fit, numbers never are, so lines may still
-    /// be longer. `None` cuts nothing.
+    /// Width of the terminal in columns. Text columns are shortened in the middle until lines fit;
+    /// numbers are not, so lines may still be longer. `None` shortens nothing.
     pub width: Option<usize>,
-    /// Scale numbers by their units (`1.235 ms`) instead of writing them bare (`1234567`).
+    /// Scales numbers by their units (`1.235 ms`) instead of writing them plain (`1234567`).
     pub human: bool,
-    /// Write a Markdown table.
+    /// Writes a Markdown table.
     pub markdown: bool,
 }
 
@@ -36,12 +36,12 @@ impl Default for TextOptions {
     }
 }
 
-/// Text columns are not cut below this many terminal columns.
+/// Minimum width of a shortened text column.
 const NARROWEST: usize = 8;
 const GAP: usize = 2;
 
 impl Table {
-    /// The table as text.
+    /// Returns the table as text.
     #[must_use]
     pub fn to_text(&self, options: &TextOptions) -> String {
         let mut widths: Vec<usize> = self
@@ -104,8 +104,8 @@ impl Table {
     }
 }
 
-/// Gathers rows and writes them as text on [`RowSink::finish`], because widths depend on all rows: memory grows with the
-/// table.
+/// Collects rows and writes them as text on [`RowSink::finish`], because widths depend on all rows.
+/// Memory grows with the table.
 #[derive(Debug)]
 pub struct TextWriter<W> {
     out: W,
@@ -115,7 +115,7 @@ pub struct TextWriter<W> {
 }
 
 impl<W: Write> TextWriter<W> {
-    /// A writer to `out`.
+    /// Creates a writer to `out`.
     pub fn new(out: W, options: TextOptions) -> Self {
         Self {
             out,
@@ -154,8 +154,9 @@ impl<W: Write> RowSink for TextWriter<W> {
     }
 }
 
-/// Text made harmless for a terminal: control characters, line and paragraph separators, and the invisible characters that
-/// reorder or hide text are written as escapes (`\n`, `\x1b`, `\u{202e}`). Borrowed when there is nothing to escape.
+/// Makes text safe for a terminal: control characters, line and paragraph separators, and invisible
+/// characters that reorder or hide text become escapes (`\n`, `\x1b`, `\u{202e}`). Borrowed if
+/// there is nothing to escape.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(needs_escape) {
@@ -181,13 +182,12 @@ fn needs_escape(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Terminal columns a text takes.
+/// Returns the width of a text in terminal columns.
 fn width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
-/// The lines of a text that is broken at blanks into such of `width` characters; a longer word stays
-/// whole.
+/// Breaks a text at blanks into lines of at most `width` characters; a longer word stays whole.
 ///
 /// ```
 /// assert_eq!(report::text::wrapped("one two three", 8), ["one two", "three"]);
@@ -208,7 +208,7 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Cuts the middle out so that at most `limit` terminal columns remain.
+/// Cuts out the middle so that at most `limit` terminal columns remain.
 ///
 /// ```
 /// assert_eq!(report::text::shorten("abcdefghij", 7), "abc…hij");
@@ -245,11 +245,11 @@ pub fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(head)
 }
 
-/// Cuts texts so that each takes at most `limit` terminal columns and texts that differ stay different: texts that would
-/// look the same cut in the middle keep the words in which they differ. Texts that cannot be told apart within `limit`
-/// columns are cut as by [`shorten`].
+/// Shortens texts so that each takes at most `limit` terminal columns and different texts stay
+/// different: texts that would look the same when cut in the middle keep the words in which they
+/// differ. Texts that cannot be distinguished within `limit` columns are cut as by [`shorten`].
 ///
-/// Cost: for texts that look equal when cut, the square of their number.
+/// Cost: quadratic in the number of texts that look equal when cut.
 ///
 /// ```
 /// let texts = ["gemm_bf16_tile64x64_stage4_warp2", "gemm_bf16_tile64x32_stage4_warp2"].map(String::from);
@@ -284,7 +284,8 @@ pub fn shorten_all(texts: &[String], limit: usize) -> Vec<String> {
     cut
 }
 
-/// The start of `text` and the words in which it differs from one of `others`, with `…` for what is between.
+/// Returns the start of `text` and the words in which it differs from one of `others`, with `…` for
+/// the omitted parts.
 fn window(text: &str, others: &[&str], limit: usize) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut kept = vec![false; chars.len()];
@@ -372,7 +373,7 @@ fn escape(text: &str, options: &TextOptions) -> String {
     out
 }
 
-/// Takes columns of text down to a common width, widest first, until the line fits.
+/// Reduces text columns to a common width, widest first, until the line fits.
 fn narrow(widths: &mut [usize], columns: &[Column], limit: usize) {
     let gaps = GAP * widths.len().saturating_sub(1);
     loop {

@@ -1,6 +1,6 @@
 //! Writes databases: `make FOLDER [dispatches=N] [ranks=N] [nodes=N] [seed=N] [generation=N] [equal_pids=1] [counters=N]`.
 //!
-//! What is true of each is beside it, as `*.truth.json`.
+//! The truth about each database is written to `*.truth.json`.
 
 use std::io::Write as _;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Rows into tables.
+//! Writes rows to tables.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,14 +8,14 @@ use rusqlite::{CachedStatement, Connection};
 
 use crate::schema::tables;
 
-/// Why a database could not be written.
+/// Error of writing a database.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// SQLite refused.
+    /// SQLite failed.
     #[error("cannot write the database")]
     Sqlite(#[from] rusqlite::Error),
-    /// The folder could not be made, or an old file not removed.
+    /// The folder could not be created, or an old file could not be removed.
     #[error("cannot write files")]
     Io(#[from] std::io::Error),
 }
@@ -59,7 +59,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Adds a row with the next id of its table and returns that.
+    /// Adds a row with the next id of its table and returns the id.
     pub(crate) fn add<const N: usize>(
         &mut self,
         table: &'static str,
@@ -73,7 +73,7 @@ impl Database {
         Ok(id)
     }
 
-    /// Adds a row with an id of the caller's.
+    /// Adds a row with a given id.
     pub(crate) fn add_with_id<const N: usize>(
         &mut self,
         table: &'static str,
@@ -95,7 +95,7 @@ impl Database {
         Ok(())
     }
 
-    /// The id of a text.
+    /// Returns the id of a text.
     pub(crate) fn string(&mut self, text: &str) -> Result<i64, Error> {
         if let Some(&id) = self.strings.get(text) {
             return Ok(id);

@@ -1,10 +1,12 @@
-//! rocPD databases with planted truth, for tests and measurements.
+//! Generates rocPD databases with known truth, for tests and measurements.
 //!
-//! [`generate`] writes one database for each rank of an imagined job: steps with layers as nested markers, launches with
-//! HSA calls inside them, kernels, copies, allocations that reuse addresses, scratch, RCCL calls, marks and counters. What
-//! is true of the rows is summed up while they are made, never by SQL, and returned as [`Truth`].
+//! [`generate`] writes one database for each rank of a simulated job: steps with layers as nested
+//! markers, launches with HSA calls inside them, kernels, memcpy, allocations that reuse addresses,
+//! scratch, RCCL calls, marks and counters. The truth about the rows is accumulated while they are
+//! generated, never by SQL, and returned as [`Truth`].
 //!
-//! The same [`Shape`] always gives the same rows. It does not imitate any program and does not read databases.
+//! The same [`Shape`] always gives the same rows. The crate does not imitate any program and does
+//! not read databases.
 //!
 //! ```
 //! let folder = tempfile::tempdir()?;

@@ -1,4 +1,4 @@
-//! An imagined job, rank by rank.
+//! Generates a simulated job, rank by rank.
 
 mod calls;
 mod describe;
@@ -13,12 +13,12 @@ use crate::random::Random;
 use crate::shape::Shape;
 use crate::truth::Truth;
 
-/// A database and what is true of it.
+/// A database and the truth about it.
 #[derive(Debug, Clone)]
 pub struct Made {
     /// The file.
     pub path: PathBuf,
-    /// What is true of it.
+    /// The truth about it.
     pub truth: Truth,
 }
 
@@ -26,7 +26,7 @@ pub struct Made {
 ///
 /// # Errors
 ///
-/// When files cannot be written.
+/// Returns an error if files cannot be written.
 pub fn generate(folder: &Path, shape: &Shape) -> Result<Vec<Made>, Error> {
     std::fs::create_dir_all(folder)?;
     (0..shape.ranks)
@@ -86,9 +86,9 @@ struct Rank<'a> {
     pid: i64,
     stack_id: i64,
     dispatch_id: i64,
-    /// Where the host's clock stands.
+    /// Current time of the host's clock.
     now: i64,
-    /// When each stream is free.
+    /// Time from which each stream is free.
     free: Vec<i64>,
     /// Addresses in use and their sizes.
     live: Vec<(i64, i64)>,

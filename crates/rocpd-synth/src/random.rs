@@ -1,6 +1,6 @@
-//! Random numbers from a seed.
+//! Seeded random numbers.
 
-/// Numbers as SplitMix64 gives them.
+/// SplitMix64 generator.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -12,7 +12,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both inclusive.
     pub(crate) fn between(&mut self, low: i64, high: i64) -> i64 {
         let span = u64::try_from(high - low + 1).unwrap_or(1);
         low + i64::try_from(self.next() % span).unwrap_or(0)

@@ -1,6 +1,6 @@
 //! The tables of the format.
 
-/// Generations that can be written: 3.0.0 and 3.0.3 to 3.0.5 differ in columns.
+/// Returns the tables of a generation: 3.0.0 and 3.0.3 to 3.0.5 differ in columns.
 pub(crate) fn tables(suffix: &str, guid: &str, generation: u32) -> String {
     let id = "id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL";
     let own = format!("{id}, guid TEXT DEFAULT \"{guid}\" NOT NULL");

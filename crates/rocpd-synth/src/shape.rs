@@ -1,52 +1,52 @@
-//! What to make.
+//! Parameters of the generated data.
 
-/// What to make.
+/// Parameters of the generated data.
 #[derive(Debug, Clone)]
 pub struct Shape {
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Machines; ranks are dealt to them in turn.
+    /// Number of machines; ranks are assigned to them in turn.
     pub nodes: u32,
-    /// Processes, each with a database of its own.
+    /// Number of processes, each with its own database.
     pub ranks: u32,
-    /// GPUs of a process.
+    /// Number of GPUs per process.
     pub gpus: u32,
-    /// Threads of a process.
+    /// Number of threads per process.
     pub threads: u32,
-    /// Streams, and as many queues, besides the default ones.
+    /// Number of streams, and of queues, in addition to the default ones.
     pub streams: u32,
-    /// Steps.
+    /// Number of steps.
     pub steps: u32,
-    /// Layers of a step.
+    /// Number of layers per step.
     pub layers: u32,
-    /// Launches of a layer.
+    /// Number of launches per layer.
     pub launches: u32,
-    /// Ranges around steps and layers.
+    /// `true` for ranges around steps and layers.
     pub ranges: bool,
-    /// Two HSA calls inside each launch.
+    /// `true` for two HSA calls inside each launch.
     pub hsa: bool,
-    /// An argument or two of each launch.
+    /// `true` for one or two arguments per launch.
     pub args: bool,
-    /// Counter instances of every second dispatch; 0 for no counters.
+    /// Number of counter instances of every second dispatch; 0 for no counters.
     pub counter_instances: u32,
-    /// Rows that joined views lose: no region name, no event, no source agent.
+    /// `true` for rows that joined views lose: no region name, no event, no source agent.
     pub orphans: bool,
-    /// Give all ranks the same process and thread ids.
+    /// `true` to give all ranks the same process and thread ids.
     pub equal_pids: bool,
-    /// Added to all times, for timestamps above 2^53.
+    /// Offset added to all times, for timestamps above 2^53.
     pub time_offset_ns: i64,
-    /// How much later it is on each machine than on the one before.
+    /// Clock offset of each machine from the previous one, in nanoseconds.
     pub clock_skew_ns: i64,
-    /// An event of the kernel driver, with three arguments, in each step.
+    /// `true` for an event of the kernel driver, with three arguments, in each step.
     pub kfd: bool,
     /// Last digit of the schema version: 0, 1, 2, 3 or 5.
     pub generation: u32,
-    /// Tables without suffix.
+    /// `true` for tables without suffix.
     pub without_suffix: bool,
 }
 
 impl Shape {
-    /// A few hundred rows: one rank, two GPUs, everything there is.
+    /// Returns parameters for a few hundred rows: one rank, two GPUs, all features.
     #[must_use]
     pub fn small() -> Self {
         Self {
@@ -73,7 +73,8 @@ impl Shape {
         }
     }
 
-    /// One rank with about so many dispatches, twice as many regions, and no arguments or counters.
+    /// Returns parameters for one rank with about this many dispatches, twice as many regions, and
+    /// no arguments or counters.
     #[must_use]
     pub fn large(dispatches: u32) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What is true of a database, summed up while its rows are made.
+//! The truth about a database, accumulated while its rows are generated.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use serde::Serialize;
 /// Count, sum, sum of squares and extremes of durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Moments {
-    /// How many.
+    /// Number of durations.
     pub calls: u64,
-    /// Their sum, ns.
+    /// Sum of the durations, ns.
     pub total_ns: i64,
-    /// The sum of their squares, ns².
+    /// Sum of the squared durations, ns².
     pub squares_ns2: i128,
-    /// The shortest, ns.
+    /// Shortest duration, ns.
     pub min_ns: i64,
-    /// The longest, ns.
+    /// Longest duration, ns.
     pub max_ns: i64,
 }
 
@@ -41,7 +41,7 @@ impl Moments {
     }
 }
 
-/// What is true of one database.
+/// The truth about one database.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Truth {
     /// The process's key.
@@ -50,42 +50,42 @@ pub struct Truth {
     pub pid: i64,
     /// Host name.
     pub hostname: String,
-    /// Dispatches that the view `kernels` has.
+    /// Dispatches in the view `kernels`.
     pub dispatches: u64,
-    /// Dispatches without region name, which that view loses.
+    /// Dispatches without region name, which that view omits.
     pub lost_dispatches: u64,
     /// Regions without event.
     pub lost_regions: u64,
     /// Copies without source agent.
     pub lost_copies: u64,
-    /// Regions altogether.
+    /// All regions.
     pub regions: u64,
     /// Samples.
     pub samples: u64,
-    /// By display name, those that the view has.
+    /// Kernels in the view, by display name.
     pub kernels: BTreeMap<String, Moments>,
-    /// By direction, those that the view has.
+    /// Copies in the view, by direction.
     pub copies: BTreeMap<String, Moments>,
-    /// By type.
+    /// Allocations by type.
     pub allocations: BTreeMap<String, Moments>,
-    /// By type, scratch only.
+    /// Scratch allocations by type.
     pub scratch: BTreeMap<String, Moments>,
-    /// By domain and name.
+    /// Regions by domain and name.
     pub domains: BTreeMap<String, BTreeMap<String, Moments>>,
-    /// When each step begins and ends, ns; readers look at the ranges, so it is not in the file.
+    /// Begin and end of each step, ns; not in the file, where readers use the ranges.
     #[serde(skip)]
     pub steps_ns: Vec<(i64, i64)>,
-    /// By message, marks included.
+    /// Markers by message, including marks.
     pub markers: BTreeMap<String, Moments>,
-    /// Bytes by direction, those that the view has.
+    /// Bytes of the copies in the view, by direction.
     pub copied_bytes: BTreeMap<String, i64>,
     /// Sum of each counter over all dispatches and instances.
     pub counters: BTreeMap<String, i64>,
-    /// Bytes allocated and not freed at the end, scratch apart.
+    /// Bytes allocated and not freed at the end, without scratch.
     pub live_bytes_end: i64,
-    /// The most bytes allocated at once, scratch apart.
+    /// Maximum bytes allocated at one time, without scratch.
     pub live_bytes_peak: i64,
-    /// Sum of durations by agent id: dispatches, and copies to it.
+    /// Sum of durations by agent id: dispatches, and copies to the agent.
     pub busy_ns: BTreeMap<i64, i64>,
     /// Dispatch ids of kernels that take 25 times as long as others.
     pub outliers: Vec<i64>,

@@ -1,8 +1,8 @@
-//! Comma-separated values with quotes, which may hold line ends.
+//! Parses comma-separated values with quoted cells, which may contain line ends.
 
 use crate::Error;
 
-/// A table with a line of names.
+/// A table with a header line.
 pub(crate) struct Table<'t> {
     names: Vec<String>,
     rest: Records<'t>,
@@ -11,7 +11,7 @@ pub(crate) struct Table<'t> {
 struct Records<'t> {
     text: &'t str,
     comma: char,
-    /// Lines taken so far.
+    /// Number of lines read so far.
     lines: usize,
 }
 
@@ -73,12 +73,12 @@ impl<'t> Table<'t> {
         self.column(column).ok_or(Error::NoColumn { column })
     }
 
-    /// The line, from 1, that the last row ends in.
+    /// Returns the line, from 1, in which the last row ends.
     pub(crate) fn line(&self) -> usize {
         self.rest.lines
     }
 
-    /// The next row; empty lines are none.
+    /// Returns the next row; empty lines are skipped.
     pub(crate) fn row(&mut self) -> Option<Vec<String>> {
         loop {
             let row = self.rest.next()?;
@@ -89,7 +89,7 @@ impl<'t> Table<'t> {
     }
 }
 
-/// A cell by its column, empty if there is none.
+/// Returns the cell of a column, empty if there is none.
 pub(crate) fn cell(row: &[String], column: Option<usize>) -> &str {
     column
         .and_then(|c| row.get(c))

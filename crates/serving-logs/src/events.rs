@@ -1,4 +1,4 @@
-//! `micro_event.csv` and `macro_counter.csv`: a recording as two tables.
+//! Reads `micro_event.csv` and `macro_counter.csv`: a recording as two tables.
 
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use trace_model::{
 use crate::Error;
 use crate::csv::{Table, cell};
 
-/// What the tables gave.
+/// Result of reading the tables.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Recording {
@@ -24,7 +24,7 @@ pub struct Recording {
 ///
 /// # Errors
 ///
-/// When a table lacks a column that it cannot do without, and for too many events.
+/// Returns an error if a table lacks a required column, and for too many events.
 pub fn events(micro: &str, counters: &str) -> Result<Recording, Error> {
     let mut reader = Reader {
         builder: TraceBuilder::new(),
@@ -55,7 +55,7 @@ struct Reader {
     skipped: usize,
 }
 
-/// Decimal microseconds to nanoseconds, by text: a real would lose digits.
+/// Converts decimal microseconds to nanoseconds from the text: a real would lose digits.
 fn nanos(text: &str) -> Option<i64> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -83,7 +83,7 @@ fn nanos(text: &str) -> Option<i64> {
 }
 
 impl Reader {
-    /// A process by the text that stands for it.
+    /// Returns the process identified by a text.
     fn process(&mut self, text: &str) -> ProcessId {
         if let Some(&found) = self.processes.get(text) {
             return found;
@@ -123,7 +123,7 @@ impl Reader {
         id
     }
 
-    /// The lane of a thread's slices, or of one of its counters.
+    /// Returns the lane of a thread's slices, or of one of its counters.
     fn lane(&mut self, process: &str, tid: &str, counter: &str) -> LaneId {
         let process = self.process(process);
         let thread = self.thread(process, tid);

@@ -1,13 +1,12 @@
-//! Reads the tables that serving probes write beside traces or instead of them.
+//! Reads the tables that serving probes write in addition to traces or instead of them.
 //!
-//! * [`topology()`]: `topo_component.csv`, what the machine is made of;
+//! * [`topology()`]: `topo_component.csv`, the components of the machine;
 //! * [`steps()`]: tables of steps with their workload;
 //! * [`serving()`]: the log of an engine's configuration, with its batches and requests;
 //! * [`events()`]: `micro_event.csv` and `macro_counter.csv`, a recording as two tables.
 //!
-//! Rows that cannot be read are counted and skipped. What this crate does not do: it opens no files
-//! (texts come from the caller) and analyses nothing; Chrome JSON of the same probes is read by
-//! `perfetto-reader`.
+//! Rows that cannot be read are counted and skipped. The crate opens no files (the caller passes
+//! the texts) and analyses nothing; Chrome JSON of the same probes is read by `perfetto-reader`.
 //!
 //! ```
 //! let text = "name,category,config,inventory\n\
@@ -29,17 +28,17 @@ pub use serving::{Serving, serving};
 pub use steps::{StepRow, steps};
 pub use topology::{Component, Topology, topology};
 
-/// Why a table cannot be read at all.
+/// Error that makes a table unreadable.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A column that everything hangs on is missing.
+    /// A required column is missing.
     #[error("no column {column:?} in the first line; is this the right file?")]
     NoColumn {
         /// The column.
         column: &'static str,
     },
-    /// A duration that no step can have.
+    /// A step has an impossible duration.
     #[error("line {line}: duration {value:?}; expected microseconds, zero or more")]
     Duration {
         /// The line, from 1.
@@ -47,13 +46,13 @@ pub enum Error {
         /// The cell.
         value: String,
     },
-    /// More events than a trace can hold.
+    /// There are more events than a trace can hold.
     #[error("too many events for one trace")]
     TooMany,
 }
 
 impl Error {
-    /// The same error at another line, for a text that is read in pieces.
+    /// Returns the same error with another line, for a text that is read in pieces.
     #[must_use]
     pub fn at_line(self, line: usize) -> Self {
         match self {

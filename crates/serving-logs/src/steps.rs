@@ -7,27 +7,28 @@ use crate::csv::{Table, cell};
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct StepRow {
-    /// When it began, µs; 0 if the table does not say.
+    /// Start in µs; 0 if the table does not have it.
     pub start_us: f64,
-    /// How long it took, µs.
+    /// Duration in µs.
     pub duration_us: f64,
-    /// Requests in the batch.
+    /// Number of requests in the batch.
     pub batch: f64,
-    /// Mean length of inputs, tokens.
+    /// Mean input length in tokens.
     pub input: f64,
-    /// Mean length of outputs, tokens.
+    /// Mean output length in tokens.
     pub output: f64,
-    /// Did it process prompts?
+    /// `true` if the step processed prompts.
     pub prefill: bool,
 }
 
 /// Reads a table with the columns `duration_us`, `batch_size`, `avg_input_length`,
-/// `avg_output_length`, and optionally `forward_mode` (1 prefill, 2 decode) and `start_ts`; names may
-/// begin with `compute_`. Returns the steps and the number of rows that could not be read.
+/// `avg_output_length`, and optionally `forward_mode` (1 prefill, 2 decode) and `start_ts`; names
+/// may begin with `compute_`. Returns the steps and the number of rows that could not be read.
 ///
 /// # Errors
 ///
-/// When there is no column `duration_us` or `batch_size`, or a duration is negative or not finite.
+/// Returns an error if the column `duration_us` or `batch_size` is missing, or a duration is
+/// negative or not finite.
 pub fn steps(text: &str) -> Result<(Vec<StepRow>, usize), Error> {
     let mut table = Table::new(text);
     let duration = table.needs("duration_us")?;

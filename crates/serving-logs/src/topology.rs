@@ -1,11 +1,11 @@
-//! `topo_component.csv`: what the machine is made of.
+//! Reads `topo_component.csv`: the components of the machine.
 
 use serde_json::Value;
 
 use crate::Error;
 use crate::csv::{Table, cell};
 
-/// One part of a machine, as far as the table says something of it.
+/// A component of a machine, with the properties that the table states.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Component {
@@ -19,21 +19,21 @@ pub struct Component {
     pub memory_gb: Option<f64>,
     /// Physical index and memory of a device, GiB.
     pub gpu: Option<(i64, f64)>,
-    /// Highest clock of a processor, MHz.
+    /// Maximum clock of a processor, MHz.
     pub cpu_mhz: Option<f64>,
-    /// Cores of a processor.
+    /// Number of cores of a processor.
     pub cores: Option<f64>,
     /// A process and its physical device.
     pub process_gpu: Option<(i64, i64)>,
-    /// All that the inventory says of it: an object, or null.
+    /// Complete inventory of the component: an object, or null.
     pub inventory: Value,
 }
 
-/// The parts of a topology that belong to a host.
+/// Components of a topology that belong to a host.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Topology {
-    /// In the order of the file.
+    /// Components in file order.
     pub components: Vec<Component>,
     /// Rows without a host.
     pub skipped: usize,
@@ -43,7 +43,7 @@ pub struct Topology {
 ///
 /// # Errors
 ///
-/// When the columns `category`, `config` or `inventory` are missing.
+/// Returns an error if the columns `category`, `config` or `inventory` are missing.
 pub fn topology(text: &str) -> Result<Topology, Error> {
     let mut table = Table::new(text);
     let name = table.column("name");
@@ -52,7 +52,7 @@ pub fn topology(text: &str) -> Result<Topology, Error> {
     let inventory = table.needs("inventory")?;
     let mut found = Topology::default();
     while let Some(row) = table.row() {
-        // Broken JSON is as good as none.
+        // Broken JSON is treated as missing.
         let json =
             |column| serde_json::from_str::<Value>(cell(&row, Some(column))).unwrap_or_default();
         let config = json(config);
@@ -93,7 +93,7 @@ pub fn topology(text: &str) -> Result<Topology, Error> {
     Ok(found)
 }
 
-/// A number, or a text that is one.
+/// Returns a number, or the number in a text.
 fn number(value: &Value) -> Option<f64> {
     value
         .as_f64()
@@ -104,7 +104,7 @@ fn whole(value: f64) -> Option<i64> {
     format!("{value:.0}").parse().ok()
 }
 
-/// The first run of digits.
+/// Returns the first run of digits as a number.
 fn first_number(value: &Value) -> Option<f64> {
     if let Some(n) = value.as_f64() {
         return Some(n);

@@ -1,8 +1,8 @@
-//! A stable sort of more rows than fit in memory.
+//! Stable sort of more rows than fit in memory.
 //!
-//! [`Sorter`] takes [`Item`]s of fixed size one by one and gives them back in their [`Order`]; beyond a budget they wait in a
-//! file without a name, which the system removes when the process ends, however it ends. [`SpillList`] keeps them so in the order in
-//! which they came.
+//! [`Sorter`] takes [`Item`]s of fixed size one by one and returns them in their [`Order`]. Items
+//! beyond a memory budget are stored in an unnamed file, which the system removes when the process
+//! ends, however it ends. [`SpillList`] stores items in the same way in order of insertion.
 //!
 //! ```
 //! use std::cmp::Ordering;
@@ -38,7 +38,7 @@ mod list;
 
 pub use list::{Items, SpillList};
 
-/// Why rows could not be sorted.
+/// Error of sorting rows.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -47,7 +47,7 @@ pub enum Error {
     Spill {
         /// The folder.
         folder: String,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A thread could not be started or has failed.
@@ -58,13 +58,13 @@ pub enum Error {
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Something that can be sorted on disk: of fixed size.
+/// An item of fixed size that can be sorted on disk.
 pub trait Item: Copy + Send + 'static {
-    /// How many bytes [`Item::put`] adds.
+    /// Number of bytes that [`Item::put`] appends.
     const BYTES: usize;
-    /// Adds exactly [`Item::BYTES`] bytes.
+    /// Appends exactly [`Item::BYTES`] bytes.
     fn put(&self, out: &mut Vec<u8>);
-    /// From exactly [`Item::BYTES`] bytes.
+    /// Decodes exactly [`Item::BYTES`] bytes.
     fn get(bytes: &[u8]) -> Self;
 }
 
@@ -80,15 +80,16 @@ impl Item for u64 {
     }
 }
 
-/// An order of items.
+/// Order of items.
 pub trait Order: Send + 'static {
-    /// What is put in order.
+    /// Type of the items.
     type Item: Item;
-    /// Which comes first; equal ones keep the order in which they came.
+    /// Compares two items; equal ones keep their order of insertion.
     fn compare(a: &Self::Item, b: &Self::Item) -> Ordering;
 }
 
-/// The number in eight bytes from `at`, least significant first; 0 where they are not there. For [`Item::get`].
+/// Returns the number in eight bytes from `at`, least significant first; 0 if they are out of
+/// range. For [`Item::get`].
 #[must_use]
 pub fn word(bytes: &[u8], at: usize) -> u64 {
     bytes
@@ -97,24 +98,24 @@ pub fn word(bytes: &[u8], at: usize) -> u64 {
         .map_or(0, u64::from_le_bytes)
 }
 
-/// Bytes sorted at once.
+/// Number of bytes sorted at once.
 const PIECE_BYTES: usize = 16 << 20;
-/// Bytes of a run that are written at once, and read at once if there are few runs.
+/// Number of bytes of a run written at once, and read at once if there are few runs.
 const READ_BYTES: usize = 128 << 10;
-/// Fewer are not read at once, however many runs there are.
+/// Minimum number of bytes read at once, however many runs there are.
 const LEAST_READ_BYTES: usize = 4 << 10;
 
-/// Where rows go that do not fit, and how much may stay.
+/// Location of spilled rows, and memory budget.
 #[derive(Debug, Clone)]
 pub struct SpillOptions {
-    /// Where the file is made.
+    /// Folder of the file.
     pub folder: PathBuf,
-    /// Bytes that may stay in memory.
+    /// Memory budget in bytes.
     pub memory_bytes: usize,
 }
 
 impl SpillOptions {
-    /// An error of the folder.
+    /// Wraps an error of the folder.
     fn failed(&self) -> impl Fn(io::Error) -> Error + use<> {
         let folder = self.folder.display().to_string();
         move |source| Error::Spill {
@@ -123,7 +124,7 @@ impl SpillOptions {
         }
     }
 
-    /// The file, made in the folder when there is none.
+    /// Returns the file; creates it in the folder if there is none.
     fn file(&self, file: &mut Option<Arc<Mutex<File>>>) -> Result<Arc<Mutex<File>>> {
         if let Some(file) = file {
             return Ok(Arc::clone(file));
@@ -133,7 +134,7 @@ impl SpillOptions {
     }
 }
 
-/// Writes items where the file is.
+/// Writes items at the current position of the file.
 fn write_items<T: Item>(file: &mut File, items: &[T]) -> io::Result<()> {
     let mut buffer = Vec::with_capacity(READ_BYTES + T::BYTES);
     for item in items {
@@ -146,10 +147,10 @@ fn write_items<T: Item>(file: &mut File, items: &[T]) -> io::Result<()> {
     file.write_all(&buffer)
 }
 
-/// Collects items and gives them back in order; equal ones in the order in which they came.
+/// Collects items and returns them in order; equal ones in order of insertion.
 ///
-/// Pieces are sorted on threads of their own. When more than the budget is held, the oldest pieces go to a file without a name,
-/// which the system removes when the process ends, however it ends.
+/// Pieces are sorted on separate threads. When the budget is exceeded, the oldest pieces go to an
+/// unnamed file, which the system removes when the process ends, however it ends.
 pub struct Sorter<O: Order> {
     options: SpillOptions,
     piece: Vec<O::Item>,
@@ -167,7 +168,7 @@ enum Run<T> {
 }
 
 impl<O: Order> Sorter<O> {
-    /// An empty one.
+    /// Creates an empty sorter.
     #[must_use]
     pub fn new(options: SpillOptions) -> Self {
         let budget = options.memory_bytes / 4;
@@ -183,11 +184,11 @@ impl<O: Order> Sorter<O> {
         }
     }
 
-    /// Takes an item.
+    /// Adds an item.
     ///
     /// # Errors
     ///
-    /// When what does not fit in memory cannot be written, or a thread cannot be started.
+    /// Returns an error if spilled items cannot be written, or a thread cannot be started.
     pub fn push(&mut self, item: O::Item) -> Result<()> {
         self.piece.push(item);
         if self.piece.len() >= self.piece_items {
@@ -196,7 +197,7 @@ impl<O: Order> Sorter<O> {
         Ok(())
     }
 
-    /// Changes how many bytes may stay in memory, from the next piece on.
+    /// Changes the memory budget in bytes, from the next piece on.
     pub fn set_memory(&mut self, bytes: usize) {
         self.options.memory_bytes = bytes;
     }
@@ -244,11 +245,11 @@ impl<O: Order> Sorter<O> {
         Ok(())
     }
 
-    /// All items, in order.
+    /// Returns all items, in order.
     ///
     /// # Errors
     ///
-    /// When what was written cannot be read, or a thread failed.
+    /// Returns an error if spilled items cannot be read, or a thread failed.
     pub fn finish(mut self) -> Result<Merged<O>> {
         if !self.piece.is_empty() {
             self.piece.sort_by(O::compare);
@@ -366,13 +367,14 @@ impl<O: Order> PartialOrd for Head<O> {
 }
 
 impl<O: Order> Ord for Head<O> {
-    /// Reversed: the heap gives the greatest. Of equal items the one of the older run is first.
+    /// Reversed: the heap returns the greatest. Among equal items, that of the older run comes
+    /// first.
     fn cmp(&self, other: &Self) -> Ordering {
         O::compare(&other.item, &self.item).then(other.run.cmp(&self.run))
     }
 }
 
-/// The items of all runs in order.
+/// Iterates over the items of all runs in order.
 pub struct Merged<O: Order> {
     readers: Vec<Reader<O::Item>>,
     heads: BinaryHeap<Head<O>>,
@@ -394,11 +396,11 @@ impl<O: Order> Merged<O> {
         })
     }
 
-    /// The next item.
+    /// Returns the next item.
     ///
     /// # Errors
     ///
-    /// When what was written cannot be read.
+    /// Returns an error if spilled items cannot be read.
     pub fn next_item(&mut self) -> Result<Option<O::Item>> {
         let Some(mut head) = self.heads.peek_mut() else {
             return Ok(None);
@@ -409,7 +411,7 @@ impl<O: Order> Merged<O> {
             None => None,
         };
         match following {
-            // The heap settles when the guard is dropped.
+            // The heap is reordered when the guard is dropped.
             Some(next) => head.item = next,
             None => {
                 std::collections::binary_heap::PeekMut::pop(head);
@@ -425,7 +427,7 @@ mod tests {
 
     use super::*;
 
-    /// A key and where it was.
+    /// A key and its original position.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     struct Row(u64, u64);
 

@@ -1,13 +1,13 @@
-//! Items in the order in which they came.
+//! List of items in order of insertion.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex};
 
 use crate::{Error, Item, READ_BYTES, Reader, Result, SpillOptions};
 
-/// Keeps items in the order in which they came, and gives them back any number of times.
+/// Stores items in order of insertion, and returns them any number of times.
 ///
-/// Those that do not fit in the budget are in a file without a name.
+/// Items that exceed the budget are in an unnamed file.
 ///
 /// ```
 /// use spill_sort::{SpillList, SpillOptions};
@@ -25,13 +25,13 @@ use crate::{Error, Item, READ_BYTES, Reader, Result, SpillOptions};
 pub struct SpillList<T> {
     options: SpillOptions,
     file: Option<Arc<Mutex<File>>>,
-    /// Items in the file, which come before those held.
+    /// Number of items in the file, which precede those in memory.
     written: u64,
     held: Vec<T>,
 }
 
 impl<T: Item> SpillList<T> {
-    /// An empty one.
+    /// Creates an empty list.
     #[must_use]
     pub fn new(options: SpillOptions) -> Self {
         Self {
@@ -46,10 +46,10 @@ impl<T: Item> SpillList<T> {
     ///
     /// # Errors
     ///
-    /// When what does not fit in memory cannot be written.
+    /// Returns an error if spilled items cannot be written.
     pub fn push(&mut self, item: T) -> Result<()> {
         self.held.push(item);
-        // Once there is a file, what is held only saves calls.
+        // Once there is a file, items in memory only reduce the number of writes.
         let most = match self.file {
             Some(_) => self.options.memory_bytes.min(READ_BYTES),
             None => self.options.memory_bytes,
@@ -71,29 +71,29 @@ impl<T: Item> SpillList<T> {
         Ok(())
     }
 
-    /// How many there are.
+    /// Returns the number of items.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.written + self.held.len() as u64
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of them, in order.
+    /// Iterates over all items, in order.
     #[must_use]
     pub fn iter(&self) -> Items<'_, T> {
         self.from(0)
     }
 
-    /// The item at an index from 0; `None` behind the last one.
+    /// Returns the item at an index from 0; `None` after the last one.
     ///
     /// # Errors
     ///
-    /// When what was written cannot be read.
+    /// Returns an error if spilled items cannot be read.
     pub fn get(&self, at: u64) -> Result<Option<T>> {
         if let Some(at) = at.checked_sub(self.written) {
             let held = usize::try_from(at).ok().and_then(|at| self.held.get(at));
@@ -128,7 +128,7 @@ impl<'a, T: Item> IntoIterator for &'a SpillList<T> {
     }
 }
 
-/// The items of a [`SpillList`]; an error when what was written cannot be read.
+/// Iterates over the items of a [`SpillList`]; yields an error when spilled items cannot be read.
 pub struct Items<'a, T> {
     list: &'a SpillList<T>,
     written: Option<Reader<T>>,
@@ -150,7 +150,7 @@ impl<T: Item> Iterator for Items<'_, T> {
                 Ok(Some(item)) => return Some(Ok(item)),
                 Ok(None) => self.written = None,
                 Err(error) => {
-                    // What cannot be read once is not tried again.
+                    // A failed read is not retried.
                     self.written = None;
                     self.held = [].iter();
                     return Some(Err(error));
@@ -193,7 +193,7 @@ mod tests {
                 assert_eq!(list.get(at).unwrap(), Some(at * 3 + 1));
             }
             assert_eq!(list.get(count).unwrap(), None);
-            // Reading moves the place in the file, where more is written behind.
+            // Reading moves the position in the file; writing must still append.
             list.push(7).unwrap();
             assert_eq!(list.iter().last().unwrap().unwrap(), 7);
             assert_eq!(list.iter().count() as u64, count + 1);

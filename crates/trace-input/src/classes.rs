@@ -1,12 +1,12 @@
-//! Rules for kernels of the user's own.
+//! Reads user-defined rules for kernels.
 
 use trace_model::kernel::KernelRules;
 
-/// Reads the rows of the file `path` (docs/kernels.md).
+/// Reads the rules in the file `path` (docs/kernels.md).
 ///
 /// # Errors
 ///
-/// A file that cannot be read, and a row that is none, with its line.
+/// Returns an error if the file cannot be read, or a line is not a rule (with its number).
 pub fn kernel_rules(path: &str) -> Result<KernelRules, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     KernelRules::parse(&text).map_err(|error| error.to_string())

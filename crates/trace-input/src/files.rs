@@ -1,4 +1,4 @@
-//! Which files are meant.
+//! Expands paths to trace files.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use cli::VerbosityArgs;
 
 use crate::left_out::LeftOut;
 
-/// Ends of the names of traces, compression aside.
+/// Suffixes of trace names, without compression suffix.
 const ENDINGS: [&str; 6] = [
     ".json",
     ".pftrace",
@@ -19,7 +19,7 @@ const ENDINGS: [&str; 6] = [
     ".db",
 ];
 
-/// Is this the name of a trace? Compression suffixes do not matter.
+/// Returns `true` if this is the name of a trace. Compression suffixes are ignored.
 pub fn is_trace(path: &Path) -> bool {
     path.file_name()
         .and_then(|name| name.to_str())
@@ -29,7 +29,7 @@ pub fn is_trace(path: &Path) -> bool {
         })
 }
 
-/// What a trace is called in tables: its file's name without the ends that say how it is written.
+/// Returns the name of a trace in tables: its file name without format suffixes.
 ///
 /// ```
 /// assert_eq!(trace_input::short_name("run/rank0.pt.trace.json.gz"), "rank0.pt.trace");
@@ -40,21 +40,24 @@ pub fn short_name(name: &str) -> &str {
     ENDINGS.iter().find_map(stem).unwrap_or(name)
 }
 
-/// Files stay as they are, folders and archives of several files become the traces in them, patterns what they match. A rocPD package (a folder with
-/// an `index.yaml`, or such an index) stays one: [`read`](crate::read()) makes one trace of its databases.
+/// Expands folders and archives of several files to the traces in them, and patterns to their
+/// matches; files stay as they are. A rocPD package (a folder with an `index.yaml`, or such an
+/// index) stays one path: [`read`](crate::read()) makes one trace of its databases.
 ///
-/// What lies in a folder or archive beside the traces, is JSON and names no events (reports, manifests, answers) is left out, and
-/// how many there were is said on standard error. What is named is taken at its word.
+/// JSON files in a folder or archive that contain no events (reports, manifests, answers) are left
+/// out, and their number is reported on standard error. A file that is named explicitly is always
+/// kept.
 ///
 /// # Errors
 ///
-/// A folder or pattern without traces, and what cannot be listed. A path without a file is left to its reader.
+/// Returns an error if a folder or pattern contains no traces, or cannot be listed. A missing file
+/// is left to its reader.
 pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut others = Vec::new();
     let mut left_out = LeftOut::default();
     for path in given {
-        // Standard input, even where a file has that name.
+        // Standard input, even if a file has that name.
         if path.as_os_str() == "-" || is_package(path) {
             files.push(path.clone());
             continue;
@@ -62,7 +65,7 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
         if !path.is_dir() && !is_pattern(path) {
             let members = members(path, &mut others, verbosity);
             if members.is_empty() {
-                // A missing one must not hide the others: whoever reads it says so.
+                // A missing file must not hide the others: its reader reports it.
                 files.push(path.clone());
             } else {
                 files.extend(members);
@@ -124,7 +127,7 @@ pub fn expand(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec
     Ok(files)
 }
 
-/// Returns the files that repeat another of their folder in JAX's second form.
+/// Returns the files that are JAX's second form of another file in their folder.
 fn copies(found: &[PathBuf]) -> Vec<PathBuf> {
     let is_copy = |path: &Path| path.file_name().is_some_and(|name| name == JAX_COPY);
     let has_original = |copy: &PathBuf| {
@@ -136,11 +139,12 @@ fn copies(found: &[PathBuf]) -> Vec<PathBuf> {
     copies.filter(|copy| has_original(copy)).cloned().collect()
 }
 
-/// As [`expand`], with the databases that packages list: for what looks at ranks one by one.
+/// Same as [`expand`], but with the databases that packages list: for tools that process ranks
+/// separately.
 ///
 /// # Errors
 ///
-/// As [`expand`], and an index that cannot be understood.
+/// Same as [`expand`], and when an index is invalid.
 pub fn expand_ranks(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in expand(given, verbosity)? {
@@ -154,12 +158,13 @@ pub fn expand_ranks(given: &[PathBuf], verbosity: VerbosityArgs) -> anyhow::Resu
     Ok(files)
 }
 
-/// The traces in an archive of several files; nothing if it is none, or has no traces by their names.
+/// Returns the traces in an archive of several files; empty if it is not an archive, or contains no
+/// names of traces.
 fn members(path: &Path, others: &mut Vec<PathBuf>, verbosity: VerbosityArgs) -> Vec<PathBuf> {
     if !path.is_file() {
         return Vec::new();
     }
-    // What cannot be listed is left to the reader, which says why.
+    // An archive that cannot be listed is left to the reader, which reports the reason.
     let listed = byte_source::member_names(path, &OpenOptions::default());
     let (names, broken) = listed.unwrap_or_default();
     if names.len() < 2 {
@@ -178,7 +183,7 @@ fn members(path: &Path, others: &mut Vec<PathBuf>, verbosity: VerbosityArgs) -> 
     traces
 }
 
-/// No file, but what several may be named by.
+/// Returns `true` if the path is not a file, but a pattern for several.
 fn is_pattern(path: &Path) -> bool {
     !path.exists() && path.to_string_lossy().contains(['*', '?'])
 }
@@ -196,7 +201,7 @@ fn named_endings(error: Error) -> anyhow::Error {
     }
 }
 
-/// A set of rocPD databases with its index: a folder, or the index itself.
+/// Returns `true` for a set of rocPD databases with its index: a folder, or the index itself.
 pub fn is_package(path: &Path) -> bool {
     let ends_in = |ending: &str| {
         path.extension()
@@ -209,19 +214,21 @@ pub fn is_package(path: &Path) -> bool {
     }
 }
 
-/// The key of the list of events in a JSON trace that is an object.
+/// Key of the event list in a JSON trace that is an object.
 const EVENTS: &[u8] = b"\"traceEvents\"";
 
-/// The first key of the JSON of rocprofv3, which has lists of records instead of events.
+/// First key of the JSON of rocprofv3, which has lists of records instead of events.
 const ROCPROF: &[u8] = b"rocprofiler-sdk-tool";
 
-/// The folders' second form of one recording: JAX writes it with `create_perfetto_trace` next to `*.trace.json.gz`.
+/// Second form of a recording that JAX writes with `create_perfetto_trace` next to
+/// `*.trace.json.gz`.
 const JAX_COPY: &str = "perfetto_trace.json.gz";
 
-/// Whether a file is a JSON object in which the key of the events is nowhere: it has nothing to do with traces.
+/// Returns `true` if a file is a JSON object that does not contain the key of the events, so that
+/// it is not a trace.
 ///
-/// The key stands near the begin of real traces, so these are not read to their ends. What cannot be read is left to
-/// the reader, which says why.
+/// In real traces the key is near the beginning, so these are not read to their end. An unreadable file
+/// is left to the reader, which reports the reason.
 pub fn without_events(path: &Path) -> bool {
     let Ok(mut source) = Source::open(path, &OpenOptions::default()) else {
         return false;
@@ -238,7 +245,7 @@ pub fn without_events(path: &Path) -> bool {
         return false;
     };
     let mut buffer = vec![0; 1 << 16];
-    // What of the last piece may be the begin of the key.
+    // The end of the last piece may be the beginning of the key.
     let mut kept = 0;
     loop {
         let room = buffer.get_mut(kept..).unwrap_or_default();
@@ -331,7 +338,8 @@ mod tests {
         let member = |name: &str| PathBuf::from(format!("{}!{name}", several.display()));
         assert_eq!(found, [member("b/rank1.json"), member("rank0.json")]);
         assert_eq!(expand(&found, quiet()).unwrap(), found);
-        // One file in an archive is that file, and of files that are no traces the reader speaks.
+        // A single file in an archive is that file; files that are not traces are reported by the
+        // reader.
         for members in [&[("t.json", events)][..], &[("a.txt", "x"), ("b.txt", "x")]] {
             let path = tar("other.tar", members);
             assert_eq!(
@@ -346,7 +354,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let write =
             |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).unwrap();
-        // The key may come late, and lie across two pieces that are read.
+        // The key may come late, and cross the border of two pieces.
         let mut late = b"{\"metadata\": \"".to_vec();
         late.resize((1 << 16) - 5, b'x');
         late.extend(b"\", \"traceEvents\": []}");
@@ -359,7 +367,7 @@ mod tests {
         let found = expand(folder.path()).unwrap();
         let names: Vec<_> = found.iter().filter_map(|path| path.file_name()).collect();
         assert_eq!(names, ["events.json", "late.json"]);
-        // Whoever names it, means it.
+        // A file that is named explicitly is kept.
         assert_eq!(expand(&folder.path().join("truth.json")).unwrap().len(), 1);
         for name in ["late.json", "events.json"] {
             std::fs::remove_file(folder.path().join(name)).unwrap();

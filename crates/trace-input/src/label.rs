@@ -1,12 +1,12 @@
-//! What traces are called in tables.
+//! Labels of traces in tables.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::files::short_name;
 
-/// Returns a label for each trace: its [`short_name`], and where several have the same, as many of its folders before it
-/// as distinguish them.
+/// Returns a label for each trace: its [`short_name`], prefixed with as many of its folders as
+/// needed to distinguish equal names.
 ///
 /// ```
 /// let paths = ["job/rank0/trace.json", "job/rank1/trace.json", "job/all.json"];
@@ -44,7 +44,7 @@ pub fn labels(paths: &[PathBuf]) -> Vec<String> {
     labels
 }
 
-/// The places of equal texts, of those that are there more than once.
+/// Returns the positions of equal texts, for texts that occur more than once.
 fn same(texts: &[String]) -> Vec<Vec<usize>> {
     let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, text) in texts.iter().enumerate() {
@@ -53,7 +53,7 @@ fn same(texts: &[String]) -> Vec<Vec<usize>> {
     places.into_values().filter(|p| p.len() > 1).collect()
 }
 
-/// The folders, and archives, that a file lies in.
+/// Returns the folders, and archives, that contain a file.
 fn folders(name: &str) -> Vec<&str> {
     let parts = name.split(['/', std::path::MAIN_SEPARATOR, '!']);
     let mut parts: Vec<&str> = parts.filter(|p| !p.is_empty() && *p != ".").collect();

@@ -1,4 +1,4 @@
-//! Recordings in a folder that are not read, and what to do about them.
+//! Recordings in a folder that are not read, with a recommendation.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use byte_source::logical_name;
 
 /// A kind of recording that is not read.
 struct Kind {
-    /// Ends of the names, compression aside.
+    /// Suffixes of the names, without compression suffix.
     ends: &'static [&'static str],
-    /// What the files are, in the plural.
+    /// Name of the kind, in the plural.
     what: &'static str,
-    /// What to do instead.
+    /// Recommended action.
     remedy: &'static str,
 }
 
@@ -63,7 +63,7 @@ const KINDS: [Kind; 8] = [
 pub(crate) struct LeftOut(BTreeMap<usize, Vec<PathBuf>>);
 
 impl LeftOut {
-    /// Takes note of a file of a folder that is no trace by its name.
+    /// Records a file of a folder whose name is not that of a trace.
     pub(crate) fn add(&mut self, path: &Path) {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             return;
@@ -75,7 +75,7 @@ impl LeftOut {
         }
     }
 
-    /// A sentence for each kind.
+    /// Returns a sentence for each kind.
     pub(crate) fn sentences(&self) -> Vec<String> {
         let sentence = |(kind, files): (&usize, &Vec<PathBuf>)| {
             let kind = KINDS.get(*kind)?;

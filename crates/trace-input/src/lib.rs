@@ -1,13 +1,13 @@
-//! From the paths of a command line to traces, the same way in every tool.
+//! Turns the paths of a command line into traces, in the same way in every tool.
 //!
-//! * [`expand`] makes files of folders and patterns, and leaves out what is beside the traces;
-//! * [`read()`] opens one, whatever its format, shows progress and says on standard error what was
-//!   wrong with it;
+//! * [`expand`] expands folders and patterns to files, and leaves out files that are not traces;
+//! * [`read()`] opens a trace of any format, shows progress and reports its issues on standard
+//!   error;
 //! * [`read_each`] reads several, some at once, with bounded memory;
-//! * [`kernel_rules`] reads the rows of `--classes`;
-//! * [`ranks`] tells which rank of the job recorded which trace.
+//! * [`kernel_rules`] reads the rules of `--classes`;
+//! * [`ranks`] determines which rank of the job recorded which trace.
 //!
-//! It decides nothing about what is done with a trace, and prints no results.
+//! The crate does not analyse traces and prints no results.
 //!
 //! ```
 //! use std::path::Path;

@@ -1,4 +1,4 @@
-//! Which rank recorded which file.
+//! Determines which rank recorded which file.
 
 use cli::{OrExit as _, Outcome};
 use trace_model::Rank;
@@ -9,17 +9,18 @@ use crate::NamedTrace;
 /// The ranks of the traces of a job.
 #[derive(Debug)]
 pub struct Ranks {
-    /// One for each trace.
+    /// Rank of each trace.
     pub ranks: Vec<Rank>,
-    /// What speaks against the traces being of one job, each in a sentence.
+    /// Reasons to doubt that the traces are of one job, each as a sentence.
     pub doubts: Vec<String>,
 }
 
-/// Returns the rank of each trace of a job, as [`trace_model::ranks::assign`] decides.
+/// Returns the rank of each trace of a job, as determined by [`trace_model::ranks::assign`].
 ///
 /// # Errors
 ///
-/// When the files are not the ranks of one job; the process then ends with exit code 4.
+/// Returns an error if the files are not the ranks of one job; the process then ends with exit code
+/// 4.
 pub fn ranks(traces: &[NamedTrace]) -> anyhow::Result<Ranks> {
     let files: Vec<Recording<'_>> = traces.iter().map(recording).collect();
     let found = assign(&files).or_exit(Outcome::CannotAnswer)?;
@@ -29,11 +30,11 @@ pub fn ranks(traces: &[NamedTrace]) -> anyhow::Result<Ranks> {
     })
 }
 
-/// What a trace and its name say of the rank that it is of.
+/// Returns the information on the rank in a trace and its name.
 fn recording(input: &NamedTrace) -> Recording<'_> {
     let meta = input.trace.meta();
     let start = input.trace.slices().next().map(|s| s.ts().nanos());
-    // Device work is short: its last start is close to the end of the recording.
+    // GPU activities are short: the last start is close to the end of the recording.
     let end = input.trace.slices().next_back().map(|s| s.ts().nanos());
     let since_1970 = |at: i64| at.saturating_add(meta.base_time_ns);
     Recording {
@@ -45,16 +46,16 @@ fn recording(input: &NamedTrace) -> Recording<'_> {
     }
 }
 
-/// Ends a join of files that are not the ranks of one job with the exit code that says so.
+/// Assigns the exit code of a failed join to files that are not the ranks of one job.
 ///
 /// # Errors
 ///
-/// The refusal itself.
+/// The error itself.
 pub fn refuse_other_jobs<T>(found: Result<T, NotOneJob>) -> anyhow::Result<T> {
     found.or_exit(Outcome::CannotAnswer)
 }
 
-/// Returns the rank that the name of a file spells.
+/// Returns the rank in the name of a file.
 pub fn rank_in_name(path: &str) -> Option<Rank> {
     Rank::from_file_name(path)
 }

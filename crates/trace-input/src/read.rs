@@ -1,4 +1,4 @@
-//! From a file to a trace.
+//! Reads a file as a trace.
 
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -15,38 +15,40 @@ use trace_model::{IssueKind, Severity, Trace};
 use crate::files::{is_package, short_name};
 use crate::label::labels;
 
-/// Recorders of one thread (operators, Python functions, runtime calls) read clocks of their own, which differ by less than
-/// this, and files of some producers round to it. What a thread does cannot overlap by so little in fact.
+/// Maximum clock difference of the recorders of one thread (operators, Python functions, runtime
+/// calls), in ns; files of some producers are rounded to it. Real overlaps on a thread cannot be so
+/// short.
 const HOST_CLOCKS_NS: i64 = 1_000;
 
-/// What to do instead of an export of Nsight Systems.
+/// Recommended action for an export of Nsight Systems.
 const RECORD_INSTEAD: &str = "exports of Nsight Systems are not read: record with torch.profiler or rocprofv3; `nsys stats` summarises the report";
 
-/// A trace and what its file is called.
+/// A trace with the name of its file.
 #[derive(Debug)]
 pub struct NamedTrace {
-    /// The path as given, with the member of an archive after `!`.
+    /// Path as given, with the member of an archive after `!`.
     pub name: String,
-    /// What it is called in tables: the name of the file, with the folders that distinguish it from the others read with it.
+    /// Name in tables: that of the file, with the folders that distinguish it from the others read
+    /// with it.
     pub label: String,
-    /// What it holds.
+    /// The trace.
     pub trace: Trace,
 }
 
 impl NamedTrace {
-    /// A trace that is called after its file.
+    /// Creates a trace labelled with its file name.
     pub fn new(name: String, trace: Trace) -> Self {
         let label = short_name(&name).to_owned();
         Self { name, label, trace }
     }
 }
 
-/// Reads a trace of any format, with progress on the terminal, and says on standard error what
-/// was wrong with it. `choose` sets what the tool wants of the file.
+/// Reads a trace of any format, with progress on the terminal, and reports its issues on standard
+/// error. `choose` sets the read options of the tool.
 ///
 /// # Errors
 ///
-/// What [`perfetto_reader::read`] refuses; the errors name the file.
+/// Same as [`perfetto_reader::read`]; the errors name the file.
 pub fn read(
     path: &Path,
     input: &InputArgs,
@@ -62,7 +64,7 @@ pub fn read(
     Ok(read)
 }
 
-/// Reads a trace and says nothing but, with `-v`, how long it took.
+/// Reads a trace without a report; with `-v` prints the time it took.
 fn read_quietly(
     path: &Path,
     input: &InputArgs,
@@ -77,7 +79,7 @@ fn read_quietly(
     }
     let mut source = Source::open(path, &input.open_options(Some(counter)))?;
     let name = source.name().to_owned();
-    // Databases are read page by page, from their own place or from a copy of what was compressed.
+    // Databases are read page by page, in place or from a decompressed copy.
     if byte_source::magic::looks_like_sqlite(source.head(16)?) {
         drop(source);
         let trace = Stage::time("read", verbosity, || database(path, verbosity))?;
@@ -106,7 +108,7 @@ fn read_quietly(
     Ok(NamedTrace::new(name, trace))
 }
 
-/// Reads a rocPD database, or all of a package together, and says what was wrong with it.
+/// Reads a rocPD database, or all of a package together, and reports its issues.
 fn database(path: &Path, verbosity: VerbosityArgs) -> anyhow::Result<Trace> {
     let set = match rocpd_db::RocpdSet::open(&[path], &rocpd_db::OpenOptions::default()) {
         Ok(set) => set,
@@ -125,11 +127,11 @@ fn database(path: &Path, verbosity: VerbosityArgs) -> anyhow::Result<Trace> {
     Ok(trace)
 }
 
-/// One line for each kind of thing that was wrong.
+/// Returns one line per kind of issue.
 fn warnings(read: &NamedTrace) -> Vec<String> {
     let mut lines = Vec::new();
     for issue in read.trace.diagnostics().issues() {
-        // Overlapping slices are all there, on tracks of their own.
+        // Overlapping slices are complete, on overflow tracks.
         if issue.kind.severity() == Severity::Info || issue.kind == IssueKind::Overlap {
             continue;
         }
@@ -144,22 +146,22 @@ fn warnings(read: &NamedTrace) -> Vec<String> {
     lines
 }
 
-/// What [`read_each`] made of the traces that could be read, in the order of the paths.
+/// Results of [`read_each`] for the readable traces, in the order of the paths.
 #[derive(Debug)]
 pub struct ReadEach<T> {
-    /// One for each trace.
+    /// One result per trace.
     pub results: Vec<T>,
-    /// The error to end with once the results are written, if a trace could not be read.
+    /// Error to end with after the results are written, if a trace could not be read.
     pub failed: Option<anyhow::Error>,
 }
 
-/// Reads several traces, some at once, and reduces each to what `analyse` makes of it. The results
-/// do not depend on the number of threads, and no more traces are in memory at a time than there
-/// are threads. A trace that fails does not stop the others: it is said on standard error.
+/// Reads several traces, some at once, and reduces each with `analyse`. The results do not depend
+/// on the number of threads, and the number of traces in memory does not exceed it. A trace that
+/// fails does not stop the others; its error is reported on standard error.
 ///
 /// # Errors
 ///
-/// Those of the only trace.
+/// The error of the only trace.
 pub fn read_each<T: Send>(
     paths: &[PathBuf],
     input: &InputArgs,
@@ -178,7 +180,7 @@ pub fn read_each<T: Send>(
             options.threads = threads.div_ceil(workers);
             choose(options);
         })?;
-        // Else the trace may be called after the member of an archive.
+        // Otherwise the trace may be named after the member of an archive.
         if let Some(label) = labels.get(at).filter(|label| short.get(at) != Some(label)) {
             read.label.clone_from(label);
         }
@@ -224,7 +226,7 @@ pub fn read_each<T: Send>(
             Err(error) => {
                 cli::complain(&error);
                 let path = paths.get(at).map(|path| path.display().to_string());
-                // The first error decides the exit code.
+                // The first error determines the exit code.
                 let text = format!(
                     "not all traces could be read, the last one was {}",
                     path.unwrap_or_default()
@@ -236,7 +238,7 @@ pub fn read_each<T: Send>(
     Ok(each)
 }
 
-/// Keeps the arguments of these keys only.
+/// Keeps only the arguments with these keys.
 pub fn only_args(options: &mut ReadOptions, keys: &[&str]) {
     options.args = ArgPolicy::Only(keys.iter().map(|key| (*key).to_owned()).collect());
 }

@@ -55,20 +55,20 @@ pub(crate) fn rows(
     Ok(())
 }
 
-/// The rows of one slice; texts are ranges of one buffer that is used again for the next slice.
+/// The rows of one slice; texts are ranges of one buffer that is reused for the next slice.
 struct Leaves {
     rows: Vec<Row>,
     text: String,
     reals: RealFormat,
-    /// Show unsigned integers as the reference does for JSON: reals of the wrapped value.
+    /// `true` to show unsigned integers as the reference does for JSON: reals of the wrapped value.
     wrap: bool,
-    /// Cut texts at NUL as the reference does.
+    /// `true` to truncate texts at NUL as the reference does.
     cut: bool,
-    /// Of equal keys show the last only, and nothing after a number that is none.
+    /// `true` to show only the last of equal keys, and nothing after an invalid number.
     as_reference: bool,
-    /// Was there such a number in this slice?
+    /// `true` once this slice had such a number.
     is_over: bool,
-    /// Keys may contain array indices themselves.
+    /// `true` if keys may contain array indices.
     indexed_keys: bool,
 }
 
@@ -104,7 +104,7 @@ impl Leaves {
         self.is_over = false;
     }
 
-    /// Ascending by key; equal keys stay in the order of the file.
+    /// Sorts ascending by key; equal keys stay in file order.
     fn sort(&mut self) {
         let text = &self.text;
         let key = |row: &Row| &text.as_bytes()[row.key.clone()];
@@ -113,7 +113,7 @@ impl Leaves {
         }
     }
 
-    /// What is left of sorted rows when a later one replaces those of the same key.
+    /// Keeps only the last of sorted rows with the same key.
     fn last_of_equal(&mut self) {
         if self.as_reference {
             let text = &self.text;
@@ -213,7 +213,7 @@ impl Leaves {
     }
 }
 
-/// `debug.l[2].z` as `debug.l.z`.
+/// Returns the key without array indices: `debug.l[2].z` as `debug.l.z`.
 fn without_indices(key: &str) -> String {
     let mut out = String::with_capacity(key.len());
     let mut rest = key;

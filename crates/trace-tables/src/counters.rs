@@ -26,7 +26,7 @@ pub(crate) fn rows(
 ) -> report::Result<()> {
     let tracks = TrackCells::all(trace, options);
     let mut write = |ties: &mut Vec<CounterSample>| -> report::Result<()> {
-        // Samples without a name of their counter come first, as null does in a sorted column.
+        // Samples of unnamed counters come first, like nulls in a sorted column.
         ties.sort_by_key(|s| tracks[s.track.index()].name);
         for sample in ties.drain(..) {
             let track = &tracks[sample.track.index()];
@@ -42,7 +42,7 @@ pub(crate) fn rows(
         }
         Ok(())
     };
-    // The store is in ascending time; only the samples of one instant are reordered.
+    // The store is in ascending time; only samples of the same time are reordered.
     let mut ties: Vec<CounterSample> = Vec::new();
     for sample in trace.counters().iter() {
         if ties.last().is_some_and(|last| last.ts != sample.ts) {

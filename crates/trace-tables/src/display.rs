@@ -1,22 +1,22 @@
-//! How names and numbers of the store are displayed.
+//! Displays names and numbers of the store.
 
 use trace_model::{Process, Slice, StrId, Thread, Trace, Track, TrackKind};
 
 use crate::TableOptions;
 
-/// What the reference shows for a JSON event without a name.
+/// Name that the reference shows for a JSON event without a name.
 const NO_NAME: &str = "[No name]";
 
-/// Does the trace come from JSON events?
+/// Returns `true` if the trace comes from JSON events.
 pub(crate) fn is_json(trace: &Trace) -> bool {
     trace.meta().format == "chrome-json"
 }
 
-/// Shows the names of slices.
+/// Displays the names of slices.
 pub(crate) struct SliceNames {
-    /// Show something for what has no name.
+    /// `true` to show a placeholder for missing names.
     fill: bool,
-    /// Cut at NUL.
+    /// `true` to truncate at NUL.
     cut: bool,
 }
 
@@ -34,7 +34,7 @@ impl SliceNames {
             let filled = self.fill
                 && match slice.track().kind {
                     TrackKind::Thread | TrackKind::ThreadOverflow => true,
-                    // Async begins are filled in, async instants are not.
+                    // Async begins get a placeholder, async instants do not.
                     TrackKind::GlobalAsync | TrackKind::ProcessAsync => {
                         slice.dur().is_none_or(|d| d.get() != 0)
                     }
@@ -45,7 +45,7 @@ impl SliceNames {
     }
 }
 
-/// A text as displayed: the reference cuts at NUL.
+/// Returns a text as displayed: the reference truncates at NUL.
 pub(crate) fn text(text: &str, cut: bool) -> &str {
     match text.find('\0') {
         Some(end) if cut => &text[..end],
@@ -53,7 +53,7 @@ pub(crate) fn text(text: &str, cut: bool) -> &str {
     }
 }
 
-/// What a track is called; the rows of threads are named by their thread.
+/// Returns the name of a track; tracks of threads are named by their thread.
 pub(crate) fn track_name(track: &Track) -> Option<StrId> {
     match track.kind {
         TrackKind::Thread | TrackKind::ThreadOverflow => None,
@@ -61,23 +61,24 @@ pub(crate) fn track_name(track: &Track) -> Option<StrId> {
     }
 }
 
-/// The process of a track: its own, or that of its thread.
+/// Returns the process of a track: its own, or that of its thread.
 pub(crate) fn process_of<'t>(trace: &'t Trace, track: &Track) -> Option<&'t Process> {
     let of_thread = || trace.thread(track.thread?).process;
     track.process.or_else(of_thread).map(|id| trace.process(id))
 }
 
-/// A process number as displayed.
+/// Returns a process number as displayed.
 pub(crate) fn pid(trace: &Trace, process: &Process, options: &TableOptions) -> i64 {
     number(trace, process.pid.0, options)
 }
 
-/// A thread number as displayed.
+/// Returns a thread number as displayed.
 pub(crate) fn tid(trace: &Trace, thread: &Thread, options: &TableOptions) -> i64 {
     number(trace, thread.tid.0, options)
 }
 
-/// The reference keeps 32 bits without sign of JSON numbers, and 0 for what does not fit.
+/// Converts a number as displayed: the reference stores JSON numbers in 32 unsigned bits, and 0 for
+/// numbers that do not fit.
 fn number(trace: &Trace, written: i64, options: &TableOptions) -> i64 {
     if options.compat && is_json(trace) && u32::try_from(written).is_err() {
         0
@@ -86,7 +87,7 @@ fn number(trace: &Trace, written: i64, options: &TableOptions) -> i64 {
     }
 }
 
-/// The unit of a counter: as the producer wrote it, or the name of a known one.
+/// Returns the unit of a counter: as the producer wrote it, or the name of a known one.
 pub(crate) fn unit<'t>(trace: &'t Trace, track: &Track) -> Option<&'t str> {
     use trace_model::Unit;
     if let Some(id) = track.unit_name {

@@ -1,11 +1,11 @@
-//! Nested JSON text as leaves with paths: `{"b":[{"c":1}]}` under `a` is `a.b[0].c` = 1.
+//! Flattens nested JSON text to leaves with paths: `{"b":[{"c":1}]}` under `a` is `a.b[0].c` = 1.
 
 #![warn(clippy::indexing_slicing)]
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Deeper than any reader lets through.
+/// Maximum nesting depth; deeper than any reader accepts.
 const MAX_DEPTH: usize = 256;
 
 /// A value without inner structure.
@@ -18,13 +18,13 @@ pub(crate) enum Leaf<'a> {
     Str(Cow<'a, str>),
 }
 
-/// Where a leaf is: `key` with array indices, `flat` without.
+/// Path of a leaf: `key` with array indices, `flat` without.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Path {
     pub(crate) key: String,
     pub(crate) flat: String,
-    /// Elements so far of each array, by its key, if they are counted as the reference does:
-    /// nulls are none, and a second array of the same key goes on where the first ended.
+    /// Number of elements of each array so far, by its key, if counted as in the reference: nulls
+    /// do not count, and a second array with the same key continues the first.
     pub(crate) counts: Option<HashMap<String, usize>>,
 }
 
@@ -46,12 +46,13 @@ impl Path {
     }
 }
 
-/// The text is not the JSON of one value.
+/// Error for text that is not one JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotJson;
 
-/// Calls `leaf` for every leaf of `text` in the order of the text, with `path` extended by the place of the leaf. Nulls,
-/// empty objects and empty arrays have no leaves. `NaN` and infinities are taken as numbers. `path` is left as it was.
+/// Calls `leaf` for every leaf of `text` in the order of the text, with `path` extended by the path
+/// of the leaf. Nulls, empty objects and empty arrays have no leaves. `NaN` and infinities are
+/// numbers. `path` is restored.
 pub(crate) fn flatten<'a>(
     text: &'a str,
     path: &mut Path,
@@ -194,7 +195,7 @@ impl<'a> Walk<'a, '_> {
         Ok(())
     }
 
-    /// Takes a quoted string; borrows it unless there are escapes.
+    /// Parses a quoted string; borrows it unless there are escapes.
     fn string(&mut self) -> Result<Cow<'a, str>, NotJson> {
         let body = self.rest.strip_prefix('"').ok_or(NotJson)?;
         let end = body.find(['"', '\\']).ok_or(NotJson)?;
@@ -222,7 +223,8 @@ impl<'a> Walk<'a, '_> {
     }
 }
 
-/// Decodes the escape that `text` starts with and returns what follows. Lone surrogates become U+FFFD.
+/// Decodes the escape at the start of `text` and returns the text after it. Lone surrogates become
+/// U+FFFD.
 fn unescape<'a>(text: &'a str, out: &mut String) -> Result<&'a str, NotJson> {
     let mut chars = text.chars();
     chars.next();
@@ -265,7 +267,7 @@ fn hex4(text: &str) -> Result<(u32, &str), NotJson> {
     Ok((code, rest))
 }
 
-/// An integer if it is written as one and fits, else a real.
+/// Parses an integer if it is written as one and fits, else a real.
 fn number<'a>(word: &str) -> Option<Leaf<'a>> {
     let first = *word.as_bytes().first()?;
     if !(first.is_ascii_digit() || first == b'-') {

@@ -1,4 +1,4 @@
-//! The table of arrows.
+//! The table of flows (arrows).
 
 use report::{Column, RowSink};
 use trace_model::Trace;

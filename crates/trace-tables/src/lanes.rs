@@ -1,9 +1,9 @@
-//! Display lanes: where viewers draw the slices of many small tracks that belong together.
+//! Display lanes: rows on which viewers show the slices of many small related tracks.
 //!
-//! Tracks of one name under one parent (an async operation is a track of its own, and there can be
+//! Tracks with one name under one parent (an async operation is a separate track, and there can be
 //! thousands) share a small set of lanes. The rule is that of the reference's
-//! `importers/common/track_compressor.cc`: a track keeps its lane as long as nobody else took it; else
-//! it takes the first lane on which nothing is open; else a new one is opened.
+//! `importers/common/track_compressor.cc`: a track keeps its lane until another track takes it;
+//! else it takes the first lane without an open slice; else a new lane is created.
 
 use std::collections::HashMap;
 
@@ -11,23 +11,23 @@ use trace_model::{LaneTimes, ProcessId, Slice, StrId, ThreadId, Trace, Track, Tr
 
 /// Assigns display lanes to the slices of a trace, which must come in processing order.
 ///
-/// A lane is numbered as the first track that was drawn on it, so that the lane of a slice on a track
-/// that shares nothing is its track. Numbers from the count of tracks on stand for lanes whose
-/// first track already gave its number to another lane. A track that the reader says is a lane
-/// ([`Track::is_lane`]) is left as it is. Memory: some tens of bytes for each track that is shared.
+/// A lane has the number of its first track, so the lane of a slice on an unshared track is its
+/// track. Numbers from the count of tracks on denote lanes whose first track already gave its
+/// number to another lane. A track that the reader marks as a lane ([`Track::is_lane`]) is
+/// unchanged. Memory: some tens of bytes per shared track.
 ///
 /// Nesting is not affected: depth and parent are those of the slice's own track.
 #[derive(Debug)]
 pub struct Lanes {
-    /// By track: the group whose lanes it shares.
+    /// Group whose lanes the track shares, by track.
     group: Vec<Option<usize>>,
     groups: Vec<Group>,
-    /// By track: is its number that of a lane?
+    /// `true` if the track's number is that of a lane, by track.
     used: Vec<bool>,
     next: usize,
 }
 
-/// What the tracks of a group have in common.
+/// Properties that the tracks of a group share.
 #[derive(PartialEq, Eq, Hash)]
 struct GroupKey {
     kind: TrackKind,
@@ -37,19 +37,19 @@ struct GroupKey {
     thread: Option<ThreadId>,
 }
 
-/// The lanes that the tracks of a group share.
+/// Lanes that the tracks of a group share.
 #[derive(Debug, Default)]
 struct Group {
-    /// Number, and who was drawn on it last.
+    /// Number of the lane, and the last track on it.
     lanes: Vec<(usize, TrackId)>,
-    /// Nothing is open on them from this time on.
+    /// Time from which no slice is open on the lane.
     free_at: LaneTimes,
-    /// The lane that a track was drawn on last.
+    /// Last lane of each track.
     last: HashMap<TrackId, usize>,
 }
 
 impl Group {
-    /// Takes a lane for a slice of a track, and tells its number; `None` when another one is needed.
+    /// Takes a lane for a slice of a track and returns its number; `None` if a new one is needed.
     fn take(&mut self, track: TrackId, start: i64, end: i64) -> Option<usize> {
         let last = self.last.get(&track).copied();
         let own = last.filter(|at| self.lanes[*at].1 == track);
@@ -69,7 +69,7 @@ impl Group {
 }
 
 impl Lanes {
-    /// Lanes for the tracks of `trace`; nothing is on them yet.
+    /// Creates the lanes for the tracks of `trace`, without slices.
     #[must_use]
     pub fn new(trace: &Trace) -> Self {
         let tracks = trace.tracks();
@@ -93,7 +93,8 @@ impl Lanes {
         }
     }
 
-    /// The lane of the next slice in processing order. Cost: the logarithm of the number of lanes of its group.
+    /// Returns the lane of the next slice in processing order. Cost: logarithmic in the number of
+    /// lanes of its group.
     pub fn lane_of(&mut self, slice: Slice<'_>) -> usize {
         let track = slice.track_id();
         let Some(group) = self.group.get(track.index()).copied().flatten() else {
@@ -118,8 +119,8 @@ impl Lanes {
     }
 }
 
-/// The group whose lanes a track shares. An overflow track, whose parent is the track it takes the
-/// overlapping slices of, belongs to the group of that track.
+/// Returns the group whose lanes a track shares. An overflow track, whose parent is the track of
+/// the overlapping slices, belongs to the group of that track.
 fn group_of(track: &Track, tracks: &[Track]) -> Option<GroupKey> {
     if track.is_lane || !track.kind.is_merged() {
         return None;
@@ -149,7 +150,7 @@ mod tests {
             slices in prop::collection::vec((0_usize..6, 0_i64..20, prop_oneof![9 => 0_i64..60, 1 => Just(i64::MAX)]), 0..80)
         ) {
             let mut group = Group::default();
-            // Track, and from when on it is free.
+            // Track, and the time from which it is free.
             let mut twin: Vec<(usize, i64)> = Vec::new();
             let mut start = 0;
             for (track, gap, dur) in slices {

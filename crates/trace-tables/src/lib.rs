@@ -1,13 +1,12 @@
-//! A [`trace_model::Trace`] laid out as the tables of Perfetto's trace processor, and a health
-//! summary; computes nothing else.
+//! Lays out a [`trace_model::Trace`] as the tables of Perfetto's trace processor, with a
+//! data-quality summary; computes nothing else.
 //!
-//! Each [`Table`] streams its rows into a [`report::RowSink`], so that a table of millions of rows
-//! is never held: CSV, JSON and Parquet are the sink's business. Column names and row order are those
-//! of the reference, so that its results can be compared cell by cell; with
-//! [`TableOptions::compat`] its display rules apply as well.
+//! Each [`Table`] streams its rows into a [`report::RowSink`], so a table of millions of rows is
+//! never in memory; CSV, JSON and Parquet are up to the sink. Column names and row order are those
+//! of the reference, so that results can be compared cell by cell; with [`TableOptions::compat`]
+//! its display rules apply as well.
 //!
-//! What this crate does not do: no reading of traces, no analysis of what they show, no choice of
-//! format or destination.
+//! Out of scope: reading traces, analysing their contents, choosing format or destination.
 //!
 //! ```
 //! use report::Format;

@@ -30,7 +30,7 @@ pub(crate) fn process_rows(
             process.name.map(|id| trace.text(id)).into(),
             process.sort_index.into(),
             process.labels.map(|id| trace.text(id)).into(),
-            // The store has one machine.
+            // The store has a single machine.
             Cell::Null,
         ])?;
     }
@@ -87,7 +87,7 @@ pub(crate) fn track_columns() -> Vec<Column> {
     ]
 }
 
-/// The broad kind of a track.
+/// Returns the broad kind of a track.
 pub(crate) fn kind_name(kind: TrackKind) -> &'static str {
     match kind {
         TrackKind::Thread | TrackKind::ThreadChild | TrackKind::ThreadChildUnmerged => "thread",

@@ -26,7 +26,7 @@ pub(crate) fn columns() -> Vec<Column> {
     ]
 }
 
-/// What all slices of a track have in common.
+/// Cells that all slices of a track share.
 pub(crate) struct TrackCells<'t> {
     pub(crate) type_name: &'static str,
     pub(crate) name: Option<&'t str>,
@@ -35,7 +35,7 @@ pub(crate) struct TrackCells<'t> {
 }
 
 impl<'t> TrackCells<'t> {
-    /// Those of every track, by track.
+    /// Returns the cells of every track, by track.
     pub(crate) fn all(trace: &'t Trace, options: &TableOptions) -> Vec<Self> {
         trace
             .tracks()

@@ -1,4 +1,4 @@
-//! The table of oddities.
+//! The table of issues.
 
 use report::{Cell, Column, RowSink, Unit};
 use trace_model::{IssueKind, Severity, Trace};
@@ -46,8 +46,8 @@ pub(crate) fn rows(
     Ok(())
 }
 
-/// Was it seen in the file (`trace`), or when its events were put together (`analysis`)? As the reference has it
-/// where it counts the same thing.
+/// Returns the source of an issue: the file (`trace`), or assembling its events (`analysis`). Same
+/// as in the reference for issues that it counts.
 fn source(kind: IssueKind) -> &'static str {
     match kind {
         IssueKind::Overlap

@@ -1,4 +1,4 @@
-//! Which tables there are.
+//! The available tables.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,48 +11,52 @@ use crate::{args, counters, flows, owners, slices, stats};
 /// Version of the tables' columns and of the summary.
 pub const SCHEMA_VERSION: SchemaVersion = SchemaVersion::new(1, 0);
 
-/// How values are shown.
+/// Display options of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TableOptions {
-    /// Display values as Perfetto's trace processor does: process and thread numbers that do not fit
-    /// 32 bits as 0, unnamed JSON events as `[No name]`, reals among arguments with 15 digits, only issues that are worse
-    /// than information. Default is false: numbers as they were written, every digit, every issue.
+    /// Displays values as Perfetto's trace processor does: process and thread numbers that do not
+    /// fit in 32 bits as 0, unnamed JSON events as `[No name]`, real arguments with 15 digits, only
+    /// issues worse than information. Default is false: numbers as written, every digit, every
+    /// issue.
     pub compat: bool,
 }
 
 impl TableOptions {
-    /// The display rules of the trace processor, or ours.
+    /// Creates options with the display rules of the trace processor or the default ones.
     #[must_use]
     pub fn compat(compat: bool) -> Self {
         Self { compat }
     }
 }
 
-/// A table that a trace can be laid out as.
+/// A table of the contents of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Table {
-    /// One row a slice, in processing order: `id`, `ts`, `dur` (-1 if it was never closed), `cat`, `name`, `depth`,
-    /// `parent_id`, `track_type`, `track_name`, `pid`, `tid`, `thread_ts`, `thread_dur`, `track_id` (the display lane).
-    /// Where a text stood in place of a process or thread number, the number only joins with the other tables.
+    /// One row per slice, in processing order: `id`, `ts`, `dur` (-1 if it was never closed),
+    /// `cat`, `name`, `depth`, `parent_id`, `track_type`, `track_name`, `pid`, `tid`, `thread_ts`,
+    /// `thread_dur`, `track_id` (the display lane). If the file has a text instead of a process or
+    /// thread number, the number only serves to join with the other tables.
     Slice,
-    /// One row an arrow, in order of creation: `id`, `slice_out`, `slice_in`, `cat`, `name`, `out_ts`, `out_name`,
-    /// `in_ts`, `in_name`.
+    /// One row per flow, in order of creation: `id`, `slice_out`, `slice_in`, `cat`, `name`,
+    /// `out_ts`, `out_name`, `in_ts`, `in_name`.
     Flow,
-    /// One row a sample, ordered by time, then name of the track: `ts`, `value`, `track_type`, `track_name`, `unit`,
-    /// `pid`, `tid`.
+    /// One row per sample, ordered by time, then name of the track: `ts`, `value`, `track_type`,
+    /// `track_name`, `unit`, `pid`, `tid`.
     Counter,
-    /// One row a track, in the order the reader met them: `id`, `kind`, `type`, `name`, `parent_id`, `upid`, `utid`,
-    /// `pid`, `tid`, `uuid`, `unit`.
+    /// One row per track, in reading order: `id`, `kind`, `type`, `name`, `parent_id`, `upid`,
+    /// `utid`, `pid`, `tid`, `uuid`, `unit`.
     Track,
-    /// One row a process: `upid`, `pid`, `name`, `sort_index`, `labels`, `machine`.
+    /// One row per process: `upid`, `pid`, `name`, `sort_index`, `labels`, `machine`.
     Process,
-    /// One row a thread, ordered by process and thread number: `tid`, `name`, `pid`, `process_name`.
+    /// One row per thread, ordered by process and thread number: `tid`, `name`, `pid`,
+    /// `process_name`.
     Thread,
-    /// One row for each value of each slice's arguments, ordered by slice, then key: `slice_id`, `flat_key`, `key`,
-    /// `value_type`, `value`.
+    /// One row per value of a slice's arguments, ordered by slice, then key: `slice_id`,
+    /// `flat_key`, `key`, `value_type`, `value`.
     Args,
-    /// One row for each kind of oddity: `name`, `idx`, `severity`, `source`, `value` (how often).
+    /// One row per kind of issue: `name`, `idx`, `severity`, `source`, `value` (number of
+    /// occurrences).
     Stats,
 }
 
@@ -69,7 +73,8 @@ impl Table {
         Self::Stats,
     ];
 
-    /// Its name: `slice`, `flow`, `counter`, `track`, `process`, `thread`, `args`, `stats`.
+    /// Returns the name of the table: `slice`, `flow`, `counter`, `track`, `process`, `thread`,
+    /// `args`, `stats`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -84,7 +89,7 @@ impl Table {
         }
     }
 
-    /// Its columns.
+    /// Returns the columns of the table.
     #[must_use]
     pub fn columns(self) -> Vec<Column> {
         match self {
@@ -99,12 +104,12 @@ impl Table {
         }
     }
 
-    /// Streams the whole table into `sink`. Memory: a few bytes a track; nothing that grows with the rows, except for
-    /// `thread`, `process` and `track`, which are small. Cost: one pass.
+    /// Streams the whole table into `sink`. Memory: a few bytes per track; nothing that grows with
+    /// the rows, except for the small tables `thread`, `process` and `track`. Cost: one pass.
     ///
     /// # Errors
     ///
-    /// Those of the sink.
+    /// Errors of the sink.
     pub fn write(
         self,
         trace: &Trace,
@@ -132,11 +137,11 @@ impl fmt::Display for Table {
     }
 }
 
-/// There is no table of that name.
+/// Error for an unknown table name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no table `{name}`: choose slice, flow, counter, track, process, thread, args or stats")]
 pub struct UnknownTable {
-    /// The name asked for.
+    /// The requested name.
     pub name: String,
 }
 

@@ -1,4 +1,4 @@
-//! The summary of traces whose contents are planted.
+//! Tests the summary of traces with known contents.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -185,7 +185,7 @@ fn what_is_missing_is_the_reason_against_health() {
         codes(&s.reasons),
         [("json_event_skipped", 3), ("traced_packet_loss", 1)]
     );
-    // No launch was recorded at all, so none is missing.
+    // No launch was recorded, so none is missing.
     assert_eq!(
         codes(&s.remarks),
         [

@@ -1,4 +1,4 @@
-//! The tables of traces made by hand, as CSV.
+//! Tests the tables of hand-made traces, as CSV.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -27,7 +27,7 @@ fn csv(trace: &Trace, table: Table, compat: bool) -> Vec<String> {
     text.lines().skip(1).map(str::to_owned).collect()
 }
 
-/// The columns at `places` of each row (no cell of these has a comma).
+/// Returns the columns at `places` of each row (no cell of these has a comma).
 fn cells(rows: &[String], places: &[usize]) -> Vec<String> {
     let pick = |row: &String| {
         let all: Vec<&str> = row.split(',').collect();

@@ -1,23 +1,23 @@
-//! The files that are measured: generated, and copies of a published recording where that is at hand.
+//! Files to measure: generated ones, and copies of a published recording if available.
 
 use crate::dataset::large;
 use crate::workspace::root;
 use anyhow::{Context as _, Result};
 use std::path::{Path, PathBuf};
 
-/// A file and what is asked of it.
+/// A file and its query.
 pub(super) struct Input {
     pub(super) path: PathBuf,
-    /// The kernel whose stacks are wanted.
+    /// Kernel whose stacks are queried.
     pub(super) kernel: String,
-    /// Wall time and memory wanted with all cores, and with one.
+    /// Goals for wall time and memory with all cores, and with one.
     pub(super) goal: &'static str,
     pub(super) goal_one_core: &'static str,
     pub(super) gzip: bool,
     pub(super) json: bool,
 }
 
-/// Recording, kernel in it that is launched most.
+/// A recording and its most launched kernel.
 const RECORDING: (&str, &str) = (
     "perfetto/traces/sglang_Qwen3-8B_prefilldecode.json.gz",
     "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16ELb1ELb0ELb1ELi1EEEvPT0_PT_PfS4_S4_S4_diiiiiiib",
@@ -52,7 +52,7 @@ impl Input {
     }
 }
 
-/// The files named on the command line.
+/// Returns the files given on the command line.
 pub(super) fn given(files: &[&str], kernel: Option<&str>) -> Result<Vec<Input>> {
     let input = |file: &&str| {
         let path = Path::new(file)
@@ -63,7 +63,7 @@ pub(super) fn given(files: &[&str], kernel: Option<&str>) -> Result<Vec<Input>> 
     files.iter().map(input).collect()
 }
 
-/// The standard files, made under `target/bench-data` where missing.
+/// Returns the standard files, generated under `target/bench-data` if missing.
 pub(super) fn standard() -> Result<Vec<Input>> {
     let folder = root().join("target/bench-data");
     std::fs::create_dir_all(&folder)?;
@@ -111,7 +111,8 @@ pub(super) fn standard() -> Result<Vec<Input>> {
     Ok(inputs)
 }
 
-/// Makes a file under another name first, so that a broken run leaves nothing that looks whole.
+/// Writes a file under a temporary name first, so that an interrupted run leaves no seemingly
+/// complete file.
 fn make(path: &Path, write: impl FnOnce(&Path) -> Result<large::Written>) -> Result<()> {
     if path.is_file() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Wall time, CPU time and peak memory of a command, by GNU time.
+//! Measures wall time, CPU time and peak memory of a command with GNU time.
 
 use anyhow::{Context as _, Result, ensure};
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ pub(super) struct Sample {
     pub(super) peak_kb: u64,
 }
 
-/// The fastest of `runs` runs, after one that fills the page cache.
+/// Returns the fastest of `runs` runs, after one that fills the page cache.
 pub(super) fn measure(command: &mut Command, runs: u64) -> Result<Sample> {
     once(command)?;
     let mut best: Option<Sample> = None;

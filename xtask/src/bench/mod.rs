@@ -1,4 +1,4 @@
-//! Measures the tools on large traces, beside what merely reading the bytes costs.
+//! Measures the tools on large traces, compared with merely reading the bytes.
 
 mod inputs;
 mod measure;
@@ -18,10 +18,10 @@ const TOOLS: [&str; 2] = ["nccl-stacks", "trace-info"];
 
 /// A command on a file.
 struct Case {
-    /// Name of the file, and its size as it lies on disk in millions of bytes.
+    /// Name of the file, and its size on disk in millions of bytes.
     input: String,
     megabytes: f64,
-    /// What is done with it.
+    /// Name of the measured operation.
     name: &'static str,
     command: Command,
     goal: &'static str,
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let of_tools = options.flag("tools");
     let programs: &[&str] = if of_tools { &tools::TOOLS } else { &TOOLS };
     let mut build = cargo(&["build", "--profile", "dist"]);
-    // Not their packages: rocpd has four more names, each of which takes minutes to link.
+    // Not by package: rocpd has four more names, each of which takes minutes to link.
     for program in programs {
         build.args(["--bin", program]);
     }
@@ -92,14 +92,14 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Where the tools are built.
+/// Returns the folder in which the tools are built.
 fn built() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), PathBuf::from)
         .join("dist")
 }
 
-/// What is measured on traces.
+/// Returns the cases measured on traces.
 fn of_traces(options: &Options, release: &Path) -> Result<Vec<Case>> {
     let inputs = match options.all("data").collect::<Vec<_>>() {
         given if !given.is_empty() => inputs::given(&given, options.value("kernel"))?,
@@ -114,7 +114,7 @@ fn of_traces(options: &Options, release: &Path) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// What runs on a trace: name, command, goal.
+/// Returns the commands to run on a trace: name, command, goal.
 fn commands(
     input: &Input,
     release: &Path,
@@ -188,7 +188,7 @@ fn row(table: &mut String, case: &Case, sample: &Sample) {
     let _ = writeln!(table, "{line}");
 }
 
-/// What the numbers depend on.
+/// Describes the environment that the numbers depend on.
 fn machine(runs: u64) -> Result<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = text

@@ -1,4 +1,5 @@
-//! What the tools for block I/O, rocPD databases and memory accesses cost on made-up data of the sizes that their goals name.
+//! Measures the tools for block I/O, rocPD databases and memory accesses on generated data of the
+//! sizes in their goals.
 
 use super::Case;
 use crate::dataset;
@@ -10,8 +11,8 @@ use std::process::Command;
 /// The tools.
 pub(super) const TOOLS: [&str; 3] = ["blkio", "rocpd", "memtrace"];
 
-/// Logs of a gigabyte each: 25 million requests, or 8 million with their completions. Name, what it is made from, goals of
-/// everything and of totals.
+/// Logs of a gigabyte each: 25 million requests, or 8 million with their completions. Name,
+/// generator arguments, goals for all analyses and for totals.
 const LOGS: [(&str, &str, [&str; 2]); 6] = [
     (
         "in-order.txt",
@@ -48,7 +49,7 @@ const LOGS: [(&str, &str, [&str; 2]); 6] = [
 /// The log with completions.
 const EVENTS: &str = "events.txt";
 
-/// What is measured; the data are made under `target/bench-data` where missing.
+/// Returns the cases; data is generated under `target/bench-data` if missing.
 pub(super) fn cases(release: &Path) -> Result<Vec<Case>> {
     let folder = root().join("target/bench-data");
     std::fs::create_dir_all(&folder)?;
@@ -162,7 +163,7 @@ fn memory(release: &Path, folder: &Path) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Makes a data set by the command of this program.
+/// Generates a data set with this program's command.
 fn made(words: &[&str], output: &Path) -> Result<()> {
     println!("making {}", output.display());
     let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();

@@ -1,16 +1,16 @@
-//! The list of what is in `testdata/`: which generator, with which seed.
+//! List of the contents of `testdata/`, with generator and seed.
 
 use super::{Fixture, corner, demo, mapped, offload, pair, perfetto, rocpd};
 use anyhow::Result;
 
-/// A fixture and where it came from.
+/// A fixture and its origin.
 pub(crate) struct Made {
     pub(crate) fixture: Fixture,
     pub(crate) generator: &'static str,
     pub(crate) seed: u64,
 }
 
-/// Makes the files of one generator.
+/// Generates the files of one generator.
 type Build = fn(u64) -> Vec<Fixture>;
 
 /// Name, seed, function. The name is the module's.
@@ -23,10 +23,10 @@ const GENERATORS: &[(&str, u64, Build)] = &[
     ("perfetto", 0, perfetto::build),
 ];
 
-/// The seed of the databases, which a process of its own makes.
+/// Seed of the databases, which a separate process generates.
 const ROCPD_SEED: u64 = 6_161;
 
-/// All fixtures, sorted by path.
+/// Returns all fixtures, sorted by path.
 pub(crate) fn all() -> Result<Vec<Made>> {
     let mut all = build();
     let databases = rocpd::fixtures(ROCPD_SEED)?;
@@ -39,7 +39,7 @@ pub(crate) fn all() -> Result<Vec<Made>> {
     Ok(all)
 }
 
-/// All fixtures that this program makes by itself, sorted by path.
+/// Returns all fixtures that this program generates itself, sorted by path.
 fn build() -> Vec<Made> {
     let mut all: Vec<Made> = Vec::new();
     for &(generator, seed, build) in GENERATORS {

@@ -1,8 +1,10 @@
-//! The demonstration: two ranks of a tensor-parallel language model serve one prefill and four decode steps.
+//! The demonstration: two ranks of a tensor-parallel language model serve one prefill and four
+//! decode steps.
 //!
-//! The last two decode steps are replays of a captured graph; a third file shows the capture. Planted: rank 1 runs 850 µs
-//! late in one prefill layer and its host stalls for 1.2 ms in the second decode step; its clock is 37.25 µs ahead; three
-//! kernels at the start have no launch in the recording; half of the prefill's collectives overlap with computation.
+//! The last two decode steps are replays of a captured graph; a third file contains the capture.
+//! Planted: rank 1 runs 850 µs late in one prefill layer and its host stalls for 1.2 ms in the
+//! second decode step; its clock is 37.25 µs ahead; three kernels at the start have no launch in
+//! the recording; half of the prefill's collectives overlap with computation.
 
 use super::json::object;
 use super::sim::{COMM, COMPUTE, Kernel, Message, Sim};
@@ -12,7 +14,7 @@ use super::{Fixture, demo_file, demo_truth};
 pub(crate) const START: i64 = 1_775_078_550_000_000_000 + 365_627_865_000_000;
 /// `baseTimeNanoseconds` of rank 0; rank 1 has a base one second later.
 pub(crate) const BASE: i64 = 1_775_078_550_000_000_000;
-/// How far the clock of rank 1 is ahead.
+/// Clock offset of rank 1 (ahead), in nanoseconds.
 pub(crate) const CLOCK_AHEAD: i64 = 37_250;
 /// The function whose five calls are the five steps.
 pub(crate) const STEP_FUNCTION: &str =
@@ -26,17 +28,17 @@ const LAUNCH: (&str, i64) = ("cudaLaunchKernel", 211);
 const LAUNCH_EX: (&str, i64) = ("cudaLaunchKernelExC", 430);
 const DRIVER_LAUNCH_EX: (&str, i64) = ("cuLaunchKernelEx", 652);
 
-/// How one forward pass runs.
+/// Parameters of a forward pass.
 #[derive(Clone, Copy)]
 struct Pass {
     tokens: i64,
-    /// Duration of the kernels in percent of those of a decode step.
+    /// Duration of the kernels in percent of those in a decode step.
     scale: i64,
     /// Collectives after the MLP go to their own stream and the next layer does not wait.
     overlap: bool,
-    /// The layer in which the attention of rank 1 is slow.
+    /// Layer in which the attention of rank 1 is slow.
     slow_layer: Option<i64>,
-    /// The layer before which the host of rank 1 stalls.
+    /// Layer before which the host of rank 1 stalls.
     stall_layer: Option<i64>,
 }
 
@@ -55,7 +57,7 @@ const DECODE: Pass = Pass {
     stall_layer: None,
 };
 
-/// The three traces and what is true of them.
+/// Returns the three traces and the truth about them.
 pub(crate) fn build(seed: u64) -> Vec<Fixture> {
     let capture = capture(seed);
     let captured = capture.captured.clone().unwrap_or_default();
@@ -93,14 +95,14 @@ pub(crate) fn build(seed: u64) -> Vec<Fixture> {
     files
 }
 
-/// One process captures the decode pass.
+/// Simulates one process that captures the decode pass.
 fn capture(seed: u64) -> Sim {
     let mut sim = Sim::new(1, START - 60_000_000_000, seed ^ 0xcafe);
     let runner = format!("{SRT}/model_executor/cuda_graph_runner.py");
     sim.python(&format!("{runner}(925): capture"), |sim| {
         sim.annotation("capture_32_DECODE", |sim| {
             sim.python(&format!("{runner}(1201): capture_one_batch_size"), |sim| {
-                // The warm-up kernel runs before the capture begins and is no node of the graph.
+                // The warm-up kernel runs before the capture begins and is not a node of the graph.
                 sim.op("aten::fill_", &[32], |sim| {
                     sim.launch(LAUNCH, &fill(), &[COMPUTE], 0)
                 });
@@ -123,7 +125,7 @@ fn capture(seed: u64) -> Sim {
     sim
 }
 
-/// Two processes serve five steps.
+/// Simulates two processes that serve five steps.
 fn serve(seed: u64, nodes: &[Kernel]) -> Sim {
     let mut sim = Sim::new(2, START, seed);
     sim.orphans(&fill(), 3);
@@ -161,7 +163,7 @@ fn serve(seed: u64, nodes: &[Kernel]) -> Sim {
     sim
 }
 
-/// `ranks` processes serve `steps` decode steps; in every eighth one rank 1 stalls.
+/// Simulates `ranks` processes that serve `steps` decode steps; in every eighth step rank 1 stalls.
 pub(crate) fn job(ranks: i64, steps: u64, seed: u64) -> Sim {
     let mut sim = Sim::new(ranks, START, seed);
     let outer = format!("{SRT}/managers/scheduler.py(980): event_loop_normal");
@@ -253,7 +255,8 @@ fn decoder_layer(sim: &mut Sim, pass: Pass, layer: i64) {
                     sim.python(&format!("nn.Module: RotaryEmbedding_{layer}"), |sim| {
                         let name = "void flashinfer::BatchQKApplyRotaryPosIdsCosSinCacheKernel<true, 128u, 8u, __nv_bfloat16, long>(__nv_bfloat16*, float*, long*, unsigned int)";
                         sim.op("sgl_kernel::apply_rope_pos_ids_cos_sin_cache", &[pass.tokens, HIDDEN / 2], |sim| {
-                            // This one waits for the collective of the layer before, if that still runs.
+                            // This one waits for the collective of the previous layer, if that
+                            // still runs.
                             run_after(sim, pass, LAUNCH_EX, name, 1_900, &[COMPUTE, COMM], 0);
                         });
                     });
@@ -302,7 +305,7 @@ fn linear(sim: &mut Sim, pass: Pass, module: &str, index: i64, width: i64, dur: 
                 let tile = if pass.tokens > 100 { "128x256_64x4_2x1" } else { "64x8_64x16_4x1" };
                 run(sim, pass, DRIVER_LAUNCH_EX, &format!("nvjet_tst_{tile}_v_bz_TNT"), dur, [132, 1, 1]);
                 if pass.tokens < 100 && module == "RowParallelLinear" {
-                    // Named like a reduction, and no collective.
+                    // The name contains "reduce", but it is not a collective.
                     let name = "void cublasLt::splitKreduce_kernel<32, 16, int, __nv_bfloat16, float, __nv_bfloat16>(cublasLt::cublasSplitKParams<float>)";
                     run(sim, pass, LAUNCH, name, 1_500, [64, 1, 1]);
                 }
@@ -529,7 +532,7 @@ fn run_after(
     sim.launch(api, &kernel, after, slow);
 }
 
-/// The planted facts, as they stand in the truth of the ranks.
+/// Returns the planted facts for the truth of the ranks.
 pub(crate) fn planted() -> super::json::Json {
     object! {
         "clock_offset_ns_rank1": CLOCK_AHEAD,

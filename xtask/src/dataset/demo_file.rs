@@ -1,28 +1,28 @@
-//! Writes one simulated rank the way Kineto writes a trace.
+//! Writes one simulated rank in the form of a Kineto trace.
 
 use super::demo::{BASE, CLOCK_AHEAD};
 use super::json::{Json, object};
 use super::sim::{Rank, distributed_info};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The text of a trace and what is in it.
+/// Text of a trace and counts of its contents.
 pub(crate) struct Written {
     pub(crate) text: String,
     pub(crate) events: i64,
     /// Phase `X`.
     pub(crate) slices: i64,
-    /// `s` events: one for each launch call that is no graph launch, also of those captured.
+    /// `s` events: one per launch call that is not a graph launch, including captured ones.
     pub(crate) flow_starts: i64,
     /// `f` events whose id has no `s`.
     pub(crate) flow_ends_without_start: i64,
 }
 
-/// `baseTimeNanoseconds` of a rank.
+/// Returns the `baseTimeNanoseconds` of a rank.
 pub(crate) fn base(rank: &Rank) -> i64 {
     BASE + rank.index * 1_000_000_000
 }
 
-/// A true time as the rank's own clock shows it, relative to its base.
+/// Converts a true time to the rank's own clock, relative to its base.
 pub(crate) fn local(rank: &Rank, time: i64) -> i64 {
     time + rank.index * CLOCK_AHEAD - base(rank)
 }
@@ -33,7 +33,7 @@ struct Events<'a> {
     slices: i64,
 }
 
-/// The trace of `rank` in a group of `world`.
+/// Writes the trace of `rank` in a group of `world`.
 pub(crate) fn write(rank: &Rank, world: i64) -> Written {
     let mut events = Events {
         rank,
@@ -114,7 +114,8 @@ impl Events<'_> {
         self.lines.push(event.line());
     }
 
-    /// Operators and annotations first, then Python frames: Kineto writes one table after the other.
+    /// Writes operators and annotations first, then Python frames: Kineto writes one table after
+    /// the other.
     fn host(&mut self) {
         let of = |cats: &[&str]| -> Vec<usize> {
             (0..self.rank.slices.len())
@@ -159,7 +160,8 @@ impl Events<'_> {
         }
     }
 
-    /// Runtime calls and what they started, each followed by its flow event. Returns the numbers of `s` and of lone `f`.
+    /// Writes runtime calls and the activities they started, each followed by its flow event.
+    /// Returns the numbers of `s` and of lone `f`.
     fn device(&mut self) -> (i64, i64) {
         let rank = self.rank;
         let launches: BTreeSet<usize> = rank.launches.iter().copied().collect();
@@ -200,7 +202,7 @@ impl Events<'_> {
         (starts, lone)
     }
 
-    /// Names, the span of the recording, and the overhead row.
+    /// Writes names, the span of the recording, and the overhead row.
     fn rest(&mut self) {
         let rank = self.rank;
         let first = rank.slices.iter().map(|slice| slice.ts).min().unwrap_or(0) - 40_000;

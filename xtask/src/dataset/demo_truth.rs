@@ -1,4 +1,4 @@
-//! What is true of the demonstration traces, by brute force from the machine that made them.
+//! Computes the truth about the demonstration traces by brute force from the simulation.
 
 use super::demo::{CLOCK_AHEAD, STEP_FUNCTION, planted};
 use super::demo_file::{Written, base, local};
@@ -6,7 +6,7 @@ use super::json::{Json, object};
 use super::sim::{Activity, Kernel, Rank, Sim};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Facts of one rank's trace.
+/// Returns the facts of one rank's trace.
 pub(crate) fn rank(
     sim: &Sim,
     rank: &Rank,
@@ -61,7 +61,8 @@ fn is_collective(rank: &Rank, activity: &Activity) -> bool {
     rank.slices[activity.slice].name.starts_with("nccl")
 }
 
-/// Unions of intervals, found by asking for every stretch between two boundaries which activities cover it.
+/// Unions of intervals, found by checking for every stretch between two boundaries which activities
+/// cover it.
 struct Exposure {
     collective: i64,
     other: i64,
@@ -123,7 +124,8 @@ fn by_name(rank: &Rank) -> Json {
     Json::Arr(names.into_iter().map(row).collect())
 }
 
-/// One entry per call of the step function, with the stacks of a few telling kernels launched strictly inside.
+/// Returns one entry per call of the step function, with the stacks of some characteristic kernels
+/// launched strictly inside.
 fn windows(rank: &Rank) -> Json {
     let steps = rank
         .slices
@@ -178,7 +180,7 @@ fn launched_in(rank: &Rank, activity: &Activity, start: i64, end: i64) -> bool {
         .is_some_and(|launch| start < rank.slices[launch].ts && rank.slices[launch].ts < end)
 }
 
-/// The launch call's name, then up to `depth` ancestors without their trailing digits.
+/// Returns the launch call's name, then up to `depth` ancestors without their trailing digits.
 fn frames(rank: &Rank, launch: usize, depth: usize) -> Vec<String> {
     let names = rank.stack(launch).into_iter().take(depth + 1).enumerate();
     let digits = |c: char| c.is_ascii_digit();
@@ -194,7 +196,7 @@ fn frames(rank: &Rank, launch: usize, depth: usize) -> Vec<String> {
         .collect()
 }
 
-/// Groups launches by their frames: most launches first, then the joined names from high to low.
+/// Groups launches by their frames: most launches first, then the joined names in descending order.
 fn stacks(rank: &Rank, activities: &[&Activity], depth: usize) -> Json {
     let mut groups: BTreeMap<Vec<String>, (BTreeSet<usize>, usize, i64)> = BTreeMap::new();
     for activity in activities {
@@ -256,7 +258,8 @@ fn ratio(a: i64, b: i64) -> f64 {
     a as f64 / b as f64
 }
 
-/// The kernels of each graph launch by the host stack that captured them: the k-th launch captured is the k-th kernel.
+/// Returns the kernels of each graph launch by the host stack that captured them: the k-th captured
+/// launch is the k-th kernel.
 fn graph_launches(rank: &Rank, capture: &Rank, captured: &[(Kernel, usize)]) -> Json {
     let calls: BTreeSet<usize> = rank
         .activities
@@ -292,7 +295,8 @@ fn graph_launches(rank: &Rank, capture: &Rank, captured: &[(Kernel, usize)]) -> 
     Json::Arr(calls.into_iter().map(one).collect())
 }
 
-/// Facts of the capture trace: the launches between begin and end of the capture, in order.
+/// Returns the facts of the capture trace: the launches between begin and end of the capture, in
+/// order.
 pub(crate) fn capture(rank: &Rank, written: &Written, captured: &[(Kernel, usize)]) -> Json {
     let node = |(kernel, call): &(Kernel, usize)| {
         let slice = &rank.slices[*call];
@@ -309,7 +313,8 @@ pub(crate) fn capture(rank: &Rank, written: &Written, captured: &[(Kernel, usize
     }
 }
 
-/// Facts that need all ranks: who came last to each collective, and how the clocks differ.
+/// Returns the facts that need all ranks: the last rank of each collective, and the clock
+/// differences.
 pub(crate) fn across(sim: &Sim) -> Json {
     let of: Vec<Vec<&Activity>> = sim
         .ranks

@@ -1,4 +1,4 @@
-//! Traces of all ranks of one job, of any number and length, for measurements.
+//! Generates traces of all ranks of one job, of any number and length, for measurements.
 
 use super::{demo, demo_file};
 use crate::options::Options;

@@ -1,11 +1,12 @@
-//! JSON values that keep the text of their numbers, and two ways to write them: as profilers do, and to be read.
+//! JSON values that keep the text of their numbers, with two output styles: that of profilers, and
+//! a readable one.
 
 use std::fmt::Write as _;
 
 /// A JSON value. Objects keep their order and may repeat a key; numbers are text, so nothing is rounded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Json {
-    /// Text written as it stands: a number, a literal, or something deliberately broken.
+    /// Text written unchanged: a number, a literal, or something deliberately broken.
     Raw(String),
     /// A string, escaped when written.
     Str(String),
@@ -24,22 +25,22 @@ macro_rules! object {
 pub(crate) use object;
 
 impl Json {
-    /// The literal `null`.
+    /// Returns the literal `null`.
     pub(crate) fn null() -> Self {
         Self::Raw("null".to_owned())
     }
 
-    /// Nanoseconds written as microseconds with three decimals, as Kineto does.
+    /// Returns nanoseconds as microseconds with three decimals, as Kineto writes them.
     pub(crate) fn micros(ns: i64) -> Self {
         Self::Raw(micros(ns))
     }
 
-    /// A number with `digits` decimals.
+    /// Returns a number with `digits` decimals.
     pub(crate) fn fixed(value: f64, digits: usize) -> Self {
         Self::Raw(format!("{value:.digits$}"))
     }
 
-    /// An array of what `items` convert to.
+    /// Returns an array of the converted `items`.
     pub(crate) fn list<T: Into<Self>>(items: impl IntoIterator<Item = T>) -> Self {
         Self::Arr(items.into_iter().map(Into::into).collect())
     }
@@ -51,14 +52,14 @@ impl Json {
         }
     }
 
-    /// One line, with the `, ` and `: ` that Python's `json.dump` writes.
+    /// Formats on one line, with the separators `, ` and `: ` of Python's `json.dump`.
     pub(crate) fn line(&self) -> String {
         let mut out = String::new();
         self.write_line(&mut out);
         out
     }
 
-    /// Appends what [`Json::line`] returns.
+    /// Appends the text of [`Json::line`].
     pub(crate) fn write_line(&self, out: &mut String) {
         match self {
             Self::Raw(text) => out.push_str(text),
@@ -84,7 +85,8 @@ impl Json {
         }
     }
 
-    /// Indented by two; what fits a line of 140 stays on one. Ends with a newline.
+    /// Formats with an indent of two; values that fit in a line of 140 stay on one. Ends with a
+    /// newline.
     pub(crate) fn pretty(&self) -> String {
         let mut out = String::new();
         self.write_pretty(&mut out, 0);
@@ -124,7 +126,7 @@ impl Json {
     }
 }
 
-/// Nanoseconds as microseconds with three decimals.
+/// Formats nanoseconds as microseconds with three decimals.
 pub(crate) fn micros(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     let ns = ns.unsigned_abs();

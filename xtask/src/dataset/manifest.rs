@@ -1,4 +1,4 @@
-//! `testdata/MANIFEST.json`: every file with its hash, its origin and what it shows.
+//! `testdata/MANIFEST.json`: every file with its hash, origin and purpose.
 
 use super::catalogue::Made;
 use super::json::{Json, object};
@@ -10,7 +10,7 @@ use std::path::Path;
 /// The manifest's file name in `testdata/`.
 pub(crate) const NAME: &str = "MANIFEST.json";
 
-/// One entry as read back.
+/// One parsed entry.
 pub(crate) struct Entry {
     pub(crate) path: String,
     pub(crate) sha256: String,
@@ -18,7 +18,7 @@ pub(crate) struct Entry {
     pub(crate) shows: String,
 }
 
-/// The manifest of `made`.
+/// Returns the manifest of `made`.
 pub(crate) fn render(made: &[Made]) -> String {
     let file = |made: &Made| {
         object! {
@@ -34,7 +34,7 @@ pub(crate) fn render(made: &[Made]) -> String {
     object! { "schema": 1, "files": Json::Arr(made.iter().map(file).collect()) }.pretty()
 }
 
-/// The entries of a manifest.
+/// Returns the entries of a manifest.
 pub(crate) fn parse(text: &str) -> Result<Vec<Entry>> {
     let value: serde_json::Value =
         serde_json::from_str(text).context("testdata/MANIFEST.json is no JSON")?;
@@ -61,7 +61,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Entry>> {
     files.iter().map(entry).collect()
 }
 
-/// Files in `folder` that no generator makes.
+/// Returns the files in `folder` that no generator makes.
 pub(crate) fn orphans(folder: &Path, made: &[Made]) -> Result<Vec<String>> {
     let known = |path: &String| path == NAME || made.iter().any(|made| made.fixture.path == *path);
     Ok(files(folder)?
@@ -70,7 +70,7 @@ pub(crate) fn orphans(folder: &Path, made: &[Made]) -> Result<Vec<String>> {
         .collect())
 }
 
-/// All files under `folder`, relative to it, with `/`, sorted.
+/// Returns all files under `folder`, relative to it, with `/`, sorted.
 pub(crate) fn files(folder: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut folders = vec![String::new()];
@@ -92,7 +92,7 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The hash of `bytes` in lower-case hexadecimal.
+/// Returns the SHA-256 of `bytes` in lower-case hexadecimal.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes)
         .iter()

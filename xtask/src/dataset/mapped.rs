@@ -1,7 +1,8 @@
-//! A model in memory: headers of a GGUF and a safetensors file, snapshots of the mappings before, while and after they are
-//! loaded, and accesses whose symbols say nothing, so that only the mappings can tell what was touched.
+//! A model in memory: headers of a GGUF and a safetensors file, snapshots of the mappings before,
+//! while and after they are loaded, and accesses with meaningless symbols, so that only the
+//! mappings identify the touched memory.
 //!
-//! Truth is planted: how often each tensor, the cache and memory that belongs to nothing was touched.
+//! Planted truth: how often each tensor, the cache and unrelated memory was touched.
 
 use super::Fixture;
 use super::json::{Json, object};
@@ -9,7 +10,8 @@ use super::rng::Rng;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The first mapping of the GGUF file covers this much of it, the second one the rest, elsewhere.
+/// Size of the part of the GGUF file in its first mapping; the rest is in a second mapping
+/// elsewhere.
 const SPLIT: u64 = 8192;
 const GGUF_LOW: u64 = 0x7f10_0000_0000;
 const GGUF_HIGH: u64 = 0x7f20_0000_0000;
@@ -71,7 +73,7 @@ pub(super) fn build(seed: u64) -> Vec<Fixture> {
     ]
 }
 
-/// A little-endian GGUF file of version 3.
+/// Returns a little-endian GGUF file of version 3.
 fn gguf() -> (Vec<u8>, Vec<Place>) {
     let mut out = b"GGUF".to_vec();
     let u32 = |out: &mut Vec<u8>, value: u32| out.extend_from_slice(&value.to_le_bytes());
@@ -133,7 +135,7 @@ fn safetensors() -> (Vec<u8>, Vec<Place>) {
         offset = end;
     }
     json.push('}');
-    // The library pads the header with blanks, so that the data are aligned.
+    // The library pads the header with blanks, so that the data is aligned.
     let length = json.len().next_multiple_of(8);
     let json = format!("{json:length$}");
     let mut out = (json.len() as u64).to_le_bytes().to_vec();
@@ -185,7 +187,7 @@ fn maps(gguf: u64, torch: u64) -> String {
             old,
         ],
     );
-    // Something else is where the second part of the first model was.
+    // Another mapping occupies the place of the first model's second part.
     at(GONE_NS, &[heap, (GGUF_HIGH, 1 << 20, "rw-p", 0, ""), old]);
     out
 }
@@ -244,7 +246,7 @@ fn accesses(gguf: &[Place], torch: &[Place], rng: &mut Rng) -> (String, Json) {
         }
         time += 10_000_000 + rng.below(5_000_000);
     }
-    // The same addresses when the models are gone.
+    // The same addresses after the models are gone.
     for _ in 0..40 {
         let place = rng.pick(gguf);
         row("unknown", address_of(place, true, rng), false, time);

@@ -1,8 +1,10 @@
-//! A sampled memory trace of any length, as `perf script` prints it: weights are loaded, tokens are made, memory is given back.
+//! Generates a sampled memory trace of any length in the format of `perf script`: load weights,
+//! generate tokens, free memory.
 //!
-//! Three accesses in five read weights, one in five reads the KV cache, the rest store to it, use activations or belong to the
-//! runtime; symbols are those of llama.cpp. The footprint is fixed (1 GiB of weights, 64 MiB of KV cache in blocks of 256 bytes,
-//! 4 MiB of activations), so a longer trace is a longer run of the same model. Rows are in order of time, 10 µs apart.
+//! Three accesses in five read weights, one in five reads the KV cache, the rest store to it, use
+//! activations or belong to the runtime; symbols are those of llama.cpp. The footprint is fixed (1
+//! GiB of weights, 64 MiB of KV cache in blocks of 256 bytes, 4 MiB of activations), so a longer
+//! trace is a longer run of the same model. Rows are in order of time, 10 µs apart.
 
 use super::rng::Rng;
 use crate::options::Options;
@@ -19,7 +21,7 @@ const ACTIVATION_PAGES: u64 = 1024;
 /// First time, and time between two rows.
 const START_NS: u64 = 100_000_000_000;
 const STEP_NS: u64 = 10_000;
-/// Rows of a token.
+/// Number of rows per token.
 const TOKEN_ROWS: u64 = 2000;
 
 const STORE: &str = "cpu/mem-stores/P";
@@ -35,14 +37,16 @@ struct Row {
 const ENGINE: &str = "(/usr/lib/libggml.so)";
 const SYSTEM: &str = "(/usr/lib/libc.so.6)";
 
-/// The tenth part of the rows loads weights, the hundredth gives memory back.
+/// Returns the ends of loading (a tenth of the rows) and of generation (the last hundredth frees
+/// memory).
 const fn phases(rows: u64) -> (u64, u64) {
     (rows / 10, rows - rows / 100)
 }
 
-/// `cargo xtask dataset memtrace --events N --output FILE [--seed N]`; the phases go to `FILE.phases.json`.
+/// `cargo xtask dataset memtrace --events N --output FILE [--seed N]`; the phases are written to
+/// `FILE.phases.json`.
 ///
-/// With `/dev/stdout` the rows can be piped, and there is no file of phases.
+/// With `/dev/stdout` the rows can be piped, and no file of phases is written.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let output = options
         .value("output")
@@ -61,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The phases in the shape that `--phases` takes.
+/// Returns the phases in the format of `--phases`.
 fn boundaries(rows: u64) -> String {
     let (loaded, done) = phases(rows);
     let at = |row: u64| START_NS + row * STEP_NS;
@@ -112,7 +116,7 @@ fn write(rows: u64, seed: u64, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// A store to the weights, page after page.
+/// Returns a store to the weights, page by page.
 const fn load(at: u64, loaded: u64) -> Row {
     // Exact for any number of rows below 2^46.
     let page = at * WEIGHT_PAGES / loaded;
@@ -128,7 +132,7 @@ const fn load(at: u64, loaded: u64) -> Row {
     }
 }
 
-/// An access while a token is made: the cache fills up and begins again.
+/// Returns an access during a token; when the cache is full, it restarts.
 fn generate(token: u64, rng: &mut Rng) -> Row {
     let pick = rng.below(100);
     let newest = token * 64 % CACHE_BLOCKS;

@@ -1,6 +1,6 @@
-//! Data sets: the small ones in `testdata/`, with what is true of them, and large ones for measurements.
+//! Data sets: small ones in `testdata/` with their truth, and large ones for measurements.
 //!
-//! Nothing here uses the crates under test, so a fixture cannot agree with a reader's mistake.
+//! This module uses no crate under test, so a fixture cannot share a reader's mistake.
 
 mod catalogue;
 mod corner;
@@ -30,10 +30,10 @@ use std::path::Path;
 
 /// One file of `testdata/`.
 pub(crate) struct Fixture {
-    /// Relative to `testdata/`.
+    /// Path relative to `testdata/`.
     pub(crate) path: String,
     pub(crate) bytes: Vec<u8>,
-    /// What the file shows; a truth file says what is true of its neighbour.
+    /// Purpose of the file; a truth file describes the file of the same name.
     pub(crate) shows: String,
 }
 
@@ -122,7 +122,7 @@ fn generate() -> Result<()> {
     Ok(())
 }
 
-/// Writes a file unless it has this content already.
+/// Writes a file unless it already has this content.
 fn put(path: &Path, bytes: &[u8]) -> Result<bool> {
     if std::fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(false);
@@ -132,7 +132,7 @@ fn put(path: &Path, bytes: &[u8]) -> Result<bool> {
     Ok(true)
 }
 
-/// Makes all fixtures anew in memory and compares them with the files.
+/// Regenerates all fixtures in memory and compares them with the files.
 fn verify() -> Result<()> {
     let folder = root().join("testdata");
     let made = catalogue::all()?;

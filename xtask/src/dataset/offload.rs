@@ -1,7 +1,7 @@
-//! One run of an engine that offloads its KV cache to a disk, as five recorders would have written it.
+//! One run of an engine that offloads its KV cache to a disk, in the formats of five recorders.
 //!
-//! Prefill writes the cache front to back, there is silence, and decode reads all of it once a token. Truth is
-//! planted: requests, bytes, the silence, and every latency.
+//! Prefill writes the cache sequentially, there is a silence, and decode reads all of it once per
+//! token. Planted truth: requests, bytes, the silence, and every latency.
 
 use super::Fixture;
 use super::json::{Json, object};
@@ -19,7 +19,7 @@ const PID: u32 = 4242;
 /// Major and minor number of the device.
 const DEVICE: (u32, u32) = (8, 16);
 
-/// A request from its issue to its completion.
+/// A request with its issue and completion.
 struct Request {
     issue_ns: u64,
     done_ns: u64,
@@ -38,7 +38,7 @@ impl Request {
     }
 }
 
-/// What a recorder sees: the time, whether the request is done, and the request.
+/// An event of a recorder: the time, whether the request is complete, and the request.
 type Seen<'r> = (u64, bool, &'r Request);
 
 pub(super) fn build(seed: u64) -> Vec<Fixture> {
@@ -146,7 +146,7 @@ fn collector(seen: &[Seen<'_>]) -> String {
     text
 }
 
-/// Seconds with nine decimals.
+/// Formats seconds with nine decimals.
 fn seconds(ns: u64) -> String {
     format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
@@ -155,7 +155,7 @@ fn blkparse(seen: &[Seen<'_>]) -> String {
     let mut text = String::new();
     let (major, minor) = DEVICE;
     for (number, &(ns, done, r)) in (1..).zip(seen) {
-        // Times count from the first event.
+        // Times are relative to the first event.
         let time = seconds(ns - START_NS);
         let (action, pid, comm) = if done {
             ("C", 0, "0")
@@ -200,7 +200,7 @@ fn perf_script(seen: &[Seen<'_>]) -> String {
 /// `struct blk_io_trace` of the kernel's `blktrace_api.h`, little-endian, version 7.
 fn blktrace(seen: &[Seen<'_>]) -> Vec<u8> {
     const MAGIC: u32 = 0x6561_7407;
-    // Categories (BLK_TC_*) stand above the actions (__BLK_TA_ISSUE, __BLK_TA_COMPLETE).
+    // Categories (BLK_TC_*) are in the bits above the actions (__BLK_TA_ISSUE, __BLK_TA_COMPLETE).
     const ISSUED: u32 = 7 | 1 << (6 + 16);
     const COMPLETED: u32 = 8 | 1 << (7 + 16);
     const READ: u32 = 1 << 16;

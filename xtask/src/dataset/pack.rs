@@ -1,8 +1,9 @@
-//! Compression whose output depends on the input alone: a fixed pure Rust encoder, no time stamp, no name.
+//! Compression whose output depends only on the input: a fixed pure Rust encoder, no time stamp, no
+//! name.
 
 use miniz_oxide::deflate::{compress_to_vec, compress_to_vec_zlib};
 
-/// One gzip member (RFC 1952) with modification time 0 and no file name.
+/// Returns one gzip member (RFC 1952) with modification time 0 and no file name.
 pub(crate) fn gzip(data: &[u8]) -> Vec<u8> {
     let mut out = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
     out.extend(compress_to_vec(data, 9));
@@ -13,7 +14,7 @@ pub(crate) fn gzip(data: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A zlib stream (RFC 1950), as in `TracePacket.compressed_packets`.
+/// Returns a zlib stream (RFC 1950), as in `TracePacket.compressed_packets`.
 pub(crate) fn zlib(data: &[u8]) -> Vec<u8> {
     compress_to_vec_zlib(data, 9)
 }

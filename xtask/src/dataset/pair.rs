@@ -1,6 +1,8 @@
-//! One pair of recordings with a fault: the same engine before and after a change that made its sampler slower.
+//! One pair of recordings with a fault: the same engine before and after a change that made its
+//! sampler slower.
 //!
-//! Planted: `Sampler.forward` computes longer on the host in each step; nothing else changed.
+//! Planted: `Sampler.forward` computes longer on the host in each step; everything else is
+//! unchanged.
 
 use super::Fixture;
 use super::faults::sampler_pair;

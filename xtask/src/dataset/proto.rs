@@ -1,4 +1,4 @@
-//! A protobuf encoder of a few lines: fields are appended in the order of the calls.
+//! A minimal protobuf encoder: fields are appended in the order of the calls.
 
 /// A message, or a whole trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,31 +21,31 @@ impl Message {
         self.varint(field << 3 | wire_type);
     }
 
-    /// An unsigned, bool or enum field.
+    /// Appends an unsigned, bool or enum field.
     pub(crate) fn uint(&mut self, field: u64, value: u64) -> &mut Self {
         self.key(field, 0);
         self.varint(value);
         self
     }
 
-    /// An `int64` field: two's complement, so a negative number takes ten bytes.
+    /// Appends an `int64` field in two's complement, so a negative number takes ten bytes.
     pub(crate) fn int(&mut self, field: u64, value: i64) -> &mut Self {
         self.uint(field, value.cast_unsigned())
     }
 
-    /// A `fixed64` field.
+    /// Appends a `fixed64` field.
     pub(crate) fn fixed64(&mut self, field: u64, value: u64) -> &mut Self {
         self.key(field, 1);
         self.0.extend(value.to_le_bytes());
         self
     }
 
-    /// A `double` field.
+    /// Appends a `double` field.
     pub(crate) fn double(&mut self, field: u64, value: f64) -> &mut Self {
         self.fixed64(field, value.to_bits())
     }
 
-    /// A `bytes` field.
+    /// Appends a `bytes` field.
     pub(crate) fn bytes(&mut self, field: u64, value: &[u8]) -> &mut Self {
         self.key(field, 2);
         self.varint(u64::try_from(value.len()).unwrap_or(u64::MAX));
@@ -53,17 +53,17 @@ impl Message {
         self
     }
 
-    /// A `string` field.
+    /// Appends a `string` field.
     pub(crate) fn text(&mut self, field: u64, value: &str) -> &mut Self {
         self.bytes(field, value.as_bytes())
     }
 
-    /// An embedded message.
+    /// Appends an embedded message.
     pub(crate) fn message(&mut self, field: u64, value: &Self) -> &mut Self {
         self.bytes(field, &value.0)
     }
 
-    /// A message built in place.
+    /// Appends a message built in place.
     pub(crate) fn nested(&mut self, field: u64, build: impl FnOnce(&mut Self)) -> &mut Self {
         let mut inner = Self::new();
         build(&mut inner);

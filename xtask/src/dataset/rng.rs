@@ -1,16 +1,16 @@
-//! A small seeded generator of random numbers, so that data sets never change with a library version.
+//! A small seeded random number generator, so that data sets never change with a library version.
 
 /// SplitMix64 (Steele, Lea and Flood 2014): one 64-bit state, full period, good enough to vary durations.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// A stream that depends on `seed` alone.
+    /// Creates a stream that depends only on `seed`.
     pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub(crate) const fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -19,24 +19,25 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number in `0..n`; `n` must not be 0. The bias of the remainder is far below what a fixture can show.
+    /// Returns a number in `0..n`; `n` must not be 0. The bias of the remainder is negligible for
+    /// fixtures.
     pub(crate) const fn below(&mut self, n: u64) -> u64 {
         self.bits() % n
     }
 
-    /// A number in `low..=high`.
+    /// Returns a number in `low..=high`.
     pub(crate) fn between(&mut self, low: i64, high: i64) -> i64 {
         let width = high.abs_diff(low) + 1;
         low.saturating_add_unsigned(self.below(width))
     }
 
-    /// `base` give or take up to `percent` of it.
+    /// Returns `base` plus or minus up to `percent` of it.
     pub(crate) fn around(&mut self, base: i64, percent: i64) -> i64 {
         let swing = base * percent / 100;
         self.between(base - swing, base + swing)
     }
 
-    /// One of `items`.
+    /// Returns one of `items`.
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         let last = i64::try_from(items.len()).unwrap_or(1) - 1;
         &items[usize::try_from(self.between(0, last)).unwrap_or(0)]

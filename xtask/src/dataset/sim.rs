@@ -1,15 +1,17 @@
-//! A little machine for tensor-parallel inference: host threads, GPU streams and collectives that wait for each other.
+//! A small simulation of tensor-parallel inference: host threads, GPU streams and collectives that
+//! wait for each other.
 //!
-//! All ranks run the same program in lockstep. Times are true nanoseconds, the same for all ranks; each rank's clock error
-//! is applied only when its file is written. Because the machine places every kernel, it knows the answers exactly.
+//! All ranks run the same program in lockstep. Times are true nanoseconds, the same for all ranks;
+//! each rank's clock error is applied only when its file is written. Because the simulation places
+//! every kernel, it knows the answers exactly.
 
 use super::json::{Json, object};
 use super::rng::Rng;
 use std::collections::BTreeMap;
 
-/// The stream compute kernels run on.
+/// Stream of compute kernels.
 pub(crate) const COMPUTE: i64 = 7;
-/// The stream of collectives that overlap with computation.
+/// Stream of collectives that overlap with computation.
 pub(crate) const COMM: i64 = 20;
 
 /// One complete event of a rank.
@@ -18,21 +20,21 @@ pub(crate) struct Slice {
     pub(crate) cat: &'static str,
     pub(crate) name: String,
     pub(crate) tid: i64,
-    /// On a GPU row the pid is the device.
+    /// `true` on a GPU row, where the pid is the device.
     pub(crate) on_gpu: bool,
     pub(crate) ts: i64,
     pub(crate) dur: i64,
-    /// The enclosing host slice, by index.
+    /// Index of the enclosing host slice.
     pub(crate) parent: Option<usize>,
     pub(crate) args: Vec<(&'static str, Json)>,
-    /// 0 for none.
+    /// Correlation id; 0 for none.
     pub(crate) correlation: i64,
 }
 
-/// What a collective moves.
+/// Message of a collective.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
-    /// As in `Collective name`.
+    /// Value of `Collective name`.
     pub(crate) collective: &'static str,
     pub(crate) nelems_in: i64,
     pub(crate) nelems_out: i64,
@@ -41,13 +43,13 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Bytes by the convention of the collective; all messages are bfloat16.
+    /// Returns the bytes by the convention of the collective; all messages are bfloat16.
     pub(crate) fn bytes(&self) -> i64 {
         2 * self.nelems_in.max(self.nelems_out)
     }
 }
 
-/// What is launched: its name, how long it runs, and where.
+/// A kernel to launch: name, duration, location.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
@@ -58,19 +60,19 @@ pub(crate) struct Kernel {
     pub(crate) message: Option<Message>,
 }
 
-/// A device activity and where it came from.
+/// A GPU activity and its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct Activity {
     /// Index of the device slice.
     pub(crate) slice: usize,
-    /// Index of the launching runtime call; none when it lies before the capture.
+    /// Index of the launching runtime call; `None` if it is before the recording.
     pub(crate) launch: Option<usize>,
-    /// Whether the launch carries an `s`, that is: is not a graph launch.
+    /// `true` if the launch has an `s`, that is: if it is not a graph launch.
     pub(crate) flow: bool,
-    /// When the device was ready for it, in true time (a collective then waits for the others).
+    /// True time at which the device was ready for it (a collective then waits for the others).
     pub(crate) arrival: i64,
     pub(crate) message: Option<Message>,
-    /// Position in the graph launch it belongs to.
+    /// Position in its graph launch.
     pub(crate) node: Option<usize>,
 }
 
@@ -95,7 +97,7 @@ pub(crate) struct Rank {
 #[derive(Clone, Debug)]
 pub(crate) struct Sim {
     pub(crate) ranks: Vec<Rank>,
-    /// While a graph is captured, launches make nodes instead of running.
+    /// While a graph is captured, launches add nodes instead of running.
     pub(crate) captured: Option<Vec<(Kernel, usize)>>,
     seq: i64,
 }
@@ -153,7 +155,8 @@ impl Rank {
         }
     }
 
-    /// The External id of the innermost open operator, as the runtime call and its kernel carry it.
+    /// Returns the External id of the innermost open operator, which the runtime call and its
+    /// kernel have.
     fn external_id(&self) -> Option<Json> {
         let of = |&slice: &usize| {
             let args = &self.slices[slice].args;
@@ -164,7 +167,7 @@ impl Rank {
         self.open.iter().rev().find_map(of)
     }
 
-    /// A runtime call under the innermost open slice. Returns its index.
+    /// Adds a runtime call under the innermost open slice and returns its index.
     fn runtime(&mut self, name: &str, cbid: i64, dur: i64) -> usize {
         self.now += self.rng.between(200, 900);
         let call = self.push(
@@ -187,7 +190,7 @@ impl Rank {
         call
     }
 
-    /// A correlation from before the recording, one for each activity without a launch.
+    /// Returns a correlation from before the recording, one per activity without a launch.
     fn orphan(&self) -> i64 {
         17 + i64::try_from(self.activities.len()).unwrap_or(0)
     }
@@ -250,7 +253,7 @@ impl Rank {
         self.slices.len() - 1
     }
 
-    /// The names from the innermost frame of host slice `slice` outwards.
+    /// Returns the names from host slice `slice`, the innermost frame, outwards.
     pub(crate) fn stack(&self, slice: usize) -> Vec<&str> {
         std::iter::successors(Some(slice), |&at| self.slices[at].parent)
             .map(|at| self.slices[at].name.as_str())
@@ -259,7 +262,7 @@ impl Rank {
 }
 
 impl Sim {
-    /// `ranks` processes that start at the true time `start`.
+    /// Creates `ranks` processes that start at the true time `start`.
     pub(crate) fn new(ranks: i64, start: i64, seed: u64) -> Self {
         Self {
             ranks: (0..ranks)
@@ -285,12 +288,12 @@ impl Sim {
         self.ranks.iter_mut().for_each(Rank::close);
     }
 
-    /// A Python frame around `body`.
+    /// Adds a Python frame around `body`.
     pub(crate) fn python(&mut self, name: &str, body: impl FnOnce(&mut Self)) {
         self.scope("python_function", name, &[], body);
     }
 
-    /// An operator around `body`, with the shape of its first input.
+    /// Adds an operator around `body`, with the shape of its first input.
     pub(crate) fn op(&mut self, name: &str, dims: &[i64], body: impl FnOnce(&mut Self)) {
         let args = [
             ("Record function id", Json::from(0)),
@@ -305,7 +308,7 @@ impl Sim {
         self.scope("cpu_op", name, &args, body);
     }
 
-    /// A `record_function` range around `body`.
+    /// Adds a `record_function` range around `body`.
     pub(crate) fn annotation(&mut self, name: &str, body: impl FnOnce(&mut Self)) {
         self.scope(
             "user_annotation",
@@ -315,7 +318,7 @@ impl Sim {
         );
     }
 
-    /// A runtime call that launches nothing.
+    /// Adds a runtime call that launches nothing.
     pub(crate) fn runtime(&mut self, name: &str, cbid: i64, dur: i64) {
         for rank in &mut self.ranks {
             let dur = rank.rng.around(dur, 30);
@@ -330,7 +333,7 @@ impl Sim {
         }
     }
 
-    /// A Python call of `ns` on one rank only: a planted stall of the host.
+    /// Adds a Python call of `ns` on one rank only: a planted stall of the host.
     pub(crate) fn stall(&mut self, rank: usize, name: &str, ns: i64) {
         if let Some(rank) = self.ranks.get_mut(rank) {
             rank.open("python_function", name);
@@ -429,7 +432,8 @@ impl Sim {
         }
     }
 
-    /// When a collective ends on each rank: together, but for a few tens of nanoseconds.
+    /// Returns the end of a collective on each rank: the same, except for a few tens of
+    /// nanoseconds.
     fn ends(&mut self, arrivals: &[i64], dur: i64) -> Vec<i64> {
         let last = arrivals.iter().copied().max().unwrap_or(0);
         let common = last
@@ -443,7 +447,8 @@ impl Sim {
             .collect()
     }
 
-    /// Replays `nodes` through one graph launch: all kernels carry its correlation, none an arrow from it.
+    /// Replays `nodes` through one graph launch: all kernels have its correlation, none has an
+    /// arrow from it.
     pub(crate) fn graph_launch(&mut self, nodes: &[Kernel]) {
         let mut calls = Vec::new();
         for rank in &mut self.ranks {
@@ -493,7 +498,7 @@ impl Sim {
         }
     }
 
-    /// Kernels that run at the start of the recording and whose launch came before it.
+    /// Adds kernels that run at the start of the recording and were launched before it.
     pub(crate) fn orphans(&mut self, kernel: &Kernel, count: i64) {
         for rank in &mut self.ranks {
             for i in 0..count {
@@ -512,7 +517,7 @@ impl Sim {
         }
     }
 
-    /// The host waits until its device has nothing left to do.
+    /// Makes the host wait until its device is idle.
     pub(crate) fn synchronize(&mut self) {
         for rank in &mut self.ranks {
             let idle = rank.free.values().copied().max().unwrap_or(0);
@@ -548,7 +553,7 @@ fn message_args(message: &Message, group: i64) -> Vec<(&'static str, Json)> {
     ]
 }
 
-/// The `distributedInfo` of a rank in a group of two.
+/// Returns the `distributedInfo` of a rank in a group of two.
 pub(crate) fn distributed_info(rank: i64, world: i64) -> Json {
     let ranks = Json::list(0..world);
     let group = |name: &str, about: &str| {

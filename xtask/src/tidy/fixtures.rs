@@ -1,4 +1,5 @@
-//! `testdata/` and its manifest agree: every file listed, every hash right, nothing besides.
+//! Checks that `testdata/` and its manifest agree: every file listed, every hash right, no other
+//! files.
 
 use super::Tree;
 use crate::dataset::manifest;

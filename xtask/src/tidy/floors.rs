@@ -1,12 +1,13 @@
-//! Who may depend on whom. A new crate or a new edge is a change of this table, and so is seen at review.
+//! Checks dependencies between crates. A new crate or a new edge requires a change of this table,
+//! and thus a review.
 
 use super::Tree;
 use crate::workspace::PREFIX;
 
-/// Everything in the workspace, for the crates that wire it together.
+/// Every package of the workspace, for the crates that combine them.
 const ANY: &[&str] = &["*"];
 
-/// Each package and the workspace packages it may use, tests apart.
+/// Each package and the workspace packages it may use, without tests.
 const FLOORS: &[(&str, &[&str])] = &[
     // floor 0
     ("trace-model", &[]),
@@ -99,7 +100,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("blkio", ANY),
     ("memtrace", ANY),
     ("inferscope", ANY),
-    // beside the house
+    // outside the layers
     (
         "perfetto-oracle",
         &["perfetto-reader", "trace-model", "byte-source"],
@@ -121,10 +122,10 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// The package that is every tool.
+/// The package with all tools.
 const ALL_TOOLS: &str = "inferscope";
 
-/// Packages that only tools may use, and that no library may name, not even in tests.
+/// Packages that only tools may use, and that no library may depend on, not even in tests.
 const TOOLS: &[&str] = &[
     "cli",
     "trace-input",
@@ -139,10 +140,10 @@ const TOOLS: &[&str] = &[
     "xtask",
 ];
 
-/// The libraries among them, which the others share.
+/// Libraries among them that the tools share.
 const SHARED: &[&str] = &["cli", "trace-input"];
 
-/// External packages that are heavy or shape an interface, and who may use them.
+/// External packages that are heavy or appear in interfaces, and their allowed users.
 const CONFINED: &[(&str, &[&str])] = &[
     ("clap", TOOLS),
     ("anyhow", TOOLS),
@@ -170,7 +171,7 @@ const CONFINED: &[(&str, &[&str])] = &[
 struct Package {
     name: String,
     place: String,
-    /// Name, and whether it is for tests only.
+    /// Name, and `true` if it is only for tests.
     uses: Vec<(String, bool)>,
 }
 
@@ -220,7 +221,8 @@ pub(super) fn check(tree: &mut Tree) {
     }
 }
 
-/// Tests may use any library, but a library may not even test against a tool. The executable of all tools uses them.
+/// Tests may use any library, but a library must not depend on a tool even in tests. The executable
+/// with all tools uses them.
 fn allowed(user: &str, may: &[&str], used: &str, test: bool) -> bool {
     if TOOLS.contains(&used) {
         if user == ALL_TOOLS {
@@ -231,7 +233,8 @@ fn allowed(user: &str, may: &[&str], used: &str, test: bool) -> bool {
     may == ANY || may.contains(&used) || (test && user != "xtask")
 }
 
-/// Returns a package's name without the prefix that published packages share; the table has names of folders.
+/// Returns a package's name without the common prefix of published packages; the table uses names
+/// of folders.
 fn folder_name(package: &str) -> String {
     package.strip_prefix(PREFIX).unwrap_or(package).to_owned()
 }

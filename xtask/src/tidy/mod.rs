@@ -1,4 +1,4 @@
-//! The house rules that no compiler checks.
+//! Rules of the project that no compiler checks.
 
 mod fixtures;
 mod floors;
@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the checks look at, and what they found.
+/// Input and findings of the checks.
 struct Tree {
     root: PathBuf,
     /// Tracked files and new ones that are not ignored, relative to the root, sorted.
@@ -63,7 +63,7 @@ impl Tree {
             .push(format!("{}: {}", place.as_ref(), what.as_ref()));
     }
 
-    /// The text of a file; none for binary ones.
+    /// Returns the text of a file; `None` for binary ones.
     fn text(&self, file: &str) -> Option<String> {
         std::fs::read(self.root.join(file))
             .ok()
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     bail!("{} things are not tidy", tree.broken.len())
 }
 
-/// Whether a source file holds only tests or measurements.
+/// Returns `true` if a source file contains only tests or measurements.
 fn is_test(file: &str) -> bool {
     let folders = ["tests", "benches", "examples", "fuzz"];
     Path::new(file)

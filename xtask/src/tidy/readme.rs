@@ -1,9 +1,9 @@
-//! A crate's README says what its crate doc says: one text, kept in the source file.
+//! Checks that a crate's README equals its crate doc: one text, kept in the source file.
 
 use super::Tree;
 use anyhow::{Context as _, Result};
 
-/// The library crates: folder, source of the doc.
+/// Returns the library crates: folder, source of the doc.
 fn crates(tree: &Tree) -> Vec<(String, String)> {
     let lib = |file: &&String| {
         file.strip_prefix("crates/")
@@ -41,7 +41,7 @@ pub(super) fn check(tree: &mut Tree) {
     }
 }
 
-/// Writes each README that differs anew.
+/// Rewrites each README that differs.
 pub(super) fn fix(tree: &Tree) -> Result<()> {
     for (folder, source) in crates(tree) {
         let source = tree.text(&source).context("a crate's lib.rs is no text")?;
@@ -57,7 +57,7 @@ pub(super) fn fix(tree: &Tree) -> Result<()> {
     Ok(())
 }
 
-/// The text of the `//!` lines at the top.
+/// Returns the text of the `//!` lines at the top.
 fn doc(source: &str) -> String {
     let lines = source
         .lines()
@@ -96,17 +96,18 @@ fn render(name: &str, doc: &str) -> String {
     text
 }
 
-/// A line of an example that rustdoc does not show.
+/// Returns `true` for a line of an example that rustdoc hides.
 fn hidden(line: &str) -> bool {
     line.trim() == "#" || line.trim_start().starts_with("# ")
 }
 
-/// Links that only rustdoc can follow become plain code.
+/// Converts links that only rustdoc resolves to plain code.
 fn plain_links(line: &str) -> String {
     line.replace("[`", "`").replace("`]", "`")
 }
 
-/// What must agree: words, without title, indentation, hidden lines, the language of an example and links into the code.
+/// Returns the compared part: words, without title, indentation, hidden lines, the language of an
+/// example and links into the code.
 fn essence(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut code = false;

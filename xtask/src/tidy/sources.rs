@@ -1,29 +1,29 @@
-//! Rules for Rust files: size, module docs, no stubs, reasons for exceptions, no drawers for everything.
+//! Rules for Rust files: size, module docs, no stubs, reasons for exceptions, no catch-all modules.
 
 use super::{Tree, is_test};
 
-/// From here on a file is asked whether it is still one idea.
+/// Number of lines from which a file should be checked for a single purpose.
 const LONG: usize = 600;
-/// A file may not be longer.
+/// Maximum number of lines of a file.
 const TOO_LONG: usize = 800;
 
-/// Text that must not stand in any source file. Put together here, so that this file does not hold it.
+/// Text that no source file may contain. Assembled here, so that this file does not contain it.
 const STUBS: &[&str] = &[
     concat!("to", "do!("),
     concat!("unimple", "mented!("),
     concat!("d", "bg!("),
 ];
 
-/// The reasons for which a test may be left out of a plain `cargo test`: CI runs those with the data, and those with the tool.
+/// The only accepted reasons for ignoring a test in a plain `cargo test`: CI runs those with the data, and those with the tool.
 const IGNORED: [&str; 2] = [
     concat!("#[ig", "nore = \"needs INFERSCOPE_DATA\"]"),
     concat!("#[ig", "nore = \"needs otf2-print (Debian: otf2-tools)\"]"),
 ];
 
-/// Names of modules that hold whatever did not fit elsewhere.
+/// Names of catch-all modules.
 const DRAWERS: &[&str] = &["utils", "util", "common", "misc", "helpers"];
 
-/// What the store may not do itself.
+/// APIs that the trace store must not use.
 const NOT_IN_MODEL: &[&str] = &["std::fs", "std::io", "println!(", "eprintln!("];
 
 pub(super) fn check(tree: &mut Tree) {
@@ -110,7 +110,7 @@ fn drawer(line: &str) -> bool {
         .is_some_and(|name| DRAWERS.contains(&name))
 }
 
-/// Lines of `#[expect(…)]` attributes that give no reason.
+/// Returns the lines of `#[expect(…)]` attributes without a reason.
 fn expectations_without_reason(text: &str) -> Vec<usize> {
     let mut found = Vec::new();
     for opening in ["#[expect(", "#![expect("] {

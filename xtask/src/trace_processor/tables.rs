@@ -1,4 +1,4 @@
-//! The tables of a trace, as Perfetto's trace processor and as `trace-info tables --compat` give them, made comparable.
+//! Makes the tables of Perfetto's trace processor and of `trace-info tables --compat` comparable.
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
@@ -6,22 +6,22 @@ use std::collections::HashMap;
 
 /// A table that both have.
 pub(super) struct Pair {
-    /// As `trace-info tables --table` calls it.
+    /// Name in `trace-info tables --table`.
     pub(super) name: &'static str,
-    /// What the trace processor is asked for; its columns are the ones compared.
+    /// Query for the trace processor; its columns are the ones compared.
     pub(super) sql: &'static str,
-    /// Rows are in the order of processing, which both must agree on.
+    /// `true` if rows are in processing order, which must be equal.
     ordered: bool,
-    /// Column with the number of a thread or process: the built-in idle one is no row of ours, and of a negative number this
-    /// release loses the sign.
+    /// Column with the number of a thread or process: the built-in idle one is not a row of ours,
+    /// and this release loses the sign of a negative number.
     idle: Option<usize>,
     /// Names that differ between releases of the processor: differences are shown, not counted.
     pub(super) informative: bool,
-    /// The number of a track says only which rows share one.
+    /// Column with the number of a track, which only identifies the rows that share one.
     label: Option<usize>,
 }
 
-/// An argument that shows the processor's own numbering of threads.
+/// An argument with the processor's own numbering of threads.
 const THREAD_NUMBER: &str = "legacy_event.passthrough_utid";
 
 /// All tables, with their columns as `trace-info` names them.
@@ -100,13 +100,13 @@ pub(super) const PAIRS: &[Pair] = &[
     },
 ];
 
-/// The rows of `table`, in the columns of `wanted`, as text that is equal where the values are.
+/// Returns the rows of `table`, in the columns of `wanted`, as text that is equal for equal values.
 pub(super) fn rows(pair: &Pair, table: &Value, wanted: &[String]) -> Result<Vec<Vec<String>>> {
     let columns = columns(table)?;
     let mut labels = HashMap::new();
     let mut all = Vec::new();
     for row in table["rows"].as_array().context("a table has rows")? {
-        // Theirs are lists, ours objects with the columns' names.
+        // Their rows are lists, ours objects keyed by column.
         let cell = |name: &String| match row {
             Value::Array(cells) => columns
                 .iter()
@@ -147,13 +147,13 @@ pub(super) fn rows(pair: &Pair, table: &Value, wanted: &[String]) -> Result<Vec<
         all.sort();
     }
     if pair.idle.is_some() {
-        // One process twice: with the sign of its number and without.
+        // One process occurs twice: with and without the sign of its number.
         all.dedup();
     }
     Ok(all)
 }
 
-/// The names of a table's columns.
+/// Returns the names of a table's columns.
 pub(super) fn columns(table: &Value) -> Result<Vec<String>> {
     let columns = table["columns"]
         .as_array()
@@ -164,7 +164,7 @@ pub(super) fn columns(table: &Value) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Text for a value: the same for 1 and 1.0, and for a text and the number that it shows.
+/// Formats a value: the same text for 1 and 1.0, and for a text and the number in it.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! Opens arbitrary bytes, goes through all members and reads each to its end.
+//! Opens arbitrary bytes, visits all members and reads each to its end.
 //!
 //! Run with `cargo fuzz run open` in `crates/byte-source`.
 #![no_main]

@@ -1,4 +1,4 @@
-//! Every container gives back what was put in, alone, nested and piece by piece.
+//! Tests that every container returns its content: alone, nested and in pieces.
 
 use std::io::{self, BufRead as _, Read};
 
@@ -118,7 +118,7 @@ fn empty_inside_and_outside() {
     }
 }
 
-/// A reader of zeros without end, as memory for a large bomb.
+/// An endless reader of zeros, to generate a large bomb.
 struct Zeros;
 
 impl Read for Zeros {
@@ -161,7 +161,7 @@ fn a_gzip_bomb_of_zeros_sets_off_the_alarm_after_the_grace() {
     assert!(error.to_string().contains("max-ratio"), "{error}");
     assert!(chunks.next().unwrap().is_none());
 
-    // Who knows what is in there may have it.
+    // A caller who trusts the input can read it.
     let trusting = with_limits(|limits| {
         limits.ratio_grace_bytes = 32 << 20;
         limits.max_ratio = None;
@@ -224,7 +224,7 @@ fn windows_too_large_are_refused() {
     }
 }
 
-/// Gives at most so many bytes at a time, as pipes do.
+/// Returns at most this many bytes at a time, as pipes do.
 struct Trickle(io::Cursor<Vec<u8>>, usize);
 
 impl Read for Trickle {

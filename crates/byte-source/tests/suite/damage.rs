@@ -1,4 +1,4 @@
-//! Damaged streams keep what is good, and say where it ends.
+//! Tests that damaged streams keep the good data and report where it ends.
 
 use crate::support::{gzip, read, tar, text, xz, zip, zstd};
 use byte_source::{Container, DamageKind, Error};
@@ -111,7 +111,7 @@ fn garbage_inside_ends_the_stream_with_what_was_good() {
             .zip(&content)
             .take_while(|(a, b)| a == b)
             .count();
-        // What comes out right in front of the break may already be wrong.
+        // The bytes directly before the break may already be wrong.
         assert!(same >= 60_000, "{name}: {same}");
         assert!(
             kept.len() < content.len() || damage[0].kind == DamageKind::Checksum,

@@ -1,4 +1,4 @@
-//! Paths, plain files, early ends, outputs.
+//! Tests paths, plain files, early ends and outputs.
 
 use std::fs;
 use std::io::{self, Read, Write as _};
@@ -110,7 +110,7 @@ fn progress_counts_bytes_on_disk() {
     assert_eq!(progress.fraction(), Some(1.0));
 }
 
-/// An endless stream that tells when it is dropped.
+/// An endless stream that reports when it is dropped.
 struct Endless(Sender<()>);
 
 impl Read for Endless {
@@ -137,7 +137,7 @@ fn the_thread_ends_when_the_consumer_goes() {
     assert_eq!(kept.len(), 1 << 20);
 }
 
-/// A thousand good bytes, then a panic, as a defect in a decompressor would be.
+/// Returns a thousand good bytes, then panics, like a defect in a decompressor.
 struct Defect(usize);
 
 impl Read for Defect {

@@ -1,4 +1,4 @@
-//! Archives: each file its own source.
+//! Tests archives, whose files are separate sources.
 
 use std::fs;
 
@@ -85,7 +85,7 @@ fn members_may_be_compressed_and_archives_again() {
     );
 }
 
-/// Says in both headers of all members that they are compressed by zstd.
+/// Changes both headers of all members to the method zstd.
 fn as_zstd(mut zip: Vec<u8>) -> Vec<u8> {
     for at in 0..zip.len() - 12 {
         let method = match &zip[at..at + 4] {
@@ -208,7 +208,7 @@ fn an_archive_without_files() {
 
 #[test]
 fn large_archives_in_containers_are_spooled_to_a_file() {
-    // Longer than what is kept in memory.
+    // Larger than the part kept in memory.
     let big = vec![b'x'; 70 << 20];
     let archive = zstd(&tar(&[("a", b"first"), ("big", &big)]));
     let sources: Vec<_> = Members::from_bytes("t", archive.clone(), &OpenOptions::default())

@@ -1,10 +1,10 @@
-//! Containers made from known content.
+//! Builds containers with known content.
 
 use std::io::{Read as _, Write as _};
 
 use byte_source::{ChunkOptions, Damage, Error, Source};
 
-/// Text that looks like a trace and is never the same in two places.
+/// Returns text that looks like a trace and never repeats.
 pub(crate) fn text(bytes: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut out = Vec::with_capacity(bytes + 64);
@@ -71,7 +71,7 @@ pub(crate) fn zip(members: &[(&str, &[u8])], method: zip::CompressionMethod) -> 
     writer.finish().unwrap().into_inner()
 }
 
-/// All the bytes of a source in chunks, and its damage.
+/// Returns all bytes of a source, read in chunks, and its damage.
 pub(crate) fn drain(source: Source) -> Result<(Vec<u8>, Vec<Damage>), Error> {
     drain_by(source, ChunkOptions::default().size)
 }

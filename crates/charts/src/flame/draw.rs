@@ -1,4 +1,4 @@
-//! Layout and drawing, the same for single and differential graphs.
+//! Layout and drawing, shared by single and differential graphs.
 
 use report::human;
 
@@ -11,17 +11,17 @@ const FRAME_PX: f64 = 18.0;
 const FONT_PX: f64 = 11.5;
 const MARGIN_PX: f64 = 12.0;
 
-/// What distinguishes the kinds of flame graph.
+/// Properties that distinguish the kinds of flame graph.
 pub(super) trait Style {
-    /// Width of a frame as a share of the root's.
+    /// Returns the width of a frame as a share of the root's.
     fn share(&self, total: [u128; 2], root: [u128; 2]) -> f64;
     fn colour(&self, name: &str, total: [u128; 2], root: [u128; 2]) -> Rgb;
     fn tip(&self, name: &str, frame: Figures, options: &FlameOptions) -> Vec<String>;
-    /// What stands beside the root's name.
+    /// Returns the text next to the root's name.
     fn root_label(&self, root: [u128; 2], options: &FlameOptions) -> String;
     /// Draws a legend into a strip that ends at `right`, baseline at `y`.
     fn legend(&self, canvas: &mut Canvas, right: f64, y: f64);
-    /// A remark under the graph.
+    /// Returns a remark below the graph.
     fn remark(&self) -> Option<String>;
 }
 
@@ -41,7 +41,7 @@ fn part(value: u128, whole: u128) -> f64 {
     }
 }
 
-/// One set of values.
+/// Style for one set of values.
 pub(super) struct Single;
 
 impl Style for Single {
@@ -81,12 +81,12 @@ impl Style for Single {
     }
 }
 
-/// Two sets of values.
+/// Style for two sets of values.
 pub(super) struct Diff {
     width: DiffWidth,
-    /// Largest change of a share; full colour.
+    /// Largest change of a share; it gets the full colour.
     largest: f64,
-    /// Share of the first profile in frames that are gone from the second.
+    /// Share of the first profile in frames that are missing from the second.
     gone: f64,
 }
 
@@ -124,7 +124,7 @@ impl Style for Diff {
         if self.largest == 0.0 {
             return difference(0.0);
         }
-        // The square root keeps small changes visible beside one large one.
+        // The square root keeps small changes visible next to a large one.
         difference((change.abs() / self.largest).sqrt().copysign(change))
     }
 
@@ -209,7 +209,8 @@ struct Placed {
     share: f64,
 }
 
-/// Places every frame wide enough; gives the frames, how many were left out and the share of width they had.
+/// Places every frame that is wide enough. Returns the frames, the number left out and their share
+/// of the width.
 fn place(
     tree: &StackTree,
     totals: &[[u128; 2]],
@@ -220,7 +221,7 @@ fn place(
     let root = totals[0];
     let mut placed = Vec::new();
     let (mut left_out, mut lost) = (0, 0.0);
-    // Frames still to be visited: place and whether a caller was already left out.
+    // Frames to visit: place, and whether a caller was already left out.
     let mut waiting = vec![(FrameId::ROOT, 0_usize, 0.0, false)];
     while let Some((frame, depth, start, hidden)) = waiting.pop() {
         let share = style.share(totals[frame.index()], root);
@@ -242,7 +243,7 @@ fn place(
             waiting.push((child, depth + 1, at, narrow));
             at += style.share(totals[child.index()], root);
         }
-        // The last one waits least: siblings must come by in their order.
+        // The last entry is visited first: reverse to visit siblings in order.
         waiting[first..].reverse();
     }
     (placed, left_out, lost)

@@ -15,7 +15,7 @@ use tree::StackTree;
 
 pub use tree::FrameId;
 
-/// How a flame graph looks.
+/// Appearance of a flame graph.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FlameOptions {
@@ -23,15 +23,15 @@ pub struct FlameOptions {
     pub title: Cow<'static, str>,
     /// A line under the heading; left out when empty.
     pub subtitle: Cow<'static, str>,
-    /// What the values are; labels and tooltips scale them.
+    /// Unit of the values, which labels and tooltips scale.
     pub unit: Unit,
     /// Width of the figure in pixels, at least 300.
     pub width_px: f64,
-    /// Frames narrower than this are not drawn, nor what they call.
+    /// Minimum width of a drawn frame in pixels; narrower frames and their callees are left out.
     pub min_frame_px: f64,
-    /// Where the root is.
+    /// Position of the root.
     pub direction: Direction,
-    /// Name of the root, which holds everything.
+    /// Name of the root, which contains everything.
     pub root: Cow<'static, str>,
 }
 
@@ -49,7 +49,7 @@ impl Default for FlameOptions {
     }
 }
 
-/// Where the root of the stacks is drawn.
+/// Position of the root of the stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Direction {
     /// Root at the bottom, callees above their callers.
@@ -59,25 +59,27 @@ pub enum Direction {
     Icicle,
 }
 
-/// Whose value a frame's width shows in a comparison.
+/// Value that determines a frame's width in a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum DiffWidth {
-    /// The share in the second profile. Frames that are gone from it have no width; the figure says how much that is.
+    /// The share in the second profile. Frames missing from it have no width; the figure states
+    /// their share.
     #[default]
     Second,
-    /// The mean of both shares: nothing is invisible.
+    /// The mean of both shares, so that every frame is visible.
     Mean,
 }
 
-/// A drawn flame graph and what it leaves out.
+/// A drawn flame graph and statistics of the frames left out.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FlameSvg {
     /// The figure.
     pub svg: Svg,
-    /// Frames that were too narrow to draw, callees included.
+    /// Number of frames that were too narrow to draw, including callees.
     pub pruned_frames: usize,
-    /// Width these frames would have had, in percent of the root's; what they call is inside them and not counted again.
+    /// Total width of these frames in percent of the root's; callees are part of their callers and
+    /// not counted again.
     pub pruned_pct: f64,
 }
 
@@ -98,41 +100,41 @@ pub struct FlameGraph {
 }
 
 impl FlameGraph {
-    /// An empty graph.
+    /// Creates an empty graph.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds `value` to the stack whose frames are given root first. Equal stacks add up.
+    /// Adds `value` to a stack, given as frames from the root. Values of equal stacks are summed.
     pub fn add<'a>(&mut self, frames: impl IntoIterator<Item = &'a str>, value: u64) {
         let at = self.tree.descend(frames);
         self.tree.add(at, 0, value);
     }
 
-    /// For callers that hold a prefix tree: the frame called `name` under `parent` (`None`: the root), with `value` of its
-    /// own added. Each node of the caller's tree is given once, parents before children.
+    /// Returns the frame `name` under `parent` (`None`: the root) after adding `value` to it. For
+    /// callers with a prefix tree: call it once per node, parents before children.
     pub fn add_child(&mut self, parent: Option<FrameId>, name: &str, value: u64) -> FrameId {
         let at = self.tree.child(parent.unwrap_or(FrameId::ROOT), name);
         self.tree.add(at, 0, value);
         at
     }
 
-    /// Sum of all values.
+    /// Returns the sum of all values.
     #[must_use]
     pub fn total(&self) -> u128 {
         self.tree.totals()[0][0]
     }
 
-    /// Draws the graph. Cost: the number of frames, times the logarithm of siblings.
+    /// Draws the graph. Cost: the number of frames times the logarithm of the number of siblings.
     #[must_use]
     pub fn draw(&self, options: &FlameOptions) -> FlameSvg {
         draw::draw(&self.tree, options, &draw::Single)
     }
 }
 
-/// Two sets of values over the same stacks. Both are compared as shares of their own total, so runs of different length
-/// can be compared: red is a larger share in the second, blue a smaller one.
+/// Compares two sets of values over the same stacks. Both are shares of their own total, so runs of
+/// different length are comparable: red is a larger share in the second, blue a smaller one.
 #[derive(Debug, Default)]
 pub struct DiffFlameGraph {
     tree: StackTree,
@@ -140,7 +142,7 @@ pub struct DiffFlameGraph {
 }
 
 impl DiffFlameGraph {
-    /// An empty comparison.
+    /// Creates an empty comparison.
     #[must_use]
     pub fn new(width: DiffWidth) -> Self {
         Self {
@@ -149,13 +151,13 @@ impl DiffFlameGraph {
         }
     }
 
-    /// Adds to the first profile, frames root first.
+    /// Adds to the first profile, frames from the root.
     pub fn add_first<'a>(&mut self, frames: impl IntoIterator<Item = &'a str>, value: u64) {
         let at = self.tree.descend(frames);
         self.tree.add(at, 0, value);
     }
 
-    /// Adds to the second profile, frames root first.
+    /// Adds to the second profile, frames from the root.
     pub fn add_second<'a>(&mut self, frames: impl IntoIterator<Item = &'a str>, value: u64) {
         let at = self.tree.descend(frames);
         self.tree.add(at, 1, value);

@@ -1,8 +1,8 @@
-//! The prefix tree of stacks, with two values per frame.
+//! Prefix tree of stacks, with two values per frame.
 
 use rustc_hash::FxHashMap;
 
-/// A frame of a graph: a name under a certain chain of callers.
+/// A frame of a graph: a name under a specific chain of callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FrameId(u32);
 
@@ -41,7 +41,7 @@ impl Default for StackTree {
 }
 
 impl StackTree {
-    /// The frame called `name` under `parent`. Beyond 2^32 frames everything goes to the last one.
+    /// Returns the frame `name` under `parent`. Beyond 2^32 frames the last one is returned.
     pub(crate) fn child(&mut self, parent: FrameId, name: &str) -> FrameId {
         let name_id = match self.name_ids.get(name) {
             Some(id) => *id,
@@ -62,7 +62,7 @@ impl StackTree {
         found
     }
 
-    /// The frame at the end of a stack given root first.
+    /// Returns the frame at the end of a stack, given from the root.
     pub(crate) fn descend<'a>(&mut self, frames: impl IntoIterator<Item = &'a str>) -> FrameId {
         frames
             .into_iter()
@@ -85,12 +85,12 @@ impl StackTree {
         self.own[frame.index()]
     }
 
-    /// Own values of all frames, in order of their numbers.
+    /// Returns the own values of all frames, in order of their numbers.
     pub(crate) fn owns(&self) -> impl Iterator<Item = &[u128; 2]> {
         self.own.iter()
     }
 
-    /// Values with those of all callees, by frame.
+    /// Returns the values including all callees, by frame.
     pub(crate) fn totals(&self) -> Vec<[u128; 2]> {
         let mut totals = self.own.clone();
         for frame in (1..totals.len()).rev() {
@@ -102,10 +102,11 @@ impl StackTree {
         totals
     }
 
-    /// Frames grouped by caller, sorted by name within a group, and where each caller's group is.
+    /// Returns the frames grouped by caller, sorted by name within a group, and the range of each
+    /// caller's group.
     pub(crate) fn sorted_children(&self) -> (Vec<FrameId>, Vec<std::ops::Range<usize>>) {
         let count = self.parents.len();
-        // Rank of each name once, instead of comparing texts frame by frame.
+        // Rank each name once, instead of comparing texts per frame.
         let mut by_name: Vec<usize> = (0..self.names.len()).collect();
         by_name.sort_unstable_by(|&a, &b| self.names[a].as_bytes().cmp(self.names[b].as_bytes()));
         let mut rank = vec![0_usize; self.names.len()];

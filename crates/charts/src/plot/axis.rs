@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use report::{RealFormat, Unit, human, real_text};
 
-/// How values map to places.
+/// Mapping of values to positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Scale {
-    /// Equal steps, equal distances.
+    /// Equal differences have equal distances.
     #[default]
     Linear,
-    /// Equal factors, equal distances; values of zero and below cannot be shown.
+    /// Equal ratios have equal distances; values of zero and below cannot be shown.
     Log,
 }
 
@@ -18,20 +18,20 @@ pub enum Scale {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Axis {
-    /// What the values are, without unit: `step time`.
+    /// Name of the quantity, without unit: `step time`.
     pub label: Cow<'static, str>,
     /// Unit of the values as given; the axis scales them (`ms`).
     pub unit: Unit,
-    /// How values map to places.
+    /// Mapping of values to positions.
     pub scale: Scale,
-    /// Ends of the axis; found from the values where `None`. What lies outside is clipped.
+    /// Ends of the axis; derived from the values if `None`. Values outside are clipped.
     pub range: Option<(f64, f64)>,
-    /// Whether zero must be on a linear axis whose range is found from the values.
+    /// `true` if a linear axis with a derived range must include zero.
     pub from_zero: bool,
 }
 
 impl Axis {
-    /// A linear axis that starts at the smallest value.
+    /// Creates a linear axis that starts at the smallest value.
     pub fn new(label: impl Into<Cow<'static, str>>, unit: Unit) -> Self {
         Self {
             label: label.into(),
@@ -42,7 +42,7 @@ impl Axis {
         }
     }
 
-    /// A linear axis that includes zero.
+    /// Creates a linear axis that includes zero.
     pub fn from_zero(label: impl Into<Cow<'static, str>>, unit: Unit) -> Self {
         Self {
             from_zero: true,
@@ -50,7 +50,7 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis.
+    /// Creates a logarithmic axis.
     pub fn log(label: impl Into<Cow<'static, str>>, unit: Unit) -> Self {
         Self {
             scale: Scale::Log,
@@ -65,17 +65,18 @@ impl Axis {
         self
     }
 
-    /// Whether a value has a place on this axis.
+    /// Returns `true` if the value has a position on this axis.
     pub(crate) fn takes(&self, value: f64) -> bool {
         value.is_finite() && (self.scale == Scale::Linear || value > 0.0)
     }
 
-    /// The axis laid out for these values, with about `target` ticks, both ends on ticks unless they are given.
+    /// Lays out the axis for these values, with about `target` ticks; both ends are ticks unless
+    /// they are given.
     pub(crate) fn lay_out(&self, values: impl Iterator<Item = f64>, target: f64) -> Ruler {
         self.lay_out_ends(values, target, false)
     }
 
-    /// The same with ends at the smallest and largest value if `tight`.
+    /// Same as [`Axis::lay_out`], but with ends at the smallest and largest value if `tight`.
     pub(crate) fn lay_out_ends(
         &self,
         values: impl Iterator<Item = f64>,
@@ -164,7 +165,7 @@ impl Axis {
         };
         let decades = (last - first).max(1.0);
         let stride = (decades / target.max(1.0)).ceil().max(1.0);
-        // Few decades leave room for ticks at 2 and 5 as well.
+        // Up to two decades have room for ticks at 2 and 5 as well.
         let within: &[f64] = if base > 2.0 && decades <= 2.0 {
             &[1.0, 2.0, 5.0]
         } else {
@@ -197,14 +198,14 @@ pub(crate) struct Ruler {
     pub(crate) low: f64,
     pub(crate) high: f64,
     log: bool,
-    /// Places and labels.
+    /// Positions and labels.
     pub(crate) ticks: Vec<(f64, String)>,
-    /// Unit that the labels leave out and the axis must name.
+    /// Unit that the labels omit and the axis title must name.
     unit: &'static str,
 }
 
 impl Ruler {
-    /// Place of a value: 0 at the low end, 1 at the high end.
+    /// Returns the position of a value: 0 at the low end, 1 at the high end.
     pub(crate) fn place(&self, value: f64) -> f64 {
         if self.log {
             (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln())
@@ -213,7 +214,7 @@ impl Ruler {
         }
     }
 
-    /// Label of the whole axis: `step time (ms)`.
+    /// Returns the title of the axis: `step time (ms)`.
     pub(crate) fn title(&self, label: &str) -> String {
         match (label.is_empty(), self.unit.is_empty()) {
             (_, true) => label.to_owned(),
@@ -223,7 +224,7 @@ impl Ruler {
     }
 }
 
-/// Divisor and name of the unit in which numbers up to `largest` are short.
+/// Returns divisor and name of the unit in which numbers up to `largest` are short.
 fn step_unit(unit: Unit, largest: f64) -> (f64, &'static str) {
     const K: f64 = 1024.0;
     let steps: &[(f64, &str)] = match unit {
@@ -267,7 +268,7 @@ fn step_unit(unit: Unit, largest: f64) -> (f64, &'static str) {
         .find(|(size, _)| largest >= *size)
         .or(steps.first());
     match found {
-        // From ten minutes on time is counted in minutes, from two hours on in hours.
+        // Times from ten minutes on are counted in minutes, from two hours on in hours.
         Some(&(size, name @ ("min" | "h"))) => {
             (size / if name == "min" { 10.0 } else { 2.0 }, name)
         }
@@ -276,7 +277,8 @@ fn step_unit(unit: Unit, largest: f64) -> (f64, &'static str) {
     }
 }
 
-/// The smallest of 1, 2, 5 times a power of ten (or of the powers of two) that is not below `least`.
+/// Returns the smallest of 1, 2, 5 times a power of ten (or of the powers of two) that is at least
+/// `least`.
 fn nice_step(least: f64, binary: bool) -> f64 {
     if !(least.is_finite() && least > 0.0) {
         return 1.0;
@@ -318,7 +320,7 @@ fn tick_text(value: f64, decimals: u8, unit: Unit) -> String {
     }
 }
 
-/// A value with its unit and no trailing zeros: `1 ms`, `64 KiB`.
+/// Formats a value with its unit and without trailing zeros: `1 ms`, `64 KiB`.
 pub(crate) fn short(value: f64, unit: Unit) -> String {
     let text = match unit {
         Unit::None | Unit::Count | Unit::PerSecond => human::short_count(value),

@@ -14,14 +14,14 @@ use crate::svg::{Anchor, Svg, Type, text_width};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Bar {
-    /// Name at the left.
+    /// Name on the left.
     pub name: Cow<'static, str>,
     /// One value per part, in the order of [`BarChart::parts`]; a plain bar has one.
     pub values: Vec<f64>,
 }
 
 impl Bar {
-    /// A plain bar.
+    /// Creates a plain bar.
     pub fn new(name: impl Into<Cow<'static, str>>, value: f64) -> Self {
         Self {
             name: name.into(),
@@ -29,7 +29,7 @@ impl Bar {
         }
     }
 
-    /// A bar stacked from parts.
+    /// Creates a bar stacked from parts.
     pub fn stacked(name: impl Into<Cow<'static, str>>, values: Vec<f64>) -> Self {
         Self {
             name: name.into(),
@@ -38,7 +38,7 @@ impl Bar {
     }
 }
 
-/// Horizontal bars, in the given order from the top, each with its value written beside it.
+/// Horizontal bars, in the given order from the top, each labelled with its value.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct BarChart {
@@ -46,7 +46,7 @@ pub struct BarChart {
     pub title: Cow<'static, str>,
     /// A line under the heading; left out when empty.
     pub subtitle: Cow<'static, str>,
-    /// The axis of values; bars stand on zero, so it must be linear.
+    /// Axis of the values; bars start at zero, so it must be linear.
     pub axis: Axis,
     /// Names of the parts of stacked bars; empty for plain bars.
     pub parts: Vec<Cow<'static, str>>,
@@ -56,9 +56,9 @@ pub struct BarChart {
     pub width_px: f64,
 }
 
-/// A value as text; of what is counted, every digit.
+/// Formats a value; counts with every digit.
 fn amount(value: f64, unit: Unit) -> String {
-    /// Whole numbers up to here are exact, and short enough beside a bar.
+    /// Whole numbers up to this are exact, and short enough next to a bar.
     const WHOLE: f64 = 1e9;
     if unit == Unit::Count && value.fract().abs() < f64::EPSILON && (0.0..WHOLE).contains(&value) {
         #[expect(
@@ -72,7 +72,7 @@ fn amount(value: f64, unit: Unit) -> String {
 }
 
 impl BarChart {
-    /// An empty chart, 720 pixels wide.
+    /// Creates an empty chart, 720 pixels wide.
     pub fn new(
         title: impl Into<Cow<'static, str>>,
         label: impl Into<Cow<'static, str>>,
@@ -202,18 +202,18 @@ pub struct Histogram {
     pub title: Cow<'static, str>,
     /// A line under the heading; left out when empty.
     pub subtitle: Cow<'static, str>,
-    /// What the values are.
+    /// Name of the values.
     pub label: Cow<'static, str>,
     /// Unit of the values.
     pub unit: Unit,
     /// Width of the figure in pixels.
     pub width_px: f64,
-    /// Counts: zero, then the bin of values with n significant bits at n.
+    /// Counts per bin: index 0 for zero, index n for values with n significant bits.
     counts: [u64; 65],
 }
 
 impl Histogram {
-    /// An empty histogram, 720 pixels wide.
+    /// Creates an empty histogram, 720 pixels wide.
     pub fn new(
         title: impl Into<Cow<'static, str>>,
         label: impl Into<Cow<'static, str>>,
@@ -240,7 +240,7 @@ impl Histogram {
         self.counts[bin] = self.counts[bin].saturating_add(times);
     }
 
-    /// Bins that are not empty: their lower ends and counts, ascending.
+    /// Returns the non-empty bins with their lower ends and counts, ascending.
     #[must_use]
     pub fn bins(&self) -> Vec<(u64, u64)> {
         self.counts
@@ -251,7 +251,7 @@ impl Histogram {
             .collect()
     }
 
-    /// Draws the histogram: upright bars from the first to the last bin that is not empty.
+    /// Draws the histogram: vertical bars from the first to the last non-empty bin.
     #[must_use]
     pub fn draw(&self) -> Svg {
         let width = usable(self.width_px);
@@ -259,7 +259,8 @@ impl Histogram {
         let last = self.counts.iter().rposition(|c| *c > 0).unwrap_or(0);
         let y_axis = Axis::from_zero("count", Unit::Count);
         let y = y_axis.lay_out(self.counts.iter().map(|c| *c as f64), 5.0);
-        // Bins have equal widths: bin n spans n to n + 1 on an axis whose ticks, the ends of bins, are set by hand.
+        // Bins have equal widths: bin n spans n to n + 1 on an axis whose ticks, the ends of bins,
+        // are set explicitly.
         let x_axis =
             Axis::new(self.label.clone(), Unit::None).range(first as f64, last as f64 + 1.0);
         let mut x = x_axis.lay_out(std::iter::empty(), 1.0);
@@ -324,7 +325,7 @@ fn lower(bin: usize) -> u64 {
     if bin == 0 { 0 } else { 1 << (bin - 1) }
 }
 
-/// The lower end of a bin, also of the one after the last.
+/// Returns the lower end of a bin, also of the one after the last.
 fn lower_real(bin: usize) -> f64 {
     if bin == 65 {
         2.0 * lower(64) as f64

@@ -1,4 +1,4 @@
-//! What all plots share: heading, legend, plot area with grid and ticks, remarks.
+//! Parts shared by all plots: heading, legend, plot area with grid and ticks, remarks.
 
 use super::axis::{Axis, Ruler};
 use crate::colour::Rgb;
@@ -15,7 +15,7 @@ pub(super) struct Key {
     pub(super) sign: Sign,
 }
 
-/// How a legend shows a series.
+/// Symbol of a series in the legend.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Sign {
     Line,
@@ -33,7 +33,7 @@ pub(super) struct Head<'a> {
     pub(super) remarks: Vec<String>,
 }
 
-/// The area in which values are drawn.
+/// Area in which values are drawn.
 #[derive(Clone, Copy)]
 pub(super) struct Area {
     pub(super) left: f64,
@@ -60,14 +60,14 @@ impl Area {
     }
 }
 
-/// What stands at the left of the area.
+/// Labels on the left of the area.
 pub(super) enum Side<'a> {
     Axis(&'a Ruler, &'a Axis),
     /// Names of rows, from the top.
     Names(&'a [String]),
 }
 
-/// A plot whose frame is drawn and whose values are not yet.
+/// A plot with a drawn frame, before its values are drawn.
 pub(super) struct Frame {
     pub(super) canvas: Canvas,
     pub(super) area: Area,
@@ -80,7 +80,7 @@ struct HeadEnd {
     width: f64,
 }
 
-/// Rows of a legend: keys by row, each with its x.
+/// Returns the rows of a legend: keys by row, each with its x.
 fn legend_rows(keys: &[Key], width: f64) -> Vec<Vec<(usize, f64)>> {
     let mut rows: Vec<Vec<(usize, f64)>> = Vec::new();
     let mut x = f64::INFINITY;
@@ -99,7 +99,8 @@ fn legend_rows(keys: &[Key], width: f64) -> Vec<Vec<(usize, f64)>> {
 }
 
 impl Frame {
-    /// Draws everything around the values of an area `height` pixels high. `right` is room kept free beside it.
+    /// Draws everything around an area `height` pixels high. `right` is free space next to it in
+    /// pixels.
     pub(super) fn new(
         head: Head<'_>,
         height: f64,
@@ -219,7 +220,7 @@ impl Frame {
                 canvas.text((area.left - 8.0, area.y(*place) + 4.2), &text, look);
             }
         }
-        // Where labels would touch, only every n-th is written; the grid lines stay.
+        // If labels would touch, only every n-th is written; the grid lines stay.
         let span = |(value, text): &(f64, String)| {
             let half = text_width(text, TICK_PX) / 2.0 + 3.0;
             (
@@ -287,7 +288,7 @@ impl Frame {
         self.canvas.close("svg");
     }
 
-    /// The zero line of the values, where bars and areas stand on.
+    /// Draws the zero line of the values, the base of bars and areas.
     pub(super) fn base_line(&mut self, from: (f64, f64), to: (f64, f64)) {
         let look = [
             ("class", "axis".into()),

@@ -1,4 +1,4 @@
-//! Heat maps: a grid of cells, colour is the amount.
+//! Heat maps: a grid of cells whose colour shows the amount.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,12 @@ use super::usable;
 use crate::colour::{Rgb, amount};
 use crate::svg::{Svg, Type, text_width};
 
-/// Share of the colour scale that the smallest amount gets on a logarithmic scale, so that it differs from nothing.
+/// Share of the colour scale for the smallest amount on a logarithmic scale, so that it differs
+/// from an empty cell.
 const PALEST: f64 = 0.08;
 
-/// Amounts over a regular grid of two linear axes. Darker is more; cells of zero and cells without value stay empty.
+/// Amounts over a regular grid of two linear axes. Darker is more; cells of zero and cells without
+/// value stay empty.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct HeatMap {
@@ -21,9 +23,9 @@ pub struct HeatMap {
     pub title: Cow<'static, str>,
     /// A line under the heading; left out when empty.
     pub subtitle: Cow<'static, str>,
-    /// The horizontal axis; its range is what the columns span.
+    /// Horizontal axis; its range is the span of the columns.
     pub x: Axis,
-    /// The vertical axis; its range is what the rows span.
+    /// Vertical axis; its range is the span of the rows.
     pub y: Axis,
     /// Cells per row.
     pub columns: usize,
@@ -31,7 +33,7 @@ pub struct HeatMap {
     pub cells: Vec<f64>,
     /// Unit of the amounts.
     pub unit: Unit,
-    /// Whether colour follows the logarithm of the amount, for amounts of very different size.
+    /// `true` if colour follows the logarithm of the amount, for amounts of very different size.
     pub log_colour: bool,
     /// Width of the figure in pixels.
     pub width_px: f64,
@@ -40,7 +42,7 @@ pub struct HeatMap {
 }
 
 impl HeatMap {
-    /// A map of `cells` in rows of `columns`; give both axes a range.
+    /// Creates a map of `cells` in rows of `columns`; both axes need a range.
     pub fn new(
         title: impl Into<Cow<'static, str>>,
         x: Axis,
@@ -153,7 +155,7 @@ impl HeatMap {
             .canvas
             .open("g", &[("shape-rendering", "crispEdges".into())]);
         for (row, line) in self.cells.chunks_exact(columns).enumerate() {
-            // Neighbours of one colour become one rectangle.
+            // Adjacent cells of one colour become one rectangle.
             let mut from = 0;
             let colour =
                 |value: &f64| (value.is_finite() && *value > 0.0).then(|| amount(share(*value)));

@@ -11,7 +11,7 @@ use super::usable;
 use crate::colour::{Rgb, category, repeats};
 use crate::svg::{Anchor, Num, Svg, Type};
 
-/// Gives a point its pixel, if it has one.
+/// Maps a point to its pixel, if it has one.
 type Place<'a> = dyn Fn(&(f64, f64)) -> Option<(f64, f64)> + 'a;
 
 /// How a series is drawn.
@@ -28,7 +28,8 @@ pub enum Mark {
     Dots,
 }
 
-/// In place of a point where a line is meant to be interrupted. Other points that cannot be shown are counted in the figure.
+/// A point that interrupts a line intentionally. Other points that cannot be shown are counted in
+/// the figure.
 pub const GAP: (f64, f64) = (f64::NAN, f64::NAN);
 
 fn is_gap(point: (f64, f64)) -> bool {
@@ -41,14 +42,14 @@ fn is_gap(point: (f64, f64)) -> bool {
 pub struct Series {
     /// Name in the legend.
     pub name: Cow<'static, str>,
-    /// How it is drawn.
+    /// Drawing style.
     pub mark: Mark,
     /// The points, x and y, in drawing order.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Series {
-    /// A series.
+    /// Creates a series.
     pub fn new(name: impl Into<Cow<'static, str>>, mark: Mark, points: Vec<(f64, f64)>) -> Self {
         Self {
             name: name.into(),
@@ -64,12 +65,12 @@ impl Series {
 pub struct RefLine {
     /// Text above the line.
     pub label: Cow<'static, str>,
-    /// Where it is on the y axis.
+    /// Position on the y axis.
     pub y: f64,
 }
 
 impl RefLine {
-    /// A line at `y`.
+    /// Creates a line at `y`.
     pub fn new(label: impl Into<Cow<'static, str>>, y: f64) -> Self {
         Self {
             label: label.into(),
@@ -78,8 +79,8 @@ impl RefLine {
     }
 }
 
-/// Series over two axes. Lines of more points than pixels keep the first, lowest, highest and last point of every pixel
-/// column, so spikes survive.
+/// Series over two axes. Lines with more points than pixels keep the first, lowest, highest and
+/// last point of every pixel column, so spikes stay visible.
 ///
 /// ```
 /// use charts::plot::{Axis, LinePlot, Mark, Series};
@@ -101,9 +102,9 @@ pub struct LinePlot {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn, first below.
+    /// Series in drawing order, the first at the bottom.
     pub series: Vec<Series>,
-    /// Lines across the plot.
+    /// Horizontal reference lines.
     pub ref_lines: Vec<RefLine>,
     /// Width of the figure in pixels.
     pub width_px: f64,
@@ -112,7 +113,7 @@ pub struct LinePlot {
 }
 
 impl LinePlot {
-    /// An empty plot, 720 pixels wide.
+    /// Creates an empty plot, 720 pixels wide.
     pub fn new(title: impl Into<Cow<'static, str>>, x: Axis, y: Axis) -> Self {
         let (series, ref_lines) = (Vec::new(), Vec::new());
         Self {
@@ -138,7 +139,7 @@ impl LinePlot {
                 .flat_map(|s| &s.points)
                 .filter(|p| shown(p))
         };
-        // Lines reach from side to side; dots keep clear of the edges.
+        // Lines extend over the full width; dots keep away from the edges.
         let tight = self.series.iter().all(|s| s.mark != Mark::Dots) && points().next().is_some();
         let x = self
             .x
@@ -241,7 +242,7 @@ impl LinePlot {
                 "g",
                 &[("fill", colour.into()), ("fill-opacity", opacity.into())],
             );
-            // Dots that fall on the same half pixel are drawn once.
+            // Dots on the same half pixel are drawn once.
             let mut seen = FxHashSet::default();
             for at in series.points.iter().filter_map(place) {
                 if seen.insert((
@@ -255,7 +256,7 @@ impl LinePlot {
             return;
         }
         let dash = if repeats(index) > 0 { "5 3" } else { "none" };
-        // A point that cannot be shown ends one stretch of the line.
+        // A point that cannot be shown ends a segment of the line.
         for stretch in series.points.split(|p| place(p).is_none()) {
             let points = thin(|| stretch.iter().filter_map(place), frame.area);
             let Some((first, last)) = points.first().zip(points.last()) else {
@@ -313,8 +314,9 @@ fn key(index: usize, series: &Series) -> Key {
     }
 }
 
-/// First, lowest, highest and last point of every pixel column, if there are many more points than pixels and x does not
-/// run backwards; all points otherwise. Points are made anew each time, since they may be more than ought to be held twice.
+/// Returns the first, lowest, highest and last point of every pixel column, if there are many more
+/// points than pixels and x is non-decreasing; all points otherwise. Points are computed anew in
+/// each pass, so that they are not held in memory twice.
 fn thin<I: Iterator<Item = (f64, f64)>>(points: impl Fn() -> I, area: Area) -> Vec<(f64, f64)> {
     let (mut count, mut before, mut backwards) = (0.0, None, false);
     for (x, _) in points() {
@@ -343,7 +345,7 @@ fn thin<I: Iterator<Item = (f64, f64)>>(points: impl Fn() -> I, area: Area) -> V
     kept
 }
 
-/// What stays of the points of a pixel column, with their indexes.
+/// The points kept of a pixel column, with their indexes.
 struct PixelColumn {
     first: (usize, (f64, f64)),
     low: (usize, (f64, f64)),

@@ -1,7 +1,9 @@
-//! Plots: lines and points over two axes, horizontal bars, histograms with power-of-two bins, heat maps.
+//! Plots: lines and points over two axes, horizontal bars, histograms with power-of-two bins, heat
+//! maps.
 //!
-//! Every plot is a plain value that [`draw`](LinePlot::draw)s itself; the same value always gives the same bytes. What
-//! cannot be shown (not-a-number, zero on a logarithmic axis) is left out and counted under the figure.
+//! Every plot is a plain value with a method [`draw`](LinePlot::draw); equal values give equal
+//! bytes. Points that cannot be shown (not-a-number, zero on a logarithmic axis) are left out and
+//! counted below the figure.
 
 mod axis;
 mod bars;
@@ -14,7 +16,7 @@ pub use bars::{Bar, BarChart, Histogram};
 pub use heat::HeatMap;
 pub use lines::{GAP, LinePlot, Mark, RefLine, Series};
 
-/// A width that can be drawn: at least 240 pixels.
+/// Returns a width that can be drawn: at least 240 pixels.
 fn usable(width_px: f64) -> f64 {
     if width_px.is_finite() {
         width_px.clamp(240.0, 20_000.0)

@@ -1,4 +1,4 @@
-//! Flame graphs: planted widths and places, order, colours, pruning, hostile names.
+//! Tests flame graphs: known widths and positions, order, colours, pruning, hostile names.
 #![expect(clippy::float_cmp, reason = "coordinates are decimals with two digits")]
 
 use charts::flame::{DiffFlameGraph, DiffWidth, Direction, FlameGraph, FlameOptions, FlameSvg};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use report::Unit;
 use roxmltree::Document;
 
-/// Frames are drawn 1000 pixels wide in all, from x = 12.
+/// Returns options for which frames are drawn 1000 pixels wide in all, from x = 12.
 fn options() -> FlameOptions {
     let mut options = FlameOptions::default();
     options.width_px = 1024.0;
@@ -23,7 +23,7 @@ struct Frame {
     fill: String,
 }
 
-/// Every rectangle that has a tooltip.
+/// Returns every rectangle that has a tooltip.
 fn frames(drawn: &FlameSvg) -> Vec<Frame> {
     let document = Document::parse(drawn.svg.as_str()).unwrap();
     let rects = document.descendants().filter(|n| n.has_tag_name("rect"));
@@ -75,7 +75,7 @@ fn width_is_value_and_place_is_order() {
         let f = frame(&drawn, name);
         (f.x, f.width)
     };
-    // Bytewise: capitals first. What main did itself has no frame and stays free at the right.
+    // Bytewise: capitals first. The own time of main has no frame and stays free on the right.
     assert_eq!(place("all"), (12.0, 1000.0));
     assert_eq!(place("main"), (12.0, 1000.0));
     assert_eq!(place("Beta"), (12.0, 150.0));
@@ -179,7 +179,7 @@ fn empty_and_extreme_graphs_are_drawn() {
     assert_eq!(drawn.pruned_frames, 1);
 }
 
-/// Stacks deeper than any call stack of a thread could recurse over.
+/// Uses stacks too deep for recursion on a thread's stack.
 #[test]
 fn depth_does_not_overflow() {
     let mut graph = FlameGraph::new();

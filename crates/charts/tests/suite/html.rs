@@ -1,4 +1,5 @@
-//! The page: well-formed, closed to the outside, faithful to tables.
+//! Tests the page: well-formed, no external resources, faithful to tables.
+
 use charts::flame::{FlameGraph, FlameOptions};
 use charts::html::{Page, Section};
 use report::{Cell, Column, Table, Unit};

@@ -1,4 +1,6 @@
-//! Plots: planted places of bars, points and ticks; nothing overlaps, nothing odd reaches the figure.
+//! Tests plots: known positions of bars, points and ticks; no overlaps, no invalid text in the
+//! figure.
+
 use charts::Svg;
 use charts::plot::{Axis, Bar, BarChart, GAP, HeatMap, Histogram, LinePlot, Mark, RefLine, Series};
 use proptest::prelude::*;
@@ -9,7 +11,7 @@ fn number(node: Node<'_, '_>, key: &str) -> f64 {
     node.attribute(key).unwrap().parse().unwrap()
 }
 
-/// Texts with x and y.
+/// Returns texts with x and y.
 fn texts(svg: &Svg) -> Vec<(String, f64, f64)> {
     let document = Document::parse(svg.as_str()).unwrap();
     let texts = document.descendants().filter(|n| n.has_tag_name("text"));
@@ -28,7 +30,7 @@ fn has_text(svg: &Svg, text: &str) -> bool {
     texts(svg).iter().any(|t| t.0 == text)
 }
 
-/// Rectangles with a tooltip: text of the tooltip, x, y, width, height.
+/// Returns rectangles with a tooltip: text of the tooltip, x, y, width, height.
 fn tipped(svg: &Svg) -> Vec<(String, [f64; 4])> {
     let document = Document::parse(svg.as_str()).unwrap();
     let rects = document.descendants().filter(|n| n.has_tag_name("rect"));
@@ -132,7 +134,7 @@ fn steps_areas_and_gaps() {
     );
     let svg = plot(Mark::Area, vec![(0.0, 1.0), (1.0, 2.0)]).draw();
     assert!(paths(&svg)[0].ends_with('Z') && paths(&svg).len() == 2);
-    // A value that is no number interrupts the line; a lone point becomes a dot.
+    // A value that is not a number interrupts the line; a lone point becomes a dot.
     let svg = plot(
         Mark::Line,
         vec![
@@ -305,7 +307,7 @@ proptest! {
         }
     }
 
-    /// Labels of the x axis keep apart, whatever the range.
+    /// Labels of the x axis do not touch, whatever the range.
     #[test]
     fn tick_labels_do_not_touch(low in 0.0..1e15_f64, span in 1e-6..1e15_f64, width in 240.0..1500.0_f64) {
         let mut plot = plot(Mark::Line, vec![(low, 0.0), (low + span, 1.0)]);

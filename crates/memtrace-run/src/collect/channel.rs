@@ -1,4 +1,4 @@
-//! What a command writes marks of phases into while it runs: a named pipe, and a socket.
+//! Channels for phase marks from a running command: a named pipe and a socket.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader, ErrorKind, Read, Write as _};
@@ -11,16 +11,16 @@ use super::clock::monotonic_ns;
 use super::marks::Marks;
 use crate::error::{Error, Result, io_error};
 
-/// Lines are no longer.
+/// Maximum length of a line in bytes.
 const MAX_LINE: usize = 4096;
-/// Written to the pipe by us when nothing more is to come; no line of the protocol holds it.
+/// Written to the pipe by this process to end it; no line of the protocol contains it.
 const END: u8 = 0;
-/// The variable in which a command finds the pipe ...
+/// Environment variable with the path of the pipe.
 const PIPE_VARIABLE: &str = "MEMTRACE_PHASES";
-/// ... and the socket.
+/// Environment variable with the path of the socket.
 const SOCKET_VARIABLE: &str = "MEMTRACE_PHASE_SOCKET";
 
-/// Takes marks from lines until the [`END`] or the end.
+/// Reads marks from lines until [`END`] or the end of input.
 fn take_lines(input: impl Read, marks: &Marks) {
     let mut reader = BufReader::with_capacity(MAX_LINE, input);
     let mut line = Vec::new();
@@ -49,7 +49,7 @@ fn take_lines(input: impl Read, marks: &Marks) {
     marks.line(&line);
 }
 
-/// The ways in which a command can mark phases.
+/// Channels on which a command can mark phases.
 #[derive(Debug)]
 pub(super) struct Channels {
     pipe: Option<PhasePipe>,
@@ -58,7 +58,7 @@ pub(super) struct Channels {
 }
 
 impl Channels {
-    /// Those that were asked for; what was not is made in a temporary place, where it can be.
+    /// Opens the requested channels; the others are created in a temporary place, if possible.
     pub(super) fn open(options: &RunOptions, marks: &Marks) -> Result<Self> {
         let temporary = |suffix: &str| {
             let (pid, now) = (std::process::id(), monotonic_ns());
@@ -77,7 +77,7 @@ impl Channels {
         })
     }
 
-    /// Tells a command where they are.
+    /// Passes the paths to a command in its environment.
     pub(super) fn tell(&self, command: &mut Command) {
         if let Some(pipe) = &self.pipe {
             command.env(PIPE_VARIABLE, &pipe.path);
@@ -88,13 +88,13 @@ impl Channels {
         }
     }
 
-    /// Takes what was written until now, and removes them.
+    /// Reads the marks written so far, and removes the channels.
     pub(super) fn close(self) {
         drop(self);
     }
 }
 
-/// A named pipe that takes marks while a command runs; it goes away with this.
+/// A named pipe that receives marks while a command runs; dropping it removes the pipe.
 #[derive(Debug)]
 struct PhasePipe {
     path: PathBuf,
@@ -102,7 +102,7 @@ struct PhasePipe {
 }
 
 impl PhasePipe {
-    /// Makes the pipe and reads from it.
+    /// Creates the pipe and starts to read from it.
     fn open(path: &Path, marks: &Marks) -> Result<Self> {
         let made = Command::new("mkfifo")
             .arg("--")
@@ -120,7 +120,7 @@ impl PhasePipe {
             path: path.to_owned(),
             reader: None,
         };
-        // Open for both, so that neither opening nor reading depends on whether somebody writes.
+        // Open for reading and writing, so that neither opening nor reading depends on a writer.
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -131,7 +131,7 @@ impl PhasePipe {
         Ok(pipe)
     }
 
-    /// Takes what was written until now.
+    /// Reads the marks written so far.
     fn end(&mut self) {
         let Some(reader) = self.reader.take() else {
             return;
@@ -140,7 +140,7 @@ impl PhasePipe {
             .write(true)
             .open(&self.path)
             .and_then(|mut pipe| pipe.write_all(&[END]));
-        // Whoever removed the pipe gets no more marks; its reader ends with the process.
+        // If the pipe was removed, there are no more marks; its reader ends with the process.
         if told.is_ok() {
             let _ = reader.join();
         }
@@ -163,10 +163,11 @@ mod socket {
 
     use super::{Error, Marks, Path, PathBuf, Result, fs, take_lines, thread};
 
-    /// Connections at one time; an engine has one, or one for each worker.
+    /// Maximum number of simultaneous connections; an engine has one, or one per worker.
     const MOST: usize = 256;
 
-    /// A socket of the file system that takes marks while a command runs, over any number of connections; it goes away with this.
+    /// A Unix socket that receives marks while a command runs, over any number of connections;
+    /// dropping it removes the socket.
     #[derive(Debug)]
     pub(super) struct PhaseSocket {
         path: PathBuf,
@@ -175,7 +176,7 @@ mod socket {
     }
 
     impl PhaseSocket {
-        /// Makes the socket and reads from whatever connects.
+        /// Creates the socket and starts to read from every connection.
         pub(super) fn open(path: &Path, marks: &Marks) -> Result<Self> {
             let listener = UnixListener::bind(path).map_err(|error| Error::PhasePipe {
                 what: format!("{}: {error}", path.display()),
@@ -189,7 +190,7 @@ mod socket {
             })
         }
 
-        /// Where it is.
+        /// Returns the path of the socket.
         pub(super) fn path(&self) -> &Path {
             &self.path
         }
@@ -198,7 +199,7 @@ mod socket {
     fn accept(listener: &UnixListener, marks: &Marks, stop: &AtomicBool) {
         let mut readers: Vec<(thread::JoinHandle<()>, UnixStream)> = Vec::new();
         while let Ok((stream, _)) = listener.accept() {
-            // What connected before we were told to stop is still to be accepted; then there is nothing to wait for.
+            // Connections made before the stop are still accepted; after that, do not wait.
             if stop.load(Ordering::Relaxed) && listener.set_nonblocking(true).is_err() {
                 break;
             }
@@ -214,7 +215,7 @@ mod socket {
             }
         }
         for (reader, end) in readers {
-            // What was written until now is still read, and then there is no more.
+            // Data written so far is still read; then the connection ends.
             let _ = end.shutdown(Shutdown::Read);
             let _ = reader.join();
         }
@@ -223,7 +224,8 @@ mod socket {
     impl Drop for PhaseSocket {
         fn drop(&mut self) {
             self.stop.store(true, Ordering::Relaxed);
-            // Wakes the acceptor. Whoever removed the socket gets no more marks; its threads end with the process.
+            // Wakes the acceptor. If the socket was removed, there are no more marks; its threads
+            // end with the process.
             let woken = UnixStream::connect(&self.path).is_ok();
             if let Some(acceptor) = self.acceptor.take().filter(|_| woken) {
                 let _ = acceptor.join();
@@ -273,7 +275,7 @@ mod tests {
         first
             .write_all(b"phase a start 1\nphase a end 2\n")
             .unwrap();
-        // Both are still open at the end, and the last line has no end.
+        // Both are still open at the end, and the last line is not terminated.
         second.write_all(b"phase b start 3").unwrap();
         drop(socket);
         assert!(!path.exists());

@@ -1,23 +1,25 @@
-//! The clock that collectors and engines share.
+//! Reads the clock that collectors and engines share.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::doctor::system_text;
 
-/// What the system's uptime was at an instant.
+/// The system's uptime in ns at an instant.
 static ZERO: OnceLock<(Instant, i64)> = OnceLock::new();
 
-/// Doubt of where the clock stands that is small enough.
+/// Acceptable uncertainty of the clock's offset.
 const ENOUGH: Duration = Duration::from_micros(50);
-/// Looks at most.
+/// Maximum number of attempts.
 const LOOKS: usize = 6;
 
-/// Nanoseconds of CLOCK_MONOTONIC: those of the system's uptime, which is the same unless the machine slept.
+/// Returns CLOCK_MONOTONIC in nanoseconds, measured as the system's uptime; the two are equal
+/// unless the machine slept.
 ///
-/// The system says its uptime in hundredths of a second, so the first call waits for the next one; from there the clock of the
-/// standard library, which is the same but does not say its zero, counts on. Whoever is held up between a step and the look at it
-/// sees it late, so the look with the least doubt counts.
+/// The system reports its uptime in hundredths of a second, so the first call waits for the next
+/// step of the uptime. From then on the monotonic clock of the standard library, which hides its
+/// zero, is used. A thread that is delayed between a step and its observation sees the step late,
+/// so the observation with the least uncertainty counts.
 pub(super) fn monotonic_ns() -> i64 {
     let (zero, uptime) = *ZERO.get_or_init(|| {
         let mut best = step();
@@ -35,7 +37,7 @@ pub(super) fn monotonic_ns() -> i64 {
     uptime.saturating_add(i64::try_from(zero.elapsed().as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// A step of the uptime: it was taken within `doubt` around `at`.
+/// A step of the uptime, observed within `doubt` around `at`.
 struct Step {
     at: Instant,
     doubt: Duration,
@@ -51,7 +53,7 @@ fn step() -> Step {
         let before = Instant::now();
         let uptime_ns = uptime_ns();
         let doubt = earlier.elapsed();
-        // A system that says nothing never steps.
+        // A system without an uptime never steps.
         if uptime_ns != first || start.elapsed() > Duration::from_millis(100) {
             return Step {
                 at: earlier + doubt / 2,
@@ -71,7 +73,7 @@ fn uptime_ns() -> i64 {
     seconds * 1_000_000_000 + hundredths * 10_000_000
 }
 
-/// What is to be added to a monotonic time to have the time since 1970.
+/// Returns the offset from monotonic time to the time since 1970, in ns.
 pub(super) fn epoch_offset_ns() -> i64 {
     let epoch = SystemTime::now().duration_since(UNIX_EPOCH);
     let epoch = epoch.map_or(0, |since| {

@@ -1,4 +1,4 @@
-//! Which collector, and the command lines of engines and collectors.
+//! Chooses the collector, and builds the command lines of engines and collectors.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use crate::doctor::{facility, imports_memray, on_path};
 use crate::error::{Error, Result, io_error};
 use crate::experiment::{Experiment, PlannedRun};
 
-/// What engines are asked when the configuration has no prompts.
+/// Prompt used when the configuration has none.
 const DEFAULT_PROMPT: &str = "Tell the history of the computer's memory.";
 
-/// Whether a collector can run a command here, or what it lacks.
+/// Returns the reason why a collector cannot run a command here; `None` if it can.
 fn lacking(collector: &str, command: &[String]) -> Option<&'static str> {
     match collector {
         "perf" | "perf_mem" if !on_path("perf") => Some("perf is not on PATH"),
@@ -32,7 +32,7 @@ fn lacking(collector: &str, command: &[String]) -> Option<&'static str> {
     }
 }
 
-/// The first collector that can run, and why those before it cannot.
+/// Returns the first collector that can run, and why those before it cannot.
 pub(super) fn choose(options: &RunOptions, command: &[String]) -> Result<(String, Option<String>)> {
     let wanted = match &options.collector {
         Some(one) => vec![one.clone()],
@@ -53,7 +53,8 @@ pub(super) fn choose(options: &RunOptions, command: &[String]) -> Result<(String
     })
 }
 
-/// The interpreter of a Python program and what it is to run: memray is a module of the interpreter, and starts no other programs.
+/// Returns the interpreter of a Python program and its arguments: memray is a module of the
+/// interpreter and starts no other programs.
 fn python_of(command: &[String]) -> Option<(String, Vec<String>)> {
     let (program, arguments) = command.split_first()?;
     let name = program.rsplit('/').next().unwrap_or(program);
@@ -66,7 +67,7 @@ fn python_of(command: &[String]) -> Option<(String, Vec<String>)> {
     {
         return Some(("python3".to_owned(), command.to_vec()));
     }
-    // A script that pip installed names its interpreter in its first line.
+    // A script installed by pip names its interpreter in its first line.
     let path = if program.contains('/') {
         PathBuf::from(program)
     } else {
@@ -88,7 +89,7 @@ fn python_of(command: &[String]) -> Option<(String, Vec<String>)> {
     Some((interpreter.to_owned(), script))
 }
 
-/// The command of an engine for a run, and the prompt that it is given.
+/// Returns the command of an engine for a run, and its prompt.
 pub(super) fn engine_command(
     experiment: &Experiment,
     run: &PlannedRun,
@@ -150,16 +151,16 @@ pub(super) fn engine_command(
         .map(str::to_owned)
         .to_vec()
     };
-    // The benchmark of vLLM makes its own.
+    // vLLM's benchmark makes its own prompts.
     Ok((words, (run.engine == "llamacpp").then_some(prompt)))
 }
 
-/// Whether the process that is started is the collector's and not the engine's.
+/// Returns `true` if the started process is the collector and not the engine.
 pub(super) fn is_profiler(collector: &str) -> bool {
     matches!(collector, "perf" | "perf_mem" | "pagefaults")
 }
 
-/// The command line of a collector around that of the engine.
+/// Returns the command line of a collector around that of the engine.
 pub(super) fn wrapped(
     collector: &str,
     command: &[String],
@@ -238,7 +239,7 @@ pub(super) fn wrapped(
     words
 }
 
-/// What a collector left to be read.
+/// Returns the file that a collector wrote.
 pub(super) fn input_of(collector: &str, raw: &Path) -> Result<Option<PathBuf>> {
     let path = match collector {
         "perf" | "perf_mem" | "pagefaults" => raw.join("perf.data"),
@@ -248,8 +249,8 @@ pub(super) fn input_of(collector: &str, raw: &Path) -> Result<Option<PathBuf>> {
     if collector == "memray" {
         return Ok(path.is_file().then_some(path));
     }
-    // The symbols are in the machine that recorded, so perf resolves them here and now. It refuses fields that were not
-    // recorded, and then the next list is tried.
+    // Only the recording machine has the symbols, so perf resolves them here. It rejects fields
+    // that were not recorded; then the next list is tried.
     let text = raw.join("perf_script.txt");
     for fields in SCRIPT_FIELDS {
         let file = fs::File::create(&text).map_err(io_error(&text))?;
@@ -269,7 +270,7 @@ pub(super) fn input_of(collector: &str, raw: &Path) -> Result<Option<PathBuf>> {
     Ok(path.is_file().then_some(path))
 }
 
-/// What `perf script` is asked for, from much to little.
+/// Fields requested from `perf script`, from most to fewest.
 const SCRIPT_FIELDS: [&str; 3] = [
     "comm,pid,tid,cpu,time,period,event,addr,ip,sym,symoff,dso,weight,data_src",
     "comm,pid,tid,cpu,time,period,event,addr,ip,sym,symoff,dso",

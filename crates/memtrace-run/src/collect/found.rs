@@ -1,4 +1,4 @@
-//! The phases of a run and where they are from.
+//! Phases of a run and their source.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::detector::{infer_phases, phases_json};
 use crate::error::Result;
 use crate::manifest::write_json;
 
-/// The phases of a run and where they are from.
+/// Phases of a run and their source.
 pub(super) struct FoundPhases {
     pub(super) boundaries: Vec<PhaseBoundary>,
     pub(super) source: &'static str,
@@ -25,7 +25,7 @@ impl FoundPhases {
         }
     }
 
-    /// Looks for them in the accesses.
+    /// Infers the phases from the accesses.
     pub(super) fn infer(&mut self, path: &Path) -> Result<()> {
         let mut stream = RowStream::open_path(path, &OpenOptions::default(), &input_options())?;
         self.boundaries = infer_phases(&mut stream)?;
@@ -35,7 +35,7 @@ impl FoundPhases {
         Ok(())
     }
 
-    /// Keeps them as a file that `--phases` reads, and in the metadata.
+    /// Writes them to a file that `--phases` reads, and to the metadata.
     pub(super) fn write(
         &self,
         raw: &Path,

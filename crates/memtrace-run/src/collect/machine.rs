@@ -1,11 +1,11 @@
-//! The machine that collects: its room and its name.
+//! Properties of the collecting machine: free space and name.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::doctor::system_text;
 
-/// Bytes free at the nearest existing ancestor, by `df`.
+/// Returns the free bytes at the nearest existing ancestor, from `df`.
 pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     let place = path.ancestors().find(|place| place.exists())?;
     let output = Command::new("df")
@@ -25,7 +25,8 @@ pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
         .ok()
 }
 
-/// The host's name as a folder: up to the first dot, lower case, other characters as hyphens.
+/// Returns the host name as a folder name: up to the first dot, lower case, other characters as
+/// hyphens.
 pub(super) fn machine_slug() -> String {
     let name = system_text("/proc/sys/kernel/hostname").unwrap_or_default();
     let short = name.split('.').next().unwrap_or_default().to_lowercase();

@@ -1,4 +1,4 @@
-//! The mappings that were seen while the engine ran, and the model in them.
+//! Memory mappings observed while the engine ran, and the model in them.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::RunOptions;
 use crate::error::Result;
 use crate::manifest::write_whole;
 
-/// Keeps the mappings that were seen, and says which of them hold the tensors of a model.
+/// Stores the observed mappings, and returns those that contain the tensors of a model.
 pub(super) fn mapped(
     raw: &Path,
     maps: Option<&str>,
@@ -21,7 +21,8 @@ pub(super) fn mapped(
     let file = raw.join("maps.txt");
     write_whole(&file, text.as_bytes())?;
     let models: Vec<ModelFile> = if options.models.is_empty() {
-        // A model that is named to the engine; files that only look like one are none.
+        // Only models named on the engine's command line; files that merely look like a model do
+        // not count.
         command
             .iter()
             .map(Path::new)
@@ -46,7 +47,7 @@ fn is_model_name(path: &Path) -> bool {
     matches!(suffix, Some("gguf" | "safetensors"))
 }
 
-/// Moves the time for which a range is valid to another clock.
+/// Converts the time range of an address range to another clock.
 pub(super) fn shifted(range: AddressRange, offset_ns: i64) -> AddressRange {
     let moved = |time: Option<u64>| time.map(|time| time.saturating_add_signed(offset_ns));
     let (from_ns, to_ns) = (moved(range.from_ns), moved(range.to_ns));

@@ -1,4 +1,4 @@
-//! Marks of phases: from the engine's output, and from a named pipe or a socket.
+//! Phase marks: from the engine's output, a named pipe or a socket.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,15 +8,15 @@ use regex::bytes::Regex;
 use super::clock::monotonic_ns;
 use crate::error::{Error, Result};
 
-/// Marks that are kept; what marks more often than that marks no phases.
+/// Maximum number of marks kept; more frequent marks do not mark phases.
 const MAX_MARKS: usize = 65_536;
 
-/// What a mark says of its phase.
+/// Meaning of a mark for its phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edge {
     Start,
     End,
-    /// It begins, and ends the one before.
+    /// The phase begins, and ends the previous one.
     Next,
 }
 
@@ -27,21 +27,21 @@ struct Mark {
     time_ns: i64,
 }
 
-/// The marks of a run so far.
+/// Marks of a run so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Marks(Arc<Mutex<Kept>>);
 
 #[derive(Debug, Default)]
 struct Kept {
     output: Vec<Mark>,
-    /// Of the pipe and the socket, in the order in which they came.
+    /// Marks of the pipe and the socket, in order of arrival.
     pipe: Vec<Mark>,
-    /// Lines of them that are not of the protocol.
+    /// Number of their lines that do not follow the protocol.
     ignored: u64,
 }
 
 impl Marks {
-    /// A phase that the output says has begun; each begins once.
+    /// Records the start of a phase that the output shows; each phase begins once.
     pub(super) fn begins(&self, phase: &str) {
         if let Ok(mut kept) = self.0.lock()
             && !kept.output.iter().any(|mark| mark.phase == phase)
@@ -54,7 +54,7 @@ impl Marks {
         }
     }
 
-    /// A line of the pipe or the socket: `phase NAME start|end [MONOTONIC_NS]`.
+    /// Records a line of the pipe or the socket: `phase NAME start|end [MONOTONIC_NS]`.
     pub(super) fn line(&self, line: &[u8]) {
         let now = monotonic_ns();
         let Ok(mut kept) = self.0.lock() else { return };
@@ -68,12 +68,13 @@ impl Marks {
         }
     }
 
-    /// Lines of the pipe and the socket that could not be used.
+    /// Returns the number of unusable lines of the pipe and the socket.
     pub(super) fn ignored(&self) -> u64 {
         self.0.lock().map_or(0, |kept| kept.ignored)
     }
 
-    /// The phases, and where they are from. Those of the pipe come first, and win where both overlap.
+    /// Returns the phases and their source. Those of the pipe come first and win where both
+    /// overlap.
     pub(super) fn phases(&self, start_ns: i64, end_ns: i64) -> (Vec<PhaseBoundary>, &'static str) {
         let Ok(kept) = self.0.lock() else {
             return (Vec::new(), "none");
@@ -114,7 +115,8 @@ fn mark_of(text: &str, now: i64) -> Option<Mark> {
     })
 }
 
-/// Starts with the next end of the same name; what has no end lasts to the run's, what has no start began with it.
+/// Pairs each start with the next end of the same name. A phase without an end lasts until the
+/// run's end; one without a start began with the run.
 fn of_pipe(marks: &[Mark], start_ns: i64, end_ns: i64) -> Vec<PhaseBoundary> {
     let mut open: Vec<(&str, i64)> = Vec::new();
     let mut phases = Vec::new();
@@ -139,13 +141,13 @@ fn of_pipe(marks: &[Mark], start_ns: i64, end_ns: i64) -> Vec<PhaseBoundary> {
     phases
 }
 
-/// Each lasts until the next.
+/// Returns phases that each last until the next.
 fn of_output(marks: &[Mark], start_ns: i64, end_ns: i64) -> Vec<PhaseBoundary> {
     let mut starts: Vec<(&str, i64)> = marks
         .iter()
         .map(|mark| (&*mark.phase, mark.time_ns))
         .collect();
-    // Two outputs are read by two threads.
+    // Standard output and error are read by two threads.
     starts.sort_by_key(|(_, time)| *time);
     if starts
         .first()
@@ -161,14 +163,14 @@ fn of_output(marks: &[Mark], start_ns: i64, end_ns: i64) -> Vec<PhaseBoundary> {
         .collect()
 }
 
-/// `PHASE=PATTERN`: the phase begins with the first line of output in which the pattern is found.
+/// `PHASE=PATTERN`: the phase begins with the first line of output that matches the pattern.
 #[derive(Debug, Clone)]
 pub(super) struct OutputPattern {
     pub(super) phase: String,
     pub(super) pattern: Regex,
 }
 
-/// Patterns from arguments; with `literal` the text stands for itself.
+/// Parses patterns from arguments; with `literal` the text is matched literally.
 pub(super) fn patterns(arguments: &[String], literal: bool) -> Result<Vec<OutputPattern>> {
     let pattern = |argument: &String| {
         let wrong = |what: String| Error::PhaseMark {

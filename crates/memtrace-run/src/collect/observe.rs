@@ -1,4 +1,4 @@
-//! One run of a command under a collector: started, watched, waited for.
+//! Runs a command under a collector, observes it and waits for its end.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -23,13 +23,13 @@ use crate::validity::{
     Disturbance, ObserverEffect, ObserverVersion, Validity, classify, throttle_events,
 };
 
-/// What was seen of a run.
+/// Observations of a run.
 #[derive(Debug)]
 pub(super) struct Observed {
     pub(super) status: ExitStatus,
     pub(super) interrupted: bool,
     pub(super) marks: Marks,
-    /// Beginning and end, of the monotonic clock.
+    /// Begin and end of the run, on the monotonic clock.
     pub(super) start_ns: i64,
     pub(super) end_ns: i64,
     pub(super) duration_s: f64,
@@ -40,7 +40,7 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    /// Runs the words of a command line to its end, or until it is to stop.
+    /// Runs a command line to its end, or until it must stop.
     pub(super) fn of(
         words: &[String],
         collector: &str,
@@ -55,7 +55,7 @@ impl Observed {
         })?;
         let marks = Marks::default();
         let channels = Channels::open(options, &marks)?;
-        // A clock that is read first must find out where it stands.
+        // The first reading of the clock must determine its offset.
         monotonic_ns();
         let started = Instant::now();
         let mut start = Command::new(program);
@@ -99,7 +99,8 @@ impl Observed {
         })
     }
 
-    /// Says in the metadata what was seen of the machine and of ourselves, and judges by it.
+    /// Writes the observations of the machine and of this process to the metadata, and classifies
+    /// the run.
     pub(super) fn describe(
         &self,
         folder: &Path,
@@ -157,11 +158,11 @@ impl Observed {
     }
 }
 
-/// Makes the folder of a run and in it the one for what collectors write.
+/// Creates the folder of a run and, in it, the folder for the collectors' files.
 ///
 /// # Errors
 ///
-/// [`Error::FolderExists`] if there is something in the folder already: a run never replaces another.
+/// [`Error::FolderExists`] if the folder is not empty: a run never replaces another.
 pub(super) fn prepare(folder: &Path) -> Result<PathBuf> {
     let raw = folder.join("raw");
     if let Some(parent) = folder.parent() {

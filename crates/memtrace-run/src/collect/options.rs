@@ -1,4 +1,4 @@
-//! How to collect, from arguments and from a configuration.
+//! Options of a collection, from arguments and from a configuration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,61 +13,63 @@ use crate::error::{Result, io_error};
 use crate::figures::FigureFormat;
 use crate::validity::ValidityLimits;
 
-/// How to collect.
+/// Options of a collection.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// Accesses for each sample.
+    /// Accesses per sample.
     pub period: u64,
-    /// What collects; the first that can when absent: `perf`, `pagefaults`, `memray`, `monitor`.
+    /// Collector; if absent, the first usable one of `perf`, `pagefaults`, `memray`, `monitor`.
     pub collector: Option<String>,
-    /// What the collector may fall back to, in order, when `collector` is absent.
+    /// Collectors to try, in order, when `collector` is absent.
     pub hierarchy: Vec<String>,
     /// `PHASE=TEXT`: the phase begins with the first line of output that contains the text.
     pub phase_marks: Vec<String>,
     /// `PHASE=PATTERN`: the same with a regular expression.
     pub phase_patterns: Vec<String>,
-    /// Where the named pipe for marks is made, a temporary place when absent; the command finds it in `MEMTRACE_PHASES`.
+    /// Path of the named pipe for marks, a temporary place when absent; the command finds it in
+    /// `MEMTRACE_PHASES`.
     pub phase_pipe: Option<PathBuf>,
-    /// Where the socket for marks is made, a temporary place when absent; the command finds it in `MEMTRACE_PHASE_SOCKET`.
+    /// Path of the socket for marks, a temporary place when absent; the command finds it in
+    /// `MEMTRACE_PHASE_SOCKET`.
     pub phase_socket: Option<PathBuf>,
-    /// Says when to stop.
+    /// Decides when to stop.
     pub stop: Stop,
     /// Interval of the process monitor.
     pub poll: Duration,
-    /// Between two readings of the temperature.
+    /// Interval between two readings of the temperature.
     pub heat_interval: Duration,
-    /// Limits of the classes of validity.
+    /// Limits of the validity classes.
     pub limits: ValidityLimits,
-    /// Whether throttling counts for the class.
+    /// `true` if throttling affects the class.
     pub throttling_counts: bool,
-    /// Least latency of loads that are sampled, where the machine can choose.
+    /// Minimum latency of sampled loads, where the machine supports it.
     pub load_latency: u64,
-    /// Events for perf in place of those of this machine.
+    /// Events for perf instead of those of this machine.
     pub events: Vec<String>,
-    /// More arguments for perf.
+    /// Additional arguments for perf.
     pub extra_flags: Vec<String>,
-    /// Whether memray records native frames.
+    /// `true` if memray records native frames.
     pub native_traces: bool,
-    /// Whether memray follows children.
+    /// `true` if memray follows children.
     pub follow_fork: bool,
-    /// Model files whose tensors are looked for in memory; those that the command names when empty.
+    /// Model files whose tensors are located in memory; if empty, those that the command names.
     pub models: Vec<PathBuf>,
-    /// How rows are labelled.
+    /// Options for labelling rows.
     pub label: LabelOptions,
-    /// Fewest samples of a type for a verdict.
+    /// Minimum number of samples of a type for a verdict.
     pub min_samples: u64,
     /// Compression of the trace.
     pub compression: Compression,
-    /// Kinds of files for figures.
+    /// File formats of figures.
     pub figures: Vec<FigureFormat>,
 }
 
-/// Events of an Intel machine, which the configuration has when it names none.
+/// Events of an Intel machine, which the configuration uses when it names none.
 const DEFAULT_EVENTS: [&str; 2] = ["cpu/mem-loads,ldlat=20/P", "cpu/mem-stores/P"];
 
 impl RunOptions {
-    /// Takes over what a configuration says.
+    /// Applies the settings of a configuration.
     pub(super) fn configure(&mut self, config: &Config) -> Result<()> {
         let collector = &config.collector;
         self.period = collector.perf_mem.sample_period;
@@ -98,7 +100,7 @@ impl RunOptions {
             _ => UnknownPolicy::Keep,
         };
         let rules = Path::new(&config.labeller.rules_file);
-        // The default names a file of the reference that need not be there.
+        // The default names a file of the reference that may be absent.
         if rules.is_file() {
             let text = fs::read_to_string(rules).map_err(io_error(rules))?;
             self.label.rules = RuleSet::from_yaml(&text)?;

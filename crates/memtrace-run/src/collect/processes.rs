@@ -1,7 +1,7 @@
-//! A process and its descendants, as /proc shows them.
+//! Samples a process and its descendants from /proc.
 //!
-//! What was started may be a profiler or a shell that starts the engine; so everything below it is looked at, and the
-//! profiler left out.
+//! The started process may be a profiler or a shell that starts the engine; therefore all its
+//! descendants are sampled, and the profiler is left out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,20 +10,20 @@ use std::time::Instant;
 
 use crate::doctor::system_text;
 
-/// Ticks of a second in /proc; Linux has had no other value for user space.
+/// Ticks per second in /proc; Linux has never used another value for user space.
 const TICKS: f64 = 100.0;
 const PAGE_MB: f64 = 4096.0 / 1_048_576.0;
-/// Text of snapshots of mappings that is kept, at most.
+/// Maximum size of the stored snapshots of mappings, in bytes.
 const MAPS_BYTES: usize = 64 << 20;
 
 /// Header of the monitor's log.
 pub(super) const LOG_HEADER: &str = "t_s,pid,cpu_pct,rss_mb,vms_mb,shared_mb,threads,open_fds,read_bytes,write_bytes,ctx_voluntary,ctx_involuntary";
 
-/// A process at one time.
+/// Sample of a process.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ProcessSample {
     pub(super) pid: u32,
-    /// CPU share since the sample before, percent; none at the first.
+    /// CPU share since the previous sample, percent; `None` for the first.
     pub(super) cpu_pct: Option<f64>,
     pub(super) rss_mb: f64,
     vms_mb: f64,
@@ -37,7 +37,7 @@ pub(super) struct ProcessSample {
 }
 
 impl ProcessSample {
-    /// A line of the log; what is not known is left empty.
+    /// Formats a line of the log; unknown values are empty.
     pub(super) fn line(&self, at_s: f64) -> String {
         fn shown<T: ToString>(value: Option<T>) -> String {
             value.map_or(String::new(), |value| value.to_string())
@@ -60,17 +60,17 @@ impl ProcessSample {
     }
 }
 
-/// Samples processes; CPU shares are since the sample before.
+/// Samples processes; CPU shares refer to the time since the previous sample.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     before: BTreeMap<u32, (f64, Instant)>,
 }
 
 impl Processes {
-    /// A process that is there and may be looked at.
+    /// Samples a process, if it exists and is readable.
     pub(super) fn sample(&mut self, pid: u32) -> Option<ProcessSample> {
         let stat = system_text(&format!("/proc/{pid}/stat"))?;
-        // The command's name may hold anything, but it ends at the last bracket.
+        // The command's name may contain any character, but it ends at the last bracket.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let number = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok());
         let used = (number(11)? + number(12)?) / TICKS;
@@ -105,13 +105,13 @@ impl Processes {
     }
 }
 
-/// The number behind a key at the start of a line.
+/// Returns the number after a key at the start of a line.
 fn field(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     line.trim().parse().ok()
 }
 
-/// A process and everything that descends from it, the process first.
+/// Returns a process and all its descendants, the process first.
 pub(super) fn family(root: u32) -> Vec<u32> {
     let mut all = vec![root];
     let mut at = 0;
@@ -135,7 +135,7 @@ pub(super) fn family(root: u32) -> Vec<u32> {
     all
 }
 
-/// Keeps the mappings of each process whenever they have changed.
+/// Stores the mappings of each process whenever they change.
 #[derive(Debug, Default)]
 pub(super) struct MapsLog {
     snapshots: BTreeMap<u32, Vec<(i64, String)>>,
@@ -164,7 +164,7 @@ impl MapsLog {
         }
     }
 
-    /// The snapshots of the process that was the largest, as `MapsSnapshot` reads them.
+    /// Returns the snapshots of the largest process, in the format that `MapsSnapshot` reads.
     pub(super) fn text(&self) -> Option<String> {
         let (_, pid) = self.peak?;
         let snapshots = self.snapshots.get(&pid)?;

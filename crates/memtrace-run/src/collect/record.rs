@@ -1,4 +1,4 @@
-//! What the metadata of a run says of the machine, the collector and the engine.
+//! Metadata of a run about the machine, the collector and the engine.
 
 use std::fs;
 use std::path::Path;
@@ -16,16 +16,16 @@ use crate::doctor::{
 };
 use crate::error::Result;
 
-/// Bytes at the end of a log in which an engine's summary is looked for.
+/// Bytes at the end of a log that are searched for an engine's summary.
 const TAIL_BYTES: usize = 64 << 10;
 const MB: f64 = 1_048_576.0;
 
-/// A number in a file of the system.
+/// Reads a number from a system file.
 fn system_number(path: &str) -> Option<f64> {
     system_text(path)?.parse().ok()
 }
 
-/// `hardware`.
+/// Returns the member `hardware`.
 pub(super) fn hardware() -> Value {
     let highest = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq";
     json!({
@@ -34,7 +34,7 @@ pub(super) fn hardware() -> Value {
     })
 }
 
-/// `hardware_context`.
+/// Returns the member `hardware_context`.
 pub(super) fn hardware_context(folder: &Path) -> Value {
     let vendor = system_text("/proc/cpuinfo").and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("vendor_id"))?;
@@ -56,7 +56,7 @@ pub(super) fn hardware_context(folder: &Path) -> Value {
     })
 }
 
-/// `software`.
+/// Returns the member `software`.
 pub(super) fn software() -> Value {
     let version = system_text("/proc/version").unwrap_or_default();
     json!({
@@ -71,10 +71,10 @@ pub(super) fn software() -> Value {
     })
 }
 
-/// What the machine did before anything was started.
+/// Activity of the machine before the run started.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Baseline {
-    /// Mean CPU share over its samples, percent.
+    /// Mean CPU share over the samples, percent.
     pub(super) cpu_pct: f64,
     cpu_pct_max: f64,
 }
@@ -107,7 +107,7 @@ impl Baseline {
         }
     }
 
-    /// `baseline`.
+    /// Returns the member `baseline`.
     pub(super) fn json(&self) -> Value {
         let memory = system_text("/proc/meminfo").unwrap_or_default();
         let field = |key: &str| {
@@ -131,7 +131,7 @@ impl Baseline {
     }
 }
 
-/// Ticks of all CPUs: all, and those that were idle.
+/// Returns the ticks of all CPUs: total and idle.
 fn cpu_times() -> Option<(f64, f64)> {
     let text = system_text("/proc/stat")?;
     let fields: Vec<f64> = text
@@ -145,7 +145,7 @@ fn cpu_times() -> Option<(f64, f64)> {
     Some((fields.iter().sum(), idle))
 }
 
-/// What a collector wrote, as `collector` says it.
+/// Returns the member `collector` about the collected data.
 pub(super) fn collected(
     collector: &str,
     raw: &Path,
@@ -162,7 +162,7 @@ pub(super) fn collected(
     if size.unwrap_or(0) == 0 {
         warnings.push(format!("{file} was not written"));
     }
-    // The text of perf script does not say what the kernel lost.
+    // The text of perf script does not contain the kernel's lost events.
     let (mut rows, mut lost) = (None, None);
     if file == "perf.data" && size.is_some() {
         let mut options = InputOptions::default();
@@ -200,7 +200,7 @@ pub(super) fn collected(
     })
 }
 
-/// What llama.cpp says of its tokens at its end.
+/// Token counts that llama.cpp prints at its end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct TokenCounts {
     prompt: u64,
@@ -209,7 +209,7 @@ pub(super) struct TokenCounts {
 }
 
 impl TokenCounts {
-    /// From the end of the engine's output, where it says them.
+    /// Parses the end of the engine's output, if it has the counts.
     pub(super) fn of_logs(raw: &Path) -> Option<Self> {
         ["engine.stderr.log", "engine.stdout.log"]
             .iter()
@@ -249,7 +249,7 @@ impl TokenCounts {
     }
 }
 
-/// `prompt_outputs.json`: what was asked and what came out.
+/// Returns `prompt_outputs.json`: the prompt and the output.
 pub(super) fn prompt_outputs(
     prompt: &str,
     raw: &Path,

@@ -1,45 +1,47 @@
-//! What a run was.
+//! Result of a run.
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// What a run was.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RunResult {
-    /// Its name.
+    /// Name of the run.
     pub run_id: String,
-    /// Its folder.
+    /// Folder of the run.
     pub folder: PathBuf,
-    /// What collected.
+    /// The collector used.
     pub collector: String,
-    /// What was tried before, and why it could not.
+    /// Collectors that were tried before, and why they could not run.
     pub fallback_reason: Option<String>,
     /// Exit code of the command; `None` when a signal ended it.
     pub exit_code: Option<i32>,
-    /// Rows of the trace; `None` when there is no trace.
+    /// Number of rows of the trace; `None` when there is no trace.
     pub rows: Option<u64>,
-    /// What the rows are: `loads and stores`, `first touches`, `allocations`, or `nothing` without a trace.
+    /// Kind of the rows: `loads and stores`, `first touches`, `allocations`, or `nothing` without a
+    /// trace.
     pub observed: &'static str,
-    /// Class of validity: how much the collector or the machine disturbed the run.
+    /// Validity class: how much the collector or the machine disturbed the run.
     pub validity: &'static str,
-    /// Why the run is not `clean`.
+    /// Reasons why the run is not `clean`.
     pub validity_reasons: Vec<String>,
-    /// Where the phases are from: `pipe` (or the socket), `output`, `pipe and output`, `inferred`, or `none`.
+    /// Source of the phases: `pipe` (or the socket), `output`, `pipe and output`, `inferred`, or
+    /// `none`.
     pub phases: &'static str,
-    /// Whether it was stopped before its end.
+    /// `true` if the run was stopped before its end.
     pub interrupted: bool,
 }
 
 impl RunResult {
-    /// Whether the command failed by itself.
+    /// Returns `true` if the command failed by itself.
     #[must_use]
     pub fn failed(&self) -> bool {
         self.exit_code != Some(0) && !self.interrupted
     }
 
-    /// The result as text: one line, and below it what keeps the run from answering.
+    /// Returns the result as text: one line, followed by lines on the run's limitations.
     #[must_use]
     pub fn line(&self) -> String {
         let rows = self.rows.map_or("no trace".to_owned(), |rows| {
@@ -70,10 +72,10 @@ impl RunResult {
     }
 }
 
-/// What page faults are called.
+/// Name for rows from page faults.
 pub(super) const OBSERVED_TOUCHES: &str = "first touches";
 
-/// What page faults cannot answer, and what to record.
+/// Limitations of page faults, and what to record instead.
 pub const FIRST_TOUCHES: &str = "only page faults were recorded, the first touch of each page: which memory was used and when it was \
     first used is known; loads, stores, retention and phases are not. Record loads and stores: perf mem on a machine with \
     memory-sampling counters, or valgrind --tool=lackey --trace-mem=yes";

@@ -1,4 +1,4 @@
-//! What the machine does while an engine runs: clock of the CPUs, temperature, GPUs.
+//! Sensors of the machine while an engine runs: CPU clock, temperature, GPUs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,16 +12,16 @@ use serde_json::{Value, json};
 
 use crate::doctor::{on_path, system_text, temperature_c};
 
-/// Between two readings of the CPUs' clock.
+/// Interval between two readings of the CPU clock.
 const CLOCK_INTERVAL: Duration = Duration::from_millis(500);
-/// Between two questions to a GPU's tool, which takes a while to answer.
+/// Interval between two queries of a GPU's tool, which is slow to answer.
 const GPU_INTERVAL: Duration = Duration::from_secs(2);
-/// How often a sensor looks whether it is to end.
+/// Interval at which a sensor checks for the end.
 const TICK: Duration = Duration::from_millis(20);
 const CPUS: &str = "/sys/devices/system/cpu";
 const MIB: f64 = 1_048_576.0;
 
-/// First, least, mean, largest and last of a series.
+/// First, minimum, mean, maximum and last value of a series.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Series {
     first: f64,
@@ -53,7 +53,8 @@ impl Series {
     }
 }
 
-/// Mean clock of the CPUs in MHz: that of cpufreq, else that of `/proc/cpuinfo`, which virtual machines have too.
+/// Returns the mean CPU clock in MHz: from cpufreq, else from `/proc/cpuinfo`, which virtual
+/// machines also have.
 fn clock_mhz() -> Option<f64> {
     let mut series = Series::default();
     for file in cpu_files("cpufreq/scaling_cur_freq") {
@@ -72,7 +73,7 @@ fn clock_mhz() -> Option<f64> {
     series.mean()
 }
 
-/// A file of every CPU.
+/// Returns the paths of a file of every CPU.
 fn cpu_files(file: &str) -> Vec<PathBuf> {
     let list = || -> io::Result<Vec<PathBuf>> {
         fs::read_dir(CPUS)?
@@ -87,7 +88,7 @@ fn number(path: &Path) -> Option<f64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// The limits of the clock, as cpufreq has them for the first CPU.
+/// Returns the clock limits of cpufreq for the first CPU.
 fn clock_limits() -> [(&'static str, Value); 4] {
     let place = Path::new(CPUS).join("cpu0/cpufreq");
     let mhz = |file: &str| json!(number(&place.join(file)).map(|khz| khz / 1000.0));
@@ -103,7 +104,7 @@ fn clock_limits() -> [(&'static str, Value); 4] {
     ]
 }
 
-/// A GPU at one time, as far as its tool says.
+/// One reading of a GPU, as far as its tool provides it.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct GpuReading {
     name: String,
@@ -113,7 +114,7 @@ struct GpuReading {
     power_w: Option<f64>,
 }
 
-/// A tool that says what GPUs do, what it is asked, and how its answer is read.
+/// A tool that reports the state of GPUs: its arguments and its parser.
 #[derive(Debug, Clone, Copy)]
 struct GpuTool {
     program: &'static str,
@@ -144,7 +145,8 @@ const GPU_TOOLS: [GpuTool; 2] = [
     },
 ];
 
-/// Lines of `name, MiB, MiB, %, W`; what a device does not know is a word in brackets.
+/// Parses lines of `name, MiB, MiB, %, W`; a value that a device does not know is a word in
+/// brackets.
 fn nvidia(text: &str) -> Vec<GpuReading> {
     let line = |line: &str| {
         let mut cells = line.split(',').map(str::trim);
@@ -161,7 +163,8 @@ fn nvidia(text: &str) -> Vec<GpuReading> {
     text.lines().filter_map(line).collect()
 }
 
-/// A table with a header, whose columns differ between versions and are found by their words; memory in bytes.
+/// Parses a table with a header. The columns differ between versions and are found by their words;
+/// memory is in bytes.
 fn rocm(text: &str) -> Vec<GpuReading> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("device"));
     let header: Vec<String> = lines
@@ -191,7 +194,7 @@ fn rocm(text: &str) -> Vec<GpuReading> {
     lines.filter_map(line).collect()
 }
 
-/// What a GPU did over a run.
+/// State of a GPU over a run.
 #[derive(Debug, Clone, Default)]
 struct Gpu {
     name: String,
@@ -241,7 +244,7 @@ fn read_gpus(tool: &GpuTool) -> Vec<GpuReading> {
     })
 }
 
-/// Threads that read the sensors, each at its own pace.
+/// Threads that read the sensors, each at its own interval.
 pub(super) struct Sensors {
     stop: Arc<AtomicBool>,
     clock: thread::JoinHandle<Series>,
@@ -249,17 +252,17 @@ pub(super) struct Sensors {
     gpus: Option<(&'static str, thread::JoinHandle<Vec<Gpu>>)>,
 }
 
-/// What the sensors said.
+/// Results of the sensors.
 #[derive(Debug, Default)]
 pub(super) struct Sensed {
     clock: Series,
     gpu_tool: Option<&'static str>,
     gpus: Vec<Gpu>,
-    /// The hottest temperature, degrees Celsius; 0 when nothing says one.
+    /// The highest temperature, degrees Celsius; 0 when unknown.
     pub(super) peak_temperature_c: f64,
 }
 
-/// Calls `read` at once, at every interval, and a last time at the end.
+/// Calls `read` immediately, at every interval, and a last time at the end.
 fn at_intervals(stop: &AtomicBool, interval: Duration, mut read: impl FnMut()) {
     loop {
         read();
@@ -275,7 +278,7 @@ fn at_intervals(stop: &AtomicBool, interval: Duration, mut read: impl FnMut()) {
 }
 
 impl Sensors {
-    /// Begins to read; temperatures at an interval of their own.
+    /// Starts the sensors; temperatures have an interval of their own.
     pub(super) fn start(heat_interval: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = || Arc::clone(&stop);
@@ -326,7 +329,7 @@ impl Sensors {
         }
     }
 
-    /// Reads a last time. A sensor that failed has said nothing.
+    /// Reads a last time. A sensor that failed has no values.
     pub(super) fn end(self) -> Sensed {
         self.stop.store(true, Ordering::Relaxed);
         let (gpu_tool, gpus) = match self.gpus {
@@ -343,7 +346,8 @@ impl Sensors {
 }
 
 impl Sensed {
-    /// `cpu_frequency`: at the start, least, mean, at the end, and the limits; null where the machine does not say.
+    /// Returns `cpu_frequency`: first, minimum, mean, last, and the limits; null if the machine
+    /// does not report it.
     pub(super) fn cpu_frequency(&self) -> Value {
         let mut found = json!({
             "start_mhz": self.clock.of(|clock| clock.first),
@@ -360,7 +364,7 @@ impl Sensed {
         found
     }
 
-    /// `gpu`: the tool that was asked and what it said of each device; null without a tool.
+    /// Returns `gpu`: the tool used and its values per device; null without a tool.
     pub(super) fn gpu(&self) -> Value {
         match self.gpu_tool {
             None => Value::Null,
@@ -371,7 +375,7 @@ impl Sensed {
         }
     }
 
-    /// Mean draw of all GPUs together, watts; `None` when none says.
+    /// Returns the mean total power of all GPUs in watts; `None` if no GPU reports it.
     pub(super) fn gpu_power_draw_w(&self) -> Option<f64> {
         let known: Vec<f64> = self
             .gpus
@@ -405,7 +409,7 @@ mod tests {
             (found[1].used_mb, found[1].utilisation_pct),
             (Some(3.0), None)
         );
-        // Older drivers answer without the power.
+        // Older drivers omit the power.
         assert_eq!(nvidia("T, 1, 2, 3")[0].power_w, None);
         assert!(nvidia("\n").is_empty());
 

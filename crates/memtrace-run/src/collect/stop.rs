@@ -1,4 +1,4 @@
-//! Ending a command before it ends by itself.
+//! Stops a command before it ends by itself.
 
 use std::fmt;
 use std::io;
@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the command is looked at.
+/// Interval at which the command is checked.
 const POLL: Duration = Duration::from_millis(20);
-/// What a command has to end in before it is killed: collectors write what they have.
+/// Time for a command to end before it is killed: collectors write their data.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Says when a run is to be stopped; without anything else, never.
+/// Decides when a run must stop; by default never.
 #[derive(Clone, Default)]
 pub struct Stop(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
@@ -23,20 +23,20 @@ impl fmt::Debug for Stop {
 }
 
 impl Stop {
-    /// Stops when the function says so; it is asked some times a second.
+    /// Stops when the function returns `true`; it is called several times per second.
     #[must_use]
     pub fn when(asked: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(asked)))
     }
 
-    /// Whether it is time.
+    /// Returns `true` if the run must stop.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.0.as_ref().is_some_and(|asked| asked())
     }
 
-    /// Waits for a command that was started [`alone`]. When it is to stop, it and what it started are interrupted, and killed
-    /// if they go on; says whether that was so.
+    /// Waits for a command that was started with [`alone`]. To stop it, interrupts it and its
+    /// children, and kills them if they do not end. Returns `true` if the command was stopped.
     pub(super) fn wait(&self, child: &mut Child) -> io::Result<(ExitStatus, bool)> {
         let mut since: Option<Instant> = None;
         let mut killed = false;
@@ -52,7 +52,7 @@ impl Stop {
                 Some(since) if !killed && since.elapsed() > PATIENCE => {
                     killed = true;
                     signal("KILL", child);
-                    // Where there are no groups, the process itself.
+                    // Without process groups, kill the process itself.
                     let _ = child.kill();
                 }
                 _ => {}
@@ -62,7 +62,7 @@ impl Stop {
     }
 }
 
-/// Sends a signal to the group of a process. One that is gone needs none.
+/// Sends a signal to the group of a process. A process that has ended needs none.
 fn signal(name: &str, child: &Child) {
     let _ = Command::new("kill")
         .args(["-s", name, "--", &format!("-{}", child.id())])
@@ -72,7 +72,8 @@ fn signal(name: &str, child: &Child) {
         .status();
 }
 
-/// Starts a command in a group of its own: an interrupt of the terminal reaches it through us alone, once.
+/// Starts a command in its own process group: an interrupt of the terminal reaches it only through
+/// this process, once.
 pub(super) fn alone(command: &mut Command) {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! Watching a process: its output, its share of the machine, the machine beside it.
+//! Observes a process: its output, its share of the machine, and the machine itself.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,19 +17,19 @@ use super::processes::{LOG_HEADER, MapsLog, Processes, family};
 use crate::error::{Result, io_error};
 use crate::validity::ObserverSample;
 
-/// Threads that watch a child.
+/// Threads that observe a child.
 pub(super) struct Watch {
     stop: Arc<AtomicBool>,
     monitor: Option<thread::JoinHandle<Watched>>,
     pipes: Vec<thread::JoinHandle<()>>,
 }
 
-/// What was seen of the machine while the child ran.
+/// Observations of the machine while the child ran.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    /// This process.
+    /// Samples of this process.
     pub(super) observer: Vec<ObserverSample>,
-    /// Resident memory of what was started, MiB.
+    /// Resident memory of the started processes, MiB.
     pub(super) target_mb: Vec<f64>,
     /// Snapshots of the mappings of the largest process.
     pub(super) maps: Option<String>,
@@ -38,7 +38,7 @@ pub(super) struct Watched {
 impl Watch {
     pub(super) fn end(mut self) -> Watched {
         for pipe in self.pipes.drain(..) {
-            // A pipe that broke has written what it could.
+            // A broken pipe has delivered what it could.
             let _ = pipe.join();
         }
         self.stop.store(true, Ordering::Relaxed);
@@ -49,7 +49,7 @@ impl Watch {
     }
 }
 
-/// Watches a child. With `is_profiler` it is not itself what is measured, but what it starts.
+/// Observes a child. With `is_profiler`, the child itself is not measured, but its descendants are.
 pub(super) fn watch(
     child: &mut Child,
     raw: &Path,

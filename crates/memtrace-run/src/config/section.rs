@@ -1,4 +1,4 @@
-//! A table of the file: values by key, mistakes by place, keys that nobody asked for.
+//! A table of the file: values by key, mistakes with their place, unread keys.
 
 use std::cell::RefCell;
 
@@ -7,14 +7,14 @@ use yaml_rust2::yaml::Hash;
 
 use crate::error::ConfigMistake;
 
-/// A table of the file, and where it is.
+/// A table of the file and its place.
 pub(super) struct Section<'a> {
     table: Option<&'a Hash>,
     path: String,
     mistakes: &'a mut Vec<ConfigMistake>,
-    /// Keys of the file that nothing asked for.
+    /// Keys of the file that were never read.
     unknown: &'a mut Vec<String>,
-    /// Keys that were asked for.
+    /// Keys that were read.
     asked: RefCell<Vec<String>>,
 }
 
@@ -34,12 +34,12 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The same for an entry of a list below.
+    /// Creates a section for an entry of a list.
     pub(super) fn entry<'b>(&'b mut self, table: Option<&'b Hash>, path: String) -> Section<'b> {
         Section::new(table, path, self.mistakes, self.unknown)
     }
 
-    /// Notes the keys that nothing asked for.
+    /// Records the keys that were never read.
     pub(super) fn end(self) {
         let asked = self.asked.take();
         for key in self.table.into_iter().flat_map(Hash::keys) {
@@ -54,7 +54,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Mistakes so far.
+    /// Returns the number of mistakes so far.
     pub(super) fn mistakes(&self) -> usize {
         self.mistakes.len()
     }
@@ -79,7 +79,7 @@ impl<'a> Section<'a> {
         self.table?.get(&Yaml::String(key.to_owned()))
     }
 
-    /// A section; absent it has only defaults.
+    /// Reads a section; an absent one has only defaults.
     pub(super) fn with<T>(&mut self, key: &str, read: impl FnOnce(&mut Section<'_>) -> T) -> T {
         let path = self.place(key);
         let table = match self.get(key) {
@@ -194,7 +194,7 @@ impl<'a> Section<'a> {
         found
     }
 
-    /// Numbers above zero, at least one.
+    /// Reads a list of at least one number, all above zero.
     pub(super) fn counts(&mut self, key: &str, default: u64) -> Vec<u64> {
         let place = self.place(key);
         let list = match self.get(key).cloned() {
@@ -243,7 +243,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A whole number, also as text, and a real without a fraction.
+/// Returns a whole number; also from text and from a real without a fraction.
 fn whole(value: &Yaml) -> Option<i64> {
     match value {
         Yaml::Integer(number) => Some(*number),

@@ -1,4 +1,4 @@
-//! Where the reference data is.
+//! Location of the reference data.
 
 use std::fs;
 use std::io::Read as _;
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The reference data of these tests.
+/// Returns the folder of the reference data of these tests.
 pub(crate) fn data() -> PathBuf {
     test_data::reference("memtrace")
 }
 
-/// The file, unpacked when it is gzip.
+/// Returns the file, decompressed if it is gzip.
 pub(crate) fn read(path: &Path) -> Vec<u8> {
     let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     if !bytes.starts_with(&[0x1f, 0x8b]) {
@@ -24,7 +24,7 @@ pub(crate) fn read(path: &Path) -> Vec<u8> {
     out
 }
 
-/// A JSON file, packed or not.
+/// Reads a JSON file, compressed or not.
 pub(crate) fn json(path: &Path) -> Value {
     serde_json::from_slice(&read(path))
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -1,4 +1,4 @@
-//! Reads arbitrary bytes as Chrome JSON, in both modes, and looks at every row.
+//! Reads arbitrary bytes as Chrome JSON, in both modes, and visits every row.
 //!
 //! Run with `cargo xtask fuzz json SECONDS`.
 #![no_main]

@@ -1,4 +1,4 @@
-//! Reads arbitrary bytes as Perfetto protobuf, in both modes, looks at every row, and writes the
+//! Reads arbitrary bytes as Perfetto protobuf, in both modes, visits every row, and writes the
 //! trace back.
 //!
 //! Run with `cargo xtask fuzz proto SECONDS`.

@@ -1,1 +1,1 @@
-//! Conformance of perfetto-reader against the full Perfetto schema.
+//! Tests the conformance of perfetto-reader with the full Perfetto schema.

@@ -1,11 +1,12 @@
-//! Every field that the reader and writer declare, against the full schema: what we encode is read
-//! there under the same name and with no byte left over, and what is encoded there reads back here.
+//! Compares every field that the reader and writer declare with the full schema: messages encoded
+//! here decode there under the same names with no byte left over, and messages encoded there decode
+//! here.
 
 use perfetto_reader::proto::schema;
 use prost::Message;
 use protobuf::{MessageFull, text_format};
 
-/// Fields that the packaged schema, older than the format, does not have yet.
+/// Fields that the packaged schema does not have yet, because it is older than the format.
 const NEWER: &[&str] = &[
     "TracePacket.zstd_compressed_packets",
     "TrackEvent.callstack",
@@ -15,7 +16,7 @@ const NEWER: &[&str] = &[
     "TrackDescriptor.state",
 ];
 
-/// Compares one message that has only `field` set. Returns whether the full schema knows it.
+/// Compares one message that has only `field` set. Returns `true` if the full schema has the field.
 fn known<Ours, Theirs>(field: &str, ours: &Ours) -> bool
 where
     Ours: Message + Default + PartialEq,
@@ -46,7 +47,7 @@ where
     true
 }
 
-/// A message with one field set.
+/// Returns a message with one field set.
 fn only<M: Default>(set: impl FnOnce(&mut M)) -> M {
     let mut message = M::default();
     set(&mut message);

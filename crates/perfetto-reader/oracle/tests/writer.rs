@@ -1,5 +1,5 @@
-//! What the writer makes, read with the full schema: nothing is unknown there, and it says what was
-//! meant.
+//! Decodes the writer's output with the full schema: no field is unknown there, and the values are
+//! those that were written.
 
 use perfetto_protos::trace::Trace;
 use perfetto_protos::track_event::track_event::Type;

@@ -1,4 +1,4 @@
-//! Arguments of an event, member by member.
+//! Reads the arguments of an event, member by member.
 
 use rustc_hash::FxHashMap;
 use trace_model::{Arg, StrId};
@@ -11,42 +11,42 @@ use super::scan::{Fault, Scan, Stop, bad, peek, skip_value, string_end, unexpect
 use super::text;
 use super::walk::{Care, value_end};
 
-/// A key that was met before.
+/// An argument key that occurred before.
 struct Key {
-    /// As it is between the quotes; empty if it has escapes.
+    /// Raw text between the quotes; empty if it contains escapes.
     raw: Box<[u8]>,
-    /// Where it is stored; `None` if nobody wants it.
+    /// Interned text; `None` if the arguments of this key are not kept.
     id: Option<StrId>,
-    /// The key that came after it last time.
+    /// Index of the key that followed this one last time.
     next: usize,
-    /// The first key of the same text, which may be written without escapes.
+    /// Index of the first key with the same text; that one may be written without escapes.
     same: usize,
-    /// The list that had it last, and where in it.
+    /// Number of the last list that contained the key, and its position in it.
     last: (u64, usize),
 }
 
-/// The keys met so far. Events of one kind have the same keys in the same order, so that each key
-/// is found by comparing it with the one that followed last time.
+/// All keys so far. Events of one kind have the same keys in the same order, so most keys are found
+/// by one comparison with the key that followed last time.
 #[derive(Default)]
 pub(super) struct Keys {
     keys: Vec<Key>,
     by_raw: FxHashMap<Box<[u8]>, usize>,
     by_id: FxHashMap<StrId, usize>,
-    /// The key that came first last time.
+    /// Index of the key that came first last time.
     first: usize,
-    /// Number of the list in hand.
+    /// Number of the current list.
     list: u64,
-    /// Places in it that a later null made void.
+    /// Positions in the current list that a later null invalidated.
     void: Vec<usize>,
 }
 
-/// The members of an object, one after another.
+/// Iterates over the members of an object.
 pub(super) struct Members {
     at: usize,
     is_first: bool,
 }
 
-/// One member: where its key and its value are.
+/// Positions of the key and the value of one member.
 pub(super) struct Member {
     pub(super) key: (usize, usize),
     pub(super) escaped: bool,
@@ -55,7 +55,7 @@ pub(super) struct Member {
 }
 
 impl Members {
-    /// Those of the object at `at`.
+    /// Starts at the members of the object at `at`.
     pub(super) fn of(at: usize) -> Self {
         Self {
             at: at + 1,
@@ -63,7 +63,7 @@ impl Members {
         }
     }
 
-    /// The next one. The caller says with [`Members::resume`] where its value ended.
+    /// Returns the next member. The caller reports the end of its value with [`Members::resume`].
     pub(super) fn next(&mut self, w: &[u8]) -> Scan<Option<Member>> {
         let Some(quote) = self.next_key(w)? else {
             return Ok(None);
@@ -78,7 +78,7 @@ impl Members {
         }))
     }
 
-    /// The quote of the next key, `None` after the last member.
+    /// Returns the position of the next key's opening quote; `None` after the last member.
     #[inline(always)]
     fn next_key(&mut self, w: &[u8]) -> Scan<Option<usize>> {
         let (mut at, mut b) = peek(w, self.at);
@@ -99,12 +99,12 @@ impl Members {
         Ok(Some(at))
     }
 
-    /// Says where the value of the last member ended.
+    /// Continues at `at`, the end of the last member's value.
     pub(super) fn resume(&mut self, at: usize) {
         self.at = at;
     }
 
-    /// After the last member: the first byte after the object.
+    /// Returns the position after the object; valid once all members have been read.
     pub(super) fn end(&self) -> usize {
         self.at
     }
@@ -145,7 +145,8 @@ impl Part<'_> {
         Ok(members.end())
     }
 
-    /// Adds an argument to the list; of equal keys the last counts, also if it is null.
+    /// Adds an argument to the list. The last of several equal keys counts, even if its value is
+    /// null.
     #[inline(always)]
     fn push_arg(&mut self, key: usize, arg: Option<Arg>) {
         let key = &mut self.keys.keys[key];
@@ -177,7 +178,8 @@ impl Part<'_> {
         self.keys.void.clear();
     }
 
-    /// The key whose text starts at `at`: its number and its closing quote.
+    /// Returns the index of the key whose text starts at `at`, and the position of its closing
+    /// quote.
     #[inline(always)]
     fn key(&mut self, w: &[u8], at: usize, guess: usize) -> Scan<(usize, usize)> {
         if let Some(key) = self.keys.keys.get(guess) {
@@ -228,7 +230,7 @@ impl Part<'_> {
         Ok(at)
     }
 
-    /// The value at `at` as argument `key`; `None` for null. And the position after it.
+    /// Returns the value at `at` as argument `key` (`None` for null) and the position after it.
     #[inline(always)]
     fn arg(&mut self, w: &[u8], at: usize, first: u8, key: StrId) -> Scan<(Option<Arg>, usize)> {
         match first {
@@ -260,7 +262,8 @@ impl Part<'_> {
         }
     }
 
-    /// The raw text of an array or object. Text that is stored already was checked then.
+    /// Interns the raw text of an array or object. Text that is already interned was checked
+    /// before.
     #[inline]
     fn nested(&mut self, w: &[u8], at: usize, end: usize) -> Scan<StrId> {
         let raw = w.get(at..end).unwrap_or_default();
@@ -274,7 +277,7 @@ impl Part<'_> {
         }
     }
 
-    /// An `args` that is no object: one argument of that name.
+    /// Reads an `args` value that is not an object as a single argument named `args`.
     pub(super) fn lone_arg(&mut self, w: &[u8], at: usize, first: u8) -> Scan<usize> {
         self.list.clear();
         let key = self.batch.strings.intern("args");

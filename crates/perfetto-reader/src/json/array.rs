@@ -1,4 +1,4 @@
-//! The elements of an array of events, one after another, with recovery from broken ones.
+//! Scans the elements of an array of events and recovers from broken ones.
 
 use trace_model::{IssueKind, Place};
 
@@ -6,23 +6,23 @@ use super::part::Part;
 use super::recover::{Resume, resume_after};
 use super::scan::{Fault, Stop, is_blank, skip_value};
 
-/// Where a run over elements stopped, as a position in the window, and why.
+/// Reason why a scan over elements stopped, with a position in the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
-    /// All text was used up between two elements.
+    /// The text ended between two elements.
     Between,
     /// The element at this position is not complete.
     Inside(usize),
     /// The array ended before this position.
     End(usize),
-    /// All text was used up inside something too long to be an event; where the next one starts
-    /// must be searched.
+    /// The text ended inside something too long to be an event; the start of the next event must be
+    /// searched for.
     Lost,
 }
 
 impl Part<'_> {
-    /// Scans elements from `at` to the end of the window or of the array. `base` is where the
-    /// window starts in the document, `is_last` says that no text follows the window.
+    /// Scans elements from `at` to the end of the window or of the array. `base` is the window's
+    /// offset in the document; `is_last` is `true` if no text follows the window.
     pub(super) fn elements(
         &mut self,
         w: &[u8],
@@ -41,8 +41,8 @@ impl Part<'_> {
             let scanned = match b {
                 b'{' => self.event(w, at, base),
                 b']' => return Reached::End(at + 1),
-                // Leftovers of a broken element; and behind an opening bracket too many there are
-                // events like any other.
+                // These are leftovers of a broken element; a superfluous opening bracket is
+                // followed by ordinary events.
                 b'}' | b':' | b'[' => Ok(self.skipped(at, at + 1, base, Fault::Token)),
                 _ => skip_value(w, at, b, self.config.max_depth)
                     .map(|end| self.skipped(at, end, base, Fault::Key)),
@@ -55,8 +55,8 @@ impl Part<'_> {
                 Err(Stop::Bad(fault)) => fault,
                 Err(Stop::More) if w.len() - at > self.config.max_event => Fault::Length,
                 Err(Stop::More) if !is_last => return Reached::Inside(at),
-                // The text ends inside an element. Is that the end of the file, or did a missing
-                // bracket swallow the rest?
+                // The text ends inside an element: either the file ends here, or a missing bracket
+                // swallowed the rest.
                 Err(Stop::More) => match super::recover::next_event(w, at + 1) {
                     Some(_) => Fault::Comma,
                     None => return Reached::Inside(at),
@@ -77,7 +77,7 @@ impl Part<'_> {
         }
     }
 
-    /// Counts the broken element at `at`; returns where to go on.
+    /// Counts the broken element at `at` and returns the position to continue from.
     fn skipped(&mut self, at: usize, next: usize, base: u64, fault: Fault) -> usize {
         self.notes.clear();
         self.diagnostics.note(

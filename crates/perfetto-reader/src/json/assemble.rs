@@ -1,4 +1,4 @@
-//! Processes, threads and tracks, once the whole file is known.
+//! Creates processes, threads and tracks once the whole file is known.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::{
@@ -9,11 +9,11 @@ use super::merge::Merged;
 use super::part::{Id, Lane, LaneKey, Naming, Says};
 use super::share::{AsyncEvent, SharedLanes};
 
-/// Numbers of processes and threads that are texts in the file count up from here: above all that
-/// systems hand out, and still 32 bits.
+/// First number assigned to processes and threads that the file identifies by text: above all
+/// numbers that systems assign, and within 32 bits.
 const ARTIFICIAL: i64 = 4_000_000_000;
 
-/// Gives every lane its track, and names what metadata events name.
+/// Assigns a track to each lane and applies the names of metadata events.
 pub(super) fn assemble(merged: Merged, compat: bool) -> TraceBuilder {
     let Merged {
         builder,
@@ -41,7 +41,7 @@ pub(super) fn assemble(merged: Merged, compat: bool) -> TraceBuilder {
         }
     }
     directory.share_lanes(&lanes, asyncs);
-    // Of several names the latest counts, wherever it stands in the file.
+    // The latest name counts, wherever it is in the file.
     namings.sort_by_key(|n| n.ts);
     if compat {
         drop_names_of_texts(&lanes, &mut namings);
@@ -52,7 +52,7 @@ pub(super) fn assemble(merged: Merged, compat: bool) -> TraceBuilder {
     directory.builder
 }
 
-/// What a track is the only one of.
+/// Key of a track: each value has at most one track.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Place {
     Thread(ThreadId),
@@ -66,7 +66,7 @@ struct Directory {
     builder: TraceBuilder,
     /// Texts of lanes and namings.
     texts: trace_model::StringTable,
-    /// Processes that are devices: their thread 0 is a stream, not the main thread.
+    /// Processes that are devices: their thread 0 is a stream, not a main thread.
     devices: FxHashSet<Id>,
     artificial: FxHashMap<StrId, i64>,
     processes: FxHashMap<Id, ProcessId>,
@@ -86,7 +86,7 @@ impl Directory {
         }
     }
 
-    /// The reference keeps numbers in 32 bits; what does not fit is as good as missing.
+    /// The reference stores numbers in 32 bits and treats others as missing.
     fn number_key(&self, id: Id) -> Id {
         match id {
             Id::Int(n) if self.compat && u32::try_from(n).is_err() => Id::Missing,
@@ -101,7 +101,7 @@ impl Directory {
         }
     }
 
-    /// A number for a text, the same for the same text.
+    /// Returns the number assigned to a text; equal texts have equal numbers.
     fn artificial(&mut self, text: StrId) -> i64 {
         let next = ARTIFICIAL + i64::try_from(self.artificial.len()).unwrap_or(0);
         *self.artificial.entry(text).or_insert(next)
@@ -143,7 +143,8 @@ impl Directory {
         let tid = match self.number_key(tid) {
             Id::Missing | Id::Int(0) if has_main => Id::Int(number),
             Id::Missing => Id::Int(0),
-            // The reference numbers texts: a thread called as its process is the main thread.
+            // The reference numbers texts: a thread with the name of its process is the main
+            // thread.
             Id::Text(text) if self.compat && self.artificial(text) == number => {
                 let thread = self.thread_row(process, number, Id::Int(number));
                 let name = self.string(text);
@@ -232,7 +233,7 @@ impl Directory {
         }
     }
 
-    /// Moves async events to the lanes that they are drawn on.
+    /// Moves async events to the lanes on which they are displayed.
     fn share_lanes(&mut self, lanes: &[Lane], mut asyncs: Vec<AsyncEvent>) {
         asyncs.retain(|a| a.event < self.builder.events.len());
         asyncs.sort_by_key(|a| a.ts);
@@ -297,8 +298,8 @@ impl Directory {
     }
 }
 
-/// To the reference every event on a process or thread called by a text names it so again, so
-/// that other names last only until the next event.
+/// In the reference, every event on a process or thread that is identified by text renames it to
+/// that text, so other names last only until the next event.
 fn drop_names_of_texts(lanes: &[Lane], namings: &mut [Naming]) {
     let mut renamed = FxHashSet::default();
     for lane in lanes {

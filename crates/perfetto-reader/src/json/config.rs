@@ -1,10 +1,10 @@
-//! What the scanner needs to know of the options.
+//! Options of the scanner.
 
 use trace_model::TimeRange;
 
 use crate::{ArgPolicy, ReadOptions};
 
-/// Which arguments of slices to keep.
+/// Selects the slice arguments to keep.
 pub(super) enum Wanted {
     All,
     None,
@@ -18,21 +18,21 @@ pub(super) struct Config {
     pub(super) range: TimeRange,
     pub(super) max_depth: usize,
     pub(super) places: usize,
-    /// Size of the pieces that are read and scanned on their own.
+    /// Size of the pieces that are read and scanned independently, in bytes.
     pub(super) chunk: usize,
-    /// Longest event, in bytes.
+    /// Maximum size of an event in bytes.
     pub(super) max_event: usize,
 }
 
-/// Pieces of this size are read and scanned on their own. Half a core's second-level cache: what
-/// was just read is still there when it is scanned.
+/// Size of the pieces that are read and scanned independently: half of a core's L2 cache, so that
+/// the bytes read are still cached when they are scanned.
 const CHUNK: usize = 1 << 20;
 
-/// Positions in a piece and what is carried to it are 32 bits.
+/// Maximum piece size: positions in a piece plus its carried text must fit in 32 bits.
 const LONGEST_CHUNK: usize = 1 << 30;
 
-/// Events longer than this are skipped, so that a missing bracket cannot make the reader hold the
-/// rest of the file.
+/// Longer events are skipped, so that a missing bracket cannot make the reader hold the rest of the
+/// file.
 const MAX_EVENT: usize = 64 << 20;
 
 impl Config {
@@ -57,7 +57,7 @@ impl Config {
         }
     }
 
-    /// Does the projection leave out slices?
+    /// Returns `true` if the projection leaves out slices.
     pub(super) fn is_projected(&self) -> bool {
         self.categories.is_some() || self.range != TimeRange::ALL
     }

@@ -1,4 +1,4 @@
-//! Async events and flows: what connects events by ids.
+//! Reads events that ids connect: async events and flows.
 
 use trace_model::{EndOrder, FlowPoint, FlowRole, FlowSpace, IssueKind, SliceData, StrId};
 
@@ -33,7 +33,7 @@ impl Part<'_> {
             is_old,
             id,
             local_to: is_local.then_some(match pid {
-                // To the reference all numbers that 32 bits cannot hold are 0.
+                // The reference reads numbers that do not fit in 32 bits as 0.
                 Id::Int(n) if self.config.compat && u32::try_from(n).is_err() => Id::Int(0),
                 pid => pid,
             }),
@@ -88,7 +88,7 @@ impl Part<'_> {
         Ok(())
     }
 
-    /// The id of an async event, and whether it is valid in its process only.
+    /// Returns the id of an async event, and `true` if it is valid only in its process.
     fn async_id(&mut self, w: &[u8], f: &Fields) -> Scan<Option<(StrId, bool)>> {
         if let Some(id) = self.id_text(w, f.id)? {
             return Ok(Some((id, false)));
@@ -111,8 +111,8 @@ impl Part<'_> {
         Ok(global.or(local).map(|id| (id, global.is_none())))
     }
 
-    /// The text of an id, be it a number or a string. To the reference numbers are not what their
-    /// texts are, only integers are numbers, and a text may be empty.
+    /// Returns the text of an id, which may be a number or a string. In the reference a number
+    /// differs from its text, only integers are numbers, and a text may be empty.
     fn id_text(&mut self, w: &[u8], field: Field) -> Scan<Option<StrId>> {
         let compat = self.config.compat;
         match field {
@@ -176,7 +176,7 @@ impl Part<'_> {
         Ok(())
     }
 
-    /// A number, or a text in hexadecimal.
+    /// Parses a flow id: a number, or a hexadecimal text.
     fn flow_id(&mut self, w: &[u8], field: Field) -> Scan<Option<u64>> {
         Ok(match field {
             Field::Number(n, _) if !self.config.compat || matches!(n, Number::Int(_)) => {

@@ -1,4 +1,4 @@
-//! Events that are no slices: counter samples, and names of processes and threads.
+//! Reads events that are not slices: counter samples, and names of processes and threads.
 
 use std::collections::hash_map::Entry;
 
@@ -40,7 +40,7 @@ impl Part<'_> {
         }
         name.push(' ');
         let prefix = name.len();
-        // Of equal members the last counts; to the reference all do.
+        // The last of several equal members counts; in the reference all of them count.
         let mut samples: Vec<(LaneId, Option<f64>)> = Vec::new();
         let mut places: FxHashMap<LaneId, usize> = FxHashMap::default();
         let w = args.window(w);
@@ -71,7 +71,7 @@ impl Part<'_> {
         Ok(())
     }
 
-    /// A counter's value: a number, or a text that is one.
+    /// Parses a counter value: a number, or a text that contains one.
     fn sample(&mut self, w: &[u8], at: usize, first: u8) -> Scan<(Option<f64>, usize)> {
         match first {
             b'"' => {
@@ -81,7 +81,7 @@ impl Part<'_> {
                     return Ok((None, end));
                 };
                 let value = match number_of(text.raw(w)) {
-                    // The reference takes whatever C does.
+                    // The reference accepts more forms of numbers, as C does.
                     None if self.config.compat => std::str::from_utf8(text.raw(w))
                         .ok()
                         .and_then(|text| text.trim_start().parse().ok()),
@@ -147,7 +147,7 @@ impl Part<'_> {
         })
     }
 
-    /// The last member `key` of the object at `at`.
+    /// Returns the last member `key` of the object at `at`.
     fn member(&mut self, w: &[u8], at: usize, key: &[u8]) -> Scan<Option<Field>> {
         let mut found = None;
         let mut members = Members::of(at);

@@ -1,4 +1,4 @@
-//! The document around the events: a state machine over pieces of text in the order of the file.
+//! Parses the document around the events: a state machine over pieces of text in file order.
 
 use trace_model::{IssueKind, Place};
 
@@ -15,7 +15,7 @@ use super::text;
 use crate::Error;
 use crate::foreign::{self, Foreign};
 
-/// Keys of the object that are kept to say what it is.
+/// Maximum number of keys of the object that are kept to identify its kind.
 const MAX_KEYS: usize = 16;
 
 enum State {
@@ -27,25 +27,25 @@ enum State {
     Value(String, Skipper),
     /// In an array of events.
     Events,
-    /// In an array of events, where it is not known where the next one starts.
+    /// In an array of events, searching for the start of the next event.
     Search,
-    /// Behind the last bracket.
+    /// After the last bracket.
     Done,
-    /// Behind something that does not belong to the document.
+    /// After text that does not belong to the document.
     Ignore,
 }
 
-/// How far a step from a position of the carried text got.
+/// Result of one step from a position of the carried text.
 enum Step {
-    /// Go on from there.
+    /// Continue from this position.
     To(usize),
-    /// More text is needed; all before there is used up.
+    /// More text is needed; everything before this position is consumed.
     Wait(usize),
 }
 
-/// What stands between two values of the object.
+/// Next element of the object.
 enum Member {
-    /// A key, and position and first byte of its value.
+    /// A key, and the position and first byte of its value.
     Value(String, usize, u8),
     /// The closing bracket before this position.
     End(usize),
@@ -64,18 +64,18 @@ pub(super) struct Document<'c> {
     pub(super) merged: Merged,
     state: State,
     form: Form,
-    /// Text that was not used up, and where it stands in the document.
+    /// Text not consumed yet, and its offset in the document.
     carry: Vec<u8>,
     carry_at: u64,
-    /// Do not look at the carried text again before there is this much of it.
+    /// Minimum length of the carried text before it is examined again.
     wait_for: usize,
-    /// Was there an array of events?
+    /// `true` once an array of events was found.
     has_events: bool,
     /// The first keys of the object.
     keys: Vec<String>,
-    /// Was a broken event skipped, so that what looks like the array's end may not be?
+    /// `true` if a broken event was skipped, so that an apparent end of the array may not be one.
     has_recovered: bool,
-    /// Lines before the carried text, and the offset of the last line's start.
+    /// Number of lines before the carried text, and the offset where the last line starts.
     lines: (u64, u64),
 }
 
@@ -97,13 +97,13 @@ impl<'c> Document<'c> {
         }
     }
 
-    /// Takes the next piece of text, and what a scan of it on speculation gave.
+    /// Processes the next piece of text, with the result of its speculative scan.
     pub(super) fn piece(
         &mut self,
         piece: &[u8],
         speculation: Option<Speculation<'c>>,
     ) -> Result<(), Error> {
-        // A look at what is carried costs no more than a look at the piece, unless it is longer.
+        // Examining the carried text costs no more than examining the piece, unless it is longer.
         let waits = self.carry.len() > piece.len() && self.carry.len() < self.wait_for;
         if let (State::Events, Some(found), false) = (&self.state, speculation, waits) {
             return self.join(piece, found);
@@ -112,8 +112,8 @@ impl<'c> Document<'c> {
         self.drive(false)
     }
 
-    /// Scans the seam between what came before and the speculation's start. If it ends exactly
-    /// there between two events, the speculation is right.
+    /// Scans the seam between the text so far and the speculation's start. The speculation is right
+    /// if this scan ends exactly there, between two events.
     fn join(&mut self, piece: &[u8], found: Speculation<'c>) -> Result<(), Error> {
         let (seam, rest) = piece.split_at(found.start.min(piece.len()));
         self.carry.extend_from_slice(seam);
@@ -139,7 +139,8 @@ impl<'c> Document<'c> {
             self.state = State::Search;
         }
         if let Reached::End(_) = found.reached {
-            // What is behind the bracket decides whether it is the array's: look at it again.
+            // The text after the bracket decides whether the bracket closes the array: examine it
+            // again.
             self.carry.insert(0, b']');
             self.carry_at -= 1;
             return self.drive(false);
@@ -163,7 +164,7 @@ impl<'c> Document<'c> {
         self.carry_at += count as u64;
     }
 
-    /// Goes as far as the carried text allows.
+    /// Advances as far as the carried text allows.
     fn drive(&mut self, is_last: bool) -> Result<(), Error> {
         if self.carry.len() < self.wait_for && !is_last {
             return Ok(());
@@ -231,7 +232,7 @@ impl<'c> Document<'c> {
         }
     }
 
-    /// From between two members to the start of a value.
+    /// Steps from between two members to the start of a value.
     fn member(&mut self, at: usize) -> Result<Step, Error> {
         let (key, value, first) = match self.next_member(at) {
             Ok(Member::Value(key, value, first)) => (key, value, first),
@@ -330,14 +331,14 @@ impl<'c> Document<'c> {
         }
     }
 
-    /// Looks for the next event.
+    /// Searches for the next event.
     fn search(&mut self, at: usize) -> Step {
         match next_event(&self.carry, at) {
             Some(found) => {
                 self.state = State::Events;
                 Step::To(found)
             }
-            // One may begin at the end of the text.
+            // An event may begin at the end of the text.
             None => {
                 let rest = self.carry.get(at..).unwrap_or_default();
                 let last = memchr::memrchr(b'{', rest).filter(|&i| rest.len() - i < 1024);
@@ -346,8 +347,8 @@ impl<'c> Document<'c> {
         }
     }
 
-    /// Is the bracket before `at` the end of the events? After a broken event it may be one that
-    /// was left over. `None` if that depends on more text.
+    /// Returns `true` if the bracket before `at` closes the events; after a broken event it may be
+    /// a leftover. `None` if more text is needed to decide.
     fn is_true_end(&self, at: usize, is_last: bool) -> Option<bool> {
         if !self.has_recovered {
             return Some(true);
@@ -370,7 +371,7 @@ impl<'c> Document<'c> {
         }
     }
 
-    /// Something after the end of the document.
+    /// Steps over text after the end of the document.
     fn trailing(&mut self, at: usize, is_last: bool) -> Step {
         let Ok((at, b)) = token(&self.carry, at) else {
             return Step::Wait(self.carry.len());
@@ -412,8 +413,8 @@ impl<'c> Document<'c> {
         diagnostics.note(IssueKind::JsonEventSkipped, place, what);
     }
 
-    /// The document makes no sense at `at`: an error before the events; after them a sign that
-    /// they were not over.
+    /// Handles invalid text at `at`: before the events it is an error; after them it shows that
+    /// they had not ended.
     fn lost(&mut self, at: usize, what: &'static str) -> Result<Step, Error> {
         if !self.has_events {
             return Err(self.broken(at, what));
@@ -436,7 +437,7 @@ impl<'c> Document<'c> {
         }
     }
 
-    /// Takes note that there is no more text.
+    /// Processes the end of the text.
     pub(super) fn finish(&mut self) -> Result<(), Error> {
         self.drive(true)?;
         let is_pending = self.carry.iter().any(|&b| !is_blank(b));
@@ -465,7 +466,8 @@ impl<'c> Document<'c> {
         Ok(())
     }
 
-    /// Refuses an object without events none of whose keys a trace has; one that is cut off may have had more.
+    /// Rejects an object without events that has none of the keys of a trace, unless it is
+    /// truncated: the rest may have had them.
     fn refuse_others(&self, is_complete: bool) -> Result<(), Error> {
         let is_trace = self.has_events || self.config.compat || self.keys.is_empty();
         let name = || self.name.clone();
@@ -484,7 +486,7 @@ impl<'c> Document<'c> {
         Err(Error::NoEvents { name: name(), keys })
     }
 
-    /// Bytes of the document so far.
+    /// Returns the number of bytes of the document so far.
     pub(super) fn bytes(&self) -> u64 {
         self.carry_at + self.carry.len() as u64
     }

@@ -1,4 +1,4 @@
-//! From the fields of an event to rows of the batch, by phase.
+//! Turns the fields of an event into rows of the batch, by phase.
 
 use trace_model::{
     ArgsRef, CategoryId, EndData, EndOrder, IssueKind, LaneId, SliceData, StrId, Timestamp,
@@ -10,10 +10,10 @@ use super::number::Number;
 use super::part::{Id, LaneKey, Naming, Part, Says};
 use super::scan::Scan;
 
-/// What slices without a name are called by Perfetto's trace processor.
+/// Name of slices without a name, as in Perfetto's trace processor.
 pub(super) const NO_NAME: &str = "[No name]";
 
-/// How a slice comes to its end.
+/// How a slice ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
     Complete(i64),
@@ -22,11 +22,11 @@ enum Extent {
 }
 
 impl Part<'_> {
-    /// Takes a complete event over into the batch.
+    /// Adds a complete event to the batch.
     #[inline]
     pub(super) fn emit(&mut self, w: &[u8], f: &Fields) -> Scan<()> {
         if self.config.compat && !self.is_taken_in_compat(w, f)? {
-            // Noted already.
+            // Already counted.
         } else if f.phase == b'X' {
             self.complete(w, f)?;
         } else {
@@ -39,8 +39,8 @@ impl Part<'_> {
         Ok(())
     }
 
-    /// Does the reference get as far as looking at the phase? It drops what has no time, or one
-    /// before zero, and makes a row of threads of everything else, be it of use or not.
+    /// Returns `true` if the reference gets as far as the phase. It drops events without a time or
+    /// before time zero, and makes a thread row of every other event, used or not.
     #[inline(never)]
     fn is_taken_in_compat(&mut self, w: &[u8], f: &Fields) -> Scan<bool> {
         match f.ts {
@@ -89,7 +89,7 @@ impl Part<'_> {
         }
     }
 
-    /// The time of the event if it has one and lies in the range that is wanted.
+    /// Returns the time of the event if it has one inside the selected range.
     #[inline(always)]
     pub(super) fn ts(&mut self, f: &Fields) -> Option<i64> {
         let Some(ts) = f.ts else {
@@ -103,8 +103,8 @@ impl Part<'_> {
         Some(ts.ns)
     }
 
-    /// As [`Part::ts`], for begins and ends, which count for the nesting whatever the range; and
-    /// whether it lies in the range.
+    /// Returns the time of a begin or end event, and `true` if it is inside the selected range.
+    /// Unlike [`Part::ts`], the event counts for the nesting in any case.
     pub(super) fn ts_of_pair(&mut self, f: &Fields) -> Option<(i64, bool)> {
         let Some(ts) = f.ts else {
             self.note(IssueKind::JsonNoTimestamp);
@@ -187,7 +187,7 @@ impl Part<'_> {
         if let Some(thread_ts) = f.thread_ts {
             let dur = match extent {
                 Extent::Complete(_) => f.thread_dur.map(|d| d.ns),
-                // The reference leaves it to the end, and instants have none.
+                // The reference waits for the end; instants have none.
                 _ if self.config.compat => None,
                 Extent::Instant => Some(0),
                 Extent::Begin => f.thread_dur.map(|d| d.ns),
@@ -237,7 +237,7 @@ impl Part<'_> {
         Ok(())
     }
 
-    /// A field as a process or thread number.
+    /// Reads a field as a process or thread number.
     #[inline(always)]
     pub(super) fn id(&mut self, w: &[u8], field: Field) -> Scan<Id> {
         match field {
@@ -267,8 +267,8 @@ impl Part<'_> {
         Ok(self.thread(pid, tid))
     }
 
-    /// An event that belongs to no thread's track names its thread all the same; the reference
-    /// makes a row of it.
+    /// Registers the thread of an event that is on no thread track; the reference makes a row of
+    /// it.
     pub(super) fn note_thread(&mut self, w: &[u8], f: &Fields) -> Scan<()> {
         let (pid, tid) = (self.id(w, f.pid)?, self.id(w, f.tid)?);
         let says = Says::Nothing;
@@ -303,7 +303,7 @@ impl Part<'_> {
         })
     }
 
-    /// The category as dictionary entry and as text, and whether it is wanted.
+    /// Returns the category as dictionary entry and as text, and `true` if it is selected.
     pub(super) fn category_of(
         &mut self,
         w: &[u8],
@@ -340,7 +340,7 @@ impl Part<'_> {
                 LaneKey::ProcessInstants { pid }
             }
             other => {
-                // Unknown scopes are as good as none.
+                // Unknown scopes are treated as missing.
                 if other != "t" {
                     self.note(IssueKind::JsonBadField);
                 }

@@ -1,4 +1,4 @@
-//! One event: from its text to the fields that mean something.
+//! Parses the text of one event into its fields.
 
 use super::config::Wanted;
 use super::number::{
@@ -9,7 +9,7 @@ use super::scan::{Fault, Scan, Stop, bad, peek, skip_object, string_end, token, 
 use super::text;
 use super::walk::{Care, value_end};
 
-/// Where a string is in the window.
+/// Location of a string in the window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text {
     start: u32,
@@ -17,7 +17,7 @@ pub(super) struct Text {
     pub(super) escaped: bool,
 }
 
-/// A position in a window. Windows are far below 4 GiB: a piece and the longest event.
+/// Converts a position in a window. Windows are far below 4 GiB: a piece and the longest event.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "see above")]
 fn position(at: usize) -> u32 {
@@ -55,7 +55,7 @@ pub(super) enum Field {
 }
 
 impl Field {
-    /// Sets it to an integer that ends before `end`; returns that.
+    /// Stores an integer that ends before `end`, and returns `end`.
     #[inline(always)]
     fn set_integer(&mut self, n: i64, at: usize, end: usize) -> usize {
         *self = Self::Number(Number::Int(n), Text::new(at, end, false));
@@ -63,23 +63,23 @@ impl Field {
     }
 }
 
-/// Where the arguments are.
+/// Location of the arguments.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Args {
     pub(super) start: usize,
-    /// No later look at them goes beyond.
+    /// End of the text that later reads of the arguments may examine.
     pub(super) end: usize,
     pub(super) first: u8,
 }
 
 impl Args {
-    /// The window up to their end. Positions stay what they are.
+    /// Returns the window up to the end of the arguments. Positions stay the same.
     pub(super) fn window(self, w: &[u8]) -> &[u8] {
         w.get(..self.end).unwrap_or(w)
     }
 }
 
-/// The fields of one event, as far as they are well-formed. Of equal keys the last counts.
+/// The well-formed fields of one event. The last of several equal keys counts.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     /// First character of the phase, 0 if there is none.
@@ -100,15 +100,15 @@ pub(super) struct Fields {
     pub(super) flow_in: bool,
     pub(super) flow_out: bool,
     pub(super) args: Option<Args>,
-    /// Are the arguments in the part's list already?
+    /// `true` if the arguments are already in the part's list.
     pub(super) args_read: bool,
-    /// A text or number stood where it means nothing.
+    /// `true` if a field has a text or number where neither is valid.
     pub(super) bad_field: bool,
-    /// Has it any members at all?
+    /// `true` if the object has any members.
     pub(super) has_members: bool,
 }
 
-/// A key of at most eight bytes as a number.
+/// Packs a key of at most eight bytes into a number.
 const fn key(text: &str) -> u64 {
     let bytes = text.as_bytes();
     let mut packed = 0;
@@ -137,20 +137,20 @@ const FLOW_OUT: u64 = key("flow_out");
 const SCOPE: u64 = key("s");
 const BP: u64 = key("bp");
 const ARGS: u64 = key("args");
-/// No key packs to this: a zero byte comes before others.
+/// A value that no key packs to: a zero byte before others.
 const UNKNOWN: u64 = 1 << 8;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// The key that starts at `at`, packed, and its closing quote, if there is a quote within nine
-/// bytes. It is the key's end if the key is a known one: these have no backslash.
+/// Returns the packed key that starts at `at` and the position of its closing quote, if there is a
+/// quote within nine bytes. For known keys the quote is the end, because they contain no backslash.
 #[inline(always)]
 fn short_key(w: &[u8], at: usize) -> (u64, usize) {
     let Some(word) = word(w, at) else {
         return (UNKNOWN, at);
     };
     let x = word ^ (ONES * b'"' as u64);
-    // The high bit of the lowest byte that is a quote.
+    // High bit of the lowest byte that is a quote.
     let quotes = x.wrapping_sub(ONES) & !x & (ONES << 7);
     if quotes == 0 {
         let is_quote = w.get(at + 8) == Some(&b'"');
@@ -176,7 +176,7 @@ fn long_key(w: &[u8], at: usize) -> Scan<(u64, usize)> {
     Ok((packed, end))
 }
 
-/// Is this the key of a field?
+/// Returns `true` if the key is that of a field.
 #[inline(always)]
 fn is_known(key: u64) -> bool {
     matches!(
@@ -200,7 +200,7 @@ fn is_known(key: u64) -> bool {
     )
 }
 
-/// Position and first byte of the value after a key that ended before `at`.
+/// Returns position and first byte of the value of a key that ended before `at`.
 #[inline(always)]
 pub(super) fn value_after(w: &[u8], at: usize) -> Scan<(usize, u8)> {
     let (colon, b) = peek(w, at);
@@ -211,7 +211,7 @@ pub(super) fn value_after(w: &[u8], at: usize) -> Scan<(usize, u8)> {
 }
 
 impl Part<'_> {
-    /// Scans the event at `at`, and emits it when it is complete. Returns the position after it.
+    /// Scans the event at `at`, emits it if it is complete, and returns the position after it.
     #[inline]
     pub(super) fn event(&mut self, w: &[u8], at: usize, base: u64) -> Scan<usize> {
         self.notes.clear();
@@ -220,7 +220,7 @@ impl Part<'_> {
         if end - at > self.config.max_event {
             return bad(Fault::Length);
         }
-        // `{}` is nothing at all.
+        // `{}` is not an event.
         if fields.has_members {
             match self.emit(w, &fields) {
                 Ok(()) => self.count_notes(base + at as u64),
@@ -261,7 +261,7 @@ impl Part<'_> {
         }
     }
 
-    /// A member whose key is long, or has escapes, or means nothing.
+    /// Reads a member whose key is long, contains escapes, or is unknown.
     #[inline(never)]
     fn odd_field(&mut self, w: &[u8], at: usize, fields: &mut Fields) -> Scan<usize> {
         let (key, quote) = long_key(w, at)?;
@@ -342,7 +342,7 @@ impl Part<'_> {
         }
     }
 
-    /// Is it known already that this event's arguments are wanted?
+    /// Returns `true` if it is already certain that this event's arguments are kept.
     #[inline(always)]
     fn reads_args_now(&mut self, w: &[u8], fields: &Fields) -> Scan<bool> {
         if matches!(self.config.args, Wanted::None) || !has_arguments(fields.phase) {
@@ -357,7 +357,7 @@ impl Part<'_> {
         }
     }
 
-    /// A string, or nothing and a note about what stands there instead.
+    /// Reads a string; for any other value it returns nothing and adds a note.
     #[inline(always)]
     fn string(
         &mut self,
@@ -375,7 +375,7 @@ impl Part<'_> {
         Ok((None, self.checked_value(w, at, first)?))
     }
 
-    /// Steps over a value that means nothing where it stands.
+    /// Steps over a value that has no meaning here.
     #[inline(never)]
     fn checked_value(&mut self, w: &[u8], at: usize, first: u8) -> Scan<usize> {
         match first {
@@ -479,7 +479,7 @@ impl Part<'_> {
     }
 }
 
-/// Does an event of this phase keep its arguments?
+/// Returns `true` if events of this phase keep their arguments.
 pub(super) fn has_arguments(phase: u8) -> bool {
     matches!(
         phase,

@@ -1,4 +1,4 @@
-//! Parts put together in the order of the file.
+//! Merges parts in file order.
 
 use rustc_hash::FxHashMap;
 use trace_model::{LaneId, StrId, StringTable, TraceBuilder};
@@ -80,7 +80,7 @@ impl Merged {
         self.builder.events.append(batch, &ids);
     }
 
-    /// Number of events of each phase, in the order of their letters.
+    /// Returns the number of events per phase, ordered by letter.
     pub(super) fn records(&self) -> Vec<(String, u64)> {
         (0_u8..)
             .zip(&self.phases)
@@ -92,13 +92,13 @@ impl Merged {
             .collect()
     }
 
-    /// Number of events with a phase.
+    /// Returns the number of events with a phase.
     pub(super) fn events(&self) -> u64 {
         self.phases.iter().skip(1).sum()
     }
 }
 
-/// Carries ids of one table over to another.
+/// Translates ids of one string table to another.
 struct Texts<'a> {
     from: &'a StringTable,
     to: &'a mut StringTable,

@@ -1,9 +1,9 @@
-//! Keys of the document that say something about the recording.
+//! Reads the keys of the document that describe the recording.
 
 use serde_json::Value;
 use trace_model::{Distributed, IssueKind, Place, ProcessGroup, Rank, TraceBuilder};
 
-/// Is the value of this key kept?
+/// Returns `true` if the value of this key is kept.
 pub(super) fn is_wanted(key: &str) -> bool {
     const KEYS: &[&str] = &[
         "schemaVersion",
@@ -28,7 +28,7 @@ pub(super) fn is_wanted(key: &str) -> bool {
     KEYS.contains(&key) || is_version
 }
 
-/// Takes the raw text of a value over into the metadata.
+/// Stores the raw text of a value in the metadata.
 pub(crate) fn store(builder: &mut TraceBuilder, key: &str, raw: &[u8]) {
     let raw = String::from_utf8_lossy(raw);
     let raw = raw.trim();
@@ -44,7 +44,7 @@ pub(crate) fn store(builder: &mut TraceBuilder, key: &str, raw: &[u8]) {
         _ => {}
     }
     if !matches!(key, "baseTimeNanoseconds") {
-        // Strings as what they say, everything else as it is written.
+        // Strings are decoded; other values stay as written.
         let text = serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned());
         let entries = &mut builder.meta.entries;
         entries.retain(|(k, _)| k != key);
@@ -65,7 +65,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// A count or rank; some writers put these in quotes.
+/// Reads a count or rank; some writers put these in quotes.
 fn number(value: &Value) -> Option<u32> {
     match value {
         Value::String(s) => s.parse().ok(),

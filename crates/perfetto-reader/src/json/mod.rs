@@ -1,15 +1,15 @@
 //! Reads Chrome-format JSON traces, notably those of PyTorch's Kineto.
 //!
-//! Both forms are read, the object with `traceEvents` and the bare array, from files and streams
-//! of any size. Times are taken from the decimal text to integer nanoseconds; broken events are
-//! skipped and counted, truncated files give every complete event.
+//! Both forms are read, the object with `traceEvents` and the bare array, from files and streams of
+//! any size. Times are converted from decimal text to integer nanoseconds; broken events are
+//! skipped and counted, and truncated files give every complete event.
 //!
-//! A plain file is cut into pieces which worker threads scan on speculation: each guesses where an
-//! event starts in its piece, and the guess counts only if the scan of everything before arrives
+//! A plain file is split into pieces that worker threads scan speculatively: each guesses where an
+//! event starts in its piece, and the guess is used only if the scan of everything before arrives
 //! exactly there. The result is that of a sequential scan, whatever the number of threads.
 //!
-//! What stands in arguments that are not wanted is stepped over and not checked. With a projection
-//! by category or time, flows bind only to slices that start exactly when the flow event happens:
+//! The contents of arguments that are not kept are stepped over and not checked. With a projection
+//! by category or time, flows bind only to slices that start exactly at the time of the flow event:
 //! others may be hidden by slices that were not kept.
 
 mod args;
@@ -61,8 +61,8 @@ use crate::{Error, ReadOptions};
 ///
 /// # Errors
 ///
-/// When the source cannot be read or is no JSON before its first event, and when there are more
-/// events than a trace can hold. Everything else is counted in [`Trace::diagnostics`].
+/// Returns an error if the source cannot be read or is not JSON before its first event, and if there
+/// are more events than a trace can hold. Everything else is counted in [`Trace::diagnostics`].
 pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     let config = Config::new(options);
     let name = source.name().to_owned();
@@ -105,7 +105,7 @@ pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     let mut builder = assemble::assemble(merged, config.compat);
     builder.meta.format = "chrome-json";
     builder.meta.input_bytes = input_bytes;
-    // What was skipped for its syntax is an event all the same.
+    // Events skipped for their syntax count as events.
     builder.meta.events = records.iter().map(|r| r.1).sum::<u64>()
         + builder.diagnostics.count_of(IssueKind::JsonEventSkipped);
     builder.meta.records = records;
@@ -126,7 +126,7 @@ pub fn read(mut source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     Ok(builder.finish(&finish)?)
 }
 
-/// Returns `true` if the key of a document says something about the recording that other formats carry on.
+/// Returns `true` if the value of the document key is also kept in traces of other formats.
 pub(crate) fn is_metadata(key: &str) -> bool {
     meta::is_wanted(key) && key != "baseTimeNanoseconds"
 }
@@ -144,7 +144,7 @@ fn count_damage(diagnostics: &mut Diagnostics, log: &DamageLog) {
     }
 }
 
-/// Says in which line and column the first broken event is, where the text can be read again.
+/// Adds line and column to the first broken event, if the text can be read again.
 fn locate_first_skipped(diagnostics: &mut Diagnostics, access: &RandomAccess) {
     let issue = diagnostics
         .issues()

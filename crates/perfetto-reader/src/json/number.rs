@@ -1,4 +1,4 @@
-//! Numbers from their decimal text: times to integer nanoseconds without binary fractions.
+//! Parses numbers from decimal text: times become integer nanoseconds without binary fractions.
 
 use super::scan::{Fault, Scan, Stop, bad, scalar_end, word};
 
@@ -6,11 +6,11 @@ use super::scan::{Fault, Scan, Stop, bad, scalar_end, word};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Nanos {
     pub(super) ns: i64,
-    /// Decimals below a nanosecond were dropped.
+    /// `true` if decimals below a nanosecond were dropped.
     pub(super) rounded: bool,
 }
 
-/// A number as the store keeps it: the narrowest kind that holds it.
+/// A number in the narrowest kind that holds it, as the store keeps it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
     Int(i64),
@@ -21,7 +21,7 @@ pub(super) enum Number {
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// How many of the eight bytes, from the first on, are digits.
+/// Returns how many of the eight bytes are digits, counted from the first.
 #[inline(always)]
 fn digits_in(word: u64) -> usize {
     let x = word ^ ZEROS;
@@ -29,7 +29,7 @@ fn digits_in(word: u64) -> usize {
     (not_digit.trailing_zeros() / 8) as usize
 }
 
-/// The value of the first `count` bytes, which are digits, at most 8.
+/// Returns the value of the first `count` bytes (at most 8), which must be digits.
 #[inline(always)]
 fn digits_value(word: u64, count: usize) -> u64 {
     if count == 0 {
@@ -56,8 +56,8 @@ const POWERS: [i64; 10] = [
     1_000_000_000,
 ];
 
-/// Up to 15 digits at `at`: value and position after them. `None` when there is none, too many, a
-/// superfluous zero in front, or the window ends too early to tell.
+/// Returns value and end of an integer of at most 15 digits at `at`. `None` if there is no digit,
+/// too many, a superfluous leading zero, or if the window ends too early to decide.
 #[inline(always)]
 fn short_integer(w: &[u8], at: usize) -> Option<(i64, usize)> {
     let first = word(w, at)?;
@@ -78,13 +78,13 @@ fn short_integer(w: &[u8], at: usize) -> Option<(i64, usize)> {
     Some((value, at + 8 + more))
 }
 
-/// Does this byte end a number where it should end?
+/// Returns `true` if this byte may follow a number.
 #[inline(always)]
 fn is_end(b: u8) -> bool {
     matches!(b, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t')
 }
 
-/// A plain integer at `at` in the common form.
+/// Parses a plain integer at `at` in the common form.
 #[inline(always)]
 pub(super) fn plain_integer(w: &[u8], at: usize) -> Option<(i64, usize)> {
     let negative = w.get(at) == Some(&b'-');
@@ -95,10 +95,10 @@ pub(super) fn plain_integer(w: &[u8], at: usize) -> Option<(i64, usize)> {
     Some((if negative { -value } else { value }, end))
 }
 
-/// A short integer that came last in some place, where it is likely to come again.
+/// The last short integer of some field, which is likely to repeat.
 #[derive(Clone, Copy, Default)]
 pub(super) struct LastInteger {
-    /// Its text and the byte behind it, and which bytes these are.
+    /// Its text with the byte after it, and a mask of these bytes.
     word: u64,
     mask: u64,
     value: i64,
@@ -106,7 +106,7 @@ pub(super) struct LastInteger {
 }
 
 impl LastInteger {
-    /// As [`plain_integer`].
+    /// Same as [`plain_integer`], but compares with the last integer first.
     #[inline(always)]
     pub(super) fn read(&mut self, w: &[u8], at: usize) -> Option<(i64, usize)> {
         let word = word(w, at)?;
@@ -125,7 +125,7 @@ impl LastInteger {
     }
 }
 
-/// Microseconds at `at` in the common form: an integer and up to three decimals.
+/// Parses microseconds at `at` in the common form: an integer and at most three decimals.
 #[inline(always)]
 pub(super) fn plain_micros(w: &[u8], at: usize) -> Option<(Nanos, usize)> {
     let negative = w.get(at) == Some(&b'-');
@@ -147,12 +147,12 @@ pub(super) fn plain_micros(w: &[u8], at: usize) -> Option<(Nanos, usize)> {
     Some((Nanos { ns, rounded: false }, end))
 }
 
-/// The parts of a JSON number.
+/// Components of a JSON number.
 struct Parts<'a> {
     negative: bool,
     whole: &'a [u8],
     decimals: &'a [u8],
-    /// Saturated: beyond a few thousand nothing changes any more.
+    /// Saturated: an exponent beyond a few thousand changes nothing.
     exponent: i64,
     is_integer: bool,
 }
@@ -205,8 +205,8 @@ fn parts(text: &[u8]) -> Option<Parts<'_>> {
     })
 }
 
-/// Microseconds from text that is one number, rounded half away from zero to nanoseconds; `None`
-/// if it is none or out of range.
+/// Converts a text that is one number of microseconds to nanoseconds, rounded half away from zero;
+/// `None` if it is not a number or out of range.
 fn micros_of(text: &[u8], binary64: bool) -> Option<Nanos> {
     let parts = parts(text)?;
     if binary64 {
@@ -221,7 +221,7 @@ fn micros_of(text: &[u8], binary64: bool) -> Option<Nanos> {
     };
     let count = i64::try_from(parts.whole.len() + parts.decimals.len()).ok()?;
     let decimals = i64::try_from(parts.decimals.len()).ok()?;
-    // How many digits stand before the nanosecond point.
+    // Number of digits before the nanosecond point.
     let kept = count - decimals + parts.exponent + 3;
     let leading_zeros = i64::try_from(digits().take_while(|&d| d == 0).count()).ok()?;
     if leading_zeros == count {
@@ -252,8 +252,8 @@ fn micros_of(text: &[u8], binary64: bool) -> Option<Nanos> {
     Some(Nanos { ns, rounded })
 }
 
-/// Returns `true` if what stands behind the first `kept` digits is what binary64 leaves of whole nanoseconds: at least
-/// 15 significant digits, and three zeros or nines first.
+/// Returns `true` if the digits after the first `kept` are rounding noise of binary64 in a whole
+/// number of nanoseconds: at least 15 significant digits, and three zeros or nines first.
 fn is_noise(digits: impl Iterator<Item = i128>, kept: i64, significant: i64) -> bool {
     let Ok(kept) = usize::try_from(kept) else {
         return false;
@@ -265,7 +265,7 @@ fn is_noise(digits: impl Iterator<Item = i128>, kept: i64, significant: i64) -> 
     significant >= 15 && first.all(|next| next == d)
 }
 
-/// The rule of Perfetto's trace processor: integers exactly, everything else through binary64.
+/// Converts as Perfetto's trace processor does: integers exactly, everything else through binary64.
 fn binary_micros(text: &[u8], parts: &Parts<'_>) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
     if parts.is_integer
@@ -283,12 +283,12 @@ fn binary_micros(text: &[u8], parts: &Parts<'_>) -> Option<i64> {
     (ns.abs() < 9.2e18).then_some(ns as i64)
 }
 
-/// The time in the string `text`.
+/// Parses the time in the string `text`.
 pub(super) fn micros_in_string(text: &[u8], binary64: bool) -> Option<Nanos> {
     micros_of(text, binary64)
 }
 
-/// The time at `at`, in any form: `None` if it is a scalar without a usable time.
+/// Parses the time at `at` in any form; `None` if it is a scalar without a usable time.
 #[inline(never)]
 pub(super) fn any_micros(w: &[u8], at: usize, binary64: bool) -> Scan<(Option<Nanos>, usize)> {
     let end = scalar_end(w, at)?;
@@ -300,7 +300,7 @@ pub(super) fn any_micros(w: &[u8], at: usize, binary64: bool) -> Scan<(Option<Na
     Ok((None, end))
 }
 
-/// A scalar that is no string: a number or one of the literals.
+/// A scalar that is not a string: a number or a literal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Scalar {
     Number(Number),
@@ -325,7 +325,7 @@ fn literal(text: &[u8]) -> Scan<Scalar> {
     })
 }
 
-/// The number that `text` is, if it is one.
+/// Parses `text` as a number; `None` if it is not one.
 pub(super) fn number_of(text: &[u8]) -> Option<Number> {
     let parts = parts(text)?;
     let text = std::str::from_utf8(text).ok()?;
@@ -340,7 +340,7 @@ pub(super) fn number_of(text: &[u8]) -> Option<Number> {
     text.parse().ok().map(Number::Real)
 }
 
-/// The scalar at `at` and the position after it.
+/// Returns the scalar at `at` and the position after it.
 #[inline(never)]
 pub(super) fn any_scalar(w: &[u8], at: usize) -> Scan<(Scalar, usize)> {
     let end = scalar_end(w, at)?;
@@ -355,7 +355,7 @@ pub(super) fn any_scalar(w: &[u8], at: usize) -> Scan<(Scalar, usize)> {
 }
 
 impl Number {
-    /// As a process or thread number: reals are cut.
+    /// Returns the number as a process or thread number; reals are truncated.
     pub(super) fn truncated(self) -> i64 {
         match self {
             Self::Int(n) => n,
@@ -377,7 +377,7 @@ impl Number {
         }
     }
 
-    /// As a flow id: 64 bits, however signed.
+    /// Returns the number as a flow id: its 64 bits, signed or not.
     pub(super) fn as_id(self) -> u64 {
         match self {
             Self::Int(n) => n.cast_unsigned(),
@@ -429,7 +429,7 @@ mod tests {
         assert_eq!(exact("99.9995"), Some(100_000));
         assert!(micros_of(b"1.0001", false).unwrap().rounded);
         assert!(!micros_of(b"1.0000", false).unwrap().rounded);
-        // What binary64 leaves of whole nanoseconds is no loss.
+        // Rounding noise of binary64 in whole nanoseconds is not a loss.
         for (text, ns) in [
             ("60.317999999999998", 60_318),
             ("1740461679470.6310001", 1_740_461_679_470_631),

@@ -1,5 +1,5 @@
-//! What one piece of the file contributes: events with lanes, names and diagnostics, in a
-//! dictionary of its own, so that pieces can be scanned on different threads.
+//! Contents of one piece of the file: events with lanes, names and diagnostics, in a dictionary of
+//! its own, so that pieces can be scanned on different threads.
 
 use rustc_hash::FxHashMap;
 use trace_model::{Arg, CategoryId, Diagnostics, EventBatch, IssueKind, LaneId, Place, StrId};
@@ -11,8 +11,8 @@ use super::scan::Scan;
 use super::share::AsyncEvent;
 use super::text;
 
-/// A process or thread number as the file has it. Texts are ids of the part's strings, or of the
-/// reader's own after merging.
+/// A process or thread number as in the file. Texts are ids of the part's strings, or of the
+/// reader's own strings after merging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Id {
     Missing,
@@ -20,7 +20,7 @@ pub(super) enum Id {
     Text(StrId),
 }
 
-/// Where events belong: what becomes a track once the whole file is known.
+/// Identifies a group of events that becomes a track once the whole file is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum LaneKey {
     Thread {
@@ -32,7 +32,7 @@ pub(super) enum LaneKey {
     },
     GlobalInstants,
     Async(AsyncKey),
-    /// The thread only where it is a text: collectors write there which device a sample is of.
+    /// The thread, only if it is a text: collectors use it to name the device of a sample.
     Counter {
         pid: Id,
         tid: Id,
@@ -47,21 +47,21 @@ pub(super) struct AsyncKey {
     pub(super) scope: Option<StrId>,
     pub(super) is_old: bool,
     pub(super) id: StrId,
-    /// The process, if the id is valid in one only.
+    /// The process, if the id is valid only in one.
     pub(super) local_to: Option<Id>,
 }
 
-/// A lane and what is known of it so far.
+/// A lane and its properties so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lane {
     pub(super) key: LaneKey,
-    /// Does it have kernels, copies or other device work?
+    /// `true` if it has GPU activity (kernels, memcpy, memset).
     pub(super) is_device: bool,
-    /// Earliest event and its name, which names the track of an async identity.
+    /// Time and name of the earliest event; the name becomes that of an async identity's track.
     pub(super) first: Option<(i64, Option<StrId>)>,
 }
 
-/// What a metadata event says.
+/// Contents of a metadata event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Says {
     ProcessName(StrId),
@@ -69,7 +69,7 @@ pub(super) enum Says {
     ProcessSortIndex(i64),
     ThreadName(StrId),
     ThreadSortIndex(i64),
-    /// Only that the thread exists.
+    /// Only the existence of the thread.
     Nothing,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Naming {
     pub(super) says: Says,
 }
 
-/// A category as it is written, and what it stands for.
+/// Raw text of a category and its interned values.
 pub(super) struct Category {
     raw: Box<[u8]>,
     pub(super) text: Option<StrId>,
@@ -91,9 +91,9 @@ pub(super) struct Category {
     pub(super) is_wanted: bool,
 }
 
-/// Number of slots of the cache of names.
+/// Number of slots of the name cache.
 const NAME_SLOTS: usize = 1024;
-/// Categories remembered by their bytes.
+/// Maximum number of categories remembered by their bytes.
 const CATEGORY_SLOTS: usize = 32;
 
 pub(super) struct Part<'c> {
@@ -104,18 +104,18 @@ pub(super) struct Part<'c> {
     last_lane: Option<(LaneKey, LaneId)>,
     pub(super) last_pid: LastInteger,
     pub(super) last_tid: LastInteger,
-    /// The thread of the last event that has numbers for it.
+    /// The last thread identified by numbers.
     last_thread: Option<(i64, i64, LaneId)>,
     pub(super) namings: Vec<Naming>,
     /// Async events, for `compat`.
     pub(super) asyncs: Vec<AsyncEvent>,
     pub(super) diagnostics: Diagnostics,
-    /// Events of each phase.
+    /// Number of events of each phase.
     pub(super) phases: [u64; 128],
-    /// Oddities of the event in hand, counted when it turns out to be complete.
+    /// Issues of the current event, counted once it is known to be complete.
     pub(super) notes: Vec<(IssueKind, Option<char>)>,
     pub(super) keys: Keys,
-    /// Arguments of the event in hand.
+    /// Arguments of the current event.
     pub(super) list: Vec<Arg>,
     categories: Vec<Category>,
     last_category: usize,
@@ -148,12 +148,12 @@ impl<'c> Part<'c> {
         }
     }
 
-    /// Notes an oddity of the event in hand.
+    /// Notes an issue of the current event.
     pub(super) fn note(&mut self, kind: IssueKind) {
         self.notes.push((kind, None));
     }
 
-    /// Counts what was noted: the event at `byte` is complete.
+    /// Counts the noted issues: the event at `byte` is complete.
     #[inline]
     pub(super) fn count_notes(&mut self, byte: u64) {
         if self.notes.is_empty() {
@@ -169,7 +169,7 @@ impl<'c> Part<'c> {
         }
     }
 
-    /// The string between two quotes, decoded and stored.
+    /// Decodes and interns the string between two quotes.
     #[inline]
     pub(super) fn text(&mut self, raw: &[u8], escaped: bool) -> Scan<StrId> {
         if !escaped && let Some(id) = self.batch.strings.find_bytes(raw) {
@@ -195,7 +195,7 @@ impl<'c> Part<'c> {
         id
     }
 
-    /// As [`Part::text`], for strings of which few come again and again.
+    /// Same as [`Part::text`], for strings of which few values repeat often.
     #[inline]
     pub(super) fn name(&mut self, raw: &[u8], escaped: bool) -> Scan<StrId> {
         let slot = name_slot(raw);
@@ -210,7 +210,7 @@ impl<'c> Part<'c> {
         Ok(id)
     }
 
-    /// The category of this text; an empty one is none.
+    /// Returns the category of this text; an empty text is no category.
     #[inline]
     pub(super) fn category(&mut self, raw: &[u8], escaped: bool) -> Scan<&Category> {
         let hit = |c: &Category| *c.raw == *raw && !escaped;
@@ -231,7 +231,7 @@ impl<'c> Part<'c> {
         };
         let decoded = text.map_or("", |id| self.batch.strings.get(id));
         let category = Category {
-            // One with escapes is never found by its bytes.
+            // A category with escapes is never found by its bytes.
             raw: if escaped { (*b"\"").into() } else { raw.into() },
             text,
             id: CategoryId::NONE,
@@ -249,7 +249,7 @@ impl<'c> Part<'c> {
         Ok(self.categories.len() - 1)
     }
 
-    /// The lane of a thread, new if need be.
+    /// Returns the lane of a thread; creates it if needed.
     #[inline(always)]
     pub(super) fn thread(&mut self, pid: Id, tid: Id) -> LaneId {
         let (Id::Int(p), Id::Int(t)) = (pid, tid) else {
@@ -265,7 +265,7 @@ impl<'c> Part<'c> {
         }
     }
 
-    /// The lane of `key`, new if need be.
+    /// Returns the lane of `key`; creates it if needed.
     #[inline]
     pub(super) fn lane(&mut self, key: LaneKey) -> LaneId {
         match self.last_lane {

@@ -1,7 +1,7 @@
-//! Pieces of the input in order, scanned on speculation by worker threads.
+//! Reads the input in pieces, which worker threads scan speculatively.
 //!
-//! Pieces are cut by their offset alone. Workers take them in order and at most a few ahead of the
-//! one that is being merged, so memory is a few pieces.
+//! Pieces are cut by offset alone. Workers take them in order and stay at most a few pieces ahead
+//! of the one that is being merged, so memory is bounded by a few pieces.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -32,13 +32,13 @@ impl Deref for Bytes {
     }
 }
 
-/// Where pieces come from.
+/// Source of the pieces.
 enum Input {
     File(RandomAccess),
     Stream(Mutex<(Chunks, usize)>),
 }
 
-/// A piece and what a scan of it gave.
+/// A piece and the result of its scan.
 struct Piece<'c> {
     bytes: Bytes,
     speculation: Option<Speculation<'c>>,
@@ -122,7 +122,7 @@ fn merge<'c>(
 struct Queue<'c> {
     config: &'c Config,
     input: Input,
-    /// How many pieces may be out at once.
+    /// Maximum number of pieces handed out at once.
     ahead: usize,
     state: Mutex<Progress>,
     changed: Condvar,
@@ -151,7 +151,7 @@ impl<'c> Queue<'c> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next piece, read and scanned; waits until it is its turn.
+    /// Returns the next piece, read and scanned; blocks until it is within the limit.
     fn next(&self) -> Option<Numbered<'c>> {
         let (number, bytes) = match &self.input {
             Input::File(access) => {
@@ -169,7 +169,7 @@ impl<'c> Queue<'c> {
         };
         let piece = bytes.map(|bytes| {
             let offset = number as u64 * self.config.chunk as u64;
-            // The first piece is known to start before the events.
+            // The first piece starts before the events: it is not scanned on speculation.
             let speculation = (number > 0)
                 .then(|| speculate(self.config, &bytes, offset))
                 .flatten();
@@ -210,7 +210,7 @@ impl<'c> Queue<'c> {
         Ok(Some(Bytes::Read(buffer)))
     }
 
-    /// A piece was merged.
+    /// Records that a piece was merged.
     fn finished(&self, bytes: Bytes) {
         let mut state = self.state();
         state.finished += 1;
@@ -227,7 +227,7 @@ impl<'c> Queue<'c> {
     }
 }
 
-/// Lets nobody wait for a thread that is gone.
+/// Wakes all waiting threads if the current one panics.
 struct StopOnPanic<'a, 'c>(&'a Queue<'c>);
 
 impl Drop for StopOnPanic<'_, '_> {

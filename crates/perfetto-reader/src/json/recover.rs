@@ -1,13 +1,13 @@
-//! Where to go on after a broken event.
+//! Finds the position from which to continue after a broken event.
 //!
-//! An event whose brackets, commas and quotes are in order, with a bad escape or number somewhere,
-//! is stepped over as a whole. Otherwise the next event is looked for by what it looks like:
-//! `{"ph":`, or an object after a comma after an object. That depends on the text alone and never
-//! on where a piece of the file ends.
+//! An event whose brackets, commas and quotes are in order, but which has a bad escape or number,
+//! is stepped over as a whole. Otherwise the next event is found by its form: `{"ph":`, or an
+//! object that follows an object and a comma. This depends on the text alone, never on the end of a
+//! piece.
 //!
-//! Cost: linear. A text made to be read again and again is scanned at most once for each level of
-//! nesting allowed here, because a candidate inside an element that was read before is nested in
-//! it, and where brackets are nested too deep the search goes on behind them.
+//! Cost: linear. Adversarial text is scanned at most once per level of nesting allowed here,
+//! because a candidate inside an element that was read before is nested in it, and the search
+//! continues after brackets that are nested too deep.
 
 use super::config::Config;
 use super::scan::{Fault, Stop, is_blank};
@@ -16,18 +16,18 @@ use super::walk::{Care, value_end};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resume {
     At(usize),
-    /// The window ends too early to tell.
+    /// The window ends too early to decide.
     More,
     /// No event follows.
     Nowhere,
-    /// The window has none, and what it has need not be kept.
+    /// The window has no further event, and its contents need not be kept.
     Search,
 }
 
-/// Deeper than this, brackets are not matched any more.
+/// Maximum depth to which brackets are matched.
 const FORGIVING_DEPTH: usize = 128;
 
-/// Where to go on after the element at `at`, which has `fault`.
+/// Returns the position from which to continue after the element at `at` with `fault`.
 pub(super) fn resume_after(
     w: &[u8],
     at: usize,
@@ -54,7 +54,7 @@ pub(super) fn resume_after(
     }
 }
 
-/// The position after as many brackets from `at` on as may be open at once.
+/// Returns the position after the first `FORGIVING_DEPTH` opening brackets from `at` on.
 fn behind_brackets(w: &[u8], at: usize) -> usize {
     let rest = w.get(at..).unwrap_or_default();
     let last = memchr::memchr2_iter(b'{', b'[', rest)
@@ -65,12 +65,12 @@ fn behind_brackets(w: &[u8], at: usize) -> usize {
 
 enum Candidate {
     At(usize),
-    /// The window ends where one may start.
+    /// The window ends where an event may start.
     Unclear,
     None,
 }
 
-/// The next position at or after `from` that looks like an event.
+/// Returns the next position at or after `from` that looks like an event.
 fn candidate(w: &[u8], from: usize, broken: usize) -> Candidate {
     let mut at = from;
     while let Some(found) = memchr::memchr(b'{', w.get(at..).unwrap_or_default()) {
@@ -88,20 +88,21 @@ fn candidate(w: &[u8], from: usize, broken: usize) -> Candidate {
     Candidate::None
 }
 
-/// The next `{"ph":` at or after `from`.
+/// Returns the position of the next `{"ph":` at or after `from`.
 pub(super) fn next_event(w: &[u8], from: usize) -> Option<usize> {
     memchr::memchr_iter(b'{', w.get(from..)?)
         .map(|found| from + found)
         .find(|&at| begins_with_phase(w, at) == Some(true))
 }
 
-/// The position of the first byte at or after `at` that is not blank.
+/// Returns the position of the first non-blank byte at or after `at`.
 fn blank_end(w: &[u8], at: usize) -> Option<usize> {
     let rest = w.get(at..)?;
     Some(at + rest.iter().position(|&b| !is_blank(b))?)
 }
 
-/// Does the object at `at` have `ph` as its first key? `None` if the window ends too early.
+/// Returns `true` if `ph` is the first key of the object at `at`; `None` if the window ends too
+/// early.
 pub(super) fn begins_with_phase(w: &[u8], at: usize) -> Option<bool> {
     let key = blank_end(w, at + 1)?;
     for (i, expected) in (key..).zip(b"\"ph\"") {
@@ -116,7 +117,7 @@ pub(super) fn begins_with_quote(w: &[u8], at: usize) -> Option<bool> {
     Some(w.get(blank_end(w, at + 1)?) == Some(&b'"'))
 }
 
-/// Is there `},` before the object at `at`, after `limit`?
+/// Returns `true` if `},` precedes the object at `at`, after `limit`.
 pub(super) fn follows_object(w: &[u8], at: usize, limit: usize) -> bool {
     let mut before = w
         .get(limit..at)

@@ -1,22 +1,22 @@
-//! Steps over JSON text, sixteen or sixty-four bytes at a time where that pays.
+//! Steps over JSON text, 16 or 64 bytes at a time where that is faster.
 //!
-//! Every function gets a window of the document and a position in it, and never decides anything
-//! from the end of the window: it then asks for [`Stop::More`].
+//! Every function takes a window of the document and a position in it. The end of the window
+//! decides nothing: the functions return [`Stop::More`] there.
 
 use wide::u8x16;
 
 use super::walk::{Care, value_end};
 
-/// Why a scan stopped.
+/// Reason why a scan stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// The window ends here; more text may complete what has begun.
+    /// The window ends; more text may complete the value.
     More,
     /// The text is not JSON.
     Bad(Fault),
 }
 
-/// What is wrong with the text.
+/// Kind of syntax error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     Token,
@@ -44,10 +44,10 @@ impl Fault {
     }
 }
 
-/// A position after something, or why there is none.
+/// A position after the scanned text, or the reason why there is none.
 pub(super) type Scan<T> = Result<T, Stop>;
 
-/// Shorthand for the common way to fail.
+/// Returns [`Stop::Bad`] with `fault`.
 pub(super) fn bad<T>(fault: Fault) -> Scan<T> {
     Err(Stop::Bad(fault))
 }
@@ -56,7 +56,7 @@ pub(super) fn is_blank(b: u8) -> bool {
     matches!(b, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// The first byte at or after `at` that is not blank.
+/// Returns position and value of the first non-blank byte at or after `at`.
 #[inline(always)]
 pub(super) fn token(w: &[u8], at: usize) -> Scan<(usize, u8)> {
     let (at, b) = peek(w, at);
@@ -66,8 +66,8 @@ pub(super) fn token(w: &[u8], at: usize) -> Scan<(usize, u8)> {
     Ok((at, b))
 }
 
-/// As [`token`], with byte 0 at the end of the window: for places where that is as wrong as any
-/// other byte, and [`unexpected`] tells it from them.
+/// Same as [`token`], but returns byte 0 at the end of the window. For callers where the end is as
+/// invalid as any other byte; [`unexpected`] tells the two apart.
 #[inline(always)]
 pub(super) fn peek(w: &[u8], mut at: usize) -> (usize, u8) {
     loop {
@@ -79,7 +79,7 @@ pub(super) fn peek(w: &[u8], mut at: usize) -> (usize, u8) {
     }
 }
 
-/// The byte at `at` is not what is expected there, or the window ends.
+/// Returns the error for an unexpected byte at `at`, or [`Stop::More`] if the window ends there.
 #[cold]
 pub(super) fn unexpected<T>(w: &[u8], at: usize, fault: Fault) -> Scan<T> {
     Err(if at < w.len() {
@@ -94,7 +94,7 @@ fn block16(w: &[u8], at: usize) -> Option<u8x16> {
     w.get(at..)?.first_chunk::<16>().map(|b| u8x16::new(*b))
 }
 
-/// Eight bytes from `at`, the first one lowest.
+/// Returns eight bytes from `at` as a little-endian number.
 #[inline(always)]
 pub(super) fn word(w: &[u8], at: usize) -> Option<u64> {
     w.get(at..)?
@@ -102,7 +102,8 @@ pub(super) fn word(w: &[u8], at: usize) -> Option<u64> {
         .map(|b| u64::from_le_bytes(*b))
 }
 
-/// The closing quote of the string whose first byte is at `at`, and whether it has escapes.
+/// Returns the closing quote of the string whose first byte is at `at`, and `true` if it contains
+/// escapes.
 #[inline(always)]
 pub(super) fn string_end(w: &[u8], mut at: usize) -> Scan<(usize, bool)> {
     let (quote, backslash) = (u8x16::splat(b'"'), u8x16::splat(b'\\'));
@@ -128,7 +129,7 @@ pub(super) fn string_end(w: &[u8], mut at: usize) -> Scan<(usize, bool)> {
     Err(Stop::More)
 }
 
-/// As [`string_end`], from the first backslash on.
+/// Same as [`string_end`], from the first backslash on.
 #[inline(never)]
 fn escaped_string_end(w: &[u8], mut at: usize) -> Scan<(usize, bool)> {
     loop {
@@ -141,7 +142,7 @@ fn escaped_string_end(w: &[u8], mut at: usize) -> Scan<(usize, bool)> {
     }
 }
 
-/// The first byte after the scalar that starts at `at`.
+/// Returns the position after the scalar that starts at `at`.
 #[inline(always)]
 pub(super) fn scalar_end(w: &[u8], mut at: usize) -> Scan<usize> {
     while let Some(&b) = w.get(at) {
@@ -153,8 +154,8 @@ pub(super) fn scalar_end(w: &[u8], mut at: usize) -> Scan<usize> {
     Err(Stop::More)
 }
 
-/// The first byte after the value that starts at `at` with `first`. The inside of strings is not
-/// checked, that of arrays and objects only in so far as [`skip_nested`] does.
+/// Returns the position after the value that starts at `at` with `first`. The contents of strings
+/// are not checked; arrays and objects are checked only as [`skip_nested`] does.
 #[inline(always)]
 pub(super) fn skip_value(w: &[u8], at: usize, first: u8, max_depth: usize) -> Scan<usize> {
     match first {
@@ -166,24 +167,24 @@ pub(super) fn skip_value(w: &[u8], at: usize, first: u8, max_depth: usize) -> Sc
     }
 }
 
-/// Arrays and objects up to this length are only skipped. Longer ones are checked: a missing
-/// bracket must not swallow the events that follow.
+/// Maximum size of arrays and objects that are skipped without a check. In longer ones a missing
+/// bracket could swallow the events that follow.
 const UNCHECKED: usize = 4096;
 
-/// The first byte after the object at `at`.
+/// Returns the position after the object at `at`.
 #[inline(always)]
 pub(super) fn skip_object(w: &[u8], at: usize, max_depth: usize) -> Scan<usize> {
     if_sound(w, at, skip_nested::<b'}'>(w, at, max_depth), max_depth)
 }
 
-/// The first byte after the array at `at`.
+/// Returns the position after the array at `at`.
 #[inline(always)]
 pub(super) fn skip_array(w: &[u8], at: usize, max_depth: usize) -> Scan<usize> {
     if_sound(w, at, skip_nested::<b']'>(w, at, max_depth), max_depth)
 }
 
-/// What was skipped if it is short and sound, else what a careful walk over it says. Which of both
-/// does not depend on where the window ends.
+/// Returns the skipped end if the value is short and sound, otherwise the result of a careful walk
+/// over it. The choice does not depend on the end of the window.
 #[inline(always)]
 fn if_sound(w: &[u8], at: usize, skipped: Skipped, max_depth: usize) -> Scan<usize> {
     match skipped {
@@ -193,7 +194,7 @@ fn if_sound(w: &[u8], at: usize, skipped: Skipped, max_depth: usize) -> Scan<usi
     }
 }
 
-/// How a value of brackets was skipped.
+/// Result of skipping an array or object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Skipped {
     To(usize),
@@ -202,7 +203,7 @@ enum Skipped {
     Unsound,
 }
 
-/// Bits of the bytes equal to `needle` in 64 bytes.
+/// Returns a bit mask of the bytes equal to `needle`.
 #[inline(always)]
 fn bits(blocks: &[u8x16; 4], needle: u8) -> u64 {
     let needle = u8x16::splat(needle);
@@ -210,15 +211,15 @@ fn bits(blocks: &[u8x16; 4], needle: u8) -> u64 {
     m(0) | (m(1) << 16) | (m(2) << 32) | (m(3) << 48)
 }
 
-/// Brackets and braces differ in this bit: with it set, there are two kinds left.
+/// The bit in which brackets and braces differ; with it set, two kinds are left.
 const BRACE: u8 = b'{' ^ b'[';
 
-/// Skips the array or object that starts at `at`: counts opening and closing brackets of both
-/// kinds outside of strings, and sees to it that the last one is `CLOSE`.
+/// Skips the array or object that starts at `at`: counts opening and closing brackets of both kinds
+/// outside strings, and requires that the last one is `CLOSE`.
 #[inline(always)]
 fn skip_nested<const CLOSE: u8>(w: &[u8], mut at: usize, max_depth: usize) -> Skipped {
     let mut depth = 0_usize;
-    // All ones while the block starts inside a string.
+    // All bits are set while the block starts inside a string.
     let mut inside = 0_u64;
     while let Some(bytes) = w.get(at..).and_then(|r| r.first_chunk::<64>()) {
         let block = |i: usize| {
@@ -237,7 +238,8 @@ fn skip_nested<const CLOSE: u8>(w: &[u8], mut at: usize, max_depth: usize) -> Sk
         strings ^= inside;
         let braces = blocks.map(|b| b | u8x16::splat(BRACE));
         let open = bits(&braces, b'{') & !strings;
-        // There are few: a look at each is cheaper than counting bits without an instruction for it.
+        // Brackets are rare: visiting each is cheaper than a population count without the
+        // instruction for it.
         let mut both = open | (bits(&braces, b'}') & !strings);
         while both != 0 {
             let bit = both & both.wrapping_neg();
@@ -260,7 +262,7 @@ fn skip_nested<const CLOSE: u8>(w: &[u8], mut at: usize, max_depth: usize) -> Sk
     skip_slowly::<CLOSE>(w, at, depth, inside != 0, max_depth)
 }
 
-/// The outermost bracket is closed at `at`.
+/// Returns the result if the outermost bracket is closed at `at`.
 #[inline(always)]
 fn closed_by<const CLOSE: u8>(w: &[u8], at: usize) -> Skipped {
     if w.get(at) == Some(&CLOSE) {
@@ -270,7 +272,7 @@ fn closed_by<const CLOSE: u8>(w: &[u8], at: usize) -> Skipped {
     }
 }
 
-/// As [`skip_nested`], byte by byte, from a position with a known state.
+/// Same as [`skip_nested`], byte by byte, from a position with a known state.
 #[inline(never)]
 fn skip_slowly<const CLOSE: u8>(
     w: &[u8],
@@ -344,7 +346,7 @@ mod tests {
         let long = "1,".repeat(3000);
         let text = format!("[{long}1]");
         assert_eq!(skip_array(text.as_bytes(), 0, 64), Ok(text.len()));
-        // An array that is not closed is found out before the text ends.
+        // An unclosed array is detected before the text ends.
         let text = format!("[{long}1,\"a\":2,{long}");
         assert_eq!(skip_array(text.as_bytes(), 0, 64), bad(Fault::Comma));
     }

@@ -1,14 +1,14 @@
-//! Display lanes of async events as the reference makes them, for `compat`.
+//! Assigns the display lanes of async events as the reference does, for `compat`.
 //!
-//! In the reference's tables the async identities whose first events have the same name share a
-//! small set of lanes, and slices nest on the lane that they are drawn on. An identity keeps its
-//! lane until another one takes it, which can as soon as the count of open slices is zero, be the
-//! slices closed or not. Facts from `track_compressor.cc`.
+//! In the reference's tables, async identities whose first events have the same name share a small
+//! set of lanes, and slices nest on the lane on which they are displayed. An identity keeps its
+//! lane until another one takes it, which is possible as soon as the count of open slices is zero,
+//! even if slices are still open. Source: `track_compressor.cc`.
 
 use rustc_hash::FxHashMap;
 use trace_model::{LaneId, ProcessId, StrId};
 
-/// What an event does to the count of open slices of its lane.
+/// Effect of an event on the count of open slices of its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Begin,
@@ -20,7 +20,7 @@ pub(super) enum Change {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AsyncEvent {
     pub(super) ts: i64,
-    /// Its place among the events.
+    /// Its index among the events.
     pub(super) event: usize,
     /// The lane of its identity.
     pub(super) lane: LaneId,
@@ -28,7 +28,7 @@ pub(super) struct AsyncEvent {
     pub(super) change: Change,
 }
 
-/// Identities that share lanes: those of this process, or of all, with this first name.
+/// Identities that share lanes: those with this first name in this process, or in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Group {
     process: Option<ProcessId>,
@@ -42,7 +42,7 @@ struct Shared {
     lane: LaneId,
 }
 
-/// The lanes made so far.
+/// The lanes created so far.
 #[derive(Debug, Default)]
 pub(super) struct SharedLanes {
     first_names: FxHashMap<LaneId, Option<StrId>>,
@@ -50,7 +50,8 @@ pub(super) struct SharedLanes {
 }
 
 impl SharedLanes {
-    /// The lane on which the next event in processing order is drawn. `make` makes one of a name.
+    /// Returns the lane on which the next event in processing order is displayed. `make` creates
+    /// one with a given name.
     pub(super) fn lane_of(
         &mut self,
         event: &AsyncEvent,

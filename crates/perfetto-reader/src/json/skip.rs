@@ -1,6 +1,6 @@
-//! Values outside of the events: stepped over in any pieces, and kept if they are wanted.
+//! Steps over values outside the events, in any pieces, and keeps selected ones.
 
-/// The value of one key of the document, as far as it was seen.
+/// State of stepping over the value of one document key.
 #[derive(Debug, Default)]
 pub(super) struct Skipper {
     depth: usize,
@@ -21,7 +21,8 @@ impl Skipper {
         }
     }
 
-    /// Takes more text. Returns how much of it belongs to the value, and whether that is its end.
+    /// Consumes more text. Returns how much of it belongs to the value, and `true` if the value
+    /// ends there.
     pub(super) fn feed(&mut self, text: &[u8]) -> (usize, bool) {
         let mut at = 0;
         let mut ended = false;
@@ -70,7 +71,7 @@ impl Skipper {
         (at, ended)
     }
 
-    /// The text of the value, if it was wanted and is not too long.
+    /// Returns the text of the value if it was selected and is not too long.
     pub(super) fn into_kept(self) -> Option<Vec<u8>> {
         self.kept
     }

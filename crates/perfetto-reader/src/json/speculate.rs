@@ -1,22 +1,22 @@
-//! Scanning a piece from the middle of an array of events before it is known that it is one.
+//! Scans a piece speculatively, from the middle of what may be an array of events.
 //!
-//! The guess where an event starts needs no care: it is used only if the scan of everything before
-//! it arrives exactly there, between two events.
+//! The guessed start of an event need not be right: it is used only if the scan of everything
+//! before arrives exactly there, between two events.
 
 use super::array::Reached;
 use super::config::Config;
 use super::part::Part;
 use super::recover::{begins_with_quote, follows_object, next_event};
 
-/// A piece scanned on speculation.
+/// Result of a speculative scan of a piece.
 pub(super) struct Speculation<'c> {
-    /// Where the first event starts in the piece.
+    /// Position of the first event in the piece.
     pub(super) start: usize,
     pub(super) part: Part<'c>,
     pub(super) reached: Reached,
 }
 
-/// How many starts to try before giving up.
+/// Maximum number of starts to try.
 const TRIES: usize = 8;
 
 pub(super) fn speculate<'c>(
@@ -43,7 +43,7 @@ pub(super) fn speculate<'c>(
     None
 }
 
-/// The first position at or after `from` that looks like the start of an event.
+/// Returns the first position at or after `from` that looks like the start of an event.
 fn likely_start(piece: &[u8], from: usize) -> Option<usize> {
     let by_place = memchr::memchr_iter(b'{', piece.get(from..)?)
         .map(|found| from + found)

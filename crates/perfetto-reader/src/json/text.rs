@@ -1,15 +1,15 @@
-//! Strings: escapes undone, invalid UTF-8 repaired.
+//! Decodes strings: resolves escapes and repairs invalid UTF-8.
 
 use super::scan::{Fault, Scan, bad};
 
-/// What had to be repaired in a string.
+/// Repairs made in a string.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(super) struct Repairs {
     pub(super) invalid_utf8: bool,
     pub(super) lone_surrogates: u32,
 }
 
-/// The text between the quotes of a JSON string, as it is meant.
+/// Decodes the text between the quotes of a JSON string.
 pub(super) fn decode(raw: &[u8], escaped: bool, into: &mut String) -> Scan<Repairs> {
     into.clear();
     let mut repairs = Repairs::default();
@@ -41,7 +41,7 @@ fn push_utf8(raw: &[u8], into: &mut String, repairs: &mut Repairs) {
     }
 }
 
-/// Undoes the escape at the start of `escape`; returns what follows it.
+/// Decodes the escape at the start of `escape`, and returns the text after it.
 fn push_escape<'a>(escape: &'a [u8], into: &mut String, repairs: &mut Repairs) -> Scan<&'a [u8]> {
     let [b'\\', kind, rest @ ..] = escape else {
         return bad(Fault::Escape);

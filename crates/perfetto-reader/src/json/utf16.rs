@@ -1,26 +1,26 @@
-//! UTF-16 with a byte order mark, as UTF-8.
+//! Transcodes UTF-16 with a byte order mark to UTF-8.
 
 use std::io::{self, BufRead, Read};
 
-/// Reads UTF-16 and gives UTF-8; lone surrogates become U+FFFD.
+/// Reads UTF-16 and returns UTF-8; lone surrogates become U+FFFD.
 pub(super) struct Transcoder<R> {
     inner: R,
     is_big_endian: bool,
-    /// The high surrogate that waits for its other half.
+    /// A high surrogate whose other half has not been read.
     high: Option<u16>,
-    /// The first byte of a unit that was cut.
+    /// The first byte of an incomplete unit.
     odd: Option<u8>,
     out: Vec<u8>,
     given: usize,
 }
 
-/// Does the text start with a mark of UTF-16?
+/// Returns `true` if the text starts with a UTF-16 byte order mark.
 pub(super) fn is_utf16(head: &[u8]) -> bool {
     matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..])
 }
 
 impl<R: BufRead> Transcoder<R> {
-    /// Of `inner`, which still has its byte order mark.
+    /// Wraps `inner`, which is positioned before its byte order mark.
     pub(super) fn new(mut inner: R) -> io::Result<Self> {
         let mut mark = [0; 2];
         inner.read_exact(&mut mark)?;

@@ -1,10 +1,10 @@
-//! A careful walk over one JSON value, strict or forgiving, without recursion.
+//! Checks one JSON value, strictly or forgivingly, without recursion.
 
 use super::number::any_scalar;
 use super::scan::{Fault, Scan, bad, scalar_end, string_end, token};
 use super::text;
 
-/// What may pass.
+/// Accepted syntax.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Care {
     /// JSON, with `NaN` and `Infinity`.
@@ -13,14 +13,14 @@ pub(super) enum Care {
     Forgiving,
 }
 
-/// The first byte after the value that starts at `at`.
+/// Returns the position after the value that starts at `at`.
 pub(super) fn value_end(w: &[u8], at: usize, care: Care, max_depth: usize) -> Scan<usize> {
     let mut scratch = String::new();
-    // One entry an open bracket: is it an object?
+    // One entry per open bracket: `true` for an object.
     let mut open: Vec<bool> = Vec::new();
     let (mut at, mut b) = token(w, at)?;
     loop {
-        // Here a value starts.
+        // A value starts here.
         at = match b {
             b'"' => checked_string(w, at, care, &mut scratch)?,
             b'{' | b'[' => {
@@ -43,7 +43,7 @@ pub(super) fn value_end(w: &[u8], at: usize, care: Care, max_depth: usize) -> Sc
             b',' | b':' | b'}' | b']' => return bad(Fault::Token),
             _ => scalar_end(w, at)?,
         };
-        // Here a value has ended.
+        // A value has ended here.
         loop {
             let Some(&is_object) = open.last() else {
                 return Ok(at);

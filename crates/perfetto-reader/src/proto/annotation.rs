@@ -1,4 +1,4 @@
-//! Debug annotations become arguments: one for each leaf, with the path as key.
+//! Converts debug annotations to arguments: one per leaf, with the path as key.
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
@@ -11,15 +11,15 @@ use crate::ArgPolicy;
 use crate::proto::sequence::{ArgName, Interned};
 use crate::proto::wire::{Cursor, Malformed, Value, bytes_tag, varint_tag};
 
-/// What all keys of annotations begin with.
+/// Prefix of all annotation keys.
 const PREFIX: &str = "debug.";
-/// Longer keys are cut off with what hangs under them: real ones are short, and a tree of long names
-/// would otherwise multiply.
+/// Maximum length of a key. Longer keys are dropped with everything below them: real keys are
+/// short, and a tree of long names would multiply in size.
 const MAX_KEY: usize = 1024;
-/// Bytes of keys of nested values that one file may make.
+/// Maximum total size of nested keys per file, in bytes.
 const MAX_KEY_BYTES: usize = 256 << 20;
 
-/// Which arguments to keep.
+/// Selects the arguments to keep.
 #[derive(Debug)]
 pub(crate) struct ArgFilter {
     policy: ArgPolicy,
@@ -32,12 +32,12 @@ impl ArgFilter {
         }
     }
 
-    /// Is no argument kept at all?
+    /// Returns `true` if no argument is kept.
     pub(crate) fn keeps_none(&self) -> bool {
         self.policy == ArgPolicy::None
     }
 
-    /// May `bare` or something below it be wanted?
+    /// Returns `true` if `bare` or a key below it may be selected.
     fn wants_below(&self, bare: &str) -> bool {
         match &self.policy {
             ArgPolicy::All => true,
@@ -49,7 +49,7 @@ impl ArgFilter {
         }
     }
 
-    /// Is exactly this key, without prefix, wanted?
+    /// Returns `true` if exactly this key (without prefix) is selected.
     pub(crate) fn wants(&self, bare: &str) -> bool {
         match &self.policy {
             ArgPolicy::All => true,
@@ -59,18 +59,18 @@ impl ArgFilter {
     }
 }
 
-/// What was dropped or repaired on the way.
+/// Counts of dropped and repaired values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ArgIssues {
-    /// Names or texts that are not UTF-8.
+    /// Names or texts that are not valid UTF-8.
     pub(crate) repaired: u32,
     /// References to entries that do not exist.
     pub(crate) unknown: u32,
-    /// Annotations that do not decode, have no name or are nested too deep.
+    /// Annotations that cannot be decoded, have no name or are nested too deep.
     pub(crate) dropped: u32,
 }
 
-/// Interns bytes that should be UTF-8.
+/// Interns bytes; invalid UTF-8 is repaired and counted.
 pub(crate) fn intern_bytes(strings: &mut StringTable, bytes: &[u8], repaired: &mut u32) -> StrId {
     match std::str::from_utf8(bytes) {
         Ok(text) => strings.intern(text),
@@ -81,7 +81,7 @@ pub(crate) fn intern_bytes(strings: &mut StringTable, bytes: &[u8], repaired: &m
     }
 }
 
-/// Appends a name with the characters of the path grammar replaced.
+/// Appends a name, with the characters of the path grammar replaced.
 fn push_safe(key: &mut String, name: &str) {
     key.extend(name.chars().map(|c| match c {
         '.' | '[' | ']' => '_',
@@ -89,7 +89,7 @@ fn push_safe(key: &mut String, name: &str) {
     }));
 }
 
-/// Makes the argument name of an annotation's name.
+/// Makes the argument name from an annotation's name.
 pub(crate) fn arg_name(strings: &mut StringTable, filter: &ArgFilter, name: &str) -> ArgName {
     let mut key = String::with_capacity(PREFIX.len() + name.len());
     key.push_str(PREFIX);
@@ -100,7 +100,7 @@ pub(crate) fn arg_name(strings: &mut StringTable, filter: &ArgFilter, name: &str
     }
 }
 
-/// A value; those further up win when a message has several.
+/// A value. If a message has several, the variant declared first wins.
 #[derive(Clone, Copy, Debug)]
 enum Leaf<'a> {
     Bool(bool),
@@ -138,7 +138,7 @@ impl Leaf<'_> {
     }
 }
 
-/// An annotation taken apart.
+/// Fields of a decoded annotation.
 #[derive(Clone, Copy, Debug)]
 struct Annotation<'a> {
     name_iid: u64,
@@ -201,25 +201,25 @@ pub(crate) struct ArgReader<'a> {
     pub(crate) interned: &'a Interned,
     pub(crate) filter: &'a ArgFilter,
     pub(crate) list: &'a mut Vec<Arg>,
-    /// Room to build keys in.
+    /// Buffer for building keys.
     pub(crate) key: &'a mut String,
-    /// Bytes of nested keys made so far in this file.
+    /// Total size of the nested keys made so far in this file, in bytes.
     pub(crate) key_bytes: &'a mut usize,
-    /// Names that were written out lately.
+    /// Names that were recently written inline.
     pub(crate) names: &'a mut InlineNames,
     pub(crate) max_depth: usize,
     pub(crate) issues: ArgIssues,
-    /// Decide corner cases as the reference does.
+    /// Resolves corner cases as the reference does.
     pub(crate) compat: bool,
 }
 
-/// Argument names by the bytes that were written out; some producers intern none.
+/// Cache of argument names written inline, by their bytes; some producers intern no names.
 #[derive(Debug, Default)]
 pub(crate) struct InlineNames {
     known: FxHashMap<Box<[u8]>, ArgName>,
 }
 
-/// Names to remember; more are made anew each time.
+/// Maximum number of cached names; further names are made anew each time.
 const MAX_INLINE_NAMES: usize = 4096;
 
 impl ArgReader<'_> {
@@ -295,7 +295,7 @@ impl ArgReader<'_> {
     #[cold]
     fn new_inline_name(&mut self, bytes: &[u8]) -> ArgName {
         let name = self.repaired_name(bytes);
-        // Names that are no text are counted each time.
+        // Names that are not valid text are counted each time.
         let is_text = std::str::from_utf8(bytes).is_ok();
         if is_text && self.names.known.len() < MAX_INLINE_NAMES {
             self.names.known.insert(bytes.into(), name);
@@ -328,7 +328,7 @@ impl ArgReader<'_> {
         true
     }
 
-    /// Adds what hangs under the key built so far; says whether there was anything.
+    /// Adds the values below the key built so far. Returns `true` if there were any.
     fn value(&mut self, value: Leaf<'_>, bytes: &[u8], depth: usize) -> bool {
         if depth > self.max_depth || self.key.len() > MAX_KEY {
             self.issues.dropped += 1;
@@ -352,9 +352,9 @@ impl ArgReader<'_> {
                     false
                 }
             },
-            // The reference cannot tell what is in it either, and shows nothing.
+            // The reference cannot decode it either, and shows nothing.
             Leaf::Proto(_) if self.compat => true,
-            // The schema of the message is elsewhere: keep its bytes, readable.
+            // The schema of the message is unknown: keep its bytes in hexadecimal.
             Leaf::Proto(message) => {
                 let mut hex = String::with_capacity(message.len() * 2);
                 for byte in message {
@@ -431,7 +431,7 @@ impl ArgReader<'_> {
         before
     }
 
-    /// The older form of nested values.
+    /// Adds nested values in the older form.
     fn nested(&mut self, message: &[u8], depth: usize) -> bool {
         if depth > self.max_depth || self.key.len() > MAX_KEY {
             self.issues.dropped += 1;
@@ -510,7 +510,8 @@ impl ArgReader<'_> {
     }
 
     fn json(&mut self, text: &[u8], depth: usize) -> bool {
-        // The reference waits for more of a number that ends with its text, but each of its texts is an element of a list.
+        // The reference waits for more digits when a number ends with its text; but each of its
+        // texts is an element of a list.
         let is_cut = self.compat && text.last().is_some_and(u8::is_ascii_digit);
         match serde_json::from_slice::<serde_json::Value>(text) {
             Ok(_) if is_cut => true,

@@ -1,4 +1,4 @@
-//! Whose an event is, as far as the event and its sequence say.
+//! Resolves the process and thread of an event from the event and its packet sequence.
 
 use trace_model::IssueKind;
 
@@ -7,8 +7,8 @@ use crate::proto::import::Importer;
 use crate::proto::tracks::{Base, OfSequence};
 
 impl Importer<'_> {
-    /// The track of the event: its own, the default of its sequence, or for older events the
-    /// thread that the sequence described.
+    /// Returns the track of the event: its own, the default of its sequence, or, for older events,
+    /// the thread that the sequence described.
     #[inline]
     pub(super) fn base(
         &mut self,
@@ -25,13 +25,14 @@ impl Importer<'_> {
             at,
             generation: sequence.generation,
             machine: sequence.machine,
-            // Unless the event says that it belongs to no track.
+            // Except when the event states that it belongs to no track.
             falls_back: one.track_uuid.is_none() || one.kind == EventType::Unspecified,
             pid: legacy.pid_override,
             tid: legacy.tid_override,
         };
         if self.options.compat {
-            // In the reference the last descriptor holds for all events until the state is cleared.
+            // In the reference the last descriptor applies to all events until the state is
+            // cleared.
             return Some(self.tracks.later(asked));
         }
         let described = sequence.thread;
@@ -42,7 +43,7 @@ impl Importer<'_> {
         base
     }
 
-    /// The track of an event by what its sequence has said so far.
+    /// Returns the track of an event as determined by its sequence so far.
     pub(super) fn base_now(&mut self, at: usize, base: Base) -> Option<Base> {
         let described = self.sequences[at].thread;
         match self.tracks.asked(base) {

@@ -1,4 +1,4 @@
-//! Bundles of compressed packets: a zlib stream or a zstd frame inside of a packet.
+//! Expands bundles of compressed packets: a zlib stream or a zstd frame inside a packet.
 
 use std::io::Read;
 
@@ -6,28 +6,28 @@ use crate::proto::frame::{BadFrame, Framer};
 
 /// Bytes decompressed at a time.
 const BLOCK: usize = 256 << 10;
-/// Largest expansion per compressed byte, looked at beyond [`GRACE`].
+/// Maximum expansion per compressed byte; applies above [`GRACE`].
 const MAX_RATIO: u64 = 2000;
-/// Expansion that is never suspicious.
+/// Expanded size that is always accepted, in bytes.
 const GRACE: u64 = 16 << 20;
-/// Memory for the window of a zstd frame, as a power of two.
+/// Maximum window of a zstd frame, as a power of two.
 const MAX_WINDOW_LOG: u32 = 27;
 
-/// How a bundle is compressed.
+/// Compression of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Codec {
     Zlib,
     Zstd,
 }
 
-/// What a bundle may still expand to; bundles inside of it draw on the same account.
+/// Remaining expanded bytes of a bundle; nested bundles draw on the same budget.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: u64,
 }
 
 impl Budget {
-    /// For a bundle of `compressed` bytes.
+    /// Returns the budget of a bundle of `compressed` bytes.
     pub(crate) fn new(compressed: usize, max_bytes: u64) -> Self {
         let by_ratio = (compressed as u64).saturating_mul(MAX_RATIO).max(GRACE);
         Self {
@@ -36,12 +36,12 @@ impl Budget {
     }
 }
 
-/// Why a bundle could not be read to its end; the packets before were.
+/// Reason why a bundle was not read to its end. The packets before were delivered.
 #[derive(Debug)]
 pub(crate) enum BundleError<E> {
-    /// The stream or what is in it is broken, or too large.
+    /// The stream or its contents are broken or too large.
     Broken(&'static str),
-    /// From the receiver of the packets.
+    /// The receiver of the packets failed.
     Sink(E),
 }
 
@@ -51,7 +51,7 @@ impl<E> From<BadFrame> for BundleError<E> {
     }
 }
 
-/// Expands `compressed` and hands the packets inside to `sink`.
+/// Expands `compressed` and passes the packets inside to `sink`.
 pub(crate) fn expand<E>(
     codec: Codec,
     compressed: &[u8],
@@ -150,7 +150,7 @@ mod tests {
     fn bombs_stop_at_the_limit() {
         let bomb = zlib(&vec![0; 40 << 20]);
         let limit = Some("the bundle expands beyond its limit");
-        // A run of zeros is no packet at all: the frame stops it at once.
+        // A run of zeros is not a packet: the frame stops it immediately.
         assert_eq!(
             count(Codec::Zlib, &bomb, 1 << 30).1,
             Some("something else than packets in a bundle of compressed packets")

@@ -1,4 +1,4 @@
-//! Samples of counters: of counter events, and extra ones that come with other events.
+//! Reads counter samples: those of counter events, and extra ones attached to other events.
 
 use trace_model::{IssueKind, LaneId};
 
@@ -8,7 +8,7 @@ use crate::proto::import::Importer;
 const MAX_EXTRA_COUNTERS: usize = 8;
 
 impl Importer<'_> {
-    /// Takes in the sample of a counter event; its lane.
+    /// Adds the sample of a counter event and returns its lane.
     pub(super) fn counter_event(&mut self, at: usize) -> Option<LaneId> {
         let (one, rare) = (self.event.scalars, self.event.rare);
         let uuid = one.track_uuid.or(self.sequences[at].defaults.track_uuid);
@@ -25,7 +25,7 @@ impl Importer<'_> {
         Some(lane)
     }
 
-    /// A sample in the counter's unit; `None` if the track is no counter.
+    /// Returns lane and sample in the counter's unit; `None` if the track is not a counter.
     fn sample(&mut self, at: usize, uuid: u64, value: f64) -> Option<(LaneId, f64, bool)> {
         let descriptor = self.tracks.descriptors.get(&uuid);
         let Some((counter, name)) = descriptor.and_then(|d| Some((d.counter?, d.name))) else {
@@ -42,7 +42,7 @@ impl Importer<'_> {
             value = *sum;
         }
         let is_thread_time = match self.options.compat {
-            // The reference goes by the name of the track.
+            // The reference decides by the name of the track.
             true => name.is_some_and(|n| self.builder.events.strings.get(n) == "thread_time"),
             false => counter.builtin == 1,
         };
@@ -50,7 +50,8 @@ impl Importer<'_> {
         Some((lane, value, is_thread_time))
     }
 
-    /// Samples of extra counters; the CPU time if it is among them. `None` drops the event.
+    /// Adds the samples of extra counters, and returns the CPU time if it is among them. `None`
+    /// drops the event.
     #[expect(
         clippy::option_option,
         reason = "outer: is the event good; inner: did it say the CPU time"
@@ -102,7 +103,7 @@ impl Importer<'_> {
             }
             good.then_some(time)
         };
-        // Give the room back.
+        // Return the buffers.
         self.event.extra_values = values;
         self.event.extra_double_values = doubles;
         result

@@ -1,5 +1,5 @@
-//! Track events become events of the builder: track, name, category, arguments, flows and counters
-//! are resolved as of the place in the file, only the time may have to wait.
+//! Converts track events to events of the builder. Track, name, category, arguments, flows and
+//! counters are resolved with the state at this place in the file; only the time may have to wait.
 
 use trace_model::{
     ArgsRef, CategoryId, EndData, EndOrder, FlowPoint, FlowRole, FlowSpace, IssueKind, LaneId,
@@ -13,7 +13,7 @@ use crate::proto::prefetch::Lists;
 use crate::proto::tracks::{Base, LaneKey};
 use crate::proto::wire::Span;
 
-/// What an event does.
+/// Effect of an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Action {
     Begin,
@@ -22,13 +22,13 @@ pub(super) enum Action {
     State,
     /// A slice of known duration in ns.
     Complete(i64),
-    /// A flow event of its own.
+    /// A flow event without a slice.
     Flow(FlowPoint),
     /// Counters only.
     Counters,
 }
 
-/// An event of which everything but the time is known.
+/// An event that is complete except for its time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Resolved {
     pub(super) action: Action,
@@ -40,7 +40,7 @@ pub(super) struct Resolved {
     pub(super) thread_ts: Option<i64>,
     /// CPU time spent in a complete slice.
     pub(super) thread_dur: Option<i64>,
-    /// Not among the categories to keep: only its place in the nesting counts.
+    /// `true` if its category is not selected: the event only counts for the nesting.
     pub(super) hidden: bool,
     /// The track that the event names.
     pub(super) base: Base,
@@ -60,7 +60,7 @@ pub(super) struct Deferred {
 }
 
 impl Resolved {
-    /// What an event is that only brings samples of counters.
+    /// Returns an event that only carries counter samples.
     pub(super) fn counters(lane: LaneId) -> Self {
         Self {
             action: Action::Counters,
@@ -78,7 +78,7 @@ impl Resolved {
 }
 
 impl Importer<'_> {
-    /// Takes in the track event of a packet of the sequence at `at`.
+    /// Processes the track event of a packet of the sequence at `at`.
     #[inline]
     pub(super) fn track_event(&mut self, at: usize, bytes: &[u8], stamp: Stamp) {
         if self.event.decode(bytes).is_err() {
@@ -104,7 +104,7 @@ impl Importer<'_> {
         self.event.give_lists(taken);
     }
 
-    /// Takes in an event that has been taken apart, a simple one.
+    /// Processes a simple event that is already decoded.
     #[inline]
     pub(super) fn simple_event(
         &mut self,
@@ -157,7 +157,7 @@ impl Importer<'_> {
         }
     }
 
-    /// An event with fields that few have.
+    /// Processes an event with rare fields.
     fn full_event(&mut self, at: usize, bytes: &[u8], stamp: Stamp) {
         let one = self.event.scalars;
         let rare = self.event.rare;
@@ -201,7 +201,7 @@ impl Importer<'_> {
         }
         self.samples.clear();
         self.host = None;
-        // The counter's own value counts before extra ones of the same counter.
+        // The counter's own value precedes extra values of the same counter.
         let counter = match one.kind {
             EventType::Counter => match self.counter_event(at) {
                 Some(lane) => Some(lane),
@@ -240,7 +240,7 @@ impl Importer<'_> {
             self.legacy_event(at, &legacy, base, (bytes, name, text))
         };
         let Some((action, lane)) = resolved else {
-            // In the reference the counters of such an event stay.
+            // In the reference the counters of such an event are kept.
             if self.options.compat {
                 self.thread_samples(base, counts);
                 if let Some(&(lane, _)) = self.samples.first() {
@@ -280,7 +280,7 @@ impl Importer<'_> {
         self.dispatch(stamp, &event, (legacy.bind_id, legacy.flow_direction));
     }
 
-    /// Is the event none of those to keep?
+    /// Returns `true` if the projection excludes the event.
     #[inline]
     fn is_hidden(&mut self, stamp: Stamp, event: &Resolved, category: Option<StrId>) -> bool {
         if let Stamp::Known(ts) = stamp
@@ -295,7 +295,7 @@ impl Importer<'_> {
         !self.keep.category(event.category, text)
     }
 
-    /// Sends an event on, or keeps it until its clock is known.
+    /// Emits an event, or keeps it until its clock is known.
     #[inline]
     pub(super) fn dispatch(&mut self, stamp: Stamp, event: &Resolved, bind: (Option<u64>, u32)) {
         match stamp {
@@ -328,18 +328,18 @@ impl Importer<'_> {
         });
     }
 
-    /// Do the flows that an event names go with it?
+    /// Returns `true` if the event takes the flows that it names.
     fn takes_flows(&self, event: &Resolved) -> bool {
         !event.hidden
             && match event.action {
                 Action::Flow(_) | Action::Counters => false,
                 Action::State => !self.options.compat,
-                // Steps of async operations take none in the reference.
+                // Steps of async operations take no flows in the reference.
                 _ => !(self.options.compat && matches!(event.phase, b'T' | b'p')),
             }
     }
 
-    /// Hands an event to the builder.
+    /// Passes an event to the builder.
     #[inline]
     fn emit(&mut self, ts: i64, event: &Resolved) {
         let before = self.builder.events.len();
@@ -377,7 +377,7 @@ impl Importer<'_> {
                 events.end(event.lane, ts, EndOrder::InPlace, end);
                 return;
             }
-            // States have a table of their own in the reference.
+            // The reference stores states in a separate table.
             Action::State if self.options.compat => return,
             Action::Begin if event.hidden => events.hidden_begin(event.lane, ts, data),
             Action::State if event.hidden => events.hidden_state(event.lane, ts),
@@ -401,7 +401,7 @@ impl Importer<'_> {
         self.tracks.note_name(event.lane, ts, event.name);
     }
 
-    /// The flows of the event that was decoded last.
+    /// Returns the flows of the event that was decoded last.
     fn flow_points(&mut self, (bind_id, direction): (Option<u64>, u32)) -> Vec<FlowPoint> {
         let mut points = Vec::new();
         let mut add = |id, space, role| points.push(flow_point(id, space, role));
@@ -426,7 +426,7 @@ impl Importer<'_> {
         points
     }
 
-    /// An event with a type of its own.
+    /// Returns action and lane of an event with its own type.
     #[inline]
     fn plain_event(&mut self, one: &EventScalars, base: Base) -> Option<(Action, LaneId)> {
         let action = match one.kind {
@@ -461,7 +461,7 @@ impl Importer<'_> {
         Some(self.intern_text(text?.bytes(bytes)))
     }
 
-    /// A single category as a dictionary entry and as text; 0 is none.
+    /// Returns a single category as a dictionary entry and as text; 0 is none.
     #[inline]
     fn category(&mut self, at: usize, iid: u64) -> (CategoryId, Option<StrId>) {
         if iid == 0 {
@@ -481,7 +481,7 @@ impl Importer<'_> {
         (self.builder.events.category(text), Some(text))
     }
 
-    /// The category of the event that was decoded last; several are joined.
+    /// Returns the category of the event that was decoded last; several are joined.
     fn event_category(&mut self, at: usize, bytes: &[u8]) -> (CategoryId, Option<StrId>) {
         let iid = self.event.scalars.category_iid;
         if self.event.more_category_iids.is_empty() && self.event.categories.is_empty() {
@@ -523,13 +523,13 @@ impl Importer<'_> {
         id
     }
 
-    /// Tries again what waited for a snapshot; what still cannot be converted is dropped.
+    /// Retries events that wait for a snapshot; those that still cannot be converted are dropped.
     pub(super) fn retry_deferred(&mut self) {
         for deferred in std::mem::take(&mut self.deferred) {
             self.at = deferred.at;
             let time = match deferred.pending {
                 Pending::Absolute(time) => Some(time),
-                // Differences that began before their base cannot be added up.
+                // Deltas that started before their base cannot be accumulated.
                 Pending::Raw(raw) if self.clocks.is_incremental(raw.clock) => None,
                 Pending::Raw(raw) => self.clocks.absolute(raw.clock, raw.ns),
             };
@@ -561,7 +561,7 @@ impl Importer<'_> {
 }
 
 impl Lists<'_> {
-    /// The flows of a simple event.
+    /// Returns the flows of a simple event.
     #[inline]
     fn points(self) -> impl Iterator<Item = FlowPoint> {
         let of = |role| move |&id: &u64| flow_point(id, FlowSpace::TrackEvent, role);

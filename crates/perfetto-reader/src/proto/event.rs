@@ -1,4 +1,4 @@
-//! `TrackEvent`, the record that files consist of, decoded into a struct that is used again.
+//! Decodes `TrackEvent`, the record that files consist of, into a reusable struct.
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
@@ -10,7 +10,7 @@ use crate::proto::wire::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum EventType {
-    /// Not set: a legacy event says what it is.
+    /// Not set: a legacy event gives the type.
     #[default]
     Unspecified,
     /// Begin of a slice (1).
@@ -23,7 +23,7 @@ pub enum EventType {
     Counter,
     /// A state that lasts until the next one on its track (5).
     State,
-    /// A number without meaning here.
+    /// An unknown number.
     Unknown(u32),
 }
 
@@ -42,7 +42,7 @@ impl EventType {
     }
 }
 
-/// The fields that most events have, which reset at once.
+/// Fields that most events have; they are reset together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct EventScalars {
@@ -58,7 +58,7 @@ pub struct EventScalars {
     pub category_iid: u64,
 }
 
-/// The fields that few events have.
+/// Fields that few events have.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RareScalars {
@@ -96,14 +96,14 @@ pub struct RareScalars {
     pub task_execution: Option<Span>,
 }
 
-/// The fields of one track event. Texts and messages inside are [`Span`]s of the bytes that were
-/// decoded, so that one value serves for a whole file.
+/// Fields of one track event. Nested texts and messages are [`Span`]s of the decoded bytes, so that
+/// one value serves for a whole file.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct TrackEvent {
-    /// Fields of which there is one.
+    /// Common singular fields.
     pub scalars: EventScalars,
-    /// Further fields of which there is one.
+    /// Rare singular fields.
     pub rare: RareScalars,
     /// `category_iids` (3) after the first.
     pub more_category_iids: Vec<u64>,
@@ -127,7 +127,8 @@ pub struct TrackEvent {
     pub extra_double_uuids: Vec<u64>,
     /// `extra_double_counter_values` (46), bits of doubles.
     pub extra_double_values: Vec<u64>,
-    /// Something besides the first scalars, annotations and the newer lists of flows may be set.
+    /// `true` if fields other than the first scalars, annotations and the newer lists of flows may
+    /// be set.
     touched: bool,
 }
 
@@ -135,11 +136,11 @@ pub struct TrackEvent {
 pub(crate) type TakenLists = (Vec<Span>, [Vec<u64>; 2]);
 
 impl TrackEvent {
-    /// Forgets the event before and takes `bytes` apart.
+    /// Resets the fields and decodes `bytes`.
     ///
     /// # Errors
     ///
-    /// [`Malformed`]; what was decoded until then is of no use.
+    /// [`Malformed`]; the fields are then unspecified.
     #[inline]
     pub fn decode(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         self.annotations.clear();
@@ -171,7 +172,7 @@ impl TrackEvent {
                 LAST_FLOW_ID => self.terminating_flow_ids.push(fields.fixed64()?),
                 NAME => one.name = Some(Span::of(fields.bytes()?, bytes)),
                 tag => {
-                    // A copy, so that the cursor itself can stay in registers.
+                    // A copy, so that the cursor itself stays in registers.
                     let mut rare = fields;
                     let (number, value) = rare.value(tag)?;
                     fields = rare;
@@ -186,8 +187,8 @@ impl TrackEvent {
         Ok(())
     }
 
-    /// The annotations and the two lists of flows of a simple event, so that it can be taken in while
-    /// the room for events is lent; [`Self::give_lists`] puts them back.
+    /// Moves out the annotations and the two flow lists of a simple event, so that the event can be
+    /// borrowed elsewhere; [`Self::give_lists`] puts them back.
     pub(crate) fn take_lists(&mut self) -> TakenLists {
         let flow_ids = std::mem::take(&mut self.flow_ids);
         let terminating = std::mem::take(&mut self.terminating_flow_ids);
@@ -197,7 +198,7 @@ impl TrackEvent {
         )
     }
 
-    /// Keeps the memory of the lists for the next event.
+    /// Returns the lists, so that their memory is reused.
     pub(crate) fn give_lists(&mut self, (annotations, flows): TakenLists) {
         self.annotations = annotations;
         [self.flow_ids, self.terminating_flow_ids] = flows;
@@ -262,24 +263,24 @@ impl TrackEvent {
         Ok(())
     }
 
-    /// Ids of flows through this event: the newer field, else the older.
+    /// Returns the ids of flows through this event: the newer field, else the older.
     pub fn flows(&self) -> &[u64] {
         newer_or_older(&self.flow_ids, &self.flow_ids_old)
     }
 
-    /// Ids of flows that end at this event: the newer field, else the older.
+    /// Returns the ids of flows that end at this event: the newer field, else the older.
     pub fn terminating_flows(&self) -> &[u64] {
         newer_or_older(&self.terminating_flow_ids, &self.terminating_flow_ids_old)
     }
 
-    /// Has it nothing but type, track, name, one category, annotations, `flow_ids` and
-    /// `terminating_flow_ids`?
+    /// Returns `true` if the event has only type, track, name, one category, annotations,
+    /// `flow_ids` and `terminating_flow_ids`.
     #[inline]
     pub fn is_simple(&self) -> bool {
         !self.touched
     }
 
-    /// Has it values of extra counters?
+    /// Returns `true` if the event has values of extra counters.
     pub fn has_extra_counters(&self) -> bool {
         self.touched && !(self.extra_values.is_empty() && self.extra_double_values.is_empty())
     }
@@ -289,7 +290,7 @@ fn newer_or_older<'a>(newer: &'a [u64], older: &'a [u64]) -> &'a [u64] {
     if newer.is_empty() { older } else { newer }
 }
 
-/// `TrackEvent.LegacyEvent`: what was converted from Chrome's older format.
+/// `TrackEvent.LegacyEvent`: fields converted from Chrome's older format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LegacyEvent {
@@ -324,7 +325,7 @@ pub struct LegacyEvent {
 }
 
 impl LegacyEvent {
-    /// What events have that were never of the older format.
+    /// Value for events that were never in the older format.
     pub(crate) const NONE: Self = Self {
         name_iid: 0,
         phase: 0,
@@ -342,11 +343,11 @@ impl LegacyEvent {
         tid_override: None,
     };
 
-    /// Takes `bytes` apart.
+    /// Decodes `bytes`.
     ///
     /// # Errors
     ///
-    /// [`Malformed`].
+    /// [`Malformed`] when the fields do not fill the bytes exactly.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut out = Self::default();
         let mut fields = Cursor::new(bytes);

@@ -1,62 +1,63 @@
-//! From chunks of bytes to packets: the top level of a trace is a list of length-delimited fields.
+//! Splits chunks of bytes into packets: the top level of a trace is a list of length-delimited
+//! fields.
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
-/// Larger packets are skipped instead of held in memory; real ones stay far below.
+/// Maximum size of a packet in bytes; larger ones are skipped. Real packets are far smaller.
 pub(crate) const MAX_PACKET: u64 = 256 << 20;
 
 /// The tag of field 1, length-delimited.
 const PACKET_TAG: u8 = 0x0a;
 
-/// What is wrong with the top level, and where.
+/// Description and offset of an error at the top level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadFrame {
     pub(crate) what: &'static str,
     pub(crate) at: u64,
 }
 
-/// What the bytes at the start of a field say.
+/// Header of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Head {
-    /// More bytes are needed to know.
+    /// More bytes are needed.
     Short,
     /// A packet of `body` bytes after `head` bytes.
     Packet {
         head: usize,
         body: u64,
     },
-    /// Another field of that many bytes in all.
+    /// Another field with this total length in bytes.
     Other(u64),
     Bad(&'static str),
 }
 
-/// Cuts chunks into packets.
+/// Splits chunks into packets.
 #[derive(Debug, Default)]
 pub(crate) struct Framer {
-    /// Start of a field that goes on in the next chunk.
+    /// Start of a field that continues in the next chunk.
     carry: Vec<u8>,
     /// Offset of the first byte of `carry`, or of the next chunk.
     offset: u64,
-    /// Bytes to pass over.
+    /// Number of bytes to skip.
     skip: u64,
-    /// Packets that were too large.
+    /// Offsets of packets that were too large.
     oversized: Vec<u64>,
-    /// Only packets may occur (inside of bundles).
+    /// Only packets may occur (inside bundles).
     packets_only: bool,
     pub(crate) packets: u64,
 }
 
-/// What was left at the end.
+/// An incomplete field at the end of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
-    /// Where the incomplete field starts.
+    /// Offset of the incomplete field.
     pub(crate) at: u64,
-    /// How many bytes are missing; `None` if even its length is cut.
+    /// Number of missing bytes; `None` if even the length is truncated.
     pub(crate) missing: Option<u64>,
 }
 
 impl Framer {
-    /// For the inside of a bundle, where other fields than packets are errors.
+    /// Creates a framer for the inside of a bundle, where fields other than packets are errors.
     pub(crate) fn of_bundle() -> Self {
         Self {
             packets_only: true,
@@ -64,7 +65,7 @@ impl Framer {
         }
     }
 
-    /// Hands all packets that are complete to `sink` with the offset of their field.
+    /// Passes all complete packets to `sink` with the offset of their field.
     pub(crate) fn push<E: From<BadFrame>>(
         &mut self,
         mut chunk: &[u8],
@@ -87,7 +88,7 @@ impl Framer {
         Ok(())
     }
 
-    /// Walks over complete fields; what is left begins an incomplete one.
+    /// Reads complete fields; returns the start of an incomplete one.
     fn fields<'c, E: From<BadFrame>>(
         &mut self,
         mut chunk: &'c [u8],
@@ -135,7 +136,8 @@ impl Framer {
         chunk.get(here..).unwrap_or_default()
     }
 
-    /// Takes from `chunk` what completes the field in `carry`; returns the rest of the chunk.
+    /// Takes the bytes from `chunk` that complete the field in `carry`; returns the rest of the
+    /// chunk.
     fn complete<'c, E: From<BadFrame>>(
         &mut self,
         chunk: &'c [u8],
@@ -143,7 +145,7 @@ impl Framer {
     ) -> Result<&'c [u8], E> {
         let want = match self.head(&self.carry) {
             Head::Packet { head, body } if body <= MAX_PACKET => body.saturating_add(head as u64),
-            // One byte more, and the head can be read or not.
+            // One more byte, then try the header again.
             _ => self.carry.len() as u64 + 1,
         };
         let missing = usize::try_from(want)
@@ -157,7 +159,7 @@ impl Framer {
             self.carry = carry;
             self.carry.drain(..self.carry.len() - left);
         } else {
-            // Keep the buffer for the next field that is cut.
+            // Keep the buffer for the next truncated field.
             self.carry = carry;
             self.carry.clear();
         }
@@ -205,17 +207,17 @@ impl Framer {
         }
     }
 
-    /// Offsets of packets that were too large, since the last call.
+    /// Returns the offsets of oversized packets since the last call.
     pub(crate) fn take_oversized(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.oversized)
     }
 
-    /// Offset of the next byte.
+    /// Returns the offset of the next byte.
     pub(crate) fn offset(&self) -> u64 {
         self.offset + self.carry.len() as u64
     }
 
-    /// What is incomplete at the end of the input.
+    /// Returns the incomplete field at the end of the input, if any.
     pub(crate) fn tail(&self) -> Option<Tail> {
         if self.skip > 0 {
             return Some(Tail {
@@ -241,7 +243,7 @@ impl Framer {
 
 type Varint<'a> = Option<(u64, &'a [u8])>;
 
-/// A varint and what follows; `None` when the bytes end inside of it.
+/// Returns a varint and the bytes after it; `None` if the bytes end inside it.
 fn varint(bytes: &[u8]) -> Result<Varint<'_>, ()> {
     let mut value = 0_u64;
     for (i, &b) in bytes.iter().take(10).enumerate() {

@@ -1,4 +1,5 @@
-//! Packets in file order: state of sequences, clocks and descriptors; events go on to `emit`.
+//! Processes packets in file order: state of sequences, clocks and descriptors; events continue in
+//! `emit`.
 
 use trace_model::{
     Arg, ClockDomain, Diagnostics, EventOrder, FinishOptions, FlowBinding, IssueKind, LaneId,
@@ -23,26 +24,26 @@ use crate::proto::tracks::{Declared, Tracks};
 use crate::proto::wire::{Cursor, Malformed, Value, low32};
 use crate::{Error, ReadOptions};
 
-/// Bundles inside of bundles.
+/// Maximum nesting of bundles.
 const MAX_LEVELS: usize = 2;
 
 /// The time of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stamp {
-    /// It has none.
+    /// The packet has no time.
     None,
     /// Trace time in ns.
     Known(i64),
-    /// No snapshots relate its clock to the trace's yet.
+    /// No snapshot relates its clock to the trace's clock so far.
     Later(Pending),
 }
 
 /// A time that waits for a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pending {
-    /// Absolute already.
+    /// An absolute time.
     Absolute(SourceTime),
-    /// As written, of a clock that no snapshot has named.
+    /// The time as written, of a clock that no snapshot has contained.
     Raw(SourceTime),
 }
 
@@ -55,20 +56,20 @@ pub(super) struct Importer<'o> {
     pub(super) tracks: Tracks,
     pub(super) keep: Keep,
     pub(super) arg_filter: ArgFilter,
-    /// Offset of the current packet; that of its bundle if it is in one.
+    /// Offset of the current packet, or of its bundle.
     pub(super) at: u64,
     pub(super) deferred: Vec<Deferred>,
     /// For `compat`: events on tracks that share display lanes.
     pub(super) shared: Vec<crate::proto::share::Record>,
     records: Records,
-    // Room that is used again for every event.
+    // Buffers reused for every event.
     pub(super) event: TrackEvent,
     pub(super) args: Vec<Arg>,
     pub(super) key: String,
     pub(super) key_bytes: usize,
     pub(super) inline_names: InlineNames,
     pub(super) samples: Vec<(LaneId, f64)>,
-    /// For `compat`: the track without which the samples do not count.
+    /// For `compat`: the track without which the samples are ignored.
     pub(super) host: Option<LaneId>,
 }
 
@@ -83,7 +84,7 @@ impl Sink for Importer<'_> {
             self.count(IssueKind::NeedsState);
             return;
         }
-        // Also of an event that cannot be used: differences of time add up.
+        // Also for events that cannot be used: deltas accumulate.
         let stamp = self.stamp(at, packet.timestamp, packet.clock_id);
         if self.counts_event(packet.sequence_id) {
             self.simple_event(at, (&packet.scalars, lists, bytes), stamp);
@@ -243,8 +244,8 @@ impl<'o> Importer<'o> {
             .note(IssueKind::PacketLoss, Place::Byte(self.at), detail);
     }
 
-    /// Trace time of a packet. Must be called once for each packet with a timestamp, because
-    /// differences add up.
+    /// Returns the trace time of a packet. Must be called once for each packet with a timestamp,
+    /// because deltas accumulate.
     #[inline]
     fn stamp(&mut self, at: usize, timestamp: Option<u64>, clock_id: u32) -> Stamp {
         let Some(timestamp) = timestamp else {
@@ -290,7 +291,7 @@ impl<'o> Importer<'o> {
         }
     }
 
-    /// Trace time of an absolute time; remembers how it was found.
+    /// Returns the trace time of an absolute time, and caches the translation.
     fn translate(&mut self, at: usize, time: SourceTime) -> Stamp {
         let Some(translation) = self.clocks.translation(time) else {
             return Stamp::Later(Pending::Absolute(time));
@@ -316,7 +317,8 @@ impl<'o> Importer<'o> {
         }
     }
 
-    /// A track event of that sequence; without one it is of no use.
+    /// Counts a track event of this sequence. Returns `false` without a sequence: the event cannot
+    /// be used.
     #[inline]
     fn counts_event(&mut self, sequence_id: Option<u32>) -> bool {
         self.records.count(11);
@@ -428,7 +430,7 @@ impl<'o> Importer<'o> {
         }
     }
 
-    /// Defaults for legacy events from a thread descriptor, if it can be relied on.
+    /// Sets the defaults for legacy events from a thread descriptor, if the state is valid.
     fn legacy_thread(&mut self, at: usize, thread: &schema::ThreadDescriptor) {
         let sequence = &mut self.sequences[at];
         if let (true, Some(pid), Some(tid)) = (sequence.valid, thread.pid, thread.tid) {
@@ -480,7 +482,7 @@ impl<'o> Importer<'o> {
         }
     }
 
-    /// Adds dictionary entries to the generation of a sequence.
+    /// Adds dictionary entries to the current generation of a sequence.
     fn intern(&mut self, at: usize, bytes: &[u8]) -> Result<(), Malformed> {
         let mut repaired = 0;
         let interned = &mut self.sequences[at].interned;
@@ -540,7 +542,7 @@ impl<'o> Importer<'o> {
         }
     }
 
-    /// Retries what waits for snapshots, places the lanes and seals.
+    /// Retries events that wait for snapshots, places the lanes and builds the trace.
     pub(super) fn finish(mut self) -> Result<Trace, Error> {
         self.retry_deferred();
         self.repaired(self.tracks.repaired);
@@ -574,7 +576,7 @@ impl<'o> Importer<'o> {
             finish.no_zero_thread_dur = true;
             finish.thread_time_of_threads = true;
         }
-        // Free the dictionaries before the big tables are sorted.
+        // Free the dictionaries before the large tables are sorted.
         let builder = self.builder;
         drop((self.sequences, self.tracks, self.deferred));
         Ok(builder.finish(&finish)?)
@@ -604,7 +606,8 @@ fn decode_defaults(bytes: &[u8]) -> Result<Defaults, Malformed> {
     Ok(out)
 }
 
-/// The metadata of a bundle of Chrome's events that say something about the recording: name, and text or JSON.
+/// Returns the metadata of a bundle of Chrome events that describe the recording: name, and text or
+/// JSON.
 fn chrome_metadata(bundle: &[u8]) -> Result<Vec<(String, &[u8])>, Malformed> {
     let mut entries = Vec::new();
     let mut fields = Cursor::new(bundle);

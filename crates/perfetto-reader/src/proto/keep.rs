@@ -1,16 +1,16 @@
-//! Which slices a projection keeps.
+//! Selects the slices that a projection keeps.
 
 use rustc_hash::FxHashSet;
 use trace_model::{CategoryId, TimeRange, Timestamp};
 
 use crate::ReadOptions;
 
-/// Which slices to keep.
+/// Selection of slices.
 #[derive(Debug)]
 pub(super) struct Keep {
     pub(super) categories: Option<FxHashSet<String>>,
     pub(super) range: Option<TimeRange>,
-    /// Answers by dictionary entry.
+    /// Cached answers by dictionary entry.
     known: Vec<Option<bool>>,
 }
 
@@ -31,7 +31,7 @@ impl Keep {
             .is_none_or(|range| range.contains(Timestamp::from_nanos(ts)))
     }
 
-    /// Is `text` one of the categories, or a list of several with one of them?
+    /// Returns `true` if `text` is one of the categories, or a list that contains one.
     pub(super) fn category(&mut self, id: CategoryId, text: Option<&str>) -> bool {
         let Some(wanted) = &self.categories else {
             return true;

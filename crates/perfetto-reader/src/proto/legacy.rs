@@ -1,4 +1,4 @@
-//! Legacy events: phases of Chrome's older format inside of track events.
+//! Reads legacy events: phases of Chrome's older format inside track events.
 
 use trace_model::{Arg, ArgsRef, FlowPoint, FlowRole, FlowSpace, IssueKind, LaneId, Place, StrId};
 
@@ -11,7 +11,7 @@ use crate::proto::tracks::{Base, LaneKey, Owner, Tracks};
 use crate::proto::wire::{Cursor, Span, Value, low32};
 
 impl Importer<'_> {
-    /// An event with a legacy part. `None` if it makes no event of its own.
+    /// Resolves an event with a legacy part. `None` if it produces no event.
     pub(super) fn legacy_event(
         &mut self,
         at: usize,
@@ -80,7 +80,7 @@ impl Importer<'_> {
         Some((action, lane))
     }
 
-    /// Phases may imply another track than the event's.
+    /// Returns the lane of a legacy event; its phase may imply another track than the event's.
     fn legacy_lane(
         &mut self,
         legacy: &LegacyEvent,
@@ -115,7 +115,7 @@ impl Importer<'_> {
             }
             b'i' | b'I' if legacy.instant_scope == 1 => Some(LaneKey::GlobalInstant),
             b'i' | b'I' if legacy.instant_scope == 2 => Some(LaneKey::ProcessInstant(base)),
-            // The reference refuses these phases on other tracks.
+            // The reference rejects these phases on other tracks.
             b'B' | b'E' | b'i' | b'I' if self.options.compat => Some(LaneKey::Legacy {
                 base,
                 of_thread: true,
@@ -130,7 +130,7 @@ impl Importer<'_> {
         }
     }
 
-    /// Names of threads and processes.
+    /// Applies the names of threads and processes.
     fn metadata_event(&mut self, base: Base, bytes: &[u8], name: Option<StrId>) {
         let text = self.event.annotations.first().and_then(|span| {
             let mut fields = Cursor::new(span.bytes(bytes));
@@ -165,7 +165,7 @@ impl Importer<'_> {
         }
     }
 
-    /// The arguments of the event that was decoded last.
+    /// Reads the arguments of the event that was decoded last.
     #[inline]
     pub(super) fn event_args(
         &mut self,
@@ -227,7 +227,7 @@ impl Importer<'_> {
         }
     }
 
-    /// Arguments that have fields of their own.
+    /// Reads arguments that have dedicated fields.
     fn typed_args(&mut self, at: usize, bytes: &[u8]) {
         let one = self.event.rare;
         if let Some(id) = one.correlation_id {
@@ -267,7 +267,7 @@ impl Importer<'_> {
             (None, None) => None,
         };
         if let Some(location) = location {
-            // An inline location is shown as the message that it is, others as what they stand for.
+            // An inline location is shown as its message, an interned one as its values.
             let prefix = match one.source_location {
                 Some(_) if self.options.compat => "source_location",
                 _ => "source",
@@ -341,7 +341,7 @@ impl Importer<'_> {
         location
     }
 
-    /// Of arguments with one key the last counts, at the place of the first.
+    /// Keeps the last of several arguments with one key, at the position of the first.
     fn keep_last_args(&mut self) {
         let mut at = 1;
         while let Some(&arg) = self.args.get(at) {
@@ -357,7 +357,7 @@ impl Importer<'_> {
         }
     }
 
-    /// What Perfetto's importer adds for its own export to JSON.
+    /// Adds the arguments that Perfetto's importer adds for its own export to JSON.
     fn compat_args(&mut self, at: usize, base: Base, legacy: &LegacyEvent) {
         if is_async(legacy) {
             let id = legacy.unscoped_id.or(legacy.global_id).or(legacy.local_id);
@@ -366,7 +366,7 @@ impl Importer<'_> {
         }
         if let Some(thread) = self.passthrough_thread(at, base, legacy) {
             let key = self.builder.string("legacy_event.passthrough_utid");
-            // Row 0 of its thread table is the idle thread.
+            // Row 0 of the reference's thread table is the idle thread.
             self.args.push(Arg::uint(key, thread + 1));
         }
         if let b'R' | b'S' | b'T' | b'p' = legacy.phase {
@@ -376,7 +376,8 @@ impl Importer<'_> {
         }
     }
 
-    /// The thread of an event that is shown elsewhere: its own, or the one that the sequence described.
+    /// Returns the thread of an event that is shown elsewhere: its own, or the one that the
+    /// sequence described.
     fn passthrough_thread(&mut self, at: usize, base: Base, legacy: &LegacyEvent) -> Option<u64> {
         let base = self.base_now(at, base)?;
         if is_async(legacy) || is_wide_instant(legacy) {
@@ -408,12 +409,12 @@ fn is_async(legacy: &LegacyEvent) -> bool {
     matches!(legacy.phase, b'b' | b'e' | b'n' | b'S' | b'T' | b'p' | b'F')
 }
 
-/// An instant of a process or the whole trace.
+/// Returns `true` for an instant of a process or of the whole trace.
 fn is_wide_instant(legacy: &LegacyEvent) -> bool {
     matches!(legacy.phase, b'i' | b'I') && matches!(legacy.instant_scope, 1 | 2)
 }
 
-/// Frames as a JSON list of texts, outermost first.
+/// Returns the frames as a JSON list of texts, outermost first.
 fn callstack_json(bytes: &[u8]) -> String {
     let mut frames = Vec::new();
     let mut fields = Cursor::new(bytes);

@@ -1,25 +1,25 @@
-//! Reader of Perfetto protobuf traces.
+//! Reads Perfetto protobuf traces.
 //!
-//! A trace is a list of packets ([`Packet`]) of many writers, each with its own dictionary, defaults
-//! and clocks. [`read`] follows their state in file order, resolves every [`TrackEvent`] to lane,
-//! name, category and arguments, and leaves order, nesting and flows to the trace store. One packet
-//! is in memory at a time, besides the events kept.
+//! A trace is a list of packets ([`Packet`]) from many writers, each with its own dictionary,
+//! defaults and clocks. [`read`] follows their state in file order, resolves every [`TrackEvent`]
+//! to lane, name, category and arguments, and leaves order, nesting and flows to the trace store.
+//! One packet is in memory at a time, in addition to the events kept.
 //!
-//! Where the default differs from Perfetto's tables (`compat` gives the latter):
+//! Differences of the default from Perfetto's tables (`compat` gives the latter):
 //!
-//! * a time is converted with the nearest snapshot of all that relate two clocks, not with the
+//! * a time is converted with the nearest of all snapshots that relate two clocks, not with the
 //!   snapshots of one arbitrary set of clocks, so that a suspend is not missed;
-//! * complete slices that overlap without nesting are spilled to overflow tracks, not dropped;
-//! * slices nest by track, also where viewers draw several tracks of one name on shared lanes;
+//! * complete slices that overlap without nesting are moved to overflow tracks, not dropped;
+//! * slices nest by track, even where viewers show several tracks of one name on shared lanes;
 //! * states are slices, steps of older async operations belong to them, and phases of threads count
 //!   on any track;
 //! * flows by `bind_id`, by `flow_ids` and of phases `s`, `t`, `f` never meet;
 //! * opaque messages and broken JSON in annotations are kept as texts;
-//! * what the reference adds for its own export to JSON (`legacy_event.*`) and its rows for main
-//!   threads on which nothing happened are left out.
+//! * additions of the reference for its own export to JSON (`legacy_event.*`) and its rows for main
+//!   threads without events are left out.
 //!
-//! The messages that files consist of are decoded by hand ([`Cursor`]), the rare ones and all that
-//! the writer makes with [`prost`] ([`schema`]).
+//! The messages that files consist of are decoded by hand ([`Cursor`]); the rare ones, and all that
+//! the writer creates, use [`prost`] ([`schema`]).
 
 mod annotation;
 mod base;
@@ -55,13 +55,13 @@ pub use wire::{Cursor, Malformed, Span, Value};
 
 /// Reads a trace of this format.
 ///
-/// Cost: one pass over the bytes, which one thread reads and decompresses ahead and another takes
-/// apart, and one sort of the events.
+/// Cost: one pass over the bytes and one sort of the events. One thread reads and decompresses
+/// ahead, another decodes packets.
 ///
 /// # Errors
 ///
-/// As [`crate::read`]; of the format only [`Error::Protobuf`], for a top level that is no list of
-/// protobuf fields.
+/// Same as [`crate::read`]; of the errors of the format only [`Error::Protobuf`], for a top level
+/// that is not a list of protobuf fields.
 pub fn read(source: Source, options: &ReadOptions) -> Result<Trace, Error> {
     let name = source.name().to_owned();
     let chunks = source.into_chunks(ChunkOptions::default())?;

@@ -1,5 +1,5 @@
-//! Times of older events: differences to a thread descriptor, and CPU time and instructions that
-//! come with the event.
+//! Reads the times of older events: deltas to a thread descriptor, and CPU time and instruction
+//! counts of the event.
 
 use trace_model::IssueKind;
 
@@ -9,7 +9,7 @@ use crate::proto::import::{Importer, Stamp};
 use crate::proto::sequence;
 use crate::proto::tracks::{Base, LaneKey};
 
-/// CPU time and instructions of older events.
+/// CPU time and instruction count of an older event.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ThreadCounts {
     pub(super) time_ns: Option<i64>,
@@ -17,7 +17,7 @@ pub(super) struct ThreadCounts {
 }
 
 impl Importer<'_> {
-    /// Time, CPU time and instructions in the older encodings. `None` drops the event.
+    /// Returns time, CPU time and instruction count in the older encodings. `None` drops the event.
     pub(super) fn legacy_time(&mut self, at: usize, stamp: Stamp) -> Option<(Stamp, ThreadCounts)> {
         let one = self.event.rare;
         let needs_base = one.delta_us.is_some()
@@ -64,7 +64,7 @@ impl Importer<'_> {
         Some((stamp, counts))
     }
 
-    /// Trace time of a monotonic time, which stays as it is when no snapshot relates the two.
+    /// Converts a monotonic time to trace time; unchanged if no snapshot relates the two.
     fn monotonic_to_trace(&mut self, machine: u32, ns: i64) -> i64 {
         let clock = ClockId {
             id: MONOTONIC,
@@ -76,7 +76,7 @@ impl Importer<'_> {
             .unwrap_or(ns)
     }
 
-    /// Samples of CPU time and instructions in the older encoding.
+    /// Adds samples of CPU time and instructions in the older encoding.
     pub(super) fn thread_samples(&mut self, base: Base, counts: ThreadCounts) {
         for (key, value) in [
             (LaneKey::ThreadTime(base), counts.time_ns),

@@ -1,10 +1,10 @@
-//! The envelope of every record: `TracePacket`.
+//! Decodes `TracePacket`, the envelope of every record.
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
 use crate::proto::wire::{Cursor, Malformed, Value, bytes_tag, low32, varint_tag};
 
-/// What a packet carries besides its envelope. A packet has one payload; of several the last counts.
+/// Contents of a packet besides its envelope. A packet has one payload; the last of several counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Payload<'a> {
@@ -25,11 +25,11 @@ pub enum Payload<'a> {
     TraceUuid(&'a [u8]),
     /// A `ChromeEventBundle` (5).
     ChromeEvents(&'a [u8]),
-    /// A message of another kind, of which only the field number is known.
+    /// A message of another kind; only its field number is recorded.
     Other(u32),
 }
 
-/// A packet taken apart, without copying; `SequenceFlags` and the older forms are folded.
+/// A decoded packet, without copies; `SequenceFlags` and the older forms are merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Packet<'a> {
@@ -45,7 +45,7 @@ pub struct Packet<'a> {
     pub cleared: bool,
     /// Bit 2 of `sequence_flags`: useless without valid incremental state.
     pub needs_state: bool,
-    /// `previous_packet_dropped` (42): 0, or why packets were lost as a bit mask.
+    /// `previous_packet_dropped` (42): 0, or a bit mask of the reasons for lost packets.
     pub dropped: u32,
     /// `first_packet_on_sequence` (87).
     pub first: bool,
@@ -64,7 +64,7 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Takes a packet apart.
+    /// Decodes a packet.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl<'a> Packet<'a> {
                 INTERNED_DATA => packet.interned = Some(fields.bytes()?),
                 CLOCK_ID => packet.clock_id = low32(fields.varint()?),
                 tag => {
-                    // A copy, so that the cursor itself can stay in registers.
+                    // A copy, so that the cursor itself stays in registers.
                     let mut rare = fields;
                     let (number, value) = rare.value(tag)?;
                     fields = rare;
@@ -119,7 +119,7 @@ impl<'a> Packet<'a> {
             (2, Value::Bytes(b)) => self.payload = Payload::ProcessTree(b),
             (89, Value::Bytes(b)) => self.payload = Payload::TraceUuid(b),
             (5, Value::Bytes(b)) => self.payload = Payload::ChromeEvents(b),
-            // trusted_uid, trusted_pid and what the service notes about the buffer.
+            // trusted_uid, trusted_pid and the service's notes on the buffer.
             (_, Value::Bytes(_)) => self.payload = Payload::Other(number),
             _ => {}
         }

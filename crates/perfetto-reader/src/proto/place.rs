@@ -1,4 +1,4 @@
-//! The end of reading: every lane gets its track.
+//! Assigns a track to every lane at the end of reading.
 
 use rustc_hash::FxHashMap;
 use trace_model::{LaneId, ProcessId, StrId, ThreadId, TraceBuilder, Track, TrackId, TrackKind};
@@ -8,21 +8,21 @@ use crate::proto::tracks::{Base, Lane, LaneKey, Merge, Owner, Tracks};
 /// Name of the track of events that name none.
 pub(super) const DEFAULT_TRACK: &str = "Default Track";
 
-/// Makes tracks from lanes and descriptors.
+/// Creates tracks from lanes and descriptors.
 pub(crate) struct Placer<'a> {
     tracks: &'a Tracks,
     builder: &'a mut TraceBuilder,
-    /// By uuid; `None` if its chain of parents is broken.
+    /// Tracks by uuid; `None` if the chain of parents is broken.
     by_uuid: FxHashMap<u64, Option<TrackId>>,
     by_thread: FxHashMap<ThreadId, TrackId>,
     instants: FxHashMap<ProcessId, TrackId>,
     asyncs: FxHashMap<(u64, Option<StrId>, Option<ProcessId>), TrackId>,
     thread_counters: FxHashMap<(ThreadId, TrackKind), TrackId>,
-    /// Names from first events by uuid.
+    /// Names from first events, by uuid.
     first_names: FxHashMap<u64, StrId>,
 }
 
-/// Gives every lane its track. Lanes whose tracks cannot be resolved get none.
+/// Assigns a track to every lane. Lanes whose tracks cannot be resolved get none.
 pub(crate) fn place_lanes(tracks: &Tracks, builder: &mut TraceBuilder) {
     let first_names = tracks
         .lanes
@@ -159,7 +159,7 @@ impl Placer<'_> {
         track
     }
 
-    /// The track with this uuid, made with its ancestors if it is new.
+    /// Returns the track with this uuid; creates it and its ancestors if needed.
     fn uuid_track(&mut self, uuid: u64) -> Option<TrackId> {
         if let Some(&known) = self.by_uuid.get(&uuid) {
             return known;
@@ -228,7 +228,8 @@ impl Placer<'_> {
         }))
     }
 
-    /// The track above, unless it is that of a thread or process, whose child is a root itself.
+    /// Returns the parent track, unless it is that of a thread or process, whose children are
+    /// roots.
     fn parent(&mut self, uuid: u64) -> Option<TrackId> {
         let is_root = self
             .tracks

@@ -1,8 +1,8 @@
-//! Packets taken apart on a thread of their own, ahead of the import.
+//! Decodes packets on a separate thread, ahead of the import.
 //!
-//! What a packet means depends on all packets before it, so the import is one thread. Finding the
-//! packets and their fields depends on nothing: another thread does it and hands batches over, in
-//! which nearly all packets are [`Plain`]. The rest goes over as bytes, to be taken apart again.
+//! The meaning of a packet depends on all packets before it, so the import uses one thread. Finding
+//! the packets and their fields is independent: another thread does it and passes batches, in which
+//! nearly all packets are [`Plain`]. The others are passed as bytes and decoded again.
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
@@ -18,11 +18,11 @@ use crate::proto::frame::{BadFrame, Framer, Tail};
 use crate::proto::wire::{Cursor, Span, bytes_tag, fixed64_tag, low32, varint_tag};
 use crate::{Error, ReadOptions};
 
-/// A batch is handed over when it has this many packets, or bytes: few enough to stay in the cache.
+/// Maximum number of packets of a batch, and of bytes: few enough to stay in the cache.
 const PACKETS: usize = 1 << 12;
 const BYTES: usize = 1 << 18;
 
-/// Batches between the threads.
+/// Number of batches between the threads.
 const IN_FLIGHT: usize = 4;
 
 /// A packet that carries a simple track event ([`is_simple`](crate::proto::TrackEvent::is_simple)) and
@@ -37,7 +37,8 @@ pub(super) struct Plain {
     pub(super) scalars: EventScalars,
 }
 
-/// A packet of a batch. A cache line: ten millions of them go from one core to another.
+/// A packet of a batch. It fits in a cache line: tens of millions of them move from one core to
+/// another.
 #[derive(Clone, Copy, Debug)]
 struct Item {
     at: u64,
@@ -49,20 +50,20 @@ struct Item {
     name_iid: u32,
     category_iid: u32,
     name: Span,
-    /// Where its bytes end.
+    /// End of its bytes.
     end: u32,
     /// The number of the event's type.
     kind: u8,
-    /// How many annotations of the batch belong to it, after those of the packets before.
+    /// Number of annotations of the batch that belong to it, after those of earlier packets.
     annotations: u8,
-    /// How many ids of flows.
+    /// Number of flow ids.
     flow_ids: u8,
-    /// How many ids of flows that end here.
+    /// Number of ids of flows that end here.
     terminating: u8,
     flags: u8,
 }
 
-/// The packet has to be taken apart again, and nothing else is known of it.
+/// The packet must be decoded again; no other field is set.
 const WHOLE: u8 = 1;
 const TIMESTAMP: u8 = 2;
 const SEQUENCE: u8 = 4;
@@ -71,7 +72,7 @@ const TRACK: u8 = 16;
 const NAME: u8 = 32;
 
 impl Item {
-    /// Of a packet at `at` of which nothing else is known.
+    /// Creates the item of a packet at `at` without decoded fields.
     const fn whole(at: u64) -> Self {
         Self {
             at,
@@ -116,26 +117,26 @@ impl Item {
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     items: Vec<Item>,
-    /// The bytes of the track events of plain packets, and all of other packets.
+    /// The track events of plain packets, and all bytes of other packets.
     bytes: Vec<u8>,
     annotations: Vec<Span>,
     flow_ids: Vec<u64>,
     terminating_flow_ids: Vec<u64>,
-    /// Offsets of packets that were too large to be held.
+    /// Offsets of packets that were too large to keep.
     oversized: Vec<u64>,
 }
 
-/// What takes in packets.
+/// Receives packets.
 pub(super) trait Sink {
-    /// The plain packet at offset `at`; `bytes` are those of its event.
+    /// Receives the plain packet at offset `at`; `bytes` are those of its event.
     fn plain(&mut self, at: u64, packet: &Plain, event: Lists<'_>, bytes: &[u8]);
-    /// Any other packet.
+    /// Receives any other packet.
     fn whole(&mut self, at: u64, bytes: &[u8]);
-    /// A packet that was passed over because of its size.
+    /// Receives the offset of a packet that was skipped because of its size.
     fn oversized(&mut self, at: u64);
 }
 
-/// What a simple event has several of.
+/// Repeated fields of a simple event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lists<'a> {
     pub(super) annotations: &'a [Span],
@@ -168,7 +169,7 @@ impl Batch {
             self.terminating_flow_ids.len(),
         );
         let (mut item, kept) = match self.plain(bytes, at) {
-            // Without texts in it the bytes are of no use any more.
+            // Without texts in it, the bytes are no longer needed.
             Some((item, _)) if item.annotations == 0 && item.flags & NAME == 0 => (item, &[][..]),
             Some(plain) => plain,
             None => {
@@ -179,14 +180,14 @@ impl Batch {
             }
         };
         self.bytes.extend_from_slice(kept);
-        // A batch holds less than a packet more than `BYTES`, and a packet at most 256 MiB.
+        // A batch exceeds `BYTES` by less than a packet, and a packet has at most 256 MiB.
         item.end = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
         self.items.push(item);
     }
 
-    /// The packet and the bytes of its event if it is plain; what the event has several of is in the
-    /// lists. Gives up at the first field that a plain packet does not have, and at numbers so large
-    /// that there is no room for them, which no writer's are.
+    /// Decodes the packet if it is plain and returns it with the bytes of its event; repeated
+    /// fields go to the lists. Stops at the first field that a plain packet does not have, and at
+    /// numbers too large for their field, which no writer produces.
     #[inline]
     fn plain<'a>(&mut self, bytes: &'a [u8], at: u64) -> Option<(Item, &'a [u8])> {
         const TRUSTED_UID: u64 = varint_tag(3);
@@ -282,7 +283,7 @@ impl Batch {
         Some(())
     }
 
-    /// Hands all packets to `sink`, in file order.
+    /// Passes all packets to `sink`, in file order.
     pub(super) fn deliver(&self, sink: &mut impl Sink) {
         let (mut start, mut annotations, mut flow_ids, mut terminating) = (0, 0, 0, 0);
         for item in &self.items {
@@ -320,7 +321,7 @@ fn next<'a, T>(list: &'a [T], from: &mut usize, count: u8) -> &'a [T] {
     part(list, start..*from)
 }
 
-/// What is known when all bytes have been read.
+/// Results that are known once all bytes have been read.
 #[derive(Debug)]
 pub(super) struct Ended {
     tail: Option<Tail>,
@@ -329,7 +330,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Notes what is missing at the end, and where the container was damaged.
+    /// Records the incomplete field at the end, and the damage of the container.
     pub(super) fn note(&self, diagnostics: &mut Diagnostics) {
         if let Some(tail) = self.tail {
             let detail = match tail.missing {
@@ -350,7 +351,7 @@ impl Ended {
     }
 }
 
-/// The thread that takes packets apart.
+/// State of the thread that decodes packets.
 struct Ahead<'o> {
     name: String,
     options: &'o ReadOptions,
@@ -400,17 +401,17 @@ impl Ahead<'_> {
         let mut empty = self.returned.try_recv().unwrap_or_default();
         empty.clear();
         let full = std::mem::replace(&mut self.batch, empty);
-        // Nobody there any more: the import has panicked, and that is what will be heard of.
+        // The receiver is gone only if the import panicked, and that panic is reported.
         let _ = self.filled.send(full);
     }
 }
 
-/// Delivers all packets of `chunks` to `sink`, in file order.
+/// Passes all packets of `chunks` to `sink`, in file order.
 ///
 /// # Errors
 ///
-/// What [`Chunks`] reports, [`Error::Protobuf`] for a broken top level; all packets before have been
-/// delivered.
+/// Errors of [`Chunks`], and [`Error::Protobuf`] for a broken top level; all packets before have
+/// been delivered.
 pub(super) fn deliver(
     name: String,
     chunks: Chunks,
@@ -431,7 +432,7 @@ pub(super) fn deliver(
         let worker = scope.spawn(move || ahead.run(chunks));
         for batch in &batches {
             batch.deliver(sink);
-            // At the end nobody takes it back.
+            // At the end the receiver is gone.
             let _ = pool.send(batch);
         }
         match worker.join() {
@@ -452,7 +453,7 @@ mod tests {
         assert!(size_of::<Item>() <= 64, "{}", size_of::<Item>());
     }
 
-    /// Packets as they are delivered, put together again.
+    /// Delivered packets, reassembled.
     #[derive(Default)]
     struct Seen(Vec<(u64, Option<Event>, Vec<u8>)>);
 
@@ -477,8 +478,8 @@ mod tests {
         }
     }
 
-    /// Of every kind: plain ones with few and many fields, one with interned data, one that is no
-    /// packet, one with an id that is too large, one with a rare field.
+    /// One packet of every kind: plain ones with few and many fields, one with interned data, one
+    /// that is not a packet, one with an id that is too large, one with a rare field.
     const PACKETS: &[&[u8]] = &[
         &[0x40, 9, 0x50, 7, 0x68, 2, 0x5a, 4, 0x48, 1, 0x50, 3],
         &[0x50, 7, 0x62, 0, 0x5a, 2, 0x48, 2],

@@ -1,8 +1,9 @@
-//! How many packets of each kind a file has.
+//! Counts the packets of each kind in a file.
 
 use rustc_hash::FxHashMap;
 
-/// Fields of `TracePacket` by number. Packets of fields not in this list are counted as `field N`.
+/// Names of the fields of `TracePacket` by number. Packets of other fields are counted as
+/// `field N`.
 const NAMES: &[(u32, &str)] = &[
     (1, "ftrace_events"),
     (2, "process_tree"),
@@ -97,7 +98,7 @@ impl Records {
     pub(crate) fn count(&mut self, field: u32) {
         match self.small.get_mut(field as usize) {
             Some(slot) => *slot += 1,
-            // Real numbers stay far below; a broken file must not fill the memory.
+            // Real numbers are far smaller; a broken file must not exhaust the memory.
             None if self.large.len() < 4096 || self.large.contains_key(&field) => {
                 *self.large.entry(field).or_default() += 1;
             }
@@ -105,12 +106,12 @@ impl Records {
         }
     }
 
-    /// Packets with a track event.
+    /// Returns the number of packets with a track event.
     pub(crate) fn track_events(&self) -> u64 {
         self.small.get(11).copied().unwrap_or(0)
     }
 
-    /// Names and counts, ascending by field number.
+    /// Returns names and counts, ascending by field number.
     pub(crate) fn list(&self) -> Vec<(String, u64)> {
         let mut all: Vec<(u32, u64)> = (0..)
             .zip(self.small)

@@ -159,7 +159,7 @@ pub struct TrackEvent {
     /// Arguments.
     #[prost(message, repeated, tag = "4")]
     pub debug_annotations: Vec<DebugAnnotation>,
-    /// What Chrome's older format said.
+    /// Fields of Chrome's older format.
     #[prost(message, optional, tag = "6")]
     pub legacy_event: Option<LegacyEvent>,
     /// Microseconds since the event before.
@@ -399,7 +399,7 @@ pub struct TrackDescriptor {
     /// Identity.
     #[prost(uint64, optional, tag = "1")]
     pub uuid: Option<u64>,
-    /// The track it hangs under.
+    /// Uuid of the parent track.
     #[prost(uint64, optional, tag = "5")]
     pub parent_uuid: Option<u64>,
     /// Name.
@@ -411,16 +411,16 @@ pub struct TrackDescriptor {
     /// Name from Android's older tracing.
     #[prost(bytes = "vec", optional, tag = "13")]
     pub atrace_name: Option<Vec<u8>>,
-    /// It is a process.
+    /// The process, if the track is one.
     #[prost(message, optional, tag = "3")]
     pub process: Option<ProcessDescriptor>,
-    /// It is a thread.
+    /// The thread, if the track is one.
     #[prost(message, optional, tag = "4")]
     pub thread: Option<ThreadDescriptor>,
-    /// It is a counter.
+    /// The counter, if the track is one.
     #[prost(message, optional, tag = "8")]
     pub counter: Option<CounterDescriptor>,
-    /// Keep it apart from the thread's own track.
+    /// Keeps it apart from the thread's own track.
     #[prost(bool, optional, tag = "9")]
     pub disallow_merging_with_system_tracks: Option<bool>,
     /// Order of its children.
@@ -438,7 +438,7 @@ pub struct TrackDescriptor {
     /// Key to merge by.
     #[prost(uint64, optional, tag = "17")]
     pub sibling_merge_key_int: Option<u64>,
-    /// It holds states: an empty message, as far as is known.
+    /// Marks a track of states; as far as is known, an empty message.
     #[prost(bytes = "vec", optional, tag = "18")]
     pub state: Option<Vec<u8>>,
 }
@@ -452,7 +452,7 @@ pub struct ProcessDescriptor {
     /// Arguments of the program.
     #[prost(bytes = "vec", repeated, tag = "2")]
     pub cmdline: Vec<Vec<u8>>,
-    /// Where older viewers show it.
+    /// Position in older viewers.
     #[prost(int32, optional, tag = "3")]
     pub legacy_sort_index: Option<i32>,
     /// Name.
@@ -472,7 +472,7 @@ pub struct ThreadDescriptor {
     /// Number.
     #[prost(int32, optional, tag = "2")]
     pub tid: Option<i32>,
-    /// Where older viewers show it.
+    /// Position in older viewers.
     #[prost(int32, optional, tag = "3")]
     pub legacy_sort_index: Option<i32>,
     /// Name.
@@ -523,10 +523,10 @@ pub struct ClockSnapshot {
 /// `ClockSnapshot.Clock`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Clock {
-    /// Which clock.
+    /// Id of the clock.
     #[prost(uint32, optional, tag = "1")]
     pub clock_id: Option<u32>,
-    /// What it showed.
+    /// Reading of the clock.
     #[prost(uint64, optional, tag = "2")]
     pub timestamp: Option<u64>,
     /// Its timestamps are differences.

@@ -1,5 +1,5 @@
-//! What one writer has said so far: dictionary entries, defaults and bases of differences, valid
-//! until it clears its incremental state.
+//! State of one writer: dictionary entries, defaults and bases of deltas, valid until the writer
+//! clears its incremental state.
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
@@ -8,7 +8,7 @@ use trace_model::{CategoryId, StrId};
 
 use crate::proto::clock::Translation;
 
-/// Values by interning id; ids count up from 1, so most are in the vector.
+/// Values by interning id; ids count from 1, so most are in the vector.
 #[derive(Debug)]
 pub(crate) struct IidTable<T> {
     small: Vec<Option<T>>,
@@ -36,7 +36,7 @@ impl<T: Copy> IidTable<T> {
     }
 
     pub(crate) fn set(&mut self, iid: u64, value: T) {
-        // The vector at most doubles with an entry, so that a lone large id takes no memory.
+        // An entry at most doubles the vector, so that a single large id takes no memory.
         let limit = self.small.len() as u64 * 2 + 64;
         match usize::try_from(iid) {
             Ok(at) if iid < limit => {
@@ -66,12 +66,12 @@ pub(crate) struct Category {
     pub(crate) id: CategoryId,
 }
 
-/// The name of an annotation.
+/// Name of an annotation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArgName {
-    /// With its prefix, characters of the path grammar replaced.
+    /// Key with prefix, with the characters of the path grammar replaced.
     pub(crate) key: StrId,
-    /// Is it, or may something below it be, among the arguments to keep?
+    /// `true` if this key, or a key below it, may be selected.
     pub(crate) wanted: bool,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Location {
     pub(crate) line: u32,
 }
 
-/// The dictionary of one generation.
+/// Dictionary of one generation.
 #[derive(Debug, Default)]
 pub(crate) struct Interned {
     pub(crate) categories: IidTable<Category>,
@@ -114,7 +114,7 @@ pub(crate) struct Defaults {
     pub(crate) extra_double_uuids: Vec<u64>,
 }
 
-/// Bases that differences of legacy events add up on, in ns and instructions.
+/// Bases of the deltas of legacy events, in ns and instructions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Base {
     pub(crate) ts_ns: i64,
@@ -122,24 +122,24 @@ pub(crate) struct Base {
     pub(crate) instructions: i64,
 }
 
-/// The last conversion of a sequence, good until the next snapshot.
+/// Last conversion of a sequence, valid until the next snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldTranslation {
     pub(crate) clock_id: u32,
-    /// Place of the clock.
+    /// Index of the clock.
     pub(crate) clock: usize,
     pub(crate) version: u32,
     pub(crate) translation: Translation,
 }
 
-/// One writer.
+/// State of one writer.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
     pub(crate) machine: u32,
     pub(crate) id: u32,
-    /// Has a packet of it been read?
+    /// `true` once a packet of it has been read.
     pub(crate) seen: bool,
-    /// Is its incremental state complete?
+    /// `true` if its incremental state is complete.
     pub(crate) valid: bool,
     pub(crate) interned: Interned,
     pub(crate) defaults: Defaults,
@@ -147,16 +147,16 @@ pub(crate) struct Sequence {
     pub(crate) counters: FxHashMap<u64, f64>,
     /// pid and tid of the last thread descriptor; survives clears.
     pub(crate) thread: Option<(i32, i32)>,
-    /// How often the state was cleared.
+    /// Number of times the state was cleared.
     pub(crate) generation: u32,
-    /// The last thread of each generation that described one, ascending.
+    /// Last described thread of each generation, ascending.
     threads: Vec<(u32, (i32, i32))>,
     pub(crate) base: Option<Base>,
     pub(crate) held: Option<HeldTranslation>,
 }
 
 impl Sequence {
-    /// Takes in the thread of a descriptor.
+    /// Records the thread of a descriptor.
     pub(crate) fn describe(&mut self, thread: (i32, i32)) {
         self.thread = Some(thread);
         match self.threads.last_mut() {
@@ -165,13 +165,13 @@ impl Sequence {
         }
     }
 
-    /// The thread that was described last when a generation ended.
+    /// Returns the last described thread at the end of a generation.
     pub(crate) fn thread_of(&self, generation: u32) -> Option<(i32, i32)> {
         let after = self.threads.partition_point(|&(g, _)| g <= generation);
         Some(self.threads.get(after.checked_sub(1)?)?.1)
     }
 
-    /// A new generation begins.
+    /// Starts a new generation.
     pub(crate) fn clear(&mut self) {
         self.generation = self.generation.wrapping_add(1);
         self.valid = true;
@@ -181,14 +181,14 @@ impl Sequence {
         self.base = None;
     }
 
-    /// Packets are missing: what was said stays readable, but is not relied on.
+    /// Records that packets are missing: earlier entries stay readable, but are not relied on.
     pub(crate) fn lose(&mut self) {
         self.valid = false;
         self.base = None;
     }
 }
 
-/// All writers.
+/// States of all writers.
 #[derive(Debug, Default)]
 pub(crate) struct Sequences {
     list: Vec<Sequence>,
@@ -197,7 +197,7 @@ pub(crate) struct Sequences {
 }
 
 impl Sequences {
-    /// The place of a writer, which is made if it is new.
+    /// Returns the index of a writer; creates it if needed.
     #[inline]
     pub(crate) fn find(&mut self, machine: u32, id: u32) -> usize {
         let key = (machine, id);

@@ -1,10 +1,10 @@
-//! Display lanes as the reference makes them, for `compat`.
+//! Assigns display lanes as the reference does, for `compat`.
 //!
-//! In the reference's tables the tracks of one name (or merge key) under one parent share a small set
-//! of lanes, and slices nest on the lane that they were drawn on. A track keeps its lane while something
-//! is open on it; then the next track takes it over, also when the count of open slices is wrong because
-//! of ends that match nothing. Two instants of one time on one lane nest even though they belong to
-//! two tracks. Facts from `track_compressor.cc` and `track_event_tracker.cc`.
+//! In the reference's tables, the tracks of one name (or merge key) under one parent share a small
+//! set of lanes, and slices nest on the lane on which they were displayed. A track keeps its lane
+//! while a slice is open on it; then the next track takes it over, even if the count of open slices
+//! is wrong because of unmatched ends. Two simultaneous instants on one lane nest even if they
+//! belong to two tracks. Source: `track_compressor.cc` and `track_event_tracker.cc`.
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
@@ -15,14 +15,14 @@ use crate::proto::emit::{Action, Resolved};
 use crate::proto::import::Importer;
 use crate::proto::tracks::{Base, LaneKey, Merge, Owner, Tracks};
 
-/// What an event does to the count of open slices of its lane.
+/// Effect of an event on the count of open slices of its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Op {
     Begin,
     End,
-    /// Both.
+    /// Begin and end.
     Instant,
-    /// Nothing, but it may name its track.
+    /// No effect, but the event may name its track.
     Name,
 }
 
@@ -30,14 +30,14 @@ enum Op {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     ts: i64,
-    /// Its place among the builder's events; `None` if only the count changes.
+    /// Its index among the builder's events; `None` if only the count changes.
     event: Option<usize>,
     key: LaneKey,
     name: Option<StrId>,
     op: Op,
 }
 
-/// The tracks that share lanes with each other.
+/// Identifies the tracks that share lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Group {
     Declared {
@@ -54,7 +54,7 @@ enum Group {
     },
 }
 
-/// How a track makes lanes of its group.
+/// How a track creates lanes of its group.
 #[derive(Clone, Copy, Debug)]
 struct Factory {
     group: Group,
@@ -73,10 +73,10 @@ struct Shared {
     factory: Factory,
 }
 
-/// Assigns lanes in the order of time.
+/// Assigns lanes in order of time.
 struct Compressor<'i, 'o> {
     importer: &'i mut Importer<'o>,
-    /// By uuid, once something happened on it; `None` if its track is not shared.
+    /// By uuid, once the track had an event; `None` if the track is not shared.
     factories: FxHashMap<u64, Option<Factory>>,
     groups: FxHashMap<Group, Vec<Shared>>,
     /// The first name of an async identity.
@@ -84,7 +84,7 @@ struct Compressor<'i, 'o> {
 }
 
 impl Importer<'_> {
-    /// Notes an event that was handed to the builder as number `event`.
+    /// Records an event that was passed to the builder with index `event`.
     pub(super) fn note_shared(&mut self, ts: i64, event: usize, what: &Resolved) {
         if ts < 0 || self.builder.events.len() == event {
             return;
@@ -96,7 +96,7 @@ impl Importer<'_> {
             Action::Begin => Op::Begin,
             Action::End => Op::End,
             Action::Instant => Op::Instant,
-            // Refused on such tracks, but named by them.
+            // Rejected on such tracks, but the event names them.
             Action::Complete(_) | Action::Flow(_) => Op::Name,
             Action::State | Action::Counters => return,
         };
@@ -112,7 +112,8 @@ impl Importer<'_> {
                 self.shared.push(record(key, op, Some(event)));
             }
             LaneKey::Async { .. } | LaneKey::GlobalInstant | LaneKey::ProcessInstant(_) => {
-                // The track that the event names is counted too, though nothing is drawn on it.
+                // The track that the event names is counted too, although nothing is displayed on
+                // it.
                 if let Base::Uuid(_) | Base::OfSequence(_) = what.base {
                     self.shared.push(record(LaneKey::On(what.base), op, None));
                 }
@@ -129,7 +130,7 @@ impl Importer<'_> {
         }
     }
 
-    /// Moves the events of shared tracks to the lanes that they are drawn on.
+    /// Moves the events of shared tracks to the lanes on which they are displayed.
     pub(super) fn share_lanes(&mut self) {
         let mut records = std::mem::take(&mut self.shared);
         records.sort_by_key(|record| record.ts);
@@ -217,7 +218,7 @@ impl Compressor<'_, '_> {
         }
     }
 
-    /// What makes the lanes of a declared track. Its name is settled by the first call.
+    /// Returns the lane factory of a declared track. The first call fixes its name.
     fn factory(&mut self, uuid: u64, event_name: Option<StrId>) -> Option<Factory> {
         if let Some(&known) = self.factories.get(&uuid) {
             return known;
@@ -275,7 +276,7 @@ impl Compressor<'_, '_> {
         })
     }
 
-    /// A child makes its parent's first lane.
+    /// Creates the first lane of a parent track if it has none: a child track implies it.
     fn parent(&mut self, uuid: u64) {
         let Some(factory) = self.factory(uuid, None) else {
             return;
@@ -319,7 +320,8 @@ impl Compressor<'_, '_> {
     }
 }
 
-/// The lane of a track: the one it has, else the first on which nothing is open, else a new one.
+/// Returns the lane of a track: its current one, else the first without an open slice, else a new
+/// one.
 #[expect(
     clippy::indexing_slicing,
     reason = "places found in, or just added to, the list"

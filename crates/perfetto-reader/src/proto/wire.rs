@@ -1,4 +1,4 @@
-//! The protobuf wire format, read by hand: a cursor over the fields of one message.
+//! Reads the protobuf wire format: a cursor over the fields of one message.
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
@@ -6,13 +6,13 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-/// Bytes that are no protobuf message: a varint of more than ten bytes, a length past the end, or
-/// a wire type that does not exist.
+/// Error for bytes that are not a protobuf message: a varint of more than ten bytes, a length past
+/// the end, or an unknown wire type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("malformed protobuf message")]
 pub struct Malformed;
 
-/// The value of one field as its wire type gives it.
+/// Value of one field according to its wire type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
     /// Wire type 0: integers, enums, bools.
@@ -42,23 +42,23 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// A cursor at the first field of `message`.
+    /// Creates a cursor at the first field of `message`.
     #[inline]
     pub fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
 
-    /// Bytes not read yet.
+    /// Returns the number of unread bytes.
     #[inline]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// The next field: its number and value; `None` at the end of the message.
+    /// Returns number and value of the next field; `None` at the end of the message.
     ///
     /// # Errors
     ///
-    /// [`Malformed`]; the cursor is of no use afterwards.
+    /// [`Malformed`]; the cursor is unusable afterwards.
     #[inline]
     pub fn field(&mut self) -> Result<Option<(u32, Value<'a>)>, Malformed> {
         if self.rest.is_empty() {
@@ -68,8 +68,8 @@ impl<'a> Cursor<'a> {
         self.value(tag).map(Some)
     }
 
-    /// The number and value of the field whose tag was read with [`Cursor::varint`]. Loops over
-    /// millions of messages look at the tag themselves and come here for the rest.
+    /// Returns number and value of the field whose tag was read with [`Cursor::varint`]. Loops over
+    /// millions of messages examine the tag themselves and use this for the other fields.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl<'a> Cursor<'a> {
         Ok((number, value))
     }
 
-    /// The next bytes as a varint, without a tag (packed lists).
+    /// Reads a varint without a tag (packed lists).
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl<'a> Cursor<'a> {
                 self.rest = rest;
                 Ok(u64::from(*low & 0x7f) | u64::from(*high) << 7)
             }
-            // By value, so that the cursor itself can stay in registers.
+            // By value, so that the cursor itself stays in registers.
             rest => {
                 let (value, rest) = long_varint(rest)?;
                 self.rest = rest;
@@ -118,7 +118,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next length and that many bytes, without a tag.
+    /// Reads a length and that many bytes, without a tag.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
-    /// The next eight bytes, without a tag (packed lists).
+    /// Reads eight bytes without a tag (packed lists).
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl Value<'_> {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] when a packed list is cut.
+    /// [`Malformed`] when a packed list is truncated.
     pub fn push_varints(self, list: &mut Vec<u64>) -> Result<(), Malformed> {
         match self {
             Self::Varint(n) => list.push(n),
@@ -168,7 +168,7 @@ impl Value<'_> {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] when a packed list is cut.
+    /// [`Malformed`] when a packed list is truncated.
     pub fn push_fixed64s(self, list: &mut Vec<u64>) -> Result<(), Malformed> {
         match self {
             Self::Fixed64(n) => list.push(n),
@@ -184,7 +184,7 @@ impl Value<'_> {
     }
 }
 
-/// A varint of three bytes or more and what follows.
+/// Returns a varint of three bytes or more, and the bytes after it.
 #[inline(never)]
 fn long_varint(bytes: &[u8]) -> Result<(u64, &[u8]), Malformed> {
     if let Some(head) = bytes.first_chunk::<8>() {
@@ -203,7 +203,7 @@ fn long_varint(bytes: &[u8]) -> Result<(u64, &[u8]), Malformed> {
     }
     let mut value = 0_u64;
     for (i, &byte) in bytes.iter().take(10).enumerate() {
-        // Of the tenth byte only one bit counts, as in all decoders.
+        // Only one bit of the tenth byte counts, as in all decoders.
         value |= u64::from(byte & 0x7f) << (7 * i).min(63);
         if byte < 0x80 {
             return Ok((value, bytes.get(i + 1..).ok_or(Malformed)?));
@@ -212,7 +212,7 @@ fn long_varint(bytes: &[u8]) -> Result<(u64, &[u8]), Malformed> {
     Err(Malformed)
 }
 
-/// Where a part of a message is: 8 bytes instead of a borrow.
+/// Location of a part of a message: 8 bytes instead of a borrow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     start: u32,
@@ -220,10 +220,11 @@ pub struct Span {
 }
 
 impl Span {
-    /// Nothing, at the beginning.
+    /// An empty span at the beginning.
     pub(crate) const EMPTY: Self = Self { start: 0, end: 0 };
 
-    /// The place of `part` in `whole`, of which it must be a part; empty if it does not fit 32 bits.
+    /// Returns the location of `part` in `whole`, of which it must be a part; empty if it does not
+    /// fit in 32 bits.
     #[inline]
     pub(crate) fn of(part: &[u8], whole: &[u8]) -> Self {
         let start = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
@@ -236,41 +237,41 @@ impl Span {
         }
     }
 
-    /// The bytes in the message that the span was made for.
+    /// Returns the bytes in the message that the span was made for.
     #[inline]
     pub fn bytes(self, whole: &[u8]) -> &[u8] {
         whole.get(self.range()).unwrap_or_default()
     }
 
-    /// As a range of byte indices.
+    /// Returns the span as a range of byte indices.
     #[inline]
     pub fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
 }
 
-/// Tag of an integer field.
+/// Returns the tag of an integer field.
 pub(crate) const fn varint_tag(field: u32) -> u64 {
     (field as u64) << 3
 }
 
-/// Tag of a `fixed64` or `double` field.
+/// Returns the tag of a `fixed64` or `double` field.
 pub(crate) const fn fixed64_tag(field: u32) -> u64 {
     (field as u64) << 3 | 1
 }
 
-/// Tag of a field of bytes.
+/// Returns the tag of a bytes field.
 pub(crate) const fn bytes_tag(field: u32) -> u64 {
     (field as u64) << 3 | 2
 }
 
-/// The low 32 bits, as decoders of `int32` and `uint32` fields take them.
+/// Returns the low 32 bits, as decoders of `int32` and `uint32` fields do.
 #[expect(clippy::cast_possible_truncation, reason = "what the format asks for")]
 pub(crate) fn low32(n: u64) -> u32 {
     n as u32
 }
 
-/// An `int32` field.
+/// Returns the value of an `int32` field.
 pub(crate) fn int32(n: u64) -> i32 {
     low32(n).cast_signed()
 }

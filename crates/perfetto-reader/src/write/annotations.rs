@@ -1,23 +1,23 @@
-//! Arguments become debug annotations; keys that are paths become dictionaries and arrays again.
+//! Writes arguments as debug annotations; keys that are paths become dictionaries and arrays.
 
 use trace_model::ArgValue;
 
 use crate::write::dictionary::{Dictionary, Table};
 use crate::write::encode::{Encoder, Fields};
 
-/// Longer texts are written out instead of interned: they hardly come twice.
+/// Maximum length of an interned text in bytes. Longer texts rarely repeat and are written inline.
 const MAX_INTERNED: usize = 256;
-/// Deeper paths stay together as one name.
+/// Maximum depth of a path; deeper paths stay one name.
 const MAX_DEPTH: usize = 60;
 
-/// A part of a key.
+/// A component of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step<'a> {
     Name(&'a str),
     Index,
 }
 
-/// A value and what it is called, or a dictionary or an array of such.
+/// A named value, or a dictionary or an array of such.
 #[derive(Debug)]
 struct Node<'a> {
     step: Step<'a>,
@@ -27,7 +27,7 @@ struct Node<'a> {
     last_index: usize,
 }
 
-/// Takes the first step off a path: a name up to `.` or `[`, or an index.
+/// Splits the first component off a path: a name up to `.` or `[`, or an index.
 fn first_step<'a>(path: &'a str, index: &mut usize) -> (Step<'a>, &'a str) {
     if let Some(rest) = path.strip_prefix('[')
         && let Some((number, rest)) = rest.split_once(']')
@@ -45,7 +45,7 @@ fn first_step<'a>(path: &'a str, index: &mut usize) -> (Step<'a>, &'a str) {
     (Step::Name(&path[..end]), &path[end..])
 }
 
-/// Does the text begin with `[number]` and then end or go on as a path?
+/// Returns `true` if the text begins with `[number]` and then ends or continues as a path.
 fn is_index(text: &str) -> bool {
     text.strip_prefix('[')
         .and_then(|t| t.split_once(']'))
@@ -57,7 +57,7 @@ fn is_index(text: &str) -> bool {
         })
 }
 
-/// Hangs a value into the tree.
+/// Inserts a value into the tree.
 fn insert<'a>(siblings: &mut Vec<Node<'a>>, path: &'a str, value: ArgValue<'a>, depth: usize) {
     let mut index = 0;
     let (step, rest) = if depth < MAX_DEPTH {
@@ -75,7 +75,7 @@ fn insert<'a>(siblings: &mut Vec<Node<'a>>, path: &'a str, value: ArgValue<'a>, 
         });
         return;
     }
-    // The same container as before, most likely the one written last.
+    // Use the same container as before, most likely the one written last.
     let known = siblings.iter().rposition(|node| {
         node.value.is_none()
             && node.step == step
@@ -141,7 +141,7 @@ fn encode_node(dictionary: &mut Dictionary, node: &Node<'_>) -> Encoder {
     if let Some(value) = node.value {
         encode_value(&mut out, dictionary, value);
     }
-    // A container of both names and elements becomes a dictionary: it has no other form.
+    // A container with both names and elements becomes a dictionary: no other form can hold it.
     let is_array =
         !node.children.is_empty() && node.children.iter().all(|child| child.step == Step::Index);
     for child in &node.children {
@@ -153,7 +153,7 @@ fn encode_node(dictionary: &mut Dictionary, node: &Node<'_>) -> Encoder {
 
 fn encode_value(out: &mut Encoder, dictionary: &mut Dictionary, value: ArgValue<'_>) {
     match value {
-        // JSON stays the text it is: as a tree it would lose nulls and empty lists.
+        // JSON stays text: as a tree it would lose nulls and empty lists.
         ArgValue::Str(text) | ArgValue::Json(text) => {
             if text.len() > MAX_INTERNED {
                 out.bytes(6, text.as_bytes());
@@ -165,7 +165,7 @@ fn encode_value(out: &mut Encoder, dictionary: &mut Dictionary, value: ArgValue<
     }
 }
 
-/// A value that is no text.
+/// Writes a value that is not a text.
 #[inline]
 fn encode_number(out: &mut Fields<'_>, value: ArgValue<'_>) {
     match value {

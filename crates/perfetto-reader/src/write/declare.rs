@@ -1,4 +1,4 @@
-//! Declarations of the streaming writer: processes, threads, tracks and counters.
+//! Declares processes, threads, tracks and counters of the streaming writer.
 
 use std::io::{self, Write};
 
@@ -16,7 +16,7 @@ impl<W: Write> TraceWriter<W> {
             return uuid;
         }
         loop {
-            // The mixing step of SplitMix64, over a count.
+            // The mixing step of SplitMix64, applied to a count.
             let mut z = self.options.uuid_seed ^ (self.uuids.len() as u64 + self.order) << 1;
             self.order += 1;
             z = (z ^ (z >> 30)).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -71,7 +71,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn process(&mut self, pid: i32, name: Option<&str>) -> io::Result<WriterTrack> {
         self.process_from(schema::ProcessDescriptor {
             pid: Some(pid),
@@ -80,11 +80,11 @@ impl<W: Write> TraceWriter<W> {
         })
     }
 
-    /// Declares a process with all that its descriptor can say.
+    /// Declares a process with a full descriptor.
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn process_from(&mut self, process: schema::ProcessDescriptor) -> io::Result<WriterTrack> {
         let descriptor = schema::TrackDescriptor {
             uuid: Some(self.new_uuid(None)),
@@ -98,7 +98,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn thread(
         &mut self,
         process: WriterTrack,
@@ -115,11 +115,11 @@ impl<W: Write> TraceWriter<W> {
         self.thread_from(Some(process), thread, None)
     }
 
-    /// Declares a thread with all that its descriptor can say, and its id if it is free.
+    /// Declares a thread with a full descriptor, and its id if it is free.
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn thread_from(
         &mut self,
         process: Option<WriterTrack>,
@@ -139,7 +139,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn track(&mut self, spec: &TrackSpec<'_>) -> io::Result<WriterTrack> {
         let descriptor = schema::TrackDescriptor {
             uuid: Some(self.new_uuid(spec.uuid)),
@@ -155,7 +155,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn counter_track(
         &mut self,
         spec: &TrackSpec<'_>,

@@ -1,4 +1,4 @@
-//! Interned texts of the one sequence that the writer uses.
+//! Interns the texts of the writer's single sequence.
 
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
@@ -6,12 +6,12 @@ use std::hash::BuildHasher;
 
 use crate::write::encode::Encoder;
 
-/// Entries of all tables together before a new generation begins.
+/// Maximum number of entries of all tables together; then a new generation begins.
 const MAX_ENTRIES: usize = 1 << 17;
-/// Bytes of all texts together before a new generation begins.
+/// Maximum size of all texts together in bytes; then a new generation begins.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Which dictionary of `InternedData`; the number is that of its field.
+/// A dictionary of `InternedData`; the number is that of its field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
     Category = 1,
@@ -20,16 +20,16 @@ pub(crate) enum Table {
     ArgText = 29,
 }
 
-/// Places in the memory of texts seen last.
+/// Number of slots of the cache of recent texts.
 const RECENT: usize = 256;
 
-/// Texts by first appearance; ids count up from 1.
+/// Texts by first appearance; ids count from 1.
 #[derive(Debug)]
 struct Texts {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     index: HashTable<u32>,
-    /// What a text at some address was last: callers give the same texts from the same places.
+    /// Last index per address: callers pass the same texts from the same addresses.
     recent: [u32; RECENT],
 }
 
@@ -52,17 +52,17 @@ impl Texts {
         &self.bytes[start..self.ends[at]]
     }
 
-    /// Where in `recent` a text may be.
+    /// Returns the slot of `recent` for a text.
     #[inline]
     fn place(text: &[u8]) -> usize {
         let address = text.as_ptr() as usize;
         (address ^ (address >> 8) ^ text.len()) % RECENT
     }
 
-    /// The number of a text that is there.
+    /// Returns the index of a known text.
     #[inline]
     fn find(&mut self, text: &[u8]) -> Option<u32> {
-        // A guess only: the text is compared.
+        // Only a guess: the text is compared.
         let place = Self::place(text);
         let guess = self.recent[place];
         if (guess as usize) < self.ends.len() && same(self.get(guess), text) {
@@ -74,7 +74,7 @@ impl Texts {
         Some(at)
     }
 
-    /// The id of `text`, and whether it is new.
+    /// Returns the id of `text`, and `true` if it is new.
     #[inline]
     fn intern(&mut self, text: &str) -> (u64, bool) {
         let text = text.as_bytes();
@@ -107,13 +107,13 @@ impl Texts {
     }
 }
 
-/// Whether two texts are equal: short ones without a call.
+/// Compares two texts; short ones without a function call.
 #[inline]
 fn same(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
         return false;
     }
-    // Two words that overlap cover a text of eight to sixteen bytes.
+    // Two overlapping words cover a text of 8 to 16 bytes.
     match (a.first_chunk::<8>(), b.first_chunk::<8>()) {
         (Some(a_start), Some(b_start)) if a.len() <= 16 => {
             u64::from_ne_bytes(*a_start) == u64::from_ne_bytes(*b_start)
@@ -131,7 +131,7 @@ pub(crate) struct Dictionary {
     names: Texts,
     arg_names: Texts,
     arg_texts: Texts,
-    /// Of each of `arg_names`: it is no path.
+    /// For each entry of `arg_names`: `true` if it is not a path.
     plain: Vec<bool>,
     /// `InternedData` of the next packet.
     pub(crate) fresh: Encoder,
@@ -159,7 +159,7 @@ impl Dictionary {
         iid
     }
 
-    /// The id of an argument's key, unless it is a path that comes apart.
+    /// Returns the id of an argument's key, unless the key is a path.
     #[inline]
     pub(crate) fn plain_key(&mut self, key: &str) -> Option<u64> {
         if let Some(at) = self.arg_names.find(key.as_bytes()) {
@@ -172,7 +172,7 @@ impl Dictionary {
         Some(self.intern(Table::ArgName, key))
     }
 
-    /// Is it time to forget everything, so that memory stays bounded?
+    /// Returns `true` if the tables must be cleared to bound the memory.
     pub(crate) fn is_full(&self) -> bool {
         let all = [
             &self.categories,
@@ -219,7 +219,7 @@ mod tests {
         let mut dictionary = Dictionary::default();
         assert_eq!(dictionary.plain_key("a.b"), None);
         assert_eq!(dictionary.plain_key("a"), Some(1));
-        // As a part of a path it may be interned, and is no plain key even so.
+        // As a component of a path it may be interned, yet it is not a plain key.
         assert_eq!(dictionary.intern(Table::ArgName, "c.d"), 2);
         assert_eq!(dictionary.plain_key("c.d"), None);
         dictionary.clear();

@@ -1,17 +1,18 @@
-//! The protobuf wire format, written by hand: fields in the order of the calls.
+//! Writes the protobuf wire format: fields in the order of the calls.
 
 /// A message under construction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Encoder {
-    /// Longer than what was written: room is made in large pieces, and filled without asking for every byte.
+    /// Longer than the written part: it grows in large steps and is filled without a check per
+    /// byte.
     room: Vec<u8>,
     length: usize,
 }
 
-/// Bytes of [`Fields`]: room for four fields of the longest kind.
+/// Size of [`Fields`] in bytes: enough for four fields of the longest kind.
 const FIELDS_BYTES: usize = 64;
 
-/// Room for a few fields that are no texts.
+/// Buffer for a few fields that are not texts.
 #[derive(Debug)]
 pub(crate) struct Fields<'r> {
     bytes: &'r mut [u8; FIELDS_BYTES],
@@ -21,7 +22,7 @@ pub(crate) struct Fields<'r> {
 impl Fields<'_> {
     #[inline]
     fn byte(&mut self, byte: u8) {
-        // The remainder says that the index is in range; callers stay below the length.
+        // The remainder proves that the index is in range; callers stay below the length.
         self.bytes[self.length % FIELDS_BYTES] = byte;
         self.length += 1;
     }
@@ -35,14 +36,14 @@ impl Fields<'_> {
         self.byte((value & 0x7f) as u8);
     }
 
-    /// An integer, bool or enum field; negative numbers as their two's complement.
+    /// Writes an integer, bool or enum field; negative numbers as two's complement.
     #[inline]
     pub(crate) fn uint(&mut self, field: u32, value: u64) {
         self.varint(u64::from(field) << 3);
         self.varint(value);
     }
 
-    /// A `fixed64` or `double` field.
+    /// Writes a `fixed64` or `double` field.
     #[inline]
     pub(crate) fn fixed64(&mut self, field: u32, word: u64) {
         self.varint(u64::from(field) << 3 | 1);
@@ -53,7 +54,7 @@ impl Fields<'_> {
 }
 
 impl Encoder {
-    /// Appends at most four fields that are no texts.
+    /// Appends at most four fields that are not texts.
     #[inline]
     pub(crate) fn fields(&mut self, fill: impl FnOnce(&mut Fields<'_>)) {
         self.need(FIELDS_BYTES);
@@ -67,7 +68,7 @@ impl Encoder {
         self.length += fields.length;
     }
 
-    /// A message of at most three such fields.
+    /// Writes a message of at most three such fields.
     #[inline]
     pub(crate) fn small_message(&mut self, field: u32, fill: impl FnOnce(&mut Fields<'_>)) {
         self.fields(|fields| {
@@ -79,7 +80,7 @@ impl Encoder {
         });
     }
 
-    /// Makes room for so many bytes more.
+    /// Makes room for this many more bytes.
     #[inline]
     fn need(&mut self, bytes: usize) {
         if self.room.len() - self.length < bytes {
@@ -93,7 +94,7 @@ impl Encoder {
         self.room.resize(wanted.max(4 * FIELDS_BYTES), 0);
     }
 
-    /// Appends bytes that are encoded already.
+    /// Appends bytes that are already encoded.
     #[inline]
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         self.need(bytes.len());
@@ -104,26 +105,26 @@ impl Encoder {
         }
     }
 
-    /// An integer, bool or enum field; negative numbers as their two's complement.
+    /// Writes an integer, bool or enum field; negative numbers as two's complement.
     #[inline]
     pub(crate) fn uint(&mut self, field: u32, value: u64) {
         self.fields(|fields| fields.uint(field, value));
     }
 
-    /// A `fixed64` or `double` field.
+    /// Writes a `fixed64` or `double` field.
     #[inline]
     pub(crate) fn fixed64(&mut self, field: u32, word: u64) {
         self.fields(|fields| fields.fixed64(field, word));
     }
 
-    /// A string, bytes or message field.
+    /// Writes a string, bytes or message field.
     #[inline]
     pub(crate) fn bytes(&mut self, field: u32, bytes: &[u8]) {
         self.header(field, bytes.len());
         self.append(bytes);
     }
 
-    /// A message field, filled in place: its length is put before it afterwards.
+    /// Writes a message field in place; its length is inserted afterwards.
     #[inline]
     pub(crate) fn message(&mut self, field: u32, fill: impl FnOnce(&mut Self)) {
         self.fields(|fields| {
@@ -133,7 +134,7 @@ impl Encoder {
         let start = self.length;
         fill(self);
         let length = self.length - start;
-        // Rare: what was written moves to make room for a longer length.
+        // Rare: the contents move to make room for a longer length.
         let more = varint_len(length as u64) - 1;
         if more > 0 {
             self.need(more);
@@ -145,7 +146,7 @@ impl Encoder {
         self.length = end;
     }
 
-    /// Writes a varint over what is there.
+    /// Overwrites the current position with a varint.
     #[inline]
     fn place_varint(&mut self, mut value: u64) {
         for place in self.room.get_mut(self.length..).unwrap_or_default() {
@@ -158,7 +159,7 @@ impl Encoder {
         }
     }
 
-    /// What comes before so many bytes of a string, bytes or message field.
+    /// Writes tag and length of a string, bytes or message field of `bytes` bytes.
     #[inline]
     pub(crate) fn header(&mut self, field: u32, bytes: usize) {
         self.fields(|fields| {
@@ -167,19 +168,19 @@ impl Encoder {
         });
     }
 
-    /// The length of [`Encoder::bytes`] for so many bytes.
+    /// Returns the encoded size of [`Encoder::bytes`] for this many bytes.
     #[inline]
     pub(crate) fn bytes_len(field: u32, bytes: usize) -> usize {
         varint_len(u64::from(field) << 3) + varint_len(bytes as u64) + bytes
     }
 
-    /// What was written.
+    /// Returns the written bytes.
     #[inline]
     pub(crate) fn as_slice(&self) -> &[u8] {
         self.room.get(..self.length).unwrap_or_default()
     }
 
-    /// Bytes written.
+    /// Returns the number of bytes written.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.length
@@ -194,7 +195,7 @@ impl Encoder {
     }
 }
 
-/// Bytes of a varint: seven bits each.
+/// Returns the length of a varint in bytes: seven bits each.
 #[inline]
 fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)

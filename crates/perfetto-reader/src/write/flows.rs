@@ -1,30 +1,30 @@
-//! Arrows of a trace as flow ids of events.
+//! Writes the arrows of a trace as flow ids of events.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::{Flow, FlowId, SliceId, Trace};
 
-/// What is known of the arrows with one id.
+/// State of the arrows with one id.
 #[derive(Clone, Copy)]
 struct Chain {
     last: SliceId,
-    /// Each arrow starts where the one before ends.
+    /// `true` if each arrow starts where the one before ends.
     intact: bool,
     arrows: u32,
 }
 
-/// The id of every arrow in the file.
+/// Assigns an id to every arrow in the file.
 ///
-/// In track events an id connects each event with the one before that has it. Arrows that form such
-/// a chain keep their id; where one slice sends several arrows of one id, every arrow gets an id of
-/// its own.
+/// In track events an id connects each event with the previous event that has it. Arrows that form
+/// such a chain keep their id; if one slice sends several arrows of one id, every arrow gets a new
+/// id.
 pub(super) struct FlowIds<'t> {
     trace: &'t Trace,
-    /// By arrow; empty if all keep theirs.
+    /// New ids by arrow; empty if all arrows keep theirs.
     fresh: FxHashMap<FlowId, u64>,
     chains: FxHashMap<u64, Chain>,
 }
 
-/// The ids of one slice.
+/// Flow ids of one slice.
 #[derive(Debug, Default)]
 pub(super) struct SliceFlows {
     pub(super) through: Vec<u64>,
@@ -73,7 +73,7 @@ impl<'t> FlowIds<'t> {
         }
     }
 
-    /// The ids to write with a slice.
+    /// Collects the ids to write with a slice.
     pub(super) fn of(&self, slice: SliceId, out: &mut SliceFlows) {
         out.through.clear();
         out.terminating.clear();
@@ -82,7 +82,7 @@ impl<'t> FlowIds<'t> {
         }
         for (id, flow) in self.trace.flows_to(slice) {
             match self.fresh.get(&id) {
-                // Turned around, the arrow still ends where it is read last.
+                // Even if reversed, the arrow ends at the event that is read last.
                 Some(&fresh) => Self::one_end(slice, flow, fresh, out),
                 None if self.ends_at(slice, flow) => out.terminating.push(flow.id),
                 None => out.through.push(flow.id),
@@ -98,7 +98,7 @@ impl<'t> FlowIds<'t> {
         }
     }
 
-    /// Is this slice the last of the arrows with the flow's id?
+    /// Returns `true` if this slice is the last of the arrows with the flow's id.
     fn ends_at(&self, slice: SliceId, flow: &Flow) -> bool {
         flow.from <= flow.to && self.chains.get(&flow.id).is_some_and(|c| c.last == slice)
     }

@@ -1,4 +1,4 @@
-//! Slices of which the parent is known: each goes to the lane where it has just that around it.
+//! Writes slices with a known parent: each goes to a lane where exactly its ancestors enclose it.
 
 use std::io::{self, Write};
 
@@ -11,11 +11,11 @@ use crate::write::spec::WriterTrack;
 use crate::write::stream::{Open, TraceWriter};
 
 impl<W: Write> TraceWriter<W> {
-    /// Writes a slice whose place in the nesting is known: `order` names it from now on, `parent`
-    /// is the order of the slice around it. Slices come by ascending time, parents first.
+    /// Writes a slice with a known position in the nesting: `order` identifies it from now on,
+    /// `parent` is the order of the enclosing slice. Slices come by ascending time, parents first.
     ///
-    /// When the place cannot be said with begins and ends (a slice that outlives its parent), the
-    /// slice goes to a sibling track, where it has no parent.
+    /// If begins and ends cannot express the position (a slice that outlives its parent), the slice
+    /// goes to a sibling track, where it has no parent.
     pub(super) fn nested_slice<'a>(
         &mut self,
         track: WriterTrack,
@@ -27,7 +27,7 @@ impl<W: Write> TraceWriter<W> {
     ) -> io::Result<()> {
         self.write_ends_before(ts)?;
         let lane = self.nested_lane(track, ts, end, parent)?;
-        // An instant right after another one at the same time would nest in it when read.
+        // An instant directly after another one at the same time would nest in it when read.
         let is_instant = is_leaf && end == Some(ts) && self.lanes[lane].instant != Some(ts);
         self.begin_event(if is_instant { 3 } else { 1 }, lane);
         let mut encoder = SliceEncoder {
@@ -48,7 +48,8 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// The lane on which a slice has `parent` around it, else one where it has nothing.
+    /// Returns the lane on which a slice is enclosed by `parent`, else one where nothing encloses
+    /// it.
     fn nested_lane(
         &mut self,
         track: WriterTrack,
@@ -94,7 +95,7 @@ impl<W: Write> TraceWriter<W> {
     }
 }
 
-/// Adds what a slice says to the event under construction.
+/// Adds the data of a slice to the event under construction.
 pub(super) struct SliceEncoder<'w, 'a> {
     pub(super) event: &'w mut Encoder,
     pub(super) dictionary: &'w mut Dictionary,
@@ -104,7 +105,7 @@ pub(super) struct SliceEncoder<'w, 'a> {
 impl<'a> SliceEncoder<'_, 'a> {
     pub(super) fn names(&mut self, name: Option<&str>, category: Option<&str>) {
         if let Some(category) = category {
-            // Readers join categories with commas; what does not come apart cleanly stays whole.
+            // Readers join categories with commas; a text that cannot be split cleanly stays whole.
             let is_list =
                 category.as_bytes().contains(&b',') && !category.split(',').any(str::is_empty);
             if is_list {

@@ -1,4 +1,4 @@
-//! What callers tell the writer: options, tracks, counters, events.
+//! Inputs of the writer: options, tracks, counters, events.
 
 use trace_model::{ArgValue, ClockDomain};
 
@@ -6,38 +6,38 @@ use trace_model::{ArgValue, ClockDomain};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WriterTrack(pub(super) u32);
 
-/// What hangs a new track where.
+/// Description of a new track.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TrackSpec<'a> {
-    /// Name; without one viewers show that of the first event.
+    /// Name; without one, viewers show that of the first event.
     pub name: Option<&'a str>,
-    /// The thread, process or other track it hangs under.
+    /// Parent thread, process or track.
     pub parent: Option<WriterTrack>,
-    /// Id to give it, unless another track has it. By default one is made up.
+    /// Requested id, used unless another track has it. By default an id is generated.
     pub uuid: Option<u64>,
-    /// Never fold it with siblings of the same name.
+    /// `true` if viewers must not merge it with siblings of the same name.
     pub unmerged: bool,
 }
 
-/// What a counter counts.
+/// Unit of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CounterUnit<'a> {
-    /// Not said.
+    /// Unspecified.
     #[default]
     None,
     /// Nanoseconds.
     Nanos,
-    /// How many.
+    /// A plain number.
     Count,
     /// Bytes.
     Bytes,
-    /// Anything else, for example `W`.
+    /// Any other unit, for example `W`.
     Named(&'a str),
 }
 
-/// What an event says besides time and track.
+/// Data of an event besides time and track.
 #[derive(Clone, Debug, Default)]
 pub struct EventData<'a> {
     /// Name.
@@ -46,26 +46,26 @@ pub struct EventData<'a> {
     pub category: Option<&'a str>,
     /// Arguments: keys without prefix, in which `.` and `[n]` nest (`grid[0]`).
     pub args: &'a [(&'a str, ArgValue<'a>)],
-    /// Flows through this event: an arrow from the event before with the same id.
+    /// Flows through this event: an arrow from the previous event with the same id.
     pub flows: &'a [u64],
-    /// Flows that end here, so that the id can be used again.
+    /// Flows that end here, so that the id can be reused.
     pub terminating_flows: &'a [u64],
 }
 
-/// What to write about the trace as a whole.
+/// Properties of the trace as a whole.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WriterOptions {
-    /// What the timestamps count. Custom and unknown clocks are written as boot time.
+    /// Clock of the timestamps. Custom and unknown clocks are written as boot time.
     pub clock: ClockDomain,
-    /// Add to a timestamp to get Unix time in nanoseconds, if known.
+    /// Offset from a timestamp to Unix time in nanoseconds, if known.
     pub unix_offset_ns: Option<i64>,
     /// Mixed into the ids of tracks, so that files can be concatenated. Default is 0.
     pub uuid_seed: u64,
 }
 
 impl WriterOptions {
-    /// Timestamps of this clock, and what to add to get Unix time.
+    /// Creates options for timestamps of this clock and their offset to Unix time in nanoseconds.
     pub fn new(clock: ClockDomain, unix_offset_ns: Option<i64>) -> Self {
         Self {
             clock,

@@ -1,4 +1,4 @@
-//! The streaming writer: events in ascending time, bounded memory.
+//! Streaming writer: events in ascending time, bounded memory.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,34 +13,34 @@ use crate::write::encode::Encoder;
 use crate::write::nested::SliceEncoder;
 use crate::write::spec::{EventData, WriterOptions, WriterTrack};
 
-/// The one sequence of the file.
+/// The only sequence of the file.
 pub(super) const SEQUENCE: u32 = 1;
-/// The clock whose timestamps are differences.
+/// The clock whose timestamps are deltas.
 const DELTA_CLOCK: u32 = 64;
 const STATE_CLEARED: u32 = 1;
 const NEEDS_STATE: u64 = 2;
-/// Bytes gathered before they go to the output.
+/// Number of bytes buffered before they go to the output.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// A slice on the stack of a lane.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
-    /// `None` for a begin whose end the caller will say.
+    /// `None` for a begin whose end the caller reports later.
     pub(super) end: Option<i64>,
     pub(super) order: u64,
-    /// No slice will have it as its parent.
+    /// `true` if no slice has it as its parent.
     pub(super) is_leaf: bool,
 }
 
-/// A track of the file. Complete slices that overlap need more than one for a track of the caller.
+/// A track of the file. Overlapping complete slices need several lanes per track of the caller.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) uuid: u64,
     pub(super) stack: Vec<Open>,
-    /// Of the caller's tracks, and the place among its lanes.
+    /// The caller's track, and the index among its lanes.
     pub(super) track: WriterTrack,
     pub(super) place: usize,
-    /// When the last event of the lane was an instant: its time.
+    /// Time of the lane's last event, if that was an instant.
     pub(super) instant: Option<i64>,
 }
 
@@ -55,7 +55,7 @@ impl Lane {
         }
     }
 
-    /// Until when a slice may last that is put on top.
+    /// Returns the latest possible end of a slice that is pushed on top.
     fn room(&self) -> i64 {
         let top = self.stack.last();
         top.and_then(|open| open.end).unwrap_or(i64::MAX)
@@ -66,11 +66,11 @@ impl Lane {
 pub(super) struct TrackState {
     /// The declared track, then those for overlapping slices.
     pub(super) lanes: Vec<usize>,
-    /// What [`Lane::room`] says of each, once there are several.
+    /// [`Lane::room`] of each lane, once there are several.
     pub(super) rooms: LaneTimes,
     pub(super) name: Option<String>,
     pub(super) parent: u64,
-    /// A thread or process: tracks for overlapping slices hang under it.
+    /// `true` for a thread or process: tracks for overlapping slices become its children.
     pub(super) is_root: bool,
 }
 
@@ -107,25 +107,26 @@ pub struct TraceWriter<W: Write> {
     pub(super) lanes: Vec<Lane>,
     pub(super) uuids: rustc_hash::FxHashSet<u64>,
     pub(super) dictionary: Dictionary,
-    /// Ends to come of complete slices: (time, later begins first, lane).
+    /// Pending ends of complete slices: (time, later begins first, lane).
     pub(super) ends: BinaryHeap<Reverse<(i64, Reverse<u64>, usize)>>,
     pub(super) order: u64,
     pub(super) last_ts: i64,
-    /// Bytes that went to the output.
+    /// Number of bytes passed to the output.
     pub(super) bytes: u64,
-    // Room that is used again for every event.
+    // Buffers reused for every event.
     pub(super) event: Encoder,
     pub(super) packet: Encoder,
-    /// Frames on their way to the output.
+    /// Frames not yet passed to the output.
     pub(super) frame: Encoder,
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Begins a trace. The output gets pieces of about 64 KiB, the rest with [`TraceWriter::finish`].
+    /// Begins a trace. The output receives pieces of about 64 KiB, the rest with
+    /// [`TraceWriter::finish`].
     ///
     /// # Errors
     ///
-    /// When writing fails, as all methods.
+    /// Returns an error if writing fails, as for all methods.
     pub fn new(out: W, options: WriterOptions) -> io::Result<Self> {
         let mut writer = Self {
             out,
@@ -147,7 +148,7 @@ impl<W: Write> TraceWriter<W> {
         Ok(writer)
     }
 
-    /// The clock of the trace as Perfetto numbers it.
+    /// Returns Perfetto's number of the trace's clock.
     fn clock_id(&self) -> u32 {
         match self.options.clock {
             ClockDomain::Monotonic => 3,
@@ -156,7 +157,7 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// Clears the dictionaries, and says how timestamps are to be read from here on.
+    /// Clears the dictionaries, and defines the timestamps of the following packets.
     fn begin_generation(&mut self, first: bool) -> io::Result<()> {
         self.dictionary.clear();
         let clock_id = self.clock_id();
@@ -201,11 +202,12 @@ impl<W: Write> TraceWriter<W> {
         self.write_frame(&packet.encode_to_vec())
     }
 
-    /// Writes what a file says about itself, as Chrome's metadata: `ChromeEventBundle.metadata` with name and JSON text.
+    /// Writes properties of the recording as Chrome metadata: `ChromeEventBundle.metadata` with
+    /// name and JSON text.
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub(super) fn metadata<'m>(
         &mut self,
         entries: impl Iterator<Item = (&'m str, &'m str)>,
@@ -235,7 +237,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn begin(&mut self, track: WriterTrack, ts: i64, data: &EventData<'_>) -> io::Result<()> {
         self.write_ends_before(ts)?;
         let lane = self.tracks[track.0 as usize].lanes[0];
@@ -245,11 +247,11 @@ impl<W: Write> TraceWriter<W> {
         self.write_event(1, lane, ts, Some(data))
     }
 
-    /// Writes the end of the innermost slice that was begun on the track; nothing if there is none.
+    /// Writes the end of the innermost open slice of the track; does nothing if there is none.
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn end(&mut self, track: WriterTrack, ts: i64) -> io::Result<()> {
         self.write_ends_before(ts)?;
         let lane = self.tracks[track.0 as usize].lanes[0];
@@ -267,7 +269,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn instant(&mut self, track: WriterTrack, ts: i64, data: &EventData<'_>) -> io::Result<()> {
         self.write_ends_before(ts)?;
         let lane = self.tracks[track.0 as usize].lanes[0];
@@ -278,7 +280,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn counter(&mut self, track: WriterTrack, ts: i64, value: f64) -> io::Result<()> {
         self.write_ends_before(ts)?;
         let lane = self.tracks[track.0 as usize].lanes[0];
@@ -292,14 +294,14 @@ impl<W: Write> TraceWriter<W> {
         self.write_event_packet(ts)
     }
 
-    /// Writes a slice of known duration. Its end is written when time has come that far, so these
+    /// Writes a slice of known duration. Its end is written once a later event is written, so these
     /// calls must come in ascending `ts`. A slice that overlaps another one of the track without
     /// nesting goes to a sibling track of the same name.
     ///
     /// # Errors
     ///
-    /// When writing fails; [`io::ErrorKind::InvalidInput`] when `ts` lies before that of the event
-    /// before, or `dur` is negative.
+    /// Returns an error if writing fails; [`io::ErrorKind::InvalidInput`] when `ts` is before that
+    /// of the previous event, or `dur` is negative.
     pub fn complete(
         &mut self,
         track: WriterTrack,
@@ -324,8 +326,8 @@ impl<W: Write> TraceWriter<W> {
         self.write_event(1, lane, ts, Some(data))
     }
 
-    /// The first lane of the track on which a slice until `end` nests; a new one if there is none. Closes what has ended on the
-    /// lanes before it.
+    /// Returns the first lane of the track on which a slice until `end` nests; creates one if there
+    /// is none. Closes slices that have ended on the lanes before it.
     fn lane_with_room(&mut self, track: WriterTrack, ts: i64, end: i64) -> io::Result<usize> {
         let mut next = Some(0);
         while let Some(place) = next {
@@ -335,14 +337,14 @@ impl<W: Write> TraceWriter<W> {
             if end <= self.lanes[lane].room() {
                 return Ok(lane);
             }
-            // Those between have neither room nor anything to close.
+            // The lanes in between have neither room nor an ended slice.
             let rooms = &self.tracks[track.0 as usize].rooms;
             next = rooms.first_outside(place + 1, ts, end);
         }
         self.new_lane(track)
     }
 
-    /// A sibling track for slices that do not nest.
+    /// Creates a sibling track for slices that do not nest.
     pub(super) fn new_lane(&mut self, track: WriterTrack) -> io::Result<usize> {
         let uuid = self.new_uuid(None);
         let state = &self.tracks[track.0 as usize];
@@ -367,7 +369,7 @@ impl<W: Write> TraceWriter<W> {
         Ok(lane)
     }
 
-    /// Puts a slice on the stack of a lane and plans its end.
+    /// Pushes a slice on the stack of a lane and schedules its end.
     pub(super) fn push(&mut self, lane: usize, end: Option<i64>, order: u64, is_leaf: bool) {
         self.lanes[lane].stack.push(Open {
             end,
@@ -380,13 +382,13 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// Takes the top off the stack of a lane.
+    /// Pops the top of a lane's stack.
     pub(super) fn pop(&mut self, lane: usize) {
         self.lanes[lane].stack.pop();
         self.note_room(lane);
     }
 
-    /// To be called when the top of a lane is another one.
+    /// Updates the room of a lane; must be called when the top of its stack changes.
     #[inline]
     fn note_room(&mut self, lane: usize) {
         let lane = &self.lanes[lane];
@@ -418,7 +420,7 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// Writes a planned end, unless it was written already.
+    /// Writes a scheduled end, unless it was already written.
     fn write_end(&mut self, lane: usize, order: u64, end: i64) -> io::Result<()> {
         let top = self.lanes[lane].stack.last();
         if top.is_some_and(|open| open.order == order) {
@@ -478,7 +480,7 @@ impl<W: Write> TraceWriter<W> {
                 self.last_ts = ts;
                 (delta, None)
             }
-            // Late: the clock of differences stays where it is.
+            // Late event: the delta clock does not move.
             _ => (ts, Some(self.clock_id())),
         };
         self.packet.fields(|fields| {
@@ -489,7 +491,7 @@ impl<W: Write> TraceWriter<W> {
             fields.uint(10, SEQUENCE.into());
             fields.uint(13, NEEDS_STATE);
         });
-        // The packet goes into its frame in pieces, so that the event is copied once.
+        // The packet is written into its frame in pieces, so that the event is copied once.
         let fresh = &self.dictionary.fresh;
         let mut length = self.packet.len() + Encoder::bytes_len(11, self.event.len());
         if !fresh.is_empty() {
@@ -509,7 +511,7 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// Gives frames to the output when they are many.
+    /// Passes frames to the output once enough are buffered.
     #[inline]
     fn pass_on(&mut self) -> io::Result<()> {
         if self.frame.len() < CHUNK_BYTES {
@@ -525,16 +527,16 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written so far.
     pub fn bytes_written(&self) -> u64 {
         self.bytes + self.frame.len() as u64
     }
 
-    /// Writes the ends that are still planned and flushes; slices begun and not ended stay open.
+    /// Writes the ends that are still scheduled and flushes; slices begun and not ended stay open.
     ///
     /// # Errors
     ///
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.write_ends_before(i64::MAX)?;
         while let Some(Reverse((end, Reverse(order), lane))) = self.ends.pop() {
@@ -546,7 +548,7 @@ impl<W: Write> TraceWriter<W> {
     }
 }
 
-/// The value as an integer, if that says the same.
+/// Returns the value as an integer, if that is exact.
 fn exact_integer(value: f64) -> Option<i64> {
     const LIMIT: f64 = 9_007_199_254_740_992.0;
     if value.fract() != 0.0 || value.abs() > LIMIT || (value == 0.0 && value.is_sign_negative()) {

@@ -1,4 +1,4 @@
-//! A whole trace from the store to a file.
+//! Writes a whole trace from the store to a file.
 
 use std::io::{self, Write};
 
@@ -14,22 +14,22 @@ use crate::write::flows::{FlowIds, SliceFlows};
 use crate::write::spec::{CounterUnit, TrackSpec, WriterOptions, WriterTrack};
 use crate::write::stream::TraceWriter;
 
-/// Numbers for processes and threads that have none of 32 bits begin here.
+/// First number assigned to processes and threads without a 32-bit number.
 const FIRST_MADE_UP: i32 = 1 << 30;
 
 /// Writes a whole trace as Perfetto protobuf and returns the output.
 ///
-/// Reading the file back gives the same slices (time, duration, name, category, arguments, nesting),
-/// arrows, counters, processes and threads. What the format cannot say:
+/// Reading the file back gives the same slices (time, duration, name, category, arguments,
+/// nesting), arrows, counters, processes and threads. Limits of the format:
 ///
 /// * a slice that outlives its parent goes to a sibling track, where it has no parent;
-/// * arrows lose category and name, and an arrow that runs backwards in time is turned around;
+/// * arrows lose category and name, and an arrow that runs backwards in time is reversed;
 /// * arguments with raw JSON become texts; CPU times of slices are left out;
-/// * process and thread numbers that are texts or do not fit 32 bits are replaced.
+/// * process and thread numbers that are texts or do not fit in 32 bits are replaced.
 ///
 /// # Errors
 ///
-/// When writing fails.
+/// Returns an error if writing fails.
 pub fn write_trace<W: Write>(trace: &Trace, out: W) -> io::Result<W> {
     let meta = trace.meta();
     let base = meta.base_time_ns;
@@ -80,7 +80,7 @@ impl<'t, W: Write> Export<'t, W> {
         }
     }
 
-    /// What the file says about itself, its rank in the job included.
+    /// Writes the properties of the recording, including its rank in the job.
     fn metadata(&mut self) -> io::Result<()> {
         const JOB: &str = "distributedInfo";
         let meta = self.trace.meta();
@@ -266,7 +266,8 @@ impl<'t, W: Write> Export<'t, W> {
     }
 }
 
-/// Arguments that track events have fields for, or that a compatible reader adds by itself.
+/// Returns `true` for arguments that track events have fields for, or that a compatible reader
+/// adds.
 fn is_typed(key: &str) -> bool {
     matches!(
         key,
@@ -295,7 +296,7 @@ fn encode_typed(event: &mut Encoder, slice: Slice<'_>) {
     }
 }
 
-/// Numbers of 32 bits: those given where they fit and mean something, made-up ones otherwise.
+/// Returns 32-bit numbers: the given ones where they fit and are real, generated ones otherwise.
 fn numbers(given: impl Iterator<Item = (i64, bool)> + Clone) -> Vec<i32> {
     let real = |(n, artificial): (i64, bool)| match artificial {
         false => i32::try_from(n).ok(),

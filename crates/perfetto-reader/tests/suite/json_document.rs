@@ -1,4 +1,4 @@
-//! The document around the events, broken events, and everything that may be odd about the text.
+//! Tests the document around the events, broken events, and odd texts.
 
 use crate::json_support::{difference, dump, names, options, read, try_read};
 use perfetto_reader::{ArgPolicy, Error, ReadOptions};
@@ -280,7 +280,7 @@ fn nesting_in_arguments_has_a_limit_and_costs_one_event() {
         assert_eq!(trace.len(), kept, "{depth}");
         assert_eq!(count(&trace, IssueKind::JsonEventSkipped), 3 - kept as u64);
     }
-    // Objects that are never closed, in each other: linear, and what follows is found.
+    // Nested objects that are never closed: the cost is linear, and the following event is found.
     let unclosed = r#"{"ph":"#.repeat(50_000);
     let trace = read(format!("[{A},{unclosed},{B}]"));
     assert_eq!(names(&trace), ["a", "b"]);
@@ -324,7 +324,7 @@ fn every_truncation_gives_the_complete_events() {
     }
 }
 
-/// A text with most of what there can be.
+/// Returns a text with most features of the format.
 fn rich_text() -> String {
     let mut events = vec![
         r#"{"ph":"M","name":"process_name","pid":1,"args":{"name":"p"}}"#.to_owned(),
@@ -407,7 +407,7 @@ fn damaged(flips: &[(usize, u8)], cut: usize) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Damage may cost events, but it never ends the reading, and what is left does not depend on
+    /// Damage may cost events, but it never ends the reading, and the result does not depend on
     /// pieces or threads.
     #[test]
     fn damage_is_survived_alike_in_any_pieces(
@@ -432,7 +432,7 @@ proptest! {
         }
     }
 
-    /// One damaged byte inside the events costs a few events around it at most.
+    /// A damaged byte inside the events costs at most a few events around it.
     #[test]
     fn one_byte_costs_few_events(at in any::<prop::sample::Index>(), b in any::<u8>()) {
         let text = rich_text();

@@ -1,4 +1,4 @@
-//! What each phase and field of an event becomes.
+//! Tests the result of each phase and field of an event.
 
 use crate::json_support::{dump, names, options, read, try_read};
 use perfetto_reader::{ArgPolicy, ReadOptions};
@@ -318,7 +318,7 @@ fn process_and_thread_numbers_as_written() {
     );
 }
 
-/// Arrows as names of both ends.
+/// Returns arrows as names of both ends.
 fn arrows(trace: &Trace) -> Vec<(&str, &str)> {
     let name = |id| trace.slice(id).name().unwrap_or("-");
     trace

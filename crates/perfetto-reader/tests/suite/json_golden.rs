@@ -1,4 +1,4 @@
-//! Row by row against the tables of Perfetto's trace processor, in compat mode.
+//! Compares traces row by row with the tables of Perfetto's trace processor, in compat mode.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -9,14 +9,14 @@ use perfetto_reader::{ReadOptions, json};
 use serde_json::Value;
 use trace_model::{ArgValue, Slice, Trace, Track, TrackKind};
 
-/// The reference data of these tests.
+/// Returns the folder of the reference data of these tests.
 fn data() -> PathBuf {
     test_data::reference("perfetto")
 }
 
 type Row = Vec<Option<String>>;
 
-/// A table by its name without suffix, header left out.
+/// Returns a table by its name without suffix, without its header.
 fn table(dir: &Path, name: &str) -> Vec<Row> {
     let path = [format!("{name}.csv"), format!("{name}.csv.gz")]
         .into_iter()
@@ -83,7 +83,7 @@ fn some(value: impl ToString) -> Option<String> {
     Some(value.to_string())
 }
 
-/// A number that means nothing in either table.
+/// A number without meaning in either table.
 const ANY: &str = "*";
 
 fn pid(trace: &Trace, track: &Track) -> Option<String> {
@@ -128,7 +128,7 @@ fn slice_row(slice: Slice<'_>) -> Row {
 }
 
 fn check_slices(name: &str, trace: &Trace, golden: &[Row]) {
-    // Which rows share a lane: a one to one relation where lanes are not merged for display.
+    // Rows that share a lane: a one-to-one relation where lanes are not merged for display.
     let (mut ours, mut theirs) = (BTreeMap::new(), BTreeMap::new());
     for (slice, expected) in trace.slices().zip(golden) {
         let mut row = slice_row(slice);
@@ -185,7 +185,7 @@ fn check_counters(name: &str, trace: &Trace, golden: &[Row]) {
     assert_eq!(samples.len(), golden.len(), "{name}: number of samples");
 }
 
-/// Threads with names; arbitrary numbers left out, and the idle thread too.
+/// Compares threads by name, without arbitrary numbers and the idle thread.
 fn check_threads(name: &str, trace: &Trace, golden: &[Row]) {
     type Key = (
         Option<String>,

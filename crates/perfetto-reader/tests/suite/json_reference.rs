@@ -1,4 +1,4 @@
-//! What `compat` takes over from the reference where the rules are easy to get wrong.
+//! Tests behaviour that `compat` takes from the reference where the rules are easy to get wrong.
 
 use crate::json_support::{dump, options, try_read, try_read_or_empty};
 use perfetto_reader::ReadOptions;
@@ -14,7 +14,7 @@ fn read(text: &str) -> Trace {
     try_read(text.as_bytes(), &compat(0)).expect("the input of the test is sound")
 }
 
-/// Name, depth, name of the track and number of the track, by order of appearance.
+/// Returns name, depth, name of the track and number of the track, by order of appearance.
 fn lanes(trace: &Trace) -> Vec<(String, u32, String, usize)> {
     let mut seen = Vec::new();
     let mut rows = Vec::new();
@@ -36,7 +36,7 @@ fn row(name: &str, depth: u32, track: &str, lane: usize) -> (String, u32, String
     (name.to_owned(), depth, track.to_owned(), lane)
 }
 
-/// Process and thread number of each row of threads.
+/// Returns process and thread number of each row of threads.
 fn threads(trace: &Trace) -> Vec<(i64, i64)> {
     let mut rows: Vec<_> = trace
         .threads()
@@ -58,7 +58,7 @@ fn an_async_lane_is_free_when_its_count_of_open_slices_is_zero() {
     let expected = [
         row("a", 0, "a", 0),
         row("a", 1, "a", 0),
-        // Its own lane is taken: a new one among those of `a`, called as the event.
+        // Its own lane is taken: it gets a new one among those of `a`, named like the event.
         row("z", 0, "z", 1),
     ];
     assert_eq!(lanes(&read(text)), expected);

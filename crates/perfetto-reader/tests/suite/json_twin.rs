@@ -1,4 +1,4 @@
-//! Random events, read by the reader and by a slow twin on top of `serde_json`.
+//! Reads random events with the reader and with a slow reference model on top of `serde_json`.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,21 @@ use proptest::prelude::*;
 use serde_json::Value;
 use trace_model::{ArgValue, Slice, Trace, TrackKind};
 
-/// One slice as both sides see it.
+/// One slice in a form that both readers produce.
 #[derive(Clone, Debug, PartialEq, PartialOrd)]
 struct Row {
     ts: i64,
-    /// Unknown for begins: it depends on the other events.
+    /// Unknown for begins, because it depends on the other events.
     dur: Option<i64>,
     category: Option<String>,
     name: Option<String>,
     args: String,
 }
 
-// ---- the twin ----
+// ---- the reference model ----
 
-/// Decimal microseconds as nanoseconds, from the text of a number with at most three decimals.
+/// Converts decimal microseconds to nanoseconds, from the text of a number with at most three
+/// decimals.
 fn nanos_of_text(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
@@ -44,7 +45,7 @@ fn text(value: &Value) -> Option<String> {
     value.as_str().filter(|s| !s.is_empty()).map(str::to_owned)
 }
 
-/// Arguments without nulls, in the order of their keys.
+/// Formats arguments without nulls, in the order of their keys.
 fn args(value: &Value) -> String {
     let mut map = BTreeMap::new();
     match value {
@@ -66,7 +67,7 @@ fn has_id(event: &Value) -> bool {
     is_id(&event["id"]) || is_id(&event["id2"]["local"]) || is_id(&event["id2"]["global"])
 }
 
-/// The slice that an event starts, if it starts one.
+/// Returns the slice that an event starts, if any.
 fn twin_row(event: &Value) -> Option<Row> {
     let phase = event["ph"].as_str()?.chars().next()?;
     let ts = nanos(&event["ts"]).filter(|&ts| ts >= 0)?;
@@ -329,8 +330,8 @@ proptest! {
 
         let trace = try_read(text.as_bytes(), &options(2, chunk)).unwrap();
         let expected = sorted(parsed.iter().filter_map(twin_row).collect());
-        // Nothing ends a slice here but what surrounds it: begins are those that are open, or were
-        // cut, and a begin of the same text as a complete one is told from it by its track alone.
+        // Only enclosing slices end a slice here: begins are those that are open or were truncated,
+        // and a begin with the same text as a complete event differs only by its track.
         let begins: Vec<_> = expected.iter().filter(|r| r.dur.is_none()).cloned().collect();
         let found: Vec<Row> = trace
             .slices()

@@ -1,4 +1,5 @@
-//! What only the reference's tables show of protobuf traces, each held against Perfetto's trace processor 55.3.
+//! Tests properties of protobuf traces that only the reference's tables show, compared with
+//! Perfetto's trace processor 55.3.
 
 use byte_source::Source;
 use perfetto_reader::proto::schema::*;
@@ -35,7 +36,7 @@ fn track(descriptor: TrackDescriptor) -> TracePacket {
     TracePacket {
         sequence_flags: None,
         track_descriptor: Some(descriptor),
-        // Another writer, so that this says nothing of the thread of the first.
+        // Another writer, so that this does not affect the thread of the first.
         trusted_packet_sequence_id: Some(2),
         ..Default::default()
     }
@@ -177,7 +178,7 @@ fn cpu_times_count_on_threads_only() {
         }),
         ..Default::default()
     };
-    // The descriptor comes last: what a track is, is known at the end.
+    // The descriptor comes last: the kind of a track is known only at the end.
     let packets = || {
         vec![
             packet(1),

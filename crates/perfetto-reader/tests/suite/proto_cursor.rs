@@ -1,5 +1,5 @@
-//! The decoders written by hand against the declared messages, which the member `oracle` compares
-//! with the full schema.
+//! Compares the hand-written decoders with the declared messages, which the member `oracle`
+//! compares with the full schema.
 
 use perfetto_reader::proto::{EventType, LegacyEvent, Packet, Payload, Span, TrackEvent, schema};
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ fn text(span: Option<Span>, bytes: &[u8]) -> Option<String> {
     span.map(|s| String::from_utf8(s.bytes(bytes).to_vec()).unwrap())
 }
 
-/// What the cursor decoder must find of a message.
+/// Compares the decoded event with the message that it was encoded from.
 fn assert_event(message: &schema::TrackEvent, event: &TrackEvent, bytes: &[u8]) {
     let kind = match message.r#type.unwrap_or(0) {
         0 => EventType::Unspecified,
@@ -235,7 +235,7 @@ prop_compose! {
 proptest! {
     #[test]
     fn track_events_decode_alike(messages in prop::collection::vec(track_event(), 1..4)) {
-        // One value for all, as the reader uses it: nothing of the event before may be left.
+        // One value is reused for all, as in the reader: nothing of the previous event may remain.
         let mut event = TrackEvent::default();
         for message in &messages {
             let bytes = message.encode_to_vec();

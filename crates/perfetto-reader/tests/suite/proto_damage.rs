@@ -1,5 +1,5 @@
-//! Damaged and hostile protobuf traces: no panic, no hang, no memory for what is only announced, and
-//! what can be kept is kept.
+//! Tests damaged and hostile protobuf traces: no panic, no hang, no memory for announced data, and
+//! usable data is kept.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn sample(name: &str) -> Vec<u8> {
     std::fs::read(folder.join(name)).unwrap()
 }
 
-/// Offsets at which the packets of a trace end.
+/// Returns the offsets at which the packets of a trace end.
 fn packet_ends(bytes: &[u8]) -> Vec<usize> {
     let mut ends = Vec::new();
     let mut at = 0;
@@ -247,9 +247,9 @@ fn bombs_of_bundles_end_at_their_limit() {
     };
     let packets = framed(&instant(vec![])).repeat(100_000);
     let inner = bundle(&packets);
-    // A thousand bundles inside of one: each is small enough, all together are not.
+    // A thousand bundles inside one: each is small enough, all together are not.
     let trace = read(&bundle(&inner.repeat(1000)), false).unwrap();
-    // The account of 4 MiB is used up by packets, a few of the bundles, and the outer one itself.
+    // The budget of 4 MiB is used up by packets, some of the bundles, and the outer one itself.
     let broken = trace.diagnostics().count_of(IssueKind::BadCompressedPacket);
     assert!((2..=1001).contains(&broken), "{broken}");
     let limit = (1 << 22) / framed(&instant(vec![])).len();

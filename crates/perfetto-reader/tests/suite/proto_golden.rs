@@ -1,4 +1,4 @@
-//! Protobuf traces against the tables of Perfetto's trace processor, row for row.
+//! Compares protobuf traces with the tables of Perfetto's trace processor, row by row.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use byte_source::{OpenOptions, Source};
 use perfetto_reader::{ReadOptions, proto};
 use trace_model::{ArgValue, Trace, TrackKind};
 
-/// The reference data of these tests.
+/// Returns the folder of the reference data of these tests.
 fn data() -> PathBuf {
     test_data::reference("perfetto")
 }
@@ -30,7 +30,8 @@ fn read(folder: &Path, name: &str, compat: bool) -> Trace {
     proto::read(source, &options).unwrap()
 }
 
-/// Rows of a CSV table without its header; quoted cells may hold commas, quotes and newlines.
+/// Returns the rows of a CSV table without its header; quoted cells may contain commas, quotes and
+/// newlines.
 fn table(folder: &Path, trace: &str, name: &str) -> Vec<Vec<String>> {
     let path = folder
         .join("golden")
@@ -66,7 +67,7 @@ fn or_null<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| NULL.to_owned(), |v| v.to_string())
 }
 
-/// Type, name, pid and tid of a track as the tables show them.
+/// Returns type, name, pid and tid of a track as the tables show them.
 fn track_cells(trace: &Trace, track: trace_model::TrackId) -> [String; 4] {
     let track = trace.track(track);
     let name = track.name.map(|n| trace.text(n));
@@ -174,7 +175,7 @@ fn threads(trace: &Trace) -> BTreeSet<Vec<String>> {
         .collect()
 }
 
-/// Without the indices of arrays.
+/// Returns a key without the indices of arrays.
 fn flat(key: &str) -> String {
     let mut out = String::new();
     let mut inside = false;
@@ -237,7 +238,7 @@ fn cut(rows: Vec<Vec<String>>, cells: usize) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The last column says which rows share a lane; its numbers are arbitrary.
+/// The last column identifies rows that share a lane; its numbers are arbitrary.
 fn same_lanes(name: &str, trace: &Trace, rows: &[Vec<String>]) {
     let (mut ours, mut theirs) = (BTreeMap::new(), BTreeMap::new());
     for (i, (slice, row)) in trace.slices().zip(rows).enumerate() {
@@ -278,7 +279,7 @@ fn check(folder: &Path, name: &str, compat: bool) {
         &table(folder, name, "counters"),
     );
     let mut expected_args = table(folder, name, "args");
-    // Documented: what the reference adds for its own export to JSON is for `compat` alone.
+    // Documented: additions of the reference for its own export to JSON exist only in `compat`.
     expected_args.retain(|row| compat || !row[2].starts_with("legacy_event."));
     same(name, "args", &args(&trace), &expected_args);
     let mut expected: BTreeSet<_> = table(folder, name, "threads").into_iter().collect();
@@ -287,7 +288,7 @@ fn check(folder: &Path, name: &str, compat: bool) {
     if compat {
         assert_eq!(ours, expected, "{name}: threads");
     } else {
-        // Documented: no rows for main threads that nothing happened on.
+        // Documented: no rows for main threads without events.
         let extra: Vec<_> = ours.difference(&expected).collect();
         assert!(extra.is_empty(), "{name}: threads {extra:?}");
         for missing in expected.difference(&ours) {

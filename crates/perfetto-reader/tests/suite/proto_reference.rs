@@ -1,4 +1,4 @@
-//! Corner cases of Perfetto's importer, worked out from its rules, in `compat` mode.
+//! Tests corner cases of Perfetto's importer, derived from its rules, in `compat` mode.
 
 use byte_source::Source;
 use perfetto_reader::{ReadOptions, proto};
@@ -86,7 +86,7 @@ impl File {
         self.event(ts, m().int(9, 3).int(11, uuid).text(23, name))
     }
 
-    /// A legacy event of `phase` on the thread that the sequence described.
+    /// Adds a legacy event of `phase` on the thread that the sequence described.
     fn legacy(self, ts: u64, phase: u8, name: &str, more: impl FnOnce(Msg) -> Msg) -> Self {
         let legacy = more(m().int(2, phase.into()));
         self.event(ts, m().text(23, name).msg(6, legacy))
@@ -100,7 +100,7 @@ impl File {
     }
 }
 
-/// Name, track type and name, depth and duration of every slice.
+/// Returns name, track type and name, depth and duration of every slice.
 fn slices(trace: &Trace) -> Vec<String> {
     trace
         .slices()
@@ -118,7 +118,7 @@ fn slices(trace: &Trace) -> Vec<String> {
         .collect()
 }
 
-/// Arguments of slice `at` in order of their keys.
+/// Returns the arguments of slice `at` in the order of their keys.
 fn args(trace: &Trace, at: usize) -> Vec<String> {
     let slice = trace.slices().nth(at).unwrap();
     let mut all: Vec<String> = slice
@@ -162,7 +162,7 @@ fn tracks_of_one_merge_key_are_drawn_on_the_lanes_of_whoever_came_first() {
             format!("c {merged} first 0 10"),
         ]
     );
-    // A lane on which nothing is open is taken over, with its name.
+    // A lane without an open slice is taken over, with its name.
     let file = File::default()
         .process(1, 10)
         .track(keyed(2, "first"))

@@ -1,4 +1,5 @@
-//! Sequences, clocks, tracks, counters and projections of protobuf traces, one difficulty each.
+//! Tests sequences, clocks, tracks, counters and projections of protobuf traces, one difficulty
+//! each.
 
 use std::io::Write as _;
 
@@ -8,7 +9,7 @@ use perfetto_reader::{ArgPolicy, Error, ReadOptions, proto};
 use prost::Message;
 use trace_model::{ArgValue, IssueKind, TimeRange, Timestamp, Trace as Model, TrackKind};
 
-/// Bytes of packets as the top level frames them.
+/// Returns the bytes of packets with top-level framing.
 fn framed(packets: &[TracePacket]) -> Vec<u8> {
     Trace {
         packet: packets.to_vec(),
@@ -18,7 +19,7 @@ fn framed(packets: &[TracePacket]) -> Vec<u8> {
 
 fn read_with(packets: &[TracePacket], options: &ReadOptions) -> Model {
     let mut bytes = framed(packets);
-    // An empty file has no format; a packet without anything in it says nothing.
+    // An empty file has no format; an empty packet has no effect.
     bytes.extend([0x0a, 0x00]);
     proto::read(Source::from_bytes("test", bytes).unwrap(), options).unwrap()
 }
@@ -149,7 +150,7 @@ fn rows(trace: &Model) -> Vec<(&str, i64, i64)> {
         .collect()
 }
 
-/// Kind, name, tid and parent of the track of each slice.
+/// Returns kind, name, tid and parent of the track of each slice.
 fn tracks(trace: &Model) -> Vec<(TrackKind, &str, i64, &str)> {
     trace
         .slices()
@@ -454,7 +455,7 @@ fn counters_multiply_add_up_and_reset() {
             },
         )),
         sample(10, 2, 1),
-        // Added in the order of the file, shown in the order of time.
+        // Accumulated in file order, returned in order of time.
         sample(5, 2, 2),
         cleared(1),
         sample(20, 2, 4),

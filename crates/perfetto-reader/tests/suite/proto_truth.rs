@@ -1,4 +1,4 @@
-//! The protobuf traces of `testdata/perfetto` against what was planted in them.
+//! Compares the protobuf traces of `testdata/perfetto` with their planted truth.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ fn load(name: &str) -> (Trace, Value) {
     (trace, serde_json::from_slice(&truth).unwrap())
 }
 
-/// Name of the thread, else of the track.
+/// Returns the name of the thread, else of the track.
 fn track(slice: Slice<'_>) -> &str {
     let trace = slice.trace();
     let track = slice.track();
@@ -35,7 +35,7 @@ fn assert_slices(trace: &Trace, truth: &Value) {
         let text = |key: &str| row[key].as_str();
         assert_eq!(slice.name(), text("name"), "{row}");
         assert_eq!(slice.category(), text("cat"), "{row}");
-        // The truth says `stream 7` of "GPU 0 stream 7", and `main` of a main thread without name.
+        // The truth has `stream 7` for "GPU 0 stream 7", and `main` for a main thread without name.
         let (name, label) = (track(slice), text("track").unwrap());
         let is_main = slice
             .track()

@@ -1,4 +1,4 @@
-//! Real traces of PyTorch, read as JSON and written as protobuf, read back the same.
+//! Tests that real traces of PyTorch, read as JSON and written as protobuf, read back unchanged.
 
 use std::path::Path;
 

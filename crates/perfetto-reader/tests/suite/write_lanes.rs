@@ -1,5 +1,5 @@
-//! Slices that overlap are put on lanes as one would by asking each lane after the other: which is quick enough for a test, and what
-//! the writer must not do.
+//! Compares the lanes of overlapping slices with a simple model that checks each lane in turn: fast
+//! enough for a test, but not for the writer.
 
 use perfetto_reader::proto::schema;
 use perfetto_reader::write::{EventData, TraceWriter, WriterOptions, WriterTrack};
@@ -9,12 +9,12 @@ use prost::Message;
 /// Type, lane, time.
 type Row = (i32, usize, i64);
 
-/// The writer's rules for one track, by asking each lane.
+/// The writer's rules for one track, checking each lane.
 #[derive(Default)]
 struct Simple {
-    /// End and number of what is open, the innermost last.
+    /// End and number of the open slices, the innermost last.
     lanes: Vec<Vec<(Option<i64>, usize)>>,
-    /// Ends to come: end, number, lane.
+    /// Pending ends: end, number, lane.
     planned: Vec<(i64, usize, usize)>,
     count: usize,
     rows: Vec<Row>,
@@ -91,7 +91,7 @@ impl Simple {
     }
 }
 
-/// The events of a track in the order of the file, lanes numbered as they were declared.
+/// Returns the events of a track in file order, with lanes numbered as declared.
 fn rows(bytes: &[u8], track: usize) -> Vec<Row> {
     let file = schema::Trace::decode(bytes).unwrap();
     let mut lanes: Vec<Vec<u64>> = Vec::new();

@@ -1,4 +1,4 @@
-//! What is written reads back the same.
+//! Tests that written traces read back unchanged.
 
 use std::collections::BTreeMap;
 
@@ -203,7 +203,7 @@ proptest! {
         let before = random_trace(&events, order);
         let after = written(&before);
         assert_same(&before, &after);
-        // Once more: what was read back can be said in full.
+        // Once more: the trace that was read back can be expressed completely.
         let again = written(&after);
         prop_assert_eq!(assert_same(&after, &again), after.tracks().len());
     }
@@ -289,7 +289,7 @@ fn made_up_numbers_never_clash() {
     assert_eq!(tracks.len(), 4);
 }
 
-/// Start, duration, depth and name of the track of each slice.
+/// Returns start, duration, depth and name of the track of each slice.
 fn places(trace: &Trace) -> Vec<(i64, i64, usize, String)> {
     trace
         .slices()

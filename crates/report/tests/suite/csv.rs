@@ -1,4 +1,4 @@
-//! CSV: quoting, nulls, reals, and that everything reads back.
+//! Tests CSV: quoting, nulls, reals, and reading back.
 
 use proptest::prelude::*;
 use report::{Cell, Column, CsvOptions, CsvWriter, Error, Kind, RealFormat, RowSink, real_text};
@@ -45,7 +45,7 @@ fn fields_are_quoted_only_when_they_must_be() {
             "{field:?}"
         );
     }
-    // The special byte beyond the first block that is looked at.
+    // A special byte after the first block.
     let long = format!("{}\"{}", "x".repeat(200), "y".repeat(70));
     let text = csv(
         CsvOptions {
@@ -100,7 +100,7 @@ fn a_lone_empty_field_is_still_a_row() {
 
 #[test]
 fn significant15_against_c_and_sqlite() {
-    // printf("%.15g") of each, with the point SQLite adds.
+    // printf("%.15g") of each, with the point that SQLite adds.
     let table: &[(f64, &str)] = &[
         (0.0, "0.0"),
         (-0.0, "-0.0"),
@@ -240,7 +240,7 @@ fn misuse_is_named() {
     ));
 }
 
-/// A closed pipe must reach the caller as such, so that a tool can treat it as success.
+/// A closed pipe must reach the caller unchanged, so that a tool can treat it as success.
 #[test]
 fn a_broken_pipe_keeps_its_kind() {
     struct Closed;
@@ -259,7 +259,7 @@ fn a_broken_pipe_keeps_its_kind() {
     );
 }
 
-/// Records and fields as RFC 4180 defines them; a quoted field is marked.
+/// Parses records and fields according to RFC 4180; a quoted field is marked.
 fn parse(text: &str) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let mut row = Vec::new();
@@ -310,7 +310,7 @@ proptest! {
         }
     }
 
-    /// `%.15g` loses at most half a unit in the fifteenth digit, and always reads as a real.
+    /// `%.15g` loses at most half a unit in the fifteenth digit, and always parses as a real.
     #[test]
     fn significant15_is_close_and_has_a_point(value in any::<f64>().prop_filter("finite", |v| v.is_finite())) {
         let text = real_text(value, RealFormat::Significant15);

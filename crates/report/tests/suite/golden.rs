@@ -1,14 +1,16 @@
-//! Reals as two other programs print them: the reference tables of the shared data are reproduced character by character.
+//! Compares reals with the output of two other programs: the reference tables of the shared data
+//! are reproduced character by character.
+
 use std::path::PathBuf;
 
 use report::{RealFormat, real_text};
 
-/// The reference data of these tests.
+/// Returns the folder of the reference data of these tests.
 fn golden() -> PathBuf {
     test_data::reference("perfetto/golden")
 }
 
-/// Files of this name, one per trace.
+/// Returns the files with this name, one per trace.
 fn tables(name: &str) -> Vec<String> {
     let dirs = std::fs::read_dir(golden()).unwrap();
     let files = dirs

@@ -1,4 +1,4 @@
-//! JSON: every layout parses, keys keep their order, numbers are exact.
+//! Tests JSON: every layout parses, keys keep their order, numbers are exact.
 
 use report::{
     Cell, Column, JsonDocument, JsonLayout, JsonRowsWriter, RowSink, SchemaVersion, Table, Unit,

@@ -1,4 +1,4 @@
-//! Tables give back what was put in, and stay small.
+//! Tests that tables return their values and use little memory.
 
 use proptest::prelude::*;
 use report::{Cell, Column, Error, Kind, Table};
@@ -87,7 +87,8 @@ fn a_refused_row_changes_nothing() {
     );
 }
 
-/// Two numbers and a text of ten bytes in 100 000 rows: 8 + 8 + 8 + 10 bytes each, doubled at worst by growing vectors.
+/// Two numbers and a text of ten bytes in 100,000 rows: 8 + 8 + 8 + 10 bytes each, at most doubled
+/// by growing vectors.
 #[test]
 fn memory_per_row_is_bounded() {
     let columns = vec![

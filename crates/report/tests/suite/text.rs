@@ -1,4 +1,4 @@
-//! Text for people: alignment, widths, escapes, Markdown, and human units.
+//! Tests text output: alignment, widths, escapes, Markdown, and human units.
 
 use report::{
     Cell, Column, Error, Format, RealFormat, RowSink, Table, TextOptions, TextWriter, Unit, human,

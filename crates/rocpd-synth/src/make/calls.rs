@@ -1,4 +1,4 @@
-//! What the host does: steps, calls, marks.
+//! Host activity: steps, calls, marks.
 
 use rusqlite::types::Value;
 
@@ -36,7 +36,7 @@ impl Rank<'_> {
         *bounds = (bounds.0.min(start), bounds.1.max(end));
     }
 
-    /// A region of a domain.
+    /// Adds a region of a domain.
     pub(super) fn region(
         &mut self,
         thread: i64,
@@ -85,7 +85,7 @@ impl Rank<'_> {
         Ok(())
     }
 
-    /// A marker range.
+    /// Adds a marker range.
     pub(super) fn marker(
         &mut self,
         thread: i64,
@@ -159,7 +159,7 @@ impl Rank<'_> {
         Ok(())
     }
 
-    /// A launch, the HSA calls in it, and the kernel.
+    /// Adds a launch, the HSA calls in it, and the kernel.
     pub(super) fn launch(&mut self, thread: i64, parent: i64, first: bool) -> Result<(), Error> {
         let stack = self.next_stack();
         let start = self.now;
@@ -198,7 +198,7 @@ impl Rank<'_> {
         }
         self.now = end + self.random.between(20, 200);
         let last = i64::try_from(KERNELS.len()).unwrap_or(1) - 1;
-        // The last kernel runs once only.
+        // The last kernel runs only once.
         let kernel = if first {
             last
         } else {
@@ -230,13 +230,13 @@ impl Rank<'_> {
         Ok(())
     }
 
-    /// A migration of pages, as the kernel driver reports it.
+    /// Adds a migration of pages, as the kernel driver reports it.
     pub(super) fn kfd(&mut self, step: u32) -> Result<(), Error> {
         let stack = self.next_stack();
         let span = (self.now, self.now + 700);
         let name = "KFD_PAGE_MIGRATE_PREFETCH";
         let event = self.region(0, span, "KFD_PAGE_MIGRATE", name, (stack, 0))?;
-        // Stored from the last to the first.
+        // Stored from last to first.
         let arguments = [
             (2, "kind", step.to_string()),
             (1, "end_addr", "0x7fff".to_owned()),
@@ -260,7 +260,7 @@ impl Rank<'_> {
         Ok(())
     }
 
-    /// A mark: a sample on a track of its thread.
+    /// Adds a mark: a sample on a track of its thread.
     pub(super) fn mark(&mut self, thread: i64, step: u32) -> Result<(), Error> {
         let name = self.db.string("MARKER_CORE_API")?;
         let place = usize::try_from(thread).unwrap_or(0);
@@ -296,7 +296,7 @@ impl Rank<'_> {
         Ok(())
     }
 
-    /// A region without event.
+    /// Adds a region without an event.
     pub(super) fn orphans(&mut self) -> Result<(), Error> {
         let name = self.db.string("hipOrphan")?;
         let (start, end) = (self.now, self.now + 777);

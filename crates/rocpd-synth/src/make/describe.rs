@@ -1,4 +1,4 @@
-//! What info tables say of a rank.
+//! Writes the info tables of a rank.
 
 use rusqlite::types::Value;
 
@@ -6,7 +6,7 @@ use super::{COUNTERS, KERNELS, Rank, int, text};
 use crate::database::Error;
 
 impl Rank<'_> {
-    /// Threads, agents, queues, streams, kernels, counters.
+    /// Writes threads, agents, queues, streams, kernels, counters.
     pub(super) fn describe(&mut self) -> Result<(), Error> {
         let (nid, pid) = (int(self.nid), int(self.pid));
         for thread in 0..i64::from(self.shape.threads) {

@@ -1,4 +1,4 @@
-//! What devices do: dispatches, copies, memory.
+//! Device activity: dispatches, memcpy, memory.
 
 use rusqlite::types::Value;
 
@@ -24,7 +24,7 @@ impl Rank<'_> {
             self.truth.outliers.push(id);
         }
         let place = usize::try_from(stream).unwrap_or(0);
-        // Every seventh kernel does not wait for the one before: they overlap.
+        // Every seventh kernel does not wait for the previous one, so they overlap.
         let waits = id % 7 != 3;
         let start = if waits {
             (launched + 2_000).max(self.free[place])
@@ -33,7 +33,7 @@ impl Rank<'_> {
         };
         let end = start + duration;
         self.free[place] = self.free[place].max(end + 200);
-        // The host does not run ahead of the devices by more than a millisecond.
+        // The host runs at most a millisecond ahead of the devices.
         self.now = self.now.max(end - 1_000_000);
         let agent = 4 + 2 * self.random.between(0, i64::from(self.shape.gpus) - 1);
         let event = self.event("KERNEL_DISPATCH", stack, stack, None)?;
@@ -124,7 +124,8 @@ impl Rank<'_> {
         Ok(())
     }
 
-    /// Memory comes and goes; the second of every three is freed, and its address used again.
+    /// Allocates memory; every third step frees the last allocation instead, and its address is
+    /// reused.
     pub(super) fn allocate(&mut self, thread: i64, step: u32) -> Result<(), Error> {
         let frees = step % 3 == 2 && !self.live.is_empty();
         let (address, size, kind) = match self.live.pop() {

@@ -1,8 +1,8 @@
-//! What any engine's log says, by keys that look like what is wanted.
+//! Reads the log of any engine, by keys that look like the wanted ones.
 
 use super::{Serving, model_name, quoted};
 
-/// A statement with how much it is worth.
+/// A value with its rating.
 type Best = Option<(u8, String)>;
 
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Facts {
     caches: std::collections::BTreeMap<String, String>,
 }
 
-/// The sizes by which a model is divided, and how they are called.
+/// Parallel sizes of a model, and their names in logs.
 const PARALLEL: [(&str, &[&str]); 4] = [
     ("tp_size", &["tp_size", "tensor_parallel_size"]),
     ("pp_size", &["pp_size", "pipeline_parallel_size"]),
@@ -33,8 +33,7 @@ const CACHES: [&str; 5] = [
     "block_size",
 ];
 
-/// How much a value is worth: 4 states something exact, 3 other text, 2 leaves it open, 1 says that it
-/// is not known, 0 nothing.
+/// Rates a value: 4 exact statement, 3 other text, 2 left open, 1 stated as unknown, 0 nothing.
 fn worth(value: &str) -> u8 {
     const EXACT: [&str; 7] = ["FP16", "BF16", "FP8", "INT", "SM", "HOPPER", "AMPERE"];
     let upper = value.trim().to_uppercase();
@@ -51,7 +50,7 @@ fn worth(value: &str) -> u8 {
     }
 }
 
-/// Keeps the better statement, of equal ones the newer.
+/// Keeps the better value; of equal ones the newer.
 fn keep(best: &mut Best, text: &str, keys: &[&str]) -> bool {
     let Some(value) = keys.iter().find_map(|key| quoted(text, key)) else {
         return false;
@@ -64,7 +63,7 @@ fn keep(best: &mut Best, text: &str, keys: &[&str]) -> bool {
 }
 
 impl Facts {
-    /// Takes what a text says; false if it says nothing.
+    /// Reads the values of a text; returns `false` if it has none.
     pub(super) fn take(&mut self, text: &str) -> bool {
         let mut any = keep(
             &mut self.model,
@@ -96,7 +95,7 @@ impl Facts {
         any
     }
 
-    /// Fills in what the engine's own classes did not say.
+    /// Fills in fields that the engine's own classes did not set.
     pub(super) fn fill(self, found: &mut Serving) {
         let text = |best: Best| best.filter(|b| b.0 > 1).map(|b| b.1);
         let whole = |best: Best| best.and_then(|b| b.1.parse().ok());

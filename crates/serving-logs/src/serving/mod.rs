@@ -1,5 +1,5 @@
-//! The log of a serving engine's configuration: what probes saw of arguments and attributes, a JSON
-//! object a line.
+//! Reads the log of a serving engine's configuration: arguments and attributes recorded by probes,
+//! one JSON object per line.
 
 mod generic;
 mod sglang;
@@ -9,39 +9,39 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// What a log says of the engine.
+/// Information on the engine in a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Serving {
-    /// `sglang`, `vllm`, or none if it is another.
+    /// `sglang`, `vllm`, or `None` for another engine.
     pub framework: Option<&'static str>,
-    /// Last part of the path of the model.
+    /// Last component of the model's path.
     pub model: Option<String>,
-    /// Type of its numbers, for example `bfloat16`.
+    /// dtype of the model, for example `bfloat16`.
     pub precision: Option<String>,
-    /// Layers.
+    /// Number of layers.
     pub layers: Option<u64>,
-    /// Longest sequence, tokens.
+    /// Maximum sequence length in tokens.
     pub max_positions: Option<u64>,
-    /// What the engine was started with, as JSON text.
+    /// Start arguments of the engine, as JSON text.
     pub startup: Option<String>,
-    /// Sizes of batches in order of the log.
+    /// Batch sizes in the order of the log.
     pub batch_sizes: Vec<u64>,
-    /// Tokens of the inputs of requests, in order of first sight.
+    /// Input lengths of requests in tokens, in order of first appearance.
     pub input_lengths: Vec<u64>,
-    /// Sizes by which the model is divided: `tp_size`, `pp_size`, `dp_size`, `nnodes`.
+    /// Parallel sizes of the model: `tp_size`, `pp_size`, `dp_size`, `nnodes`.
     pub parallel: BTreeMap<&'static str, u64>,
     /// Name of the device.
     pub device: Option<String>,
-    /// Devices, stated or the product of the parallel sizes.
+    /// Number of devices: stated, or the product of the parallel sizes.
     pub devices: Option<u64>,
-    /// Sizes of caches by name, as they stand in the log.
+    /// Cache sizes by name, as written in the log.
     pub caches: BTreeMap<String, String>,
-    /// Lines that are no JSON and gave nothing by patterns either.
+    /// Lines that are not JSON and matched no pattern either.
     pub skipped: usize,
 }
 
-/// One line as a record: what was looked at, and its value.
+/// One line as a record: the recorded attribute and its value.
 #[derive(Debug, Default)]
 struct Record {
     class: String,
@@ -51,7 +51,7 @@ struct Record {
 }
 
 impl Record {
-    /// From a line of JSON, or what can be made out of a broken one.
+    /// Parses a line of JSON, or the readable part of a broken one.
     fn read(line: &str) -> Option<Self> {
         if let Ok(document) = serde_json::from_str::<Value>(line) {
             let of = &document["kunlunClassAttr"];
@@ -85,7 +85,7 @@ impl Record {
     }
 }
 
-/// Reads the text of a log. Which engine wrote it is told by the modules it names.
+/// Reads the text of a log. The engine is identified by the modules named in it.
 pub fn serving(text: &str) -> Serving {
     let has = |words: &[&str]| words.iter().any(|w| text.contains(w));
     let mut found = Serving::default();
@@ -119,14 +119,14 @@ pub fn serving(text: &str) -> Serving {
     found
 }
 
-/// The last part of a path.
+/// Returns the last component of a path.
 fn model_name(path: &str) -> Option<String> {
     let name = path.trim_end_matches('/').rsplit('/').next()?;
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// The value of `key` in text that is nearly JSON, or that Python printed: `"key": v`, `'key': v`,
-/// `key=v`. Ends of texts are quotes, of others commas and closing brackets.
+/// Returns the value of `key` in text that is nearly JSON, or that Python printed: `"key": v`,
+/// `'key': v`, `key=v`. Quoted values end at the quote, others at a comma or closing bracket.
 fn quoted(text: &str, key: &str) -> Option<String> {
     let mut from = 0;
     while let Some(at) = text.get(from..)?.find(key) {
@@ -158,13 +158,13 @@ fn quoted(text: &str, key: &str) -> Option<String> {
     None
 }
 
-/// As [`quoted`], a whole number.
+/// Same as [`quoted`], for a whole number.
 fn number(text: &str, key: &str) -> Option<u64> {
     quoted(text, key)?.parse().ok()
 }
 
-/// How many numbers stand in the brackets behind `key`, at the first place from `from` on, and where
-/// the brackets close.
+/// Returns how many numbers are in the brackets after `key`, at the first occurrence from `from`
+/// on, and the position of the closing bracket.
 fn count_in_brackets(text: &str, key: &str, from: usize) -> Option<(u64, usize)> {
     let at = from + text.get(from..)?.find(key)? + key.len();
     let open = at + text[at..].find('[')?;
@@ -239,7 +239,7 @@ mod tests {
                 "",
                 &Value::String(requests.clone()),
             ),
-            // Seen before: no new requests.
+            // Repeated requests are not counted again.
             line(
                 module,
                 "ScheduleBatch",
@@ -311,7 +311,7 @@ mod tests {
             block("prompt_token_ids", "[1, 2, 3]"),
             block("prompt_token_ids", "[7, 8]"),
             block("request_id", "r2"),
-            // A line that was cut off is read as far as it goes.
+            // The readable part of a truncated line is used.
             r#"{"kunlunClassAttr":{"module":"vllm.core.scheduler","class":"SchedulerOutputs","attr":"scheduled_seq_groups"},"Value":"G(request_id=r9, "#.to_owned(),
             "garbage".to_owned(),
         ]

@@ -1,10 +1,10 @@
-//! What SGLang's classes say.
+//! Reads the values of SGLang's classes.
 
 use std::collections::BTreeSet;
 
 use super::{Record, Serving, count_in_brackets, model_name, number, quoted};
 
-/// Requests that were seen.
+/// Requests so far.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     seen: BTreeSet<String>,
@@ -44,7 +44,7 @@ impl Requests {
         }
     }
 
-    /// `Req(rid=<32 hexadecimal digits>, input_ids=[…]`, each once.
+    /// Counts each `Req(rid=<32 hexadecimal digits>, input_ids=[…]` once.
     fn requests(&mut self, value: &str, found: &mut Serving) {
         let mut from = 0;
         while let Some(at) = value.get(from..).and_then(|rest| rest.find("Req(rid=")) {

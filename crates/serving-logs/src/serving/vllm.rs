@@ -1,14 +1,14 @@
-//! What the classes of vLLM's two engines say.
+//! Reads the values of the classes of vLLM's two engines.
 
 use std::collections::BTreeSet;
 
 use super::{Record, Serving, count_in_brackets, model_name, number, quoted};
 
-/// Requests that were seen.
+/// Requests so far.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     scheduled: BTreeSet<String>,
-    /// A request whose tokens have not come yet, and the reverse.
+    /// A request whose tokens have not been read yet, or the reverse.
     waiting_id: Option<String>,
     waiting_tokens: Option<u64>,
     known: BTreeSet<String>,
@@ -21,7 +21,7 @@ impl Requests {
             ("GPUModelRunner", "requests") => self.runner(value, found),
             ("SchedulerOutputs", "scheduled_seq_groups") => {
                 let ids: BTreeSet<String> = ids(value).collect();
-                // Only when the set changes, the batch is another.
+                // Only a different set of requests is a new batch.
                 if !ids.is_empty() && ids != self.scheduled {
                     found
                         .batch_sizes
@@ -46,7 +46,7 @@ impl Requests {
         }
     }
 
-    /// The requests that a worker of the newer engine holds: a key each.
+    /// Reads the requests of a worker of the newer engine: one key each.
     fn runner(&mut self, value: &str, found: &mut Serving) {
         let mut count = 0_u64;
         let mut from = 0;
@@ -68,7 +68,7 @@ impl Requests {
         }
     }
 
-    /// A request and its tokens come one after the other, in either order.
+    /// Joins a request and its tokens, which follow each other in either order.
     fn pair(&mut self, found: &mut Serving) {
         if let (Some(id), Some(tokens)) = (&self.waiting_id, self.waiting_tokens) {
             if self.known.insert(id.clone()) {
@@ -79,7 +79,7 @@ impl Requests {
     }
 }
 
-/// Everything behind `request_id=`.
+/// Returns every value after `request_id=`.
 fn ids(text: &str) -> impl Iterator<Item = String> {
     text.split("request_id=").skip(1).map(|rest| {
         rest.trim_start_matches(['\'', '"'])

@@ -1,4 +1,4 @@
-//! Counting everything in one pass.
+//! Counts all parts of the summary.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::summary::{
     RowCounts, SUMMARY_VERSION, Summary, ThreadCount, TrackKindCount,
 };
 
-/// Longest text of a metadata entry that is repeated; the rest is device tables and the like.
+/// Maximum length of a repeated metadata entry; longer ones are device tables and the like.
 const LONGEST_ENTRY: usize = 200;
 
 /// Summarises `trace`, which came from a source called `name`. Correlation ids count only if the trace was read with
@@ -93,7 +93,7 @@ impl Tally {
             .enumerate()
             .map(|(at, (_, name))| (name, at))
             .collect();
-        // Neighbours mostly share their category.
+        // Consecutive slices mostly share their category.
         let mut last = None;
         for slice in trace.slices() {
             let id = slice.category_id();
@@ -257,7 +257,7 @@ fn process_of(trace: &Trace, track: &Track) -> Option<usize> {
     track.process.or_else(of_thread).map(|id| id.index())
 }
 
-/// Descending by count, then by name; what does not occur is left out.
+/// Sorts descending by count, then by name; entries with count 0 are left out.
 fn descending(counts: impl IntoIterator<Item = (Option<String>, u64)>) -> Vec<NameCount> {
     let mut list: Vec<NameCount> = counts
         .into_iter()

@@ -1,10 +1,10 @@
-//! The verdict: what is missing, and what is only worth knowing.
+//! Data-quality verdict: missing data, and remarks.
 
 use trace_model::{IssueKind, Severity, Trace};
 
 use crate::summary::{Finding, KernelLinks, Losses, RowCounts};
 
-/// Oddities that stand for one event each that is not in the trace.
+/// Issues that each mean one event missing from the trace.
 const DROPPED: &[IssueKind] = &[
     IssueKind::JsonEventSkipped,
     IssueKind::JsonNoPhase,
@@ -23,7 +23,7 @@ const DROPPED: &[IssueKind] = &[
     IssueKind::BadPacket,
 ];
 
-/// Oddities that stand for an unknown amount of lost data each.
+/// Issues that each mean an unknown amount of lost data.
 const LOST: &[IssueKind] = &[
     IssueKind::TruncatedTail,
     IssueKind::TruncatedJson,
@@ -59,7 +59,7 @@ pub(super) fn losses(trace: &Trace, kernels: &KernelLinks) -> Losses {
     }
 }
 
-/// Reasons against health, and remarks.
+/// Returns reasons why the trace is incomplete, and remarks.
 pub(super) fn findings(
     trace: &Trace,
     rows: &RowCounts,

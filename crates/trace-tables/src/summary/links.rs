@@ -1,4 +1,4 @@
-//! From kernels to their launches.
+//! Links kernels to their launches.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use trace_model::kernel::{Activity, ActivityMap};
 
 use crate::summary::KernelLinks;
 
-/// Counts how the kernels of a trace are linked. Cost: one pass, and a lookup for each kernel.
+/// Counts how the kernels of a trace are linked. Cost: one pass, and a lookup per kernel.
 pub(super) fn kernel_links(trace: &Trace, activities: &ActivityMap) -> KernelLinks {
     let index = CorrelationIndex::new(trace, activities);
     let mut links = KernelLinks::default();

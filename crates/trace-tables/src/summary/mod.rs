@@ -1,4 +1,4 @@
-//! What is in a trace, and how far it can be trusted.
+//! Summary of a trace's contents and data quality.
 
 mod collect;
 mod health;
@@ -12,34 +12,34 @@ pub use collect::summarise;
 /// Version of [`Summary`] as JSON.
 pub const SUMMARY_VERSION: SchemaVersion = SchemaVersion::new(1, 1);
 
-/// What is in a trace, and how far it can be trusted. Made by [`summarise`].
+/// Contents and data quality of a trace. Created by [`summarise`].
 ///
-/// All times are integer nanoseconds of the trace's own clock; lists are ordered by number of rows, descending, then by
-/// name.
+/// All times are integer nanoseconds of the trace's own clock; lists are ordered by number of rows,
+/// descending, then by name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Version of this shape, [`SUMMARY_VERSION`].
+    /// Version of this schema, [`SUMMARY_VERSION`].
     pub schema_version: SchemaVersion,
-    /// Is nothing lost, cut, dropped or without its cause?
+    /// `true` if the trace is complete: nothing is lost, truncated, dropped or unlinked.
     pub healthy: bool,
-    /// Why it is not healthy; empty if it is.
+    /// Reasons why it is not complete; empty if it is.
     pub reasons: Vec<Finding>,
-    /// What is worth knowing and no harm.
+    /// Remarks without effect on `healthy`.
     pub remarks: Vec<Finding>,
-    /// What the file says about itself.
+    /// Properties stated in the file.
     pub file: FileFacts,
-    /// How many rows there are.
+    /// Row counts.
     pub rows: RowCounts,
-    /// What is missing or was changed.
+    /// Missing or changed data.
     pub losses: Losses,
-    /// From kernels to the calls that launched them.
+    /// Links from kernels to their launch API calls.
     pub kernels: KernelLinks,
-    /// When host and device were active within the span.
+    /// Times at which host and device were active within the span.
     pub edges: Vec<Edge>,
     /// Slices by category; null for those without one.
     pub categories: Vec<NameCount>,
-    /// Slices by what they are: kernels, launches, operators and so on.
+    /// Slices by activity: kernels, launches, operators and so on.
     pub activities: Vec<NameCount>,
     /// Slices and counter samples by kind of track.
     pub track_kinds: Vec<TrackKindCount>,
@@ -47,23 +47,23 @@ pub struct Summary {
     pub processes: Vec<ProcessCount>,
     /// Threads and GPU streams with slices or a name.
     pub threads: Vec<ThreadCount>,
-    /// What was odd about the input, with the first places.
+    /// Issues of the input, with their first places.
     pub issues: Vec<IssueCount>,
 }
 
-/// Something to know about a trace.
+/// A finding about a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
     /// Stable machine name.
     pub code: &'static str,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
-    /// In words.
+    /// Description.
     pub text: String,
 }
 
-/// What the file says about itself.
+/// Properties stated in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct FileFacts {
@@ -77,21 +77,21 @@ pub struct FileFacts {
     pub start_ns: i64,
     /// Last end.
     pub end_ns: i64,
-    /// From one to the other.
+    /// Difference of `end_ns` and `start_ns`.
     pub span_ns: i64,
-    /// What the times count.
+    /// Clock of the times.
     pub clock: String,
-    /// Add to a time to get Unix time; 0 if the file does not say.
+    /// Offset from a time to Unix time in nanoseconds; 0 if the file does not state it.
     pub base_time_ns: i64,
     /// Rank of the recorded process in its job.
     pub rank: Option<u32>,
-    /// Processes in the job.
+    /// Number of processes in the job.
     pub world_size: Option<u32>,
     /// Communication backend of the job.
     pub backend: Option<String>,
     /// Process groups of the job.
     pub groups: Vec<GroupFacts>,
-    /// What recorded the file: versions and settings, as the file has them.
+    /// Recorder of the file: versions and settings, as the file states them.
     pub producer: Vec<KeyText>,
     /// Records of the file by kind, for example packets by field.
     pub records: Vec<NameCount>,
@@ -103,13 +103,13 @@ pub struct FileFacts {
 pub struct GroupFacts {
     /// Name.
     pub name: String,
-    /// What it is for.
+    /// Purpose of the group.
     pub description: String,
     /// Communication backend.
     pub backend: String,
     /// Number of members, if known.
     pub size: Option<u32>,
-    /// Members, as far as the file lists them.
+    /// Members that the file lists.
     pub ranks: Vec<u32>,
 }
 
@@ -123,75 +123,75 @@ pub struct KeyText {
     pub text: String,
 }
 
-/// How many rows there are.
+/// Row counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct RowCounts {
-    /// Slices, instants included.
+    /// Slices, including instants.
     pub slices: u64,
-    /// Slices without extent.
+    /// Slices without duration.
     pub instants: u64,
-    /// Arrows.
+    /// Flows (arrows).
     pub flows: u64,
     /// Samples of counters.
     pub counter_samples: u64,
-    /// Tracks, overflow tracks included.
+    /// Tracks, including overflow tracks.
     pub tracks: u64,
     /// Processes.
     pub processes: u64,
     /// Threads and GPU streams.
     pub threads: u64,
-    /// Different names of slices.
+    /// Distinct names of slices.
     pub names: u64,
-    /// Deepest nesting; a slice within nothing has 1.
+    /// Maximum nesting depth; a top-level slice has 1.
     pub deepest: u64,
 }
 
-/// What is missing or was changed. Each is a count of events or slices.
+/// Missing or changed data, as counts of events or slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Losses {
-    /// Events of the file that are not in the trace because they cannot be used.
+    /// Events of the file that are not in the trace because they are unusable.
     pub dropped: u64,
-    /// Places where the recording itself or the file lost something.
+    /// Places where the recorder or the file lost data.
     pub lost: u64,
-    /// Slices that were cut at the end of the slice around them.
+    /// Slices that were truncated at the end of their parent.
     pub clipped: u64,
     /// Slices that were never closed.
     pub unclosed: u64,
-    /// Slices that partially overlap another of their track and are on an overflow track.
+    /// Slices that partially overlap another one of their track and are on an overflow track.
     pub overlapping: u64,
     /// Kernels whose launch is not in the trace.
     pub unlinked_kernels: u64,
-    /// Arrows that have no start or no slice to bind to.
+    /// Flows without a start or without a slice to bind to.
     pub unlinked_flows: u64,
 }
 
-/// From kernels to the calls that launched them. A kernel may be linked in several ways.
+/// Links from kernels to their launch API calls. A kernel may be linked in several ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct KernelLinks {
-    /// Kernels (copies and fills not included).
+    /// Kernels (without memcpy and memset).
     pub kernels: u64,
-    /// An arrow arrives at it.
+    /// Kernels at which a flow ends.
     pub by_flow: u64,
-    /// A call carries its correlation id.
+    /// Kernels whose correlation id is that of a launch API call.
     pub by_correlation: u64,
-    /// That call launches a graph.
+    /// Kernels whose launch API call is a graph launch.
     pub under_graph_launch: u64,
-    /// None of these.
+    /// Kernels without any such link.
     pub unlinked: u64,
-    /// Graph launches that launched any of the kernels.
+    /// Graph launches that launched at least one of the kernels.
     pub graph_launches: u64,
-    /// Calls that launch kernels or graphs.
+    /// API calls that launch kernels or graphs.
     pub launches: u64,
 }
 
-/// When one side was active within the span of the trace.
+/// Times at which one side was active within the span of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Edge {
-    /// `host` (operators, runtime calls, Python) or `device` (kernels, copies, fills).
+    /// `host` (operators, runtime calls, Python) or `device` (kernels, memcpy, memset).
     pub side: &'static str,
     /// Slices of that side.
     pub slices: u64,
@@ -199,23 +199,23 @@ pub struct Edge {
     pub first_ns: i64,
     /// Last end.
     pub last_ns: i64,
-    /// From the start of the trace to the first start.
+    /// Time from the start of the trace to the first start.
     pub gap_begin_ns: i64,
-    /// From the last end to the end of the trace.
+    /// Time from the last end to the end of the trace.
     pub gap_end_ns: i64,
 }
 
-/// How many rows have a name.
+/// Number of rows per name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NameCount {
     /// The name; null for rows without one.
     pub name: Option<String>,
-    /// Rows.
+    /// Number of rows.
     pub count: u64,
 }
 
-/// How many rows are on tracks of a kind.
+/// Number of rows per kind of track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TrackKindCount {
@@ -231,17 +231,17 @@ pub struct TrackKindCount {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ProcessCount {
-    /// Number; null if a text stood in its place.
+    /// Number; null if the file has a text instead.
     pub pid: Option<i64>,
     /// Name.
     pub name: Option<String>,
     /// Label, for example `GPU 0`.
     pub labels: Option<String>,
-    /// Its threads.
+    /// Number of its threads.
     pub threads: u64,
-    /// Its slices.
+    /// Number of its slices.
     pub slices: u64,
-    /// Samples of its counters.
+    /// Number of samples of its counters.
     pub counter_samples: u64,
 }
 
@@ -249,19 +249,19 @@ pub struct ProcessCount {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ThreadCount {
-    /// Number of its process; null if it has none or a text stood in its place.
+    /// Number of its process; null if it has none or the file has a text instead.
     pub pid: Option<i64>,
-    /// Number; null if a text stood in its place.
+    /// Number; null if the file has a text instead.
     pub tid: Option<i64>,
     /// Name.
     pub name: Option<String>,
     /// Name of its process.
     pub process_name: Option<String>,
-    /// Its slices.
+    /// Number of its slices.
     pub slices: u64,
 }
 
-/// A kind of oddity.
+/// A kind of issue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct IssueCount {
@@ -269,13 +269,13 @@ pub struct IssueCount {
     pub name: &'static str,
     /// `info`, `data_loss` or `error`.
     pub severity: &'static str,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
-    /// What it means.
+    /// Meaning of the issue.
     pub text: &'static str,
     /// A detail of the first occurrence.
     pub detail: Option<String>,
-    /// Where first.
+    /// First places.
     pub places: Vec<PlaceFacts>,
 }
 
@@ -288,6 +288,6 @@ pub enum PlaceFacts {
     Byte(u64),
     /// Row of a table, from 1.
     Row(u64),
-    /// Time of the event, where the byte is not known any more.
+    /// Time of the event, if its byte offset is no longer known.
     AtNs(i64),
 }

@@ -1,4 +1,4 @@
-//! Files that are damaged, incomplete or oddly spelt, and how much of each can be had.
+//! Files that are damaged, incomplete or oddly spelled, and the usable part of each.
 
 use super::super::Fixture;
 use super::super::json::{Json, object};
@@ -14,7 +14,7 @@ pub(super) fn build(seed: u64) -> Vec<Fixture> {
     files
 }
 
-/// A profiler that was killed while it wrote.
+/// Output of a profiler that was killed while it wrote.
 fn truncated(seed: u64) -> [Fixture; 2] {
     let mut rng = Rng::new(seed ^ 0x7c);
     let mut ts = 5_000;
@@ -40,7 +40,7 @@ fn truncated(seed: u64) -> [Fixture; 2] {
     let names: Vec<String> = (0..30).map(|i| format!("op{i}")).collect();
     let truth = object! {
         "complete_events": 30, "slices": names,
-        // The offset of the comma after the last whole event, and the number of bytes in all.
+        // Offset of the comma after the last whole event, and the total number of bytes.
         "last_complete_event_ends_at": line_end("\"op29\"") - 1,
         "bytes": cut,
     };
@@ -52,7 +52,7 @@ fn truncated(seed: u64) -> [Fixture; 2] {
     )
 }
 
-/// Events that lack something. Each name says what should become of it.
+/// Events with missing fields. Each name states the expected result.
 fn missing() -> [Fixture; 2] {
     let lines = [
         x("kept", "cpu_op", (1, 1), 1_000, 500).line(),
@@ -92,7 +92,7 @@ fn missing() -> [Fixture; 2] {
     )
 }
 
-/// Strings and numbers that readers get wrong, and one event that cannot be read.
+/// Strings and numbers that readers often get wrong, and one unreadable event.
 fn odd_text() -> [Fixture; 2] {
     let event = |at: i64, name: &[u8], rest: &[u8]| {
         let mut line = br#"{"ph": "X", "cat": "cpu_op", "name": ""#.to_vec();

@@ -1,4 +1,4 @@
-//! Flow arrows and correlation ids: what joins, what is noise.
+//! Flow arrows and correlation ids: real links and noise.
 
 use super::super::Fixture;
 use super::super::json::{Json, object};
@@ -48,7 +48,7 @@ fn flows() -> [Fixture; 2] {
         // One arrow.
         flow("s", 1, HOST, 100_000, a, false),
         flow("f", 1, GPU, 200_000, a, true),
-        // A runtime call that is no launch gets an end of its own: noise.
+        // A runtime call that is not a launch gets its own end: noise.
         flow("f", 3, HOST, 140_000, a, true),
         // A second start with the same identity is ignored.
         flow("s", 2, HOST, 120_000, a, false),
@@ -136,18 +136,18 @@ fn correlation() -> [Fixture; 2] {
         x("step", "python_function", HOST, 5_000, 60_000),
         call("cudaLaunchKernel", 10_000, 5_000, 1),
         kernel("starts before its launch", 9_750, 2_000, 1),
-        // Two calls share a correlation: the one that is named like a launch is the launch.
+        // Two calls share a correlation: the one with the name of a launch is the launch.
         call("cudaStreamIsCapturing", 20_000, 500, 2),
         call("cudaLaunchKernelExC", 21_000, 4_000, 2),
         kernel("shared correlation", 30_000, 2_000, 2),
-        // Correlation 0 is none, even where a call has it too.
+        // Correlation 0 means none, even if a call has it too.
         call("cudaEventQuery", 26_000, 500, 0),
         kernel("correlation zero", 40_000, 2_000, 0),
         // One launch, several kernels.
         call("cudaGraphLaunch", 28_000, 9_000, 3),
         kernel("graph node 0", 50_000, 2_000, 3),
         kernel("graph node 1", 53_000, 2_000, 3),
-        // Nobody launched this one inside the recording.
+        // This one has no launch inside the recording.
         kernel("launched before the recording", 60_000, 2_000, 77),
         bare,
     ];

@@ -1,7 +1,8 @@
-//! Chrome JSON traces with one difficulty each, small enough to read, and what a right reading of them is.
+//! Chrome JSON traces with one difficulty each, small enough to read, and their correct reading.
 //!
-//! The truth is planted by hand or by construction, never computed by a reader. Names of slices are unique within a file, so
-//! that a parent can be given by name. `lane` 0 is the row itself, 1 and up are the lanes of slices that overlap partially.
+//! The truth is planted by hand or by construction, never computed by a reader. Names of slices are
+//! unique within a file, so that a parent can be given by name. `lane` 0 is the row itself, 1 and
+//! up are the lanes of slices that overlap partially.
 
 mod broken;
 mod links;
@@ -11,7 +12,7 @@ mod phases;
 use super::Fixture;
 use super::json::{Json, object};
 
-/// All files of `testdata/kineto/`.
+/// Returns all files of `testdata/kineto/`.
 pub(crate) fn build(seed: u64) -> Vec<Fixture> {
     let mut files = order::build(seed);
     files.extend(broken::build(seed));
@@ -20,21 +21,21 @@ pub(crate) fn build(seed: u64) -> Vec<Fixture> {
     files
 }
 
-/// A complete event.
+/// Returns a complete event.
 fn x(name: &str, cat: &str, row: (i64, i64), ts: i64, dur: i64) -> Json {
     object! {
         "ph": "X", "cat": cat, "name": name, "pid": row.0, "tid": row.1, "ts": Json::micros(ts), "dur": Json::micros(dur),
     }
 }
 
-/// The same with arguments.
+/// Returns a complete event with arguments.
 fn x_args(name: &str, cat: &str, row: (i64, i64), ts: i64, dur: i64, args: Json) -> Json {
     let mut event = x(name, cat, row, ts, dur);
     event.push("args", args);
     event
 }
 
-/// Object form, one event per line.
+/// Returns a document in object form, one event per line.
 fn document(events: &[Json]) -> String {
     let lines: Vec<String> = events.iter().map(Json::line).collect();
     format!(
@@ -43,7 +44,7 @@ fn document(events: &[Json]) -> String {
     )
 }
 
-/// What is true of a slice.
+/// Returns the truth about a slice.
 fn slice(
     name: &str,
     row: (i64, i64),
@@ -57,7 +58,7 @@ fn slice(
     }
 }
 
-/// A trace and its truth.
+/// Returns a trace and its truth.
 fn pair(name: &str, shows: &str, bytes: impl Into<Vec<u8>>, mut truth: Json) -> [Fixture; 2] {
     if let Json::Obj(members) = &mut truth {
         members.insert(0, ("schema".to_owned(), 1.into()));

@@ -13,7 +13,7 @@ pub(super) fn build(seed: u64) -> Vec<Fixture> {
     files
 }
 
-/// Microseconds since 1970 with three decimals: a double cannot tell them apart, decimal text can.
+/// Microseconds since 1970 with three decimals: a double cannot distinguish them, decimal text can.
 fn epoch() -> [Fixture; 2] {
     const E: i64 = 1_711_964_646_000_000_000;
     let row = (2_910_249, 2_910_249);
@@ -79,7 +79,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// Slices inside `from..to`, some of which fill their parent's start or end exactly.
+    /// Adds slices inside `from..to`, some of which share their parent's start or end exactly.
     fn grow(&mut self, row: (i64, i64), from: i64, to: i64, depth: i64, parent: Option<&str>) {
         let mut at = from;
         while depth < 7 && to - at > 400 {

@@ -1,4 +1,4 @@
-//! Every phase of the format, and rows whose ids are no plain numbers.
+//! Every phase of the format, and rows whose ids are not plain numbers.
 
 use super::super::Fixture;
 use super::super::json::{Json, object};

@@ -1,7 +1,8 @@
-//! Pairs of recordings of a modelled engine, one side with a planted fault, and the truth beside.
+//! Pairs of recordings of a modelled engine, one side with a planted fault, and the truth.
 //!
-//! `cargo xtask dataset --faults --output FOLDER [--seeds N]` makes for each fault and seed a folder
-//! with `normal/result.json`, `abnormal/result.json` and `truth.json`; also pairs without a fault.
+//! `cargo xtask dataset --faults --output FOLDER [--seeds N]` creates for each fault and seed a
+//! folder with `normal/result.json`, `abnormal/result.json` and `truth.json`; also pairs without a
+//! fault.
 
 mod model;
 
@@ -13,7 +14,7 @@ use self::model::{COLLECTIVE, Config, Fault, KERNELS, make};
 use crate::dataset::put;
 use crate::options::Options;
 
-/// Name of the folder, fault, ranks, and what counts as its culprit.
+/// Name of the folder, fault, ranks, and accepted root causes.
 type Plan = (&'static str, Fault, usize, &'static [&'static str]);
 
 const PLANS: &[Plan] = &[
@@ -71,14 +72,14 @@ const PLANS: &[Plan] = &[
     ("none_2_ranks", Fault::None, 2, &[]),
 ];
 
-/// Two recordings of one engine, and what differs.
+/// Two recordings of one engine, and their difference.
 pub(super) struct Pair {
     pub(super) normal: String,
     pub(super) abnormal: String,
     pub(super) truth: String,
 }
 
-/// A small pair whose second side has a slower function on the host.
+/// Returns a small pair whose second side has a slower function on the host.
 pub(super) fn sampler_pair(seed: u64) -> Pair {
     let config = Config {
         seed,

@@ -1,12 +1,12 @@
 //! A small model of a serving engine: iterations of host calls, kernels on a FIFO stream, and
-//! collectives that wait for the last rank. It writes the trace and knows the truth.
+//! collectives that wait for the last rank. It writes the trace and computes the truth.
 //!
-//! Integer arithmetic from a seed: the same bytes on every machine. Times are nanoseconds.
-//! This file stands alone, so that tests of analyses can include it.
+//! Integer arithmetic from a seed: the same bytes on every machine. Times are nanoseconds. This
+//! file has no dependencies, so that tests of analyses can include it.
 
 use std::fmt::Write as _;
 
-/// What is wrong with the recorded system.
+/// A fault of the recorded system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
@@ -14,17 +14,17 @@ pub(crate) enum Fault {
     SlowKernel(&'static str, i64),
     /// A Python function takes this many percent of its time.
     SlowPython(i64),
-    /// A kernel that is not there otherwise, of this many permille of the iteration.
+    /// An additional kernel that takes this many permille of the iteration.
     NewKernel(i64),
-    /// One rank computes in this many percent of the time.
+    /// One rank takes this many percent of its compute time.
     SlowRank(usize, i64),
     /// The clock of the devices falls to this many percent.
     FrequencyCap(i64),
-    /// Memory of the device is short: every iteration allocates and evicts.
+    /// Device memory is short: every iteration allocates and evicts.
     MemorySqueeze,
     /// The link is shared: collectives take this many percent.
     LinkContention(i64),
-    /// The collector of garbage stops the interpreter in every third iteration.
+    /// The garbage collector stops the interpreter in every third iteration.
     CollectorPause,
     /// Writes take this many microseconds, and the host waits for them.
     SlowDisk(i64),
@@ -32,14 +32,14 @@ pub(crate) enum Fault {
     Intermittent,
 }
 
-/// How the trace is written.
+/// Output style of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Style {
-    /// A list without an object around it.
+    /// A list without an enclosing object.
     pub(crate) bare: bool,
-    /// Events in an order that has nothing to do with time.
+    /// Events in random order.
     pub(crate) shuffled: bool,
-    /// Process numbers instead of texts with host.
+    /// Numeric process ids instead of texts with the host name.
     pub(crate) int_pid: bool,
     /// Arguments in a text in `args.args`.
     pub(crate) nested_args: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Style {
 pub(crate) struct Config {
     pub(crate) seed: u64,
     pub(crate) iterations: usize,
-    /// Every which iteration is a prefill; 0 for none.
+    /// Every n-th iteration is a prefill; 0 for none.
     pub(crate) prefill_every: usize,
     pub(crate) period_ns: i64,
     /// Standard deviation of the period, permille.
@@ -64,7 +64,7 @@ pub(crate) struct Config {
     pub(crate) overlap: bool,
     /// The recording begins and ends in the middle of an iteration.
     pub(crate) cut: bool,
-    /// The frames of whole iterations were open when the recording began and are not in it.
+    /// The outer frames of iterations were open when the recording began and are missing from it.
     pub(crate) outer_missing: bool,
     pub(crate) style: Style,
 }
@@ -91,13 +91,13 @@ impl Default for Config {
     }
 }
 
-/// One iteration as it happened on rank 0.
+/// One iteration on rank 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Iteration {
     pub(crate) prefill: bool,
     pub(crate) start: i64,
     pub(crate) end: i64,
-    /// The fault was active in it.
+    /// `true` if the fault was active in it.
     pub(crate) faulty: bool,
     /// First and last correlation of its launches on rank 0.
     pub(crate) correlations: (i64, i64),
@@ -120,7 +120,7 @@ pub(crate) const KERNELS: [(&str, i64); 4] = [
 pub(crate) const COLLECTIVE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
 const HOST: &str = "node0";
 
-/// Pseudo-random numbers by Steele, Lea and Flood's SplitMix64.
+/// SplitMix64 generator (Steele, Lea and Flood).
 #[derive(Clone, Debug)]
 struct Rng(u64);
 
@@ -137,13 +137,14 @@ impl Rng {
         self.next() % n
     }
 
-    /// Nearly normal, in millionths of a standard deviation: twelve uniform numbers.
+    /// Returns an approximately normal number in millionths of a standard deviation: the sum of
+    /// twelve uniform numbers.
     fn normal(&mut self) -> i64 {
         let sum: u64 = (0..12).map(|_| self.below(1_000_000)).sum();
         i64::try_from(sum).unwrap_or(0) - 6_000_000
     }
 
-    /// `value` with a spread of `permille`.
+    /// Returns `value` with a spread of `permille`.
     fn around(&mut self, value: i64, permille: i64) -> i64 {
         let off = self.normal() * permille / 1000;
         (value + value / 1000 * off / 1000).max(1)
@@ -197,7 +198,7 @@ impl Writer {
         self.counted(name, tid, ts, &value.to_string());
     }
 
-    /// A share in thousandths of a percent.
+    /// Writes a share in thousandths of a percent.
     fn share(&mut self, name: &str, tid: &str, ts: i64, value: i64) {
         self.counted(name, tid, ts, &micros(value));
     }
@@ -272,7 +273,7 @@ pub(crate) fn make(config: Config) -> Made {
         }
         _ => None,
     };
-    // What had begun before or had not ended is not recorded.
+    // Events that began before or had not ended are not recorded.
     w.events
         .retain(|e| range.is_none_or(|(from, to)| e.0 >= from && e.1 <= to));
     if config.style.shuffled {
@@ -304,7 +305,7 @@ struct Begin {
     faulty: bool,
 }
 
-/// One iteration on all ranks; returns when rank 0 is done with it.
+/// Simulates one iteration on all ranks; returns the time at which rank 0 has finished it.
 fn iteration(
     w: &mut Writer,
     rng: &mut Rng,
@@ -454,7 +455,7 @@ fn iteration(
         );
         t += sampler;
         if config.device {
-            // With overlap the host waits for the iteration before.
+            // With overlap the host waits for the previous iteration.
             let waits_for = if config.overlap { pending[r] } else { free[r] };
             let done = (t + 20_000).max(waits_for + 10_000);
             w.slice(
@@ -624,7 +625,7 @@ fn layer(
     *now = start + length + 1000;
 }
 
-/// Room is made on the device: an allocation that takes long, and a copy to the host.
+/// Frees memory on the device: a slow allocation, and a memcpy to the host.
 fn squeeze(
     w: &mut Writer,
     rng: &mut Rng,

@@ -1,21 +1,22 @@
-//! Many copies of one Kineto trace in a row: each later in time and with ids of its own, everything else byte for byte.
+//! Writes many copies of one Kineto trace in sequence: each is shifted in time and has its own ids,
+//! all other bytes are unchanged.
 
 use super::Written;
 use anyhow::{Context as _, Result, bail};
 use std::io::{Read as _, Write};
 use std::path::Path;
 
-/// A number in the text of an event that changes from copy to copy.
+/// A number in the text of an event that differs between copies.
 struct Number {
-    /// Where its integer part stands in the events' text.
+    /// Position of its integer part in the events' text.
     start: usize,
     end: usize,
     value: u64,
-    /// A time in microseconds, or an id.
+    /// `true` for a time in microseconds, `false` for an id.
     time: bool,
 }
 
-/// The events' text and what changes in it.
+/// The events' text and the numbers that change in it.
 struct Template<'a> {
     events: &'a [u8],
     numbers: Vec<Number>,
@@ -55,7 +56,8 @@ pub(super) fn write(source: &Path, count: u64, out: &mut dyn Write) -> Result<Wr
         .filter(|number| !number.time)
         .map(|number| number.value);
     let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
-    // A round distance after the last start; long slices at the end may reach into the next copy, as they do in recordings.
+    // A round distance after the last start; long slices at the end may extend into the next copy,
+    // as in recordings.
     let span = (last - first) / 1000 * 1000 + 2_000_000;
     let step = ids.max().unwrap_or(0) / 1_000_000 * 1_000_000 + 1_000_000;
     out.write_all(&text[..=open])?;
@@ -82,7 +84,8 @@ pub(super) fn write(source: &Path, count: u64, out: &mut dyn Write) -> Result<Wr
     })
 }
 
-/// Walks the array that starts at `from`; returns what was found and where the closing bracket stands.
+/// Scans the array that starts at `from`; returns the template and the position of the closing
+/// bracket.
 fn scan(text: &[u8], from: usize) -> Result<(Template<'_>, usize)> {
     let mut numbers = Vec::new();
     let mut written = Written::default();
@@ -170,7 +173,7 @@ fn scan(text: &[u8], from: usize) -> Result<(Template<'_>, usize)> {
     bail!("the array of events does not end")
 }
 
-/// The offset of the quote that ends the string which starts at `from`.
+/// Returns the offset of the closing quote of the string that starts at `from`.
 fn string_end(text: &[u8], from: usize) -> Result<usize> {
     let mut at = from + 1;
     loop {

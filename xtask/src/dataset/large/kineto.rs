@@ -1,7 +1,9 @@
-//! A Kineto trace of any size whose events are mixed like those of a prefill step of SGLang with Python stacks.
+//! Generates a Kineto trace of any size whose events have the mix of a prefill step of SGLang with
+//! Python stacks.
 //!
-//! 88 % Python frames, 6 % operators with shapes, 2 % runtime calls, 1 % kernels, the rest flow events; 253 bytes per event;
-//! stacks about 40 deep; kernels run behind their launches; runtime calls that launch nothing write an `f` without `s`.
+//! 88 % Python frames, 6 % operators with shapes, 2 % runtime calls, 1 % kernels, the rest flow
+//! events; 253 bytes per event; stacks about 40 deep; kernels run after their launches; runtime
+//! calls that launch nothing write an `f` without `s`.
 
 use super::super::json::micros;
 use super::super::rng::Rng;
@@ -10,9 +12,9 @@ use anyhow::Result;
 use std::fmt::Write as _;
 use std::io::Write;
 
-/// Events of one launch with everything around it.
+/// Number of events per launch, including everything around it.
 const BLOCK: u64 = 113;
-/// Launches in one step.
+/// Number of launches per step.
 const STEP: u64 = 530;
 const PID: i64 = 251;
 
@@ -138,7 +140,7 @@ pub(super) fn write(events: u64, padding: u64, out: &mut dyn Write) -> Result<Wr
 }
 
 impl Step {
-    /// One step, or what is left of it.
+    /// Writes one step, or the rest of it.
     fn fill(&mut self, events: u64) {
         let outer = u64::try_from(FRAMES.len()).unwrap_or(0);
         let left = events - self.written.events;
@@ -148,7 +150,7 @@ impl Step {
             .unwrap_or(0)
             .min(STEP);
         if launches == 0 {
-            // Too little is left for a launch: single calls fill it up.
+            // Too few events are left for a launch: fill up with single calls.
             for _ in 0..left {
                 self.leaf();
             }
@@ -212,7 +214,8 @@ impl Step {
         self.now += dur + self.rng.between(60, 140);
     }
 
-    /// `BLOCK` events: a chain of frames, short calls around it, operators, a launch and another runtime call.
+    /// Writes `BLOCK` events: a chain of frames, short calls around it, operators, a launch and
+    /// another runtime call.
     fn launch(&mut self, launch: u64) {
         let layer = launch / 15;
         let start = self.now;

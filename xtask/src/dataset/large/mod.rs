@@ -1,4 +1,5 @@
-//! Large traces for measurements, written as a stream: of a wanted number of events, or of copies of a given trace.
+//! Streams large traces for measurements: with a given number of events, or copies of a given
+//! trace.
 
 mod copies;
 mod kineto;
@@ -10,7 +11,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// What a large file holds.
+/// Contents of a large file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) events: u64,
@@ -34,7 +35,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             .number("events")?
             .or_else(|| bytes.map(|bytes| bytes / 50_000 + 1))
             .context("--events N is missing")?;
-        // Flow events, three in a hundred, carry no padding.
+        // Flow events, three in a hundred, have no padding.
         let padding = bytes.map_or(0, |bytes| (bytes / events).saturating_sub(253) * 103 / 100);
         ensure!(
             padding == 0 || options.value("format") != Some("perfetto"),
@@ -116,7 +117,7 @@ mod tests {
             written.kernels
         );
         assert_eq!(count("ph", "s"), count("cat", "kernel"));
-        // The shape of the trace that is imitated: 88 % Python frames, 6 % operators, 253 bytes per event.
+        // The mix of the imitated trace: 88 % Python frames, 6 % operators, 253 bytes per event.
         assert!(
             (52_000..54_500).contains(&count("cat", "python_function")),
             "{}",

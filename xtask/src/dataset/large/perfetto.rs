@@ -1,6 +1,8 @@
-//! A protobuf trace of any size: nested slices of an inference loop, launches joined to kernels by flow ids.
+//! Generates a protobuf trace of any size: nested slices of an inference loop, launches joined to
+//! kernels by flow ids.
 //!
-//! Two sequences with interned names and incremental clocks: the host thread, and the device with its two streams.
+//! Two sequences with interned names and incremental clocks: the host thread, and the device with
+//! its two streams.
 
 use super::super::proto::Message;
 use super::super::rng::Rng;
@@ -111,7 +113,7 @@ impl Trace<'_> {
         Ok(())
     }
 
-    /// One track event, unless all wanted ones are written.
+    /// Writes one track event, unless the requested number is reached.
     fn event(
         &mut self,
         at: usize,

@@ -6,7 +6,7 @@ mod writer;
 
 use super::Fixture;
 
-/// All files of `testdata/perfetto/`.
+/// Returns all files of `testdata/perfetto/`.
 pub(crate) fn build(_seed: u64) -> Vec<Fixture> {
     let mut files = Vec::new();
     files.extend(sdk::build());

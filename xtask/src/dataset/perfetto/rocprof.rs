@@ -1,4 +1,5 @@
-//! A trace as rocprofv3 writes it: API calls and dispatches joined by the annotation `corr_id`.
+//! A trace in the form that rocprofv3 writes: API calls and dispatches joined by the annotation
+//! `corr_id`.
 
 use super::super::Fixture;
 use super::super::json::{Json, object};
@@ -12,7 +13,7 @@ const QUEUE: u64 = 4;
 const COPY: u64 = 5;
 const COPIED: u64 = 6;
 const T: i64 = 8_000_000_000;
-/// The producer mixes its process into flow ids, so they are no correlation ids.
+/// The producer mixes its process into flow ids, so they are not correlation ids.
 const PROCESS_CONSTANT: u64 = 0x9e37_79b9_0000_0000;
 
 struct Call {
@@ -181,7 +182,7 @@ fn notes(event: &mut Message, call: &Call, kind: u64) {
     note(event, "corr_id", |a| _ = a.uint(3, call.corr));
 }
 
-/// A host call around `body`; every event of a dispatch carries the same flow id.
+/// Writes a host call around `body`; every event of a dispatch has the same flow id.
 fn span(
     w: &mut Writer,
     track: u64,

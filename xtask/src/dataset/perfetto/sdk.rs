@@ -1,5 +1,5 @@
-//! A trace as the tracing library of the Perfetto project writes it: one sequence per thread, interned names, an incremental
-//! clock, and most things the format can say once.
+//! A trace in the form that Perfetto's tracing library writes: one sequence per thread, interned
+//! names, an incremental clock, and most features of the format once.
 
 use super::super::json::{Json, object};
 use super::super::{Fixture, proto::Message};
@@ -16,7 +16,7 @@ const TOKENS: u64 = 51;
 const LOAD: u64 = 52;
 /// Trace time of the first event, in nanoseconds.
 const T: i64 = 5_000_000_000;
-/// What the worker's clock, CLOCK_MONOTONIC, is behind.
+/// Lag of the worker's clock, CLOCK_MONOTONIC, in nanoseconds.
 const BEHIND: i64 = 1_250_000_000;
 
 pub(super) fn build() -> [Fixture; 2] {
@@ -163,7 +163,8 @@ fn first_generation(w: &mut Writer) {
         note(event, "at_end", |a| _ = a.text(6, "late"))
     });
     counter(w, 9_000, MEMORY, 20);
-    // A slice at the same time as the one before ends, an instant, and a slice on a track two levels down.
+    // A slice that starts when the previous one ends, an instant, and a slice on a track two levels
+    // down.
     w.begin(main, T + 10_000, "enqueue", "cpu_op", |event| {
         _ = event.fixed64(47, 7)
     });
@@ -185,7 +186,7 @@ fn first_generation(w: &mut Writer) {
     counter(w, 14_000, 999, 1);
 }
 
-/// Device activity comes late and from another sequence, with its own times.
+/// Writes GPU activity late, from another sequence and with its own times.
 fn gpu(w: &mut Writer) {
     w.clear(5, Clock::Boot, None);
     let stream = (5, STREAM);
@@ -200,7 +201,8 @@ fn gpu(w: &mut Writer) {
 fn worker(w: &mut Writer) {
     w.clear(2, Clock::Other(3, BEHIND), Some(WORKER));
     let worker = (2, WORKER);
-    // Written before its track is described, and earlier in time than what stands before it in the file.
+    // Written before its track is described, and earlier in time than the preceding events in the
+    // file.
     w.begin(worker, T + 10_800, "dequeue", "cpu_op", |event| {
         _ = event.fixed64(47, 7)
     });
@@ -225,7 +227,7 @@ fn worker(w: &mut Writer) {
     });
 }
 
-/// Interned ids start anew and mean other things; the incremental clock is set again.
+/// Restarts interned ids with other meanings, and sets the incremental clock again.
 fn second_generation(w: &mut Writer) {
     w.clear(1, Clock::Incremental(T + 29_000), Some(MAIN));
     w.snapshot(1, &[(6, T + 29_000), (64, 40_000)]);
@@ -242,7 +244,7 @@ fn second_generation(w: &mut Writer) {
     w.end((1, MAIN), T + 42_000, |_| {});
 }
 
-/// A sequence that lost a packet: until its next clear, what needs state is dropped.
+/// Writes a sequence that lost a packet: until its next clear, packets that need state are dropped.
 fn losses(w: &mut Writer) {
     w.clear(3, Clock::Boot, Some(MAIN));
     w.begin((3, MAIN), T + 50_000, "before the loss", "cpu_op", |_| {});

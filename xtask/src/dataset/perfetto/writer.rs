@@ -1,18 +1,19 @@
-//! Writes packets the way producers do (sequences, interning, clocks) and notes what they mean.
+//! Writes packets as producers do (sequences, interning, clocks) and records their meaning.
 
 use super::super::json::{Json, object};
 use super::super::pack;
 use super::super::proto::Message;
 use std::collections::BTreeMap;
 
-/// How a sequence writes its timestamps.
+/// Timestamp format of a sequence.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Clock {
-    /// Trace time as it is.
+    /// Plain trace time.
     Boot,
-    /// Clock 64, the sequence's own: each event as the distance from the one before. Holds the last event's trace time.
+    /// Clock 64, private to the sequence: each event as the difference from the previous one.
+    /// Contains the last event's trace time.
     Incremental(i64),
-    /// Another built-in clock, and what must be added to it to get trace time.
+    /// Another built-in clock, and its offset to trace time.
     Other(u64, i64),
 }
 
@@ -22,11 +23,11 @@ struct Sequence {
     clock: Clock,
     names: BTreeMap<String, u64>,
     categories: BTreeMap<String, u64>,
-    /// The first interned id after the last clear: changes, so that ids are not the same in two generations.
+    /// First interned id after the last clear; it changes, so that ids differ between generations.
     first_iid: u64,
 }
 
-/// A slice that was written.
+/// A written slice.
 #[derive(Debug)]
 struct Row {
     name: String,
@@ -60,7 +61,7 @@ impl Writer {
             .message(1, packet);
     }
 
-    /// Packets until [`Writer::pack_bundle`] go into one compressed packet.
+    /// Collects packets until [`Writer::pack_bundle`] into one compressed packet.
     pub(super) fn start_bundle(&mut self) {
         self.bundle = Some(Message::new());
     }
@@ -73,7 +74,8 @@ impl Writer {
         }
     }
 
-    /// Starts a sequence, or a new generation of its state. Without `track`, events name theirs.
+    /// Starts a sequence, or a new generation of its state. Without `track`, events name their
+    /// tracks.
     pub(super) fn clear(&mut self, sequence: u64, clock: Clock, track: Option<u64>) {
         let before = self
             .sequences
@@ -107,7 +109,8 @@ impl Writer {
         self.sequences.insert(sequence, state);
     }
 
-    /// Readings of several clocks at one moment: (clock id, value). Clock 64 is incremental and in nanoseconds.
+    /// Writes readings of several clocks at one moment: (clock id, value). Clock 64 is incremental
+    /// and in nanoseconds.
     pub(super) fn snapshot(&mut self, sequence: u64, clocks: &[(u64, i64)]) {
         let mut packet = Message::new();
         packet.uint(10, sequence).nested(6, |snapshot| {
@@ -124,7 +127,7 @@ impl Writer {
         self.packet(&packet);
     }
 
-    /// Declares a track and what the truth calls it.
+    /// Declares a track and its name in the truth.
     pub(super) fn track(
         &mut self,
         uuid: u64,
@@ -144,7 +147,7 @@ impl Writer {
         self.packet(&packet);
     }
 
-    /// The encoded time of `ts` on a sequence.
+    /// Returns the encoded time of `ts` on a sequence.
     fn stamp(&mut self, sequence: u64, ts: i64) -> i64 {
         match self
             .sequences
@@ -196,7 +199,7 @@ impl Writer {
         self.packet(&packet);
     }
 
-    /// Begins a slice; `at` is the sequence that writes it and its track.
+    /// Begins a slice; `at` is its sequence and track.
     pub(super) fn begin(
         &mut self,
         at: (u64, u64),
@@ -223,7 +226,7 @@ impl Writer {
         }
     }
 
-    /// Notes a slice that the caller wrote. Those of unknown length stay open.
+    /// Records a slice that the caller wrote. Slices of unknown length stay open.
     pub(super) fn note(&mut self, track: u64, ts: i64, dur: i64, name: &str, cat: &str) {
         let stack = self.open.entry(track).or_default();
         let parent = stack.last().map(|&row| self.rows[row].name.clone());
@@ -242,7 +245,7 @@ impl Writer {
         });
     }
 
-    /// The finished bytes and the slices in them, ordered by time.
+    /// Returns the finished bytes and the slices in them, ordered by time.
     pub(super) fn finish(mut self) -> (Vec<u8>, Json) {
         self.rows.sort_by_key(|row| row.ts);
         let row = |row: Row| {
@@ -259,7 +262,7 @@ impl Writer {
     }
 }
 
-/// A named debug annotation.
+/// Adds a named debug annotation.
 pub(super) fn note(event: &mut Message, name: &str, fill: impl FnOnce(&mut Message)) {
     event.nested(4, |annotation| {
         annotation.text(10, name);

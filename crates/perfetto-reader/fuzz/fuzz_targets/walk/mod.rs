@@ -1,4 +1,4 @@
-//! What the targets share: a source of bytes, small limits, and a look at every row of a trace.
+//! Shared by the targets: a source of bytes, small limits, and a visit of every row of a trace.
 
 use byte_source::{OpenOptions, Source};
 use perfetto_reader::ReadOptions;

@@ -1,8 +1,8 @@
-//! Clocks: snapshots say what several clocks showed at one moment, and packets are stamped in any
-//! of them.
+//! Clock synchronisation: snapshots record what several clocks showed at one moment, and packets
+//! are stamped with any of these clocks.
 //!
-//! Rules (spec section 3.3, after Perfetto's `clock_synchronizer.cc`): clocks that shared a snapshot
-//! are neighbours, and times are converted from neighbour to neighbour ([`route`]).
+//! Rules (spec section 3.3, after Perfetto's `clock_synchronizer.cc`): clocks that shared a
+//! snapshot are neighbours, and times are converted from neighbour to neighbour ([`route`]).
 
 mod route;
 
@@ -10,17 +10,17 @@ use route::Path;
 pub(crate) use route::Translation;
 use rustc_hash::FxHashMap;
 
-/// Real time since 1970.
+/// Wall clock since 1970.
 pub(crate) const REALTIME: u32 = 1;
-/// Time since boot, suspends excluded.
+/// Time since boot, excluding suspends.
 pub(crate) const MONOTONIC: u32 = 3;
-/// Time since boot, suspends included; the default of traces.
+/// Time since boot, including suspends; the default of traces.
 pub(crate) const BOOTTIME: u32 = 6;
 
-/// Maximum number of clocks in one snapshot; real ones have a handful.
+/// Maximum number of clocks in one snapshot; real ones have a few.
 const MAX_READINGS: usize = 64;
 
-/// One clock of one machine; ids 64 to 127 belong to one sequence.
+/// A clock of a machine; ids 64 to 127 belong to one sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct ClockId {
     pub(crate) id: u32,
@@ -29,7 +29,7 @@ pub(crate) struct ClockId {
     pub(crate) machine: u32,
 }
 
-/// Is the clock private to a sequence?
+/// Returns `true` if the clock is private to a sequence.
 pub(crate) fn is_sequence_scoped(id: u32) -> bool {
     (64..128).contains(&id)
 }
@@ -43,12 +43,12 @@ pub(crate) struct Reading {
     pub(crate) incremental: bool,
 }
 
-/// A set of clocks that were read together.
+/// A set of clocks that are read together.
 #[derive(Debug)]
 struct Family {
-    /// Ascending.
+    /// Indices of the clocks, ascending.
     members: Vec<usize>,
-    /// One row a snapshot: the readings in ns in the order of `members`.
+    /// One row per snapshot: the readings in ns in the order of `members`.
     rows: Vec<Vec<i64>>,
 }
 
@@ -59,11 +59,11 @@ struct Domain {
     incremental: bool,
     /// Sum of the deltas since the last snapshot, in ns.
     last_ns: i64,
-    /// May times of it be converted? Not once it went backwards.
+    /// `true` if times of this clock can be converted; `false` once it went backwards.
     source: bool,
-    /// The families it is a member of.
+    /// Families of which the clock is a member.
     families: Vec<usize>,
-    /// The path to the trace's clock, and for which graph it was found.
+    /// Cached path to the trace's clock, with the number of the graph it was found in.
     path: Option<(u32, Option<Path>)>,
 }
 
@@ -74,20 +74,20 @@ pub(crate) struct SourceTime {
     pub(crate) ns: i64,
 }
 
-/// What is known of all clocks so far.
+/// Information on all clocks so far.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     by_id: FxHashMap<ClockId, usize>,
     domains: Vec<Domain>,
     families: Vec<Family>,
     family_of: FxHashMap<Vec<usize>, usize>,
-    /// Counts changes of who is whose neighbour.
+    /// Incremented when the neighbour relation changes.
     graph: u32,
     trace_clock: u32,
     used: bool,
-    /// Counts snapshots, so that cached translations expire.
+    /// Incremented with each snapshot, so that cached translations expire.
     pub(crate) version: u32,
-    /// Use one family for all times of a hop, as Perfetto does, instead of the nearest snapshot.
+    /// Uses one family for all times of a hop, as Perfetto does, instead of the nearest snapshot.
     compat: bool,
 }
 
@@ -108,7 +108,7 @@ impl Default for Clocks {
 }
 
 impl Clocks {
-    /// No clock known yet.
+    /// Creates the state without any clock.
     pub(crate) fn new(compat: bool) -> Self {
         Self {
             compat,
@@ -116,17 +116,17 @@ impl Clocks {
         }
     }
 
-    /// The clock that the trace's times count.
+    /// Returns the clock of the trace's timestamps.
     pub(crate) fn trace_clock(&self) -> u32 {
         self.trace_clock
     }
 
-    /// Notes that a time was taken as trace time.
+    /// Records that a time was taken as trace time.
     pub(crate) fn mark_used(&mut self) {
         self.used = true;
     }
 
-    /// Makes `clock` the trace's clock; not once times were converted.
+    /// Makes `clock` the trace's clock. Fails once times have been converted.
     pub(crate) fn set_trace_clock(&mut self, clock: u32) -> Result<(), &'static str> {
         if clock == self.trace_clock {
             return Ok(());
@@ -155,7 +155,7 @@ impl Clocks {
         })
     }
 
-    /// Why a snapshot contradicts the rules or what came before.
+    /// Returns an error if a snapshot contradicts the rules or earlier snapshots.
     fn check(&self, readings: &[Reading]) -> Result<(), &'static str> {
         if readings.len() > MAX_READINGS {
             return Err("a snapshot of more than 64 clocks");
@@ -184,7 +184,7 @@ impl Clocks {
         Ok(())
     }
 
-    /// Takes a snapshot in.
+    /// Adds a snapshot.
     pub(crate) fn add_snapshot(&mut self, readings: &[Reading]) -> Result<(), &'static str> {
         self.check(readings)?;
         let mut row: Vec<(usize, i64)> = readings
@@ -233,14 +233,14 @@ impl Clocks {
         Ok(())
     }
 
-    /// The place of a clock that some snapshot has named; it never changes.
+    /// Returns the index of a clock that a snapshot contained; it never changes.
     pub(crate) fn find(&self, clock: ClockId) -> Option<usize> {
         self.by_id.get(&clock).copied()
     }
 
-    /// Makes a timestamp absolute: multiplies by the unit and adds up deltas. Must be called once
-    /// for every stamped packet. `None` for a clock that no snapshot has named yet, and which is
-    /// not the trace's.
+    /// Makes a timestamp absolute: multiplies by the unit and accumulates deltas. Must be called
+    /// once for every stamped packet. Returns `None` for a clock that no snapshot has contained so
+    /// far and that is not the trace's clock.
     pub(crate) fn absolute(&mut self, clock: ClockId, timestamp: i64) -> Option<SourceTime> {
         let ns = match self.find(clock) {
             Some(at) => self.absolute_at(at, timestamp),
@@ -250,7 +250,7 @@ impl Clocks {
         Some(SourceTime { clock, ns })
     }
 
-    /// As [`Clocks::absolute`], for a clock at a known place.
+    /// Same as [`Clocks::absolute`], for a clock with a known index.
     #[inline]
     pub(crate) fn absolute_at(&mut self, at: usize, timestamp: i64) -> i64 {
         let domain = &mut self.domains[at];
@@ -263,13 +263,13 @@ impl Clocks {
         }
     }
 
-    /// Are the timestamps of the clock differences?
+    /// Returns `true` if the timestamps of the clock are deltas.
     pub(crate) fn is_incremental(&self, clock: ClockId) -> bool {
         let at = self.by_id.get(&clock);
         at.is_some_and(|&at| self.domains[at].incremental)
     }
 
-    /// What to add to a trace time to get Unix time, if a snapshot relates the two.
+    /// Returns the offset from trace time to Unix time in ns, if a snapshot relates the two.
     pub(crate) fn unix_offset(&self) -> Option<i64> {
         let at = |id| {
             let clock = ClockId {

@@ -1,11 +1,11 @@
-//! The way from one clock to another.
+//! Finds the conversion from one clock to another.
 //!
-//! A time is converted along the shortest path, at each hop with the last snapshot of that set of
-//! clocks that is not later than the time, by adding the difference. No slope, no interpolation.
+//! A time is converted along the shortest path. Each hop uses the last snapshot of its set of
+//! clocks that is not later than the time, and adds the difference; no slope, no interpolation.
 //!
-//! When several sets hold both clocks, Perfetto takes the one that a hash puts first, whatever the
-//! time. We take the set with the nearest snapshot, so that a suspend that only one set has seen is
-//! not missed; `compat` takes the newest set, as the reference tables show.
+//! If several sets contain both clocks, Perfetto takes the one that a hash orders first, regardless
+//! of the time. We take the set with the nearest snapshot, so that a suspend recorded by only one
+//! set is not missed; `compat` takes the newest set, as the reference tables show.
 
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
@@ -14,26 +14,26 @@ use rustc_hash::FxHashMap;
 
 use super::{ClockId, Clocks, SourceTime};
 
-/// Longest path of conversions.
+/// Maximum length of a conversion path in hops.
 const MAX_HOPS: usize = 4;
-/// With more families than this that of the path decides alone.
+/// Maximum number of families that are searched; with more, only the path's family is used.
 const MAX_FAMILIES: usize = 64;
 /// Hops as (clock, family of the snapshots).
 pub(super) type Path = Rc<[(usize, usize)]>;
 
-/// One step of a conversion.
+/// One hop of a conversion.
 #[derive(Clone, Copy, Debug)]
 struct Hop {
-    /// The snapshot used, if it is not later than the time.
+    /// Time of the snapshot used, if it is not later than the time.
     from_ns: Option<i64>,
-    /// The next snapshot.
+    /// Time of the next snapshot.
     to_ns: Option<i64>,
     add: i64,
-    /// The first snapshot, for times before all of them.
+    /// Time of the first snapshot, for times before all of them.
     first: Option<i64>,
 }
 
-/// A conversion that holds for a stretch of source time.
+/// A conversion that is valid for a range of source times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Translation {
     from_ns: i64,
@@ -42,8 +42,8 @@ pub(crate) struct Translation {
 }
 
 impl Clocks {
-    /// Trace time of an absolute time, and how long the same difference holds. `None` if no
-    /// snapshots relate the clocks.
+    /// Returns the translation of an absolute time to trace time, with the range in which it is
+    /// valid. `None` if no snapshots relate the clocks.
     pub(crate) fn translation(&mut self, time: SourceTime) -> Option<Translation> {
         self.used = true;
         if time.clock.id == self.trace_clock {
@@ -80,7 +80,7 @@ impl Clocks {
         Some(held)
     }
 
-    /// One hop by the snapshots of one family.
+    /// Returns the hop that the snapshots of one family give.
     fn hop(&self, from: usize, to: usize, family: usize, now: i64) -> Option<Hop> {
         let family = self.families.get(family)?;
         let column = |clock: usize| family.members.binary_search(&clock).ok();
@@ -88,7 +88,7 @@ impl Clocks {
         let after = family.rows.partition_point(|row| row[source] <= now);
         let row = family.rows.get(after.saturating_sub(1))?;
         Some(Hop {
-            // Before the first snapshot the difference is that of the first.
+            // Before the first snapshot, its difference applies.
             from_ns: (after > 0).then_some(row[source]),
             to_ns: family.rows.get(after).map(|next| next[source]),
             add: row[target].saturating_sub(row[source]),
@@ -96,7 +96,8 @@ impl Clocks {
         })
     }
 
-    /// One hop by the last snapshot before `now` of all families that have both clocks.
+    /// Returns the hop that the last snapshot before `now` gives, over all families with both
+    /// clocks.
     fn nearest_hop(&self, from: usize, to: usize, family: usize, now: i64) -> Option<Hop> {
         let families = &self.domains.get(from)?.families;
         if families.len() == 1 || families.len() > MAX_FAMILIES {
@@ -114,7 +115,7 @@ impl Clocks {
                 self.first_of(from, f)
             };
             until = [until, next].into_iter().flatten().min();
-            // Before all snapshots the earliest counts.
+            // Before all snapshots, the earliest applies.
             let better = match &best {
                 None => true,
                 Some(best) if best.from_ns.is_none() && hop.from_ns.is_none() => next < best.first,
@@ -130,19 +131,19 @@ impl Clocks {
         })
     }
 
-    /// What the clock showed at the first snapshot of a family.
+    /// Returns the reading of the clock in the first snapshot of a family.
     fn first_of(&self, clock: usize, family: usize) -> Option<i64> {
         let family = self.families.get(family)?;
         let column = family.members.binary_search(&clock).ok()?;
         family.rows.first().map(|row| row[column])
     }
 
-    /// Trace time of an absolute time.
+    /// Converts an absolute time to trace time.
     pub(crate) fn convert(&mut self, time: SourceTime) -> Option<i64> {
         Some(self.translation(time)?.apply(time.ns))
     }
 
-    /// The shortest path to the trace's clock of the same machine.
+    /// Returns the shortest path to the trace's clock of the same machine.
     fn path(&mut self, from: ClockId) -> Option<Path> {
         let start = *self.by_id.get(&from)?;
         if let Some((graph, path)) = &self.domains[start].path
@@ -155,14 +156,14 @@ impl Clocks {
         path
     }
 
-    /// Breadth first; among neighbours the one with the smallest id comes first.
+    /// Searches breadth first; neighbours are visited in ascending order of id.
     fn search(&self, start: usize, machine: u32) -> Option<Vec<(usize, usize)>> {
         let target = *self.by_id.get(&ClockId {
             id: self.trace_clock,
             sequence: 0,
             machine,
         })?;
-        // By clock: the clock before it and the family of the hop.
+        // Per clock: the clock before it and the family of the hop.
         let mut reached: FxHashMap<usize, (usize, usize)> = FxHashMap::default();
         let mut layer = vec![start];
         for _ in 0..MAX_HOPS {
@@ -172,7 +173,7 @@ impl Clocks {
                 if !domain.source {
                     continue;
                 }
-                // The family that is the latest to appear.
+                // The family that appeared last.
                 let direct = domain
                     .families
                     .iter()
@@ -221,13 +222,13 @@ fn trail(
 }
 
 impl Translation {
-    /// Does it hold at this source time?
+    /// Returns `true` if the translation is valid at this source time.
     #[inline]
     pub(crate) fn holds_at(self, ns: i64) -> bool {
         self.from_ns <= ns && ns < self.to_ns
     }
 
-    /// The converted time.
+    /// Returns the converted time.
     #[inline]
     pub(crate) fn apply(self, ns: i64) -> i64 {
         ns.saturating_add(self.add)

@@ -1,4 +1,4 @@
-//! What descriptors say of tracks, processes and threads.
+//! Processes descriptors of tracks, processes and threads.
 
 use trace_model::{ProcessId, StrId, ThreadId, TraceBuilder, Unit};
 
@@ -6,19 +6,19 @@ use super::{Counter, Descriptor, Merge, Owner, Tracks};
 use crate::proto::annotation::intern_bytes;
 use crate::proto::schema;
 
-/// What came of a descriptor.
+/// Result of processing a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Declared {
     New,
     Known,
-    /// Another pid, tid, parent or kind than before.
+    /// pid, tid, parent or kind differ from an earlier descriptor.
     Conflict,
-    /// No uuid, or no numbers.
+    /// The uuid or the numbers are missing.
     Incomplete,
 }
 
 impl Tracks {
-    /// Takes a track descriptor in.
+    /// Processes a track descriptor.
     pub(crate) fn declare(
         &mut self,
         builder: &mut TraceBuilder,
@@ -98,7 +98,7 @@ impl Tracks {
         result
     }
 
-    /// How the siblings of a track merge.
+    /// Returns how the track merges with its siblings.
     fn merge(&mut self, builder: &mut TraceBuilder, track: &schema::TrackDescriptor) -> Merge {
         match (track.sibling_merge_behavior, &track.sibling_merge_key) {
             (Some(2), _) => Merge::No,
@@ -113,7 +113,7 @@ impl Tracks {
     }
 
     /// Names the thread or process that has the numbers of a descriptor now, whoever declared it;
-    /// it is made if it is new.
+    /// creates it if needed.
     fn name_owners(
         &mut self,
         builder: &mut TraceBuilder,
@@ -145,13 +145,13 @@ impl Tracks {
         };
         let owner = match (self.declared_by.contains_key(&owner), numbers) {
             (false, _) => owner,
-            // Another track claims the same numbers: they were used again.
+            // Another track claims the same numbers: they were reused.
             (true, (Some(pid), Some(tid))) => {
                 self.threads.remove(&(machine, pid, tid));
                 Owner::Thread(self.thread(builder, machine, pid, tid))
             }
             (true, (Some(pid), None)) => {
-                // The threads of the old process are gone with it.
+                // The threads of the old process are gone.
                 self.threads
                     .retain(|&(m, p, _), _| (m, p) != (machine, pid));
                 Owner::Process(self.start_process(builder, machine, pid))
@@ -250,7 +250,7 @@ impl Tracks {
         }
     }
 
-    /// A process descriptor in the older form: names only.
+    /// Applies the names of a process descriptor in the older form.
     pub(crate) fn declare_process(
         &mut self,
         builder: &mut TraceBuilder,
@@ -265,7 +265,7 @@ impl Tracks {
         Declared::Known
     }
 
-    /// A thread descriptor in the older form: names only.
+    /// Applies the names of a thread descriptor in the older form.
     pub(crate) fn declare_thread(
         &mut self,
         builder: &mut TraceBuilder,
@@ -280,7 +280,7 @@ impl Tracks {
         Declared::Known
     }
 
-    /// Names of processes and threads that track events use and nobody has named.
+    /// Names processes and threads that track events use and that have no name yet.
     pub(crate) fn name_from_tree(
         &mut self,
         builder: &mut TraceBuilder,
@@ -313,7 +313,7 @@ impl Tracks {
     }
 }
 
-/// The units that have a type of their own.
+/// Returns the unit if it has a type of its own.
 fn known_unit(name: &[u8]) -> Option<Unit> {
     [
         Unit::Nanos,

@@ -1,8 +1,7 @@
-//! Tracks: what descriptors say, which processes and threads there are, and in the end the place of
-//! every lane.
+//! Tracks, processes and threads of a trace, and the final track of every lane.
 //!
-//! Descriptors may come after the events that use them, so events get *lanes* while they are read
-//! and lanes get tracks at the end.
+//! Descriptors may follow the events that use them, so events get *lanes* during reading and lanes
+//! get tracks at the end.
 
 mod declare;
 
@@ -14,17 +13,17 @@ use trace_model::{
 
 use crate::proto::wire::low32;
 
-/// Longest chain of parents.
+/// Maximum length of a chain of parents.
 pub(super) const MAX_ANCESTORS: usize = 100;
 
-/// To whom a track belongs by its own descriptor.
+/// Owner of a track according to its own descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Owner {
     Thread(ThreadId),
     Process(ProcessId),
 }
 
-/// Whether siblings of one name share lanes in viewers.
+/// How siblings with one name share lanes in viewers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Merge {
     ByName,
@@ -32,14 +31,14 @@ pub(crate) enum Merge {
     No,
 }
 
-/// What a counter's descriptor says.
+/// Contents of a counter's descriptor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Counter {
     pub(crate) multiplier: i64,
     pub(crate) incremental: bool,
     pub(crate) unit: Option<Unit>,
     pub(crate) unit_name: Option<StrId>,
-    /// 1 if it counts the CPU time of its thread, 2 if its instructions.
+    /// 1 if it counts the CPU time of its thread, 2 if it counts its instructions.
     pub(crate) builtin: i32,
 }
 
@@ -51,7 +50,7 @@ pub(crate) struct Descriptor {
     pub(crate) owner: Option<Owner>,
     /// pid, and tid of a thread, as declared.
     numbers: (Option<i32>, Option<i32>),
-    /// Keep apart from the thread's own track.
+    /// `true` if it is kept apart from the thread's own track.
     pub(crate) separate: bool,
     pub(crate) merge: Merge,
     pub(crate) counter: Option<Counter>,
@@ -63,26 +62,26 @@ pub(crate) struct Descriptor {
 pub(crate) enum Base {
     Uuid(u64),
     Thread(ThreadId),
-    /// What the sequence says in the end, for `compat`.
+    /// Resolved at the end from the state of the sequence, for `compat`.
     OfSequence(u32),
 }
 
-/// An event without a track: it belongs to the thread that its sequence describes, if it does.
+/// An event without a track: it belongs to the thread that its sequence describes, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OfSequence {
-    /// Place of the sequence.
+    /// Index of the sequence.
     pub(crate) at: usize,
-    /// Of its state.
+    /// Generation of its state.
     pub(crate) generation: u32,
     pub(crate) machine: u32,
-    /// The thread of the sequence will do.
+    /// `true` if the thread of the sequence is acceptable.
     pub(crate) falls_back: bool,
-    /// Other numbers than those of the sequence.
+    /// Numbers that override those of the sequence.
     pub(crate) pid: Option<i32>,
     pub(crate) tid: Option<i32>,
 }
 
-/// What a lane stands for.
+/// Identity of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LaneKey {
     /// The track itself.
@@ -110,43 +109,43 @@ pub(crate) enum LaneKey {
     },
 }
 
-/// A lane: what it stands for and the first event on it, which names a track without name.
+/// A lane: its identity and the first event on it, which names a track without a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lane {
     pub(crate) key: LaneKey,
     pub(crate) first: (i64, Option<StrId>),
 }
 
-/// Lanes to remember.
+/// Number of cached lanes.
 const RECENT: usize = 32;
 
-/// All that is known of tracks while a file is read.
+/// State of all tracks while a file is read.
 #[derive(Debug, Default)]
 pub(crate) struct Tracks {
     pub(crate) descriptors: FxHashMap<u64, Descriptor>,
     pub(crate) lanes: Vec<Lane>,
     index: FxHashMap<LaneKey, LaneId>,
     uuids: FxHashMap<u64, LaneId>,
-    /// Lanes that were asked for lately, by a few bits of their uuid.
+    /// Recently used lanes, by a few bits of their uuid.
     recent: [Option<(u64, LaneId)>; RECENT],
     processes: FxHashMap<(u32, i32), ProcessId>,
     threads: FxHashMap<(u32, i32, i32), ThreadId>,
-    /// The uuid that declared a process or thread, to notice numbers that are used again.
+    /// The uuid that declared a process or thread, to detect reused numbers.
     declared_by: FxHashMap<Owner, u64>,
-    /// Every process has a row for its main thread, and threads are named, as in Perfetto's tables.
+    /// Gives every process a row for its main thread, and names threads, as in Perfetto's tables.
     compat: bool,
     /// Threads that descriptors named.
     named: FxHashSet<ThreadId>,
     pub(crate) repaired: u32,
-    /// What [`Base::OfSequence`] numbers.
+    /// The entries that [`Base::OfSequence`] numbers.
     asked: Vec<OfSequence>,
     asked_index: FxHashMap<OfSequence, u32>,
-    /// What came of it; `None` for numbers that no thread has.
+    /// Their results; `None` for numbers that no thread has.
     settled: Vec<Option<Base>>,
 }
 
 impl Tracks {
-    /// Nothing known yet; with processes and threads as in Perfetto's tables if `compat`.
+    /// Creates an empty state; with processes and threads as in Perfetto's tables if `compat`.
     pub(crate) fn new(compat: bool) -> Self {
         Self {
             compat,
@@ -154,7 +153,7 @@ impl Tracks {
         }
     }
 
-    /// The lane of the track with this uuid.
+    /// Returns the lane of the track with this uuid.
     #[inline]
     pub(crate) fn uuid_lane(&mut self, builder: &mut TraceBuilder, uuid: u64) -> LaneId {
         let slot = low32(uuid ^ (uuid >> 32)) as usize % RECENT;
@@ -175,7 +174,7 @@ impl Tracks {
         lane
     }
 
-    /// The lane that stands for `key`.
+    /// Returns the lane of `key`.
     pub(crate) fn lane(&mut self, builder: &mut TraceBuilder, key: LaneKey) -> LaneId {
         if let LaneKey::On(Base::Uuid(uuid)) = key {
             return self.uuid_lane(builder, uuid);
@@ -196,7 +195,7 @@ impl Tracks {
         builder.lane(None)
     }
 
-    /// Notes an event that may name its track.
+    /// Records an event that may name its track.
     #[inline]
     pub(crate) fn note_name(&mut self, lane: LaneId, ts: i64, name: Option<StrId>) {
         if let Some(lane) = self.lanes.get_mut(lane.index())
@@ -207,7 +206,7 @@ impl Tracks {
         }
     }
 
-    /// The process of that number, which is made if it is new.
+    /// Returns the process with this number; creates it if needed.
     pub(crate) fn process(
         &mut self,
         builder: &mut TraceBuilder,
@@ -237,7 +236,7 @@ impl Tracks {
         process
     }
 
-    /// The thread of those numbers, which is made if it is new.
+    /// Returns the thread with these numbers; creates it if needed.
     pub(crate) fn thread(
         &mut self,
         builder: &mut TraceBuilder,
@@ -258,12 +257,13 @@ impl Tracks {
         thread
     }
 
-    /// Does a thread keep the name that a descriptor gave it, whatever a metadata event says?
+    /// Returns `true` if the thread keeps the name from a descriptor, whatever a metadata event
+    /// contains.
     pub(crate) fn keeps_name(&self, thread: ThreadId) -> bool {
         self.compat && self.named.contains(&thread)
     }
 
-    /// The process that owns a thread or is the owner itself.
+    /// Returns the process that owns a thread or is the owner itself.
     pub(crate) fn process_of(builder: &mut TraceBuilder, owner: Owner) -> Option<ProcessId> {
         match owner {
             Owner::Process(process) => Some(process),
@@ -271,7 +271,7 @@ impl Tracks {
         }
     }
 
-    /// Leaves the track of an event to the end.
+    /// Defers the track of an event to the end.
     pub(crate) fn later(&mut self, asked: OfSequence) -> Base {
         let next = u32::try_from(self.asked.len()).unwrap_or(u32::MAX);
         let number = *self.asked_index.entry(asked).or_insert(next);
@@ -281,7 +281,7 @@ impl Tracks {
         Base::OfSequence(number)
     }
 
-    /// What was left to the end, if it was.
+    /// Returns the deferred entry, if the track was deferred.
     pub(crate) fn asked(&self, base: Base) -> Option<OfSequence> {
         match base {
             Base::OfSequence(number) => self.asked.get(number as usize).copied(),
@@ -289,7 +289,8 @@ impl Tracks {
         }
     }
 
-    /// Whose an event is if `described` is the thread of its sequence. `None` for pid or tid 0.
+    /// Returns the track of an event, given `described` as the thread of its sequence. `None` for
+    /// pid or tid 0.
     pub(crate) fn base_of(
         &mut self,
         builder: &mut TraceBuilder,
@@ -302,7 +303,7 @@ impl Tracks {
         }
         let (pid, tid) = described.unwrap_or((0, 0));
         let (pid, tid) = match (asked.pid, asked.tid) {
-            // A process without a thread: a number that no thread has.
+            // A process without a thread: use a number that no thread has.
             (Some(pid), None) => (pid, -1),
             (own, tid_override) => (own.unwrap_or(pid), tid_override.unwrap_or(tid)),
         };
@@ -313,7 +314,7 @@ impl Tracks {
         Some(Base::Thread(thread))
     }
 
-    /// Answers all that was left to the end.
+    /// Resolves all deferred tracks.
     pub(crate) fn settle(
         &mut self,
         builder: &mut TraceBuilder,
@@ -325,7 +326,7 @@ impl Tracks {
         }
     }
 
-    /// The track itself; `None` if there is none, or not yet.
+    /// Returns the track itself; `None` if there is none, or not yet.
     pub(crate) fn settled(&self, base: Base) -> Option<Base> {
         match base {
             Base::OfSequence(number) => self.settled.get(number as usize).copied().flatten(),
@@ -333,8 +334,8 @@ impl Tracks {
         }
     }
 
-    /// The owner of a track: its own, or that of the nearest ancestor that has one. `None` for the
-    /// trace as a whole; an error for chains that loop, are too long or miss an ancestor.
+    /// Returns the owner of a track: its own, or that of the nearest ancestor with one. `None` for
+    /// the trace as a whole; an error for chains that loop, are too long or miss an ancestor.
     pub(crate) fn owner_of(&self, base: Base) -> Result<Option<Owner>, BrokenChain> {
         let uuid = match self.settled(base) {
             Some(Base::Thread(thread)) => return Ok(Some(Owner::Thread(thread))),
@@ -361,9 +362,9 @@ impl Tracks {
             match self.descriptors.get(&at) {
                 _ if at == 0 => return Ok(()),
                 Some(descriptor) if descriptor.parent == 0 => return Ok(()),
-                // A loop never gets to 0, and ends with the steps.
+                // A loop never reaches 0 and ends with the steps.
                 Some(descriptor) => at = descriptor.parent,
-                // A track that only events mention stands by itself.
+                // A track that only events mention is a root.
                 None if step == 0 || self.uuids.contains_key(&at) => return Ok(()),
                 None => return Err(BrokenChain),
             }

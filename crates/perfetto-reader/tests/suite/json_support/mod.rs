@@ -1,4 +1,4 @@
-//! Reading texts, and traces as text that shows every row.
+//! Reads texts, and formats traces as text with every row.
 
 #![allow(
     dead_code,
@@ -22,7 +22,7 @@ pub fn try_read(text: &[u8], options: &ReadOptions) -> Result<Trace, Error> {
     )
 }
 
-/// Reads `text` as JSON that is all right outside of its events.
+/// Reads `text` as JSON that is sound outside of its events.
 pub fn read(text: impl AsRef<[u8]>) -> Trace {
     try_read(text.as_ref(), &options(1, 0)).expect("the test's own input is sound")
 }
@@ -34,12 +34,12 @@ pub fn options(threads: usize, chunk_bytes: usize) -> ReadOptions {
     options
 }
 
-/// Names of all slices in order.
+/// Returns the names of all slices in order.
 pub fn names(trace: &Trace) -> Vec<&str> {
     trace.slices().map(|s| s.name().unwrap_or("-")).collect()
 }
 
-/// One row, without its number.
+/// Formats one row, without its number.
 pub fn slice_text(slice: Slice<'_>) -> String {
     let trace = slice.trace();
     let mut args: Vec<_> = slice.args().map(|(k, v)| format!("{k}={v:?}")).collect();
@@ -63,7 +63,7 @@ pub fn slice_text(slice: Slice<'_>) -> String {
     )
 }
 
-/// Everything that is in a trace.
+/// Formats the whole contents of a trace.
 pub fn dump(trace: &Trace) -> String {
     let mut out = String::new();
     for slice in trace.slices() {
@@ -86,7 +86,7 @@ pub fn dump(trace: &Trace) -> String {
     out
 }
 
-/// Reads `text`, or gives `None` if there is nothing in it.
+/// Reads `text`; returns `None` if it is empty.
 pub fn try_read_or_empty(text: &[u8], options: &ReadOptions) -> Option<Trace> {
     let source = Source::from_bytes("test.json", text.to_vec()).ok()?;
     match json::read(source, options) {
@@ -96,7 +96,7 @@ pub fn try_read_or_empty(text: &[u8], options: &ReadOptions) -> Option<Trace> {
     }
 }
 
-/// The first line that differs, from both.
+/// Returns the first line that differs, from both.
 pub fn difference(a: &str, b: &str) -> Option<(String, String)> {
     let (mut a, mut b) = (a.lines(), b.lines());
     loop {

@@ -1,4 +1,4 @@
-//! Comparison of a trace with what reads back after it was written.
+//! Compares a trace with the one that reads back after writing it.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -46,7 +46,7 @@ fn arg(key: &str, value: ArgValue<'_>) -> (String, String) {
     (bare_key(key).to_owned(), text)
 }
 
-/// A number that means something: texts and what does not fit 32 bits get made-up ones.
+/// Returns a real number; texts and numbers that do not fit in 32 bits get generated ones.
 fn number(n: i64) -> Option<i64> {
     (n < 1 << 30).then_some(n)
 }
@@ -79,8 +79,8 @@ pub(crate) fn rows(trace: &Trace) -> Vec<Row> {
         .collect()
 }
 
-/// Is the nesting of each track that of brackets? Ends that close an outer slice first make others,
-/// and those cannot be said with begins and ends.
+/// Returns, per track, `true` if its slices nest like brackets. Ends that close an outer slice
+/// first produce other nestings, which begins and ends cannot express.
 pub(crate) fn regular_tracks(trace: &Trace) -> Vec<bool> {
     let end = |s: Slice<'_>| s.dur().map_or(i64::MAX, |d| s.ts().nanos() + d.get());
     trace
@@ -98,7 +98,8 @@ pub(crate) fn regular_tracks(trace: &Trace) -> Vec<bool> {
         .collect()
 }
 
-/// Arrows from the earlier slice to the later one, sorted; with how often each occurs.
+/// Returns arrows from the earlier slice to the later one, sorted, with their number of
+/// occurrences.
 pub(crate) fn arrows(trace: &Trace) -> BTreeMap<(usize, usize), usize> {
     let mut out = BTreeMap::new();
     for f in trace.flows() {
@@ -108,7 +109,7 @@ pub(crate) fn arrows(trace: &Trace) -> BTreeMap<(usize, usize), usize> {
     out
 }
 
-/// Time, counter, value bits and unit.
+/// Returns time, counter, value bits and unit of the samples.
 pub(crate) fn samples(trace: &Trace) -> Vec<(i64, String, u64, String)> {
     trace
         .counters()
@@ -129,7 +130,8 @@ pub(crate) fn samples(trace: &Trace) -> Vec<(i64, String, u64, String)> {
         .collect()
 }
 
-/// Asserts equality of all that can be said; returns on how many tracks that includes the nesting.
+/// Asserts equality of all that the format can express; returns the number of tracks for which that
+/// includes the nesting.
 pub(crate) fn assert_same(before: &Trace, after: &Trace) -> usize {
     let regular = regular_tracks(before);
     let slices = before.slices().zip(rows(before)).zip(rows(after));
