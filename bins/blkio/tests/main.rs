@@ -3,6 +3,7 @@
 
 mod bases;
 mod clocks;
+mod comparisons;
 mod devices;
 mod limits;
 

@@ -10,7 +10,7 @@ use memtrace_run::FigureFormat;
 const AFTER_HELP: &str = "\
 Recording an input:
   perf mem   perf mem record -c 4000 -k CLOCK_MONOTONIC -- llama-cli ...
-             perf script -F comm,pid,tid,cpu,time,event,addr,ip,sym,dso,weight,data_src
+             perf script -F comm,pid,tid,cpu,time,period,event,addr,ip,sym,dso,weight,data_src
   Valgrind   valgrind --tool=lackey --trace-mem=yes CMD 2> lackey.txt
              (functions by --symbols 108000=CMD where CMD is a PIE)
   memray     memray run -o run.memray.bin app.py
@@ -20,8 +20,11 @@ Recording an input:
   maps       cat /proc/PID/maps > maps.txt      (before and after loading)
   unmaps     bpftrace -e 'tracepoint:syscalls:sys_enter_munmap /pid == PID/ {
              printf(\"%llu munmap %llx %llu\\n\", nsecs, args->addr, args->len); }'
-  KV blocks  {\"base_address\": 4096, \"block_bytes\": 256, \"blocks\":
-             [{\"block_id\": 0, \"alloc_ns\": 5, \"free_ns\": 9}]}
+  KV blocks  (--kv-table) {\"base_address\": 140737488355328, \"block_bytes\": 65536,
+             \"blocks\": [{\"block_id\": 0, \"alloc_ns\": 5000, \"free_ns\": 9000}]}
+             Block N lies at base_address + N * block_bytes, or at its own
+             \"address\". Times are in the clock of the trace; alloc_ns and free_ns
+             may be left out. A block that is used again has one entry for each use.
 
 Example:
   memtrace analyse perf.txt.gz --phases phases.json
@@ -170,7 +173,7 @@ pub(crate) struct LabelArgs {
     /// Log of mmap and munmap, lines 'TIME_NS mmap|munmap ADDRESS BYTES': the label of a page ends there
     #[arg(long, value_name = "FILE")]
     pub(crate) unmaps: Vec<PathBuf>,
-    /// JSON table of KV blocks with the times when they were allocated and freed
+    /// JSON table of KV blocks with the times when they were allocated and freed; the format is below
     #[arg(long, value_name = "FILE")]
     pub(crate) kv_table: Vec<PathBuf>,
     /// Policy for unclassified rows: keep, skip, error, runtime

@@ -4,6 +4,9 @@ use rocpd_db::{Filter, RocpdSet, Summary};
 
 use crate::console;
 
+/// The time that shares are of, the same for all agents.
+const SPAN: &str = "from the first to the last activity of any agent";
+
 /// Prints the sentence.
 pub(crate) fn print(set: &RocpdSet, filter: &Filter, summary: &Summary<'_>) -> anyhow::Result<()> {
     let busy = rocpd_db::busy(set, filter)?;
@@ -25,13 +28,13 @@ pub(crate) fn print(set: &RocpdSet, filter: &Filter, summary: &Summary<'_>) -> a
                 .to_owned()
         }
         ([(share, row)], _) => format!(
-            "The GPU was busy {share:.1} % of {}",
+            "The GPU was busy {share:.1} % of {} {SPAN}",
             span(row.wall_ns)
         ),
         (all, Some((least, row))) => {
             let mean = all.iter().map(|(share, _)| share).sum::<f64>() / count(all.len());
             format!(
-                "{} GPUs were busy {mean:.1} % of {} on average, the least agent {} of process {} on {}: {least:.1} %",
+                "{} GPUs were busy {mean:.1} % of {} {SPAN} on average, the least agent {} of process {} on {}: {least:.1} %",
                 all.len(),
                 span(row.wall_ns),
                 row.agent,

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<Outcome> {
         .iter()
         .map(|issue| {
             json!({"file": issue.file, "table": issue.table, "column": issue.column, "rows": issue.count,
-                   "first_rowid": issue.first_rowid, "found": issue.found})
+                   "first_rowid": issue.first_rowid, "found": issue.found, "only_value": issue.only_value})
         })
         .collect();
     let bounds = set.time_bounds(&Filter::default())?;
@@ -91,7 +91,8 @@ fn describe(set: &RocpdSet, partition: &Partition, number: usize) -> anyhow::Res
         .filter(|(process, _)| process.partition == number)
         .map(|(_, a)| {
             json!({"type": a.kind, "absolute_index": a.absolute_index, "logical_index": a.logical_index,
-                   "type_index": a.type_index, "name": a.name, "product_name": a.product_name})
+                   "type_index": a.type_index, "name": a.name, "product_name": a.product_name,
+                   "model_name": a.model_name})
         })
         .collect();
     let foreign = partition.foreign_tables()?.into_iter();
@@ -111,6 +112,13 @@ fn describe(set: &RocpdSet, partition: &Partition, number: usize) -> anyhow::Res
         "other_tables": foreign.collect::<serde_json::Map<String, Value>>(),
         "replay": replay.map(|(dispatches, passes)| json!({"repeated_dispatches": dispatches, "passes": passes})),
     }))
+}
+
+/// The first name of an agent that was recorded and is not empty.
+fn agent_name(agent: &Value) -> Option<&str> {
+    let names = ["product_name", "model_name", "name"];
+    let mut known = names.iter().filter_map(|key| agent[key].as_str());
+    known.find(|name| !name.trim().is_empty())
 }
 
 /// A row for each table of each partition.
@@ -181,7 +189,10 @@ fn text(document: &Value) -> String {
                 shown(&agent["type"]),
                 shown(&agent["type_index"]),
                 shown(&agent["absolute_index"]),
-                shown(&agent["product_name"])
+                agent_name(agent).map_or_else(
+                    || "no name recorded".to_owned(),
+                    |name| report::text::printable(name).into_owned()
+                )
             );
         }
         for (table, rows) in partition["rows"].as_object().into_iter().flatten() {
@@ -213,10 +224,14 @@ fn text(document: &Value) -> String {
     }
     for issue in document["issues"].as_array().into_iter().flatten() {
         out += &format!(
-            "warning: {}: {} rows of {} cannot be read: column {} has {} in row {}\n",
+            "warning: {}: {} rows of {} {}: column {} has {} in row {}\n",
             shown(&issue["file"]),
             issue["rows"],
             shown(&issue["table"]),
+            match issue["only_value"] == true {
+                true => "are read without a value",
+                false => "cannot be read",
+            },
             shown(&issue["column"]),
             shown(&issue["found"]),
             issue["first_rowid"]

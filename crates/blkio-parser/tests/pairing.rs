@@ -46,6 +46,51 @@ fn a_lost_completion_shifts_latencies_only_in_queues() {
     assert_eq!(fifo.matching.issues_with_same_key_outstanding, 2);
 }
 
+/// Two readers of the same sectors, and two flushes: both requests are in flight, and both complete.
+#[test]
+fn requests_of_one_place_in_flight_at_once_all_complete() {
+    let flush = |kind, t_ns| Event {
+        direction: Direction::Flush,
+        ..event(kind, t_ns, 0, 0)
+    };
+    let read = |kind, t_ns| event(kind, t_ns, 8, 8);
+    let (issue, complete) = (EventKind::Issue, EventKind::Complete);
+    for of in [
+        &read as &dyn Fn(EventKind, u64) -> Event,
+        &flush as &dyn Fn(EventKind, u64) -> Event,
+    ] {
+        let newest = run(
+            Policy::Newest,
+            &[
+                of(issue, 0),
+                of(issue, 40),
+                of(issue, 50),
+                of(complete, 100),
+                of(complete, 130),
+                of(complete, 150),
+                // The completion of this one is lost, and so is the issue of the last: they are not one.
+                of(issue, 1000),
+                of(issue, 1500),
+                of(complete, 1510),
+                of(complete, 9000),
+            ],
+        );
+        let latency = &newest.latency[of(issue, 0).direction.slot()];
+        // In whichever order, the sum of their times is the same.
+        assert_eq!((latency.count, latency.sum), (4, 100 + 90 + 100 + 10));
+        assert_eq!(
+            (newest.depth.all.max(), newest.depth.all.integral),
+            (3, 300)
+        );
+        let matching = newest.matching;
+        assert_eq!(
+            (matching.superseded_issues, matching.unmatched_completions),
+            (1, 1)
+        );
+        assert_eq!((matching.pairs, matching.unmatched_issues), (4, 1));
+    }
+}
+
 #[test]
 fn partial_completions_end_with_the_last_piece() {
     let pairing = run(

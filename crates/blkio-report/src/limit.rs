@@ -152,16 +152,16 @@ pub struct AtDepth {
 }
 
 impl AtDepth {
-    fn mean_depth(&self) -> f64 {
+    pub(crate) fn mean_depth(&self) -> f64 {
         self.depth as f64 / self.requests as f64
     }
 
-    fn mean_latency(&self) -> f64 {
+    pub(crate) fn mean_latency(&self) -> f64 {
         self.latency_ns as f64 / self.requests as f64
     }
 
-    /// Squared relative error of the mean latency.
-    fn error(&self) -> f64 {
+    /// Returns the squared relative error of the mean latency.
+    pub(crate) fn error(&self) -> f64 {
         let mean = self.mean_latency();
         let variance = self.squares / self.requests as f64 - mean * mean;
         variance.max(0.0) / (mean * mean).max(f64::MIN_POSITIVE) / self.requests as f64
@@ -303,6 +303,14 @@ impl Load {
         };
         let count = (0..MAX_BREAKS).rev().find(is_last).map_or(0, |at| at + 1);
         (count, longest.iter().take(count).sum())
+    }
+
+    /// Returns the length of the shortest of [`Self::breaks`] in nanoseconds; `None` if there are none.
+    #[must_use]
+    pub fn shortest_break_ns(&self) -> Option<u64> {
+        let (count, _) = self.breaks();
+        let at = count.checked_sub(1)?;
+        self.gaps_ns.iter().rev().nth(at).copied()
     }
 
     /// Returns the share of the time outside of [`Self::breaks`] without a request in flight.

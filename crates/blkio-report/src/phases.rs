@@ -33,7 +33,7 @@ pub enum Label {
     WriteHeavy,
     /// More than half of the bytes are read: loading, or decode.
     ReadHeavy,
-    /// Less than a hundredth of the usual traffic.
+    /// Less than a hundredth of the usual traffic, in bytes and in requests.
     Idle,
 }
 
@@ -90,6 +90,15 @@ pub struct Phases {
     pub with_gpu: bool,
 }
 
+impl Phase {
+    /// Goes on with the next phase, which is then a part of this one.
+    pub(crate) fn join(&mut self, next: &Self) {
+        self.end_ns = next.end_ns;
+        self.read.add(next.read);
+        self.write.add(next.write);
+    }
+}
+
 /// What happened in a bin.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bin {
@@ -102,6 +111,10 @@ struct Bin {
 impl Bin {
     fn bytes(&self) -> u64 {
         self.read.bytes + self.write.bytes
+    }
+
+    fn ios(&self) -> u64 {
+        self.read.ios + self.write.ios
     }
 }
 
@@ -150,7 +163,7 @@ pub fn detect(
         bin.gpu = mean;
     }
     let with_gpu = bins.iter().any(|bin| bin.gpu.is_some());
-    let usual = usual_bytes(&bins);
+    let usual = [Bin::bytes, Bin::ios].map(|of| usual(&bins, of));
     let rows = features(&bins);
     let cuts = Cuts::new(&rows, with_gpu);
     let mut pieces: Vec<(Label, Range<usize>)> = Vec::new();
@@ -211,14 +224,18 @@ pub fn means(gpu: &[GpuSpan], bin_ns: u64, count: usize) -> Vec<Option<f64>> {
 }
 
 /// Returns what some bins mostly do.
-fn label(bins: &[Bin], usual: f64) -> Label {
-    let [mut read, mut write] = [0; 2];
+///
+/// Many small requests are no idleness, though they move little beside large ones.
+fn label(bins: &[Bin], [usual_bytes, usual_ios]: [f64; 2]) -> Label {
+    let [mut read, mut write, mut ios] = [0; 3];
     for bin in bins {
         read += bin.read.bytes;
         write += bin.write.bytes;
+        ios += bin.ios();
     }
     let bytes = (read + write) as f64;
-    if bytes / (bins.len() as f64) < usual / 100.0 || bytes <= 0.0 {
+    let is_less = |sum: f64, usual: f64| sum / (bins.len() as f64) < usual / 100.0;
+    if is_less(bytes, usual_bytes) && is_less(ios as f64, usual_ios) || bytes <= 0.0 {
         Label::Idle
     } else if write > read {
         Label::WriteHeavy
@@ -227,16 +244,16 @@ fn label(bins: &[Bin], usual: f64) -> Label {
     }
 }
 
-/// Returns the traffic of a busy bin: the 95th percentile.
-fn usual_bytes(bins: &[Bin]) -> f64 {
-    let mut bytes: Vec<u64> = bins.iter().map(Bin::bytes).collect();
-    bytes.sort_unstable();
-    let rank = stats::nearest_rank(95.0, bytes.len() as u64);
-    let p95 = bytes.get(blkio_companions::num::index(rank.saturating_sub(1)));
+/// Returns the traffic of a busy bin, in bytes or in requests: the 95th percentile.
+fn usual(bins: &[Bin], of: fn(&Bin) -> u64) -> f64 {
+    let mut values: Vec<u64> = bins.iter().map(of).collect();
+    values.sort_unstable();
+    let rank = stats::nearest_rank(95.0, values.len() as u64);
+    let p95 = values.get(blkio_companions::num::index(rank.saturating_sub(1)));
     match p95 {
         // Nearly always idle: take the busiest bin.
-        Some(0) | None => bytes.last().map_or(0.0, |b| *b as f64),
-        Some(bytes) => *bytes as f64,
+        Some(0) | None => values.last().map_or(0.0, |value| *value as f64),
+        Some(value) => *value as f64,
     }
 }
 
@@ -460,6 +477,18 @@ mod tests {
                 bytes: 210 << 20
             }
         );
+    }
+
+    #[test]
+    fn many_small_requests_are_no_idleness() {
+        let amount = |ios, bytes| Amount { ios, bytes };
+        let large = (0..40).map(|bin| (bin, amount(10, 10 << 20)));
+        let small = (40..80).map(|bin| (bin, amount(10, 10 << 12)));
+        let write: BTreeMap<u64, Amount> = large.chain(small).collect();
+        let found = detect(&BTreeMap::new(), &write, GRID_NS, &[]);
+        let labels: Vec<Label> = found.phases.iter().map(|p| p.label).collect();
+        assert_eq!(labels, [Label::WriteHeavy]);
+        assert_eq!(found.phases[0].write.ios, 800);
     }
 
     #[test]

@@ -193,7 +193,8 @@ fn requests(folder: &Folder<'_>, document: &Value) -> Result<()> {
     folder.table("bursts", &columns, rows)?;
     let found = list(&document["phases"]["phases"]).map(|phase| ("label", phase));
     let given = list(&document["given_phases"]).map(|phase| ("name", phase));
-    let rows = found.chain(given).map(|(name, phase)| {
+    let of_engine = list(&document["engine_phases"]["phases"]).map(|phase| ("name", phase));
+    let rows = found.chain(given).chain(of_engine).map(|(name, phase)| {
         let mut row = pick(phase, &[name, "start_ns", "end_ns"]);
         for direction in ["read", "write"] {
             row.extend(pick(&phase[direction], &["ios", "bytes"]));

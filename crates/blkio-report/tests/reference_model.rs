@@ -329,6 +329,9 @@ fn paired(events: &[Event], newest: bool) -> (BTreeMap<&'static str, u64>, Vec<P
     let mut open: Vec<Open<'_>> = Vec::new();
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut pairs = Vec::new();
+    // Replaced requests, and until when a completion may be of them: sixteen latencies of the newer one.
+    let mut superseded: Vec<(Open<'_>, u64)> = Vec::new();
+    let mut lost = 0;
     for (number, event) in events.iter().enumerate() {
         let at = place(event);
         let mut count = |key| *counts.entry(key).or_default() += 1;
@@ -338,8 +341,7 @@ fn paired(events: &[Event], newest: bool) -> (BTreeMap<&'static str, u64>, Vec<P
                 count("issues_with_same_key_outstanding");
             }
             while newest && let Some(old) = open.iter().position(same) {
-                count("superseded_issues");
-                open.remove(old);
+                superseded.push((open.remove(old), 0));
             }
             open.push((at, event.nr, event, number));
             continue;
@@ -368,6 +370,16 @@ fn paired(events: &[Event], newest: bool) -> (BTreeMap<&'static str, u64>, Vec<P
         match (exact, larger) {
             (Some(exact), _) => {
                 let (_, _, issue, _) = open.remove(exact);
+                let patience = 16 * (event.t - issue.t);
+                superseded.retain_mut(|(o, until)| {
+                    let is_here = o.0 == at && o.1 == event.nr;
+                    let is_lost = is_here && o.2.t < event.t.saturating_sub(patience);
+                    if is_here {
+                        *until = event.t + patience;
+                    }
+                    lost += u64::from(is_lost);
+                    !is_lost
+                });
                 pairs.push(Pair {
                     issued: issue.t,
                     done: event.t,
@@ -381,8 +393,33 @@ fn paired(events: &[Event], newest: bool) -> (BTreeMap<&'static str, u64>, Vec<P
                 let rest = (event.minor, "", event.sector + event.nr);
                 open.push((rest, nr - event.nr, issue, number));
             }
-            (None, None) => count("unmatched_completions"),
+            (None, None) => {
+                let of = |s: &(Open<'_>, u64)| s.0.0 == at && s.0.1 == event.nr;
+                match superseded.iter().rposition(of) {
+                    Some(old) if superseded[old].1 >= event.t => {
+                        let ((_, _, issue, _), _) = superseded.remove(old);
+                        pairs.push(Pair {
+                            issued: issue.t,
+                            done: event.t,
+                            direction: issue.direction(),
+                            bytes: issue.nr * 512,
+                        });
+                    }
+                    found => {
+                        // What has not completed by now is lost.
+                        if found.is_some() {
+                            lost += superseded.iter().filter(|s| of(s)).count() as u64;
+                            superseded.retain(|s| !of(s));
+                        }
+                        count("unmatched_completions");
+                    }
+                }
+            }
         }
+    }
+    lost += superseded.len() as u64;
+    if lost > 0 {
+        counts.insert("superseded_issues", lost);
     }
     (counts, pairs)
 }

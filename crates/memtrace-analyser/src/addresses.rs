@@ -130,7 +130,6 @@ struct Address {
     stores: StoreCounts,
     stored_at: Option<u64>,
     read_at: Option<u64>,
-    loads: u64,
     recent: Recent,
 }
 
@@ -317,7 +316,6 @@ pub(crate) fn scan_addresses(
                 stores: StoreCounts::default(),
                 stored_at: None,
                 read_at: None,
-                loads: 0,
                 recent: Recent::default(),
             });
         }
@@ -397,7 +395,6 @@ impl Scan<'_> {
         if !self.native {
             return Ok(());
         }
-        at.loads += u64::from(record.op == LOAD);
         at.region = record.region;
         kind.evidence
             .access(record.op, record.time, at.allocated, &mut at.recent);
@@ -447,8 +444,7 @@ impl Scan<'_> {
             close_value(at, kind)?;
             if self.native {
                 let stores = at.stores.iter().map(|(_, count)| count).sum();
-                kind.evidence
-                    .address(at.address, at.loads, stores, &at.recent);
+                kind.evidence.address(at.address, stores, &at.recent);
             }
             if !at.goes_on {
                 kind.late.end_address();

@@ -121,40 +121,8 @@ pub enum Rate {
     Complete,
     /// Accesses were sampled with this probability.
     Sampled(f64),
-    /// The recording does not state its period, and does not show that it is complete.
+    /// The recording does not state its period: it may be complete or not.
     Unknown,
-}
-
-/// Numbers of stores to a set of addresses that were chosen by something else.
-#[derive(Debug, Clone, Copy, Default)]
-struct Frame {
-    addresses: u64,
-    sum: f64,
-    squares: f64,
-}
-
-impl Frame {
-    fn add(&mut self, count: u64) {
-        self.addresses += 1;
-        self.sum += real(count);
-        self.squares += real(count) * real(count);
-    }
-
-    fn mean(&self) -> f64 {
-        self.sum / real(self.addresses.max(1))
-    }
-
-    /// Lower bound of the probability of sampling. Sampling with probability `p` gives counts a variance of at least `1 - p` times
-    /// their mean, however regular the program is.
-    fn probability_at_least(&self) -> f64 {
-        let n = real(self.addresses);
-        if self.addresses == 0 || self.sum <= 0.0 {
-            return 0.0;
-        }
-        let mean = self.sum / n;
-        let dispersion = (self.squares / n - mean * mean).max(0.0) / mean;
-        1.0 - dispersion * (1.0 + 2.0 * (2.0 / n).sqrt()) - NOTHING / n
-    }
 }
 
 /// The newest stores to one address and how many later loads each was paired with.
@@ -179,8 +147,6 @@ pub(crate) struct Evidence {
     all_pairs: u64,
     /// Sum over stores of the square of their pairs.
     squares: f64,
-    stores_of_loaded: Frame,
-    loads_of_stored: Frame,
     /// Sampled stores, pairs of them at one address, addresses with any, with one, with two, with more than one.
     stores: u64,
     store_pairs: f64,
@@ -240,16 +206,10 @@ impl Evidence {
         }
     }
 
-    /// Ends an address that had so many loads and stores.
-    pub(crate) fn address(&mut self, address: u64, loads: u64, stores: u64, recent: &Recent) {
+    /// Ends an address that had so many stores.
+    pub(crate) fn address(&mut self, address: u64, stores: u64, recent: &Recent) {
         self.bits |= address;
-        if loads > 0 {
-            self.stores_of_loaded.add(stores);
-        }
-        if stores > 0 {
-            self.loads_of_stored.add(loads);
-            self.written += 1;
-        }
+        self.written += u64::from(stores > 0);
         self.stores += stores;
         self.store_pairs += real(stores) * (real(stores) - 1.0).max(0.0) / 2.0;
         self.written_once += u64::from(stores == 1);
@@ -260,23 +220,14 @@ impl Evidence {
         }
     }
 
-    /// How the type was sampled: as stated, else complete if nothing else explains how regular it is. Periods are whole numbers, so a
-    /// probability above one half is 1.
+    /// How the type was sampled, as stated. A recording without a stated period is never taken for complete: every Nth access of
+    /// a program that repeats itself looks like all accesses of a slower one. Periods are whole numbers, so a probability above
+    /// one half is 1.
     pub(crate) fn rate(&self) -> Rate {
         match self.rate {
             Some(p) if p > 0.5 => Rate::Complete,
             Some(p) => Rate::Sampled(p),
-            None => {
-                let stores = self.stores_of_loaded.probability_at_least();
-                let loads = self.loads_of_stored.probability_at_least();
-                // A counter that comes by each address once finds that regular, too.
-                let is_read = self.loads_of_stored.mean() >= 3.0;
-                if is_read && stores.max(loads) > 0.5 {
-                    Rate::Complete
-                } else {
-                    Rate::Unknown
-                }
-            }
+            None => Rate::Unknown,
         }
     }
 
@@ -367,7 +318,7 @@ impl Evidence {
     }
 
     /// Upper bound of the number of addresses: pages, also those that were not sampled, by the places in a page.
-    fn places(&self) -> f64 {
+    pub(crate) fn places(&self) -> f64 {
         let [pages, once, twice] = self.pages;
         let step = (self.bits | 4096).trailing_zeros();
         let in_page = real(1_u64 << 12_u32.saturating_sub(step));
@@ -376,7 +327,7 @@ impl Evidence {
 }
 
 /// Chao's estimate of a number of kinds at its lower end.
-fn lower_count(seen: u64, once: u64, twice: u64) -> f64 {
+pub(crate) fn lower_count(seen: u64, once: u64, twice: u64) -> f64 {
     crate::summary::chao(seen, once, twice).low
 }
 

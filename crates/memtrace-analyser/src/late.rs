@@ -18,6 +18,8 @@ pub struct Unchanged {
     pub last_ns: u64,
     /// Share of the addresses loaded in it that were not stored to in it, at least (95 %).
     pub share_low: f64,
+    /// The same, at most: what was stored to in it is not unchanged.
+    pub share_high: f64,
 }
 
 /// Stores in the second half of a recording.
@@ -43,6 +45,8 @@ pub(crate) struct Late {
     once: u64,
     twice: u64,
     stored: u64,
+    /// Addresses stored to, and those stored to once and twice.
+    written: [u64; 3],
     /// Of the current address.
     own: [u64; 2],
     half_from_ns: u64,
@@ -92,27 +96,35 @@ impl Late {
             self.twice += u64::from(loads == 2);
             self.stored += u64::from(stores > 0);
         }
+        let [written, once, twice] = &mut self.written;
+        *written += u64::from(stores > 0);
+        *once += u64::from(stores == 1);
+        *twice += u64::from(stores == 2);
     }
 
     /// What was loaded and not stored to; `None` where nothing can be said. `stores` is the probability with which a store of any type
     /// was recorded.
     pub(crate) fn unchanged(&self, evidence: &Evidence, stores: Option<f64>) -> Option<Unchanged> {
         let probability = stores.filter(|_| self.loaded > 0)?;
-        let share_low = match evidence.rate() {
+        let [share_low, share_high] = match evidence.rate() {
             Rate::Unknown => return None,
             _ if evidence.is_even() => return None,
-            Rate::Complete if probability > 0.5 => 1.0 - real(self.stored) / real(self.loaded),
+            Rate::Complete if probability > 0.5 => [1.0 - real(self.stored) / real(self.loaded); 2],
             Rate::Complete => return None,
             Rate::Sampled(_) => {
                 let seen = real(self.stores);
                 let at_most = (seen + Z * seen.sqrt() + NOTHING) / probability;
                 let addresses = crate::summary::chao(self.loaded, self.once, self.twice).low;
-                1.0 - at_most / addresses
+                let [written, once, twice] = self.written;
+                let written = crate::evidence::lower_count(written, once, twice);
+                let high = 1.0 - (written / evidence.places()).min(1.0);
+                [(1.0 - at_most / addresses).max(0.0), high]
             }
         };
-        (share_low > 0.0).then_some(Unchanged {
+        Some(Unchanged {
             last_ns: self.length_ns,
-            share_low,
+            share_low: share_low.min(share_high),
+            share_high,
         })
     }
 }

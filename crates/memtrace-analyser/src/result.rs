@@ -275,6 +275,9 @@ pub struct TypeMetrics {
     pub sampling: Option<Sampling>,
     /// Distinct pages in each window.
     pub window_pages: Vec<u64>,
+    /// `true` if samples stand for different numbers of accesses: counts of samples over time then do not show how many accesses
+    /// there were.
+    pub periods_vary: bool,
     /// Loads in each window.
     pub window_loads: Vec<u64>,
     /// Stores in each window.

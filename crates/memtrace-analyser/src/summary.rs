@@ -23,6 +23,8 @@ use crate::verdict::{Bounds, Grounds, class_of, verdict};
 use crate::walk::WalkScan;
 
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
+/// Design effect from which the periods of samples differ.
+const VARYING: f64 = 1.05;
 /// Two-sided 95 % of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
 
@@ -413,6 +415,7 @@ fn of_type(
         values: None,
         sampling: None,
         window_pages: Vec::new(),
+        periods_vary: false,
         window_loads: Vec::new(),
         window_stores: Vec::new(),
         bands: Vec::new(),
@@ -432,9 +435,12 @@ fn of_type(
             let grounds = Grounds {
                 rate: scan.evidence.rate(),
                 coverage: metrics.sampling.map_or(0.0, |sampling| sampling.coverage),
-                write_once: (scan.evidence.write_once(ratio))
-                    .filter(|_| has_accesses)
-                    .map(bounds),
+                // By addresses, as samples bound it.
+                write_once: (scan
+                    .evidence
+                    .write_once(metrics.write_once_ratio_by_addresses))
+                .filter(|_| has_accesses)
+                .map(bounds),
                 retention_s: own.retention_bounds([p50, p99])?,
                 cut_by_end: own.cut_by_end,
                 begun_before: own.begun_before,
@@ -467,6 +473,7 @@ fn of_type(
             metrics.distinct_lines = scan.lines;
             metrics.shared_pages = scan.shared_pages;
             metrics.window_pages = scan.window_pages;
+            metrics.periods_vary = scan.design.iter().any(|design| *design > VARYING);
             metrics.window_loads = scan.window_loads;
             metrics.window_stores = scan.window_stores;
             metrics.bands = scan.bands.bands;

@@ -485,7 +485,7 @@ fn verdict_cells<'a>(name: Cell<'a>, verdict: &'a Verdict, has_reads: bool) -> V
     }
     cells.push(verdict.pairs.into());
     cells.push(verdict.ages_go_on.into());
-    let unchanged = verdict.unchanged;
+    let unchanged = verdict.unchanged.filter(|one| one.share_low > 0.0);
     cells.push(
         unchanged
             .map(|one| crate::quantile::real(one.last_ns) / 1e9)

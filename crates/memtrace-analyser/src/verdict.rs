@@ -134,14 +134,12 @@ pub(crate) fn verdict(
     // Without a store nothing is known about rewriting, unless every store would have been recorded.
     let least = if grounds.never_stored { 1.0 } else { 0.0 };
     let mut once = grounds.write_once.unwrap_or(Bounds::new(least, Some(1.0)));
-    // What stays as it is for long enough has the class of what is written once.
-    let unchanged = grounds.unchanged.filter(|unchanged| {
-        grounds.rate != Rate::Complete && real(unchanged.last_ns) / 1e9 >= limits.high_retention_s
-    });
-    if let Some(unchanged) = unchanged
-        && once.high.is_none_or(|high| unchanged.share_low <= high)
-    {
+    // What is in use and stays as it is for long enough has the class of what is written once, sampled or not: a sampled recording
+    // cannot tell how often it was stored to before.
+    let is_long = |unchanged: &Unchanged| real(unchanged.last_ns) / 1e9 >= limits.high_retention_s;
+    if let Some(unchanged) = grounds.unchanged.filter(is_long) {
         once.low = once.low.max(unchanged.share_low);
+        once.high = once.high.map(|high| high.max(unchanged.share_high));
     }
     // What is stored once and then read finds data as old as the recording is long, and later reads older data.
     let ages_go_on = grounds.read_age_ns.is_some_and(|[_, _, age]| {

@@ -119,9 +119,14 @@ fn verdicts_are_right_or_refused_at_every_period() {
             let told = format!("{kind} {class} at {period}, stated {stated}: {verdict:?}");
             let is_class = verdict.class == *class;
             assert!(is_class || verdict.confidence == "none", "{told}");
-            // A complete recording is always answered, whether it states its period or not.
-            assert!(period > 1 || is_class, "{told}");
-            assert_eq!(verdict.rate == Rate::Complete, period == 1, "{told}");
+            // A complete recording that states its period is always answered. Without a period it may be complete or not.
+            assert!(!stated || period > 1 || is_class, "{told}");
+            assert_eq!(
+                verdict.rate == Rate::Complete,
+                stated && period == 1,
+                "{told}"
+            );
+            assert_eq!(verdict.rate == Rate::Unknown, !stated, "{told}");
             answered += u32::from(is_class && period > 1);
             let covers = |low: f64, high: Option<f64>, truth: f64| {
                 low <= truth * 1.000_001 && high.is_none_or(|high| high >= truth * 0.999_999)
@@ -456,4 +461,96 @@ fn pauses_of_sessions_are_no_ends() {
         assert_eq!(found.confidence == "high", !cut, "{found:?}");
         assert_eq!(found.class, "high_mrm", "{found:?}");
     }
+}
+
+/// Every Nth access without a period looks like a complete recording of a slower program: nothing that needs every access is concluded.
+#[test]
+fn every_nth_access_without_a_period_is_not_complete() {
+    for (rows, kind, end_s) in [
+        (rewritten(), "activation", 10_u64),
+        (stored_once(100, 50 * MS, 4500 * MS), "kv_cache", 60),
+    ] {
+        let mut sorted = rows;
+        sorted.sort_by_key(|row| row.timestamp_ns);
+        for nth in [1, 2, 7, 64, 1001] {
+            let mut kept: Vec<Access> = sorted.iter().step_by(nth).copied().collect();
+            kept.push(row(end_s * 1000 * MS, 1 << 40, Name::LOAD, Name::RUNTIME));
+            kept.iter_mut().for_each(|row| row.period = 0);
+            let found = analysed(&kept, kind).unwrap().verdict.unwrap();
+            assert_eq!(found.rate, Rate::Unknown, "{nth}: {found:?}");
+            // That something is stored to again and again is seen in any part of its accesses.
+            let is_seen = found.class == "low_mrm" && kind == "activation";
+            assert!(found.confidence == "none" || is_seen, "{nth}: {found:?}");
+            assert!(
+                found.read_age_ns.is_none() && !found.never_stored,
+                "{nth}: {found:?}"
+            );
+        }
+    }
+}
+
+/// Samples answer what the complete recording answers, or nothing: also where regions differ in size, and where what is in use was
+/// stored to several times before.
+#[test]
+fn samples_do_not_contradict_the_complete_recording() {
+    // One region of many addresses that are rewritten and many small ones that are not; and the reverse.
+    let uneven = |large_is_rewritten: bool| {
+        let mut rows = Vec::new();
+        for second in 0..30_u64 {
+            for line in 0..640_u64 {
+                let at = |time: u64, op| {
+                    let mut row = row(second * 1000 * MS + time, line * 64, op, Name::KV_CACHE);
+                    row.region_id = if line < 600 { 1 } else { line };
+                    row
+                };
+                if second == 0 || (line < 600) == large_is_rewritten {
+                    rows.push(at(line, Name::STORE));
+                }
+                rows.extend((1..20).map(|read| at(read * 40 * MS, Name::LOAD)));
+            }
+        }
+        rows
+    };
+    // Stored three times while loading, then used for half a minute.
+    let settled = || {
+        let mut rows = Vec::new();
+        for line in 0..600_u64 {
+            let at = |time: u64, op| row(time + line, line * 64, op, Name::WEIGHT);
+            rows.extend((0..3).map(|time| at(time * 200 * MS, Name::STORE)));
+            rows.extend((1..310).map(|time| at(time * 100 * MS + MS, Name::LOAD)));
+        }
+        rows.extend(rewritten_by(31));
+        rows
+    };
+    let mut classes = Vec::new();
+    for (rows, kind) in [
+        (uneven(true), "kv_cache"),
+        (uneven(false), "kv_cache"),
+        (settled(), "weight"),
+    ] {
+        let mut rows = rows;
+        rows.sort_by_key(|row| row.timestamp_ns);
+        let complete = sampled(&rows, 1, true, 1, 45_000 * MS);
+        let complete = analysed(&complete, kind).unwrap().verdict.unwrap();
+        classes.push(complete.class);
+        for (period, seed) in [(2, 1), (5, 2), (20, 3), (100, 4), (1000, 5)] {
+            let some = sampled(&rows, period, true, seed, 45_000 * MS);
+            let Some(found) = analysed(&some, kind) else {
+                continue;
+            };
+            let found = found.verdict.unwrap();
+            assert!(
+                found.confidence == "none" || found.class == complete.class,
+                "{period}: {found:?}\n{complete:?}"
+            );
+            if let (Some(of), Some(truth)) = (found.write_once, complete.write_once) {
+                let high = of.high.unwrap();
+                assert!(
+                    of.low <= truth.low && truth.low <= high,
+                    "{period}: {of:?}, {truth:?}"
+                );
+            }
+        }
+    }
+    assert_eq!(classes, ["low_mrm", "high_mrm", "high_mrm"]);
 }

@@ -6,6 +6,7 @@ use hashbrown::HashTable;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::access::{Access, PAGE_BITS};
+use crate::kv_fills::Fills;
 
 /// The life of a KV block: a row of the KV life cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,12 +20,17 @@ pub struct KvBlock {
     pub address_page: u64,
     /// Time of the first store, 0 when there was none.
     pub write_ns: u64,
-    /// Latest time of a load, 0 when there was none.
+    /// Latest time of a load of the first fill, 0 when there was none. In the reference's way of any load.
     pub last_read_ns: u64,
-    /// When it was freed, where that is known; else the time of the first store at another time than the first one.
+    /// When it was freed, where that is known; else when its next fill began: the first store over something that was stored and
+    /// read before. In the reference's way the time of the first store at another time than the first one.
     pub evict_ns: Option<u64>,
-    /// Accesses that are no stores.
+    /// Accesses that are no stores, before the next fill. In the reference's way all.
     pub total_reads: u64,
+    /// Recorded fills; the entry is of the first one. 0 in the reference's way, and where a table of blocks says when it was allocated
+    /// or freed.
+    pub fills: u64,
+    is_native: bool,
     /// When the block's life began: its allocation, where a table of blocks says it, else the first store, else the first access. In
     /// the reference's way the first store, or 0.
     pub start_ns: u64,
@@ -37,11 +43,15 @@ pub struct KvBlock {
 }
 
 impl KvBlock {
-    /// Time from [`KvBlock::start_ns`] to the end: eviction, else the last load, else the store. A time of 0 counts as absent. Without
-    /// a known start or an eviction the life is at least as long.
+    /// Time from [`KvBlock::start_ns`] to the end: when it was freed, else the last load before its next fill, else the store. Without a known start or
+    /// end the life is at least as long. In the reference's way an eviction comes before the last load, and a time of 0 counts as absent.
     #[must_use]
     pub fn lifetime_ns(&self) -> u64 {
-        let end = match (self.evict_ns, self.last_read_ns) {
+        let evicted = match self.is_native {
+            true => self.freed_ns,
+            false => self.evict_ns,
+        };
+        let end = match (evicted, self.last_read_ns) {
             (Some(evict), _) if evict > 0 => evict,
             (_, read) if read > 0 => read,
             _ => self.write_ns,
@@ -86,6 +96,9 @@ pub struct KvBlocks {
     evictions: Vec<u64>,
     counts: Vec<u64>,
     states: Vec<u8>,
+    /// Recorded fills, none in the reference's way.
+    fills: Vec<u32>,
+    parts: Fills,
     /// By page, or by address.
     by_key: HashTable<u32>,
     /// By address and era, or by rank and [`LISTED`].
@@ -100,6 +113,14 @@ fn hash(key: u64) -> u64 {
 }
 
 impl KvBlocks {
+    /// No blocks yet; those that no table lists have so many bytes.
+    pub(crate) fn new(block_bytes: u64) -> Self {
+        Self {
+            parts: Fills::new(block_bytes),
+            ..Self::default()
+        }
+    }
+
     /// Counts an access.
     pub(crate) fn touch(&mut self, key: KvKey, row: &Access) {
         let at = match key {
@@ -108,7 +129,7 @@ impl KvBlocks {
             KvKey::At { address, era } => self.found_apart((address, era), key, row),
             KvKey::Listed { rank, .. } => self.found_apart((rank, LISTED), key, row),
         };
-        self.count(at as usize, row);
+        self.count(at as usize, row, matches!(key, KvKey::At { .. }));
     }
 
     /// The block of a page or an address, made when it is not there.
@@ -159,6 +180,7 @@ impl KvBlocks {
         };
         if !matches!(key, KvKey::Page { .. }) {
             self.starts.push(allocated_ns.unwrap_or(row.timestamp_ns));
+            self.fills.push(0);
         }
         self.addresses.push(address);
         // Regions have indexes of 32 bits, and ids from 1.
@@ -175,7 +197,8 @@ impl KvBlocks {
         at
     }
 
-    fn count(&mut self, at: usize, row: &Access) {
+    /// Counts an access of a block, by fills where the block itself says nothing about its end.
+    fn count(&mut self, at: usize, row: &Access, by_fills: bool) {
         let time = row.timestamp_ns;
         let (Some(state), Some(write)) = (self.states.get_mut(at), self.writes.get_mut(at)) else {
             return;
@@ -189,17 +212,41 @@ impl KvBlocks {
                 false => time.min(*start),
             };
         }
+        let offset = row
+            .address
+            .saturating_sub(self.addresses.get(at).copied().unwrap_or(0));
         if !row.is_store() {
+            if by_fills {
+                self.parts.load(at, offset, row.size_bytes);
+                // A load of a later fill.
+                if *state & EVICTED != 0 {
+                    return;
+                }
+            }
             if let Some(count) = self.counts.get_mut(at) {
                 *count += 1;
             }
             if let Some(read) = self.reads.get_mut(at) {
                 *read = time.max(*read);
             }
-        } else if *state & WRITTEN == 0 {
+            return;
+        }
+        let is_first = *state & WRITTEN == 0;
+        if is_first {
             *state |= WRITTEN;
             *write = time;
-        } else if *state & EVICTED == 0 && time != *write {
+        }
+        let is_over = match by_fills {
+            true => {
+                let begins = self.parts.store(at, offset, row.size_bytes);
+                if let Some(fills) = self.fills.get_mut(at).filter(|_| is_first || begins) {
+                    *fills = fills.saturating_add(1);
+                }
+                begins
+            }
+            false => time != *write,
+        };
+        if !is_first && *state & EVICTED == 0 && is_over {
             *state |= EVICTED;
             if let Some(evicted) = self.evictions.get_mut(at) {
                 *evicted = time;
@@ -223,6 +270,8 @@ impl KvBlocks {
         let bytes = columns * size_of::<u64>()
             + self.regions.capacity() * size_of::<u32>()
             + self.states.capacity()
+            + self.fills.capacity() * size_of::<u32>()
+            + self.parts.heap_bytes()
             // An entry of a table has a byte beside it.
             + self.by_key.capacity() * (size_of::<u32>() + 1)
             + self.apart.capacity() * size_of::<((u64, u32), u32, u8)>();
@@ -233,6 +282,7 @@ impl KvBlocks {
     pub(crate) fn close(&mut self) {
         self.by_key = HashTable::new();
         self.apart = FxHashMap::default();
+        self.parts.close();
     }
 
     /// How many blocks there are.
@@ -279,6 +329,8 @@ impl KvBlocks {
                 .then(|| self.evictions.get(at).copied())
                 .flatten(),
             total_reads: *self.counts.get(at)?,
+            fills: self.fills.get(at).copied().map_or(0, u64::from),
+            is_native: !self.starts.is_empty(),
         })
     }
 

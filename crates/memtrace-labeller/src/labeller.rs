@@ -80,7 +80,7 @@ pub struct LabelOptions {
     /// What makes a region.
     pub regions: Regions,
     /// Whether the region map and the KV life cycle are kept. Without them a region takes about 25 bytes, with them 50, and a block of the
-    /// KV cache 60 more.
+    /// KV cache 80 more.
     pub maps: bool,
     /// Whether the type that a row came with only counts where nothing else classifies the row. Our regions only.
     pub relabel: bool,
@@ -212,7 +212,7 @@ impl Labeller {
             eras: Eras::default(),
             later_types: FxHashMap::default(),
             later_keys: FxHashMap::default(),
-            kv: KvBlocks::default(),
+            kv: KvBlocks::new(kv_bytes),
             counts: LabelCounts::default(),
         }
     }

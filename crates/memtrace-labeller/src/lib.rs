@@ -44,6 +44,7 @@ mod error;
 mod heaptrack;
 mod input;
 mod kv_blocks;
+mod kv_fills;
 mod kv_table;
 mod labeller;
 mod lackey;

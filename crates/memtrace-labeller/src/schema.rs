@@ -83,9 +83,10 @@ pub const KV_COLUMNS: [&str; 8] = [
     "lifetime_ns",
 ];
 
-/// Columns that our own KV life cycles have behind those of [`KV_COLUMNS`], in order: when the life began, and whether its beginning
-/// and its end are known. A life without one of them is at least as long as `lifetime_ns`.
-pub const KV_NATIVE_COLUMNS: [&str; 3] = ["start_ns", "start_known", "end_known"];
+/// Columns that our own KV life cycles have behind those of [`KV_COLUMNS`], in order: when the life began, whether its beginning
+/// and its end are known, and how many fills were recorded, of which the life is that of the first. A life without beginning or end is at least
+/// as long as `lifetime_ns`.
+pub const KV_NATIVE_COLUMNS: [&str; 4] = ["start_ns", "start_known", "end_known", "fills"];
 
 /// The kinds of file whose schema is versioned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -32,6 +32,8 @@ struct Twin {
     map: Vec<(u64, String, u64, u64, u64, u64, u64)>,
     blocks: HashMap<u64, usize>,
     kv: Vec<Life>,
+    /// Parts that the current fill of a block stored, and whether they were read since.
+    parts: HashMap<u64, HashMap<u64, bool>>,
 }
 
 impl Twin {
@@ -106,6 +108,28 @@ impl Twin {
             self.kv.push((id, address, page, None, 0, None, 0));
         }
         let (time, block) = (row.timestamp_ns, &mut self.kv[at]);
+        if let Some((bytes, _)) = self.native {
+            // What the current fill stored, and whether it was read.
+            let part = (row.address - address) / (bytes / 64).clamp(4, 64);
+            let parts = self.parts.entry(key).or_default();
+            let known = parts.get(&part).copied();
+            let is_evicted = block.5.is_some();
+            if row.op != Name::STORE {
+                parts.entry(part).and_modify(|is_read| *is_read = true);
+                if !is_evicted {
+                    block.4 = block.4.max(time);
+                    block.6 += 1;
+                }
+                return;
+            }
+            if known == Some(true) {
+                parts.clear();
+                block.5.get_or_insert(time);
+            }
+            parts.insert(part, false);
+            block.3.get_or_insert(time);
+            return;
+        }
         if row.op != Name::STORE {
             block.4 = block.4.max(time);
             block.6 += 1;
@@ -274,7 +298,7 @@ fn a_region_takes_some_bytes_and_no_record() {
         ("ggml_mul_mat", false, 20),
         ("ggml_mul_mat", true, 20),
         ("llama_kv_read", false, 50),
-        ("llama_kv_read", true, 180),
+        ("llama_kv_read", true, 190),
     ] {
         let held = held(symbol, maps);
         assert!((1..=most).contains(&held), "{symbol} {maps}: {held}");

@@ -130,3 +130,49 @@ fn a_block_lives_until_the_engine_frees_it() {
         ("block 1", 3)
     );
 }
+
+/// Tokens are stored one after the other, a microsecond apart and in several stores each, and read from then on; then the block is used anew.
+#[test]
+fn a_block_lives_from_its_first_store_to_the_last_load_before_its_next_fill() {
+    for block_bytes in [1024_u64, 4096, 16 << 10] {
+        let mut names = Names::new();
+        let mut options = LabelOptions::native();
+        options.regions = memtrace_labeller::Regions::Native {
+            kv_block_bytes: block_bytes,
+            weight_extent_bytes: 2 << 20,
+        };
+        let mut labeller = Labeller::new(options);
+        let mut put = |time: u64, at: u64, op| {
+            let mut row = Access::new(time, (1 << 32) + at);
+            (row.op, row.region_type, row.size_bytes) = (op, Name::KV_CACHE, 8);
+            labeller.label(&mut row, &mut names).unwrap();
+        };
+        let mut last = [0; 2];
+        for fill in 0..2 {
+            for token in 0..8 {
+                let time = 1000 + fill * 1_000_000_000 + token * 50_000_000;
+                for at in 0..block_bytes / 64 {
+                    put(
+                        time + at * 1000,
+                        token * block_bytes / 8 + at * 8,
+                        Name::STORE,
+                    );
+                }
+                for read in 0..=token {
+                    last[fill as usize] = time + 20_000_000 + read;
+                    put(last[fill as usize], read * block_bytes / 8, Name::LOAD);
+                }
+            }
+        }
+        let blocks: Vec<_> = labeller.kv_blocks().iter().collect();
+        let [block] = blocks.as_slice() else {
+            panic!("{blocks:?}");
+        };
+        assert_eq!((block.start_ns, block.last_read_ns), (1000, last[0]));
+        assert_eq!(block.lifetime_ns(), last[0] - 1000);
+        assert_eq!(
+            (block.evict_ns, block.fills, block.total_reads),
+            (Some(1_000_001_000), 2, 36)
+        );
+    }
+}

@@ -112,7 +112,8 @@ fn sentence(analysis: &Analysis, kind: &TypeMetrics, verdict: &Verdict) -> Strin
     }
     if let Some(unchanged) = verdict
         .unchanged
-        .filter(|_| verdict.rate != Rate::Complete && !analysis.made_up_clock)
+        .filter(|of| of.share_low > 0.0 && verdict.rate != Rate::Complete)
+        .filter(|_| !analysis.made_up_clock)
     {
         let last = std::time::Duration::from_nanos(unchanged.last_ns).as_secs_f64();
         parts.push(format!(

@@ -1,5 +1,7 @@
 //! Ranks named memory by use: tensors of a mapped model file, ranges and caches with a name.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::pipeline::Processed;
@@ -14,29 +16,62 @@ pub struct HotTensor {
     pub region_type: String,
     /// Number of recorded accesses.
     pub samples: u64,
-    /// Bytes from its first to its last touched page.
+    /// Bytes from its first to its last touched page, of each place where it lies.
     pub span_bytes: u64,
 }
 
-/// Returns the `limit` most accessed named regions, most accesses first, then by name. Requires the
-/// region map of the labels.
+/// Returns the `limit` most accessed names of memory, each once, most accesses first, then by name. Requires the region map of
+/// the labels.
 #[must_use]
 pub fn hottest(processed: &Processed, limit: usize) -> Vec<HotTensor> {
     if !processed.regions.has_names() {
         return Vec::new();
     }
     let names = &processed.names;
-    let regions = processed.regions.iter();
-    let mut found: Vec<HotTensor> = regions
-        .filter(|region| !region.name.is_null())
-        .map(|region| HotTensor {
-            name: names.text(region.name).to_owned(),
-            region_type: names.text(region.region_type).to_owned(),
-            samples: region.access_count,
-            span_bytes: (region.page_max - region.page_min + 1).saturating_mul(4096),
+    // Memory of one name may be several regions: ranges that hold at different times, mappings of one file.
+    let mut by_name: BTreeMap<(&str, &str), (u64, Vec<(u64, u64)>)> = BTreeMap::new();
+    for region in processed.regions.iter().filter(|of| !of.name.is_null()) {
+        let key = (names.text(region.name), names.text(region.region_type));
+        let (samples, pages) = by_name.entry(key).or_default();
+        *samples += region.access_count;
+        pages.push((region.page_min, region.page_max));
+    }
+    let mut found: Vec<HotTensor> = by_name
+        .into_iter()
+        .map(|((name, region_type), (samples, pages))| HotTensor {
+            name: name.to_owned(),
+            region_type: region_type.to_owned(),
+            samples,
+            span_bytes: covered(pages).saturating_mul(4096),
         })
         .collect();
     found.sort_by(|a, b| (b.samples, &a.name).cmp(&(a.samples, &b.name)));
     found.truncate(limit);
     found
+}
+
+/// Number of pages in a union of stretches, from first to last.
+fn covered(mut stretches: Vec<(u64, u64)>) -> u64 {
+    stretches.sort_unstable();
+    let (mut pages, mut next) = (0_u64, 0_u64);
+    for (first, last) in stretches {
+        let first = first.max(next);
+        if last >= first {
+            pages = pages.saturating_add((last - first).saturating_add(1));
+            next = last.saturating_add(1);
+        }
+    }
+    pages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_count_once() {
+        assert_eq!(covered(vec![(5, 9), (0, 3), (8, 12), (6, 7)]), 12);
+        assert_eq!(covered(vec![(0, 0), (0, 0)]), 1);
+        assert_eq!(covered(Vec::new()), 0);
+    }
 }

@@ -246,9 +246,18 @@ fn judged(analysis: &Analysis, tier: &Tier, kind: &TypeMetrics) -> Vec<Fit> {
     }
     if let Some(bandwidth) = tier.bandwidth {
         let note = match analysis.records {
+            Records::Accesses if kind.periods_vary => {
+                "at least the mean of the recording: samples of different periods do not show the busiest window"
+                    .to_owned()
+            }
             Records::Accesses => format!(
-                "busiest window of {} s, 64 B for each access",
-                number(seconds(analysis.window_ns))
+                "busiest of {} windows of {} s, 64 B for each access{}",
+                kind.window_loads.len(),
+                number(seconds(analysis.window_ns)),
+                match need.is_sampled {
+                    true => "; 95 % bounds that hold for all windows at once",
+                    false => "",
+                }
             ),
             _ => NO_ACCESSES.to_owned(),
         };
@@ -310,7 +319,10 @@ struct Need {
     size: [Option<f64>; 2],
     /// `true` if new memory is touched until the recording ends.
     is_growing: bool,
+    /// Bytes per second in the busiest window.
     peak: [Option<f64>; 2],
+    /// `true` if `peak` is estimated from samples.
+    is_sampled: bool,
     /// Sustained bytes per second.
     written: [Option<f64>; 2],
     age: [Option<f64>; 2],
@@ -320,6 +332,20 @@ struct Need {
 
 fn seconds(ns: u64) -> f64 {
     Duration::from_nanos(ns).as_secs_f64().max(1e-9)
+}
+
+/// Bounds of the largest expected number of samples in any of some windows, of which each has such a number, all at once with 95 %.
+///
+/// The largest of many counts is large by chance, too. So each window has bounds that are wrong with a probability of 5 % over the number
+/// of windows (Bonferroni; the tail of the normal distribution is at most half of `exp(-z²/2)`), and the largest of these are
+/// the bounds. Counts are of Poisson's distribution, whose square root has a standard deviation of one half.
+#[expect(clippy::cast_precision_loss, reason = "counts are estimated from")]
+fn most(windows: &[u64]) -> [f64; 2] {
+    let half = (2.0 * (20.0 * windows.len().max(1) as f64).ln()).sqrt() / 2.0;
+    let low = |count: u64| ((count as f64).sqrt() - half).max(0.0).powi(2);
+    let high = |count: u64| ((count as f64 + 1.0).sqrt() + half).powi(2);
+    let largest = windows.iter().copied().max().unwrap_or(0);
+    [low(largest), high(largest)]
 }
 
 impl Need {
@@ -345,7 +371,17 @@ impl Need {
             [of(count - spread), of(count + spread)]
         };
         let windows = kind.window_loads.iter().zip(&kind.window_stores);
-        let peak = windows.map(|(loads, stores)| loads + stores).max();
+        let windows: Vec<u64> = windows.map(|(loads, stores)| loads + stores).collect();
+        let each = |count: f64| Some(count * scale? * LINE_BYTES / seconds(analysis.window_ns));
+        let peak = match (rate, kind.sampling) {
+            (Rate::Complete, _) => [each(windows.iter().copied().max().unwrap_or(0) as f64); 2],
+            (_, Some(sampling)) if kind.periods_vary => {
+                let all = seconds(analysis.last_ns.saturating_sub(analysis.first_ns));
+                let mean = sampling.accesses.low * LINE_BYTES / all;
+                [scale.map(|_| mean), None]
+            }
+            _ => most(&windows).map(each),
+        };
         let size = (kind.distinct_pages * 4096) as f64;
         // Some touched memory may have been freed before the rest was allocated, so only the memory
         // touched at one time is needed.
@@ -378,7 +414,8 @@ impl Need {
                 Some(size).filter(|_| rate == Rate::Complete && !is_growing),
             ],
             is_growing,
-            peak: range(peak.unwrap_or(0), seconds(analysis.window_ns)),
+            peak,
+            is_sampled: rate != Rate::Complete,
             written: [low, high],
             age_is_cut,
             age: [
@@ -440,6 +477,45 @@ pub fn fits_text(fits: &[Fit]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whatever the profile over windows is, the bounds hold in 95 % of the recordings, and the largest count alone does not.
+    #[test]
+    fn bounds_of_the_busiest_window_hold_for_all_windows() {
+        let mut state = 5_u64;
+        let mut random = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        for peak in [1.0, 3.0] {
+            for mean in [2.0, 20.0, 200.0] {
+                let (mut wrong, mut above) = (0, 0);
+                for _ in 0..400 {
+                    let windows: Vec<u64> = (0..64)
+                        .map(|at| {
+                            let expected: f64 = if at == 9 { mean * peak } else { mean };
+                            // Poisson, by waiting times.
+                            let (mut count, mut time) = (0, 0.0);
+                            loop {
+                                time -= f64::ln(1.0 - random());
+                                if time > expected {
+                                    return count;
+                                }
+                                count += 1;
+                            }
+                        })
+                        .collect();
+                    let truth = mean * peak;
+                    let [low, high] = most(&windows);
+                    wrong += u32::from(!(low..=high).contains(&truth));
+                    above += u32::from(*windows.iter().max().unwrap() as f64 > truth);
+                }
+                assert!(wrong <= 20, "{peak}, {mean}: {wrong}");
+                assert!(peak > 1.0 || above > 380, "{above}");
+            }
+        }
+    }
 
     #[test]
     fn tiers_are_read_and_mistakes_refused() {

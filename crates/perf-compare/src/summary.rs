@@ -51,8 +51,21 @@ impl Report {
     /// At most 25 lines of 80 columns for a terminal.
     #[must_use]
     pub fn to_text(&self) -> String {
+        self.text(true)
+    }
+
+    /// Renders the same without the cause, for samples of something that the signatures of causes do not know.
+    #[must_use]
+    pub fn to_text_without_cause(&self) -> String {
+        self.text(false)
+    }
+
+    fn text(&self, with_cause: bool) -> String {
         let mut lines = Vec::new();
         self.head(&mut lines);
+        if with_cause && !self.identical && lines.len() <= LINES / 2 {
+            self.cause(&mut lines);
+        }
         for time in self.cycle_time.iter().take(2) {
             cycle(time, &mut lines);
         }
@@ -109,9 +122,9 @@ impl Report {
                 wrap(&format!("  {}", reason.text), "    ", lines);
             }
         }
-        if self.identical || lines.len() > LINES / 2 {
-            return;
-        }
+    }
+
+    fn cause(&self, lines: &mut Vec<String>) {
         lines.push(format!(
             "cause: {} (confidence {:.2})",
             self.verdict.cause, self.verdict.confidence

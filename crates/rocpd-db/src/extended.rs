@@ -38,7 +38,8 @@ pub struct Busy<'a> {
     pub sum_ns: i64,
     /// Length of the union of all intervals, ns.
     pub busy_ns: i64,
-    /// From the first begin to the last end on any agent of the same host, ns.
+    /// One span for all agents of all processes: from the first begin to the last end on any agent of a host, of the host where that is
+    /// longest (clocks of hosts need not agree), ns.
     pub wall_ns: i64,
     /// Gaps between the intervals.
     pub gaps: u64,
@@ -53,7 +54,7 @@ pub struct Busy<'a> {
 /// When a file is damaged.
 pub fn busy<'a>(set: &'a RocpdSet, filter: &'a Filter) -> Result<Vec<Busy<'a>>> {
     let mut out: Vec<Busy<'a>> = Vec::new();
-    // Of all agents of a host: its clock is theirs.
+    // Of all agents of a host, whose clock is theirs.
     let mut spans: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
     for partition in 0..set.partitions().len() {
         let mut dispatches = set
@@ -115,9 +116,12 @@ pub fn busy<'a>(set: &'a RocpdSet, filter: &'a Filter) -> Result<Vec<Busy<'a>>> 
         }
         out.extend(agents.into_values().map(|(row, _)| row));
     }
+    let lengths = spans
+        .values()
+        .map(|(first, last)| last.saturating_sub(*first));
+    let wall_ns = lengths.max().unwrap_or(0);
     for row in &mut out {
-        let span = spans.get(row.process.hostname.as_str());
-        row.wall_ns = span.map_or(0, |(first, last)| last.saturating_sub(*first));
+        row.wall_ns = wall_ns;
     }
     Ok(out)
 }

@@ -282,6 +282,45 @@ impl Partition {
         self.processes().len() > 1
     }
 
+    /// Notes a value that is not read; its row counts without it.
+    pub(crate) fn unread_value(&self, base: &str, column: &str, rowid: i64, found: &str) {
+        let table = self.table_name(base).unwrap_or(base);
+        self.issues
+            .unread_value((self.file.name(), table, column), rowid, found);
+    }
+
+    /// Returns the tables and columns of texts in which one of the first rows holds a frame of LZ4.
+    pub(crate) fn packed_texts(&self) -> Result<Vec<(&str, &'static str)>> {
+        let mut found = Vec::new();
+        for base in self.tables() {
+            let Some(table) = self.table(base) else {
+                continue;
+            };
+            let has_any = TEXTS.iter().any(|column| self.has_column(base, column));
+            if !has_any {
+                continue;
+            }
+            let pick = table.def.pick(TEXTS);
+            let mut cursor = table.cursor(self)?;
+            let mut packed = [false; TEXTS.len()];
+            for _ in 0..LOOKED_AT {
+                let Some((_, values)) = cursor.next(&pick)? else {
+                    break;
+                };
+                for (slot, packed) in packed.iter_mut().enumerate() {
+                    *packed |= Fields(&values).is_lz4(slot);
+                }
+            }
+            let columns = TEXTS.into_iter().zip(packed);
+            found.extend(
+                columns
+                    .filter(|(_, packed)| *packed)
+                    .map(|(column, _)| (base, column)),
+            );
+        }
+        Ok(found)
+    }
+
     pub(crate) fn bad_value(
         &self,
         table: &Table,
@@ -297,6 +336,10 @@ impl Partition {
         });
     }
 }
+
+/// Columns that a draft of the format compresses, and rows of each table that are looked at for that.
+const TEXTS: [&str; 3] = ["extdata", "call_stack", "line_info"];
+const LOOKED_AT: usize = 4096;
 
 /// All partitions of a file.
 pub(crate) fn partitions_of(

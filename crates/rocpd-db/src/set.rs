@@ -119,6 +119,12 @@ impl RocpdSet {
                     "{name}: {table} is no plain table (a view, or without row ids, or with computed columns): it is not read"
                 ));
             }
+            for (table, column) in partition.packed_texts()? {
+                self.warnings.push(format!(
+                    "{name}: {column} of {table} of guid {} is compressed with LZ4, not read: messages of markers and other texts there are missing; decompress it with the tool that wrote it",
+                    partition.guid()
+                ));
+            }
             for table in BLOBS {
                 let rows = partition.rows(table)?;
                 if rows > 0 {

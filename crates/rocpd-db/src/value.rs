@@ -2,6 +2,9 @@
 
 use crate::sqlite::Value;
 
+/// First bytes of a frame of LZ4 (LZ4 Frame Format Description, version 1.6.1).
+const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
+
 /// The slot of a value of a wrong type.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BadSlot(pub(crate) usize);
@@ -62,6 +65,11 @@ impl<'p> Fields<'_, 'p> {
             Value::Int(value) => Some(value.to_string()),
             Value::Real(value) => Some(format!("{value:?}")),
         }
+    }
+
+    /// Returns `true` if a value is a frame of LZ4, as a draft of the format stores texts.
+    pub(crate) fn is_lz4(self, slot: usize) -> bool {
+        matches!(self.value(slot), Value::Blob(bytes) if bytes.starts_with(&LZ4_MAGIC))
     }
 
     /// The bytes of a text; empty for anything else.

@@ -202,3 +202,112 @@ fn other_formats_and_drafts_are_named() {
     let error = RocpdSet::open(&paths(&made), &OpenOptions::default()).unwrap_err();
     assert!(matches!(error, Error::Compressed { .. }), "{error}");
 }
+
+/// Texts that are compressed without the metadata saying so are named: when the file is opened, and where they are read.
+#[test]
+fn compressed_texts_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = generate(folder.path(), &Shape::small()).unwrap();
+    let s = made[0].truth.guid.replace('-', "_");
+    let set = open(&paths(&made));
+    assert!(set.warnings().is_empty(), "{:?}", set.warnings());
+    drop(set);
+    let plain = Connection::open(&made[0].path).unwrap();
+    let changed = plain
+        .execute(
+            &format!(
+                "UPDATE \"rocpd_event_{s}\" SET extdata = x'04224d1864405c' WHERE extdata LIKE '%message%'"
+            ),
+            [],
+        )
+        .unwrap();
+    assert!(changed > 0);
+    drop(plain);
+    let set = open(&paths(&made));
+    let said = &set.warnings()[0];
+    assert!(
+        said.contains("extdata of rocpd_event") && said.contains("compressed with LZ4, not read"),
+        "{said}"
+    );
+    for region in set
+        .scan::<Region<'_>>(&Filter::default(), Order::Stored)
+        .unwrap()
+    {
+        region.unwrap();
+    }
+    let issues = set.issues();
+    let [issue] = issues.as_slice() else {
+        panic!("{issues:?}");
+    };
+    assert!(issue.only_value && issue.count == changed as u64, "{issue}");
+    assert!(
+        issue
+            .to_string()
+            .contains("read without a value: column extdata has a text compressed with LZ4"),
+        "{issue}"
+    );
+}
+
+/// Rows of the metadata that this version does not know stay, with what process they are of; so do tables and columns.
+#[test]
+fn new_ids_keep_the_metadata() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = generate(folder.path(), &Shape::small()).unwrap();
+    for (number, made) in made.iter().enumerate() {
+        let s = made.truth.guid.replace('-', "_");
+        Connection::open(&made.path)
+            .unwrap()
+            .execute_batch(&format!(
+                "ALTER TABLE \"rocpd_metadata_{s}\" ADD COLUMN note TEXT; \
+                 INSERT INTO \"rocpd_metadata_{s}\" (tag, value, note) VALUES ('driver', '6.{number}', 'a'), ('driver', 'same', NULL); \
+                 CREATE TABLE \"rocpd_metadata_extra_{s}\" (id INTEGER PRIMARY KEY, key TEXT, agent_id INTEGER); \
+                 INSERT INTO \"rocpd_metadata_extra_{s}\" (key, agent_id) SELECT 'of agent', id FROM \"rocpd_info_agent_{s}\""
+            ))
+            .unwrap();
+    }
+    let rows = |path: &std::path::Path, sql: &str| -> Vec<(String, String)> {
+        let plain = Connection::open(path).unwrap();
+        let mut statement = plain.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+        rows.unwrap().map(Result::unwrap).collect()
+    };
+    let mut options = MergeOptions::default();
+    options.reassign_ids = true;
+    let merged = folder.path().join("merged.db");
+    merge(&open(&paths(&made)), &merged, &options).unwrap();
+    // Merged again, nothing is lost or said twice.
+    let again = folder.path().join("again.db");
+    merge(&open(&[merged.clone()]), &again, &options).unwrap();
+    for path in [merged, again] {
+        let found = rows(
+            &path,
+            "SELECT guid, value || COALESCE(note, '') FROM rocpd_metadata WHERE tag = 'driver' ORDER BY id",
+        );
+        let expected: Vec<(String, String)> = made
+            .iter()
+            .enumerate()
+            .flat_map(|(number, made)| {
+                let guid = &made.truth.guid;
+                [
+                    (guid.clone(), format!("6.{number}a")),
+                    (guid.clone(), "same".to_owned()),
+                ]
+            })
+            .collect();
+        assert_eq!(found, expected);
+        let schemas = rows(
+            &path,
+            "SELECT tag, COUNT(*) || '' FROM rocpd_metadata WHERE tag IN ('schema_version', 'guid') GROUP BY tag ORDER BY tag",
+        );
+        assert!(schemas.iter().all(|(_, count)| count == "1"), "{schemas:?}");
+        // The other table goes on naming the agents that it named.
+        let agents = rows(
+            &path,
+            "SELECT X.guid, A.guid FROM rocpd_metadata_extra X LEFT JOIN rocpd_info_agent A ON A.id = X.agent_id",
+        );
+        assert!(
+            !agents.is_empty() && agents.iter().all(|(a, b)| a == b),
+            "{agents:?}"
+        );
+    }
+}

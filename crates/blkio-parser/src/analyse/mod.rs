@@ -29,6 +29,7 @@ pub mod sequential;
 pub mod spread;
 pub mod stages;
 mod strides;
+mod superseded;
 pub mod timeline;
 pub mod traffic;
 pub mod user_phases;

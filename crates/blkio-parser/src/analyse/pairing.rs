@@ -10,6 +10,7 @@ use super::distribution::Distribution;
 use super::outstanding::{Outstanding, place};
 use super::queued::Queued;
 use super::requeued::{Before, Requeued};
+use super::superseded::Superseded;
 use super::traffic::Grid;
 use crate::event::{Event, EventKind};
 
@@ -32,7 +33,7 @@ pub struct Matching {
     pub sequence_end_completions: u64,
     /// Issues of a place and size that was outstanding.
     pub issues_with_same_key_outstanding: u64,
-    /// Outstanding issues that a newer one replaced.
+    /// Outstanding issues that a newer one replaced and that did not complete soon after it.
     pub superseded_issues: u64,
     /// Outstanding issues that were too old for a completion.
     pub stale_dropped: u64,
@@ -57,6 +58,7 @@ pub struct Pairing {
     outstanding: FxHashMap<(u32, u64), Vec<Outstanding>>,
     queued: Queued,
     requeued: Requeued,
+    superseded: Superseded,
     issues: u64,
     /// Counts of how pairs were found.
     pub matching: Matching,
@@ -80,6 +82,7 @@ impl Pairing {
             outstanding: FxHashMap::default(),
             queued: Queued::new(stale_ns),
             requeued: Requeued::new(stale_ns),
+            superseded: Superseded::default(),
             issues: 0,
             matching: Matching::default(),
             latency: Default::default(),
@@ -129,7 +132,8 @@ impl Pairing {
             }
             self.matching.issues_with_same_key_outstanding += 1;
             if self.policy == Policy::Newest {
-                list.retain(|out| !same(out));
+                let replaced = list.extract_if(.., |out| same(out));
+                self.superseded.add((key, nr_sector), replaced);
                 self.matching.superseded_issues += (before - list.len()) as u64;
             }
         }
@@ -189,7 +193,7 @@ impl Pairing {
             return Agreement::Alike;
         }
         let Some(list) = self.outstanding.get_mut(&key) else {
-            self.matching.unmatched_completions += 1;
+            self.without_issue(event, (key, nr_sector));
             return Agreement::Alike;
         };
         let before = list.len();
@@ -210,7 +214,7 @@ impl Pairing {
             self.outstanding.remove(&key);
         }
         let Some(mut request) = found else {
-            self.matching.unmatched_completions += 1;
+            self.without_issue(event, (key, nr_sector));
             return Agreement::Alike;
         };
         if request.nr_sector > nr_sector {
@@ -219,9 +223,23 @@ impl Pairing {
             let rest = (event.dev, event.sector.saturating_add(nr_sector.into()));
             self.outstanding.entry(rest).or_default().push(request);
         } else {
+            let latency_ns = event.t_ns.saturating_sub(request.issue_ns);
+            let place = (key, nr_sector);
+            self.superseded.completed(&place, event.t_ns, latency_ns);
             self.pair(event, &request);
         }
         Agreement::Alike
+    }
+
+    /// Takes a completion that finds no request: of one that was replaced, or of none.
+    fn without_issue(&mut self, event: &Event, place: ((u32, u64), u32)) {
+        match self.superseded.take(&place, event.t_ns) {
+            Some(request) => {
+                self.matching.superseded_issues -= 1;
+                self.pair(event, &request);
+            }
+            None => self.matching.unmatched_completions += 1,
+        }
     }
 
     fn pair(&mut self, event: &Event, request: &Outstanding) {
@@ -251,6 +269,7 @@ impl Pairing {
             return fresh_ns;
         }
         let issues = self.outstanding.values().flatten().map(|out| out.issue_ns);
+        let issues = issues.chain(self.superseded.issues());
         let fresh = issues.filter(|issue_ns| *issue_ns >= fresh_ns);
         fresh.min().unwrap_or(now_ns)
     }

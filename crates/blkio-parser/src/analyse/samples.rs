@@ -71,6 +71,20 @@ impl Samples {
         self.every == 1
     }
 
+    /// Returns the sum of depth times nanoseconds from one time until another, of all requests in flight meanwhile, whenever they were
+    /// issued; `None` where not every request is kept.
+    #[must_use]
+    pub fn integral(&self, from_ns: u64, until_ns: u64) -> Option<u128> {
+        let samples = self.blocks.iter().chain([&self.open]).flatten();
+        let overlap = |sample: &Sample| {
+            let end = sample.issue_ns.saturating_add(sample.latency_ns);
+            end.min(until_ns)
+                .saturating_sub(sample.issue_ns.max(from_ns))
+        };
+        self.are_all()
+            .then(|| samples.map(|sample| u128::from(overlap(sample))).sum())
+    }
+
     /// Returns the requests issued from one time until before another, in blocks of successive ones by time of issue; a single block
     /// while all are kept.
     #[must_use]

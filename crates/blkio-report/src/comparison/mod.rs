@@ -1,5 +1,8 @@
 //! Compares two traces: values side by side, and the judgement of `perf-compare` on samples of both.
 
+mod cause;
+mod pace;
+mod parts;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -16,6 +19,7 @@ use serde_json::{Value, json};
 use crate::clock_match::ClockMatch;
 use crate::document::{self, DocumentOptions};
 use crate::error::{Error, Result};
+pub use cause::Cause;
 pub use rows::Row;
 use rows::shown;
 
@@ -192,8 +196,9 @@ fn judge(runs: [&Run; 2], width: Width, threads: usize) -> Result<Report> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Comparison {
-    /// What changed first of all, as a sentence.
+    /// Why the time per byte changed, that which costs most time first, in sentences.
     pub finding: String,
+    pairs: cause::Pairs,
     /// Values of the whole traces.
     pub rows: Vec<Row>,
     /// Values of the phases, where both traces have the same.
@@ -216,8 +221,18 @@ pub struct Comparison {
 /// Samples that cannot be compared.
 pub fn compare(a: &Run, b: &Run, threads: usize) -> Result<Comparison> {
     let bins = width(a, b);
+    let documents = [&a.document, &b.document];
+    let pairs = parts::pair([&a.stats, &b.stats], documents);
+    let mut finding = pairs.finding();
+    // A trace of one device does not list it.
+    let devices = documents.map(|of| of["devices"].as_array().map_or(1, |all| all.len().max(1)));
+    if devices[0] != devices[1] {
+        let [was, is] = devices;
+        finding = format!("Number of devices changed from {was} to {is}. {finding}");
+    }
     Ok(Comparison {
-        finding: rows::finding(&a.document, &b.document),
+        finding,
+        pairs,
         rows: rows::rows(&a.document, &b.document),
         phases: rows::phase_rows(&a.document, &b.document),
         devices: rows::device_rows(&a.document, &b.document),
@@ -248,12 +263,23 @@ impl Comparison {
             });
             rows.collect()
         };
-        let samples: Value = serde_json::from_str(&self.samples.to_json()?)?;
+        let mut samples: Value = serde_json::from_str(&self.samples.to_json()?)?;
+        // Its causes are those of work on devices that compute; ours are above.
+        if let Some(members) = samples.as_object_mut() {
+            members.remove("verdict");
+        }
         Ok(json!({
             "schema_version": 3,
             "a": a.name,
             "b": b.name,
             "finding": self.finding,
+            "causes": self.pairs.causes(),
+            "parts": self.pairs.pairs.iter().map(cause::Pair::to_value).collect::<Vec<_>>(),
+            "span_ns": self.pairs.span_ns,
+            "between_parts_ns": self.pairs.between_ns(),
+            "unpaired": self.pairs.alone.iter().map(|(side, label, ns)| {
+                json!({"side": if *side == 0 { "a" } else { "b" }, "label": label, "time_ns": ns})
+            }).collect::<Vec<_>>(),
             "rows": rows(&self.rows, None),
             "phases": rows(&self.phases, Some("phase")),
             "devices": rows(&self.devices, Some("device")),
@@ -306,7 +332,7 @@ impl Comparison {
         }
         let width = human::quantity(self.bin_ns as f64, report::Unit::Nanos);
         writeln!(out, "\nSamples: what each {width} of the runs was like.")?;
-        write!(out, "{}", self.samples.to_text())
+        write!(out, "{}", self.samples.to_text_without_cause())
     }
 }
 

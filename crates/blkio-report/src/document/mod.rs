@@ -26,6 +26,7 @@ use blkio_parser::analyse::traffic::{Amount, Bins, DATA, MAX_BINS, SECOND};
 
 use extra::extra;
 pub use limit::DIFFERS;
+pub(crate) use limit::sequential_share;
 pub use quality::{inputs, quality};
 
 /// Version of the document's layout.

@@ -28,18 +28,42 @@ fn latencies(stats: &Stats, stretches: &[Range<u64>]) -> Vec<[Distribution; 2]> 
         .unwrap_or_default()
 }
 
-/// Latency by direction and the mean number of requests in flight, for requests issued in a phase of this length.
-fn waiting(values: Option<[Distribution; 2]>, length_ns: u64, map: &mut Map<String, Value>) {
+/// Latency by direction of the requests issued in a phase, and the mean number of requests in flight from its begin to its end, times since
+/// the first issue.
+fn waiting(
+    stats: &Stats,
+    values: Option<[Distribution; 2]>,
+    span: &Range<u64>,
+    map: &mut Map<String, Value>,
+) {
     let Some(mut values) = values.filter(|[read, write]| read.count + write.count > 0) else {
         return;
     };
-    // Little's law: requests in flight are arrivals per time, times the time they stay.
-    let stayed: u128 = values.iter().map(|values| values.sum).sum();
-    let depth = (length_ns > 0).then(|| stayed as f64 / length_ns as f64);
+    let depth = mean_depth(stats, &values, span);
     map.insert("mean_queue_depth".into(), depth.into());
     let known = DATA.iter().zip(&mut values).filter(|(_, v)| v.count > 0);
     let latency = keyed(known.map(|(d, values)| (d.name(), distribution(values, true))));
     map.insert("latency_ns".into(), latency);
+}
+
+/// Returns the mean number of requests in flight in a span of time.
+fn mean_depth(stats: &Stats, values: &[Distribution; 2], span: &Range<u64>) -> Option<f64> {
+    let length_ns = span.end.saturating_sub(span.start);
+    let pairing = stats.newest.as_ref()?;
+    let first = stats.traffic.first_issue_ns.unwrap_or(0);
+    let [from_ns, until_ns] = [span.start, span.end].map(|since| first.saturating_add(since));
+    let samples = pairing.detail.as_ref().map(|detail| &detail.samples);
+    let exact = samples.and_then(|samples| samples.integral(from_ns, until_ns));
+    if length_ns == 0 {
+        return None;
+    }
+    if let Some(integral) = exact {
+        return Some(integral as f64 / length_ns as f64);
+    }
+    // Little's law: requests in flight are arrivals per time, times the time they stay. Those at the end stay beyond it, which cannot make
+    // it deeper than it ever was.
+    let stayed: u128 = values.iter().map(|values| values.sum).sum();
+    Some((stayed as f64 / length_ns as f64).min(pairing.depth.all.max() as f64))
 }
 
 /// Returns the first request of a stretch of time since the first issue, and last completion of its requests, or last request where
@@ -171,45 +195,65 @@ pub(crate) fn members(
     let mut map = Map::new();
     composed(stats, stretch, &mut map);
     let found = latencies(stats, std::slice::from_ref(stretch)).pop();
-    let length_ns = stretch.end.saturating_sub(stretch.start);
-    waiting(found, length_ns, &mut map);
+    waiting(stats, found, stretch, &mut map);
     limited(stats, stretch, yardstick, &mut map);
     map
 }
 
+/// Returns from when to when the requests of each phase were under way: phases are found in bins, and their ends and rates are those of
+/// their requests. Between them it is idle.
+fn exact(stats: &Stats, phases: &[phases::Phase]) -> Vec<Range<u64>> {
+    let edges: Vec<Option<Range<u64>>> = phases
+        .iter()
+        .map(|p| edges(stats, &(p.start_ns..p.end_ns)))
+        .collect();
+    let at_work = |at: usize| {
+        let is_idle = phases.get(at)?.label == phases::Label::Idle;
+        edges.get(at)?.clone().filter(|_| !is_idle)
+    };
+    let of = |(at, phase): (usize, &phases::Phase)| {
+        at_work(at).unwrap_or_else(|| {
+            let before = at.checked_sub(1).and_then(&at_work);
+            let start = before.map_or(phase.start_ns, |of| of.end);
+            let next = edges.get(at + 1).and_then(Clone::clone);
+            let end = next.map_or(phase.end_ns, |of| of.start);
+            start..end.max(start)
+        })
+    };
+    phases.iter().enumerate().map(of).collect()
+}
+
+/// Returns the phases without those in which nothing was issued while requests were in flight all the time: the device is at work, and
+/// the phase before goes on until they complete. If the next one is of its kind, both are one.
+fn without_gaps_in_flight(stats: &Stats, phases: Vec<phases::Phase>) -> Vec<phases::Phase> {
+    let spans = exact(stats, &phases);
+    let mut kept: Vec<phases::Phase> = Vec::with_capacity(phases.len());
+    let mut is_open = false;
+    for (phase, span) in phases.into_iter().zip(spans) {
+        let is_gap = phase.label == phases::Label::Idle && span.is_empty();
+        match kept.last_mut() {
+            Some(last) if is_gap || is_open && last.label == phase.label => last.join(&phase),
+            _ => kept.push(phase),
+        }
+        is_open = is_gap;
+    }
+    kept
+}
+
 /// Returns the phases found in the traffic, and in what a GPU did meanwhile, where that is known.
 pub(super) fn detected(stats: &Stats, gpu: &[GpuSpan], yardstick: Option<&Yardstick>) -> Value {
-    let found = phases::of(&stats.traffic, gpu);
+    let mut found = phases::of(&stats.traffic, gpu);
     let first = stats.traffic.first_issue_ns.unwrap_or(0);
+    found.phases = without_gaps_in_flight(stats, std::mem::take(&mut found.phases));
     let stretches: Vec<Range<u64>> = found.phases.iter().map(|p| p.start_ns..p.end_ns).collect();
     let mut latencies = latencies(stats, &stretches).into_iter();
-    // Phases are found in bins; their ends and rates are those of their requests. Between them it is idle.
-    let mut exact: Vec<Option<Range<u64>>> = stretches.iter().map(|of| edges(stats, of)).collect();
-    for at in 0..exact.len() {
-        let is_idle = found
-            .phases
-            .get(at)
-            .is_some_and(|p| p.label == phases::Label::Idle);
-        if !is_idle && exact.get(at).is_some_and(Option::is_some) {
-            continue;
-        }
-        let before = at
-            .checked_sub(1)
-            .and_then(|before| exact.get(before)?.as_ref());
-        let start = before.map_or_else(|| stretches.get(at).map_or(0, |of| of.start), |of| of.end);
-        let next = stretches.get(at + 1).and_then(|next| edges(stats, next));
-        let end = next.map_or_else(|| stretches.get(at).map_or(0, |of| of.end), |of| of.start);
-        if let Some(place) = exact.get_mut(at) {
-            *place = Some(start..end.max(start));
-        }
-    }
+    let exact = exact(stats, &found.phases);
     let mut phases: Vec<Value> = found
         .phases
         .iter()
         .zip(exact)
         .map(|(p, exact)| {
             let bins = p.start_ns..p.end_ns;
-            let exact = exact.unwrap_or_else(|| bins.clone());
             let length_ns = exact.end - exact.start;
             let mut map = traffic(p.read, p.write, length_ns);
             map.insert("label".into(), p.label.name().into());
@@ -220,7 +264,7 @@ pub(super) fn detected(stats: &Stats, gpu: &[GpuSpan], yardstick: Option<&Yardst
             map.insert("active_from_ns".into(), absolute(exact.start));
             map.insert("active_until_ns".into(), absolute(exact.end));
             composed(stats, &bins, &mut map);
-            waiting(latencies.next(), length_ns, &mut map);
+            waiting(stats, latencies.next(), &exact, &mut map);
             limited(stats, &bins, yardstick, &mut map);
             map.into()
         })
@@ -285,7 +329,7 @@ fn given_phase(
     map.insert("sequentiality".into(), shares(places));
     let stretch = named.start_ns..named.end_ns;
     let found = latencies(stats, std::slice::from_ref(&stretch)).pop();
-    waiting(found, length_ns, &mut map);
+    waiting(stats, found, &(named.start_ns..covered_ns), &mut map);
     limited(stats, &stretch, yardstick, &mut map);
     map.into()
 }

@@ -214,7 +214,17 @@ fn phases(document: &Value) -> Option<Section> {
     let rows: Vec<Vec<Cell<'_>>> = found
         .chain(given)
         .chain(of_engine)
-        .flat_map(|(name, phase)| DATA.map(|direction| (name, phase, direction.name())))
+        .flat_map(|(name, phase)| {
+            let has = |direction: &str| phase[direction]["ios"].as_u64().unwrap_or(0) > 0;
+            let mut of: Vec<&str> = DATA.map(|direction| direction.name()).to_vec();
+            of.retain(|direction| has(direction));
+            // What has neither is a row all the same.
+            if of.is_empty() {
+                of.push("-");
+            }
+            of.into_iter()
+                .map(move |direction| (name, phase, direction))
+        })
         .map(|(name, phase, direction)| {
             let at = |active: &str, key: &str| {
                 let time_ns = phase[active].as_f64().unwrap_or(number(&phase[key]));

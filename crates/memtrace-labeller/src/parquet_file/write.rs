@@ -501,6 +501,7 @@ pub fn write_kv_blocks<W: Write + Send>(out: W, blocks: &KvBlocks, semantics: &s
                 number(|block| block.start_ns),
                 flag(|block| block.start_known),
                 flag(|block| block.evict_ns.is_some()),
+                number(|block| block.fills),
             ]);
         }
         let columns = names.into_iter().zip(arrays);

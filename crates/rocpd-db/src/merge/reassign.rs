@@ -125,11 +125,15 @@ pub(super) fn fill(
             }
         }
         if base == "rocpd_metadata" {
-            list = ["id", "tag", "value"].map(str::to_owned).to_vec();
+            for column in ["value", "tag", "id"] {
+                if !list.iter().any(|known| known == column) {
+                    list.insert(0, column.to_owned());
+                }
+            }
         } else if list.is_empty() {
             continue;
         }
-        if base != "rocpd_metadata" && !list.iter().any(|column| column == "guid") {
+        if !list.iter().any(|column| column == "guid") {
             list.push("guid".to_owned());
         }
         let with_table = set.partitions().iter().find(|p| p.table(base).is_some());
@@ -204,7 +208,7 @@ fn copy_partition<'b>(
             continue;
         };
         if *base == "rocpd_metadata" {
-            // Written once for all, at the end.
+            merged.rows += copy_metadata(connection, partition, (from, all, &own), &guid, failed)?;
             continue;
         }
         let mut names = Vec::new();
@@ -277,6 +281,43 @@ fn copy_partition<'b>(
         }
     }
     Ok(())
+}
+
+/// Tags of the metadata that are written once for all, at the end.
+const OF_ALL: &str = "('schema_version', 'uuid', 'guid')";
+
+/// Copies the rows of the metadata that say something else than what the merged file is, with new ids and the guid that they are of.
+/// The rows that are the same in several inputs stay apart by that. Returns how many there are.
+fn copy_metadata(
+    connection: &Connection,
+    partition: &Partition,
+    (from, all, own): (&str, &[String], &[&str]),
+    guid: &str,
+    failed: Failed<'_>,
+) -> Result<u64> {
+    let kept = all
+        .iter()
+        .map(String::as_str)
+        .filter(|column| !matches!(*column, "id" | "guid") && own.contains(column));
+    let kept: Vec<String> = kept.map(quoted).collect();
+    let guid = match (own.contains(&"guid"), partition.is_shared()) {
+        (true, _) => "X.guid",
+        (false, true) => "NULL",
+        (false, false) => guid,
+    };
+    let values: Vec<String> = kept.iter().map(|column| format!("X.{column}")).collect();
+    let copied = connection
+        .execute(
+            &format!(
+                "INSERT INTO main.rocpd_metadata ({}, guid) SELECT {}, {guid} FROM one.{} X WHERE COALESCE(X.tag, '') NOT IN {OF_ALL} ORDER BY X.rowid",
+                kept.join(", "),
+                values.join(", "),
+                quoted(from)
+            ),
+            [],
+        )
+        .map_err(failed.to("copy the metadata"))?;
+    Ok(copied as u64)
 }
 
 /// The columns of a table that name rows of others: column, table, value before and after.

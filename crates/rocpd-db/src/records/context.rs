@@ -9,9 +9,13 @@ use crate::records::types::{Event, EventTexts};
 use crate::sqlite::{Lookup, Pick};
 use crate::value::{BadSlot, Fields};
 
+/// Columns of events that hold texts.
+const TEXTS: [&str; 3] = ["extdata", "call_stack", "line_info"];
+
 /// Reads event rows by id.
 #[derive(Debug)]
 pub(crate) struct Events<'a> {
+    partition: &'a Partition,
     lookup: Lookup<'a>,
     numbers: Pick<4>,
     texts: Pick<3>,
@@ -44,17 +48,31 @@ impl<'a> Events<'a> {
         let row = self.lookup.get(id, &self.texts)?;
         let row = row.unwrap_or_default();
         let row = Fields(&row);
+        for slot in 0..TEXTS.len() {
+            self.check_packed(row, slot, id);
+        }
+        let text = |slot| row.text(slot).filter(|_| !row.is_lz4(slot));
         Ok(EventTexts {
-            extdata: row.text(0),
-            call_stack: row.text(1).or_else(|| self.stacks.get(&id).cloned()),
-            line_info: row.text(2).or_else(|| self.lines.get(&id).cloned()),
+            extdata: text(0),
+            call_stack: text(1).or_else(|| self.stacks.get(&id).cloned()),
+            line_info: text(2).or_else(|| self.lines.get(&id).cloned()),
         })
     }
 
     /// The message that markers carry.
     pub(super) fn message(&mut self, id: i64) -> Result<Option<Box<str>>> {
         let row = self.lookup.get(id, &self.texts)?.unwrap_or_default();
+        self.check_packed(Fields(&row), 0, id);
         Ok(message_of(Fields(&row).bytes(0)))
+    }
+
+    /// Notes a text that is compressed, which is not read.
+    fn check_packed(&self, row: Fields<'_, '_>, slot: usize, id: i64) {
+        if row.is_lz4(slot) {
+            let column = TEXTS.get(slot).copied().unwrap_or("?");
+            self.partition
+                .unread_value("rocpd_event", column, id, "a text compressed with LZ4");
+        }
     }
 }
 
@@ -133,6 +151,7 @@ impl<'a> Context<'a> {
         };
         let events = match partition.table("rocpd_event") {
             Some(table) => Some(Events {
+                partition,
                 lookup: table.lookup(partition)?,
                 numbers: table.def.pick([
                     "category_id",
@@ -140,7 +159,7 @@ impl<'a> Context<'a> {
                     "parent_stack_id",
                     "correlation_id",
                 ]),
-                texts: table.def.pick(["extdata", "call_stack", "line_info"]),
+                texts: table.def.pick(TEXTS),
                 names,
                 stacks,
                 lines,

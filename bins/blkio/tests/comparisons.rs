@@ -1,0 +1,608 @@
+//! Why two runs differ: changes planted by a simulation of applications and devices, and pairs without one.
+
+use std::collections::BinaryHeap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn exponential(&mut self) -> f64 {
+        -(1.0 - self.next()).ln()
+    }
+}
+
+/// An application: threads that each wait for a request, pause, and issue the next.
+#[derive(Clone, Copy)]
+struct App {
+    requests: u64,
+    threads: usize,
+    /// Mean pause of a thread, exponentially distributed.
+    think_us: f64,
+    bytes: u64,
+    is_sequential: bool,
+    write_share: f64,
+    /// Bytes of a write, if they differ.
+    write_bytes: u64,
+    /// A pause of all threads behind the part.
+    then_ms: u64,
+}
+
+/// A device that serves so many requests at a time, in the order of their issue.
+#[derive(Clone, Copy)]
+struct Device {
+    parallel: usize,
+    fixed_us: f64,
+    us_per_mib: f64,
+    /// What a random request takes more, and a write.
+    seek_us: f64,
+    write_us: f64,
+    /// A file system's thread that writes beside the application, in requests for each of it.
+    stray: f64,
+}
+
+const READS: App = App {
+    requests: 4000,
+    threads: 4,
+    think_us: 60.0,
+    bytes: 128 << 10,
+    is_sequential: true,
+    write_share: 0.0,
+    write_bytes: 128 << 10,
+    then_ms: 0,
+};
+const WRITES: App = App {
+    write_share: 1.0,
+    ..READS
+};
+const DISK: Device = Device {
+    parallel: 8,
+    fixed_us: 60.0,
+    us_per_mib: 300.0,
+    seek_us: 0.0,
+    write_us: 20.0,
+    stray: 0.002,
+};
+
+/// The trace of some applications, one after the other, as the collector writes it.
+fn trace(apps: &[App], device: Device, seed: u64) -> String {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut lines: Vec<(u64, u8, String)> = Vec::new();
+    let mut sector = 2048_u64;
+    let mut put = |issue: f64, end: f64, write: bool, sector: u64, bytes: u64| {
+        for (order, kind, t_ns) in [(1, 'I', issue), (0, 'C', end)] {
+            let t_ns = 1_000_000_000 + t_ns as u64;
+            let mut line = String::new();
+            let _ = writeln!(
+                line,
+                "{kind}, {t_ns}, 1, 259, 0, {}, {bytes}, {sector}, {}, 0, 42, job",
+                if write { 'W' } else { 'R' },
+                bytes / 512
+            );
+            lines.push((t_ns, order, line));
+        }
+    };
+    let mut servers = vec![0.0_f64; device.parallel];
+    let mut now = 0.0;
+    for app in apps {
+        // The earliest first.
+        let mut ready: BinaryHeap<std::cmp::Reverse<u64>> = (0..app.threads)
+            .map(|thread| std::cmp::Reverse((now + thread as f64 * 500.0) as u64))
+            .collect();
+        for _ in 0..app.requests {
+            let issue = ready.pop().unwrap().0 as f64;
+            let is_write = random.next() < app.write_share;
+            let bytes = if is_write { app.write_bytes } else { app.bytes };
+            if !app.is_sequential {
+                sector = 2048 + (random.next() * 1e8) as u64 * 256;
+            }
+            let mut service = device.fixed_us + device.us_per_mib * bytes as f64 / 1_048_576.0;
+            service += if app.is_sequential {
+                0.0
+            } else {
+                device.seek_us
+            };
+            service += if is_write { device.write_us } else { 0.0 };
+            service *= 1000.0 * (0.9 + 0.2 * random.next());
+            let server = servers.iter_mut().min_by(|a, b| a.total_cmp(b)).unwrap();
+            let end = issue.max(*server) + service;
+            *server = end;
+            put(issue, end, is_write, sector, bytes);
+            if random.next() < device.stray {
+                let place = (1 << 33) + (random.next() * 1e6) as u64 * 8;
+                put(issue + 900.0, issue + 15_000.0, true, place, 4096);
+            }
+            sector += bytes / 512;
+            let next = end + app.think_us * 1000.0 * random.exponential() + 300.0;
+            ready.push(std::cmp::Reverse(next as u64));
+            now = end.max(now);
+        }
+        now += app.then_ms as f64 * 1e6;
+    }
+    lines.sort();
+    lines.into_iter().map(|(.., line)| line).collect()
+}
+
+/// A pair of runs, and what changed between them: the causes by part.
+struct Case {
+    name: &'static str,
+    a: (Vec<App>, Device),
+    b: (Vec<App>, Device),
+    wanted: &'static [(&'static str, &'static str)],
+}
+
+fn case(
+    name: &'static str,
+    a: (&[App], Device),
+    b: (&[App], Device),
+    wanted: &'static [(&'static str, &'static str)],
+) -> Case {
+    Case {
+        name,
+        a: (a.0.to_vec(), a.1),
+        b: (b.0.to_vec(), b.1),
+        wanted,
+    }
+}
+
+const IN_READS: &str = "read-heavy";
+const IN_WRITES: &str = "write-heavy";
+
+fn cases() -> Vec<Case> {
+    let reads = |change: fn(&mut App)| {
+        let mut app = READS;
+        change(&mut app);
+        [app]
+    };
+    let disk = |change: fn(&mut Device)| {
+        let mut device = DISK;
+        change(&mut device);
+        device
+    };
+    let serial = disk(|of| of.parallel = 1);
+    let slow = disk(|of| of.fixed_us *= 1.6);
+    let seeking = disk(|of| of.seek_us = 400.0);
+    let plain = [READS];
+    let both = [
+        App {
+            then_ms: 400,
+            ..WRITES
+        },
+        READS,
+    ];
+    let slow_writes = disk(|of| of.write_us = 120.0);
+    vec![
+        // Nothing changed but the seed.
+        case("null", (&plain, DISK), (&plain, DISK), &[]),
+        case(
+            "null, serial device",
+            (&plain, serial),
+            (&plain, serial),
+            &[],
+        ),
+        case("null, two parts", (&both, DISK), (&both, DISK), &[]),
+        case(
+            "null, one thread",
+            (&reads(|a| a.threads = 1), DISK),
+            (&reads(|a| a.threads = 1), DISK),
+            &[],
+        ),
+        case(
+            "null, long pauses",
+            (&reads(|a| a.think_us = 3000.0), DISK),
+            (&reads(|a| a.think_us = 3000.0), DISK),
+            &[],
+        ),
+        case(
+            "null, random",
+            (&reads(|a| a.is_sequential = false), seeking),
+            (&reads(|a| a.is_sequential = false), seeking),
+            &[],
+        ),
+        case(
+            "null, mixed",
+            (&reads(|a| a.write_share = 0.3), DISK),
+            (&reads(|a| a.write_share = 0.3), DISK),
+            &[],
+        ),
+        case(
+            "null of other length",
+            (&reads(|a| a.requests = 2500), DISK),
+            (&reads(|a| a.requests = 5000), DISK),
+            &[],
+        ),
+        // Pauses.
+        case(
+            "pauses longer",
+            (&plain, DISK),
+            (&reads(|a| a.think_us = 300.0), DISK),
+            &[("think time", IN_READS)],
+        ),
+        case(
+            "pauses gone",
+            (&reads(|a| a.think_us = 500.0), DISK),
+            (&reads(|a| a.think_us = 0.0), DISK),
+            &[("think time", IN_READS)],
+        ),
+        case(
+            "pauses longer, one thread",
+            (&reads(|a| (a.threads, a.think_us) = (1, 50.0)), DISK),
+            (&reads(|a| (a.threads, a.think_us) = (1, 150.0)), DISK),
+            &[("think time", IN_READS)],
+        ),
+        case(
+            "pauses much longer, many threads",
+            (&reads(|a| (a.threads, a.think_us) = (8, 200.0)), DISK),
+            (&reads(|a| (a.threads, a.think_us) = (8, 1000.0)), DISK),
+            &[("think time", IN_READS)],
+        ),
+        case(
+            "pauses longer, serial device",
+            (&reads(|a| a.think_us = 0.0), serial),
+            (&reads(|a| a.think_us = 1500.0), serial),
+            &[("think time", IN_READS)],
+        ),
+        // Depth.
+        case(
+            "one to eight",
+            (&reads(|a| (a.threads, a.think_us) = (1, 0.0)), DISK),
+            (&reads(|a| (a.threads, a.think_us) = (8, 0.0)), DISK),
+            &[("queue depth", IN_READS)],
+        ),
+        case(
+            "eight to two",
+            (&reads(|a| (a.threads, a.think_us) = (8, 0.0)), DISK),
+            (&reads(|a| (a.threads, a.think_us) = (2, 0.0)), DISK),
+            &[("queue depth", IN_READS)],
+        ),
+        case(
+            "four to eight with pauses",
+            (&plain, DISK),
+            (&reads(|a| a.threads = 8), DISK),
+            &[("queue depth", IN_READS)],
+        ),
+        case(
+            "four to sixteen beyond what the device serves",
+            (&reads(|a| a.think_us = 0.0), DISK),
+            (&reads(|a| (a.threads, a.think_us) = (16, 0.0)), DISK),
+            &[("queue depth", IN_READS)],
+        ),
+        // Without effect: the device serves one at a time all the time.
+        case(
+            "deeper queue of a saturated device",
+            (&reads(|a| (a.threads, a.think_us) = (8, 0.0)), serial),
+            (&reads(|a| (a.threads, a.think_us) = (32, 0.0)), serial),
+            &[],
+        ),
+        // Size.
+        case(
+            "smaller requests",
+            (&plain, DISK),
+            (&reads(|a| a.bytes = 16 << 10), DISK),
+            &[("request size", IN_READS)],
+        ),
+        case(
+            "larger requests",
+            (&reads(|a| (a.bytes, a.think_us) = (64 << 10, 0.0)), DISK),
+            (&reads(|a| (a.bytes, a.think_us) = (512 << 10, 0.0)), DISK),
+            &[("request size", IN_READS)],
+        ),
+        // Device.
+        case(
+            "slower device",
+            (&plain, DISK),
+            (&plain, slow),
+            &[("device", IN_READS)],
+        ),
+        case(
+            "faster device",
+            (&plain, slow),
+            (&plain, DISK),
+            &[("device", IN_READS)],
+        ),
+        case(
+            "slower serial device",
+            (&reads(|a| (a.threads, a.think_us) = (16, 0.0)), serial),
+            (
+                &reads(|a| (a.threads, a.think_us) = (16, 0.0)),
+                disk(|of| (of.parallel, of.fixed_us) = (1, 100.0)),
+            ),
+            &[("device", IN_READS)],
+        ),
+        case(
+            "slower device, long pauses",
+            (&reads(|a| a.think_us = 200.0), DISK),
+            (
+                &reads(|a| a.think_us = 200.0),
+                disk(|of| of.fixed_us = 200.0),
+            ),
+            &[("device", IN_READS)],
+        ),
+        case(
+            "fewer channels",
+            (&reads(|a| (a.threads, a.think_us) = (8, 0.0)), DISK),
+            (
+                &reads(|a| (a.threads, a.think_us) = (8, 0.0)),
+                disk(|of| of.parallel = 2),
+            ),
+            &[("device", IN_READS)],
+        ),
+        // Pattern and mix.
+        case(
+            "random instead of sequential",
+            (&plain, seeking),
+            (&reads(|a| a.is_sequential = false), seeking),
+            &[("access pattern", IN_READS)],
+        ),
+        case(
+            "sequential instead of random",
+            (
+                &reads(|a| (a.is_sequential, a.threads) = (false, 1)),
+                seeking,
+            ),
+            (&reads(|a| a.threads = 1), seeking),
+            &[("access pattern", IN_READS)],
+        ),
+        case(
+            "more writes among reads",
+            (
+                &reads(|a| (a.write_share, a.think_us) = (0.05, 0.0)),
+                slow_writes,
+            ),
+            (
+                &reads(|a| (a.write_share, a.think_us) = (0.45, 0.0)),
+                slow_writes,
+            ),
+            &[("direction mix", IN_READS)],
+        ),
+        case(
+            "small writes among reads",
+            (
+                &reads(|a| (a.write_share, a.write_bytes) = (0.1, 4096)),
+                DISK,
+            ),
+            (
+                &reads(|a| (a.write_share, a.write_bytes) = (0.6, 4096)),
+                DISK,
+            ),
+            &[("direction mix", IN_READS)],
+        ),
+        // In the lighter part.
+        case(
+            "writes are slower beside many reads",
+            (
+                &[
+                    App {
+                        requests: 2000,
+                        then_ms: 400,
+                        ..WRITES
+                    },
+                    App {
+                        requests: 5000,
+                        ..READS
+                    },
+                ],
+                DISK,
+            ),
+            (
+                &[
+                    App {
+                        requests: 2000,
+                        then_ms: 400,
+                        ..WRITES
+                    },
+                    App {
+                        requests: 5000,
+                        ..READS
+                    },
+                ],
+                disk(|of| of.write_us = 400.0),
+            ),
+            &[("device", IN_WRITES)],
+        ),
+        case(
+            "pauses in the reads behind heavier writes",
+            (
+                &[
+                    App {
+                        bytes: 1 << 20,
+                        write_bytes: 1 << 20,
+                        requests: 2000,
+                        then_ms: 400,
+                        ..WRITES
+                    },
+                    READS,
+                ],
+                DISK,
+            ),
+            (
+                &[
+                    App {
+                        bytes: 1 << 20,
+                        write_bytes: 1 << 20,
+                        requests: 2000,
+                        then_ms: 400,
+                        ..WRITES
+                    },
+                    App {
+                        think_us: 900.0,
+                        ..READS
+                    },
+                ],
+                DISK,
+            ),
+            &[("think time", IN_READS)],
+        ),
+        case(
+            "depth of the writes and pauses of the reads",
+            (&both, DISK),
+            (
+                &[
+                    App {
+                        threads: 1,
+                        then_ms: 400,
+                        ..WRITES
+                    },
+                    App {
+                        think_us: 400.0,
+                        ..READS
+                    },
+                ],
+                DISK,
+            ),
+            &[("think time", IN_READS), ("queue depth", IN_WRITES)],
+        ),
+        case(
+            "depth and size",
+            (&reads(|a| a.think_us = 0.0), DISK),
+            (
+                &reads(|a| (a.think_us, a.threads, a.bytes) = (0.0, 1, 16 << 10)),
+                DISK,
+            ),
+            &[("queue depth", IN_READS), ("request size", IN_READS)],
+        ),
+    ]
+}
+
+fn compared(dir: &Path, case: &Case, seed: u64) -> (Value, String) {
+    let paths = [("a", &case.a, seed), ("b", &case.b, seed + 500)].map(|(name, side, seed)| {
+        let path = dir.join(name);
+        std::fs::write(&path, trace(&side.0, side.1, seed)).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let words = ["compare", &paths[0], &paths[1], "--json"];
+    let document = crate::json(&crate::blkio(dir, &words));
+    let finding = document["finding"].as_str().unwrap().to_owned();
+    (document, finding)
+}
+
+#[test]
+fn each_planted_change_is_named_and_no_other() {
+    let cases = cases();
+    assert!(cases.len() >= 24);
+    let dir = tempfile::tempdir().unwrap();
+    let mut wrong = Vec::new();
+    for case in &cases {
+        for seed in 1..=2 {
+            let (document, finding) = compared(dir.path(), case, seed);
+            let causes = document["causes"].as_array().unwrap();
+            let text = |of: &Value, key: &str| of[key].as_str().unwrap().to_owned();
+            let mut found: Vec<(String, String)> = causes
+                .iter()
+                .map(|of| (text(of, "what"), text(of, "part")))
+                .collect();
+            let wanted: Vec<(String, String)> = case
+                .wanted
+                .iter()
+                .map(|(what, part)| ((*what).to_owned(), (*part).to_owned()))
+                .collect();
+            found.sort();
+            let mut sorted = wanted.clone();
+            sorted.sort();
+            if found != sorted {
+                wrong.push(format!(
+                    "{} ({seed}): {finding}\n{:#}",
+                    case.name, document["parts"]
+                ));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn terms_add_up_to_the_change() {
+    let dir = tempfile::tempdir().unwrap();
+    for case in cases().iter().step_by(3) {
+        let (document, _) = compared(dir.path(), case, 3);
+        for part in document["parts"].as_array().unwrap() {
+            let terms = part["terms"].as_array().unwrap();
+            let sum: f64 = terms
+                .iter()
+                .map(|of| of["log_factor"].as_f64().unwrap())
+                .sum();
+            let follows = (part["latency_follows_pct"].as_f64().unwrap() / 100.0).ln_1p();
+            let whole = (part["change_pct"].as_f64().unwrap() / 100.0).ln_1p();
+            assert!(
+                (sum + follows - whole).abs() < 1e-6,
+                "{}: {part}",
+                case.name
+            );
+        }
+    }
+}
+
+#[test]
+fn what_does_not_compare_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = case("other things", (&[READS], DISK), (&[WRITES], DISK), &[]);
+    let (_, finding) = compared(dir.path(), &other, 1);
+    assert!(
+        finding.starts_with("The runs do different things"),
+        "{finding}"
+    );
+    let pause = [
+        App {
+            then_ms: 300,
+            ..WRITES
+        },
+        READS,
+    ];
+    let longer = [
+        App {
+            then_ms: 2000,
+            ..WRITES
+        },
+        READS,
+    ];
+    let pauses = case("pause between", (&pause, DISK), (&longer, DISK), &[]);
+    let (document, finding) = compared(dir.path(), &pauses, 1);
+    assert!(
+        finding.starts_with("Pauses between parts changed"),
+        "{finding}"
+    );
+    let between = document["between_parts_ns"][1].as_f64().unwrap();
+    assert!((between / 2e9 - 1.0).abs() < 0.02, "{between}");
+    let less = [App {
+        then_ms: 300,
+        ..WRITES
+    }];
+    let gone = case("no reads", (&pause, DISK), (&less, DISK), &[]);
+    let (_, finding) = compared(dir.path(), &gone, 1);
+    assert!(
+        finding.contains("Only A has a read-heavy part"),
+        "{finding}"
+    );
+    let few = case(
+        "few",
+        (
+            &[App {
+                requests: 20,
+                ..READS
+            }],
+            DISK,
+        ),
+        (&[READS], DISK),
+        &[],
+    );
+    let (_, finding) = compared(dir.path(), &few, 1);
+    assert!(
+        finding.starts_with("Cannot say why the runs differ: no part of A"),
+        "{finding}"
+    );
+}
