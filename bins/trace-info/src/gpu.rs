@@ -254,12 +254,16 @@ fn answer(args: &GpuArgs, input: &NamedTrace) -> anyhow::Result<(Answer, Option<
 /// Shares of the span, in percent, from which on exposed communication bounds a trace.
 const MUCH: f64 = gpu_time::IDLE_MUCH_PCT;
 
-/// Why the device idles, if it idles much and not for want of launches; the decision is that of `trace-info idle`.
-fn idle_reason(work: &GpuWork<'_>, how: &Split) -> Option<String> {
+/// Why the device idles, as `trace-info idle` decides it.
+fn idle_verdict(work: &GpuWork<'_>, how: &Split) -> IdleVerdict {
     let mut whole = Split::default();
     whole.window = how.window;
     let parts = idle_parts(work, &whole, 0);
-    let verdict = IdleVerdict::of(parts.iter().map(|part| &part.idle));
+    IdleVerdict::of(parts.iter().map(|part| &part.idle))
+}
+
+/// Why the device idles, if it idles much and not for want of launches.
+fn idle_reason(verdict: &IdleVerdict) -> Option<String> {
     match verdict.bound {
         IdleBound::Gaps | IdleBound::Blocked | IdleBound::Unknown => {
             let (cause, _) = verdict.causes().into_iter().next()?;
@@ -281,8 +285,9 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
         _ => false,
     };
     // Work that starts long after its launch is not what the host could have started sooner.
+    let verdict = idle_verdict(work, how);
     let reason = match idle >= comm {
-        true => idle_reason(work, how),
+        true => idle_reason(&verdict),
         false => None,
     };
     let word = match (limit, reason) {
@@ -293,6 +298,9 @@ fn headline(work: &GpuWork<'_>, how: &Split, time: &GpuTime) -> String {
         },
         (Some((_, Limit::Balanced)), _) => {
             "Host and GPU are balanced: neither waits for the other".to_owned()
+        }
+        (Some(both), _) if is_host(both) && verdict.bound.is_launch() => {
+            format!("{} (the GPU waits for launches)", verdict.bound.words())
         }
         (Some(both), _) if is_host(both) => "Host-bound (the GPU waits for launches)".to_owned(),
         (Some(_), _) if comm > share(time.comp_ns) => "Communication-bound".to_owned(),

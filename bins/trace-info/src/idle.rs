@@ -27,6 +27,8 @@ and the call that launched it:
   blocked          submitted, begun later than that: the stream was blocked by an
                    event wait or by work that is not recorded
   other            the call is not in the trace (text: unknown)
+What bounds the GPU is the cause of more than half of its idle time, if it idles
+for a fifth of the time or more.
 Rows are of the trace (no device ran), of each device, and of each stream.
 A window, and a step with --step-by time, cuts gaps at its ends; time before
 the first work and after the last is idle too, and streams without work in it

@@ -22,7 +22,9 @@ own start:
   queue delay          after the call, while earlier work of the stream ran
   start, idle stream   the rest, if the stream was idle when the call returned
   launch gap           the rest, if earlier work was running then
-A queue holds work from its launch call to its start. CSV and Parquet hold the
+What bounds the GPU is decided as in `trace-info idle`: it is launch-bound if it
+idles for a fifth of the time or more and most of that is in launch calls and
+their latency. A queue holds work from its launch call to its start. CSV and Parquet hold the
 latencies, JSON the queues too.
 A window, or a step with --step-by time, counts launches whose work starts in it
 and samples queue depth over its time. A step by launch counts launches that
@@ -121,7 +123,7 @@ fn verdict(answer: &Answer) -> String {
     let share = |n: u64| 100.0 * precise_count(n) / precise_count(calls);
     let bound = answer.idle.bound;
     let word = match bound {
-        IdleBound::Launch => bound.words().to_owned(),
+        _ if bound.is_launch() => bound.words().to_owned(),
         IdleBound::NotIdle => "Not launch-bound".to_owned(),
         other => format!("{}, not launch-bound", other.words()),
     };

@@ -76,6 +76,12 @@ fn launch_and_idle_give_one_verdict() {
         let launch = first_sentence(&said(&["launch"], &path));
         assert!(idle.starts_with(verdict), "{idle}");
         assert!(launch.starts_with(verdict), "{launch}");
+        // Where the host bounds the GPU, the account of its time states the same bound.
+        let gpu = first_sentence(&said(&["gpu"], &path));
+        assert!(
+            !verdict.ends_with("-bound") || gpu.starts_with(verdict),
+            "{gpu}"
+        );
         let not = launch.to_lowercase().contains("not launch-bound");
         assert_eq!(not, !is_launch, "{launch}");
     }

@@ -21,6 +21,8 @@ pub enum IdleBound {
     Synchronisation,
     /// Most idle time is [`IdleCause::LaunchCall`] or [`IdleCause::LaunchLatency`]: the price of launches.
     Launch,
+    /// Most idle time is that of [`IdleBound::Host`], [`IdleBound::Synchronisation`] and [`IdleBound::Launch`] together, and of none alone.
+    HostAndLaunch,
     /// Most idle time is [`IdleCause::KernelWait`]: gaps between queued work.
     Gaps,
     /// Most idle time is [`IdleCause::Blocked`]: submitted work was held back.
@@ -32,18 +34,32 @@ pub enum IdleBound {
 }
 
 impl IdleBound {
-    /// Causes of idle time that are one bound.
-    const CAUSES: [(Self, &[IdleCause]); 6] = [
+    /// Causes of idle time that are one bound, in the order in which they are tried.
+    const CAUSES: [(Self, &[IdleCause]); 7] = [
         (Self::Host, &[IdleCause::HostWait]),
         (Self::Synchronisation, &[IdleCause::Synchronisation]),
         (
             Self::Launch,
             &[IdleCause::LaunchCall, IdleCause::LaunchLatency],
         ),
+        (
+            Self::HostAndLaunch,
+            &[
+                IdleCause::HostWait,
+                IdleCause::Synchronisation,
+                IdleCause::LaunchCall,
+                IdleCause::LaunchLatency,
+            ],
+        ),
         (Self::Gaps, &[IdleCause::KernelWait]),
         (Self::Blocked, &[IdleCause::Blocked]),
         (Self::Unknown, &[IdleCause::Other]),
     ];
+
+    /// Returns `true` if the price of launches is most of the idle time, or a part of what the host makes the GPU idle.
+    pub fn is_launch(self) -> bool {
+        matches!(self, Self::Launch | Self::HostAndLaunch)
+    }
 
     /// Returns the bound in words, as the start of a sentence.
     pub fn words(self) -> &'static str {
@@ -52,6 +68,7 @@ impl IdleBound {
             Self::Host => "Host-bound",
             Self::Synchronisation => "Host-bound, by synchronisation",
             Self::Launch => "Launch-bound",
+            Self::HostAndLaunch => "Host- and launch-bound",
             Self::Gaps => "Bound by gaps between queued work",
             Self::Blocked => "Bound by blocked streams",
             Self::Unknown => "Idle for reasons that are not recorded",

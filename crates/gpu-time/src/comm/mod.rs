@@ -26,8 +26,7 @@ pub mod tracelens;
 
 pub use cause::{Cause, CauseKind};
 pub use digest::{
-    CommRules, RankAssignment, RankDigest, RankSource, RankTime, Run, arg_keys,
-    assign_ranks,
+    CommRules, RankAssignment, RankDigest, RankSource, RankTime, Run, arg_keys, assign_ranks,
 };
 pub use host::{HostCollectives, host_collectives, host_communication};
 pub use job::{CollectiveTime, Job, RankSummary, Straggler};
